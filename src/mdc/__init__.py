@@ -1,0 +1,1 @@
+"""Masked diffusion captioning: learning visual features from captions, as a pipeline anyone can rerun."""
