@@ -1,0 +1,249 @@
+"""The jobs of a scale, and for each everything that decides its result.
+
+A job's resolved configuration holds the values of params.yaml that matter to it, its seed, and the fingerprint of the
+code that it runs; nothing else. The workflow writes it to ``results/<scale>/configs/<job>.json`` and takes that file
+as the job's input, so editing a value reruns the jobs whose configuration changes, and no other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mdc.config import Params, Recipe
+from mdc.fingerprint import fingerprint
+from mdc.records import UserError, sha256_json
+
+# verb → module that does it; the command line and the fingerprints both go by this table
+VERBS = {
+    "corpus": "mdc.data.corpus_job",
+    "probe-set": "mdc.data.probe_set_job",
+    "vocabulary": "mdc.data.vocabulary_job",
+    "pretrain": "mdc.training.run",
+    "probe": "mdc.evaluation.probe",
+    "table1": "mdc.report.table1_job",
+    "loss-curves": "mdc.report.loss_curves_job",
+}
+
+
+@dataclass(frozen=True, order=True)
+class Run:
+    """A pretraining run; its id is its path."""
+
+    corpus: str
+    backbone: str
+    method: str
+    seed: int
+
+    @property
+    def id(self) -> str:
+        return f"{self.corpus}/{self.backbone}/{self.method}/s{self.seed}"
+
+
+@dataclass(frozen=True, order=True)
+class Untrained:
+    """The control of every run with this backbone, pooling and seed: its own initial weights."""
+
+    backbone: str
+    pooling: str
+    seed: int
+
+    @property
+    def id(self) -> str:
+        return f"untrained/{self.backbone}/{self.pooling}/s{self.seed}"
+
+
+def runs(params: Params) -> list[Run]:
+    """Every run that the scale's tables need, each once, in the tables' order."""
+    scale = params.current()
+    table = scale.tables.table1
+    found = {
+        Run(corpus, backbone, method, seed): None
+        for backbone in table.backbones
+        for corpus, methods in table.corpora.items()
+        for method in methods
+        for seed in scale.pretrain.seeds
+    }
+    _no_twins(params, list(found))
+    return list(found)
+
+
+def untrained(params: Params) -> list[Untrained]:
+    """The untrained controls of all runs."""
+    found = {Untrained(r.backbone, params.methods[r.method].pooling, r.seed): None for r in runs(params)}
+    return list(found)
+
+
+def parse_run(params: Params, text: str) -> Run:
+    """A run from its id. Raises UserError if it is none that the scale's tables need."""
+    for run in runs(params):
+        if run.id == text:
+            return run
+    raise UserError(f"no run '{text}' at scale {params.scale}; allowed: {', '.join(r.id for r in runs(params))}")
+
+
+def recipe(params: Params, run: Run) -> Recipe:
+    """The run's recipe: the scale's, with the overrides that match it and the method's batch factor."""
+    pretrain = params.current().pretrain
+    values = pretrain.recipe.model_dump()
+    for override in pretrain.overrides:
+        if override.when.matches(run.corpus, run.backbone, run.method):
+            values |= override.set
+    factor = params.methods[run.method].batch_factor
+    values["batch_size"] *= factor
+    return Recipe.model_validate(values)
+
+
+def _head(params: Params, job: str, verb: str) -> dict[str, Any]:
+    return {"job": job, "verb": verb, "scale": params.scale, "fingerprint": fingerprint(VERBS[verb])}
+
+
+def corpus_config(params: Params, name: str) -> dict[str, Any]:
+    data = params.current().data
+    return {
+        **_head(params, f"data/corpora/{name}", "corpus"),
+        "name": name,
+        "source": data.corpora[name].source.model_dump(mode="json"),
+        "samples_per_shard": data.samples_per_shard,
+        "max_skipped": data.max_skipped,
+        "protocol": params.protocol.data.model_dump(mode="json"),
+        # duplicates are told for the batch that training uses
+        "batch_size": params.current().pretrain.recipe.batch_size,
+    }
+
+
+def probe_set_config(params: Params, name: str) -> dict[str, Any]:
+    data = params.current().data
+    return {
+        **_head(params, f"data/probes/{name}", "probe-set"),
+        "name": name,
+        "source": data.probes[name].source.model_dump(mode="json"),
+        "samples_per_shard": data.samples_per_shard,
+        "max_skipped": data.max_skipped,
+    }
+
+
+def vocabulary_config(params: Params) -> dict[str, Any]:
+    """``corpora`` are all of the scale's: every run at a scale has the same vocabulary."""
+    data = params.current().data
+    return {
+        **_head(params, "data/vocabulary", "vocabulary"),
+        "kind": data.vocabulary,
+        "corpora": list(data.corpora) if data.vocabulary == "corpus" else [],
+    }
+
+
+def _decisive(params: Params, run: Run) -> dict[str, Any]:
+    """What tells one run's result from another's, names aside."""
+    scale = params.current()
+    method = params.methods[run.method].model_dump(mode="json", exclude={"label", "ranked", "batch_factor"})
+    return {
+        "seed": run.seed,
+        "source": scale.data.corpora[run.corpus].source.model_dump(mode="json"),
+        "backbone": scale.pretrain.backbones[run.backbone].model_dump(mode="json", exclude={"label"}),
+        "method": method,
+        "recipe": recipe(params, run).model_dump(mode="json"),
+    }
+
+
+def _no_twins(params: Params, wanted: list[Run]) -> None:
+    seen: dict[str, Run] = {}
+    for run in wanted:
+        key = sha256_json(_decisive(params, run))
+        if key in seen:
+            raise UserError(
+                f"params.yaml: runs {seen[key].id} and {run.id} at scale {params.scale} have equal configurations; "
+                "give one of them a value of its own or use one id for both"
+            )
+        seen[key] = run
+
+
+def run_config(params: Params, run: Run) -> dict[str, Any]:
+    decisive = _decisive(params, run)
+    del decisive["source"]  # the shards' manifest is an input of its own
+    return {
+        **_head(params, f"runs/{run.id}", "pretrain"),
+        "corpus": run.corpus,
+        "backbone_name": run.backbone,
+        "method_name": run.method,
+        **decisive,
+        "protocol": {
+            "data": params.protocol.data.model_dump(mode="json"),
+            "pretrain": params.protocol.pretrain.model_dump(mode="json"),
+        },
+    }
+
+
+def probe_config(params: Params, encoder: Run | Untrained) -> dict[str, Any]:
+    scale = params.current()
+    common = {
+        "probes": scale.tables.table1.probes,
+        "recipe": scale.probe.model_dump(mode="json"),
+        "protocol": params.protocol.probe.model_dump(mode="json"),
+        "backbone_name": encoder.backbone,
+        "backbone": scale.pretrain.backbones[encoder.backbone].model_dump(mode="json", exclude={"label"}),
+        "seed": encoder.seed,
+    }
+    head = _head(params, f"probe/{encoder.id}", "probe")
+    if isinstance(encoder, Run):
+        return {
+            **head,
+            **common,
+            "corpus": encoder.corpus,
+            "method_name": encoder.method,
+            "pooling": params.methods[encoder.method].pooling,
+            "run_config_sha256": sha256_json(run_config(params, encoder)),
+        }
+    return {**head, **common, "corpus": None, "method_name": "untrained", "pooling": encoder.pooling}
+
+
+def table1_config(params: Params) -> dict[str, Any]:
+    """What Table 1 selects and shows, and the configuration that each record must have been made with."""
+    scale = params.current()
+    table = scale.tables.table1
+    encoders: list[Run | Untrained] = [*runs(params), *untrained(params)]
+    return {
+        **_head(params, "table1", "table1"),
+        "scale_label": scale.label,
+        "corpora": [
+            {"key": key, "label": scale.data.corpora[key].label, "methods": methods}
+            for key, methods in table.corpora.items()
+        ],
+        "backbones": [{"key": k, "label": scale.pretrain.backbones[k].label} for k in table.backbones],
+        "methods": {
+            key: {"label": m.label, "pooling": m.pooling, "grey": not m.ranked} for key, m in params.methods.items()
+        },
+        "probes": [{"key": k, "label": scale.data.probes[k].label} for k in table.probes],
+        "seeds": scale.pretrain.seeds,
+        "bootstrap": scale.probe.bootstrap,
+        "expected": {e.id: sha256_json(probe_config(params, e)) for e in encoders},
+    }
+
+
+def loss_curves_config(params: Params) -> dict[str, Any]:
+    """The runs whose loss curves are drawn, with their labels."""
+    scale = params.current()
+    return {
+        **_head(params, "figure_loss", "loss-curves"),
+        "scale_label": scale.label,
+        "runs": [r.id for r in runs(params)],
+        "labels": {
+            "corpora": {k: c.label for k, c in scale.data.corpora.items()},
+            "backbones": {k: b.label for k, b in scale.pretrain.backbones.items()},
+            "methods": {k: m.label for k, m in params.methods.items()},
+        },
+        "objectives": {k: m.objective for k, m in params.methods.items()},
+    }
+
+
+def configs(params: Params) -> dict[str, dict[str, Any]]:
+    """Every job of the current scale, by name, with its resolved configuration."""
+    scale = params.current()
+    listed = [corpus_config(params, name) for name in scale.data.corpora]
+    listed += [probe_set_config(params, name) for name in scale.data.probes]
+    listed.append(vocabulary_config(params))
+    listed += [run_config(params, run) for run in runs(params)]
+    listed += [probe_config(params, run) for run in runs(params)]
+    listed += [probe_config(params, control) for control in untrained(params)]
+    listed += [table1_config(params), loss_curves_config(params)]
+    return {config["job"]: config for config in listed}

@@ -1,0 +1,156 @@
+"""Files that can be trusted: written whole or not at all, equal bytes for equal content, named by their sha256."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import metadata
+from pathlib import Path
+from typing import Any, NoReturn
+
+# What a record names besides Python: the packages whose version can change a number.
+_PACKAGES = (
+    "clip-benchmark",
+    "matplotlib",
+    "mdc",
+    "numpy",
+    "open_clip_torch",
+    "pandas",
+    "pillow",
+    "pyarrow",
+    "scikit-learn",
+    "scipy",
+    "torch",
+    "torchvision",
+)
+
+
+class UserError(Exception):
+    """Something the user can put right. The message is one line: what is wrong, where, and what is allowed."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(str(message).split()))
+
+
+@contextmanager
+def atomic_path(path: str | Path) -> Iterator[Path]:
+    """Yield a temporary path beside ``path``; when the block ends well, its file takes the name ``path`` at once.
+
+    The folder is made if missing. The temporary name keeps the suffix, because some writers choose a format by it.
+    Content and folder entry are flushed to disk (fsync) before and after the rename. If the block raises, or writes
+    no file (FileNotFoundError), ``path`` keeps its old content and the temporary file is removed.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}{path.suffix}")
+    try:
+        yield temporary
+        _fsync(temporary)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    _fsync(path.parent)
+
+
+def _fsync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write ``text`` as UTF-8 with its own line ends, atomically."""
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(text.encode("utf-8"))
+
+
+def write_text_if_changed(path: str | Path, text: str) -> bool:
+    """Write ``text`` unless the file holds it already (its modification time then stays); True if it was written."""
+    path = Path(path)
+    if path.is_file() and path.read_bytes() == text.encode("utf-8"):
+        return False
+    write_text(path, text)
+    return True
+
+
+def json_text(obj: Any) -> str:
+    """``obj`` as the JSON that this project writes: keys sorted, indent 1, final newline. NaN raises ValueError."""
+    return json.dumps(obj, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def write_json(path: str | Path, obj: Any) -> None:
+    """Write ``obj`` atomically as JSON (see ``json_text``)."""
+    write_text(path, json_text(obj))
+
+
+def read_json(path: str | Path) -> dict[str, Any]:
+    """Read a JSON object. UserError if the file is missing, cannot be read, or holds anything else."""
+    path = Path(path)
+    try:
+        obj = json.loads(path.read_bytes().decode("utf-8"), parse_constant=_refuse_constant)
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+    except ValueError as error:
+        raise UserError(f"{path}: not valid JSON ({error})") from None
+    if not isinstance(obj, dict):
+        raise UserError(f"{path}: holds a JSON {type(obj).__name__} where an object is needed")
+    return obj
+
+
+def read_json_lines(path: str | Path) -> list[dict[str, Any]]:
+    """The objects of a JSON-lines file, none if it is not there; a last line cut short by a kill is left out."""
+    path = Path(path)
+    if not path.exists():
+        return []
+    lines = []
+    for text in path.read_text(encoding="utf-8").splitlines():
+        try:
+            lines.append(json.loads(text))
+        except json.JSONDecodeError:
+            break
+    return lines
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def sha256_file(path: str | Path) -> str:
+    """Hexadecimal sha256 of a file's bytes. UserError if it cannot be read."""
+    try:
+        with Path(path).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def sha256_text(text: str) -> str:
+    """Hexadecimal sha256 of the UTF-8 bytes of ``text``."""
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def sha256_json(obj: Any) -> str:
+    """Hexadecimal sha256 of ``obj`` as canonical JSON (keys sorted, no spaces, ASCII): equal content, equal hash."""
+    return sha256_text(json.dumps(obj, sort_keys=True, separators=(",", ":"), allow_nan=False))
+
+
+def versions() -> dict[str, str]:
+    """Installed versions of Python and of the packages that can change a number; nothing is imported for it."""
+    found = {"python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
