@@ -1,0 +1,18 @@
+"""The forward process: which tokens of a caption are masked (paper, section 3.2 and Algorithm 1)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def mask_tokens(tokens: Tensor, lengths: Tensor, uniforms: Tensor, t: Tensor, mask_id: int) -> tuple[Tensor, Tensor]:
+    """Algorithm 1's corruption: token i of a caption becomes [MASK] where its uniform is below t.
+
+    tokens (B, T) int64 as SOT, pieces, EOT, padding; lengths (B,) count SOT…EOT; uniforms (B, T) in [0, 1); t (B,).
+    Returns the corrupted tokens (B, T) and where they are masked (B, T) bool. SOT and padding are never masked.
+    """
+    positions = torch.arange(tokens.shape[1], device=tokens.device)
+    maskable = (positions > 0) & (positions < lengths[:, None])
+    masked = (uniforms < t[:, None]) & maskable
+    return tokens.masked_fill(masked, mask_id), masked

@@ -1,0 +1,46 @@
+"""Captioner: encoder, decoder with cross-attention, and an output layer that cannot predict [MASK].
+
+One class serves every captioning method: autoregressive (causal) and masked (bidirectional).
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from mdc.config import Backbone
+from mdc.models.cross_entropy import weighted_cross_entropy_sum
+from mdc.models.decoder import TextTransformer
+from mdc.models.encoder import Encoder
+from mdc.models.initial import normal_
+
+
+class Captioner(nn.Module):
+    def __init__(self, backbone: Backbone, vocabulary_size: int, context_length: int, causal: bool, seed: int) -> None:
+        super().__init__()
+        self.encoder = Encoder(backbone, seed)
+        self.text = TextTransformer(
+            backbone.decoder, vocabulary_size, context_length, causal, seed, memory_width=backbone.width
+        )
+        # V rows: the embedding knows [MASK] (row V), the output does not
+        self.head = nn.Linear(backbone.decoder.width, vocabulary_size, bias=False)
+        normal_(self.head.weight, backbone.decoder.width**-0.5, seed, "head.weight")
+
+    def forward(self, images: Tensor, inputs: Tensor, lengths: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
+        """Σ weights · cross-entropy, a scalar in nats; logits are computed only where the weight is not zero.
+
+        images (B, 3, S, S) normalised; inputs, targets (B, T) int64; lengths (B,); weights (B, T) float32.
+        """
+        _, patches = self.encoder(images)
+        hidden = self.text(inputs, lengths, patches)
+        chosen = weights.reshape(-1).nonzero().squeeze(1)
+        return weighted_cross_entropy_sum(
+            hidden.reshape(-1, hidden.shape[-1])[chosen],
+            self.head.weight,
+            targets.reshape(-1)[chosen],
+            weights.reshape(-1)[chosen],
+        )
+
+    def logits(self, images: Tensor, inputs: Tensor, lengths: Tensor) -> Tensor:
+        """All logits (B, T, V): for sampling, scoring and tests, never for training."""
+        _, patches = self.encoder(images)
+        return self.head(self.text(inputs, lengths, patches))

@@ -1,0 +1,54 @@
+"""CLIP: the same encoder, and the decoder's blocks without cross-attention as its text encoder (paper, section 4.1)."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mdc.config import Backbone
+from mdc.models.decoder import TextTransformer
+from mdc.models.encoder import Encoder
+from mdc.models.initial import normal_
+
+
+class Contrastive(nn.Module):
+    def __init__(
+        self,
+        backbone: Backbone,
+        vocabulary_size: int,
+        context_length: int,
+        causal: bool,
+        temperature: float,
+        max_logit_scale: float,
+        seed: int,
+    ) -> None:
+        super().__init__()
+        self.encoder = Encoder(backbone, seed)
+        self.text = TextTransformer(backbone.decoder, vocabulary_size, context_length, causal, seed)
+        self.image_projection = nn.Linear(backbone.width, backbone.embed_dim, bias=False)
+        self.text_projection = nn.Linear(backbone.decoder.width, backbone.embed_dim, bias=False)
+        self.logit_scale = nn.Parameter(torch.tensor(math.log(1 / temperature)))
+        self.max_logit_scale = max_logit_scale
+        normal_(self.image_projection.weight, backbone.width**-0.5, seed, "image_projection")
+        normal_(self.text_projection.weight, backbone.decoder.width**-0.5, seed, "text_projection")
+
+    def forward(self, images: Tensor, tokens: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """images (B, 3, S, S) normalised, tokens (B, T) ending in EOT → unit image and text embeddings (B, E) each."""
+        cls, _ = self.encoder(images)
+        hidden = self.text(tokens, lengths)
+        at_eot = hidden[torch.arange(len(tokens), device=tokens.device), lengths - 1]
+        image = F.normalize(self.image_projection(cls).float(), dim=-1)
+        text = F.normalize(self.text_projection(at_eot).float(), dim=-1)
+        return image, text
+
+    def scale(self) -> Tensor:
+        """The learnt factor on cosines, at most ``max_logit_scale``."""
+        return self.logit_scale.exp()
+
+    @torch.no_grad()
+    def clamp_scale(self) -> None:
+        """After each step, as OpenCLIP does: the parameter itself is kept in [0, ln max]."""
+        self.logit_scale.clamp_(0.0, math.log(self.max_logit_scale))

@@ -1,0 +1,58 @@
+"""Vision encoder: OpenCLIP's vision transformer, as a sequence of visual tokens (paper, section 3.2)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from mdc.config import Backbone
+from mdc.models.attention import attention_kernel
+from mdc.models.initial import seeded
+from mdc.open_clip_parts import load
+
+
+class Encoder(nn.Module):
+    """Images to a [CLS] feature and patch tokens, both after the final norm and before any projection.
+
+    B images, S×S pixels, M = (S / patch_size)² patches, D the tower's width.
+    """
+
+    def __init__(self, backbone: Backbone, seed: int) -> None:
+        super().__init__()
+        self.width = backbone.width
+        with seeded(seed, "encoder"):
+            self.tower = load("transformer").VisionTransformer(
+                image_size=backbone.image_size,
+                patch_size=backbone.patch_size,
+                width=backbone.width,
+                layers=backbone.layers,
+                heads=backbone.heads,
+                mlp_ratio=4.0,
+                output_dim=backbone.embed_dim,
+                output_tokens=True,
+            )
+        # The projection is CLIP's own and lives in the contrastive model, so that every method has the same encoder.
+        self.tower.proj = None
+
+    def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """images (B, 3, S, S) normalised → [CLS] (B, D), patch tokens (B, M, D)."""
+        with attention_kernel(images.device):
+            cls, patches = self.tower(images)
+        return cls, patches
+
+
+POOLINGS = ("patch_mean", "cls")
+
+
+def pool(cls: Tensor, patches: Tensor, pooling: str) -> Tensor:
+    """The probe's feature (paper, section 4.2): mean of patch tokens for captioners, [CLS] for CLIP. (B, D)."""
+    if pooling == "patch_mean":
+        return patches.mean(dim=1)
+    if pooling == "cls":
+        return cls
+    raise ValueError(f"pooling {pooling!r} is not one of {POOLINGS}")
+
+
+def build_encoder(backbone: Backbone, seed: int, dtype: torch.dtype = torch.float32) -> Encoder:
+    """The encoder with the initial weights of ``seed``: what every method starts from, and the untrained control."""
+    return Encoder(backbone, seed).to(dtype)

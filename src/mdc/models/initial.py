@@ -1,0 +1,48 @@
+"""Initial weights that depend on the seed and a parameter's name alone.
+
+The towers that two methods share (encoder, text blocks) so start identical to the bit, whatever else each method has,
+and adding a module never shifts another one's draw.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+
+def named_seed(seed: int, name: str) -> int:
+    """A 63-bit seed from the run's seed and a name."""
+    digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
+
+
+def normal_(parameter: Tensor, std: float, seed: int, name: str) -> None:
+    """Fill ``parameter`` with N(0, std²), drawn on the CPU in fp32 from (seed, name)."""
+    generator = torch.Generator().manual_seed(named_seed(seed, name))
+    with torch.no_grad():
+        parameter.copy_(torch.randn(parameter.shape, generator=generator) * std)
+
+
+@contextmanager
+def seeded(seed: int, name: str) -> Iterator[None]:
+    """Run library code that draws from the global generator as if it were explicit; the global state is restored."""
+    state = torch.get_rng_state()
+    torch.manual_seed(named_seed(seed, name))
+    try:
+        yield
+    finally:
+        torch.set_rng_state(state)
+
+
+def count_parameters(module: nn.Module) -> int:
+    """Number of trainable scalars."""
+    return sum(p.numel() for p in module.parameters() if p.requires_grad)
+
+
+def same_tensors(left: dict[str, Tensor], right: dict[str, Tensor]) -> bool:
+    """Whether two state dictionaries hold the same names and the same bits."""
+    return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)

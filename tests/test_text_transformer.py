@@ -1,0 +1,91 @@
+"""What each position of the text transformer may depend on, by changing one token at a time."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from mdc.config import Decoder
+from mdc.models.decoder import TextTransformer
+
+V, CONTEXT, MEMORY = 40, 16, 24
+
+
+def _text(causal: bool, cross: bool = True, seed: int = 0) -> TextTransformer:
+    shape = Decoder(width=32, layers=2, heads=4)
+    return TextTransformer(shape, V, CONTEXT, causal, seed, memory_width=MEMORY if cross else None).eval()
+
+
+@pytest.fixture
+def inputs() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    tokens = torch.randint(V, (3, 12), generator=generator)
+    lengths = torch.tensor([12, 7, 4])
+    return tokens, lengths, torch.randn(3, 9, MEMORY, generator=generator)
+
+
+@torch.no_grad()
+def test_causal_text_never_looks_right(inputs: tuple[torch.Tensor, ...]) -> None:
+    tokens, lengths, memory = inputs
+    text = _text(causal=True)
+    before = text(tokens, lengths, memory)
+    for i in range(tokens.shape[1]):
+        changed = tokens.clone()
+        changed[:, i] = (changed[:, i] + 1) % V
+        after = text(changed, lengths, memory)
+        assert torch.equal(before[:, :i], after[:, :i])
+        assert not torch.equal(before[:, i], after[:, i])
+
+
+@torch.no_grad()
+def test_bidirectional_text_sees_every_real_token_from_everywhere(inputs: tuple[torch.Tensor, ...]) -> None:
+    tokens, lengths, memory = inputs
+    text = _text(causal=False)
+    before = text(tokens, lengths, memory)
+    for row, length in enumerate(lengths.tolist()):
+        for i in range(length):
+            changed = tokens.clone()
+            changed[row, i] = (changed[row, i] + 1) % V
+            after = text(changed, lengths, memory)
+            moved = (after[row, :length] != before[row, :length]).any(dim=1)
+            assert moved.all(), f"token {i} does not reach every position"
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@torch.no_grad()
+def test_padding_changes_nothing(inputs: tuple[torch.Tensor, ...], causal: bool) -> None:
+    tokens, lengths, memory = inputs
+    text = _text(causal)
+    before = text(tokens, lengths, memory)
+    for other in (0, V - 1, V):
+        padded = tokens.clone()
+        for row, length in enumerate(lengths.tolist()):
+            padded[row, length:] = other
+        after = text(padded, lengths, memory)
+        for row, length in enumerate(lengths.tolist()):
+            assert torch.equal(before[row, :length], after[row, :length])
+    # more padding is other arithmetic (a longer softmax), so equal up to rounding
+    longer = torch.cat([tokens, torch.zeros(3, 4, dtype=torch.int64)], dim=1)
+    after = text(longer, lengths, memory)
+    for row, length in enumerate(lengths.tolist()):
+        assert torch.allclose(before[row, :length], after[row, :length], atol=1e-6)
+
+
+@torch.no_grad()
+def test_every_position_depends_on_every_visual_token(inputs: tuple[torch.Tensor, ...]) -> None:
+    tokens, lengths, memory = inputs
+    text = _text(causal=True)
+    before = text(tokens, lengths, memory)
+    for m in range(memory.shape[1]):
+        changed = memory.clone()
+        changed[:, m] += 1
+        assert (text(tokens, lengths, changed) != before).any(dim=-1).all()
+
+
+def test_methods_share_the_weights_they_have_in_common() -> None:
+    causal, bidirectional, clip = _text(True), _text(False), _text(True, cross=False)
+    for name, parameter in causal.named_parameters():
+        assert torch.equal(parameter, bidirectional.get_parameter(name))
+    for name, parameter in clip.named_parameters():
+        assert torch.equal(parameter, causal.get_parameter(name))
+    assert not torch.equal(causal.token_embedding.weight, _text(True, seed=1).token_embedding.weight)
