@@ -1,0 +1,130 @@
+"""Resumable state and final weights, as safetensors: loading one never executes anything.
+
+State of a run: model, optimiser, RNG and position, in one file. A save writes a temporary file and renames it; the
+file before it stays as ``previous``, so whatever happens there is a good one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from mdc.records import UserError, atomic_path
+
+LATEST, PREVIOUS = "state.safetensors", "state.previous.safetensors"
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a run stands: ``step`` optimiser steps are done. Data order and noise follow from it and the seed."""
+
+    step: int
+    config_sha256: str
+
+
+def save_state(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, position: Position) -> None:
+    """Save everything that a resumed run needs to go on bit for bit."""
+    tensors = {f"model.{name}": t.detach().contiguous() for name, t in model.state_dict().items()}
+    for name, parameter in model.named_parameters():
+        for key, value in optimizer.state.get(parameter, {}).items():
+            tensors[f"optimizer.{name}.{key}"] = torch.as_tensor(value).contiguous()
+    tensors["rng.cpu"] = torch.get_rng_state()
+    if torch.cuda.is_available():
+        tensors["rng.cuda"] = torch.cuda.get_rng_state()
+    folder.mkdir(parents=True, exist_ok=True)
+    latest = folder / LATEST
+    with atomic_path(latest) as temporary:
+        save_file(tensors, str(temporary), metadata={"position": json.dumps(position.__dict__)})
+        if latest.exists():
+            latest.replace(folder / PREVIOUS)
+
+
+def load_state(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, config_sha256: str) -> Position | None:
+    """Restore the newest good state of this configuration; None if there is none (then nothing was changed).
+
+    A damaged or half-written file is passed over for the one before it; a state of another configuration is ignored.
+    """
+    for name in (LATEST, PREVIOUS):
+        try:
+            with safe_open(str(folder / name), framework="pt") as file:
+                position = Position(**json.loads(file.metadata()["position"]))
+                if position.config_sha256 != config_sha256:
+                    continue
+                tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a mapping
+        except (OSError, SafetensorError, KeyError, TypeError, ValueError):
+            continue
+        _restore(tensors, model, optimizer)
+        return position
+    return None
+
+
+def _restore(tensors: dict[str, Tensor], model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    weights = {k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")}
+    model.load_state_dict(weights)
+    for name, parameter in model.named_parameters():
+        prefix = f"optimizer.{name}."
+        state: dict[str, Any] = {}
+        for key, value in tensors.items():
+            if key.startswith(prefix):
+                short = key.removeprefix(prefix)
+                # fused AdamW keeps its step counter on the parameter's device
+                state[short] = value.to(parameter.device)
+        if state:
+            optimizer.state[parameter] = state
+    torch.set_rng_state(tensors["rng.cpu"])
+    if "rng.cuda" in tensors and torch.cuda.is_available():
+        torch.cuda.set_rng_state(tensors["rng.cuda"])
+
+
+def save_weights(path: Path, model: nn.Module, metadata: dict[str, str]) -> None:
+    """The final weights alone, atomically."""
+    tensors = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items()}
+    with atomic_path(path) as temporary:
+        save_file(tensors, str(temporary), metadata=metadata)
+
+
+def load_weights(path: Path, prefix: str = "") -> dict[str, Tensor]:
+    """The tensors of a weights file whose names start with ``prefix``, which is taken off.
+
+    Raises UserError if the file is missing, cut short or no safetensors file.
+    """
+    try:
+        with safe_open(str(path), framework="pt") as file:
+            keys = [k for k in file.keys() if k.startswith(prefix)]  # noqa: SIM118 - not a mapping
+            return {k.removeprefix(prefix): file.get_tensor(k) for k in keys}
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such checkpoint") from None
+    except (OSError, SafetensorError) as error:
+        raise UserError(f"{path}: not a readable safetensors checkpoint ({error})") from None
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a run's state alone. A killed Snakemake leaves its trainer running: a second one must not join it.
+
+    Raises UserError naming the holder's process id. The lock goes with the process, however it ends.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "lock"
+    with path.open("a+") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            handle.seek(0)
+            holder = handle.read().strip() or "unknown"
+            raise UserError(f"{folder}: process {holder} is training this run already; wait for it or end it") from None
+        handle.truncate(0)
+        handle.write(str(os.getpid()))
+        handle.flush()
+        yield

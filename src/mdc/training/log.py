@@ -1,0 +1,47 @@
+"""A run's log: one JSON object a line, TensorBoard beside it, and a progress bar for the person who waits."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from mdc.records import read_json_lines
+
+
+class RunLog:
+    """Appends to ``log.jsonl``; after a resume it first drops what lies beyond the position resumed from."""
+
+    def __init__(self, folder: Path, start_step: int, steps: int, title: str) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+        from tqdm import tqdm
+
+        folder.mkdir(parents=True, exist_ok=True)
+        self.path = folder / "log.jsonl"
+        kept = [line for line in read_json_lines(self.path) if line["step"] <= start_step] if start_step else []
+        self.path.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
+        self._file = self.path.open("a", encoding="utf-8")
+        self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=start_step)
+        # into a file (under Snakemake) the bar is one line every ten seconds, not ten a second
+        self._bar = tqdm(
+            total=steps, initial=start_step, desc=title, unit="step", mininterval=0.1 if sys.stderr.isatty() else 10
+        )
+
+    def write(self, step: int, values: dict[str, Any]) -> None:
+        """One line and one TensorBoard point a value."""
+        self._file.write(json.dumps({"step": step, **values}) + "\n")
+        self._file.flush()
+        for name, value in values.items():
+            if isinstance(value, int | float):
+                self._board.add_scalar(name, value, step)
+
+    def advance(self, loss: float, images_per_second: float) -> None:
+        """Move the bar by one step."""
+        self._bar.set_postfix({"loss": f"{loss:.3f}", "images/s": f"{images_per_second:.0f}"}, refresh=False)
+        self._bar.update()
+
+    def close(self) -> None:
+        self._bar.close()
+        self._board.close()
+        self._file.close()

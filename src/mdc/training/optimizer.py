@@ -1,0 +1,33 @@
+"""AdamW and the learning-rate schedule (paper, tables 6-8; OpenCLIP where the paper is silent)."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import nn
+
+from mdc.config import ProtocolPretrain, Recipe
+
+
+def build_optimizer(model: nn.Module, recipe: Recipe, protocol: ProtocolPretrain) -> torch.optim.AdamW:
+    """Fused AdamW with two groups: matrices decay; gains, biases and the logit scale (fewer than 2 dimensions) don't."""
+    named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    groups = [
+        {"params": [p for _, p in named if p.ndim >= 2], "weight_decay": recipe.weight_decay},
+        {"params": [p for _, p in named if p.ndim < 2], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(
+        groups, lr=recipe.lr, betas=(recipe.beta1, recipe.beta2), eps=protocol.adam_eps, fused=True
+    )
+
+
+def learning_rate(step: int, steps: int, base: float, warmup: int, final: float) -> float:
+    """Linear warm-up to ``base`` over ``warmup`` steps, then a cosine to ``final`` at ``steps`` (OpenCLIP's form).
+
+    ``step`` counts from 0; the first step already moves (base / warmup).
+    """
+    if step < warmup:
+        return base * (step + 1) / warmup
+    progress = (step - warmup) / max(1, steps - warmup)
+    return final + 0.5 * (1 + math.cos(math.pi * progress)) * (base - final)
