@@ -1,0 +1,24 @@
+"""The job ``mdc corpus``: a source of captioned images as webdataset shards with a manifest."""
+
+from __future__ import annotations
+
+import argparse
+
+from mdc.data.place import data_folder
+from mdc.data.shards import write_corpus
+from mdc.records import read_json
+
+
+def main(args: argparse.Namespace) -> None:
+    """Run the job. ``args``: config (see mdc.jobs.corpus_config), out (folder)."""
+    config = read_json(args.config)
+    write_corpus(
+        config["name"],
+        config["source"],
+        args.out,
+        data_folder(),
+        samples_per_shard=config["samples_per_shard"],
+        max_skipped=config["max_skipped"],
+        duplicate_batch=config["batch_size"],
+        context_length=config["protocol"]["context_length"],
+    )

@@ -1,0 +1,128 @@
+"""Images: encoded bytes to RGB pixels of one size, the way OpenCLIP prepares them (OpenCLIP ``transform.py``)."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image, ImageOps
+
+OPENAI_MEAN = (0.48145466, 0.4578275, 0.40821073)
+OPENAI_STD = (0.26862954, 0.26130258, 0.27577711)
+MAX_PIXELS = 89_478_485  # Pillow's own limit, at which it only warns: a few kilobytes can unpack to gigabytes
+CROP_DRAWS = 40  # uniform numbers that one random crop may use: ten tries of four
+
+_ORIENTATION_KEYS = {"exif", "xmp", "XML:com.adobe.xmp", "Raw profile type exif"}
+
+
+class ImageError(ValueError):
+    """These bytes are no image that can be used; the message says why."""
+
+
+def decode(data: bytes) -> Image.Image:
+    """Encoded bytes to an RGB image, upright.
+
+    EXIF orientation is applied; 16-bit grey keeps its high byte; transparency is laid over white (as img2dataset
+    does); palettes, grey and CMYK are converted. ImageError for bytes that cannot be decoded in full or that
+    would unpack to more than ``MAX_PIXELS``.
+    """
+    try:
+        image: Image.Image = Image.open(io.BytesIO(data))
+        if image.width * image.height > MAX_PIXELS:
+            raise ImageError(f"{image.width} × {image.height} pixels, at most {MAX_PIXELS} allowed")
+        image.load()
+        if image.format == "TIFF" or not _ORIENTATION_KEYS.isdisjoint(image.info):
+            image = ImageOps.exif_transpose(image)
+        return image if image.mode == "RGB" else _to_rgb(image)
+    except ImageError:
+        raise
+    except Exception as error:  # Pillow's plugins raise many kinds on broken bytes
+        raise ImageError(f"cannot be decoded ({type(error).__name__})") from error
+
+
+def _to_rgb(image: Image.Image) -> Image.Image:
+    if image.mode.startswith("I"):  # 16-bit grey; Pillow's own conversion would clip at 255
+        high = np.clip(np.asarray(image, dtype=np.int64), 0, 65535) >> 8
+        return Image.fromarray(high.astype(np.uint8)).convert("RGB")
+    if image.mode == "F":
+        raise ImageError("floating-point pixels have no known range")
+    if image.has_transparency_data:
+        layer = image.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer).convert("RGB")
+    return image.convert("RGB")
+
+
+def crop_box(
+    width: int, height: int, uniforms: Sequence[float], scale: tuple[float, float], ratio: tuple[float, float]
+) -> tuple[int, int, int, int]:
+    """Left, top, right, bottom of a random crop: torchvision's ``RandomResizedCrop.get_params``.
+
+    ``uniforms``: ``CROP_DRAWS`` numbers in [0, 1), four for each try (area, aspect ratio, top, left). Ten tries
+    without a fit end in a central crop of the nearest allowed ratio.
+    """
+    area = width * height
+    log_low, log_high = math.log(ratio[0]), math.log(ratio[1])
+    for first in range(0, CROP_DRAWS, 4):
+        target = area * (scale[0] + (scale[1] - scale[0]) * uniforms[first])
+        aspect = math.exp(log_low + (log_high - log_low) * uniforms[first + 1])
+        w, h = round(math.sqrt(target * aspect)), round(math.sqrt(target / aspect))
+        if 0 < w <= width and 0 < h <= height:
+            top = int(uniforms[first + 2] * (height - h + 1))
+            left = int(uniforms[first + 3] * (width - w + 1))
+            return left, top, left + w, top + h
+    w, h = width, height
+    if width / height < ratio[0]:
+        h = round(width / ratio[0])
+    elif width / height > ratio[1]:
+        w = round(height * ratio[1])
+    left, top = (width - w) // 2, (height - h) // 2
+    return left, top, left + w, top + h
+
+
+def random_resized_crop(
+    image: Image.Image,
+    size: int,
+    uniforms: Sequence[float],
+    scale: tuple[float, float] = (0.9, 1.0),
+    ratio: tuple[float, float] = (3 / 4, 4 / 3),
+) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """Crop at random and resize with antialiased bicubic to (size, size, 3) uint8, as OpenCLIP trains.
+
+    ``uniforms`` as in ``crop_box``. Cropped first, then resized: ``resize(box=…)`` would let pixels outside the
+    crop bleed in at its border, which torchvision's transform does not.
+    """
+    box = crop_box(image.width, image.height, uniforms, scale, ratio)
+    if box != (0, 0, image.width, image.height):
+        image = image.crop(box)
+    return np.asarray(image.resize((size, size), Image.Resampling.BICUBIC))
+
+
+def center_resize(image: Image.Image, size: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """Shorter side to ``size`` (bicubic), then the central square: (size, size, 3) uint8, as CLIP evaluates.
+
+    Equal to torchvision's ``Resize(size, BICUBIC)`` and ``CenterCrop(size)`` on a PIL image.
+    """
+    width, height = image.size
+    if width <= height:
+        width, height = size, int(size * height / width)
+    else:
+        width, height = int(size * width / height), size
+    if (width, height) != image.size:
+        image = image.resize((width, height), Image.Resampling.BICUBIC)
+    left, top = round((width - size) / 2), round((height - size) / 2)
+    return np.asarray(image.crop((left, top, left + size, top + size)))
+
+
+def normalise(
+    images: torch.Tensor, mean: Sequence[float] = OPENAI_MEAN, std: Sequence[float] = OPENAI_STD
+) -> torch.Tensor:
+    """uint8 images (B, 3, H, W) or (B, H, W, 3) to float32 (B, 3, H, W): (x / 255 − mean) / std for each channel."""
+    if images.shape[1] != 3:
+        images = images.permute(0, 3, 1, 2)
+    scale = images.new_tensor([1 / (255 * s) for s in std], dtype=torch.float32).view(1, 3, 1, 1)
+    shift = images.new_tensor([m / s for m, s in zip(mean, std, strict=True)], dtype=torch.float32).view(1, 3, 1, 1)
+    return images.to(torch.float32).contiguous().mul_(scale).sub_(shift)

@@ -1,0 +1,22 @@
+"""The job ``mdc probe-set``: a source of labelled images as webdataset shards with a manifest."""
+
+from __future__ import annotations
+
+import argparse
+
+from mdc.data.place import data_folder
+from mdc.data.shards import write_probe
+from mdc.records import read_json
+
+
+def main(args: argparse.Namespace) -> None:
+    """Run the job. ``args``: config (see mdc.jobs.probe_set_config), out (folder)."""
+    config = read_json(args.config)
+    write_probe(
+        config["name"],
+        config["source"],
+        args.out,
+        data_folder(),
+        samples_per_shard=config["samples_per_shard"],
+        max_skipped=config["max_skipped"],
+    )

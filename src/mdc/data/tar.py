@@ -1,0 +1,127 @@
+"""Tar shards: webdataset samples (consecutive files ``<key>.<extension>``) with the same bytes for the same content."""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from mdc.records import UserError
+
+BLOCK = 512
+
+
+@dataclass(frozen=True)
+class Member:
+    """A file in a tar: its name, where its content begins, and its size in bytes."""
+
+    name: str
+    offset: int
+    size: int
+
+
+class TarWriter:
+    """Appends plain files to an open binary file: USTAR, time 0, owner 0, mode 0644, nothing of this machine."""
+
+    def __init__(self, file: io.BufferedIOBase) -> None:
+        self._tar = tarfile.open(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT)  # noqa: SIM115 (close below)
+
+    def add(self, name: str, content: bytes) -> None:
+        """Append one file; ``name`` is at most 100 bytes."""
+        info = tarfile.TarInfo(name)
+        info.size = len(content)
+        self._tar.addfile(info, io.BytesIO(content))
+
+    def close(self) -> None:
+        """Write the end of the archive; the file itself stays open."""
+        self._tar.close()
+
+
+def parse_header(block: bytes) -> tuple[str, int]:
+    """Name and size from one 512-byte USTAR header (POSIX 1003.1). ValueError if it is none, or not a plain file's.
+
+    Links, devices, folders and extension headers are refused, and so are names that are absolute or climb with '..'.
+    """
+    if len(block) != BLOCK or block[257:262] != b"ustar":
+        raise ValueError("no tar header where one must be")
+    if sum(block) - sum(block[148:156]) + 8 * 32 != int(block[148:156].rstrip(b"\0 ") or b"0", 8):
+        raise ValueError("a tar header with a wrong checksum")
+    prefix, _, _ = block[345:500].partition(b"\0")
+    raw, _, _ = block[:100].partition(b"\0")
+    name = (prefix + b"/" + raw if prefix else raw).decode("utf-8", errors="replace")
+    if block[156:157] not in (b"0", b"\0"):
+        raise ValueError(f"{name!r} is not a plain file (tar type {block[156:157]!r})")
+    if not raw or name.startswith("/") or "\\" in name or ".." in name.split("/"):
+        raise ValueError(f"{name!r} is not an allowed name")
+    return name, int(block[124:136].rstrip(b"\0 "), 8)
+
+
+def padded(size: int) -> int:
+    """``size`` rounded up to whole tar blocks."""
+    return -(-size // BLOCK) * BLOCK
+
+
+def tar_members(path: str | Path) -> list[Member]:
+    """All files of a tar in order; only the headers are read.
+
+    UserError naming the file if it is missing, cut off, damaged, or holds anything but plain files (see
+    ``parse_header``).
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be opened ({error.strerror}); it must be a tar shard") from None
+    try:
+        return list(_walk(descriptor, os.fstat(descriptor).st_size))
+    except ValueError as error:
+        raise UserError(f"{path}: {error}; make the shards again") from None
+    finally:
+        os.close(descriptor)
+
+
+def _walk(descriptor: int, end: int) -> Iterator[Member]:
+    position = 0
+    while position < end:
+        block = os.pread(descriptor, BLOCK, position)
+        if not any(block):  # the end of the archive is marked by zero blocks
+            return
+        name, size = parse_header(block)
+        if position + BLOCK + size > end:
+            raise ValueError(f"cut off in {name!r}")
+        yield Member(name, position + BLOCK, size)
+        position += BLOCK + padded(size)
+    raise ValueError("cut off: the end mark is missing")
+
+
+def sample_key(name: str) -> str:
+    """webdataset's key of a file name: all before the first dot of the last path component."""
+    folder, slash, base = name.rpartition("/")
+    return folder + slash + base.partition(".")[0]
+
+
+def sample_spans(members: list[Member]) -> list[tuple[int, int]]:
+    """(start, length) in bytes of each sample, headers included: consecutive members with one key make a sample."""
+    spans: list[tuple[int, int]] = []
+    previous = None
+    for member in members:
+        key = sample_key(member.name)
+        start = member.offset - BLOCK if key != previous else spans.pop()[0]
+        spans.append((start, member.offset + padded(member.size) - start))
+        previous = key
+    return spans
+
+
+def split_span(span: bytes) -> dict[str, bytes]:
+    """The files of one sample by extension, from its bytes; the key stands under ``"__key__"``, as in webdataset."""
+    files: dict[str, bytes] = {}
+    position = 0
+    while position < len(span):
+        name, size = parse_header(span[position : position + BLOCK])
+        key = sample_key(name)
+        files["__key__"] = key.encode()
+        files[name[len(key) + 1 :]] = span[position + BLOCK : position + BLOCK + size]
+        position += BLOCK + padded(size)
+    return files
