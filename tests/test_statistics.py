@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from mdc import statistics as st
-from mdc.evaluation.metrics import mean_average_precision
+from mdc.metrics import mean_average_precision
 from mdc.records import UserError
 
 
