@@ -1,0 +1,58 @@
+# Two commands: `make results/table1.csv` and `make test`. Both set up the environment first, from requirements.lock.
+# A machine with Python 3.11 or 3.12, pip, git and make needs nothing else.
+
+SHELL := /bin/bash
+PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3)
+UV := .tools/bin/uv
+BIN := .venv/bin
+CORES ?= all
+
+.PHONY: help setup test lint bench lock clean FORCE
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make results/table1.csv   set up, then make Table 1 at the scale that params.yaml names"
+	@echo "make results              set up, then make every table and figure"
+	@echo "make test                 set up, then lint, check types and run the tests"
+	@echo "make setup                set up only (.venv, from requirements.lock)"
+	@echo "make bench                measure speed (ratios, side by side)"
+	@echo "make lock                 resolve requirements.lock anew"
+
+setup: .venv/.ready
+
+$(UV):
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --target .tools 'uv>=0.9,<1'
+
+.venv/.ready: requirements.lock pyproject.toml | $(UV)
+	$(UV) venv --quiet --allow-existing --no-python-downloads --python '>=3.11,<3.13' .venv
+	VIRTUAL_ENV=.venv $(UV) pip sync --quiet --require-hashes requirements.lock
+	VIRTUAL_ENV=.venv $(UV) pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@
+
+# Snakemake, not make, decides what is up to date
+results: setup FORCE
+	$(BIN)/snakemake all --cores $(CORES)
+
+results/%: setup FORCE
+	$(BIN)/snakemake $@ --cores $(CORES)
+
+test: setup lint
+	$(BIN)/python -m pytest
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: setup
+	$(BIN)/python bench/step.py
+	$(BIN)/python bench/probe.py
+
+lock: $(UV)
+	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
+	  --no-emit-index-url --group dev --upgrade pyproject.toml --output-file requirements.lock
+
+clean:
+	rm -rf .venv .tools
+
+FORCE:

@@ -1,0 +1,50 @@
+# The pipeline: data and shards → pretraining → linear probes → tables and figures.
+#
+#   snakemake results/table1.csv --cores all                              Table 1 at the scale that params.yaml names
+#   snakemake -n results/table1.csv --config scale=paper                  the paper's whole grid, without running it
+#
+# Everything a job reads or writes lies under results/<scale>/; results/table1.* are copies of the chosen scale's.
+
+from snakemake.utils import min_version
+
+min_version("9.27")
+
+
+configfile: "params.yaml"
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/data.smk"
+include: "workflow/rules/pretrain.smk"
+include: "workflow/rules/probe.smk"
+include: "workflow/rules/report.smk"
+
+
+rule all:
+    default_target: True
+    input:
+        expand("results/{file}", file=TABLE1_FILES + LOSS_FILES),
+
+
+rule data:
+    input:
+        [corpus_index(name) for name in SCALE.data.corpora],
+        [probe_index(name) for name in SCALE.data.probes],
+        VOCABULARY,
+
+
+rule pretrain_all:
+    input:
+        [run_manifest(run) for run in RUNS],
+
+
+rule probe_all:
+    input:
+        [probe_record(encoder) for encoder in ENCODERS],
+
+
+localrules:
+    all,
+    data,
+    pretrain_all,
+    probe_all,

@@ -1,0 +1,122 @@
+"""The command line: one verb per job of the pipeline, and a few for a person.
+
+Exit codes: 0 done; 1 an unexpected failure (a bug: the traceback is shown); 2 a mistake in the input, told in one
+line; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+from mdc.jobs import VERBS
+from mdc.records import UserError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Parse, import only the verb's own module, run it."""
+    args = build_parser().parse_args(argv)
+    try:
+        if args.verb in VERBS:
+            importlib.import_module(VERBS[args.verb]).main(args)
+        else:
+            args.run(args)
+    except UserError as error:
+        print(f"mdc {args.verb}: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        return 0
+    except KeyboardInterrupt:
+        print(f"mdc {args.verb}: interrupted; what was finished is kept", file=sys.stderr)
+        return 130
+    return 0
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """All verbs. Those of the pipeline take a job's resolved configuration, which the workflow writes."""
+    parser = argparse.ArgumentParser(
+        prog="mdc",
+        description="Masked diffusion captioning: the pipeline's jobs. Usually Snakemake calls them: "
+        "snakemake results/table1.csv --cores all",
+        epilog="exit codes: 0 done, 1 unexpected failure, 2 mistake in the input, 130 interrupted",
+    )
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+
+    def job(verb: str, text: str) -> argparse.ArgumentParser:
+        sub = verbs.add_parser(verb, help=text, description=text)
+        sub.add_argument("config", help="the job's resolved configuration (JSON); `mdc config JOB` prints one")
+        return sub
+
+    sub = job("corpus", "write a corpus as webdataset shards with a manifest")
+    sub.add_argument("--out", required=True, metavar="DIR", help="folder for the shards and index.json")
+    sub = job("probe-set", "write a labelled image set as webdataset shards with a manifest")
+    sub.add_argument("--out", required=True, metavar="DIR", help="folder for the shards and index.json")
+    sub = job("vocabulary", "collect the word pieces that a scale's corpora use")
+    sub.add_argument("--corpora", nargs="*", default=[], metavar="INDEX", help="the corpora's index.json files")
+    sub.add_argument("--out", required=True, metavar="FILE", help="vocabulary.json to write")
+    sub = job("pretrain", "train one run: an encoder with its decoder or text tower; resumes where it was killed")
+    sub.add_argument("--shards", required=True, metavar="INDEX", help="the corpus's index.json")
+    sub.add_argument("--vocabulary", required=True, metavar="FILE", help="vocabulary.json")
+    sub.add_argument("--runtime", required=True, metavar="FILE", help="workers and intervals (JSON); decide no result")
+    sub.add_argument("--out", required=True, metavar="DIR", help="folder for the checkpoint, the log and run.json")
+    sub.add_argument("--state", required=True, metavar="DIR", help="folder for the resumable state while it runs")
+    sub = job("probe", "train and test linear probes on one encoder's features")
+    sub.add_argument("--sets", nargs="+", required=True, metavar="INDEX", help="the probe sets' index.json files")
+    sub.add_argument("--run", metavar="FILE", help="run.json of the encoder; leave out for the untrained control")
+    sub.add_argument("--cache", required=True, metavar="DIR", help="folder for features, cached by content")
+    sub.add_argument("--out", required=True, metavar="DIR", help="folder for probe.json and items.parquet")
+    sub = job("table1", "make Table 1 (csv, tidy csv, html, md, tex) from probe records")
+    sub.add_argument("--records", nargs="+", required=True, metavar="FILE", help="probe.json files")
+    sub.add_argument("--out", required=True, metavar="DIR", help="folder for table1.*")
+    sub = job("loss-curves", "draw the training and validation losses of all runs")
+    sub.add_argument("--runs", nargs="+", required=True, metavar="FILE", help="run.json files")
+    sub.add_argument("--out", required=True, metavar="DIR", help="folder for figure_loss.*")
+
+    sub = verbs.add_parser("check", help="check params.yaml", description="Check params.yaml and say what it asks for.")
+    _params(sub)
+    sub.set_defaults(run=_check)
+    sub = verbs.add_parser(
+        "config",
+        help="print a job's resolved configuration",
+        description="Print everything that decides a job's result, as the workflow hands it to the job.",
+    )
+    sub.add_argument("job", help="for example runs/alt/ViT-T-12/mdc/s0, data/corpora/alt, table1; `list` names all")
+    _params(sub)
+    sub.set_defaults(run=_config)
+    return parser
+
+
+def _params(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--params", default="params.yaml", metavar="FILE", help="default: params.yaml")
+    parser.add_argument("--scale", metavar="NAME", help="instead of the file's own scale")
+
+
+def _check(args: argparse.Namespace) -> None:
+    from mdc.config import load
+    from mdc.jobs import configs, runs
+
+    params = load(args.params, args.scale)
+    print(
+        f"{args.params}: good; scale {params.scale}: {len(configs(params))} jobs, {len(runs(params))} of them trainings"
+    )
+
+
+def _config(args: argparse.Namespace) -> None:
+    import json
+
+    from mdc.config import load
+    from mdc.jobs import configs
+
+    all_jobs = configs(load(args.params, args.scale))
+    if args.job == "list":
+        print("\n".join(all_jobs))
+        return
+    if args.job not in all_jobs:
+        raise UserError(f"no job '{args.job}'; `mdc config list` names all {len(all_jobs)}")
+    print(json.dumps(all_jobs[args.job], indent=1, sort_keys=True))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

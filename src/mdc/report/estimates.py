@@ -1,0 +1,122 @@
+"""Which interval stands beside a probing number (PROTOCOL "Statistics"), decided by the number of seeds.
+
+One seed: bootstrap over test items, which speaks of this checkpoint only. Two seeds: the mean of both, bootstrap over
+test items. Three or more: Student's t over one value a seed, paired by seed. Everything comes back in per cent or points.
+
+All comparisons on a benchmark use the same resamples of its items (one generator a benchmark, made anew), so a table's
+numbers do not depend on which others stand in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mdc import statistics
+from mdc.records import UserError
+from mdc.report.items import ProbeItems
+from mdc.statistics import Interval
+
+#: (scores (N, K), targets (N, K), counts (R, N)) -> mean average precision (R,), a share of 1
+MeanAveragePrecision = Callable[[Any, Any, Any], Any]
+#: one encoder a seed, each with its items by benchmark
+Group = Sequence[Mapping[str, ProbeItems]]
+#: a benchmark as bootstrap_average takes it: values (N,), or a statistic of counts (R, N) with N
+Benchmark = NDArray[np.float64] | tuple[statistics.Statistic, int]
+
+
+def interval_label(seeds: int) -> str:
+    """The kind of interval that goes with so many seeds, in the words of the tables."""
+    if seeds == 1:
+        return "bootstrap over test items, this checkpoint only"
+    if seeds == 2:
+        return "bootstrap over test items, mean of 2 seeds"
+    return f"t over {seeds} seeds"
+
+
+@dataclass
+class Estimator:
+    """``draws``: bootstrap resamples. ``seed``: of the resampling. ``mean_average_precision``: for multi-label probes;
+    it is handed in because the evaluations stand on a higher floor."""
+
+    draws: int = 2000
+    seed: int = 0
+    mean_average_precision: MeanAveragePrecision | None = None
+    _memo: dict[tuple[ProbeItems, bytes], NDArray[np.float64]] = field(default_factory=dict, repr=False)
+
+    def level(self, group: Group, benchmarks: Sequence[str]) -> Interval:
+        """Per cent on one benchmark, or the plain mean over several (an Average resamples within each)."""
+        if len(group) >= 3:
+            return statistics.t_interval(self._seed_values(group, benchmarks)).times(100)
+        parts = [self._benchmark([(1.0, member[name]) for member in group]) for name in _in_order(group, benchmarks)]
+        return statistics.bootstrap_average(parts, self._rng(benchmarks), self.draws).times(100)
+
+    def difference(self, a: Group, b: Group, benchmarks: Sequence[str], draws: int | None = None) -> Interval:
+        """Points of ``a`` above ``b`` with ``p``, paired by item (one or two seeds) or by seed (three or more).
+
+        ``draws`` instead of the estimator's own. UserError if the two were not tested on the same items.
+        """
+        if len(a) != len(b):
+            raise UserError(f"a comparison needs as many seeds on both sides, not {len(a)} and {len(b)}")
+        for name in benchmarks:
+            if any(x[name].ids != a[0][name].ids for x in (*a, *b)):
+                raise UserError(f"benchmark {name}: the encoders to compare were not tested on the same items")
+        if len(a) >= 3:
+            first, second = self._seed_values(a, benchmarks), self._seed_values(b, benchmarks)
+            return statistics.t_interval_paired(first, second).times(100)
+        parts = [
+            self._benchmark([*((1.0, x[name]) for x in a), *((-1.0, x[name]) for x in b)], len(a))
+            for name in _in_order(a, benchmarks)
+        ]
+        rng = self._rng(benchmarks)
+        return statistics.bootstrap_average(parts, rng, draws or self.draws, contrast=True).times(100)
+
+    def value(self, items: ProbeItems) -> float:
+        """One encoder's share of 1 on one benchmark."""
+        if items.value is not None:
+            return float(items.value.mean())
+        return float(self._average_precision(items, np.ones((1, items.n)))[0])
+
+    def _rng(self, benchmarks: Sequence[str]) -> np.random.Generator:
+        return np.random.default_rng([self.seed, crc32("\n".join(benchmarks).encode())])
+
+    def _seed_values(self, group: Group, benchmarks: Sequence[str]) -> list[float]:
+        return [float(np.mean([self.value(member[name]) for name in benchmarks])) for member in group]
+
+    def _benchmark(self, signed: list[tuple[float, ProbeItems]], seeds: int | None = None) -> Benchmark:
+        """The signed sum over encoders, divided by ``seeds``, as a thing that can be resampled."""
+        divisor = seeds or len(signed)
+        if signed[0][1].value is not None:
+            total = np.zeros(signed[0][1].n)
+            for sign, items in signed:
+                total += sign * np.asarray(items.value)
+            return total / divisor
+
+        def statistic(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+            total = np.zeros(len(counts))
+            for sign, items in signed:
+                total += sign * self._average_precision(items, counts)
+            return total / divisor
+
+        return statistic, signed[0][1].n
+
+    def _average_precision(self, items: ProbeItems, counts: NDArray[np.float64]) -> NDArray[np.float64]:
+        if self.mean_average_precision is None:
+            raise UserError("a multi-label probe needs mean average precision, and none was given")
+        # the same resamples come back for every comparison that an encoder takes part in, and scoring them is slow
+        key = (items, hashlib.blake2b(counts.tobytes(), digest_size=16).digest())
+        if key not in self._memo:
+            scored = self.mean_average_precision(items.scores, items.targets, counts)
+            self._memo[key] = np.asarray(scored, dtype=np.float64)
+        return self._memo[key]
+
+
+def _in_order(group: Group, benchmarks: Sequence[str]) -> list[str]:
+    """Multi-label first: their resamples then start from a fresh generator whatever the others draw (see the memo)."""
+    return sorted(benchmarks, key=lambda name: group[0][name].value is not None)

@@ -1,0 +1,251 @@
+"""Figures, drawn without a screen and equal to the byte for equal input.
+
+A method keeps its colour and marker in every figure (Okabe and Ito's palette, which colour-blind readers tell apart).
+matplotlib is imported only when something is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mdc.records import UserError, atomic_path
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from mdc.report.table1 import Number
+
+#: method key -> colour, marker
+METHOD_STYLE: dict[str, tuple[str, str]] = {
+    "clip_lb": ("#8A8A8A", "v"),
+    "clip": ("#0072B2", "s"),
+    "arc": ("#D55E00", "^"),
+    "mdc": ("#009E73", "o"),
+}
+_OTHERS = (("#CC79A7", "D"), ("#E69F00", "P"), ("#56B4E9", "X"), ("#000000", "*"), ("#7A5195", "<"), ("#8C6D31", ">"))
+
+_RC: dict[str, Any] = {
+    "svg.hashsalt": "mdc",  # otherwise the ids in an svg are random
+    "svg.fonttype": "path",
+    "font.family": "DejaVu Sans",  # comes with matplotlib: the same letters on every machine
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 9,
+    "axes.grid": True,
+    "grid.color": "#E3E6EA",
+    "grid.linewidth": 0.7,
+    "axes.axisbelow": True,
+    "axes.edgecolor": "#7A828C",
+    "legend.frameon": False,
+}
+_KINDS = {"captioning": "nats per token", "contrastive": "nats per pair"}
+
+
+def method_styles(methods: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Colour and marker of each method key; keys without one of their own take the others in order."""
+    unknown = [method for method in dict.fromkeys(methods) if method not in METHOD_STYLE]
+    given = {method: _OTHERS[number % len(_OTHERS)] for number, method in enumerate(unknown)}
+    return {method: METHOD_STYLE.get(method) or given[method] for method in methods}
+
+
+def smooth(values: ArrayLike, window: int) -> NDArray[np.float64]:
+    """Centred running mean (N,) over ``window`` points, fewer at the ends, always symmetric about the point.
+
+    A window that shrank on one side only would shift a falling curve at its ends.
+    """
+    array = np.asarray(values, dtype=np.float64)
+    sums = np.concatenate([[0.0], np.cumsum(array)])
+    place = np.arange(len(array))
+    reach = np.minimum(max(window, 1) // 2, np.minimum(place, len(array) - 1 - place))
+    return np.asarray((sums[place + reach + 1] - sums[place - reach]) / (2 * reach + 1))
+
+
+def loss_curves(
+    logs: Sequence[Mapping[str, Any]],
+    paths: Sequence[str | Path],
+    title: str,
+    labels: Mapping[str, Mapping[str, str]] | None = None,
+    objectives: Mapping[str, str] | None = None,
+) -> None:
+    """Training loss (faint, with its running mean) and validation loss (points) over steps, one line a run.
+
+    ``logs``: one a run with ``corpus``, ``backbone``, ``method`` (keys), ``seed``, ``steps`` [int], ``loss`` [float] in
+    nats, ``validation`` [[step, loss], …]. ``labels``: {"corpora" | "backbones" | "methods": {key: label}}; a key
+    without one stands for itself. ``objectives``: {method: "masked" | "autoregressive" | "contrastive"}; without it,
+    methods whose key starts with ``clip`` are contrastive. A row of panels is a backbone; a column is a corpus with either
+    the captioning or the contrastive methods, because their losses have different units. ``paths`` end in png, svg or pdf.
+    UserError if there is no log, or one without steps.
+    """
+    if not logs:
+        raise UserError("loss curves: no run to draw")
+    for log in logs:
+        if not len(log["steps"]) or len(log["steps"]) != len(log["loss"]):
+            raise UserError(
+                f"loss curves: {log['corpus']}/{log['backbone']}/{log['method']}/s{log['seed']} has {len(log['steps'])} "
+                f"steps and {len(log['loss'])} losses; needed: as many, at least one"
+            )
+    names = labels or {}
+    kinds = {log["method"]: _kind(log["method"], objectives) for log in logs}
+    styles = method_styles(list(dict.fromkeys(log["method"] for log in logs)))
+    backbones = list(dict.fromkeys(log["backbone"] for log in logs))
+    columns = [
+        (kind, corpus)
+        for kind in _KINDS
+        for corpus in dict.fromkeys(log["corpus"] for log in logs)
+        if any(kinds[log["method"]] == kind and log["corpus"] == corpus for log in logs)
+    ]
+    with _figure(2.9 * len(columns) + 0.5, 2.35 * len(backbones) + 1.25, paths) as figure:
+        axes = figure.subplots(len(backbones), len(columns), squeeze=False)
+        for i, backbone in enumerate(backbones):
+            for j, (kind, corpus) in enumerate(columns):
+                here = [
+                    log
+                    for log in logs
+                    if (log["backbone"], log["corpus"], kinds[log["method"]]) == (backbone, corpus, kind)
+                ]
+                for log in here:
+                    _one_loss(axes[i, j], log, styles[log["method"]])
+                _label_loss(axes[i, j], kind, corpus, backbone, names, top=i == 0)
+                axes[i, j].set_xlabel("step" if i == len(backbones) - 1 else "")
+        _share_y(axes, [kind for kind, _ in columns])
+        figure.suptitle(title, fontsize=11, x=0.01, ha="left")
+        handles = [_line(styles[m], names.get("methods", {}).get(m, m)) for m in styles]
+        handles += [_line(("#555555", ""), "training, running mean"), _line(("#555555", "o"), "validation", ls="none")]
+        figure.legend(handles=handles, loc="outside lower left", ncols=len(handles), fontsize=8)
+        if len({kinds[m] for m in kinds} & {"captioning"}) and len([m for m in kinds if kinds[m] == "captioning"]) > 1:
+            figure.text(
+                0.99,
+                0.995,
+                "MDC weights a masked token by 1/t: levels of different methods do not compare",
+                ha="right",
+                va="top",
+                fontsize=7.5,
+                color="#5B6570",
+            )
+
+
+def table1_bars(numbers: Sequence[Number], paths: Sequence[str | Path], title: str) -> None:
+    """Gain over the untrained encoder with its 95 % interval: a point a method and benchmark, a panel a corpus and backbone.
+
+    ``numbers`` are those of :func:`mdc.report.table1.build`; the untrained rows are left out. ``paths`` end in png, svg or
+    pdf. UserError if no number has a gain.
+    """
+    trained = [number for number in numbers if number.gain is not None]
+    if not trained:
+        raise UserError("figure of table 1: no trained encoder to draw")
+    backbones = list(dict.fromkeys(n.backbone for n in trained))
+    datasets = list(dict.fromkeys(n.dataset for n in trained))
+    benchmarks = list(dict.fromkeys(n.benchmark for n in trained))
+    methods = {n.method_key: n.method for n in trained}
+    order = [key for key in METHOD_STYLE if key in methods] + [key for key in methods if key not in METHOD_STYLE]
+    styles = method_styles(order)
+    height = 0.34 * len(benchmarks) * max(1.0, len(order) / 3) + 0.75
+    with _figure(3.6 * len(datasets) + 1.1, height * len(backbones) + 1.0, paths) as figure:
+        axes = figure.subplots(len(backbones), len(datasets), squeeze=False, sharex=True, sharey=True)
+        for i, backbone in enumerate(backbones):
+            for j, dataset in enumerate(datasets):
+                panel = axes[i, j]
+                here = [n for n in trained if (n.backbone, n.dataset) == (backbone, dataset)]
+                present = [key for key in order if any(n.method_key == key for n in here)]
+                panel.axvline(0, color="#333333", linewidth=1)
+                for number in here:
+                    # the methods of a benchmark stand below one another, in the legend's order
+                    shift = (present.index(number.method_key) - (len(present) - 1) / 2) * 0.72 / max(len(present), 2)
+                    _dot(panel, number, benchmarks.index(number.benchmark) + shift, styles[number.method_key])
+                if not here:
+                    panel.text(0.5, 0.5, "no run", transform=panel.transAxes, ha="center", color="#7A828C")
+                panel.set_title(f"{dataset}, {backbone}", loc="left")
+                panel.set_yticks(range(len(benchmarks)), benchmarks)
+                panel.tick_params(axis="y", length=0)
+                panel.grid(axis="y", visible=False)
+                for place in range(len(benchmarks) - 1):
+                    panel.axhline(place + 0.5, color="#E3E6EA", linewidth=0.7)
+                panel.set_ylim(len(benchmarks) - 0.5, -0.5)
+                if i == len(backbones) - 1:
+                    panel.set_xlabel("points above the untrained encoder, 95 % interval")
+        figure.suptitle(title, fontsize=11, x=0.01, ha="left")
+        handles = [_line(styles[key], methods[key], ls="none") for key in order]
+        figure.legend(handles=handles, loc="outside lower left", ncols=len(handles), fontsize=8)
+
+
+def _dot(panel: Axes, number: Number, height: float, style: tuple[str, str]) -> None:
+    colour, marker = style
+    if number.gain_low is not None and number.gain_high is not None:
+        panel.plot([number.gain_low, number.gain_high], [height, height], color=colour, linewidth=1.4)
+    panel.plot([number.gain], [height], color=colour, marker=marker, markersize=4.8, linestyle="none")
+
+
+def _kind(method: str, objectives: Mapping[str, str] | None) -> str:
+    if objectives is not None and method in objectives:
+        return "contrastive" if objectives[method] == "contrastive" else "captioning"
+    return "contrastive" if method.startswith("clip") else "captioning"
+
+
+def _one_loss(panel: Axes, log: Mapping[str, Any], style: tuple[str, str]) -> None:
+    colour, marker = style
+    steps = np.asarray(log["steps"])
+    panel.plot(steps, log["loss"], color=colour, linewidth=0.7, alpha=0.22)
+    panel.plot(steps, smooth(log["loss"], max(1, len(steps) // 15)), color=colour, linewidth=1.6)
+    if len(log["validation"]):
+        at, loss = zip(*log["validation"], strict=True)
+        panel.plot(
+            at, loss, color=colour, marker=marker, markersize=4.2, linestyle="none", markeredgecolor="white", zorder=3
+        )
+
+
+def _label_loss(
+    panel: Axes, kind: str, corpus: str, backbone: str, names: Mapping[str, Mapping[str, str]], top: bool
+) -> None:
+    head = f"{names.get('corpora', {}).get(corpus, corpus)}, {names.get('backbones', {}).get(backbone, backbone)}"
+    panel.set_title(f"{kind}\n{head}" if top else head, loc="left")
+    panel.set_ylabel(_KINDS[kind])
+
+
+def _share_y(axes: NDArray[Any], kinds: Sequence[str]) -> None:
+    """One vertical range for all panels of a kind. The first few steps are far above the rest: they may run out of view."""
+    for kind in dict.fromkeys(kinds):
+        panels = [axes[i, j] for i in range(len(axes)) for j, other in enumerate(kinds) if other == kind]
+        curves = [np.asarray(line.get_ydata(), dtype=np.float64) for panel in panels for line in panel.get_lines()]
+        values = np.concatenate(curves) if curves else np.zeros(0)
+        values = values[np.isfinite(values)]
+        if not len(values):
+            continue
+        low, high = float(values.min()), float(np.quantile(values, 0.995))
+        margin = 0.06 * (high - low) or 0.5
+        for panel in panels:
+            panel.set_ylim(low - margin, high + margin)
+
+
+def _line(style: tuple[str, str], label: str, ls: str = "-") -> Any:
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], color=style[0], marker=style[1] or None, linestyle=ls, markersize=5, label=label)
+
+
+@contextmanager
+def _figure(width: float, height: float, paths: Sequence[str | Path]) -> Iterator[Figure]:
+    """A figure of so many inches, written to ``paths`` when the block ends well; no global state of pyplot."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    # what a writer would stamp into the file: no dates, so that equal input gives equal bytes
+    stamps: dict[str, dict[str, None]] = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+    for path in paths:
+        if Path(path).suffix not in stamps:
+            raise UserError(f"{path}: a figure ends in {', '.join(stamps)}")
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()  # a matplotlibrc of the user's must not change the figure
+        matplotlib.rcParams.update(_RC)
+        figure = Figure(figsize=(width, height), layout="constrained")
+        yield figure
+        for path in paths:
+            with atomic_path(path) as temporary:
+                figure.savefig(temporary, dpi=150, metadata=stamps[Path(path).suffix])

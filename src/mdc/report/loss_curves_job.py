@@ -1,0 +1,57 @@
+"""The job ``mdc loss-curves``: how the losses of all runs of a scale went, as a figure and the numbers behind it."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+from mdc.records import read_json, read_json_lines, write_text
+from mdc.report.figures import loss_curves
+
+
+def main(args: argparse.Namespace) -> None:
+    """Run the job. ``args``: config, runs (run.json files), out."""
+    config = read_json(args.config)
+    out = Path(args.out)
+    logs = [_curve(Path(path)) for path in args.runs]
+    write_text(out / "figure_loss.csv", _csv(logs, config["labels"]))
+    loss_curves(
+        logs,
+        [out / "figure_loss.png", out / "figure_loss.svg"],
+        title=f"Pretraining loss, scale {config['scale_label']}",
+        labels=config["labels"],
+        objectives=config["objectives"],
+    )
+
+
+def _curve(path: Path) -> dict[str, Any]:
+    run = read_json(path)["config"]
+    lines = read_json_lines(path.parent / "log.jsonl")
+    return {
+        "corpus": run["corpus"],
+        "backbone": run["backbone_name"],
+        "method": run["method_name"],
+        "seed": run["seed"],
+        "steps": [line["step"] for line in lines if "loss" in line],
+        "loss": [line["loss"] for line in lines if "loss" in line],
+        "validation": [[line["step"], line["validation_loss"]] for line in lines if "validation_loss" in line],
+    }
+
+
+def _csv(logs: list[dict[str, Any]], labels: dict[str, dict[str, str]]) -> str:
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(["corpus", "backbone", "method", "seed", "split", "step", "loss"])
+    for log in logs:
+        shown = (
+            labels["corpora"][log["corpus"]],
+            labels["backbones"][log["backbone"]],
+            labels["methods"][log["method"]],
+        )
+        head = [*shown, log["seed"]]
+        writer.writerows([*head, "train", s, repr(v)] for s, v in zip(log["steps"], log["loss"], strict=True))
+        writer.writerows([*head, "validation", s, repr(v)] for s, v in log["validation"])
+    return stream.getvalue()

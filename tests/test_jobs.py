@@ -1,0 +1,119 @@
+"""The grid of jobs: the paper's own at scale paper, each run once, and what a changed value touches."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mdc import jobs
+from mdc.config import load, read_yaml, validate
+from mdc.records import UserError, sha256_json
+
+ROOT = Path(__file__).resolve().parent.parent
+VALUES = read_yaml(ROOT / "params.yaml")
+
+
+def test_paper_grid_has_21_runs() -> None:
+    params = load(ROOT / "params.yaml", "paper")
+    runs = jobs.runs(params)
+    assert len(runs) == len(set(runs)) == 21
+    for backbone in ("ViT-B-32", "ViT-B-16", "ViT-L-14"):
+        methods = {
+            c: {r.method for r in runs if r.corpus == c and r.backbone == backbone} for c in ("cc12m", "recap10m")
+        }
+        assert methods == {"cc12m": {"clip", "arc", "mdc"}, "recap10m": {"clip", "clip_lb", "arc", "mdc"}}
+
+
+# the paper's Tables 6, 7 and 8: base lr and weight decay differ by backbone, all else is shared
+RECIPES = {"ViT-B-32": (5e-4, 0.1), "ViT-B-16": (5e-4, 0.2), "ViT-L-14": (4e-4, 0.2)}
+
+
+def test_paper_recipes_are_those_of_tables_6_to_8() -> None:
+    params = load(ROOT / "params.yaml", "paper")
+    for run in jobs.runs(params):
+        recipe = jobs.recipe(params, run)
+        lr, decay = RECIPES[run.backbone]
+        assert (recipe.lr, recipe.weight_decay) == (lr, decay)
+        assert (recipe.beta1, recipe.beta2, recipe.warmup_steps, recipe.epochs) == (0.9, 0.98, 10000, 32)
+        assert recipe.batch_size == (2048 if run.method == "clip_lb" else 1024)
+        assert recipe.accumulation == (2 if run.backbone == "ViT-L-14" else 1)
+        clipped = (run.corpus, run.backbone, run.method) == ("cc12m", "ViT-L-14", "arc")
+        assert recipe.clip_norm == (1.0 if clipped else None)
+
+
+def test_paper_towers_are_those_of_section_4_1() -> None:
+    backbones = load(ROOT / "params.yaml", "paper").current().pretrain.backbones
+    for name, backbone in backbones.items():
+        assert backbone.image_size == 224
+        assert str(backbone.patch_size) in name
+        large = name == "ViT-L-14"
+        assert (backbone.decoder.layers, backbone.decoder.width, backbone.decoder.heads) == (
+            (12, 768, 12) if large else (12, 512, 8)
+        )
+
+
+def _changed(path: list[Any], value: Any, scale: str = "mini") -> dict[str, str]:
+    values = copy.deepcopy(VALUES)
+    values["scale"] = scale
+    inner = values
+    for step in path[:-1]:
+        inner = inner[step]
+    inner[path[-1]] = value
+    return {name: sha256_json(config) for name, config in jobs.configs(validate(values)).items()}
+
+
+def _touched(path: list[Any], value: Any) -> set[str]:
+    before = _changed(["scale"], "mini")
+    after = _changed(path, value)
+    return {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+
+
+def _layers(names: set[str]) -> set[str]:
+    return {name.split("/")[0] for name in names}
+
+
+def test_a_changed_value_touches_what_it_decides_and_nothing_before() -> None:
+    scale = ["scales", "mini"]
+    # a probe's learning rate: all probes and what follows, no training and no data
+    assert _layers(_touched([*scale, "probe", "lr"], 0.2)) == {"probe", "table1"}
+    # a label: what shows it
+    assert _touched(["methods", "mdc", "label"], "MDC (ours)") == {"table1", "figure_loss"}
+    assert _touched([*scale, "pretrain", "backbones", "ViT-T-8", "label"], "tiny") == {"table1", "figure_loss"}
+    # one method's range: its runs, their probes, the table
+    touched = _touched(["methods", "mdc", "t_range"], [0.3, 0.8])
+    assert _layers(touched) == {"runs", "probe", "table1"}
+    assert all("/mdc/" in name for name in touched if name != "table1")
+    # one corpus: its own shards (the runs follow by the manifest)
+    assert _touched([*scale, "data", "corpora", "alt", "source", "seed"], 99) == {"data/corpora/alt"}
+    # how a run proceeds: nothing
+    assert _touched([*scale, "pretrain", "runtime", "checkpoint_every"], 7) == set()
+    # another scale: nothing
+    assert _touched(["scales", "paper", "pretrain", "recipe", "lr"], 1e-3) == set()
+
+
+def test_untrained_controls_are_one_a_backbone_pooling_and_seed() -> None:
+    params = load(ROOT / "params.yaml", "mini")
+    controls = jobs.untrained(params)
+    backbones = params.current().tables.table1.backbones
+    assert sorted(c.id for c in controls) == sorted(
+        f"untrained/{b}/{p}/s0" for b in backbones for p in ("cls", "patch_mean")
+    )
+
+
+def test_two_ids_with_equal_configurations_are_refused() -> None:
+    values = copy.deepcopy(VALUES)
+    values["methods"]["mdc2"] = {**values["methods"]["mdc"], "label": "another name"}
+    values["scales"]["mini"]["tables"]["table1"]["corpora"]["alt"].append("mdc2")
+    with pytest.raises(UserError, match="equal configurations"):
+        jobs.runs(validate(values))
+
+
+def test_run_ids_are_paths_and_parse() -> None:
+    params = load(ROOT / "params.yaml", "mini")
+    for run in jobs.runs(params):
+        assert jobs.parse_run(params, run.id) == run
+    with pytest.raises(UserError, match="no run 'alt/ViT-T-12/gan/s0'"):
+        jobs.parse_run(params, "alt/ViT-T-12/gan/s0")

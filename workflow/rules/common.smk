@@ -1,0 +1,76 @@
+# Validated parameters, the jobs of the scale, and where everything lies.
+#
+# For every job a resolved configuration is written to results/<scale>/configs/<job>.json, only if it changed: it is the
+# job's input, so Snakemake reruns exactly the jobs whose values or code changed. params.yaml itself is nobody's input.
+
+import os
+import sys
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+
+# `mdc` is the one of the environment that runs Snakemake, activated or not
+os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+
+from mdc import jobs
+from mdc.config import read_yaml, validate
+from mdc.records import UserError, json_text, write_text_if_changed
+
+try:
+    read_yaml("params.yaml")  # Snakemake's own reader lets a key stand twice
+    PARAMS = validate(dict(config))
+    CONFIGS = jobs.configs(PARAMS)
+    RUNS = jobs.runs(PARAMS)
+    R = f"results/{PARAMS.scale}"
+    for name, resolved in CONFIGS.items():
+        write_text_if_changed(f"{R}/configs/{name}.json", json_text(resolved))
+    RUNTIME = f"{R}/configs/runtime.json"
+    write_text_if_changed(RUNTIME, json_text(PARAMS.current().pretrain.runtime.model_dump(mode="json")))
+except UserError as error:
+    raise WorkflowError(str(error)) from None
+
+SCALE = PARAMS.current()
+ENCODERS = [*RUNS, *jobs.untrained(PARAMS)]
+# resumable states and caches: no output of any rule, so a failed job does not take them along
+STATE = f".state/{PARAMS.scale}"
+VOCABULARY = f"{R}/data/vocabulary.json"
+
+# nobody said how many GPUs there are: the ones this machine shows, and at least one so that the graph can be drawn
+workflow.global_resources.setdefault("gpu", max(1, len(list(Path("/dev").glob("nvidia[0-9]*")))))
+
+
+wildcard_constraints:
+    corpus=r"[^/]+",
+    backbone=r"[^/]+",
+    method=r"[^/]+",
+    seed=r"\d+",
+    pooling=r"[^/]+",
+
+
+def config_file(job):
+    return f"{R}/configs/{job}.json"
+
+
+def corpus_index(name):
+    return f"{R}/data/corpora/{name}/index.json"
+
+
+def probe_index(name):
+    return f"{R}/data/probes/{name}/index.json"
+
+
+def run_manifest(run):
+    return f"{R}/runs/{run.id}/run.json"
+
+
+def probe_record(encoder):
+    return f"{R}/probe/{encoder.id}/probe.json"
+
+
+def source_files(source):
+    """The user's own files behind a source, as far as they are there: a missing one fails in its job, not in the graph."""
+    path = getattr(source, "path", None)
+    if path is None:
+        return []
+    place = Path(os.environ.get("MDC_DATA", "data")) / path
+    return [str(place)] if place.is_file() else []

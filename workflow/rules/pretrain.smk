@@ -1,0 +1,25 @@
+# One job per run. Its resumable state lies outside results/: after a kill, `retries` or a second call goes on from it.
+
+
+rule pretrain:
+    input:
+        config=config_file("runs/{corpus}/{backbone}/{method}/s{seed}"),
+        shards=f"{R}/data/corpora/{{corpus}}/index.json",
+        vocabulary=VOCABULARY,
+        runtime=ancient(RUNTIME),
+    output:
+        manifest=f"{R}/runs/{{corpus}}/{{backbone}}/{{method}}/s{{seed}}/run.json",
+        checkpoint=f"{R}/runs/{{corpus}}/{{backbone}}/{{method}}/s{{seed}}/checkpoint.safetensors",
+        log=f"{R}/runs/{{corpus}}/{{backbone}}/{{method}}/s{{seed}}/log.jsonl",
+    log:
+        f"{R}/logs/runs/{{corpus}}/{{backbone}}/{{method}}/s{{seed}}.log",
+    params:
+        out=lambda w, output: str(Path(output.manifest).parent),
+        state=f"{STATE}/runs/{{corpus}}/{{backbone}}/{{method}}/s{{seed}}",
+    threads: SCALE.pretrain.recipe.threads
+    resources:
+        gpu=1 if SCALE.pretrain.recipe.device == "cuda" else 0,
+    retries: 2
+    shell:
+        "mdc pretrain {input.config} --shards {input.shards} --vocabulary {input.vocabulary}"
+        " --runtime {input.runtime} --out {params.out} --state {params.state} 2>> {log}"

@@ -1,0 +1,49 @@
+# One job per encoder does all of its probes: importing PyTorch costs more than a probe.
+
+PROBE_SETS = [probe_index(name) for name in SCALE.tables.table1.probes]
+
+
+rule probe:
+    input:
+        config=config_file("probe/{corpus}/{backbone}/{method}/s{seed}"),
+        manifest=f"{R}/runs/{{corpus}}/{{backbone}}/{{method}}/s{{seed}}/run.json",
+        # the manifest names the checkpoint by hash; its own time means nothing (DVC does not keep it)
+        checkpoint=ancient(f"{R}/runs/{{corpus}}/{{backbone}}/{{method}}/s{{seed}}/checkpoint.safetensors"),
+        sets=PROBE_SETS,
+    output:
+        record=f"{R}/probe/{{corpus}}/{{backbone}}/{{method}}/s{{seed}}/probe.json",
+        per_item=f"{R}/probe/{{corpus}}/{{backbone}}/{{method}}/s{{seed}}/items.parquet",
+    log:
+        f"{R}/logs/probe/{{corpus}}/{{backbone}}/{{method}}/s{{seed}}.log",
+    params:
+        out=lambda w, output: str(Path(output.record).parent),
+        cache=f"{STATE}/features",
+    threads: SCALE.probe.threads
+    resources:
+        gpu=1 if SCALE.probe.device == "cuda" else 0,
+    shell:
+        "mdc probe {input.config} --sets {input.sets} --run {input.manifest} --cache {params.cache}"
+        " --out {params.out} 2> {log}"
+
+
+rule probe_untrained:
+    input:
+        config=config_file("probe/untrained/{backbone}/{pooling}/s{seed}"),
+        sets=PROBE_SETS,
+    output:
+        record=f"{R}/probe/untrained/{{backbone}}/{{pooling}}/s{{seed}}/probe.json",
+        per_item=f"{R}/probe/untrained/{{backbone}}/{{pooling}}/s{{seed}}/items.parquet",
+    log:
+        f"{R}/logs/probe/untrained/{{backbone}}/{{pooling}}/s{{seed}}.log",
+    params:
+        out=lambda w, output: str(Path(output.record).parent),
+        cache=f"{STATE}/features",
+    threads: SCALE.probe.threads
+    resources:
+        gpu=1 if SCALE.probe.device == "cuda" else 0,
+    shell:
+        "mdc probe {input.config} --sets {input.sets} --cache {params.cache} --out {params.out} 2> {log}"
+
+
+# no corpus is called "untrained" (the schema refuses it), so this order decides every path rightly
+ruleorder: probe_untrained > probe
