@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from mdc.jobs import Run, runs
 from mdc.config import load
+from mdc.jobs import Run, runs
 from mdc.records import read_json
 from mdc.report.items import ProbeItems, read_items
 from mdc.statistics import bootstrap_average, t_interval

@@ -4,6 +4,9 @@
 megabytes in every process. The vision tower and the tokenizer need none of it. So we give OpenCLIP's folder a second
 package name whose ``__init__`` is empty; its modules then resolve their relative imports among themselves. The code
 that runs is the installed package's, unchanged, and a later ``import open_clip`` still works.
+
+One module is replaced there: ``utils``, of which the tower uses a single small function, but which imports torchvision
+and with it torch's compiler, four seconds more.
 """
 
 from __future__ import annotations
@@ -12,8 +15,10 @@ import importlib
 import importlib.util
 import sys
 import types
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 _ALIAS = "mdc._open_clip"
 
@@ -30,4 +35,16 @@ def load(module: str) -> ModuleType:
         package = types.ModuleType(_ALIAS)
         package.__path__ = [str(Path(spec.origin).parent)]
         sys.modules[_ALIAS] = package
+        utils = types.ModuleType(f"{_ALIAS}.utils")
+        utils.__dict__.update(to_2tuple=_to_2tuple, feature_take_indices=_not_loaded)
+        sys.modules[utils.__name__] = utils
     return importlib.import_module(f"{_ALIAS}.{module}")
+
+
+def _to_2tuple(value: Any) -> tuple[Any, ...]:
+    """``open_clip.utils.to_2tuple``: a pair stays one, anything else is doubled."""
+    return tuple(value) if isinstance(value, Iterable) else (value, value)
+
+
+def _not_loaded(*_: Any) -> Any:
+    raise NotImplementedError("open_clip.utils is not loaded here; use `import open_clip` for intermediate features")

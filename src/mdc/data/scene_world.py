@@ -34,7 +34,8 @@ LARGE_FROM = 66  # an object of this size or more is called large
 CLEAR = 12  # a relation counts when its axis leads by at least this much
 GAP = 4  # least distance between the bounding boxes of two objects on the axis that separates them
 MARGIN = 1  # least distance of a bounding box from the image's edge
-TILT = 8  # greatest rotation in degrees; more would turn a square into a diamond
+STEP = 12  # centres lie on this grid where there is room: fewer places to learn a shape at
+TILT = 4  # greatest rotation in degrees; more would turn a square into a diamond
 SHADES = 3  # lightness steps an object's colour may move either way
 
 PROBE_CLASSES: dict[str, tuple[str, ...]] = {
@@ -235,20 +236,28 @@ def half_extent(shape: str, rotation: int = 0) -> float:
     return max(max(abs(x), abs(y)) for x, y in outline(shape, rotation))
 
 
+def _stepped(low: int, centre: int) -> int:
+    """The last multiple of `STEP` in [low, centre], or the centre itself if there is none."""
+    stepped = centre - centre % STEP
+    return stepped if stepped >= low else centre
+
+
 def _along(draws: Draws, halves: Sequence[int]) -> list[int]:
     """Centres in a row, in the given order, with `GAP` between boxes and the spare room shared out at random."""
     spare = UNITS - 2 * MARGIN - 2 * sum(halves) - GAP * (len(halves) - 1)
     cuts = sorted(draws.between(0, spare) for _ in halves)
-    centres, edge = [], MARGIN
+    centres, free, packed = [], MARGIN, MARGIN  # where room begins: after the last object; were all packed tightly
     for half, cut in zip(halves, cuts, strict=True):
-        centres.append(edge + half + cut)
-        edge += 2 * half + GAP
+        centre = _stepped(free + half, packed + half + cut)
+        centres.append(centre)
+        free, packed = centre + half + GAP, packed + 2 * half + GAP
     return centres
 
 
 def _inside(draws: Draws, half: int, low: int = 0, high: int = UNITS) -> int:
     """A centre such that the box lies inside [low, high] with the margin."""
-    return draws.between(low + MARGIN + half, high - MARGIN - half)
+    first = low + MARGIN + half
+    return _stepped(first, draws.between(first, high - MARGIN - half))
 
 
 def _place_pair(draws: Draws, name: str, halves: Sequence[int]) -> list[tuple[int, int]]:
@@ -291,8 +300,8 @@ def _place(draws: Draws, halves: Sequence[int]) -> list[tuple[int, int]]:
 def _word_size(draws: Draws, word: str, alone: bool) -> int:
     """A size that the word describes; an object that stands alone may be larger."""
     if word == "small":
-        return draws.between(44, 58)
-    return draws.between(70, 104 if alone else 80)
+        return draws.between(50, 58)
+    return draws.between(84, 100) if alone else draws.between(72, 80)
 
 
 @dataclass(frozen=True)
@@ -367,7 +376,7 @@ def _plan_for(task: str, label: int, draws: Draws) -> _Plan:
 def _attempt(task: str, label: int, draws: Draws) -> Scene:
     """One scene of the task, of any bucket."""
     background = BACKGROUNDS[label] if task == "background" else draws.pick(BACKGROUNDS)
-    grey = draws.between(125, 195)
+    grey = draws.between(105, 150)  # black and white stay legible at any shade
     red, green, blue = (grey + draws.between(-22, 22) for _ in range(3))
     phase = draws.between(0, 15)
     plan = _plan_for(task, label, draws)

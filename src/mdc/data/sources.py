@@ -86,7 +86,7 @@ def iter_probe(source: Source, split: str, data_dir: Path, skipped: Counter[str]
 
             count = int(source.get(split, 0))
             for sample in scenes.probe_samples(source["task"], split, count, source["seed"], source["pixels"]):
-                yield RawSample(sample.key, sample.png, "png", truth=sample.truth, label=int(sample.label))
+                yield RawSample(sample.key, sample.png, "png", truth=sample.truth, label=sample.label)
         case "digits":
             yield from _digits(split, int(source.get("seed", 0)))
         case "parquet":

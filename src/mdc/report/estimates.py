@@ -1,10 +1,9 @@
 """Which interval stands beside a probing number (PROTOCOL "Statistics"), decided by the number of seeds.
 
 One seed: bootstrap over test items, which speaks of this checkpoint only. Two seeds: the mean of both, bootstrap over
-test items. Three or more: Student's t over one value a seed, paired by seed. Everything comes back in per cent or points.
+test items. Three or more: Student's t over one value a seed, paired by seed. All results are in per cent or points.
 
-All comparisons on a benchmark use the same resamples of its items (one generator a benchmark, made anew), so a table's
-numbers do not depend on which others stand in it.
+Every estimate starts from the same generator, so a number does not depend on which others were made before it.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +27,9 @@ MeanAveragePrecision = Callable[[Any, Any, Any], Any]
 Group = Sequence[Mapping[str, ProbeItems]]
 #: a benchmark as bootstrap_average takes it: values (N,), or a statistic of counts (R, N) with N
 Benchmark = NDArray[np.float64] | tuple[statistics.Statistic, int]
+
+
+_ROWS = 128
 
 
 def interval_label(seeds: int) -> str:
@@ -55,12 +56,12 @@ class Estimator:
         if len(group) >= 3:
             return statistics.t_interval(self._seed_values(group, benchmarks)).times(100)
         parts = [self._benchmark([(1.0, member[name]) for member in group]) for name in _in_order(group, benchmarks)]
-        return statistics.bootstrap_average(parts, self._rng(benchmarks), self.draws).times(100)
+        return statistics.bootstrap_average(parts, self._rng(), self.draws).times(100)
 
-    def difference(self, a: Group, b: Group, benchmarks: Sequence[str], draws: int | None = None) -> Interval:
+    def difference(self, a: Group, b: Group, benchmarks: Sequence[str]) -> Interval:
         """Points of ``a`` above ``b`` with ``p``, paired by item (one or two seeds) or by seed (three or more).
 
-        ``draws`` instead of the estimator's own. UserError if the two were not tested on the same items.
+        UserError if the two were not tested on the same items.
         """
         if len(a) != len(b):
             raise UserError(f"a comparison needs as many seeds on both sides, not {len(a)} and {len(b)}")
@@ -74,8 +75,7 @@ class Estimator:
             self._benchmark([*((1.0, x[name]) for x in a), *((-1.0, x[name]) for x in b)], len(a))
             for name in _in_order(a, benchmarks)
         ]
-        rng = self._rng(benchmarks)
-        return statistics.bootstrap_average(parts, rng, draws or self.draws, contrast=True).times(100)
+        return statistics.bootstrap_average(parts, self._rng(), self.draws, contrast=True).times(100)
 
     def value(self, items: ProbeItems) -> float:
         """One encoder's share of 1 on one benchmark."""
@@ -83,8 +83,8 @@ class Estimator:
             return float(items.value.mean())
         return float(self._average_precision(items, np.ones((1, items.n)))[0])
 
-    def _rng(self, benchmarks: Sequence[str]) -> np.random.Generator:
-        return np.random.default_rng([self.seed, crc32("\n".join(benchmarks).encode())])
+    def _rng(self) -> np.random.Generator:
+        return np.random.default_rng(self.seed)
 
     def _seed_values(self, group: Group, benchmarks: Sequence[str]) -> list[float]:
         return [float(np.mean([self.value(member[name]) for name in benchmarks])) for member in group]
@@ -112,8 +112,12 @@ class Estimator:
         # the same resamples come back for every comparison that an encoder takes part in, and scoring them is slow
         key = (items, hashlib.blake2b(counts.tobytes(), digest_size=16).digest())
         if key not in self._memo:
-            scored = self.mean_average_precision(items.scores, items.targets, counts)
-            self._memo[key] = np.asarray(scored, dtype=np.float64)
+            # a few resamples at a time stay in the processor's cache
+            parts = [
+                self.mean_average_precision(items.scores, items.targets, counts[start : start + _ROWS])
+                for start in range(0, len(counts), _ROWS)
+            ]
+            self._memo[key] = np.concatenate(parts).astype(np.float64)
         return self._memo[key]
 
 

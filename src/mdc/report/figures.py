@@ -6,10 +6,11 @@ matplotlib is imported only when something is drawn.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -80,18 +81,18 @@ def loss_curves(
     ``logs``: one a run with ``corpus``, ``backbone``, ``method`` (keys), ``seed``, ``steps`` [int], ``loss`` [float] in
     nats, ``validation`` [[step, loss], …]. ``labels``: {"corpora" | "backbones" | "methods": {key: label}}; a key
     without one stands for itself. ``objectives``: {method: "masked" | "autoregressive" | "contrastive"}; without it,
-    methods whose key starts with ``clip`` are contrastive. A row of panels is a backbone; a column is a corpus with either
-    the captioning or the contrastive methods, because their losses have different units. ``paths`` end in png, svg or pdf.
+    methods whose key starts with ``clip`` are contrastive. A row of panels is a backbone; a column is a corpus with
+    either the captioning or the contrastive methods, because their losses have different units. ``paths`` end in png,
+    svg or pdf.
     UserError if there is no log, or one without steps.
     """
     if not logs:
         raise UserError("loss curves: no run to draw")
     for log in logs:
         if not len(log["steps"]) or len(log["steps"]) != len(log["loss"]):
-            raise UserError(
-                f"loss curves: {log['corpus']}/{log['backbone']}/{log['method']}/s{log['seed']} has {len(log['steps'])} "
-                f"steps and {len(log['loss'])} losses; needed: as many, at least one"
-            )
+            run = f"{log['corpus']}/{log['backbone']}/{log['method']}/s{log['seed']}"
+            counts = f"{len(log['steps'])} steps and {len(log['loss'])} losses"
+            raise UserError(f"loss curves: {run} has {counts}; needed: as many, at least one")
     names = labels or {}
     kinds = {log["method"]: _kind(log["method"], objectives) for log in logs}
     styles = method_styles(list(dict.fromkeys(log["method"] for log in logs)))
@@ -102,7 +103,7 @@ def loss_curves(
         for corpus in dict.fromkeys(log["corpus"] for log in logs)
         if any(kinds[log["method"]] == kind and log["corpus"] == corpus for log in logs)
     ]
-    with _figure(2.9 * len(columns) + 0.5, 2.35 * len(backbones) + 1.25, paths) as figure:
+    with _figure(max(2.9 * len(columns) + 0.5, 6.0), 2.35 * len(backbones) + 1.3, paths) as figure:
         axes = figure.subplots(len(backbones), len(columns), squeeze=False)
         for i, backbone in enumerate(backbones):
             for j, (kind, corpus) in enumerate(columns):
@@ -116,27 +117,22 @@ def loss_curves(
                 _label_loss(axes[i, j], kind, corpus, backbone, names, top=i == 0)
                 axes[i, j].set_xlabel("step" if i == len(backbones) - 1 else "")
         _share_y(axes, [kind for kind, _ in columns])
-        figure.suptitle(title, fontsize=11, x=0.01, ha="left")
-        handles = [_line(styles[m], names.get("methods", {}).get(m, m)) for m in styles]
+        masked_beside_others = sum(kind == "captioning" for kind in kinds.values()) > 1
+        note = (
+            "Captioning methods weight tokens differently: their levels do not compare." if masked_beside_others else ""
+        )
+        _title(figure, title, note)
+        order = [m for m in METHOD_STYLE if m in styles] + [m for m in styles if m not in METHOD_STYLE]
+        handles = [_line(styles[m], names.get("methods", {}).get(m, m)) for m in order]
         handles += [_line(("#555555", ""), "training, running mean"), _line(("#555555", "o"), "validation", ls="none")]
         figure.legend(handles=handles, loc="outside lower left", ncols=len(handles), fontsize=8)
-        if len({kinds[m] for m in kinds} & {"captioning"}) and len([m for m in kinds if kinds[m] == "captioning"]) > 1:
-            figure.text(
-                0.99,
-                0.995,
-                "MDC weights a masked token by 1/t: levels of different methods do not compare",
-                ha="right",
-                va="top",
-                fontsize=7.5,
-                color="#5B6570",
-            )
 
 
 def table1_bars(numbers: Sequence[Number], paths: Sequence[str | Path], title: str) -> None:
-    """Gain over the untrained encoder with its 95 % interval: a point a method and benchmark, a panel a corpus and backbone.
+    """Gain over the untrained encoder, 95 % interval: a dot a method and benchmark, a panel a corpus and backbone.
 
-    ``numbers`` are those of :func:`mdc.report.table1.build`; the untrained rows are left out. ``paths`` end in png, svg or
-    pdf. UserError if no number has a gain.
+    ``numbers`` are those of :func:`mdc.report.table1.build`; the untrained rows are left out. ``paths`` end in png, svg
+    or pdf. UserError if no number has a gain.
     """
     trained = [number for number in numbers if number.gain is not None]
     if not trained:
@@ -166,21 +162,32 @@ def table1_bars(numbers: Sequence[Number], paths: Sequence[str | Path], title: s
                 panel.set_yticks(range(len(benchmarks)), benchmarks)
                 panel.tick_params(axis="y", length=0)
                 panel.grid(axis="y", visible=False)
-                for place in range(len(benchmarks) - 1):
-                    panel.axhline(place + 0.5, color="#E3E6EA", linewidth=0.7)
+                for place, below in enumerate(benchmarks[1:]):
+                    # the Average is no benchmark of its own: a darker rule sets it off
+                    colour, width = ("#7A828C", 0.9) if below == "Average" else ("#E3E6EA", 0.7)
+                    panel.axhline(place + 0.5, color=colour, linewidth=width)
                 panel.set_ylim(len(benchmarks) - 0.5, -0.5)
                 if i == len(backbones) - 1:
                     panel.set_xlabel("points above the untrained encoder, 95 % interval")
-        figure.suptitle(title, fontsize=11, x=0.01, ha="left")
+        _title(figure, title)
         handles = [_line(styles[key], methods[key], ls="none") for key in order]
         figure.legend(handles=handles, loc="outside lower left", ncols=len(handles), fontsize=8)
+
+
+def _title(figure: Figure, title: str, note: str = "") -> None:
+    """``title`` at the upper left, broken to the figure's width, and a ``note`` below it."""
+    # a letter of 10.5 points is about 0.078 inches wide
+    lines = textwrap.wrap(title, max(30, int(figure.get_figwidth() / 0.078)))
+    figure.suptitle("\n".join([*lines, *([note] if note else [])]), fontsize=10.5, x=0.01, ha="left")
 
 
 def _dot(panel: Axes, number: Number, height: float, style: tuple[str, str]) -> None:
     colour, marker = style
     if number.gain_low is not None and number.gain_high is not None:
         panel.plot([number.gain_low, number.gain_high], [height, height], color=colour, linewidth=1.4)
-    panel.plot([number.gain], [height], color=colour, marker=marker, markersize=4.8, linestyle="none")
+    panel.plot(
+        np.array([number.gain], dtype=float), [height], color=colour, marker=marker, markersize=4.8, linestyle="none"
+    )
 
 
 def _kind(method: str, objectives: Mapping[str, str] | None) -> str:
@@ -192,7 +199,7 @@ def _kind(method: str, objectives: Mapping[str, str] | None) -> str:
 def _one_loss(panel: Axes, log: Mapping[str, Any], style: tuple[str, str]) -> None:
     colour, marker = style
     steps = np.asarray(log["steps"])
-    panel.plot(steps, log["loss"], color=colour, linewidth=0.7, alpha=0.22)
+    panel.plot(steps, log["loss"], color=colour, linewidth=0.8, alpha=0.35)
     panel.plot(steps, smooth(log["loss"], max(1, len(steps) // 15)), color=colour, linewidth=1.6)
     if len(log["validation"]):
         at, loss = zip(*log["validation"], strict=True)
@@ -210,7 +217,7 @@ def _label_loss(
 
 
 def _share_y(axes: NDArray[Any], kinds: Sequence[str]) -> None:
-    """One vertical range for all panels of a kind. The first few steps are far above the rest: they may run out of view."""
+    """One vertical range for all panels of a kind. The first steps lie far above the rest and may run out of view."""
     for kind in dict.fromkeys(kinds):
         panels = [axes[i, j] for i in range(len(axes)) for j, other in enumerate(kinds) if other == kind]
         curves = [np.asarray(line.get_ydata(), dtype=np.float64) for panel in panels for line in panel.get_lines()]
@@ -224,7 +231,7 @@ def _share_y(axes: NDArray[Any], kinds: Sequence[str]) -> None:
             panel.set_ylim(low - margin, high + margin)
 
 
-def _line(style: tuple[str, str], label: str, ls: str = "-") -> Any:
+def _line(style: tuple[str, str], label: str, ls: Literal["-", "none"] = "-") -> Any:
     from matplotlib.lines import Line2D
 
     return Line2D([], [], color=style[0], marker=style[1] or None, linestyle=ls, markersize=5, label=label)
@@ -243,7 +250,7 @@ def _figure(width: float, height: float, paths: Sequence[str | Path]) -> Iterato
             raise UserError(f"{path}: a figure ends in {', '.join(stamps)}")
     with matplotlib.rc_context():
         matplotlib.rcdefaults()  # a matplotlibrc of the user's must not change the figure
-        matplotlib.rcParams.update(_RC)
+        cast(Any, matplotlib.rcParams).update(_RC)
         figure = Figure(figsize=(width, height), layout="constrained")
         yield figure
         for path in paths:

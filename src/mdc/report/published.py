@@ -12,8 +12,8 @@ TABLE1_BENCHMARKS = ("ImageNet-1K", "Food101", "CIFAR-10", "CIFAR-100", "Pets", 
 _CC, _RECAP = "CC12M", "Recap-DataComp-10M"
 _B32, _B16, _L14 = "ViT-B/32", "ViT-B/16", "ViT-L/14"
 
-# Table 1, linear probing, top-1 accuracy in per cent. The dataset and backbone labels are those of the printed layout, in
-# which each backbone has three rows CC12M and four rows Recap-DataComp-10M; Table 4's MDC row confirms ViT-B/32.
+# Table 1, linear probing, top-1 accuracy in per cent. Each backbone has three rows CC12M and four rows
+# Recap-DataComp-10M, as in the printed layout; Table 4's MDC row confirms ViT-B/32.
 TABLE1: dict[tuple[str, str, str], tuple[float, ...]] = {
     (_CC, _B32, "CLIP"): (57.2, 66.4, 89.2, 70.9, 74.8, 71.7),
     (_CC, _B32, "ARC"): (54.2, 67.7, 87.5, 68.3, 70.0, 69.5),

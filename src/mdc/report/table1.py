@@ -1,7 +1,7 @@
 """Table 1, linear probing: from probe records to csv, tidy csv, contrasts, HTML, Markdown and LaTeX.
 
-Which encoders stand in it comes from a specification (``Spec``); every number comes from the encoders' per-item results,
-so that intervals and comparisons are paired by test item. A record that is missing, or that was made with another
+Which encoders stand in it comes from a specification (see ``build``); every number comes from the encoders' per-item
+results, so that comparisons are paired by test item. A record that is missing, or that was made with another
 configuration than the expected one, is refused by name.
 """
 
@@ -57,7 +57,7 @@ class Encoder:
 
 @dataclass(frozen=True)
 class Number:
-    """One line of ``table1_long.csv``. Values in per cent, gains in points over the untrained control, 95 % intervals."""
+    """One line of ``table1_long.csv``. Per cent; gains in points over the untrained control; 95 % intervals."""
 
     scale: str
     table: str
@@ -178,10 +178,14 @@ class _Maker:
         self.untrained = [Encoder(None, b, "untrained", p, self.seeds) for b in self.backbones for p in poolings[b]]
         self.records = select(records, [*self.trained, *self.untrained], self.scale, spec["expected"], self.probes)
         self.items = {id_: dict(items(record)) for id_, record in self.records.items()}
-        self.estimator = Estimator(int(spec.get("bootstrap", 2000)), 0, metric)
+        self._pairs = [(e, e.control()) for e in self.trained] + self._named_pairs()
+        self.measures = [*self.probes, AVERAGE]
+        # The least p of a bootstrap is 2/(draws + 1), and Holm multiplies it by up to the size of the family: with too
+        # few draws no contrast of a large table could ever be told from 0.
+        family = len(self._pairs) * len(self.measures)
+        self.estimator = Estimator(max(int(spec.get("bootstrap", 2000)), 100 * family), 0, metric)
         for id_, record in self.records.items():
             _check_items(id_, record, self.items[id_], self.probes, self.estimator)
-        self.measures = [*self.probes, AVERAGE]
         some = next(iter(self.records.values()))["probes"]
         self.metric = {p: METRICS.get(some[p]["metric"], some[p]["metric"]) for p in self.probes}
         self.metric[AVERAGE] = "mean"
@@ -191,7 +195,6 @@ class _Maker:
             for p in self.probes:
                 if abs(float(record["probes"][p]["chance"]) - self.chance[p]) > 1e-6:
                     raise UserError(f"table 1: {id_} was probed with another chance level on {p} than the others")
-        self._pairs = [(e, e.control()) for e in self.trained] + self._named_pairs()
         self._differences = self._all_differences()
 
     # numbers
@@ -260,16 +263,12 @@ class _Maker:
         )
 
     def _all_differences(self) -> dict[tuple[Encoder, Encoder, str], Interval]:
-        family = len(self._pairs) * len(self.measures)
-        # The least p of a bootstrap is 2/(draws + 1), and Holm multiplies it by up to the size of the family: with too
-        # few draws no contrast of a large table could ever be told from 0.
-        draws = max(self.estimator.draws, 100 * family)
         found = {}
         for a, b in self._pairs:
             first, second = ([self.items[id_] for id_ in encoder.ids()] for encoder in (a, b))
             for measure in self.measures:
                 try:
-                    found[a, b, measure] = self.estimator.difference(first, second, self._parts(measure), draws)
+                    found[a, b, measure] = self.estimator.difference(first, second, self._parts(measure))
                 except UserError as error:
                     raise UserError(f"table 1: {a.ids()[0]} against {b.ids()[0]}: {error}") from None
         return found
@@ -296,9 +295,10 @@ class _Maker:
             rows += mark_rows(lines, [not self._grey(encoder) for encoder in block])
         chance = tuple(Cell(self.chance[measure]) for measure in self.measures)
         rows.append(Row(("any", "any", "chance"), chance, "chance", reference=True))
+        grey = dict.fromkeys(self._method(encoder) for encoder in self.trained if self._grey(encoder))
         notes = (
             "Within a dataset and backbone: best in bold, second best underlined, compared as printed.",
-            *(("Grey: shown but not ranked (twice the batch size).",) if any(map(self._grey, self.trained)) else ()),
+            *((f"Grey († in Markdown), shown but not ranked: {', '.join(grey)}.",) if grey else ()),
             "Untrained: the initial weights of the same backbone, seed and pooling. Chance: what guessing would score.",
             f"{AVERAGE}: plain mean of the columns; its interval resamples within each benchmark.",
             *(("Paper: the value printed in the paper's Table 1.",) if any(n.published for n in numbers) else ()),
@@ -322,7 +322,7 @@ class _Maker:
         return Table(
             title=f"Gain over the untrained encoder, {self.scale_text}",
             caption=(
-                f"Points above the encoder's own initial weights with its own pooling, paired. {self._interval_words()}",
+                f"Points above the encoder's own initial weights, same pooling, paired. {self._interval_words()}",
             ),
             labels=("Dataset", "Backbone", "Method"),
             columns=self._columns("Trained minus untrained"),
@@ -343,14 +343,14 @@ class _Maker:
             title=f"Differences between methods, {self.scale_text}",
             caption=(
                 f"Points, paired by {'seed' if len(self.seeds) >= 3 else 'test item'}. {self._interval_words()}",
-                "Claim: the first method is better. Held: the interval lies above 0. Comparable: it lies within ±2 points. "
-                "Otherwise it cannot be told, and the number is the smallest difference that could have been seen "
-                "(power 80 %).",
+                "Claim: the first method is better. Held: the interval lies above 0. Comparable: it lies within ±2 "
+                "points. Otherwise it cannot be told, and the number is the smallest difference that could have been "
+                "seen (power 80 %).",
             ),
             labels=("Dataset", "Backbone", "Contrast"),
             columns=self._columns("Difference"),
             rows=tuple(rows),
-            footnotes=("Holm-corrected p-values, with those against the untrained controls: table1_contrasts.csv.",),
+            footnotes=("p is Holm-corrected over these differences and the gains; all are in table1_contrasts.csv.",),
             signed=True,
         )
 
@@ -470,7 +470,7 @@ def _check_items(
 def _verdict_words(contrast: Contrast) -> str:
     if contrast.verdict == "cannot be told":
         return f"cannot be told (≥ {contrast.smallest_detectable:.1f})"
-    return contrast.verdict
+    return f"{contrast.verdict}, p {contrast.p_holm:.3f}" if contrast.verdict == "held" else contrast.verdict
 
 
 def _p(interval: Interval) -> float:

@@ -33,7 +33,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of numbers; neighbours with an equal ``group`` share a heading. ``note`` stands small below the label."""
+    """A column of numbers; neighbours with an equal ``group`` share a heading. ``note`` stands small below it."""
 
     label: str
     group: str = ""
@@ -83,8 +83,8 @@ class Table:
 def rank(values: Sequence[float | None], ranked: Sequence[bool], decimals: int = 1) -> list[Mark | None]:
     """Marks for one column of one block: the highest value ``best``, the next ``second``, unranked rows ``grey``.
 
-    Compared as shown, that is after rounding, so equal-looking numbers are marked alike; after two or more best there is
-    no second; one ranked number alone gets no mark; None gets none.
+    Compared as shown, that is after rounding, so equal-looking numbers are marked alike. After two or more best there
+    is no second; one ranked number alone gets no mark; None gets none.
     """
     if len(values) != len(ranked):
         raise UserError(f"rank: {len(values)} values against {len(ranked)} flags")
@@ -196,7 +196,8 @@ body { margin: 2rem auto; padding: 0 1.25rem; max-width: 76rem; background: var(
 section + section { margin-top: 3.5rem; }
 h2 { margin: 0 0 .4rem; font-size: 1.3rem; line-height: 1.3; }
 p.caption { margin: 0 0 .25rem; color: var(--soft); font-size: .92rem; max-width: 62rem; }
-div.scroll { margin-top: 1rem; overflow: auto; max-height: 88vh; border: 1px solid var(--rule); border-radius: 6px; }
+div.scroll { margin-top: 1rem; overflow: auto; max-height: 88vh; }
+@media (min-width: 72rem) { div.scroll { overflow: visible; max-height: none; } }
 table { border-collapse: separate; border-spacing: 0; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { padding: .38rem .7rem; text-align: right; white-space: nowrap; vertical-align: top; line-height: 1.25; }
 th.label, td.label { text-align: left; }
@@ -210,12 +211,13 @@ tbody tr:first-child td { border-top: 0; }
 tbody tr:hover td { background: var(--hover); }
 td.same { color: var(--soft); opacity: .45; }
 td small { display: block; color: var(--soft); font-size: .74rem; font-weight: 400; font-style: normal; }
+td small.note { white-space: normal; max-width: 6.2rem; margin-left: auto; }
 td.best > span { font-weight: 700; }
 td.second > span { color: var(--second); text-decoration: underline; text-underline-offset: .18em; }
-td.grey > span { color: var(--grey); }
+td.grey > span, td.label.grey { color: var(--grey); }
 tr.reference td { font-style: italic; }
 ul { margin: .8rem 0 0; padding-left: 1.1rem; color: var(--soft); font-size: .86rem; max-width: 62rem; }
-@media print { div.scroll { max-height: none; overflow: visible; border: 0; } thead { position: static; } }
+@media print { div.scroll { max-height: none; overflow: visible; } thead { position: static; } }
 """
 
 
@@ -253,7 +255,10 @@ def _html(table: Table) -> str:
         cells = []
         for place, label in enumerate(row.labels):
             same = before is not None and not new_block and before.labels[: place + 1] == row.labels[: place + 1]
-            cells.append(f'<td class="label{" same" if same else ""}">{html.escape(label)}</td>')
+            # a row that is grey throughout has its name, the last label, in grey
+            grey = place == len(row.labels) - 1 and all(cell.mark == "grey" for cell in row.cells)
+            kinds = " ".join(name for name, on in (("label", True), ("same", same), ("grey", grey)) if on)
+            cells.append(f'<td class="{kinds}">{html.escape(label)}</td>')
         cells += [_html_cell(table, cell) for cell in row.cells]
         lines.append(f"<tr{kind}>{''.join(cells)}</tr>")
     lines += ["</tbody>", "</table>", "</div>"]
@@ -264,7 +269,8 @@ def _html(table: Table) -> str:
 
 def _html_cell(table: Table, cell: Cell) -> str:
     kind = f' class="{cell.mark}"' if cell.mark else ""
-    small = "".join(f"<small>{html.escape(text)}</small>" for text in (_interval(table, cell), cell.note) if text)
+    interval, note = _interval(table, cell), html.escape(cell.note)
+    small = (f"<small>{interval}</small>" if interval else "") + (f'<small class="note">{note}</small>' if note else "")
     return f"<td{kind}><span>{html.escape(_pretty(table.number(cell.value)))}</span>{small}</td>"
 
 
@@ -272,15 +278,16 @@ def _html_cell(table: Table, cell: Cell) -> str:
 
 
 def write_latex(table: Table, path: str | Path) -> None:
-    r"""A booktabs ``table`` environment; needs the packages booktabs and xcolor. Intervals stand small below a value."""
+    r"""A booktabs ``table`` environment; needs the packages booktabs and xcolor. Intervals stand below the value."""
     width, leading = len(table.columns), len(table.labels)
+    title = _tex(re.sub(r"^Table [0-9]+[.] ", "", table.title))  # LaTeX counts its tables itself
     lines = [
         "% needs \\usepackage{booktabs,xcolor}",
         "\\begin{table}",
         "\\centering",
         "\\small",
         "\\setlength{\\tabcolsep}{4pt}",
-        f"\\caption{{{_tex(table.title)}. {' '.join(_tex(line) for line in table.caption)}}}",
+        f"\\caption{{{title}. {' '.join(_tex(line) for line in table.caption)}}}",
         f"\\begin{{tabular}}{{{'l' * leading}{'r' * width}}}",
         "\\toprule",
     ]
@@ -328,6 +335,9 @@ _TEX = {
     "_": r"\_",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
+    "<": "$<$",
+    ">": "$>$",
+    "|": "$|$",
     "−": "$-$",
     "–": "--",
     "…": r"\ldots{}",
