@@ -50,7 +50,7 @@ class ParquetCorpus(Strict):
     image_column: str = "image"
     caption_column: str | None = None
     split_column: str | None = "split"
-    splits: dict[Literal["train", "val"], str] = {"train": "train", "val": "val"}
+    splits: dict[Literal["train", "val", "test"], str] = {"train": "train", "val": "val"}
     key_column: str | None = None
     caption_mode: Literal["each", "join", "cut"] = "each"
     max_pieces: Positive | None = None

@@ -342,7 +342,7 @@ def _noun_table(source: Source, data_dir: Path) -> dict[str, tuple[str, ...]]:
 def _cached_nouns(source_json: str, data_dir: str) -> dict[str, tuple[str, ...]]:
     source = json.loads(source_json)
     split_column = source.get("split_column", "split")
-    wanted = source.get("count_split", "train")
+    wanted = source.get("splits", {}).get("vocabulary", "train")
     lists: list[list[str]] = []
     for path in _files(source, Path(data_dir)):
         with _open(path) as file:
