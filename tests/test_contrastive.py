@@ -6,10 +6,11 @@ import pytest
 import torch
 import toy
 
+from mdc.data.images import normalise
 from mdc.models.build import build_model
 from mdc.models.contrastive import Contrastive
 from mdc.objectives.contrastive import contrastive_loss, duplicate_share
-from mdc.objectives.objective import ContrastiveObjective
+from mdc.objectives.objective import ContrastiveObjective, build_objective
 from mdc.open_clip_parts import load
 
 
@@ -54,7 +55,7 @@ def test_accumulation_is_the_full_batch(parts: int) -> None:
     for micro in (1, parts):
         model = build_model(toy.METHODS["clip"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
         assert isinstance(model, Contrastive)
-        losses.append(ContrastiveObjective(model, toy.PROTOCOL, "fp32").backward(batch, micro)["loss"])
+        losses.append(ContrastiveObjective(model, True, "fp32").backward(batch, micro)["loss"])
         gradients.append({n: p.grad for n, p in model.named_parameters() if p.grad is not None})
     assert torch.allclose(losses[0], losses[1], atol=1e-6)
     assert gradients[0].keys() == gradients[1].keys() and "logit_scale" in gradients[0]
@@ -65,11 +66,11 @@ def test_accumulation_is_the_full_batch(parts: int) -> None:
 def test_logit_scale_starts_at_the_temperature_and_is_kept_below_its_maximum() -> None:
     model = build_model(toy.METHODS["clip"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
     assert isinstance(model, Contrastive)
-    assert float(model.scale()) == pytest.approx(1 / 0.07)
+    assert float(model.scale().detach()) == pytest.approx(1 / 0.07)
     with torch.no_grad():
         model.logit_scale.fill_(9.0)
     model.clamp_scale()
-    assert float(model.scale()) == pytest.approx(100.0)
+    assert float(model.scale().detach()) == pytest.approx(100.0)
 
 
 def test_text_is_pooled_at_eot() -> None:
@@ -86,3 +87,17 @@ def test_text_is_pooled_at_eot() -> None:
             changed[row, length - 2] = (changed[row, length - 2] + 1) % toy.SOT
         assert torch.equal(model(images, padded, batch["lengths"])[1], before)
         assert not torch.equal(model(images, changed, batch["lengths"])[1], before)
+
+
+@pytest.mark.parametrize(("share", "masked"), [(0.049, False), (0.051, True)])
+def test_duplicates_are_masked_above_the_limit_only(share: float, masked: bool) -> None:
+    batch = toy.batch(8)
+    batch["tokens"][3], batch["lengths"][3] = batch["tokens"][1], batch["lengths"][1]
+    batch["caption_hash"][3] = batch["caption_hash"][1]
+    model = build_model(toy.METHODS["clip"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
+    assert isinstance(model, Contrastive)
+    objective = build_objective(model, toy.METHODS["clip"], toy.PROTOCOL, toy.MASK, 8, "fp32", share)
+    image, text = model(normalise(batch["images"]), batch["tokens"], batch["lengths"])
+    captions = batch["caption_hash"] if masked else None
+    wanted = contrastive_loss(image, text, model.scale(), captions)
+    assert torch.allclose(objective.backward(batch, 1)["loss"], wanted.detach(), atol=1e-6)

@@ -340,7 +340,7 @@ class ProtocolPretrain(Strict):
     temperature: Annotated[float, Field(gt=0)]
     max_logit_scale: Annotated[float, Field(gt=1)]
     clip_text_attention: Literal["causal", "bidirectional"]
-    mask_duplicate_captions: bool
+    mask_duplicates_over: Share
     crop_scale: tuple[Share, Share]
     crop_ratio: tuple[Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)]]
     flips: Literal[False]

@@ -109,8 +109,8 @@ class ContrastiveObjective:
     micro-batch again with a graph and push its part of that gradient through. Exact, since nothing is random.
     """
 
-    def __init__(self, model: Contrastive, protocol: ProtocolPretrain, precision: str) -> None:
-        self.model, self.protocol, self.precision = model, protocol, precision
+    def __init__(self, model: Contrastive, mask_duplicates: bool, precision: str) -> None:
+        self.model, self.mask_duplicates, self.precision = model, mask_duplicates, precision
 
     def _embed(self, batch: Batch, rows: slice) -> tuple[Tensor, Tensor]:
         images = batch["images"][rows]
@@ -120,7 +120,7 @@ class ContrastiveObjective:
             return self.model(normalise(images), batch["tokens"][rows, :length], lengths)
 
     def _loss(self, image: Tensor, text: Tensor, batch: Batch) -> Tensor:
-        captions = batch["caption_hash"] if self.protocol.mask_duplicate_captions else None
+        captions = batch["caption_hash"] if self.mask_duplicates else None
         return contrastive_loss(image, text, self.model.scale(), captions)
 
     def backward(self, batch: Batch, micro_batches: int) -> dict[str, Tensor | float]:
@@ -168,8 +168,13 @@ def build_objective(
     mask_id: int,
     batch_size: int,
     precision: str,
+    duplicate_share: float = 0.0,
 ) -> Objective:
-    """The objective of a method's entry. ``batch_size`` is the global one: it decides the strata of t."""
+    """The objective of a method's entry.
+
+    ``batch_size`` is the global one: it decides the strata of t. ``duplicate_share`` is the corpus's, as its manifest
+    tells it: above the protocol's limit CLIP leaves equal captions out of each other's negatives.
+    """
     if isinstance(model, Contrastive):
-        return ContrastiveObjective(model, protocol, precision)
+        return ContrastiveObjective(model, duplicate_share > protocol.mask_duplicates_over, precision)
     return CaptioningObjective(model, method, protocol, mask_id, batch_size, precision)

@@ -61,7 +61,10 @@ def pretrain(
     config_sha256 = sha256_json({"config": config, "shards": sha256_file(shards), "vocabulary": vocabulary.sha256})
 
     model = build_model(method, backbone, protocol, vocabulary.size, text.context_length, seed).to(device)
-    objective = build_objective(model, method, protocol, vocabulary.mask_id, recipe.batch_size, recipe.precision)
+    duplicates = index["captions"]["duplicate_share"]["share"]
+    objective = build_objective(
+        model, method, protocol, vocabulary.mask_id, recipe.batch_size, recipe.precision, duplicates
+    )
     if recipe.compile:
         model.encoder.compile()
         model.text.compile(dynamic=True)
@@ -147,6 +150,7 @@ def pretrain(
             "steps": steps,
             "samples_seen": steps * recipe.batch_size,
             "pairs": samples,
+            "duplicate_share": duplicates,
             "loss": next((line["loss"] for line in reversed(log) if "loss" in line), None),
             "validation_loss": next(
                 (line["validation_loss"] for line in reversed(log) if "validation_loss" in line), None
