@@ -25,7 +25,8 @@ from mdc.config import load
 from mdc.data.images import normalise
 from mdc.models.build import build_model
 from mdc.models.captioner import Captioner
-from mdc.objectives.objective import CaptioningObjective, autocast
+from mdc.models.precision import autocast
+from mdc.objectives.objective import CaptioningObjective
 from mdc.text import Vocabulary
 
 CONTEXT = 77

@@ -25,9 +25,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("corpus")
     with pytest.MonkeyPatch.context() as patch:
         use_scenes(patch)
-        shards.write_corpus("alt", scenes(), path, path, samples_per_shard=10, duplicate_batch=8)
+        shard_writer.write_corpus("alt", scenes(), path, path, samples_per_shard=10, duplicate_batch=8)
         probe = {"kind": "scenes", "task": "colour", "train": 8, "test": 7, "seed": 3, "pixels": 12}
-        shards.write_probe("colour", probe, path / "probe", path)
+        shard_writer.write_probe("colour", probe, path / "probe", path)
     return path
 
 
@@ -252,7 +252,7 @@ def test_multi_labels_are_floats(tmp_path: Path) -> None:
         "split": ["train"] * 9 + ["dev"] + ["test"] * 2,
     }
     write_parquet(tmp_path / "n.parquet", columns)
-    shards.write_probe("n", {"kind": "caption_nouns", "path": "n.parquet"}, tmp_path / "out", tmp_path)
+    shard_writer.write_probe("n", {"kind": "caption_nouns", "path": "n.parquet"}, tmp_path / "out", tmp_path)
     (batch,) = evaluation_batches(tmp_path / "out", "test", image_size=8, batch_size=4)
     assert batch["labels"].dtype == torch.float32 and batch["labels"].tolist() == [[1.0, 0.0], [0.0, 0.0]]
 

@@ -15,7 +15,7 @@ import torch
 import toy
 from PIL import Image
 
-from mdc.data.shards import write_probe
+from mdc.data.shard_writer import write_probe
 from mdc.evaluation.probe import probe
 from mdc.models.build import build_model
 from mdc.predictors import Predictor

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mdc.config import load
-from mdc.data.shards import write_corpus, write_probe
+from mdc.data.shard_writer import write_corpus, write_probe
 from mdc.jobs import corpus_config, probe_set_config
 from mdc.text import Vocabulary
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from data_samples import encoded, scenes, use_scenes, write_parquet
 
-from mdc.data import shards, sources
+from mdc.data import shard_writer, shards, sources
 from mdc.data.tar import TarWriter, tar_members
 from mdc.records import UserError, sha256_file
 from mdc.text import clip_pieces
@@ -26,7 +26,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def corpus(out: Path, **changes: object) -> dict:
-    return shards.write_corpus("alt", scenes(**changes), out, out, samples_per_shard=10, duplicate_batch=8)
+    return shard_writer.write_corpus("alt", scenes(**changes), out, out, samples_per_shard=10, duplicate_batch=8)
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -104,7 +104,7 @@ def test_truncated_share_counts_what_the_context_cuts(tmp_path: Path) -> None:
     columns = {"image": [encoded(i) for i in range(4)], "caption": captions, "split": ["train"] * 4}
     write_parquet(tmp_path / "c.parquet", columns)
     source = {"kind": "parquet", "path": "c.parquet"}
-    index = shards.write_corpus("c", source, tmp_path / "out", tmp_path, context_length=6)
+    index = shard_writer.write_corpus("c", source, tmp_path / "out", tmp_path, context_length=6)
     assert index["captions"]["per_split"]["train"]["truncated_share"] == 0.5
     # cut to four pieces, three of the four captions are equal
     assert index["captions"]["duplicate_share"] == {"batch": 4, "share": 0.75}
@@ -112,7 +112,7 @@ def test_truncated_share_counts_what_the_context_cuts(tmp_path: Path) -> None:
 
 
 def test_probe_index(tmp_path: Path) -> None:
-    index = shards.write_probe("colour", PROBE, tmp_path, tmp_path)
+    index = shard_writer.write_probe("colour", PROBE, tmp_path, tmp_path)
     assert (index["kind"], index["task"], index["classes"][0]) == ("probe", "single", "red")
     assert index["chance"] == 3 / 7 and index["class_counts"] == {"train": [3, 3, 2, 0], "test": [3, 2, 2, 0]}
     assert shards.read_index(tmp_path, verify=True) == index
@@ -132,7 +132,7 @@ def test_multi_label_chance_is_the_average_precision_of_constant_scores(tmp_path
     }
     write_parquet(tmp_path / "n.parquet", columns)
     source = {"kind": "caption_nouns", "path": "n.parquet"}
-    index = shards.write_probe("nouns", source, tmp_path / "out", tmp_path)
+    index = shard_writer.write_probe("nouns", source, tmp_path / "out", tmp_path)
     reader = shards.ShardReader(tmp_path / "out", "test")
     labels = np.array([reader.read(i)[2]["labels"] for i in range(5)])
     assert index["task"] == "multi" and labels.sum(0).tolist() == index["class_counts"]["test"]
@@ -146,10 +146,10 @@ def test_too_many_skipped_samples_stop_the_work_and_leave_no_index(tmp_path: Pat
     columns = {"image": images, "caption": ["a"] * 10, "split": ["train"] * 10}
     write_parquet(tmp_path / "c.parquet", columns)
     source = {"kind": "parquet", "path": "c.parquet"}
-    index = shards.write_corpus("c", source, tmp_path / "out", tmp_path, max_skipped=0.1)
+    index = shard_writer.write_corpus("c", source, tmp_path / "out", tmp_path, max_skipped=0.1)
     assert index["skipped"] == {"image cannot be decoded": 1} and index["splits"]["train"]["samples"] == 9
     with pytest.raises(UserError, match=r"1 of 10 samples .*image cannot be decoded: 1"):
-        shards.write_corpus("c", source, tmp_path / "out", tmp_path, max_skipped=0.09)
+        shard_writer.write_corpus("c", source, tmp_path / "out", tmp_path, max_skipped=0.09)
     assert not (tmp_path / "out" / "index.json").exists()
 
 
@@ -158,9 +158,9 @@ def test_repeated_keys_and_empty_splits_are_refused(tmp_path: Path) -> None:
     write_parquet(tmp_path / "c.parquet", columns)
     source = {"kind": "parquet", "path": "c.parquet", "key_column": "id"}
     with pytest.raises(UserError, match="1 keys repeat"):
-        shards.write_corpus("c", source, tmp_path / "out", tmp_path)
+        shard_writer.write_corpus("c", source, tmp_path / "out", tmp_path)
     with pytest.raises(UserError, match="split train has no samples"):
-        shards.write_corpus("c", source | {"splits": {"train": "tea"}}, tmp_path / "out", tmp_path)
+        shard_writer.write_corpus("c", source | {"splits": {"train": "tea"}}, tmp_path / "out", tmp_path)
 
 
 def test_verify_names_the_first_shard_that_does_not_hold(tmp_path: Path) -> None:
@@ -241,10 +241,10 @@ def test_duplicate_share_equals_the_hypergeometric_expectation() -> None:
     n, batch = len(captions), 6
     counts = Counter(captions)
     alone = [math.comb(n - counts[c], batch - 1) / math.comb(n - 1, batch - 1) for c in captions]
-    found = shards.duplicate_share([[c] for c in captions], batch, seed=1)
+    found = shard_writer.duplicate_share([[c] for c in captions], batch, seed=1)
     assert found == pytest.approx(1 - np.mean(alone), abs=0.04)
-    assert found == shards.duplicate_share([[c] for c in captions], batch, seed=1)
-    assert shards.duplicate_share([[c] for c in set(captions)], 10, seed=1) == 0
+    assert found == shard_writer.duplicate_share([[c] for c in captions], batch, seed=1)
+    assert shard_writer.duplicate_share([[c] for c in set(captions)], 10, seed=1) == 0
 
 
 def test_duplicate_share_of_several_captions_equals_enumeration() -> None:
@@ -252,5 +252,5 @@ def test_duplicate_share_of_several_captions_equals_enumeration() -> None:
     share = 0.0
     for left, right in combinations(captions, 2):
         share += sum(x == y for x in left for y in right) / (len(left) * len(right)) / 6
-    draws = [shards.duplicate_share(captions, 2, seed) for seed in range(8)]
+    draws = [shard_writer.duplicate_share(captions, 2, seed) for seed in range(8)]
     assert np.mean(draws) == pytest.approx(share, abs=0.04)

@@ -14,7 +14,7 @@ from torch import Tensor
 from mdc.config import Backbone
 from mdc.data.images import normalise
 from mdc.models.encoder import Encoder, build_encoder, pool
-from mdc.objectives.objective import autocast
+from mdc.models.precision import autocast
 from mdc.records import UserError, read_json, sha256_file
 from mdc.training.checkpoint import load_weights
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from mdc.data.place import data_folder
-from mdc.data.shards import write_corpus
+from mdc.data.shard_writer import write_corpus
 from mdc.records import read_json
 
 

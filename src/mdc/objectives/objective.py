@@ -7,7 +7,6 @@ autoregressive nor contrastive, one more class here.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
 from typing import Protocol as Interface
 
@@ -19,6 +18,7 @@ from mdc.data.images import normalise
 from mdc.data.loader import Batch
 from mdc.models.captioner import Captioner
 from mdc.models.contrastive import Contrastive
+from mdc.models.precision import autocast
 from mdc.objectives.captioning import Supervision, supervise
 from mdc.objectives.contrastive import contrastive_loss, duplicate_share
 
@@ -37,13 +37,6 @@ class Objective(Interface):
     def after_step(self) -> None:
         """What must hold after the optimiser moved."""
         ...
-
-
-def autocast(device: torch.device, precision: str) -> AbstractContextManager[None]:
-    """bf16 autocast, or nothing."""
-    if precision == "bf16":
-        return torch.autocast(device.type, dtype=torch.bfloat16)
-    return nullcontext()
 
 
 class CaptioningObjective:

@@ -1,0 +1,250 @@
+"""Corpora and probe sets on disk: tar shards that webdataset can read, described by one ``index.json``.
+
+The same source gives the same bytes, file by file. Shards come first and the index last, so an index never describes
+shards that are not there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mdc.data import sources
+from mdc.data.shards import INDEX, token_hash
+from mdc.data.sources import RawSample, Source
+from mdc.data.tar import TarWriter
+from mdc.records import UserError, atomic_path, sha256_file, write_json
+from mdc.text import CONTEXT_LENGTH, clip_pieces
+
+_DRAWS = 200  # random batches behind a duplicate share
+
+
+def write_corpus(
+    name: str,
+    source: Source,
+    out_dir: str | Path,
+    data_dir: str | Path,
+    *,
+    samples_per_shard: int = 4000,
+    max_skipped: float = 0.05,
+    duplicate_batch: int = 1024,
+    context_length: int = CONTEXT_LENGTH,
+    splits: Sequence[str] = ("train", "val"),
+) -> dict[str, Any]:
+    """Write a corpus into ``out_dir`` and return its index (also in ``out_dir/index.json``).
+
+    The index lists the shards of each split (samples, bytes, sha256), the lengths of captions in CLIP pieces (SOT and
+    EOT not counted; ``truncated_share`` is what ``context_length`` cuts), the share of samples in a random training
+    batch of ``duplicate_batch`` whose caption stands there twice, and every CLIP piece that occurs. UserError if
+    ``train`` is empty, keys repeat within a split, or more than ``max_skipped`` of the samples had to be left out.
+    """
+    statistics = {split: _CaptionStatistics(context_length) for split in splits}
+
+    def files(split: str, sample: RawSample) -> list[tuple[str, bytes]]:
+        statistics[split].add(sample.captions)
+        record: dict[str, Any] = {"captions": list(sample.captions)}
+        if sample.truth is not None:
+            record["truth"] = sample.truth
+        # webdataset users read the text; our loader reads the record
+        return [("json", _canonical(record)), ("txt", sample.captions[0].encode("utf-8", errors="replace"))]
+
+    index: dict[str, Any] = {"kind": "corpus", "name": name, "source": dict(source)}
+    streams = {split: partial(sources.iter_corpus, source, split, Path(data_dir)) for split in splits}
+    index |= _write_splits(name, streams, files, Path(out_dir), samples_per_shard, max_skipped)
+    train = statistics["train"]
+    batch = min(duplicate_batch, len(train.starts))
+    index["captions"] = {
+        "unit": "CLIP pieces, SOT and EOT not counted",
+        "per_split": {split: found.summary() for split, found in statistics.items()},
+        "duplicate_share": {"batch": batch, "share": duplicate_share(train.captions_of_samples(), batch, seed=0)},
+    }
+    index["pieces"] = sorted(set().union(*(found.pieces for found in statistics.values())))
+    write_json(Path(out_dir) / INDEX, index)
+    return index
+
+
+def write_probe(
+    name: str,
+    source: Source,
+    out_dir: str | Path,
+    data_dir: str | Path,
+    *,
+    samples_per_shard: int = 4000,
+    max_skipped: float = 0.05,
+    splits: Sequence[str] = ("train", "test"),
+) -> dict[str, Any]:
+    """Write a probe set into ``out_dir`` and return its index; errors as in ``write_corpus``.
+
+    ``chance`` is what no image can give: the share of the commonest test class ("single", top-1), or the mean share
+    of positives over classes that have one ("multi", mean average precision of constant scores).
+    """
+    classes = sources.probe_classes(source, Path(data_dir))
+    task = sources.probe_task(source)
+    counts = {split: np.zeros(len(classes), dtype=np.int64) for split in splits}
+
+    def files(split: str, sample: RawSample) -> list[tuple[str, bytes]]:
+        if sample.labels is not None:
+            counts[split] += np.asarray(sample.labels)
+            record: dict[str, Any] = {"labels": list(sample.labels)}
+        else:
+            assert sample.label is not None
+            counts[split][sample.label] += 1
+            record = {"label": sample.label}
+        if sample.truth is not None:
+            record["truth"] = sample.truth
+        return [("json", _canonical(record))]
+
+    index: dict[str, Any] = {"kind": "probe", "name": name, "source": dict(source), "task": task, "classes": classes}
+    streams = {split: partial(sources.iter_probe, source, split, Path(data_dir)) for split in splits}
+    index |= _write_splits(name, streams, files, Path(out_dir), samples_per_shard, max_skipped)
+    last = splits[-1]
+    total = index["splits"][last]["samples"]
+    shares = counts[last] / total
+    index["chance"] = float(shares.max() if task == "single" else shares[shares > 0].mean())
+    index["class_counts"] = {split: found.tolist() for split, found in counts.items()}
+    write_json(Path(out_dir) / INDEX, index)
+    return index
+
+
+def _canonical(record: dict[str, Any]) -> bytes:
+    return json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _write_splits(
+    name: str,
+    streams: Mapping[str, Callable[[Counter[str]], Iterator[RawSample]]],
+    files: Callable[[str, RawSample], list[tuple[str, bytes]]],
+    out_dir: Path,
+    samples_per_shard: int,
+    max_skipped: float,
+) -> dict[str, Any]:
+    """Write the shards of all splits and remove older ones; returns "splits" and "skipped" of an index.
+
+    ``files`` gives what stands beside the image, as (extension, content).
+    """
+    (out_dir / INDEX).unlink(missing_ok=True)  # from here on the old index would describe other shards
+    skipped: Counter[str] = Counter()
+    splits: dict[str, Any] = {}
+    for split, stream in streams.items():
+        hashes = array("Q")
+        shards = list(_write_shards(split, stream(skipped), files, out_dir, samples_per_shard, hashes))
+        repeated = len(hashes) - len(np.unique(np.frombuffer(hashes, dtype=np.uint64))) if hashes else 0
+        if repeated:
+            raise UserError(f"{name}, split {split}: {repeated} keys repeat; key_column must name each row differently")
+        samples, size = sum(shard["samples"] for shard in shards), sum(shard["bytes"] for shard in shards)
+        splits[split] = {"samples": samples, "bytes": size, "shards": shards}
+        if not samples and split in ("train", "test"):
+            raise UserError(f"{name}: split {split} has no samples ({_reasons(skipped)}); look at its source's splits")
+    left_out, kept = sum(skipped.values()), sum(split["samples"] for split in splits.values())
+    if left_out > max_skipped * (left_out + kept):
+        raise UserError(
+            f"{name}: {left_out} of {left_out + kept} samples had to be left out ({_reasons(skipped)}); "
+            f"max_skipped allows a share of {max_skipped}"
+        )
+    current = {shard["file"] for split in splits.values() for shard in split["shards"]}
+    for path in out_dir.glob("*.tar"):
+        if path.name not in current:
+            path.unlink()
+    return {"splits": splits, "skipped": dict(skipped)}
+
+
+def _reasons(skipped: Counter[str]) -> str:
+    return ", ".join(f"{reason}: {count}" for reason, count in sorted(skipped.items())) or "none left out"
+
+
+def _write_shards(
+    split: str,
+    samples: Iterator[RawSample],
+    files: Callable[[str, RawSample], list[tuple[str, bytes]]],
+    out_dir: Path,
+    samples_per_shard: int,
+    hashes: array[int],
+) -> Iterator[dict[str, Any]]:
+    """One description a shard; ``hashes`` takes 64 bits of every key's hash."""
+    from tqdm import tqdm
+
+    progress = tqdm(samples, desc=f"{out_dir.name} {split}", unit=" samples", disable=None, leave=False)
+    rest: Iterator[RawSample] = iter(progress)
+    number = 0
+    while (first := next(rest, None)) is not None:
+        path = out_dir / f"{split}-{number:05d}.tar"
+        count = 0
+        with atomic_path(path) as temporary:
+            with temporary.open("wb") as file:
+                writer = TarWriter(file)
+                sample: RawSample | None = first
+                while sample is not None:
+                    writer.add(f"{sample.key}.{sample.extension}", sample.image)
+                    for extension, content in files(split, sample):
+                        writer.add(f"{sample.key}.{extension}", content)
+                    hashes.append(int.from_bytes(hashlib.blake2b(sample.key.encode(), digest_size=8).digest()))
+                    count += 1
+                    sample = next(rest, None) if count < samples_per_shard else None
+                writer.close()
+            description = {"bytes": temporary.stat().st_size, "sha256": sha256_file(temporary)}
+        yield {"file": path.name, "samples": count, **description}
+        number += 1
+
+
+class _CaptionStatistics:
+    """Lengths, pieces and hashes of captions, a few bytes each."""
+
+    def __init__(self, context_length: int) -> None:
+        self.most = context_length - 2
+        self.lengths: Counter[int] = Counter()
+        self.pieces: set[int] = set()
+        self.starts = array("q")  # where each sample's captions begin in ``hashes``
+        self.hashes = array("q")
+
+    def add(self, captions: Iterable[str]) -> None:
+        self.starts.append(len(self.hashes))
+        for caption in captions:
+            pieces = clip_pieces(caption)
+            self.lengths[len(pieces)] += 1
+            self.pieces.update(pieces)
+            self.hashes.append(token_hash(pieces[: self.most]))
+
+    def captions_of_samples(self) -> list[np.ndarray]:
+        return np.split(np.frombuffer(self.hashes, dtype=np.int64), np.frombuffer(self.starts, dtype=np.int64)[1:])
+
+    def summary(self) -> dict[str, Any]:
+        count = sum(self.lengths.values())
+        if not count:
+            return {"count": 0, "mean": None, "median": None, "max": None, "truncated_share": None, "histogram": {}}
+        ordered = sorted(self.lengths)
+        reached = np.cumsum([self.lengths[length] for length in ordered])
+        lower, upper = (ordered[int(np.searchsorted(reached, k, side="right"))] for k in ((count - 1) // 2, count // 2))
+        return {
+            "count": count,
+            "mean": sum(length * n for length, n in self.lengths.items()) / count,
+            "median": (lower + upper) / 2,
+            "max": ordered[-1],
+            "truncated_share": sum(n for length, n in self.lengths.items() if length > self.most) / count,
+            "histogram": {str(length): self.lengths[length] for length in ordered},
+        }
+
+
+def duplicate_share(captions: Sequence[Sequence[Any] | np.ndarray], batch: int, seed: int) -> float:
+    """Expected share of samples in a random batch whose caption occurs at least twice in that batch.
+
+    ``captions``: for each sample the captions (or their hashes) of which one is shown. Estimated over 200 batches
+    drawn without replacement, as an epoch draws them; the seed decides the draws. 0 where there is no pair.
+    """
+    if batch < 2:
+        return 0.0
+    rng = np.random.Generator(np.random.Philox(key=seed))
+    twice = 0
+    for _ in range(_DRAWS):
+        rows = rng.choice(len(captions), size=batch, replace=False)
+        picks = rng.random(batch)
+        shown = Counter(captions[row][int(pick * len(captions[row]))] for row, pick in zip(rows, picks, strict=True))
+        twice += sum(count for count in shown.values() if count > 1)
+    return twice / (_DRAWS * batch)
