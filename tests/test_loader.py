@@ -11,7 +11,7 @@ import pytest
 import torch
 from data_samples import encoded, scenes, use_scenes, write_parquet
 
-from mdc.data import images, loader, shards
+from mdc.data import images, loader, shard_writer
 from mdc.data.loader import CaptionBatches, epoch_order, evaluation_batches, sample_rng
 from mdc.records import UserError
 from mdc.text import Vocabulary
