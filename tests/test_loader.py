@@ -11,7 +11,7 @@ import pytest
 import torch
 from data_samples import encoded, scenes, use_scenes, write_parquet
 
-from mdc.data import images, loader, shard_writer
+from mdc.data import images, loader, shard_writer, shards
 from mdc.data.loader import CaptionBatches, epoch_order, evaluation_batches, sample_rng
 from mdc.records import UserError
 from mdc.text import Vocabulary
@@ -25,7 +25,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("corpus")
     with pytest.MonkeyPatch.context() as patch:
         use_scenes(patch)
-        shard_writer.write_corpus("alt", scenes(), path, path, samples_per_shard=10, duplicate_batch=8)
+        shard_writer.write_corpus("alt", scenes(), path, path, samples_per_shard=10)
         probe = {"kind": "scenes", "task": "colour", "train": 8, "test": 7, "seed": 3, "pixels": 12}
         shard_writer.write_probe("colour", probe, path / "probe", path)
     return path

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, balanced_accuracy_score
 
-from mdc.evaluation import metrics
+from mdc import metrics
 from mdc.records import UserError
 
 

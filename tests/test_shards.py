@@ -26,7 +26,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def corpus(out: Path, **changes: object) -> dict:
-    return shard_writer.write_corpus("alt", scenes(**changes), out, out, samples_per_shard=10, duplicate_batch=8)
+    return shard_writer.write_corpus("alt", scenes(**changes), out, out, samples_per_shard=10)
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -107,7 +107,7 @@ def test_truncated_share_counts_what_the_context_cuts(tmp_path: Path) -> None:
     index = shard_writer.write_corpus("c", source, tmp_path / "out", tmp_path, context_length=6)
     assert index["captions"]["per_split"]["train"]["truncated_share"] == 0.5
     # cut to four pieces, three of the four captions are equal
-    assert index["captions"]["duplicate_share"] == {"batch": 4, "share": 0.75}
+    assert index["captions"]["duplicate_share"] == {"4": 0.75}
     assert index["splits"]["val"]["samples"] == 0 and index["captions"]["per_split"]["val"]["count"] == 0
 
 

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from mdc.jobs import VERBS
-from mdc.records import UserError
+from mdc.records import UserError, read_json
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -20,6 +20,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = build_parser().parse_args(argv)
     try:
         if args.verb in VERBS:
+            _check_job(args)
             importlib.import_module(VERBS[args.verb]).main(args)
         else:
             args.run(args)
@@ -28,6 +29,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except BrokenPipeError:
         return 0
+    except OSError as error:  # no permission, no space, a path that cannot be: the user's to mend
+        where = error.filename or "a file"
+        print(f"mdc {args.verb}: {where}: {error.strerror or error}; nothing was half-written", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print(f"mdc {args.verb}: interrupted; what was finished is kept", file=sys.stderr)
         return 130
@@ -86,6 +91,13 @@ def build_parser() -> argparse.ArgumentParser:
     _params(sub)
     sub.set_defaults(run=_config)
     return parser
+
+
+def _check_job(args: argparse.Namespace) -> None:
+    """A job's configuration is the verb's own, made by this version of the code."""
+    config = read_json(args.config)
+    if config.get("verb") != args.verb:
+        raise UserError(f"{args.config}: not a configuration of `mdc {args.verb}`; `mdc config JOB` prints one")
 
 
 def _params(parser: argparse.ArgumentParser) -> None:

@@ -8,15 +8,24 @@ that names the key, the value and what is allowed, before any job starts. It imp
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from mdc.records import UserError
 
+
+def _each_once(names: list[str]) -> list[str]:
+    if len(set(names)) != len(names):
+        raise ValueError(f"{names} names one twice")
+    return names
+
+
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
+Names = Annotated[list[Name], Field(min_length=1), AfterValidator(_each_once)]
 Positive = Annotated[int, Field(gt=0)]
 NonNegative = Annotated[int, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -25,7 +34,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 class Strict(BaseModel):
     """No unknown keys, no silent conversions (text is never a number), nothing mutable."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
 # --- data ------------------------------------------------------------------------------------------------------------
@@ -57,6 +66,7 @@ class ParquetCorpus(Strict):
 
     @model_validator(mode="after")
     def _pieces(self) -> Self:
+        _has(self.splits, "train")
         if (self.caption_mode == "cut") != (self.max_pieces is not None):
             raise ValueError("max_pieces goes with caption_mode: cut, and only with it")
         return self
@@ -92,6 +102,11 @@ class ParquetProbe(Strict):
     splits: dict[Literal["train", "test"], str] = {"train": "train", "test": "test"}
     key_column: str | None = None
 
+    @model_validator(mode="after")
+    def _splits(self) -> Self:
+        _has(self.splits, "train", "test")
+        return self
+
 
 class NounsProbe(Strict):
     """Presence of the commonest caption nouns: a multi-label probe made from any captioned parquet file."""
@@ -105,10 +120,14 @@ class NounsProbe(Strict):
     splits: dict[Literal["vocabulary", "train", "test"], str] = {"vocabulary": "train", "train": "dev", "test": "test"}
     key_column: str | None = None
 
+    @model_validator(mode="after")
+    def _splits(self) -> Self:
+        _has(self.splits, "vocabulary", "train", "test")
+        return self
+
 
 class Corpus(Strict):
     label: str
-    stands_for: str | None = None
     source: Annotated[ScenesCorpus | ParquetCorpus, Field(discriminator="kind")]
 
 
@@ -274,7 +293,7 @@ class Pretrain(Strict):
             try:
                 Recipe.model_validate({**self.recipe.model_dump(), **override.set})
             except ValidationError as error:
-                raise ValueError(f"overrides[{number}].set: {_first(error)}") from None
+                raise ValueError(f"overrides[{number}].set: {first_problem(error)}") from None
         return self
 
 
@@ -296,9 +315,9 @@ class Probe(Strict):
 
 
 class Table1(Strict):
-    corpora: dict[Name, list[Name]]
-    backbones: list[Name]
-    probes: list[Name]
+    corpora: Annotated[dict[Name, Names], Field(min_length=1)]
+    backbones: Names
+    probes: Names
 
 
 class Tables(Strict):
@@ -321,6 +340,12 @@ class Scale(Strict):
             _known("tables.table1.backbones", name, self.pretrain.backbones, "backbone")
         for name in table.probes:
             _known("tables.table1.probes", name, self.data.probes, "probe")
+        for name, corpus in self.data.corpora.items():
+            batch = self.pretrain.recipe.batch_size
+            if isinstance(corpus.source, ScenesCorpus) and corpus.source.train < batch:
+                raise ValueError(
+                    f"data.corpora.{name}.source.train = {corpus.source.train}: fewer than one batch of {batch}"
+                )
         return self
 
 
@@ -341,6 +366,9 @@ class ProtocolPretrain(Strict):
     max_logit_scale: Annotated[float, Field(gt=1)]
     clip_text_attention: Literal["causal", "bidirectional"]
     mask_duplicates_over: Share
+    arc_normaliser: Literal["valid_tokens"]
+    interpolation: Literal["bicubic"]
+    mean_and_std: Literal["openai"]
     crop_scale: tuple[Share, Share]
     crop_ratio: tuple[Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)]]
     flips: Literal[False]
@@ -408,6 +436,12 @@ def _known(where: str, name: str, allowed: dict[str, Any], what: str) -> None:
         raise ValueError(f"{where}: no {what} is named '{name}'; allowed: {', '.join(allowed)}")
 
 
+def _has(splits: Mapping[Any, str], *needed: str) -> None:
+    missing = [name for name in needed if name not in splits]
+    if missing:
+        raise ValueError(f"splits: {', '.join(missing)} is missing; needed: {', '.join(needed)}")
+
+
 class _UniqueKeys(yaml.SafeLoader):
     """PyYAML keeps the last of two equal keys without a word; we refuse both."""
 
@@ -441,7 +475,7 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
 _NUMBER_TEXT = re.compile(r"^[+-]?[0-9.]+[eE][+-]?[0-9]+$")
 
 
-def _first(error: ValidationError) -> str:
+def first_problem(error: ValidationError) -> str:
     """The first problem of a validation as ``key = value: what is allowed``."""
     problem = error.errors(include_url=False)[0]
     # pydantic adds the tag of a discriminated union to the path; it is no key of the file
@@ -483,7 +517,7 @@ def validate(values: dict[str, Any], source: str = "params.yaml") -> Params:
     except ValidationError as error:
         more = error.error_count() - 1
         also = f" (and {more} more)" if more else ""
-        raise UserError(f"{source}: {_first(error)}{also}") from None
+        raise UserError(f"{source}: {first_problem(error)}{also}") from None
 
 
 def load(path: str | Path = "params.yaml", scale: str | None = None) -> Params:

@@ -47,6 +47,11 @@ def _tree(module: str) -> ast.Module:
     return tree
 
 
+def _dump(module: str) -> str:
+    # Python 3.12's syntax trees have a field that 3.11's lack; we use no type parameters
+    return ast.dump(_tree(module)).replace(", type_params=[]", "")
+
+
 @cache
 def imports(module: str) -> frozenset[str]:
     """The modules of this package that ``module`` names in an import statement anywhere in its text."""
@@ -82,5 +87,5 @@ def fingerprint(module: str) -> str:
     """Hash of the syntax trees of ``module``'s closure."""
     digest = hashlib.sha256()
     for name in closure(module):
-        digest.update(f"{name}\n{ast.dump(_tree(name))}\n".encode())
+        digest.update(f"{name}\n{_dump(name)}\n".encode())
     return digest.hexdigest()

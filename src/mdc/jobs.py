@@ -10,7 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mdc.config import Params, Recipe
+from pydantic import ValidationError
+
+from mdc.config import Params, Recipe, first_problem
 from mdc.fingerprint import fingerprint
 from mdc.records import UserError, sha256_json
 
@@ -91,7 +93,10 @@ def recipe(params: Params, run: Run) -> Recipe:
             values |= override.set
     factor = params.methods[run.method].batch_factor
     values["batch_size"] *= factor
-    return Recipe.model_validate(values)
+    try:
+        return Recipe.model_validate(values)
+    except ValidationError as error:
+        raise UserError(f"params.yaml: run {run.id} at scale {params.scale}: {first_problem(error)}") from None
 
 
 def _head(params: Params, job: str, verb: str) -> dict[str, Any]:
@@ -107,8 +112,6 @@ def corpus_config(params: Params, name: str) -> dict[str, Any]:
         "samples_per_shard": data.samples_per_shard,
         "max_skipped": data.max_skipped,
         "protocol": params.protocol.data.model_dump(mode="json"),
-        # duplicates are told for the batch that training uses
-        "batch_size": params.current().pretrain.recipe.batch_size,
     }
 
 
@@ -136,7 +139,7 @@ def vocabulary_config(params: Params) -> dict[str, Any]:
 def _decisive(params: Params, run: Run) -> dict[str, Any]:
     """What tells one run's result from another's, names aside."""
     scale = params.current()
-    method = params.methods[run.method].model_dump(mode="json", exclude={"label", "ranked", "batch_factor"})
+    method = params.methods[run.method].model_dump(mode="json", exclude={"label", "ranked", "batch_factor", "pooling"})
     return {
         "seed": run.seed,
         "source": scale.data.corpora[run.corpus].source.model_dump(mode="json"),

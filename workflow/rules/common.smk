@@ -14,6 +14,7 @@ os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PAT
 
 from mdc import jobs
 from mdc.config import read_yaml, validate
+from mdc.data.place import data_folder
 from mdc.records import UserError, json_text, write_text_if_changed
 
 try:
@@ -35,8 +36,15 @@ ENCODERS = [*RUNS, *jobs.untrained(PARAMS)]
 STATE = f".state/{PARAMS.scale}"
 VOCABULARY = f"{R}/data/vocabulary.json"
 
-# nobody said how many GPUs there are: the ones this machine shows, and at least one so that the graph can be drawn
-workflow.global_resources.setdefault("gpu", max(1, len(list(Path("/dev").glob("nvidia[0-9]*")))))
+# A GPU job takes the first GPU that it sees, so one at a time unless the caller says more (--resources gpu=N)
+workflow.global_resources.setdefault("gpu", 1)
+GPU_HERE = any(Path("/dev").glob("nvidia[0-9]*"))
+
+
+def gpus(device):
+    """How many GPUs a job with this device setting asks for."""
+    return int(device == "cuda" or (device == "auto" and GPU_HERE))
+
 
 
 wildcard_constraints:
@@ -72,5 +80,5 @@ def source_files(source):
     path = getattr(source, "path", None)
     if path is None:
         return []
-    place = Path(os.environ.get("MDC_DATA", "data")) / path
-    return [str(place)] if place.is_file() else []
+    place = data_folder() / path
+    return sorted(str(p) for p in ([place] if place.is_file() else place.rglob("*.parquet")))

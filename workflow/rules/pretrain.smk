@@ -18,7 +18,7 @@ rule pretrain:
         state=f"{STATE}/runs/{{corpus}}/{{backbone}}/{{method}}/s{{seed}}",
     threads: SCALE.pretrain.recipe.threads
     resources:
-        gpu=1 if SCALE.pretrain.recipe.device == "cuda" else 0,
+        gpu=gpus(SCALE.pretrain.recipe.device),
     retries: 2
     shell:
         "mdc pretrain {input.config} --shards {input.shards} --vocabulary {input.vocabulary}"

@@ -20,7 +20,7 @@ rule probe:
         cache=f"{STATE}/features",
     threads: SCALE.probe.threads
     resources:
-        gpu=1 if SCALE.probe.device == "cuda" else 0,
+        gpu=gpus(SCALE.probe.device),
     shell:
         "mdc probe {input.config} --sets {input.sets} --run {input.manifest} --cache {params.cache}"
         " --out {params.out} 2> {log}"
@@ -40,7 +40,7 @@ rule probe_untrained:
         cache=f"{STATE}/features",
     threads: SCALE.probe.threads
     resources:
-        gpu=1 if SCALE.probe.device == "cuda" else 0,
+        gpu=gpus(SCALE.probe.device),
     shell:
         "mdc probe {input.config} --sets {input.sets} --cache {params.cache} --out {params.out} 2> {log}"
 

@@ -19,7 +19,6 @@ def main(args: argparse.Namespace) -> None:
         data_folder(),
         samples_per_shard=config["samples_per_shard"],
         max_skipped=config["max_skipped"],
-        duplicate_batch=config["batch_size"],
         context_length=config["protocol"]["context_length"],
         # training sees "train" alone; a "test" split is there to be scored, so its words are in the vocabulary
         splits=tuple(config["source"].get("splits", ("train", "val"))),

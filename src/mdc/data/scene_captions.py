@@ -173,8 +173,9 @@ def _dense(draws: Draws, scene: Scene) -> str:
     elif len(kinds) <= 3 and draws.chance(0.6):
         sentences = [head] if opening else []
         rest = steps[1:]
-        if rest[0][1] is not None and draws.chance(0.6):
-            (second, name, _), rest = rest[0], rest[1:]
+        second, name, _ = rest[0]
+        if name is not None and draws.chance(0.6):
+            rest = rest[1:]
             a, b = mentions[second], mentions[first]
             sentences.append(f"{a} {_is(scene, second)} {_word(draws, RELATION_WORDS[name])} {b}")
         else:

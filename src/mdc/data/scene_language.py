@@ -24,7 +24,7 @@ COLOUR_WORDS: dict[str, tuple[str, ...]] = {
     "green": ("green", "emerald"),
     "blue": ("blue", "azure"),
     "purple": ("purple", "violet"),
-    "black": ("black",),
+    "pink": ("pink",),
     "white": ("white",),
 }
 SIZE_WORDS: dict[str, tuple[str, ...]] = {"small": ("small", "little", "tiny"), "large": ("large", "big", "huge")}
@@ -57,11 +57,7 @@ FILLERS = frozenset(
         "picture",
         "image",
         "shows",
-        "of",
-        "it",
         "also",
-        "has",
-        "here",
     ]
 )
 JUNK = (

@@ -13,17 +13,17 @@ from mdc.records import UserError
 
 SUPERSAMPLE = 3
 RGB = {
-    "red": (212, 38, 38),
+    "red": (220, 45, 45),
     "orange": (240, 130, 30),
     "yellow": (238, 216, 48),
-    "green": (38, 150, 62),
-    "blue": (40, 78, 206),
-    "purple": (138, 48, 160),
-    "black": (28, 28, 28),
+    "green": (45, 175, 75),
+    "blue": (50, 100, 230),
+    "purple": (150, 60, 190),
+    "pink": (245, 140, 190),
     "white": (240, 240, 240),
 }
 _SHADE_STEP = 10  # of 255, added to every channel for each step of shade
-_CONTRAST = 9  # of 255: how far a pattern's two tones lie from the background's mean
+_CONTRAST = 7  # of 255: how far a pattern's two tones lie from the background's mean
 
 
 def _shifted(rgb: tuple[int, int, int], by: int) -> tuple[int, int, int]:

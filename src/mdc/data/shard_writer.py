@@ -24,7 +24,7 @@ from mdc.data.tar import TarWriter
 from mdc.records import UserError, atomic_path, sha256_file, write_json
 from mdc.text import CONTEXT_LENGTH, clip_pieces
 
-_DRAWS = 200  # random batches behind a duplicate share
+_DRAWN = 25_600  # samples drawn for a duplicate share, in batches: at least 8 of them
 
 
 def write_corpus(
@@ -35,7 +35,6 @@ def write_corpus(
     *,
     samples_per_shard: int = 4000,
     max_skipped: float = 0.05,
-    duplicate_batch: int = 1024,
     context_length: int = CONTEXT_LENGTH,
     splits: Sequence[str] = ("train", "val"),
 ) -> dict[str, Any]:
@@ -43,7 +42,7 @@ def write_corpus(
 
     The index lists the shards of each split (samples, bytes, sha256), the lengths of captions in CLIP pieces (SOT and
     EOT not counted; ``truncated_share`` is what ``context_length`` cuts), the share of samples in a random training
-    batch of ``duplicate_batch`` whose caption stands there twice, and every CLIP piece that occurs. UserError if
+    batch whose caption stands there twice, for batches of 16, 32, 64, …, and every CLIP piece that occurs. UserError if
     ``train`` is empty, keys repeat within a split, or more than ``max_skipped`` of the samples had to be left out.
     """
     statistics = {split: _CaptionStatistics(context_length) for split in splits}
@@ -60,11 +59,12 @@ def write_corpus(
     streams = {split: partial(sources.iter_corpus, source, split, Path(data_dir)) for split in splits}
     index |= _write_splits(name, streams, files, Path(out_dir), samples_per_shard, max_skipped)
     train = statistics["train"]
-    batch = min(duplicate_batch, len(train.starts))
+    captions = train.captions_of_samples()
+    batches = [2**k for k in range(4, 17) if 2**k <= len(captions)] or [len(captions)]
     index["captions"] = {
         "unit": "CLIP pieces, SOT and EOT not counted",
         "per_split": {split: found.summary() for split, found in statistics.items()},
-        "duplicate_share": {"batch": batch, "share": duplicate_share(train.captions_of_samples(), batch, seed=0)},
+        "duplicate_share": {str(batch): duplicate_share(captions, batch, seed=0) for batch in batches},
     }
     index["pieces"] = sorted(set().union(*(found.pieces for found in statistics.values())))
     write_json(Path(out_dir) / INDEX, index)
@@ -235,16 +235,17 @@ class _CaptionStatistics:
 def duplicate_share(captions: Sequence[Sequence[Any] | np.ndarray], batch: int, seed: int) -> float:
     """Expected share of samples in a random batch whose caption occurs at least twice in that batch.
 
-    ``captions``: for each sample the captions (or their hashes) of which one is shown. Estimated over 200 batches
+    ``captions``: for each sample the captions (or their hashes) of which one is shown. Estimated over batches
     drawn without replacement, as an epoch draws them; the seed decides the draws. 0 where there is no pair.
     """
     if batch < 2:
         return 0.0
     rng = np.random.Generator(np.random.Philox(key=seed))
     twice = 0
-    for _ in range(_DRAWS):
+    draws = max(8, _DRAWN // batch)
+    for _ in range(draws):
         rows = rng.choice(len(captions), size=batch, replace=False)
         picks = rng.random(batch)
         shown = Counter(captions[row][int(pick * len(captions[row]))] for row, pick in zip(rows, picks, strict=True))
         twice += sum(count for count in shown.values() if count > 1)
-    return twice / (_DRAWS * batch)
+    return twice / (draws * batch)

@@ -299,10 +299,13 @@ def _class_table(source: Source, data_dir: Path) -> tuple[list[str], dict[Any, i
     column, name_column = source.get("label_column", "label"), source.get("class_name_column")
     names_of: dict[Any, set[str]] = {}
     listed: list[str] = []
-    for path in _files(source, data_dir):
+    # only the splits that are probed: a hub's unlabelled test split holds -1
+    files = {path: None for split in ("train", "test") for path in _split_files(source, split, data_dir)}
+    for path in files:
         with _open(path) as file:
             schema = file.schema_arrow
             _need(path, set(schema.names), column, name_column)
+            _scalar_labels(path, schema.field(column))
             listed = listed or _listed_names(schema.metadata or {}, column)
             table = file.read(columns=[column] if name_column is None else [column, name_column])
         pairs = table.group_by(table.column_names).aggregate([]).to_pylist()
@@ -324,6 +327,21 @@ def _class_table(source: Source, data_dir: Path) -> tuple[list[str], dict[Any, i
                 )
             names[value] = str(*names_of[value])
     return names, {number: number for number in range(len(names))}
+
+
+def _scalar_labels(path: Path, field: Any) -> None:
+    import pyarrow.types as types
+
+    if not (
+        types.is_integer(field.type)
+        or types.is_string(field.type)
+        or types.is_large_string(field.type)
+        or types.is_dictionary(field.type)
+    ):
+        raise UserError(
+            f"{path}: column '{field.name}' holds {field.type}; a label is a whole number or a text "
+            "(a missing number makes a column float: drop such rows)"
+        )
 
 
 def _listed_names(metadata: Mapping[bytes, bytes], column: str) -> list[str]:

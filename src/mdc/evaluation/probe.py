@@ -126,7 +126,7 @@ def _one(
     identity: dict[str, Any],
 ) -> tuple[dict[str, Any], dict[str, list[Any]]]:
     """One probe: its result in percent with a 95 % interval over test items, and the test items."""
-    index = read_index(index_path)
+    index = read_index(index_path, verify="auto")
 
     def features(split: str) -> tuple[torch.Tensor, torch.Tensor, list[str]]:
         return split_features(predictor, index_path, index, split, image_size, settings.feature_batch, cache, identity)

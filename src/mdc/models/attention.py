@@ -1,24 +1,10 @@
-"""Multi-head attention for the text decoder, and the choice of kernel by device."""
+"""Multi-head attention for the text transformer."""
 
 from __future__ import annotations
-
-from contextlib import AbstractContextManager, nullcontext
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
-
-
-def attention_kernel(device: torch.device) -> AbstractContextManager[None]:
-    """Which kernel ``scaled_dot_product_attention`` uses.
-
-    On a CPU the fused kernel's backward pass costs up to half of a small model's training step; plain
-    matmul–softmax–matmul is faster (bench/attention.py). On a GPU PyTorch chooses.
-    """
-    if device.type == "cpu":
-        return sdpa_kernel(SDPBackend.MATH)
-    return nullcontext()
 
 
 class Attention(nn.Module):

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from mdc.config import Decoder as DecoderShape
-from mdc.models.attention import Attention, attention_kernel, key_mask
+from mdc.models.attention import Attention, key_mask
 from mdc.models.initial import normal_
 
 
@@ -89,7 +89,6 @@ class TextTransformer(nn.Module):
         x = self.token_embedding(tokens) + self.positional_embedding[:length]
         # Causal attention never looks right, where the padding is, so it needs no mask.
         mask = None if self.causal else key_mask(lengths, length)
-        with attention_kernel(tokens.device):
-            for block in self.blocks:
-                x = block(x, memory, mask, self.causal)
+        for block in self.blocks:
+            x = block(x, memory, mask, self.causal)
         return self.norm(x)

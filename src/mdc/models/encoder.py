@@ -6,7 +6,6 @@ import torch
 from torch import Tensor, nn
 
 from mdc.config import Backbone
-from mdc.models.attention import attention_kernel
 from mdc.models.initial import seeded
 from mdc.open_clip_parts import load
 
@@ -36,8 +35,7 @@ class Encoder(nn.Module):
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """images (B, 3, S, S) normalised → [CLS] (B, D), patch tokens (B, M, D)."""
-        with attention_kernel(images.device):
-            cls, patches = self.tower(images)
+        cls, patches = self.tower(images)
         return cls, patches
 
 

@@ -62,7 +62,10 @@ def load_state(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer,
                 if position.config_sha256 != config_sha256:
                     continue
                 tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a mapping
+        except FileNotFoundError:
+            continue
         except (OSError, SafetensorError, KeyError, TypeError, ValueError):
+            (folder / name).unlink(missing_ok=True)  # or the next save would keep it in the good one's place
             continue
         _restore(tensors, model, optimizer)
         return position

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ class RunLog:
         from tqdm import tqdm
 
         folder.mkdir(parents=True, exist_ok=True)
+        if not start_step:  # an earlier configuration's curves are not this run's
+            shutil.rmtree(folder / "tensorboard", ignore_errors=True)
         self.path = folder / "log.jsonl"
         kept = [line for line in read_json_lines(self.path) if line["step"] <= start_step] if start_step else []
         self.path.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")

@@ -42,16 +42,19 @@ def pretrain(
 ) -> None:
     """Train the run that ``config`` (see mdc.jobs.run_config) describes and write its folder."""
     recipe = Recipe.model_validate(config["recipe"])
-    method = Method.model_validate({**config["method"], "label": config["method_name"]})
+    method = Method.model_validate(
+        {**config["method"], "label": config["method_name"], "pooling": "patch_mean"}  # pooling is the probe's choice
+    )
     backbone = Backbone.model_validate({**config["backbone"], "label": config["backbone_name"]})
     protocol = ProtocolPretrain.model_validate(config["protocol"]["pretrain"])
     text = ProtocolData.model_validate(config["protocol"]["data"])
     seed = config["seed"]
     torch.set_num_threads(recipe.threads)
     device = choose_device(recipe.device)
-    index = read_index(shards)
+    index = read_index(shards, verify="auto")
     vocabulary = Vocabulary.from_json(read_json(vocabulary_path))
     samples = index["splits"]["train"]["samples"]
+    held_out = index["splits"].get("val", {}).get("samples", 0)
     steps = recipe.epochs * (samples // recipe.batch_size)
     if steps == 0:
         raise UserError(
@@ -61,7 +64,7 @@ def pretrain(
     config_sha256 = sha256_json({"config": config, "shards": sha256_file(shards), "vocabulary": vocabulary.sha256})
 
     model = build_model(method, backbone, protocol, vocabulary.size, text.context_length, seed).to(device)
-    duplicates = index["captions"]["duplicate_share"]["share"]
+    duplicates = _duplicate_share(index, recipe.batch_size)
     objective = build_objective(
         model, method, protocol, vocabulary.mask_id, recipe.batch_size, recipe.precision, duplicates
     )
@@ -93,6 +96,8 @@ def pretrain(
             "val",
             image_size=backbone.image_size,
             batch_size=recipe.batch_size,
+            # full batches only: a contrastive loss depends on the batch's size
+            limit=held_out // recipe.batch_size * recipe.batch_size or None,
             vocabulary=vocabulary,
             context_length=text.context_length,
         ):
@@ -113,7 +118,7 @@ def pretrain(
         config_sha256,
         config["job"].removeprefix("runs/"),
         device,
-        validate if index["splits"].get("val", {}).get("samples") else None,
+        validate if held_out else None,
     )
     seconds = time.perf_counter() - began
 
@@ -160,6 +165,13 @@ def pretrain(
     )
     for leftover in ("state.safetensors", "state.previous.safetensors"):
         (state / leftover).unlink(missing_ok=True)
+
+
+def _duplicate_share(index: dict[str, Any], batch: int) -> float:
+    """The corpus's share of duplicate captions in the smallest batch listed that is no smaller than ours."""
+    listed = {int(size): share for size, share in index["captions"]["duplicate_share"].items()}
+    enough = [size for size in listed if size >= batch]
+    return float(listed[min(enough) if enough else max(listed)])
 
 
 def _copy_log(state: Path, out: Path) -> None:
