@@ -52,6 +52,9 @@ def test_every_leaf_refuses_another_type(path: tuple[Step, ...]) -> None:
     if "set" in named:  # overrides are checked by the recipe that they make
         named = [named[-1]]
     assert named[-1] in message, message
+    assert "nonsense" in message or "allowed" in message or "needed" in message, (
+        message
+    )  # the value, or what is allowed
 
 
 NUMBERS = [(p, v) for p, v in LEAVES if isinstance(v, int | float) and not isinstance(v, bool)]

@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ import pytest
 import yaml
 
 from mdc.config import read_yaml
+from mdc.fingerprint import LEFT_OUT, closure
+from mdc.jobs import VERBS
 from mdc.records import sha256_file
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -145,3 +148,68 @@ def test_a_missing_dataset_fails_in_its_job_with_one_line(project: Project) -> N
     log = (project.folder / "results/flickr8k/logs/data/corpora/single.log").read_text()
     assert "MDC_DATA" in log and "Traceback" not in log
     assert not (project.folder / target).exists()
+
+
+def test_killed_training_goes_on_to_the_same_weights(project: Project, tmp_path: Path) -> None:
+    """SIGKILL of the real job between two checkpoints, then the same command again."""
+    scale = project.folder / "results/toy"
+    runtime = tmp_path / "runtime.json"
+    runtime.write_text(json.dumps({"workers": 0, "log_every": 1, "checkpoint_every": 2}))
+    out, state = tmp_path / "out", tmp_path / "state"
+    # many more steps than the toy run's six, so that there is a moment to kill it
+    config = json.loads((scale / "configs/runs/alt/tiny/mdc/s0.json").read_text())
+    config["recipe"]["epochs"] = 40
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    command = [str(BIN / "mdc"), "pretrain", str(tmp_path / "config.json"), "--runtime", str(runtime)]
+    command += ["--shards", str(scale / "data/corpora/alt/index.json")]
+    command += ["--vocabulary", str(scale / "data/vocabulary.json")]
+
+    def place(name: str) -> list[str]:
+        return [*command, "--out", str(out / name), "--state", str(state / name)]
+
+    subprocess.run(place("whole"), check=True, capture_output=True)
+    victim = subprocess.Popen(place("killed"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    log = state / "killed/log.jsonl"
+    deadline = time.monotonic() + 120
+    while victim.poll() is None and not (log.exists() and log.read_text().count("\n") > 20):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    victim.kill()
+    assert victim.wait() == -9, "it must not have finished before"
+    assert not (out / "killed/run.json").exists()
+    done = subprocess.run(place("killed"), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert sha256_file(out / "killed/checkpoint.safetensors") == sha256_file(out / "whole/checkpoint.safetensors")
+    assert (out / "killed/run.json").read_bytes() == (out / "whole/run.json").read_bytes()
+
+
+@pytest.mark.parametrize("verb", ["corpus", "probe", "table1"])
+def test_fingerprints_cover_what_a_real_job_imports(project: Project, tmp_path: Path, verb: str) -> None:
+    scale = Path("results/toy")
+    control = "untrained/tiny/cls/s0"
+    arguments = {
+        "corpus": [str(scale / "configs/data/corpora/alt.json")],
+        "probe": [
+            str(scale / f"configs/probe/{control}.json"),
+            "--sets",
+            *(str(scale / f"data/probes/{name}/index.json") for name in ("shape", "digits")),
+            "--cache",
+            str(tmp_path / "cache"),
+        ],
+        "table1": [
+            str(scale / "configs/table1.json"),
+            "--records",
+            *(str(p.relative_to(project.folder)) for p in (project.folder / scale / "probe").rglob("probe.json")),
+        ],
+    }[verb]
+    code = (
+        "import sys; from mdc.cli import main\n"
+        "assert main(sys.argv[1:]) == 0\n"
+        "print(*(m for m in sys.modules if (m == 'mdc' or m.startswith('mdc.')) and '._open_clip' not in m))"
+    )
+    command = [sys.executable, "-c", code, verb, *arguments, "--out", str(tmp_path / "out")]
+    done = subprocess.run(command, cwd=project.folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    # the command line itself and what it needs to find the verb decide no result
+    starting = {"mdc.cli", "mdc.jobs", "mdc.fingerprint"}
+    assert set(done.stdout.split()) - starting - LEFT_OUT <= set(closure(VERBS[verb]))
