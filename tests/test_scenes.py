@@ -18,7 +18,8 @@ from scipy import ndimage
 from mdc.data import scene_language as language
 from mdc.data.scene_captions import compose
 from mdc.data.scene_render import RGB
-from mdc.data.scene_world import BACKGROUNDS, COLOURS, RELATIONS, SHAPES, outline
+from mdc.data.scene_shapes import outline
+from mdc.data.scene_world import BACKGROUNDS, COLOURS, RELATIONS, SHAPES
 from mdc.data.scenes import (
     PROBE_CLASSES,
     STYLES,

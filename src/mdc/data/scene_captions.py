@@ -20,7 +20,8 @@ from mdc.data.scene_language import (
     arrangement,
     plural,
 )
-from mdc.data.scene_world import COLOURS, OPPOSITE, SHAPES, Draws, Kind, Scene, SceneObject, draws_for
+from mdc.data.scene_streams import Draws, draws_for
+from mdc.data.scene_world import COLOURS, OPPOSITE, SHAPES, Kind, Scene, SceneObject
 from mdc.records import UserError
 
 STYLES = ("alt", "dense")

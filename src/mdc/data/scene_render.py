@@ -8,7 +8,8 @@ from functools import lru_cache
 import numpy as np
 from PIL import Image, ImageDraw
 
-from mdc.data.scene_world import BACKGROUNDS, UNITS, Scene, outline
+from mdc.data.scene_shapes import outline
+from mdc.data.scene_world import BACKGROUNDS, UNITS, Scene
 from mdc.records import UserError
 
 SUPERSAMPLE = 3

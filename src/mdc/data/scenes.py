@@ -1,7 +1,7 @@
 """The embedded data of scale `mini`: samples of a rendered world of coloured shapes whose ground truth is known.
 
 Every sample follows from (task or style, split, seed, index) alone, to the byte, so it does not matter who makes it
-or in which order. The splits of pretraining and of the probes are disjoint by construction (`scene_world.owner`).
+or in which order. The splits of pretraining and of the probes are disjoint by construction (`scene_drawing.owner`).
 """
 
 from __future__ import annotations
@@ -12,15 +12,13 @@ from typing import Any
 
 from mdc.data.scene_captions import STYLES, Caption, compose, describe
 from mdc.data.scene_check import check_caption, missing_from
+from mdc.data.scene_drawing import bucket, draw_scene, owner
 from mdc.data.scene_render import encode_png, render
 from mdc.data.scene_world import (
     PROBE_CLASSES,
     Scene,
     SceneObject,
-    bucket,
-    draw_scene,
     label_of,
-    owner,
     relation,
 )
 from mdc.records import UserError
