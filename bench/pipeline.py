@@ -19,6 +19,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import psutil
+import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -81,11 +82,17 @@ def main() -> None:
     parser.add_argument("--target", default="results/table1.csv")
     parser.add_argument("--cores", default="2")
     parser.add_argument("--scale", default="mini")
+    parser.add_argument("--seeds", type=int, nargs="+", help="instead of those of params.yaml")
     parser.add_argument("--every", type=float, default=1.0, help="seconds between two looks at the memory")
     parser.add_argument("--folder", type=Path, help="keep the run here (default: a temporary folder)")
     args = parser.parse_args()
     folder = args.folder or Path(tempfile.mkdtemp(prefix="mdc-bench-"))
     subprocess.run(["git", "clone", "--quiet", str(ROOT), str(folder)], check=True)
+    if args.seeds:
+        params = folder / "params.yaml"
+        values = yaml.safe_load(params.read_text())
+        values["scales"][args.scale]["pretrain"]["seeds"] = args.seeds
+        params.write_text(yaml.safe_dump(values, sort_keys=False))
     environment = {**os.environ, "PYTHONPATH": str(folder / "src")}
     snakemake = [str(Path(sys.executable).parent / "snakemake"), args.target, "--cores", args.cores]
     snakemake += ["--config", f"scale={args.scale}"]
