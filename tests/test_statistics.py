@@ -200,3 +200,31 @@ def test_what_has_no_mean_is_refused() -> None:
             st.bootstrap_mean(values, rng())
     with pytest.raises(UserError, match="2 against 3"):
         st.bootstrap_paired([1, 2], [1, 2, 3], rng())
+
+
+def test_interval_of_a_biased_statistic_lies_around_its_value() -> None:
+    """Average precision on resamples is biased upwards; its spread over fresh samples says what the interval should be."""
+
+    def sample(rng: np.random.Generator, n: int = 400) -> tuple[np.ndarray, np.ndarray]:
+        targets = (rng.random((n, 3)) < 0.08).astype(np.int64)
+        return rng.normal(size=(n, 3)) + 0.7 * targets, targets
+
+    fresh = []
+    for seed in range(300):
+        scores, targets = sample(np.random.default_rng(1000 + seed))
+        fresh.append(float(mean_average_precision(scores, targets)))
+    spread = np.std(fresh)
+    inside = 0
+    for seed in range(40):
+        scores, targets = sample(np.random.default_rng(seed))
+        found = st.bootstrap_statistic(
+            lambda counts, s=scores, t=targets: mean_average_precision(s, t, counts),
+            len(scores),
+            np.random.default_rng(0),
+            300,
+        )
+        assert found.low < found.value < found.high
+        assert abs((found.low + found.high) / 2 - found.value) < 0.35 * (found.high - found.low)
+        assert 0.5 * spread < (found.high - found.low) / (2 * 1.96) < 2 * spread
+        inside += found.low <= np.mean(fresh) <= found.high
+    assert inside >= 33, f"{inside} of 40 intervals hold the true value; a 95 % interval rarely holds fewer than 33"
