@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -189,3 +191,15 @@ def test_weights_files_load_without_pickle_and_bad_ones_say_so(tmp_path: Path) -
     torch.save({"x": torch.zeros(1)}, path)
     with pytest.raises(UserError, match="not a readable safetensors"):
         load_weights(path)
+
+
+def test_weights_files_have_the_same_bytes_in_every_process(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.path.insert(0, 'tests'); import toy; from pathlib import Path\n"
+        "from mdc.models.build import build_model; from mdc.training.checkpoint import save_weights\n"
+        "model = build_model(toy.METHODS['arc'], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)\n"
+        "save_weights(Path(sys.argv[1]), model, {'a': '1', 'b': '2', 'c': '3', 'd': '4'})"
+    )
+    for name in "xyz":
+        subprocess.run([sys.executable, "-c", code, str(tmp_path / name)], check=True)
+    assert (tmp_path / "x").read_bytes() == (tmp_path / "y").read_bytes() == (tmp_path / "z").read_bytes()

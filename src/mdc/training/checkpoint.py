@@ -91,10 +91,11 @@ def _restore(tensors: dict[str, Tensor], model: nn.Module, optimizer: torch.opti
 
 
 def save_weights(path: Path, model: nn.Module, metadata: dict[str, str]) -> None:
-    """The final weights alone, atomically."""
+    """The final weights alone, atomically. The same weights and metadata give the same bytes."""
     tensors = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items()}
     with atomic_path(path) as temporary:
-        save_file(tensors, str(temporary), metadata=metadata)
+        # under one key: safetensors writes several in an order that changes from process to process
+        save_file(tensors, str(temporary), metadata={"mdc": json.dumps(metadata, sort_keys=True)})
 
 
 def load_weights(path: Path, prefix: str = "") -> dict[str, Tensor]:
