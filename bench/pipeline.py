@@ -55,15 +55,15 @@ def watched(command: list[str], folder: Path, environment: dict[str, str], every
 
 def by_rule(folder: Path) -> dict[str, tuple[int, float]]:
     """Jobs and their seconds by rule, from what Snakemake recorded (one record a file: a job's are counted once)."""
-    jobs: dict[tuple[str, float, float], None] = {}
+    jobs: dict[tuple[str, str], float] = {}
     for path in (folder / ".snakemake/metadata").rglob("*"):
         if path.is_file():
             record = json.loads(path.read_text())
-            jobs[record["rule"], record["starttime"], record["endtime"]] = None
+            jobs[record["rule"], record["shellcmd"]] = record["endtime"] - record["starttime"]
     totals: dict[str, list[float]] = defaultdict(list)
-    for rule, start, end in jobs:
-        totals[rule].append(end - start)
-    return {rule: (len(seconds), sum(seconds)) for rule, seconds in totals.items()}
+    for (rule, _), seconds in jobs.items():
+        totals[rule].append(seconds)
+    return {rule: (len(spent), sum(spent)) for rule, spent in totals.items()}
 
 
 def import_seconds(folder: Path, environment: dict[str, str]) -> float:

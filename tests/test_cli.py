@@ -59,6 +59,21 @@ MISTAKES = [
 ]
 
 
+def test_a_configuration_of_another_job_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"verb": "pretrain"}))
+    assert main(["corpus", str(tmp_path / "config.json"), "--out", str(tmp_path / "out")]) == 2
+    said = capsys.readouterr().err
+    assert "not a configuration of `mdc corpus`" in said and said.count("\n") == 1
+
+
+def test_a_place_that_cannot_be_written_is_told_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"verb": "vocabulary", "kind": "full"}))
+    (tmp_path / "file").write_text("not a folder")
+    assert main(["vocabulary", str(tmp_path / "config.json"), "--out", str(tmp_path / "file/vocabulary.json")]) == 2
+    said = capsys.readouterr().err
+    assert str(tmp_path / "file") in said and said.count("\n") == 1
+
+
 @pytest.mark.parametrize(("arguments", "said"), MISTAKES, ids=lambda x: str(x)[:40])
 def test_mistakes_end_in_one_line(arguments: list[str], said: str) -> None:
     done = _mdc(*arguments)

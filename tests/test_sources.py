@@ -216,3 +216,24 @@ def test_caption_nouns_count_on_train_only_and_label_dev_and_test(tmp_path: Path
     assert sources.probe_task(source) == "multi"
     assert [s.labels for s in sources.iter_probe(source, "train", tmp_path)] == [(0, 1, 0), (1, 0, 0)]
     assert [s.labels for s in sources.iter_probe(source, "test", tmp_path)] == [(0, 0, 0), (0, 0, 0)]
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "said"),
+    [
+        ("caption", [1.5, 2.0], "captions are texts or lists of texts"),
+        ("captions", [[{"raw": "a dog"}], [{"raw": "a cat"}]], "captions are texts or lists of texts"),
+    ],
+)
+def test_captions_of_another_type_are_refused(tmp_path: Path, column: str, values: list, said: str) -> None:
+    write_parquet(tmp_path / "c.parquet", {"image": [encoded(0), encoded(1)], column: values, "split": ["train"] * 2})
+    with pytest.raises(UserError, match=said):
+        list(sources.iter_corpus({"kind": "parquet", "path": "c.parquet"}, "train", tmp_path))
+
+
+@pytest.mark.parametrize("values", [[0.0, None, 1.0], [[0], [1], [0, 1]]])
+def test_labels_of_another_type_are_refused(tmp_path: Path, values: list) -> None:
+    columns = {"image": [encoded(i) for i in range(3)], "label": values, "split": ["train", "train", "test"]}
+    write_parquet(tmp_path / "c.parquet", columns)
+    with pytest.raises(UserError, match="a label is a whole number or a text"):
+        sources.probe_classes({"kind": "parquet", "path": "c.parquet"}, tmp_path)

@@ -31,6 +31,7 @@ rule loss_curves:
     input:
         config=config_file("figure_loss"),
         runs=[run_manifest(run) for run in RUNS],
+        logs=[ancient(f"{R}/runs/{run.id}/log.jsonl") for run in RUNS],
     output:
         [f"{R}/{name}" for name in LOSS_FILES],
     log:

@@ -188,6 +188,8 @@ def _rows(source: Source, split: str, data_dir: Path, skipped: Counter[str]) -> 
             caption_column = _caption_column(source, names)
             label_column = source.get("label_column", "label")
             _need(path, names, image_column, key_column, split_column, source.get("caption_column"))
+            if caption_column:
+                _text_captions(path, file.schema_arrow.field(caption_column))
             columns = {image_column, key_column, split_column, caption_column, label_column} & names
             for group in range(file.num_row_groups):
                 try:
@@ -237,6 +239,14 @@ def _caption_column(source: Source, names: set[str]) -> str | None:
     if source.get("caption_column"):
         return str(source["caption_column"])
     return next((name for name in ("captions", "caption") if name in names), None)
+
+
+def _text_captions(path: Path, field: Any) -> None:
+    import pyarrow.types as types
+
+    inner = field.type.value_type if types.is_list(field.type) or types.is_large_list(field.type) else field.type
+    if not (types.is_string(inner) or types.is_large_string(inner) or types.is_null(inner)):
+        raise UserError(f"{path}: column '{field.name}' holds {field.type}; captions are texts or lists of texts")
 
 
 def _need(path: Path, names: set[str], *columns: str | None) -> None:
