@@ -37,7 +37,7 @@ results/%: setup FORCE
 	$(BIN)/snakemake $@ --cores $(CORES)
 
 test: setup lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 lint: setup
 	$(BIN)/ruff check .
