@@ -8,9 +8,11 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -181,6 +183,60 @@ def test_killed_training_goes_on_to_the_same_weights(project: Project, tmp_path:
     assert done.returncode == 0, done.stderr
     assert sha256_file(out / "killed/checkpoint.safetensors") == sha256_file(out / "whole/checkpoint.safetensors")
     assert (out / "killed/run.json").read_bytes() == (out / "whole/run.json").read_bytes()
+
+
+def test_a_killed_snakemake_leaves_a_trainer_that_the_next_one_waits_for(project: Project) -> None:
+    """The orphan is stopped (SIGSTOP) while others try to join it, so that nothing here depends on speed."""
+    scale = project.folder / "results/toy"
+    target = "results/toy/runs/alt/tiny/arc/s0/run.json"
+    state = project.folder / ".state/toy/runs/alt/tiny/arc/s0"
+    job_log = scale / "logs/runs/alt/tiny/arc/s0.log"
+    before = copy.deepcopy(project.values)
+    long = {"when": {"method": ["arc"]}, "set": {"epochs": 200}}
+    project.values["scales"]["toy"]["pretrain"]["overrides"] = [long]
+    project.write()
+    shutil.rmtree(state)  # what the fixture's run left there would pass for the new one's
+
+    def until(condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 120
+        while not condition():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+    command = [str(BIN / "snakemake"), target, "--cores", "1"]
+    first = subprocess.Popen(command, cwd=project.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    until(lambda: (state / "log.jsonl").exists() and (state / "log.jsonl").read_text().count("\n") > 2)
+    orphan = int((state / "lock").read_text())
+    os.kill(orphan, signal.SIGSTOP)
+    try:
+        first.kill()
+        assert first.wait() == -9
+        # by hand: refused with the holder's process id
+        job = [str(BIN / "mdc"), "pretrain", str(scale / "configs/runs/alt/tiny/arc/s0.json")]
+        job += ["--shards", str(scale / "data/corpora/alt/index.json")]
+        job += ["--vocabulary", str(scale / "data/vocabulary.json"), "--runtime", str(scale / "configs/runtime.json")]
+        refused = subprocess.run(
+            [*job, "--out", str(scale / "runs/alt/tiny/arc/s0"), "--state", str(state)], capture_output=True, text=True
+        )
+        assert refused.returncode == 2 and f"process {orphan} is training this run already" in refused.stderr
+        # by Snakemake: waited for
+        assert project.snakemake("--unlock").returncode == 0
+        second = subprocess.Popen(command, cwd=project.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        waits = f"process {orphan} is training this run already; waiting"
+        until(lambda: job_log.exists() and waits in job_log.read_text())
+    finally:
+        os.kill(orphan, signal.SIGCONT)
+    assert second.wait() == 0
+    assert "has finished this run" in job_log.read_text()
+    done = subprocess.run(
+        [*job, "--out", str(project.folder / "alone"), "--state", str(project.folder / ".state/alone")],
+        capture_output=True,
+    )
+    assert done.returncode == 0
+    for name in ("run.json", "checkpoint.safetensors"):
+        assert (scale / "runs/alt/tiny/arc/s0" / name).read_bytes() == (project.folder / "alone" / name).read_bytes()
+    project.values = before
+    project.write()
 
 
 @pytest.mark.parametrize("verb", ["corpus", "probe", "table1"])

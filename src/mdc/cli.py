@@ -67,6 +67,7 @@ def build_parser() -> argparse.ArgumentParser:
     sub.add_argument("--runtime", required=True, metavar="FILE", help="workers and intervals (JSON); decide no result")
     sub.add_argument("--out", required=True, metavar="DIR", help="folder for the checkpoint, the log and run.json")
     sub.add_argument("--state", required=True, metavar="DIR", help="folder for the resumable state while it runs")
+    sub.add_argument("--wait", action="store_true", help="if another process trains this run, wait for it and go on")
     sub = job("probe", "train and test linear probes on one encoder's features")
     sub.add_argument("--sets", nargs="+", required=True, metavar="INDEX", help="the probe sets' index.json files")
     sub.add_argument("--run", metavar="FILE", help="run.json of the encoder; leave out for the untrained control")

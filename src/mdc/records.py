@@ -43,11 +43,12 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
 
     The folder is made if missing. The temporary name keeps the suffix, because some writers choose a format by it.
     Content and folder entry are flushed to disk (fsync) before and after the rename. If the block raises, or writes
-    no file (FileNotFoundError), ``path`` keeps its old content and the temporary file is removed.
+    no file (FileNotFoundError), ``path`` keeps its old content and the temporary file is removed. What a killed process
+    left is for ``clear_leftovers``.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}{path.suffix}")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp{path.suffix}")
     try:
         yield temporary
         _fsync(temporary)
@@ -55,6 +56,15 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     finally:
         temporary.unlink(missing_ok=True)
     _fsync(path.parent)
+
+
+def clear_leftovers(folder: str | Path, name: str = "*") -> None:
+    """Remove the temporary files that killed writers of ``folder/name`` left (see ``atomic_path``).
+
+    For a job that starts and owns what it names: a writer that still runs would lose its file.
+    """
+    for leftover in Path(folder).glob(f".{name}.*-????????.tmp*"):
+        leftover.unlink(missing_ok=True)
 
 
 def _fsync(path: Path) -> None:

@@ -1,4 +1,5 @@
 # One job per run. Its resumable state lies outside results/: after a kill, `retries` or a second call goes on from it.
+# A killed Snakemake leaves its trainers running; `--wait` lets the next Snakemake's job wait for such a one and take over.
 
 
 rule pretrain:
@@ -22,4 +23,4 @@ rule pretrain:
     retries: 2
     shell:
         "mdc pretrain {input.config} --shards {input.shards} --vocabulary {input.vocabulary}"
-        " --runtime {input.runtime} --out {params.out} --state {params.state} 2>> {log}"
+        " --runtime {input.runtime} --out {params.out} --state {params.state} --wait 2>> {log}"

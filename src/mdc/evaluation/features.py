@@ -16,7 +16,7 @@ from torch import Tensor
 
 from mdc.data.loader import evaluation_batches
 from mdc.predictors import Predictor
-from mdc.records import atomic_path, sha256_json
+from mdc.records import atomic_path, clear_leftovers, sha256_json
 
 
 def split_features(
@@ -46,6 +46,7 @@ def split_features(
         targets.append(batch["labels"])
         keys.extend(batch["keys"])
     result = torch.cat(features), torch.cat(targets), keys
+    clear_leftovers(path.parent, path.name)
     with atomic_path(path) as temporary:
         tensors = {"features": result[0].contiguous(), "targets": result[1].contiguous()}
         save_file(tensors, str(temporary), metadata={"keys": json.dumps(keys)})

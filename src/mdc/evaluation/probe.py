@@ -22,7 +22,16 @@ from mdc.evaluation.linear_probe import ProbeRecipe, predict, train_linear_probe
 from mdc.metrics import mean_average_precision, mean_per_class_accuracy, per_item_top1
 from mdc.models.encoder import Encoder, build_encoder
 from mdc.predictors import Predictor, run_manifest, trained_encoder
-from mdc.records import UserError, atomic_path, read_json, sha256_file, sha256_json, versions, write_json
+from mdc.records import (
+    UserError,
+    atomic_path,
+    clear_leftovers,
+    read_json,
+    sha256_file,
+    sha256_json,
+    versions,
+    write_json,
+)
 from mdc.statistics import bootstrap_mean, bootstrap_statistic
 from mdc.training.device import choose_device
 
@@ -71,6 +80,7 @@ def probe(config: dict[str, Any], sets: list[Path], run: Path | None, cache: Pat
             name, by_name[name], predictor, backbone.image_size, settings, recipe, cache, identity
         )
         tables.append(table)
+    clear_leftovers(out)
     items = out / "items.parquet"
     _write_items(items, tables)
     write_json(

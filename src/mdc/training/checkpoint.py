@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -44,7 +45,7 @@ def save_state(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer,
         tensors["rng.cuda"] = torch.cuda.get_rng_state()
     folder.mkdir(parents=True, exist_ok=True)
     latest = folder / LATEST
-    with atomic_path(latest) as temporary:
+    with _saving(latest), atomic_path(latest) as temporary:
         save_file(tensors, str(temporary), metadata={"position": json.dumps(position.__dict__)})
         if latest.exists():
             latest.replace(folder / PREVIOUS)
@@ -93,7 +94,7 @@ def _restore(tensors: dict[str, Tensor], model: nn.Module, optimizer: torch.opti
 def save_weights(path: Path, model: nn.Module, metadata: dict[str, str]) -> None:
     """The final weights alone, atomically. The same weights and metadata give the same bytes."""
     tensors = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items()}
-    with atomic_path(path) as temporary:
+    with _saving(path), atomic_path(path) as temporary:
         # under one key: safetensors writes several in an order that changes from process to process
         save_file(tensors, str(temporary), metadata={"mdc": json.dumps(metadata, sort_keys=True)})
 
@@ -114,21 +115,39 @@ def load_weights(path: Path, prefix: str = "") -> dict[str, Tensor]:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def _saving(path: Path) -> Iterator[None]:
+    """A full disk, a lost permission and the like, as one line that says what is safe."""
+    kept = "the state saved before it is kept; mend this and start again: the run goes on from there"
+    try:
+        yield
+    except SafetensorError as error:  # how safetensors reports what the operating system said
+        raise UserError(f"{path}: cannot be saved ({error}); {kept}") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be saved ({error.strerror}); {kept}") from None
+
+
+@contextmanager
+def locked(folder: Path, wait: bool = False) -> Iterator[bool]:
     """Hold a run's state alone. A killed Snakemake leaves its trainer running: a second one must not join it.
 
-    Raises UserError naming the holder's process id. The lock goes with the process, however it ends.
+    Yields whether another process held it first. The lock goes with the process, however it ends. Raises UserError
+    naming the holder's process id, or with ``wait`` says so on stderr and waits until the holder ends.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "lock"
     with path.open("a+") as handle:
+        held = False
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
+            held = True
             handle.seek(0)
-            holder = handle.read().strip() or "unknown"
-            raise UserError(f"{folder}: process {holder} is training this run already; wait for it or end it") from None
+            told = f"{folder}: process {handle.read().strip() or 'unknown'} is training this run already"
+            if not wait:
+                raise UserError(f"{told}; wait for it or end it") from None
+            print(f"{told}; waiting until it ends", file=sys.stderr, flush=True)
+            fcntl.flock(handle, fcntl.LOCK_EX)
         handle.truncate(0)
         handle.write(str(os.getpid()))
         handle.flush()
-        yield
+        yield held

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from mdc.records import read_json_lines
+from mdc.records import read_json_lines, write_text
 
 
 class RunLog:
@@ -23,7 +23,7 @@ class RunLog:
             shutil.rmtree(folder / "tensorboard", ignore_errors=True)
         self.path = folder / "log.jsonl"
         kept = [line for line in read_json_lines(self.path) if line["step"] <= start_step] if start_step else []
-        self.path.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
+        write_text(self.path, "".join(json.dumps(line) + "\n" for line in kept))
         self._file = self.path.open("a", encoding="utf-8")
         self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=start_step)
         # into a file (under Snakemake) the bar is one line every ten seconds, not ten a second

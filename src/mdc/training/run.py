@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import platform
 import shutil
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,17 @@ from mdc.data.shards import read_index
 from mdc.models.build import build_model
 from mdc.models.initial import count_parameters
 from mdc.objectives.objective import build_objective
-from mdc.records import UserError, read_json, read_json_lines, sha256_file, sha256_json, versions, write_json
+from mdc.records import (
+    UserError,
+    atomic_path,
+    clear_leftovers,
+    read_json,
+    read_json_lines,
+    sha256_file,
+    sha256_json,
+    versions,
+    write_json,
+)
 from mdc.text import Vocabulary
 from mdc.training.checkpoint import locked, save_weights
 from mdc.training.device import choose_device
@@ -30,11 +41,31 @@ from mdc.training.trainer import to_device, train
 
 
 def main(args: argparse.Namespace) -> None:
-    """Run the job. ``args``: config, shards, vocabulary, runtime, out, state (paths)."""
+    """Run the job. ``args``: config, shards, vocabulary, runtime, out, state (paths), wait."""
     config = read_json(args.config)
     runtime = Runtime.model_validate(read_json(args.runtime))
-    with locked(Path(args.state)):
-        pretrain(config, Path(args.shards), Path(args.vocabulary), runtime, Path(args.out), Path(args.state))
+    shards, vocabulary, out, state = (Path(p) for p in (args.shards, args.vocabulary, args.out, args.state))
+    with locked(state, args.wait) as another_held_it:
+        if another_held_it and _is_done(config, shards, vocabulary, out):
+            print(f"{out}: the process that was waited for has finished this run", file=sys.stderr)
+            return
+        clear_leftovers(state)
+        clear_leftovers(out)
+        pretrain(config, shards, vocabulary, runtime, out, state)
+
+
+def _is_done(config: dict[str, Any], shards: Path, vocabulary: Path, out: Path) -> bool:
+    """Whether ``out`` holds this very run, whole: same configuration, same inputs, the checkpoint that it names."""
+    try:
+        run = read_json(out / "run.json")
+        return bool(
+            run["config"] == config
+            and run["inputs"]["shards_sha256"] == sha256_file(shards)
+            and run["inputs"]["vocabulary_sha256"] == Vocabulary.from_json(read_json(vocabulary)).sha256
+            and run["checkpoint"]["sha256"] == sha256_file(out / run["checkpoint"]["file"])
+        )
+    except (UserError, KeyError, TypeError):
+        return False
 
 
 def pretrain(
@@ -175,9 +206,8 @@ def _duplicate_share(index: dict[str, Any], batch: int) -> float:
 
 
 def _copy_log(state: Path, out: Path) -> None:
-    temporary = out / "log.jsonl.tmp"
-    shutil.copyfile(state / "log.jsonl", temporary)
-    temporary.replace(out / "log.jsonl")
+    with atomic_path(out / "log.jsonl") as temporary:
+        shutil.copyfile(state / "log.jsonl", temporary)
     shutil.rmtree(out / "tensorboard", ignore_errors=True)
     shutil.copytree(state / "tensorboard", out / "tensorboard")
 
