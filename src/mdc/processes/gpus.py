@@ -17,7 +17,7 @@ from pathlib import Path
 from mdc.records import UserError
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-POLL_SECONDS = 1.0
+POLL_SECONDS = 0.5
 
 
 def gpu_ids() -> list[str]:
@@ -48,9 +48,10 @@ def claim_gpus(count: int, who: str, folder: Path | None = None) -> list[int]:
     """
     ids = gpu_ids()
     if len(ids) < count:
+        listed = f" ({', '.join(ids)})" if ids else ""
         raise UserError(
-            f"{count} GPUs are asked for and {len(ids)} {'is' if len(ids) == 1 else 'are'} here"
-            f"{_listed(ids)}; allowed: fewer recipe.processes (with as much more accumulation) or device: cpu"
+            f"GPUs asked for: {count}, here: {len(ids)}{listed}; "
+            "allowed: fewer recipe.processes with as much more accumulation, or recipe.device: cpu"
         )
     folder = _lock_folder() if folder is None else folder
     _make_private(folder)
@@ -64,10 +65,6 @@ def claim_gpus(count: int, who: str, folder: Path | None = None) -> list[int]:
         time.sleep(POLL_SECONDS)
     os.environ[VISIBLE] = ",".join(claims)
     return list(claims.values())
-
-
-def _listed(ids: list[str]) -> str:
-    return f" ({', '.join(ids)})" if ids else ""
 
 
 def _lock_folder() -> Path:
