@@ -36,11 +36,14 @@ def sbatch(arguments: list[str]) -> None:
     if rest:
         sys.exit(f"sbatch: error: what is {rest}?")
     number = str(1 + len(list(QUEUE.glob("*.json"))))
-    (QUEUE / f"{number}.json").write_text(json.dumps(asked))
+    waits = "SLURM_STAND_IN_ONLY_QUEUES" in os.environ
     state = QUEUE / f"{number}.state"
-    state.write_text("RUNNING")
+    state.write_text("PENDING" if waits else "RUNNING")
+    new = QUEUE / f"{number}.new"
+    new.write_text(json.dumps(asked))
+    new.replace(QUEUE / f"{number}.json")
     print(number, flush=True)
-    if os.fork():
+    if waits or os.fork():
         return
     os.setsid()
     gpus = int(asked.get("--gpus", 0))

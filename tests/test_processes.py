@@ -43,7 +43,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in CASES:
         torch.save(run_cases.run_case(name, ALONE, folder / "one" / name), folder / "one" / name / "weights.pt")
     for process in both:
-        said = process.communicate(timeout=300)[1]
+        said = process.communicate(timeout=900)[1]
         assert process.returncode == 0, said
     return folder
 
@@ -143,11 +143,11 @@ def test_workers_end_with_their_launcher(tmp_path: Path, number: signal.Signals)
     command = [sys.executable, "-m", "mdc.cli", *_config(tmp_path, processes=2)]
     launcher = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     process = psutil.Process(launcher.pid)
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600
     while len(workers := process.children()) < 2:
         assert time.monotonic() < deadline and launcher.poll() is None
         time.sleep(0.02)
     launcher.send_signal(number)
-    said = launcher.communicate(timeout=60)[1]
+    said = launcher.communicate(timeout=300)[1]
     assert launcher.returncode == -number and said == ""
     assert not psutil.wait_procs(workers, timeout=30)[1], "orphans"

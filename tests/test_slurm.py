@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 import subprocess
 import sys
 import time
@@ -15,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 import slurm_stand_in
-from test_pipeline import BIN, ROOT, Project
+from test_pipeline import BIN, Project
 
 from mdc.cli import main
 from mdc.config import validate
@@ -72,7 +71,7 @@ def _submitted(queue: Path) -> list[dict[str, Any]]:
 
 def _kill_a_worker(state: Path, snakemake: subprocess.Popen[str]) -> None:
     """SIGKILL for the training's second process, once there is a state to go on from."""
-    deadline = time.monotonic() + 180
+    deadline = time.monotonic() + 600
     while not (state / "state.safetensors").exists():
         assert time.monotonic() < deadline and snakemake.poll() is None
         time.sleep(0.01)
@@ -90,7 +89,7 @@ def test_a_training_of_two_processes_survives_the_loss_of_one(project: Project, 
         snakemake = subprocess.Popen(command, stdout=said, stderr=said, text=True)
         try:
             _kill_a_worker(Path(f".state/toy/{RUN}"), snakemake)
-            code = snakemake.wait(timeout=240)
+            code = snakemake.wait(timeout=900)
         finally:
             snakemake.kill()
         said.seek(0)
@@ -122,28 +121,23 @@ def test_a_training_of_two_processes_survives_the_loss_of_one(project: Project, 
         assert (whole / name).read_bytes() == Path(f"results/toy/{RUN}/{name}").read_bytes()
 
 
-def test_gpus_are_asked_for_in_one_task_on_one_node() -> None:
-    """The plugin's own translation of the training rule's resources on GPUs, as `scale: paper` asks for them."""
-    from types import SimpleNamespace
-
-    import yaml
-    from snakemake_executor_plugin_slurm.submit_string import get_submit_command
-    from snakemake_executor_plugin_slurm.utils import set_gres_string
-
-    profile = yaml.safe_load((ROOT / "workflow/profiles/slurm/config.yaml").read_text())
-    words = [word.split("=") for word in profile["default-resources"]]
-    words += [
-        word.removeprefix("pretrain:").split("=") for word in profile["set-resources"] if word.startswith("pretrain:")
-    ]
-    values = {name: int(value) for name, value in words} | {"gpu": 8, "cpus_per_task": 64}
-
-    class Resources(SimpleNamespace):
-        def get(self, name: str, default: Any = None) -> Any:
-            return getattr(self, name, default)
-
-    job = SimpleNamespace(resources=Resources(**values), threads=1)
-    names = ("run_uuid", "slurm_logfile", "comment_str", "account", "partition", "workdir")
-    call = get_submit_command(job, dict.fromkeys(names, "")) + set_gres_string(job)
-    arguments = [word.removesuffix(",") for word in shlex.split(call)]
-    assert {"--gpus=8", "--nodes=1", "--cpus-per-task=64"} <= set(arguments)
-    assert not any(word.startswith(("--ntasks", "--cpus-per-gpu")) for word in arguments)
+def test_gpus_are_asked_for_in_one_task_on_one_node(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.values["scales"]["toy"]["pretrain"]["recipe"] |= {"device": "cuda", "threads": 3}
+    project.write()
+    monkeypatch.setenv("SLURM_STAND_IN_ONLY_QUEUES", "1")
+    command = [str(BIN / "snakemake"), f"results/toy/{RUN}/run.json", "--workflow-profile", "slurm", "--cores", "1"]
+    snakemake = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 600
+        while not (submitted := _submitted(tmp_path / "queue")):
+            assert time.monotonic() < deadline and snakemake.poll() is None
+            time.sleep(0.1)
+    finally:
+        snakemake.kill()
+        snakemake.wait()
+    (asked,) = submitted
+    wanted = {"--gpus": "2", "--nodes": "1", "--cpus-per-task": "6"}
+    assert {name: asked.get(name) for name in wanted} == wanted
+    assert not {name for name in asked if name.startswith(("--ntasks", "--cpus-per-gpu", "--gres"))}
