@@ -90,6 +90,7 @@ CASES = [
     (("scales", "paper", "pretrain", "overrides", 2, "when", "corpus", 0), "cc3m", "no corpus"),
     (("scales", "paper", "pretrain", "overrides", 1, "set", "accumulation"), 3, "multiple of accumulation"),
     (("scales", "paper", "pretrain", "overrides", 1, "set", "lear"), 3, "no such key"),
+    (("scales", "mini", "pretrain", "recipe", "processes"), 3, "accumulation times processes (1 · 3)"),
     (("scales", "mini", "pretrain", "backbones", "ViT-T-12", "patch_size"), 7, "multiple of patch_size"),
     (("scales", "mini", "pretrain", "backbones", "ViT-T-12", "heads"), 5, "multiple of heads"),
     (("scales", "mini", "pretrain", "recipe", "clip_norm"), 0.0, "greater than 0"),

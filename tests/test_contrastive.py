@@ -9,7 +9,7 @@ import toy
 from mdc.data.images import normalise
 from mdc.models.build import build_model
 from mdc.models.contrastive import Contrastive
-from mdc.objectives.contrastive import contrastive_loss, duplicate_share
+from mdc.objectives.contrastive import contrastive_loss, contrastive_part, duplicate_share
 from mdc.objectives.objective import ContrastiveObjective, build_objective
 from mdc.open_clip_parts import load
 
@@ -44,6 +44,17 @@ def test_equal_captions_are_no_negatives() -> None:
             total -= float(logits.log_softmax(0)[others.index(i)]) / 24
     assert abs(float(contrastive_loss(image, text, torch.tensor(scale), captions)) - total) < 1e-5
     assert duplicate_share(captions) == pytest.approx(2 / 12)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_parts_of_a_batch_sum_to_its_loss(masked: bool) -> None:
+    image, text = _features()
+    scale = torch.tensor(10.0)
+    captions = torch.arange(12)
+    captions[[3, 5, 10]] = 2  # equal captions within a part and across parts
+    given = captions if masked else None
+    parts = [contrastive_part(image, text, scale, given, rows) for rows in (range(0, 4), range(4, 6), range(6, 12))]
+    assert torch.allclose(torch.stack(parts).sum(), contrastive_loss(image, text, scale, given), atol=1e-6)
 
 
 @pytest.mark.parametrize("parts", [2, 3])

@@ -1,6 +1,12 @@
-"""On an accelerator: the same loss as on the CPU, bf16 and compiled training, and no surprise in the CLIP path."""
+"""On an accelerator: the same loss as on the CPU, bf16 and compiled training, nccl, and claiming a real device."""
 
 from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -8,6 +14,7 @@ import toy
 
 from mdc.models.build import build_model
 from mdc.objectives.objective import build_objective
+from mdc.processes.group import ALONE, Group
 from mdc.training.optimizer import build_optimizer
 from mdc.training.trainer import to_device
 
@@ -44,3 +51,38 @@ def test_bf16_compiled_training_learns(method: str) -> None:
         optimizer.zero_grad()
         objective.after_step()
     assert losses[-1] < 0.5 * losses[0]
+
+
+def test_nccl_sums_and_gathers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group of one, through nccl all the same: the path that several GPUs take."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    device = torch.device("cuda", 0)
+    torch.distributed.init_process_group(
+        "nccl", init_method=f"tcp://127.0.0.1:{port}", rank=0, world_size=1, device_id=device
+    )
+    try:
+        losses, gradients = [], []
+        for group in (ALONE, Group(0, 1)):
+            model = build_model(toy.METHODS["clip"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0).to(device)
+            monkeypatch.setattr(Group, "alone", group is ALONE)
+            objective = build_objective(model, toy.METHODS["clip"], toy.PROTOCOL, toy.MASK, 8, "fp32", 1.0, group)
+            losses.append(float(objective.backward(to_device(toy.batch(8), device), 2)["loss"]))
+            if group is not ALONE:
+                group.sum_gradients(model.parameters())
+                assert group.gather_objects("key") == ["key"]
+            gradients.append(torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None]))
+        assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+        assert torch.allclose(gradients[0], gradients[1], atol=1e-5)
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def test_a_claimed_device_is_the_only_one_that_pytorch_sees(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from mdc.processes.gpus import claim_gpus\n"
+        "claim_gpus(1, 'mdc test', Path(sys.argv[1]))\n"
+        "import torch; assert torch.cuda.device_count() == 1; torch.ones(1, device='cuda:0')"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "locks")], check=True, env={**os.environ})

@@ -229,6 +229,18 @@ def test_evaluation_covers_all_in_order_with_the_central_crop(folder: Path) -> N
     assert [len(batch["keys"]) for batch in limited] == [3, 1]
 
 
+@pytest.mark.parametrize("world", [2, 4])
+def test_ranks_take_validation_batches_in_turn(folder: Path, vocabulary: Vocabulary, world: int) -> None:
+    def keys(**ranks: int) -> list[list[str]]:
+        found = evaluation_batches(folder, "val", image_size=8, batch_size=2, vocabulary=vocabulary, **ranks)
+        return [batch["keys"] for batch in found]
+
+    whole = keys()
+    assert len(whole) == 3
+    for rank in range(world):
+        assert keys(rank=rank, world=world) == whole[rank::world]
+
+
 def test_validation_is_the_same_whatever_the_batch(folder: Path, vocabulary: Vocabulary) -> None:
     def rows(batch_size: int) -> list[tuple]:
         out = []

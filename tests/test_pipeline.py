@@ -57,6 +57,7 @@ class Project:
         self.folder = folder
         shutil.copy(ROOT / "Snakefile", folder)
         shutil.copytree(ROOT / "workflow", folder / "workflow")
+        (folder / "profiles").symlink_to("workflow/profiles")  # where Snakemake looks for the default one
         (folder / "results").mkdir()
         self.values = _toy(read_yaml(ROOT / "params.yaml"))
         self.write()
@@ -268,4 +269,5 @@ def test_fingerprints_cover_what_a_real_job_imports(project: Project, tmp_path: 
     assert done.returncode == 0, done.stderr
     # the command line itself and what it needs to find the verb decide no result
     starting = {"mdc.cli", "mdc.jobs", "mdc.fingerprint"}
+    starting |= {"mdc.processes", "mdc.processes.launch", "mdc.processes.gpus", "mdc.processes.lost"}
     assert set(done.stdout.split()) - starting - LEFT_OUT <= set(closure(VERBS[verb]))

@@ -18,8 +18,9 @@ from safetensors.torch import load_file, save_file
 from mdc.config import Recipe
 from mdc.models.build import build_model
 from mdc.objectives.objective import build_objective
+from mdc.processes.lock import locked
 from mdc.records import UserError, read_json_lines
-from mdc.training.checkpoint import LATEST, PREVIOUS, load_weights, locked, save_weights
+from mdc.training.checkpoint import LATEST, PREVIOUS, load_weights, save_weights
 from mdc.training.optimizer import build_optimizer, learning_rate
 from mdc.training.trainer import train
 

@@ -61,6 +61,7 @@ def recipe(**changes: Any) -> Recipe:
         "epochs": 1,
         "batch_size": 8,
         "accumulation": 1,
+        "processes": 1,
         "lr": 3e-3,
         "warmup_steps": 2,
         "weight_decay": 0.1,

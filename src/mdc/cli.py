@@ -1,7 +1,7 @@
 """The command line: one verb per job of the pipeline, and a few for a person.
 
 Exit codes: 0 done; 1 an unexpected failure (a bug: the traceback is shown); 2 a mistake in the input, told in one
-line; 130 interrupted.
+line; 3 another process of the run is gone; 130 interrupted; 128 + n a process of the run was ended by signal n.
 """
 
 from __future__ import annotations
@@ -10,31 +10,40 @@ import argparse
 import importlib
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from mdc.jobs import VERBS
+from mdc.processes import launch
+from mdc.processes.lost import LostPeer
 from mdc.records import UserError, read_json
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Parse, import only the verb's own module, run it."""
-    args = build_parser().parse_args(argv)
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    args = build_parser().parse_args(arguments)
     try:
         if args.verb in VERBS:
-            _check_job(args)
-            importlib.import_module(VERBS[args.verb]).main(args)
+            if not launch.enter(args, _job_config(args), arguments):
+                importlib.import_module(VERBS[args.verb]).main(args)
         else:
             args.run(args)
     except UserError as error:
-        print(f"mdc {args.verb}: {error}", file=sys.stderr)
+        launch.say(args.verb, str(error))
         return 2
+    except launch.Failed as error:
+        launch.say(args.verb, str(error))
+        return error.code
+    except LostPeer as error:
+        return launch.lost_peer(args.verb, str(error))
     except BrokenPipeError:
         return 0
     except OSError as error:  # no permission, no space, a path that cannot be: the user's to mend
         where = error.filename or "a file"
-        print(f"mdc {args.verb}: {where}: {error.strerror or error}; nothing was half-written", file=sys.stderr)
+        launch.say(args.verb, f"{where}: {error.strerror or error}; nothing was half-written")
         return 2
     except KeyboardInterrupt:
-        print(f"mdc {args.verb}: interrupted; what was finished is kept", file=sys.stderr)
+        launch.say(args.verb, "interrupted; what was finished is kept")
         return 130
     return 0
 
@@ -94,11 +103,12 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _check_job(args: argparse.Namespace) -> None:
-    """A job's configuration is the verb's own, made by this version of the code."""
+def _job_config(args: argparse.Namespace) -> dict[str, Any]:
+    """The job's resolved configuration, if it is the verb's own."""
     config = read_json(args.config)
     if config.get("verb") != args.verb:
         raise UserError(f"{args.config}: not a configuration of `mdc {args.verb}`; `mdc config JOB` prints one")
+    return config
 
 
 def _params(parser: argparse.ArgumentParser) -> None:

@@ -232,6 +232,7 @@ class Recipe(Strict):
     epochs: Positive
     batch_size: Positive
     accumulation: Positive
+    processes: Positive
     lr: Annotated[float, Field(gt=0, lt=1)]
     warmup_steps: NonNegative
     weight_decay: Annotated[float, Field(ge=0, lt=1)]
@@ -245,9 +246,12 @@ class Recipe(Strict):
     validate_every: Positive
 
     @model_validator(mode="after")
-    def _accumulation(self) -> Self:
-        if self.batch_size % self.accumulation:
-            raise ValueError(f"batch_size {self.batch_size} must be a multiple of accumulation {self.accumulation}")
+    def _parts(self) -> Self:
+        if self.batch_size % (self.accumulation * self.processes):
+            raise ValueError(
+                f"batch_size {self.batch_size} must be a multiple of accumulation times processes "
+                f"({self.accumulation} · {self.processes})"
+            )
         return self
 
 

@@ -15,6 +15,7 @@ os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PAT
 from mdc import jobs
 from mdc.config import read_yaml, validate
 from mdc.data.place import data_folder
+from mdc.processes.gpus import gpu_ids, wanted_gpus
 from mdc.records import UserError, json_text, write_text_if_changed
 
 try:
@@ -36,14 +37,26 @@ ENCODERS = [*RUNS, *jobs.untrained(PARAMS)]
 STATE = f".state/{PARAMS.scale}"
 VOCABULARY = f"{R}/data/vocabulary.json"
 
-# A GPU job takes the first GPU that it sees, so one at a time unless the caller says more (--resources gpu=N)
-workflow.global_resources.setdefault("gpu", 1)
-GPU_HERE = any(Path("/dev").glob("nvidia[0-9]*"))
+# On this machine no more GPU jobs at once than it has GPUs (--resources gpu=N allows fewer); each job claims its own.
+# On a cluster (--jobs) its scheduler counts them.
+ON_CLUSTER = workflow.global_resources["_nodes"].value is not None
+if gpu_ids() and not ON_CLUSTER:
+    workflow.global_resources.setdefault("gpu", len(gpu_ids()))
 
 
-def gpus(device):
-    """How many GPUs a job with this device setting asks for."""
-    return int(device == "cuda" or (device == "auto" and GPU_HERE))
+def gpus(device, processes=1):
+    """How many GPUs a job with this device setting asks for; on a cluster `auto` asks for none."""
+    return (processes if device == "cuda" else 0) if ON_CLUSTER else wanted_gpus(device, processes)
+
+
+def recipe(w):
+    """The recipe of the run with these wildcards."""
+    return jobs.recipe(PARAMS, jobs.Run(w.corpus, w.backbone, w.method, int(w.seed)))
+
+
+def cores(w):
+    """How many cores a run's processes compute on."""
+    return recipe(w).threads * recipe(w).processes
 
 
 

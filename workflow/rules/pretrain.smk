@@ -17,10 +17,11 @@ rule pretrain:
     params:
         out=lambda w, output: str(Path(output.manifest).parent),
         state=f"{STATE}/runs/{{corpus}}/{{backbone}}/{{method}}/s{{seed}}",
-    threads: SCALE.pretrain.recipe.threads
+    threads: cores
     resources:
-        gpu=gpus(SCALE.pretrain.recipe.device),
-    retries: 2
+        gpu=lambda w: gpus(recipe(w).device, recipe(w).processes),
+        cpus_per_task=cores,  # a cluster job's cores; `threads` is cut to the cores of the machine that submits
+    retries: 2 if workflow.is_main_process else 0  # a cluster job runs Snakemake again, twice
     shell:
         "mdc pretrain {input.config} --shards {input.shards} --vocabulary {input.vocabulary}"
         " --runtime {input.runtime} --out {params.out} --state {params.state} --wait 2>> {log}"

@@ -21,6 +21,7 @@ rule probe:
     threads: SCALE.probe.threads
     resources:
         gpu=gpus(SCALE.probe.device),
+        cpus_per_task=SCALE.probe.threads,
     shell:
         "mdc probe {input.config} --sets {input.sets} --run {input.manifest} --cache {params.cache}"
         " --out {params.out} 2> {log}"
@@ -41,6 +42,7 @@ rule probe_untrained:
     threads: SCALE.probe.threads
     resources:
         gpu=gpus(SCALE.probe.device),
+        cpus_per_task=SCALE.probe.threads,
     shell:
         "mdc probe {input.config} --sets {input.sets} --cache {params.cache} --out {params.out} 2> {log}"
 

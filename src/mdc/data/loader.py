@@ -149,8 +149,11 @@ def evaluation_batches(
     vocabulary: Vocabulary | None = None,
     context_length: int = CONTEXT_LENGTH,
     max_pieces: int | None = None,
+    rank: int = 0,
+    world: int = 1,
 ) -> Iterator[Batch]:
     """All samples of a split (or the first ``limit``) in order, with CLIP's central crop; the last batch may be short.
+    Several ranks take whole batches in turn.
 
     Always: ``images`` uint8 (B,3,S,S), ``keys``, ``records`` (each sample's JSON). Of a probe set: ``labels`` int64
     (B,) or float32 (B, K). Of a corpus with a ``vocabulary``: also the text fields of ``CaptionBatches``, with draws
@@ -160,7 +163,7 @@ def evaluation_batches(
     reader = ShardReader(path, split)
     texts = None if vocabulary is None else _Texts(vocabulary, context_length, max_pieces, None)
     total = len(reader) if limit is None else min(limit, len(reader))
-    for first in range(0, total, batch_size):
+    for first in range(rank * batch_size, total, world * batch_size):
         rows = []
         for index in range(first, min(first + batch_size, total)):
             key, data, record = reader.read(index)

@@ -22,6 +22,21 @@ def contrastive_loss(image: Tensor, text: Tensor, scale: Tensor, captions: Tenso
     return (F.cross_entropy(logits, labels) + F.cross_entropy(logits.t(), labels)) / 2
 
 
+def contrastive_part(image: Tensor, text: Tensor, scale: Tensor, captions: Tensor | None, rows: range) -> Tensor:
+    """What the images and the captions of ``rows`` add to ``contrastive_loss``: the parts of a batch sum to it."""
+    own = slice(rows.start, rows.stop)
+    labels = torch.arange(rows.start, rows.stop, device=image.device)
+    total = torch.zeros((), device=image.device)
+    for queries, keys in ((image[own], text), (text[own], image)):
+        logits = scale * queries @ keys.t()
+        if captions is not None:
+            same = captions[own, None] == captions[None, :]
+            same.scatter_(1, labels[:, None], False)
+            logits = logits.masked_fill(same, float("-inf"))
+        total = total + F.cross_entropy(logits, labels, reduction="sum")
+    return total / (2 * len(image))
+
+
 def duplicate_share(captions: Tensor) -> float:
     """Share of a batch's samples whose caption stands more than once in it."""
     _, inverse, counts = captions.unique(return_inverse=True, return_counts=True)

@@ -20,18 +20,22 @@ from mdc.models.captioner import Captioner
 from mdc.models.contrastive import Contrastive
 from mdc.models.precision import autocast
 from mdc.objectives.captioning import Supervision, supervise
-from mdc.objectives.contrastive import contrastive_loss, duplicate_share
+from mdc.objectives.contrastive import contrastive_loss, contrastive_part, duplicate_share
+from mdc.processes.group import ALONE, Group
 
 
 class Objective(Interface):
     """What the trainer asks of a method."""
 
     def backward(self, batch: Batch, micro_batches: int) -> dict[str, Tensor | float]:
-        """Add the gradient of the whole batch's loss to the parameters; the returned ``loss`` is that loss in nats."""
+        """Add to the parameters the gradient that this process's part of the global batch contributes: over all
+        processes these sum to the gradient of the global batch's loss. What is returned (``loss`` in nats, and more)
+        is the global batch's, the same on all processes.
+        """
         ...
 
     def evaluate(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """(sum, count) of the loss on a held-out batch, without gradients."""
+        """(sum, count) of the loss on a held-out batch that this process has whole, without gradients."""
         ...
 
     def after_step(self) -> None:
@@ -42,7 +46,7 @@ class Objective(Interface):
 class CaptioningObjective:
     """ARC, MDC and every other masked or autoregressive entry.
 
-    The normaliser is the whole batch's, so accumulation changes nothing but memory.
+    The normaliser is the global batch's, so neither accumulation nor the number of processes changes a loss.
     """
 
     def __init__(
@@ -53,9 +57,10 @@ class CaptioningObjective:
         mask_id: int,
         batch_size: int,
         precision: str,
+        group: Group = ALONE,
     ) -> None:
         self.model, self.method, self.protocol = model, method, protocol
-        self.mask_id, self.batch_size, self.precision = mask_id, batch_size, precision
+        self.mask_id, self.batch_size, self.precision, self.group = mask_id, batch_size, precision, group
 
     def _supervise(self, batch: Batch, global_batch: int) -> Supervision:
         return supervise(self.method, self.protocol, batch, self.mask_id, global_batch)
@@ -77,13 +82,14 @@ class CaptioningObjective:
 
     def backward(self, batch: Batch, micro_batches: int) -> dict[str, Tensor | float]:
         target = self._supervise(batch, self.batch_size)
-        normaliser = target.normaliser.clamp(min=1)
+        supervised, tokens = self.group.sum(torch.stack([target.normaliser, (batch["lengths"] - 1).sum()]))
+        normaliser = supervised.clamp(min=1)
         total = torch.zeros((), device=target.weights.device)
         for rows in slices(len(batch["lengths"]), micro_batches):
             loss = self._sum(batch, target, rows) / normaliser
             loss.backward()
             total += loss.detach()
-        return {"loss": total, "tokens": (batch["lengths"] - 1).sum()}
+        return {"loss": self.group.sum(total), "tokens": tokens}
 
     @torch.no_grad()
     def evaluate(self, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -100,10 +106,13 @@ class ContrastiveObjective:
 
     embed all micro-batches without a graph, take the loss's gradient with respect to the embeddings, then embed each
     micro-batch again with a graph and push its part of that gradient through. Exact, since nothing is random.
+
+    Several processes hand each other their embeddings. Each takes the part of the loss that belongs to its own images
+    and captions, against everyone's; the gradient of an embedding is the sum of what all parts say about it.
     """
 
-    def __init__(self, model: Contrastive, mask_duplicates: bool, precision: str) -> None:
-        self.model, self.mask_duplicates, self.precision = model, mask_duplicates, precision
+    def __init__(self, model: Contrastive, mask_duplicates: bool, precision: str, group: Group = ALONE) -> None:
+        self.model, self.mask_duplicates, self.precision, self.group = model, mask_duplicates, precision, group
 
     def _embed(self, batch: Batch, rows: slice) -> tuple[Tensor, Tensor]:
         images = batch["images"][rows]
@@ -116,23 +125,47 @@ class ContrastiveObjective:
         captions = batch["caption_hash"] if self.mask_duplicates else None
         return contrastive_loss(image, text, self.model.scale(), captions)
 
+    def _embedding_gradients(self, image: Tensor, text: Tensor, captions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The global batch's loss, and its gradient in this process's embeddings image and text (b, E) each.
+
+        What the own part of the loss says about the logit scale is added to that parameter's gradient.
+        """
+        image = self.group.gather(image).requires_grad_()
+        text = self.group.gather(text).requires_grad_()
+        masked = captions if self.mask_duplicates else None
+        own = self.group.own_rows(len(image))
+        if self.group.alone:
+            loss = contrastive_loss(image, text, self.model.scale(), masked)
+        else:
+            loss = contrastive_part(image, text, self.model.scale(), masked, own)
+        loss.backward()
+        assert image.grad is not None and text.grad is not None
+        both = self.group.sum(torch.stack([image.grad, text.grad]))[:, own.start : own.stop]
+        return self.group.sum(loss.detach()), both[0], both[1]
+
     def backward(self, batch: Batch, micro_batches: int) -> dict[str, Tensor | float]:
-        duplicates = duplicate_share(batch["caption_hash"])
+        captions = self.group.gather(batch["caption_hash"])
         if micro_batches == 1:
-            loss = self._loss(*self._embed(batch, slice(None)), batch)
-            loss.backward()
+            embedded = self._embed(batch, slice(None))
+            if self.group.alone:
+                loss = self._loss(*embedded, batch)
+                loss.backward()
+            else:
+                loss, *gradients = self._embedding_gradients(embedded[0].detach(), embedded[1].detach(), captions)
+                torch.autograd.backward(embedded, gradients)
         else:
             parts = list(slices(len(batch["lengths"]), micro_batches))
             with torch.no_grad():
-                embedded = [self._embed(batch, rows) for rows in parts]
-            image = torch.cat([e[0] for e in embedded]).requires_grad_()
-            text = torch.cat([e[1] for e in embedded]).requires_grad_()
-            loss = self._loss(image, text, batch)
-            loss.backward()  # reaches the embeddings and the logit scale
-            assert image.grad is not None and text.grad is not None
+                pieces = [self._embed(batch, rows) for rows in parts]
+            image, text = (torch.cat(side) for side in zip(*pieces, strict=True))
+            loss, of_image, of_text = self._embedding_gradients(image, text, captions)
             for rows in parts:
-                torch.autograd.backward(self._embed(batch, rows), (image.grad[rows], text.grad[rows]))
-        return {"loss": loss.detach(), "logit_scale": self.model.scale().detach(), "duplicate_share": duplicates}
+                torch.autograd.backward(self._embed(batch, rows), (of_image[rows], of_text[rows]))
+        return {
+            "loss": loss.detach(),
+            "logit_scale": self.model.scale().detach(),
+            "duplicate_share": duplicate_share(captions),
+        }
 
     @torch.no_grad()
     def evaluate(self, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -162,12 +195,14 @@ def build_objective(
     batch_size: int,
     precision: str,
     duplicate_share: float = 0.0,
+    group: Group = ALONE,
 ) -> Objective:
     """The objective of a method's entry.
 
     ``batch_size`` is the global one: it decides the strata of t. ``duplicate_share`` is the corpus's, as its manifest
-    tells it: above the protocol's limit CLIP leaves equal captions out of each other's negatives.
+    tells it: above the protocol's limit CLIP leaves equal captions out of each other's negatives. ``group``: the processes that
+    share each batch.
     """
     if isinstance(model, Contrastive):
-        return ContrastiveObjective(model, duplicate_share > protocol.mask_duplicates_over, precision)
-    return CaptioningObjective(model, method, protocol, mask_id, batch_size, precision)
+        return ContrastiveObjective(model, duplicate_share > protocol.mask_duplicates_over, precision, group)
+    return CaptioningObjective(model, method, protocol, mask_id, batch_size, precision, group)

@@ -7,10 +7,20 @@ import torch
 from mdc.records import UserError
 
 
-def choose_device(wanted: str) -> torch.device:
-    """``auto`` takes a GPU if there is one. Raises UserError if ``cuda`` is asked for and there is none."""
+def choose_device(wanted: str, local_rank: int = 0) -> torch.device:
+    """``auto`` takes a GPU if there is one; of several processes here each takes the one of its number.
+
+    Raises UserError if ``cuda`` is asked for and there is none, or none for this process.
+    """
     if wanted == "cuda" and not torch.cuda.is_available():
         raise UserError("recipe.device is cuda, but PyTorch sees no GPU here; allowed here: cpu, auto")
-    if wanted == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return torch.device(wanted)
+    if wanted == "cpu" or not torch.cuda.is_available():
+        return torch.device("cpu")
+    if local_rank >= torch.cuda.device_count():
+        raise UserError(
+            f"process {local_rank} of this machine has no GPU: {torch.cuda.device_count()} are visible; "
+            "allowed: at most one process a GPU"
+        )
+    device = torch.device("cuda", local_rank)
+    torch.cuda.set_device(device)
+    return device

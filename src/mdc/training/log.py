@@ -11,6 +11,19 @@ from typing import Any
 from mdc.records import read_json_lines, write_text
 
 
+class NoLog:
+    """In the place of a log, on all processes of a run but the first."""
+
+    def write(self, step: int, values: dict[str, Any]) -> None:
+        pass
+
+    def advance(self, loss: float, images_per_second: float) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
 class RunLog:
     """Appends to ``log.jsonl``; after a resume it first drops what lies beyond the position resumed from."""
 

@@ -12,6 +12,7 @@ import platform
 import shutil
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,9 @@ from mdc.data.shards import read_index
 from mdc.models.build import build_model
 from mdc.models.initial import count_parameters
 from mdc.objectives.objective import build_objective
+from mdc.processes.group import Group, global_rank, local_rank, process_group
+from mdc.processes.launch import another_was_waited_for
+from mdc.processes.lock import locked
 from mdc.records import (
     UserError,
     atomic_path,
@@ -35,23 +39,30 @@ from mdc.records import (
     write_json,
 )
 from mdc.text import Vocabulary
-from mdc.training.checkpoint import locked, save_weights
+from mdc.training.checkpoint import save_weights
 from mdc.training.device import choose_device
 from mdc.training.trainer import to_device, train
 
 
 def main(args: argparse.Namespace) -> None:
-    """Run the job. ``args``: config, shards, vocabulary, runtime, out, state (paths), wait."""
+    """Run the job, or one process's part of it. ``args``: config, shards, vocabulary, runtime, out, state (paths), wait."""
     config = read_json(args.config)
     runtime = Runtime.model_validate(read_json(args.runtime))
     shards, vocabulary, out, state = (Path(p) for p in (args.shards, args.vocabulary, args.out, args.state))
-    with locked(state, args.wait) as another_held_it:
-        if another_held_it and _is_done(config, shards, vocabulary, out):
+    recipe = Recipe.model_validate(config["recipe"])
+    torch.set_num_threads(recipe.threads)
+    device = choose_device(recipe.device, local_rank())
+    # the first process holds the state for all; the others meet it only after that
+    first = global_rank() == 0
+    with locked(state, args.wait and recipe.processes == 1) if first else nullcontext(False) as waited:
+        if (waited or another_was_waited_for()) and _is_done(config, shards, vocabulary, out):
             print(f"{out}: the process that was waited for has finished this run", file=sys.stderr)
             return
-        clear_leftovers(state)
-        clear_leftovers(out)
-        pretrain(config, shards, vocabulary, runtime, out, state)
+        if first:
+            clear_leftovers(state)
+            clear_leftovers(out)
+        with process_group(recipe.processes, device) as group:
+            pretrain(config, shards, vocabulary, runtime, out, state, device, group)
 
 
 def _is_done(config: dict[str, Any], shards: Path, vocabulary: Path, out: Path) -> bool:
@@ -69,9 +80,16 @@ def _is_done(config: dict[str, Any], shards: Path, vocabulary: Path, out: Path) 
 
 
 def pretrain(
-    config: dict[str, Any], shards: Path, vocabulary_path: Path, runtime: Runtime, out: Path, state: Path
+    config: dict[str, Any],
+    shards: Path,
+    vocabulary_path: Path,
+    runtime: Runtime,
+    out: Path,
+    state: Path,
+    device: torch.device,
+    group: Group,
 ) -> None:
-    """Train the run that ``config`` (see mdc.jobs.run_config) describes and write its folder."""
+    """Train the run that ``config`` (see mdc.jobs.run_config) describes; the first process writes its folder."""
     recipe = Recipe.model_validate(config["recipe"])
     method = Method.model_validate(
         {**config["method"], "label": config["method_name"], "pooling": "patch_mean"}  # pooling is the probe's choice
@@ -80,8 +98,6 @@ def pretrain(
     protocol = ProtocolPretrain.model_validate(config["protocol"]["pretrain"])
     text = ProtocolData.model_validate(config["protocol"]["data"])
     seed = config["seed"]
-    torch.set_num_threads(recipe.threads)
-    device = choose_device(recipe.device)
     index = read_index(shards, verify="auto")
     vocabulary = Vocabulary.from_json(read_json(vocabulary_path))
     samples = index["splits"]["train"]["samples"]
@@ -97,7 +113,7 @@ def pretrain(
     model = build_model(method, backbone, protocol, vocabulary.size, text.context_length, seed).to(device)
     duplicates = _duplicate_share(index, recipe.batch_size)
     objective = build_objective(
-        model, method, protocol, vocabulary.mask_id, recipe.batch_size, recipe.precision, duplicates
+        model, method, protocol, vocabulary.mask_id, recipe.batch_size, recipe.precision, duplicates, group
     )
     if recipe.compile:
         model.encoder.compile()
@@ -116,6 +132,8 @@ def pretrain(
             crop_scale=protocol.crop_scale,
             crop_ratio=protocol.crop_ratio,
             context_length=text.context_length,
+            rank=group.rank,
+            world=group.world,
             workers=runtime.workers,
         )
 
@@ -131,9 +149,12 @@ def pretrain(
             limit=held_out // recipe.batch_size * recipe.batch_size or None,
             vocabulary=vocabulary,
             context_length=text.context_length,
+            rank=group.rank,
+            world=group.world,
         ):
             part, number = objective.evaluate(to_device(batch, device))
             total, count = total + float(part), count + float(number)
+        total, count = group.sum(torch.tensor([total, count], dtype=torch.float64, device=device)).tolist()
         return {"loss": total / max(count, 1.0)}
 
     began = time.perf_counter()
@@ -150,8 +171,11 @@ def pretrain(
         config["job"].removeprefix("runs/"),
         device,
         validate if held_out else None,
+        group,
     )
     seconds = time.perf_counter() - began
+    if group.rank > 0:
+        return
 
     out.mkdir(parents=True, exist_ok=True)
     checkpoint = out / "checkpoint.safetensors"

@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from mdc.config import ProtocolPretrain, Recipe, Runtime
 from mdc.data.loader import Batch
 from mdc.objectives.objective import Objective
+from mdc.processes.group import ALONE, Group
 from mdc.records import UserError
 from mdc.training.checkpoint import Position, load_state, save_state
-from mdc.training.log import RunLog
+from mdc.training.log import NoLog, RunLog
 from mdc.training.optimizer import build_optimizer, learning_rate
 
 Validate = Callable[[], dict[str, float]]
@@ -34,12 +35,14 @@ def train(
     title: str,
     device: torch.device,
     validate: Validate | None = None,
+    group: Group = ALONE,
 ) -> None:
     """Train ``model`` for ``steps`` optimiser steps; the log in ``state`` tells how it went.
 
     ``batches(k)`` yields the batches of steps k, k + 1, … of this process. ``state`` keeps checkpoints and the log
     while the run lasts; a run that finds a state of its own configuration there goes on from it, bit for bit.
-    ``validate`` is called every ``recipe.validate_every`` steps and at the end.
+    ``validate`` is called every ``recipe.validate_every`` steps and at the end. Each process of ``group`` calls this
+    with its own batches; the first one alone writes the log and the states, all read them.
 
     Raises UserError with the step, the batch's sample keys and a hint if the loss is not finite; the last good
     checkpoint stays.
@@ -47,24 +50,28 @@ def train(
     optimizer = build_optimizer(model, recipe, protocol)
     found = load_state(state, model, optimizer, config_sha256)
     start = found.step if found else 0
-    log = RunLog(state, start, steps, title)
+    _same_start(start, state, group)
+    log: RunLog | NoLog = RunLog(state, start, steps, title) if group.rank == 0 else NoLog()
     parameters = [p for p in model.parameters() if p.requires_grad]
     model.train()
     clock, images = time.perf_counter(), 0
     try:
         for step, batch in zip(range(start, steps), batches(start), strict=False):
             rate = learning_rate(step, steps, recipe.lr, recipe.warmup_steps, protocol.final_lr)
-            for group in optimizer.param_groups:
-                group["lr"] = rate
+            for settings in optimizer.param_groups:
+                settings["lr"] = rate
             measured = objective.backward(to_device(batch, device), recipe.accumulation)
+            group.sum_gradients(parameters)
             norm = total_norm(parameters, recipe.clip_norm)
             loss = float(measured["loss"])  # waits for the device: a bad loss must not reach the weights
             if not math.isfinite(loss) or not math.isfinite(float(norm)):
-                raise UserError(_not_finite(step, loss, float(norm), batch["keys"]))
+                # loss and norm are the global batch's, so all processes come here or none does
+                keys = [key for part in group.gather_objects(batch["keys"]) for key in part]
+                raise UserError(_not_finite(step, loss, float(norm), keys))
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
             objective.after_step()
-            images += len(batch["keys"])
+            images += len(batch["keys"]) * group.world
             done = step + 1
             seconds = max(time.perf_counter() - clock, 1e-9)
             log.advance(loss, images / seconds)
@@ -77,13 +84,22 @@ def train(
                 log.write(done, {f"validation_{name}": value for name, value in validate().items()})
                 model.train()
                 clock, images = time.perf_counter(), 0
-            if done % runtime.checkpoint_every == 0 and done < steps:
+            if done % runtime.checkpoint_every == 0 and done < steps and group.rank == 0:
                 save_state(state, model, optimizer, Position(done, config_sha256))
         # the last state lets a run that is killed while it writes its results start from its end
-        if start < steps:
+        if start < steps and group.rank == 0:
             save_state(state, model, optimizer, Position(steps, config_sha256))
     finally:
         log.close()
+
+
+def _same_start(start: int, state: Path, group: Group) -> None:
+    """All processes must have read the same state: they share a file system, or this cannot go on."""
+    starts = group.gather_objects(start)
+    if len(set(starts)) > 1:
+        raise UserError(
+            f"{state}: the run's processes found states of steps {starts} there; it must be one shared folder"
+        )
 
 
 def to_device(batch: Batch, device: torch.device) -> Batch:

@@ -1,0 +1,115 @@
+"""Which GPUs a job takes. Nothing in Snakemake assigns device ids, so a job claims free ones itself.
+
+A claim is a lock on a file that bears the device's id, in a folder common to all jobs of the user on this machine. It
+goes with the process, however it ends. Needs no PyTorch: CUDA reads its environment once, before anyone can ask.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import stat
+import sys
+import time
+from pathlib import Path
+
+from mdc.records import UserError
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+POLL_SECONDS = 0.5
+
+
+def gpu_ids() -> list[str]:
+    """The ids that a job here may use: those of CUDA_VISIBLE_DEVICES, else one number a device of this machine."""
+    visible = os.environ.get(VISIBLE)
+    if visible is None:
+        # CUDA numbers what it finds from 0, whatever the device files are called (a container may have nvidia5 only)
+        return [str(number) for number, _ in enumerate(Path("/dev").glob("nvidia[0-9]*"))]
+    ids: list[str] = []
+    for text in (part.strip() for part in visible.split(",")):
+        if text in ("", "-1"):  # CUDA, too, stops at the first that is none
+            break
+        if text not in ids:
+            ids.append(text)
+    return ids
+
+
+def wanted_gpus(device: str, processes: int) -> int:
+    """How many GPUs a job with this ``device`` setting takes here."""
+    return processes if device == "cuda" or (device == "auto" and gpu_ids()) else 0
+
+
+def claim_gpus(count: int, who: str, folder: Path | None = None) -> list[int]:
+    """Claim ``count`` GPUs, waiting until as many are free, and make them the only ones that this process sees.
+
+    ``who`` starts the line that tells of waiting. Returns the locks' descriptors: the claim holds until they close.
+    Raises UserError if there are not so many here at all.
+    """
+    ids = gpu_ids()
+    if len(ids) < count:
+        listed = f" ({', '.join(ids)})" if ids else ""
+        raise UserError(
+            f"GPUs asked for: {count}, here: {len(ids)}{listed}; "
+            "allowed: fewer recipe.processes with as much more accumulation, or recipe.device: cpu"
+        )
+    folder = _lock_folder() if folder is None else folder
+    _make_private(folder)
+    told = False
+    while not (claims := _try(ids, count, folder)):
+        if not told:
+            print(
+                f"{who}: waiting for {count} free GPUs among {', '.join(ids)} ({folder})", file=sys.stderr, flush=True
+            )
+            told = True
+        time.sleep(POLL_SECONDS)
+    os.environ[VISIBLE] = ",".join(claims)
+    return list(claims.values())
+
+
+def _lock_folder() -> Path:
+    """The same for all jobs of this user here; not TMPDIR, which differs from job to job.
+
+    Within a SLURM job the ids may be relative to the job (its first device is 0), so its claims are its own.
+    """
+    job = re.sub(r"\W", "_", os.environ.get("SLURM_JOB_ID", ""))
+    return Path("/tmp") / (f"mdc-gpus-{os.getuid()}" + (f"-slurm-{job}" if job else ""))
+
+
+def _make_private(folder: Path) -> None:
+    """In a folder that everyone can write, what bears our name need not be ours."""
+    try:
+        folder.mkdir(mode=0o700)
+    except FileExistsError:
+        status = folder.lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+            raise UserError(f"{folder}: is no folder of yours, so GPUs cannot be claimed there; remove it") from None
+
+
+def _try(ids: list[str], count: int, folder: Path) -> dict[str, int]:
+    """``count`` ids and their locks, or nothing: all are taken at once, so that two jobs never wait for each other."""
+    claims: dict[str, int] = {}
+    gate = _open(folder / "gate")
+    try:
+        fcntl.flock(gate, fcntl.LOCK_EX)
+        for name in ids:
+            if len(claims) == count:
+                break
+            handle = _open(folder / f"{re.sub(r'[^A-Za-z0-9-]', '_', name)}.lock")
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(handle)
+                continue
+            claims[name] = handle
+        if len(claims) < count:
+            for handle in claims.values():
+                os.close(handle)
+            claims = {}
+    finally:
+        os.close(gate)
+    return claims
+
+
+def _open(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

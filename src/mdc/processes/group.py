@@ -1,0 +1,141 @@
+"""The processes that train one run together: who they are, and what they add up or hand each other.
+
+Every process holds the whole model and a contiguous part of each global batch. Losses divide by the global batch's
+normaliser, so gradients of the parts simply add up. All sums are exact up to rounding and equal on all ranks to the bit.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mdc.processes.lost import LostPeer
+from mdc.records import UserError
+
+# A rank may wait this long for another one that validates, saves or compiles; a dead one is noticed at once
+TIMEOUT = datetime.timedelta(minutes=30)
+BUCKET = 1 << 24  # gradients that travel together, in numbers: 64 MiB of fp32
+
+
+class Group:
+    """``rank`` of ``world`` processes. Alone (world 1) every method gives back what it was given, at no cost."""
+
+    def __init__(self, rank: int = 0, world: int = 1) -> None:
+        self.rank, self.world = rank, world
+
+    @property
+    def alone(self) -> bool:
+        return self.world == 1
+
+    def sum(self, tensor: Tensor) -> Tensor:
+        """The sum over ranks, in ``tensor``'s own memory."""
+        if not self.alone:
+            with _peers():
+                torch.distributed.all_reduce(tensor)
+        return tensor
+
+    def gather(self, tensor: Tensor) -> Tensor:
+        """(b, …) of each rank → (world · b, …), in the order of ranks, without gradients."""
+        if self.alone:
+            return tensor
+        parts = [torch.empty_like(tensor) for _ in range(self.world)]
+        with _peers():
+            torch.distributed.all_gather(parts, tensor.contiguous())
+        return torch.cat(parts)
+
+    def own_rows(self, size: int) -> range:
+        """This rank's rows among ``size`` gathered ones."""
+        return range(self.rank * (size // self.world), (self.rank + 1) * (size // self.world))
+
+    def gather_objects(self, value: Any) -> list[Any]:
+        """One value of each rank, small things only."""
+        if self.alone:
+            return [value]
+        values: list[Any] = [None] * self.world
+        with _peers():
+            torch.distributed.all_gather_object(values, value)
+        return values
+
+    def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
+        """Replace each parameter's gradient by its sum over ranks, a bucket at a time."""
+        if self.alone:
+            return
+        bucket: list[Tensor] = []
+        size = 0
+        for gradient in [p.grad for p in parameters if p.grad is not None]:
+            bucket.append(gradient)
+            size += gradient.numel()
+            if size >= BUCKET:
+                self._sum_bucket(bucket)
+                bucket, size = [], 0
+        self._sum_bucket(bucket)
+
+    def _sum_bucket(self, tensors: list[Tensor]) -> None:
+        if not tensors:
+            return
+        flat = self.sum(torch.cat([t.reshape(-1) for t in tensors]))
+        for tensor, part in zip(tensors, flat.split([t.numel() for t in tensors]), strict=True):
+            tensor.copy_(part.view_as(tensor))
+
+
+ALONE = Group()
+
+
+def local_rank() -> int:
+    """Which of this machine's processes this is, as torchrun says; 0 without it."""
+    return _number("LOCAL_RANK", 0)
+
+
+def global_rank() -> int:
+    """Which of the run's processes this is, as torchrun says; 0 without it."""
+    return _number("RANK", 0)
+
+
+@contextmanager
+def process_group(processes: int, device: torch.device) -> Iterator[Group]:
+    """Join the run's other processes (nccl on a GPU, gloo on the CPU); leave them however the block ends.
+
+    Raises UserError if torchrun started another number of processes than the run's recipe says.
+    """
+    world = _number("WORLD_SIZE", 1)
+    if world != processes:
+        raise UserError(
+            f"recipe.processes is {processes}, but torchrun started {world} (WORLD_SIZE); "
+            f"allowed: --nproc-per-node so that there are {processes}, or no torchrun (mdc starts it by itself)"
+        )
+    if world == 1:
+        yield ALONE
+        return
+    on_gpu = device.type == "cuda"
+    with _peers():
+        torch.distributed.init_process_group(
+            "nccl" if on_gpu else "gloo", timeout=TIMEOUT, device_id=device if on_gpu else None
+        )
+    try:
+        yield Group(torch.distributed.get_rank(), world)
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+@contextmanager
+def _peers() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:  # gloo: a closed connection; nccl: an aborted communicator
+        raise LostPeer(str(error).splitlines()[0]) from None
+
+
+def _number(name: str, default: int) -> int:
+    text = os.environ.get(name, "")
+    if not text:
+        return default
+    try:
+        return int(text)
+    except ValueError:
+        raise UserError(f"environment: {name} is '{text}'; allowed: a whole number, as torchrun sets it") from None

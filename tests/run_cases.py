@@ -1,0 +1,113 @@
+"""Trains every method for some steps on toy batches, alone or as one of several processes: `run_cases.py OUT PROCESSES`.
+
+The first process saves the weights of each case, and its log, in OUT/<case>. Accumulation is for several processes
+only: alone each case is the whole batch at once.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+import toy
+
+from mdc.config import Method
+from mdc.models.build import build_model
+from mdc.objectives.objective import build_objective
+from mdc.processes.group import Group, process_group
+from mdc.records import UserError
+from mdc.training.trainer import train
+
+STEPS, BATCH = 20, 8
+
+
+class Stopped(Exception):
+    """Stands for a kill."""
+
+
+PARALLEL = Method(
+    label="MDC (w/o t)",
+    objective="masked",
+    pooling="patch_mean",
+    t_range=(0.1, 1.0),
+    weight="none",
+    normaliser="masked_tokens",
+)
+# name: method, micro-batches, share of duplicate captions in the corpus (above 0.05 they are masked)
+CASES: dict[str, tuple[Method, int, float]] = {
+    "clip": (toy.METHODS["clip"], 1, 0.0),
+    "clip, accumulation": (toy.METHODS["clip"], 2, 0.0),
+    "clip, duplicates masked": (toy.METHODS["clip"], 1, 1.0),
+    "clip, duplicates masked, accumulation": (toy.METHODS["clip"], 2, 1.0),
+    "arc": (toy.METHODS["arc"], 1, 0.0),
+    "mdc": (toy.METHODS["mdc"], 1, 0.0),
+    "mdc, accumulation": (toy.METHODS["mdc"], 2, 0.0),
+    "masked tokens": (PARALLEL, 1, 0.0),
+}
+
+
+def global_batch(step: int) -> dict[str, Any]:
+    """A batch with two equal captions, in different halves of it."""
+    batch = toy.batch(BATCH, seed=step)
+    first, second = step % 4, 4 + (step // 4) % 4
+    for name in ("tokens", "lengths", "caption_hash"):
+        batch[name][second] = batch[name][first]
+    return batch
+
+
+def part(batch: dict[str, Any], rows: range) -> dict[str, Any]:
+    """The rows of one process, as the loader gives them: no wider than its own longest caption needs."""
+    own = {k: v[rows.start : rows.stop] if isinstance(v, torch.Tensor | list) else v for k, v in batch.items()}
+    width = min(-(-int(own["lengths"].max()) // 8) * 8, own["tokens"].shape[1])
+    return {**own, "tokens": own["tokens"][:, :width], "uniforms": own["uniforms"][:, :width]}
+
+
+def run_case(
+    name: str, group: Group, state: Path, stop_at: int | None = None, spoil_at: int | None = None
+) -> dict[str, torch.Tensor]:
+    """The weights after STEPS steps; the log lies in ``state``. Stopped, it raises Stopped; spoilt, the last rank's
+    weights turn to NaN.
+    """
+    method, accumulation, duplicates = CASES[name]
+    # the paper's learning rate. Keys' biases have no gradient in truth (softmax does not see them), so AdamW makes
+    # steps of pure rounding out of theirs: a larger rate shows as a larger difference there, and nowhere else.
+    recipe = toy.recipe(accumulation=accumulation if group.world > 1 else 1, processes=group.world, lr=5e-4)
+    model = build_model(method, toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
+    objective = build_objective(model, method, toy.PROTOCOL, toy.MASK, BATCH, "fp32", duplicates, group)
+
+    def batches(start: int) -> Iterator[dict[str, Any]]:
+        for step in range(start, STEPS):
+            if step == stop_at:
+                raise Stopped
+            if step == spoil_at and group.rank == group.world - 1:
+                with torch.no_grad():
+                    next(model.parameters()).fill_(math.nan)
+            yield part(global_batch(step), group.own_rows(BATCH))
+
+    cpu = torch.device("cpu")
+    train(model, objective, batches, STEPS, recipe, toy.PROTOCOL, toy.RUNTIME, state, "toy", name, cpu, None, group)
+    return {key: value.clone() for key, value in model.state_dict().items()}
+
+
+def main(out: Path, processes: int) -> None:
+    """All cases; `resumed` goes on from the state that lies there."""
+    torch.set_num_threads(1)
+    with process_group(processes, torch.device("cpu")) as group:
+        for folder in [*CASES, "resumed"]:
+            weights = run_case("mdc" if folder == "resumed" else folder, group, out / folder)
+            sums = group.gather_objects({name: float(tensor.double().sum()) for name, tensor in weights.items()})
+            assert all(found == sums[0] for found in sums), f"{folder}: the ranks have parted"
+            if group.rank == 0:
+                torch.save(weights, out / folder / "weights.pt")
+        try:
+            run_case("clip", group, out / "spoilt", spoil_at=7)
+        except UserError as error:
+            (out / f"spoilt{group.rank}").write_text(str(error))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))

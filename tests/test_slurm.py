@@ -1,0 +1,143 @@
+"""Training through SLURM: the real Snakemake, its SLURM plugin and our profile against a stand-in for SLURM itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import slurm_stand_in
+from test_pipeline import BIN, Project
+
+from mdc.cli import main
+from mdc.config import validate
+from mdc.jobs import configs
+from mdc.records import json_text, read_json_lines, write_text
+
+RUN = "runs/alt/tiny/mdc/s0"
+STEPS = 30
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A toy project whose trainings take two processes, with its data made, and SLURM's commands on PATH."""
+    (tmp_path / "project").mkdir()
+    made = Project(tmp_path / "project")
+    pretrain = made.values["scales"]["toy"]["pretrain"]
+    pretrain["recipe"] |= {"processes": 2, "epochs": STEPS // 6}
+    pretrain["runtime"] |= {"log_every": 1, "checkpoint_every": 4}
+    made.write()
+    profile = made.folder / "workflow/profiles/slurm/config.yaml"
+    text = profile.read_text()
+    for placeholder, value in (
+        ("slurm_account=NAME", "slurm_account=vision"),
+        ("slurm_partition=NAME", "slurm_partition=a100"),
+    ):
+        text, found = re.subn(rf"# - {placeholder} .*", f"- {value}", text)
+        assert found == 1
+    profile.write_text(text)
+
+    monkeypatch.chdir(made.folder)
+    for name, config in configs(validate(made.values)).items():
+        write_text(f"results/toy/configs/{name}.json", json_text(config))
+    data = "results/toy/data"
+    assert main(["corpus", "results/toy/configs/data/corpora/alt.json", "--out", f"{data}/corpora/alt"]) == 0
+    index = f"{data}/corpora/alt/index.json"
+    vocabulary = ["vocabulary", "results/toy/configs/data/vocabulary.json", "--corpora", index]
+    assert main([*vocabulary, "--out", f"{data}/vocabulary.json"]) == 0
+
+    commands = tmp_path / "bin"
+    commands.mkdir()
+    for name in slurm_stand_in.COMMANDS:
+        script = commands / name
+        script.write_text(f'#!/bin/sh\nexec {sys.executable} -IS {slurm_stand_in.__file__} {name} "$@"\n')
+        script.chmod(0o755)
+    (tmp_path / "queue").mkdir()
+    monkeypatch.setenv("PATH", f"{commands}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("SLURM_STAND_IN", str(tmp_path / "queue"))
+    return made
+
+
+def _submitted(queue: Path) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in sorted(queue.glob("*.json"), key=lambda path: int(path.stem))]
+
+
+def _kill_a_worker(state: Path, snakemake: subprocess.Popen[str]) -> None:
+    """SIGKILL for the training's second process, once there is a state to go on from."""
+    deadline = time.monotonic() + 600
+    while not (state / "state.safetensors").exists():
+        assert time.monotonic() < deadline and snakemake.poll() is None
+        time.sleep(0.01)
+    first = psutil.Process(int((state / "lock").read_text()))
+    workers = first.parent().children()  # type: ignore[union-attr]
+    (second,) = [process for process in workers if process.environ().get("RANK") == "1"]
+    second.kill()
+
+
+def test_a_training_of_two_processes_survives_the_loss_of_one(project: Project, tmp_path: Path) -> None:
+    target = f"results/toy/{RUN}/run.json"
+    command = [str(BIN / "snakemake"), target, "--workflow-profile", "workflow/profiles/slurm", "--cores", "1"]
+    command += ["--slurm-init-seconds-before-status-checks", "1", "--latency-wait", "5"]
+    with (tmp_path / "said").open("w+") as said:
+        snakemake = subprocess.Popen(command, stdout=said, stderr=said, text=True)
+        try:
+            _kill_a_worker(Path(f".state/toy/{RUN}"), snakemake)
+            code = snakemake.wait(timeout=900)
+        finally:
+            snakemake.kill()
+        said.seek(0)
+        text = said.read()
+    assert code == 0, text
+
+    first, second = _submitted(tmp_path / "queue")
+    for asked in (first, second):  # one task with the cores of both processes, though the submitting machine has one
+        wanted = {"--cpus-per-task": "2", "--ntasks": "1", "--nodes": "1", "--time": "2880", "--mem": "128000"}
+        wanted |= {"--account": "vision", "--partition": "a100", "--requeue": ""}
+        assert {name: asked.get(name) for name in wanted} == wanted
+        assert "--gpus" not in asked
+    assert "mdc pretrain: process 1 was ended by SIGKILL; what was saved is kept" in text
+    assert "Traceback" not in text and "torch/distributed" not in text
+    steps = [line["step"] for line in read_json_lines(f"results/toy/{RUN}/log.jsonl") if "loss" in line]
+    assert steps == list(range(1, STEPS + 1))
+
+    # an undisturbed run of two processes, started by hand, makes the same bytes
+    config = f"results/toy/configs/{RUN}.json"
+    whole = tmp_path / "whole"
+    arguments = ["pretrain", config, "--shards", "results/toy/data/corpora/alt/index.json"]
+    arguments += ["--vocabulary", "results/toy/data/vocabulary.json", "--runtime", "results/toy/configs/runtime.json"]
+    arguments += ["--out", str(whole), "--state", str(tmp_path / "state")]
+    torchrun = [str(BIN / "torchrun"), "--standalone", "--local-addr", "127.0.0.1", "--nproc-per-node", "2"]
+    environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo"}
+    done = subprocess.run([*torchrun, "-m", "mdc.cli", *arguments], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    for name in ("run.json", "checkpoint.safetensors"):
+        assert (whole / name).read_bytes() == Path(f"results/toy/{RUN}/{name}").read_bytes()
+
+
+def test_gpus_are_asked_for_in_one_task_on_one_node(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.values["scales"]["toy"]["pretrain"]["recipe"] |= {"device": "cuda", "threads": 3}
+    project.write()
+    monkeypatch.setenv("SLURM_STAND_IN_ONLY_QUEUES", "1")
+    command = [str(BIN / "snakemake"), f"results/toy/{RUN}/run.json", "--workflow-profile", "slurm", "--cores", "1"]
+    snakemake = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 600
+        while not (submitted := _submitted(tmp_path / "queue")):
+            assert time.monotonic() < deadline and snakemake.poll() is None
+            time.sleep(0.1)
+    finally:
+        snakemake.kill()
+        snakemake.wait()
+    (asked,) = submitted
+    wanted = {"--gpus": "2", "--nodes": "1", "--cpus-per-task": "6"}
+    assert {name: asked.get(name) for name in wanted} == wanted
+    assert not {name for name in asked if name.startswith(("--ntasks", "--cpus-per-gpu", "--gres"))}
