@@ -7,12 +7,13 @@ UV := .tools/bin/uv
 BIN := .venv/bin
 CORES ?= all
 
-.PHONY: help setup test lint bench lock clean FORCE
+.PHONY: help setup test lint adopt bench lock clean FORCE
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make results/table1.csv   set up, then make Table 1 at the scale that params.yaml names"
 	@echo "make results              set up, then make every table and figure"
+	@echo "make adopt                after dvc pull or dvc checkout: what DVC brought counts as made (STAGES=data: a part)"
 	@echo "make test                 set up, then lint, check types and run the tests"
 	@echo "make setup                set up only (.venv, from requirements.lock)"
 	@echo "make bench                measure speed (ratios, side by side)"
@@ -35,6 +36,9 @@ results: setup FORCE
 
 results/%: setup FORCE
 	$(BIN)/snakemake $@ --cores $(CORES)
+
+adopt: setup
+	@$(BIN)/python workflow/adopt.py $(STAGES)
 
 test: setup lint
 	$(BIN)/python -m pytest -n auto --dist loadfile

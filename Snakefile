@@ -14,6 +14,7 @@ configfile: "params.yaml"
 
 
 include: "workflow/rules/common.smk"
+include: "workflow/rules/lock.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/pretrain.smk"
 include: "workflow/rules/probe.smk"

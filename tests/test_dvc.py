@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,27 @@ VALUES = read_yaml(ROOT / "params.yaml")
 DVC = yaml.safe_load((ROOT / "dvc.yaml").read_text())
 SCALE = "mini"
 # a job's layer is the first part of its name, and a layer's stage is
+#: a stage's params are whole sections: of these, some leaves decide jobs of another stage only, or none. DVC then runs a
+#: stage in which Snakemake has nothing to do
+NOT_FOR_EVERY_JOB = [
+    r"methods\.\w+\.(label|ranked)",  # shown in tables
+    r"methods\.\w+\.pooling",  # the probe's choice, not the training's
+    r"scales\.mini\.pretrain\.backbones\.[^.]+\.label",
+    r"scales\.mini\.data\.(corpora|probes)\.\w+\.label",
+    r"scales\.mini\.data\.primary_probe",
+    r"scales\.mini\.pretrain\.runtime\.\w+",  # how a run proceeds, never what it produces
+]
 STAGE = {"data": "data", "runs": "pretrain", "probe": "probe", "table1": "table", "figure_loss": "figure_loss"}
+
+
+def _upstream(stage: str) -> set[str]:
+    """The stages that this one is made from, directly or not, by its deps under results/."""
+    found: set[str] = set()
+    for dep in DVC["stages"][stage]["deps"]:
+        for other, body in DVC["stages"].items():
+            if dep.startswith("results/") and any(dep in out for out in body["outs"]):
+                found |= {other, *_upstream(other)}
+    return found
 
 
 def _leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
@@ -38,7 +60,7 @@ def _other(value: Any) -> list[Any]:
     if isinstance(value, int):
         return [value + 1, value * 2, max(value // 2, 1)]
     if isinstance(value, float):
-        return [value * 0.9, value / 2]
+        return [value * 0.9, value / 2, value + 1e-3]
     if isinstance(value, str):
         words = [
             "bf16",
@@ -73,12 +95,14 @@ LEAVES = [
 ]
 
 
-@pytest.mark.parametrize("path", LEAVES, ids=lambda p: ".".join(map(str, p)))
-def test_every_leaf_that_changes_a_job_is_a_parameter_of_its_stage(path: tuple[Any, ...]) -> None:
+@cache
+def _touched(path: tuple[Any, ...]) -> frozenset[str]:
+    """The stages of which some job's configuration changes with this leaf; a name that is gone or new counts too."""
     before = _hashes(VALUES)
     inner: Any = VALUES
     for step in path:
         inner = inner[step]
+    found: set[str] = set()
     for value in _other(inner):
         changed = copy.deepcopy(VALUES)
         place: Any = changed
@@ -89,16 +113,40 @@ def test_every_leaf_that_changes_a_job_is_a_parameter_of_its_stage(path: tuple[A
             after = _hashes(changed)
         except UserError:
             continue
-        # a name that is gone or new is a changed job of its layer too
-        touched = {n.split("/")[0] for n in before.keys() | after.keys() if before.get(n) != after.get(n)}
-        missing = {STAGE[layer] for layer in touched if not _covered(path, STAGE[layer])}
-        assert not missing, f"{path} changes jobs of {missing}, whose stages in dvc.yaml do not list it"
+        found |= {STAGE[n.split("/")[0]] for n in before.keys() | after.keys() if before.get(n) != after.get(n)}
+    return frozenset(found)
+
+
+@pytest.mark.parametrize("path", LEAVES, ids=lambda p: ".".join(map(str, p)))
+def test_every_leaf_that_changes_a_job_is_a_parameter_of_its_stage(path: tuple[Any, ...]) -> None:
+    missing = {stage for stage in _touched(path) if not _covered(path, stage)}
+    assert not missing, f"{path} changes jobs of {missing}, whose stages in dvc.yaml do not list it"
+
+
+def test_and_the_reverse_a_stage_lists_what_decides_it_or_what_it_is_made_from() -> None:
+    surplus = {stage: [".".join(map(str, path)) for path in LEAVES if _idle(path, stage)] for stage in STAGE.values()}
+    for stage, found in surplus.items():
+        unexpected = [path for path in found if not any(re.fullmatch(p, path) for p in NOT_FOR_EVERY_JOB)]
+        assert not unexpected, f"stage {stage} would run for {unexpected}, which change none of its jobs"
+    # and no exception outlives its reason
+    for pattern in NOT_FOR_EVERY_JOB:
+        assert any(re.fullmatch(pattern, path) for found in surplus.values() for path in found), pattern
+
+
+def _idle(path: tuple[Any, ...], stage: str) -> bool:
+    """Does the stage list a leaf that changes no job of it, nor of a stage that it is made from?"""
+    return _covered(path, stage) and _changes_something(path) and not _touched(path) & {stage, *_upstream(stage)}
+
+
+def _changes_something(path: tuple[Any, ...]) -> bool:
+    """Not so for a leaf with one allowed value only: nobody can edit it."""
+    return bool(_touched(path)) or any(re.fullmatch(p, ".".join(map(str, path))) for p in NOT_FOR_EVERY_JOB)
 
 
 def test_stages_follow_the_layers() -> None:
     assert list(DVC["stages"]) == ["data", "pretrain", "probe", "table", "figure_loss"]
     for stage in DVC["stages"].values():
         assert stage["cmd"].startswith("snakemake ")
-        for out in stage["outs"]:
+        for out in [*stage["outs"], *stage.get("metrics", [])]:
             ((name, options),) = out.items()
             assert name.startswith("results/${scale}/") and options == {"persist": True}

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_pipeline import _toy as toy_values
+from toy_project import toy as toy_values
 
 from mdc import jobs
 from mdc.config import Params, read_yaml, validate

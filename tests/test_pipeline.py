@@ -1,4 +1,5 @@
-"""The whole way at a toy scale, through the real Snakemake: data, shards, training, probes, tables; then what reruns."""
+"""The whole way at a toy scale, through the real DVC and Snakemake: data, shards, training, probes, tables; then what
+reruns, and what a second clone gets."""
 
 from __future__ import annotations
 
@@ -6,7 +7,6 @@ import copy
 import csv
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -17,76 +17,51 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+from toy_project import BIN, Project
 
-from mdc.config import read_yaml
 from mdc.fingerprint import LEFT_OUT, closure
 from mdc.jobs import VERBS
 from mdc.records import sha256_file
 
-ROOT = Path(__file__).resolve().parent.parent
-BIN = Path(sys.executable).parent
-
-
-def _toy(values: dict[str, Any]) -> dict[str, Any]:
-    """Scale mini made as small as it goes: one backbone, one corpus, three methods, two probes."""
-    scale = copy.deepcopy(values["scales"]["mini"])
-    scale["label"] = "toy"
-    data = scale["data"]
-    data["corpora"] = {"alt": data["corpora"]["alt"]}
-    data["corpora"]["alt"]["source"] |= {"train": 192, "val": 32}
-    data["probes"] = {name: data["probes"][name] for name in ("shape", "digits")}
-    data["probes"]["shape"]["source"] |= {"train": 96, "test": 64}
-    backbone = {**scale["pretrain"]["backbones"]["ViT-T-12"], "width": 32, "layers": 1, "heads": 2, "embed_dim": 16}
-    backbone["decoder"] = {"width": 32, "layers": 1, "heads": 2}
-    scale["pretrain"]["backbones"] = {"tiny": backbone}
-    scale["pretrain"]["recipe"] |= {"epochs": 1, "batch_size": 32, "warmup_steps": 2, "validate_every": 4}
-    scale["probe"] |= {"epochs": 2, "bootstrap": 200}
-    scale["tables"]["table1"] = {
-        "corpora": {"alt": ["clip", "arc", "mdc"]},
-        "backbones": ["tiny"],
-        "probes": ["shape", "digits"],
-    }
-    return {**values, "scale": "toy", "scales": {**values["scales"], "toy": scale}}
-
-
-class Project:
-    """A copy of the workflow in a folder of its own, with the toy scale chosen."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        shutil.copy(ROOT / "Snakefile", folder)
-        shutil.copytree(ROOT / "workflow", folder / "workflow")
-        (folder / "profiles").symlink_to("workflow/profiles")  # where Snakemake looks for the default one
-        (folder / "results").mkdir()
-        self.values = _toy(read_yaml(ROOT / "params.yaml"))
-        self.write()
-
-    def write(self) -> None:
-        (self.folder / "params.yaml").write_text(yaml.safe_dump(self.values, sort_keys=False))
-
-    def snakemake(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [str(BIN / "snakemake"), *arguments]
-        return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, env={**os.environ})
-
-    def planned(self, *arguments: str) -> dict[str, int]:
-        """Jobs a dry run would do, by rule."""
-        done = self.snakemake("-n", "results/table1.csv", *arguments)
-        assert done.returncode == 0, done.stderr
-        text = done.stdout + done.stderr
-        stats = re.search(r"Job stats:\njob +count\n[- ]+\n(.*?)\ntotal", text, re.S)
-        if stats is None:
-            assert "Nothing to be done" in text
-            return {}
-        return {row.split()[0]: int(row.split()[1]) for row in stats[1].splitlines()}
-
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    made = Project(tmp_path_factory.mktemp("project"))
-    done = made.snakemake("results/table1.csv", "results/figure_loss.png", "--cores", "2")
-    assert done.returncode == 0, done.stdout + done.stderr
+    source = Project(tmp_path_factory.mktemp("source"))
+    source.dvc("remote", "add", "--default", "store", str(tmp_path_factory.mktemp("remote")))
+    source.commit()
+    made = Project(tmp_path_factory.mktemp("project"), source=source)
+    made.dvc("repro")
     return made
+
+
+def test_a_second_clone_gets_everything_through_the_remote(
+    project: Project, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    assert project.planned("all") == {}
+    project.commit()
+    project.dvc("push")
+    clone = Project(tmp_path_factory.mktemp("clone"), source=project)
+    clone.dvc("pull")
+    done = clone.adopt()
+    assert done.returncode == 0, done.stderr
+    for path in project.outs():
+        assert sha256_file(clone.folder / path) == sha256_file(project.folder / path)
+    assert clone.planned("all") == {}
+    assert "up to date" in clone.dvc("status")
+    assert "Running stage" not in clone.dvc("repro")
+
+
+def test_headline_numbers_are_the_tables(project: Project) -> None:
+    with (project.folder / "results/table1_long.csv").open() as stream:
+        rows = [row for row in csv.DictReader(stream) if row["benchmark"] == "Average" and row["gain"]]
+    assert len(rows) == 3
+    shown = json.loads(project.dvc("metrics", "show", "--json"))
+    headline = shown[""]["data"]["results/toy/table1_metrics.json"]["data"]
+    assert set(headline) == {"alt/tiny/clip", "alt/tiny/arc", "alt/tiny/mdc"}
+    for row in rows:
+        numbers = headline[row["run"].removesuffix("/s0")]
+        # both are rounded, the file's to two decimals and the table's to four
+        assert numbers == pytest.approx({"average": float(row["value"]), "gain": float(row["gain"])}, abs=0.0051)
 
 
 def test_table_holds_every_row(project: Project) -> None:
@@ -205,7 +180,8 @@ def test_a_killed_snakemake_leaves_a_trainer_that_the_next_one_waits_for(project
             time.sleep(0.01)
 
     command = [str(BIN / "snakemake"), target, "--cores", "1"]
-    first = subprocess.Popen(command, cwd=project.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "env": project.environment}
+    first = subprocess.Popen(command, cwd=project.folder, **quiet)
     until(lambda: (state / "log.jsonl").exists() and (state / "log.jsonl").read_text().count("\n") > 2)
     orphan = int((state / "lock").read_text())
     os.kill(orphan, signal.SIGSTOP)
@@ -221,8 +197,7 @@ def test_a_killed_snakemake_leaves_a_trainer_that_the_next_one_waits_for(project
         )
         assert refused.returncode == 2 and f"process {orphan} is training this run already" in refused.stderr
         # by Snakemake: waited for
-        assert project.snakemake("--unlock").returncode == 0
-        second = subprocess.Popen(command, cwd=project.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        second = subprocess.Popen(command, cwd=project.folder, **quiet)
         waits = f"process {orphan} is training this run already; waiting"
         until(lambda: job_log.exists() and waits in job_log.read_text())
     finally:

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 import slurm_stand_in
-from test_pipeline import BIN, Project
+from toy_project import BIN, Project
 
 from mdc.cli import main
 from mdc.config import validate

@@ -9,6 +9,7 @@ TABLE1_FILES = [
     "table1.tex",
     "figure_table1.png",
     "figure_table1.svg",
+    "table1_metrics.json",
 ]
 LOSS_FILES = ["figure_loss.png", "figure_loss.svg", "figure_loss.csv"]
 

@@ -1,4 +1,4 @@
-"""The job ``mdc table1``: Table 1 and its figure from the probe records of all encoders."""
+"""The job ``mdc table1``: Table 1, its figure and its headline numbers from the probe records of all encoders."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import argparse
 from pathlib import Path
 
 from mdc.metrics import mean_average_precision
-from mdc.records import read_json
+from mdc.records import read_json, write_json
 from mdc.report.figures import table1_bars
+from mdc.report.headline import headline
 from mdc.report.items import read_items
 from mdc.report.table1 import build
 
@@ -32,3 +33,4 @@ def main(args: argparse.Namespace) -> None:
         [out / "figure_table1.png", out / "figure_table1.svg"],
         title=f"Linear probing, scale {spec['scale_label']}: what training adds to the initial weights",
     )
+    write_json(out / "table1_metrics.json", headline(made.numbers))

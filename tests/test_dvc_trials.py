@@ -1,0 +1,344 @@
+"""Snakemake and DVC together, both real, on a toy scale with a stand-in `mdc` that notes its calls and learns nothing.
+
+One project, in the order of the tests: each leaves it as committed, with nothing to do.
+"""
+
+from __future__ import annotations
+
+import copy
+import fcntl
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from toy_project import Project
+from warm import environment
+
+from mdc import jobs
+from mdc.config import validate
+from mdc.records import sha256_file
+
+# a job's layer is the first part of its name or of its first output below the scale; a layer's stage is
+STAGE = {"data": "data", "runs": "pretrain", "probe": "probe", "table1": "table@table1", "figure_loss": "figure_loss"}
+PROBES = {
+    *(f"probe/alt/tiny/{method}/s0" for method in ("clip", "arc", "mdc")),
+    *(f"probe/untrained/tiny/{pooling}/s0" for pooling in ("cls", "patch_mean")),
+}
+
+
+#: what the Snakefile itself runs
+ORDERLY = {"config.py", "data/place.py", "fingerprint.py", "jobs.py", "records.py"}
+
+
+class World:
+    """The project, its remote, and the calls of the stand-in."""
+
+    def __init__(self, folder: Path, bin: Path) -> None:
+        self.calls, self.die = folder / "calls", folder / "die"
+        self.variables = {"CALLS": str(self.calls), "DIE": str(self.die)}
+        self.seen = 0
+        (folder / "project").mkdir()
+        self.project = Project(folder / "project", bin, **self.variables)
+        # the stand-in runs none of the code below: without it every Snakemake has less to hash
+        source = self.project.folder / "src/mdc"
+        for path in source.rglob("*.py"):
+            if str(path.relative_to(source)) not in ORDERLY:
+                path.write_text("pass\n")
+        toy = self.project.values["scales"]["toy"]
+        # no scale but these: most of a DVC call is the reading of params.yaml
+        self.project.values["scales"] = {"toy": toy, "other": {**copy.deepcopy(toy), "label": "other"}}
+        self.project.write()
+        self.project.dvc("remote", "add", "--default", "store", str(folder / "remote"))
+        self.project.commit()
+
+    def called(self) -> list[str]:
+        """The jobs that were called since this was last asked."""
+        lines = self.calls.read_text().splitlines() if self.calls.exists() else []
+        found, self.seen = lines[self.seen :], len(lines)
+        return sorted(found)
+
+    def edit(self, project: Project, *path: Any, value: Any) -> None:
+        place = project.values
+        for step in path[:-1]:
+            place = place[step]
+        place[path[-1]] = value
+        project.write()
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    folder = tmp_path_factory.mktemp("trials")
+    with environment(folder / "environment") as bin:
+        yield World(folder, bin)
+
+
+def _outs(project: Project) -> dict[str, str]:
+    """sha256 of every file that DVC keeps, by its path."""
+    return {path: sha256_file(project.folder / path) for path in project.outs()}
+
+
+def _stages(said: str) -> list[str]:
+    """The stages that `dvc repro` or `dvc exp run` says it ran."""
+    return [line.split("'")[1] for line in said.splitlines() if line.startswith("Running stage")]
+
+
+def _status(project: Project) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(project.dvc("status", "--json"))
+    return found
+
+
+def _go_back(project: Project) -> None:
+    """What the README says for coming back to a commit."""
+    project.git("checkout", ".")
+    project.dvc("checkout")
+    project.values = yaml.safe_load((project.folder / "params.yaml").read_text())
+    done = project.adopt()
+    assert done.returncode == 0, done.stderr
+
+
+def test_adopt_before_anything_was_made_says_so(world: World) -> None:
+    done = world.project.adopt()
+    assert done.returncode == 1 and done.stderr.count("\n") == 1 and "no dvc.lock" in done.stderr
+
+
+def test_snakemake_then_dvc_runs_nothing_again(world: World) -> None:
+    project = world.project
+    done = project.snakemake("all", "--cores", "2")
+    assert done.returncode == 0, done.stderr
+    assert world.called() == sorted(jobs.configs(validate(project.values)))
+    said = project.dvc("repro")
+    assert _stages(said) == list(STAGE.values()), "DVC knows nothing yet, so it asks Snakemake for every layer"
+    assert world.called() == []
+    assert _status(project) == {}
+    assert _stages(project.dvc("repro")) == []
+    project.commit()
+    project.dvc("push")
+
+
+def test_a_killed_snakemakes_lock_is_lifted_unless_another_lives(world: World) -> None:
+    project = world.project
+    note = project.folder / ".snakemake/locks/0.output.lock"
+    note.parent.mkdir(exist_ok=True)
+    note.write_text("results/toy/table1.csv\n")
+    with (project.folder / ".snakemake/alive").open() as alive:
+        fcntl.flock(alive, fcntl.LOCK_SH)  # as a living one does
+        done = project.snakemake("all", "--cores", "1")
+        assert done.returncode == 1 and "cannot be locked" in done.stderr
+        assert note.exists()
+    done = project.snakemake("all", "--cores", "1")
+    assert done.returncode == 0, done.stderr
+    assert not note.exists()
+    assert world.called() == []
+
+
+def test_an_edited_probe_hyper_parameter_reruns_probes_and_tables(world: World) -> None:
+    project = world.project
+    before = _outs(project)
+    world.edit(project, "scales", "toy", "probe", "lr", value=0.2)
+    done = project.snakemake("all", "--cores", "2")
+    assert done.returncode == 0, done.stderr
+    assert world.called() == sorted({*PROBES, "table1"})
+    # the other tool runs these layers, in which there is nothing left to do
+    assert _stages(project.dvc("repro")) == ["probe", "table@table1"]
+    assert world.called() == []
+    assert _status(project) == {}
+    after = _outs(project)
+    changed = {path.split("/")[2].partition(".")[0] for path in after if after[path] != before.get(path)}
+    assert changed == {"probe", "table1", "table1_long", "table1_contrasts", "table1_metrics", "figure_table1"}
+
+
+def test_metrics_and_params_of_an_edit_are_shown(world: World) -> None:
+    """… as the edit before has left them: workspace against commit."""
+    project = world.project
+    name = "results/toy/table1_metrics.json"
+    now = json.loads((project.folder / name).read_text())
+    assert set(now) == {"alt/tiny/clip", "alt/tiny/arc", "alt/tiny/mdc"}
+    assert json.loads(project.dvc("metrics", "show", "--json"))[""]["data"][name]["data"] == now
+    shown = json.loads(project.dvc("metrics", "diff", "--json"))
+    assert set(shown) == {name} and len(shown[name]) == 6
+    entry = shown[name]["alt/tiny/mdc.average"]
+    assert entry["new"] == now["alt/tiny/mdc"]["average"] != entry["old"]
+    assert entry["diff"] == pytest.approx(entry["new"] - entry["old"])
+    params = json.loads(project.dvc("params", "diff", "--json"))
+    assert params == {"params.yaml": {"scales.toy.probe.lr": {"old": 0.1, "new": 0.2, "diff": pytest.approx(0.1)}}}
+
+
+def test_after_checkout_and_adoption_there_is_no_job(world: World) -> None:
+    project = world.project
+    project.git("checkout", ".")
+    project.dvc("checkout")
+    assert project.planned("all"), "DVC brings contents, not what Snakemake knows"
+    _go_back(project)
+    assert project.planned("all") == {}
+    assert world.called() == []
+    for file in (project.folder / "results/toy").glob("*.*"):
+        assert (project.folder / "results" / file.name).read_bytes() == file.read_bytes()
+
+
+def test_switching_the_scale_and_back_makes_the_copies_only(world: World) -> None:
+    project = world.project
+    done = project.snakemake("all", "--cores", "2", "--config", "scale=other")
+    assert done.returncode == 0, done.stderr
+    assert len(world.called()) == len(jobs.configs(validate(project.values)))
+    copies = {"publish_table1": 1, "publish_loss_curves": 1}
+    # one after the other, as after a second `snakemake --config scale=other`
+    for scale in ("toy", "other"):
+        assert project.planned("all", "--config", f"scale={scale}") == (copies if scale == "toy" else {})
+    assert _status(project) == {}, "DVC certifies the scale that params.yaml names"
+    # a copy of another scale's table is no longer there after adoption
+    assert project.adopt().returncode == 0
+    table = "table1.csv"
+    assert (project.folder / "results" / table).read_bytes() == (project.folder / "results/toy" / table).read_bytes()
+    assert project.planned("all") == {}
+    assert project.planned("all", "--config", "scale=other") == copies
+    assert world.called() == []
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "layers"),
+    [
+        (("data", "samples_per_shard"), 50, set(STAGE)),
+        (("pretrain", "recipe", "lr"), 2.0e-3, {"runs", "probe", "table1", "figure_loss"}),
+        (("probe", "epochs"), 3, {"probe", "table1"}),
+        (("data", "probes", "shape", "label"), "Form", {"table1"}),
+        (("data", "corpora", "alt", "label"), "Words", {"table1", "figure_loss"}),
+    ],
+    ids=lambda x: ".".join(x) if isinstance(x, tuple) else "",
+)
+def test_every_job_that_snakemake_names_lies_in_a_layer_that_dvc_names(
+    world: World, path: tuple[str, ...], value: Any, layers: set[str]
+) -> None:
+    project = world.project
+    world.edit(project, "scales", "toy", *path, value=value)
+    planned = [output for outputs in project.planned_jobs("all").values() for output in outputs]
+    found = {o.split("/")[2].partition(".")[0] for o in planned if o.startswith("results/toy/")}
+    assert found == layers
+    named = _with_downstream(set(_status(project)))
+    assert {STAGE[layer] for layer in layers} <= named
+    project.git("checkout", ".")
+    project.values = yaml.safe_load((project.folder / "params.yaml").read_text())
+
+
+def _with_downstream(named: set[str]) -> set[str]:
+    """The stages, and those made from them: DVC sees these change when it comes to them."""
+    followers = {"data": {"pretrain", "probe"}, "pretrain": {"probe", "figure_loss"}, "probe": {"table@table1"}}
+    while more := {f for stage in named for f in followers.get(stage, ())} - named:
+        named |= more
+    return named
+
+
+def test_a_comment_makes_dvc_ask_and_snakemake_do_nothing(world: World) -> None:
+    project = world.project
+    source = project.folder / "src/mdc/training/run.py"
+    source.write_text(source.read_text() + "\n# a comment\n")
+    assert set(_status(project)) == set(STAGE.values())
+    assert project.planned("all") == {}
+    done = project.adopt()
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert "modified: src/mdc" in done.stderr and "dvc pull" in done.stderr
+    project.git("checkout", ".")
+
+
+def test_experiment_in_a_folder_of_its_own_changes_the_checkpoints(world: World) -> None:
+    project = world.project
+    project.dvc("exp", "run", "--temp", "--name", "hot", "--set-param", "scales.toy.pretrain.recipe.lr=0.002")
+    assert "runs/alt/tiny/mdc/s0" in world.called()
+    revision = project.git("for-each-ref", "--format=%(objectname)", "refs/exps/*/*/hot").strip()
+    before, after = (yaml.safe_load(project.git("show", f"{rev}:dvc.lock"))["stages"] for rev in ("HEAD", revision))
+    old, new = (_files(project, lock["pretrain"]["outs"][0]["md5"]) for lock in (before, after))
+    assert set(old) == set(new)
+    for method in ("clip", "arc", "mdc"):
+        assert (
+            old[f"alt/tiny/{method}/s0/checkpoint.safetensors"] != new[f"alt/tiny/{method}/s0/checkpoint.safetensors"]
+        )
+    assert before["data"] == after["data"]
+    # the workspace is as it was
+    assert project.git("status", "--porcelain") == ""
+    assert project.planned("all") == {}
+    assert _status(project) == {}
+
+
+def _files(project: Project, digest: str) -> dict[str, str]:
+    """md5 of each file of a folder in DVC's cache."""
+    listing = project.folder / ".dvc/cache/files/md5" / digest[:2] / digest[2:]
+    return {entry["relpath"]: entry["md5"] for entry in json.loads(listing.read_text())}
+
+
+def test_experiment_in_the_workspace_and_what_is_shown_of_both(world: World) -> None:
+    project = world.project
+    said = project.dvc("exp", "run", "--name", "warm", "--set-param", "scales.toy.probe.lr=0.3")
+    assert _stages(said) == ["probe", "table@table1"]
+    assert world.called() == sorted({*PROBES, "table1"})
+    rows = {}
+    for entry in json.loads(project.dvc("exp", "show", "--json")):
+        for experiment in entry.get("experiments") or []:
+            (rev,) = experiment["revs"]
+            rows[experiment["name"]] = rev["data"]
+    assert set(rows) == {"hot", "warm"}
+    metrics = "results/toy/table1_metrics.json"
+    here = json.loads((project.folder / metrics).read_text())
+    assert rows["warm"]["metrics"][metrics]["data"] == here
+    assert rows["warm"]["params"]["params.yaml"]["data"]["scales"]["toy"]["probe"]["lr"] == 0.3
+    hot = rows["hot"]["params"]["params.yaml"]["data"]["scales"]["toy"]
+    assert hot["pretrain"]["recipe"]["lr"] == 0.002 and hot["probe"]["lr"] == 0.1
+    assert rows["hot"]["metrics"][metrics]["data"] != here
+    _go_back(project)
+    assert project.planned("all") == {}
+
+
+@pytest.fixture(scope="module")
+def clone(world: World, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    return Project(tmp_path_factory.mktemp("clone"), world.project.bin, world.project, **world.variables)
+
+
+def test_part_of_what_was_made_can_be_adopted(world: World, clone: Project) -> None:
+    clone.dvc("pull", "data")
+    done = clone.adopt()
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert "pretrain (not in cache: results/toy/runs)" in done.stderr and "dvc pull" in done.stderr
+    done = clone.adopt("trainings")
+    assert done.returncode == 1 and "allowed: data, pretrain, probe" in done.stderr
+    done = clone.adopt("data")
+    assert done.returncode == 0, done.stderr
+    assert clone.planned("data") == {}
+    assert clone.planned("all")["pretrain"] == 3
+    assert world.called() == []
+
+
+def test_a_second_clone_pulls_everything_and_reruns_nothing(world: World, clone: Project) -> None:
+    clone.dvc("pull")
+    done = clone.adopt()
+    assert done.returncode == 0, done.stderr
+    held = _outs(world.project)
+    assert _outs(clone) == held
+    kinds = {Path(path).name for path in held}
+    assert {"train-00000.tar", "checkpoint.safetensors", "run.json", "probe.json", "items.parquet"} <= kinds
+    assert {"table1.csv", "table1_metrics.json", "figure_loss.png"} <= kinds
+    assert clone.planned("all") == {}
+    assert _status(clone) == {}
+    assert _stages(clone.dvc("repro")) == []
+    assert world.called() == []
+    for name in ("table1.csv", "figure_loss.png"):
+        assert (clone.folder / "results" / name).read_bytes() == (clone.folder / "results/toy" / name).read_bytes()
+
+
+def test_one_edited_method_one_dying_training(world: World, clone: Project) -> None:
+    """In the clone: the method, its evaluations and what shows it; its training dies, and is gone on with."""
+    world.edit(clone, "methods", "mdc", "t_range", value=[0.3, 0.9])
+    run = "runs/alt/tiny/mdc/s0"
+    world.die.write_text(run)
+    done = clone.run(clone.bin / "dvc", "repro")
+    assert done.returncode != 0 and "failed to reproduce 'pretrain'" in done.stderr
+    assert world.called() == [f"{run} died"] * 3, "Snakemake tries again twice"
+    world.die.unlink()
+    before = _outs(clone)
+    assert _stages(clone.dvc("repro")) == ["pretrain", "probe", "table@table1", "figure_loss"]
+    assert world.called() == ["figure_loss", "probe/alt/tiny/mdc/s0", f"{run} resumed", "table1"]
+    assert _status(clone) == {}
+    after = _outs(clone)
+    for method in ("clip", "arc"):
+        path = f"results/toy/runs/alt/tiny/{method}/s0/checkpoint.safetensors"
+        assert after[path] == before[path]
