@@ -1,7 +1,7 @@
 """The command line: one verb per job of the pipeline, and a few for a person.
 
 Exit codes: 0 done; 1 an unexpected failure (a bug: the traceback is shown); 2 a mistake in the input, told in one
-line; 130 interrupted.
+line; 3 a link in the chain behind a number does not hold (``verify``, ``why``); 130 interrupted.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
+import time
 from collections.abc import Sequence
+from pathlib import Path
 
-from mdc.jobs import VERBS
+from mdc.jobs import RECORDS, VERBS
 from mdc.records import UserError, read_json
 
 
@@ -20,13 +22,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = build_parser().parse_args(argv)
     try:
         if args.verb in VERBS:
-            _check_job(args)
-            importlib.import_module(VERBS[args.verb]).main(args)
+            _job(args, sys.argv[1:] if argv is None else argv)
         else:
             args.run(args)
     except UserError as error:
         print(f"mdc {args.verb}: {error}", file=sys.stderr)
-        return 2
+        return error.exit_code
     except BrokenPipeError:
         return 0
     except OSError as error:  # no permission, no space, a path that cannot be: the user's to mend
@@ -45,7 +46,8 @@ def build_parser() -> argparse.ArgumentParser:
         prog="mdc",
         description="Masked diffusion captioning: the pipeline's jobs. Usually Snakemake calls them: "
         "snakemake results/table1.csv --cores all",
-        epilog="exit codes: 0 done, 1 unexpected failure, 2 mistake in the input, 130 interrupted",
+        epilog="exit codes: 0 done, 1 unexpected failure, 2 mistake in the input, 3 a link does not hold (verify, why), "
+        "130 interrupted",
     )
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
 
@@ -91,6 +93,17 @@ def build_parser() -> argparse.ArgumentParser:
     _params(sub)
     sub.set_defaults(run=_config)
     return parser
+
+
+def _job(args: argparse.Namespace, argv: Sequence[str]) -> None:
+    """Do a job of the pipeline, then write down how it was called and how long it took."""
+    from mdc.host import command_line, write_host
+
+    began = time.perf_counter()
+    _check_job(args)
+    facts = importlib.import_module(VERBS[args.verb]).main(args)
+    record = Path(args.out) if args.verb == "vocabulary" else Path(args.out) / RECORDS[args.verb]
+    write_host(record, command_line(argv), time.perf_counter() - began, facts)
 
 
 def _check_job(args: argparse.Namespace) -> None:

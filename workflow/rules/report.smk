@@ -9,8 +9,9 @@ TABLE1_FILES = [
     "table1.tex",
     "figure_table1.png",
     "figure_table1.svg",
+    "table1.json",
 ]
-LOSS_FILES = ["figure_loss.png", "figure_loss.svg", "figure_loss.csv"]
+LOSS_FILES = ["figure_loss.png", "figure_loss.svg", "figure_loss.csv", "figure_loss.json"]
 
 
 rule table1:

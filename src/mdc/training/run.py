@@ -1,23 +1,22 @@
 """The job ``mdc pretrain``: one run, from its resolved configuration to ``run.json``.
 
 Writes into the run's folder: ``checkpoint.safetensors`` (final weights), ``log.jsonl`` and ``tensorboard/`` (how it
-went), ``host.json`` (where and how fast; differs from machine to machine) and last ``run.json``, the manifest that
-names the checkpoint by hash. Everything in run.json is the same for the same inputs, seed and machine.
+went) and last ``run.json``, the manifest that names the checkpoint by hash. Everything in run.json is the same for the
+same inputs, seed and machine; how fast it went is returned, for ``host.json``.
 """
 
 from __future__ import annotations
 
 import argparse
-import platform
 import shutil
-import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from mdc.config import Backbone, Method, ProtocolData, ProtocolPretrain, Recipe, Runtime
-from mdc.data.loader import CaptionBatches, evaluation_batches
+from mdc.data.loader import Batch, CaptionBatches, evaluation_batches
 from mdc.data.shards import read_index
 from mdc.models.build import build_model
 from mdc.models.initial import count_parameters
@@ -25,22 +24,27 @@ from mdc.objectives.objective import build_objective
 from mdc.records import UserError, read_json, read_json_lines, sha256_file, sha256_json, versions, write_json
 from mdc.text import Vocabulary
 from mdc.training.checkpoint import locked, save_weights
+from mdc.training.clock import RunClock
 from mdc.training.device import choose_device
 from mdc.training.trainer import to_device, train
 
 
-def main(args: argparse.Namespace) -> None:
-    """Run the job. ``args``: config, shards, vocabulary, runtime, out, state (paths)."""
+def main(args: argparse.Namespace) -> dict[str, Any]:
+    """Run the job; returns what ``pretrain`` does. ``args``: config, shards, vocabulary, runtime, out, state (paths)."""
     config = read_json(args.config)
     runtime = Runtime.model_validate(read_json(args.runtime))
     with locked(Path(args.state)):
-        pretrain(config, Path(args.shards), Path(args.vocabulary), runtime, Path(args.out), Path(args.state))
+        return pretrain(config, Path(args.shards), Path(args.vocabulary), runtime, Path(args.out), Path(args.state))
 
 
 def pretrain(
     config: dict[str, Any], shards: Path, vocabulary_path: Path, runtime: Runtime, out: Path, state: Path
-) -> None:
-    """Train the run that ``config`` (see mdc.jobs.run_config) describes and write its folder."""
+) -> dict[str, Any]:
+    """Train the run that ``config`` (see mdc.jobs.run_config) describes and write its folder.
+
+    Returns where and how fast it ran: device, threads, images_per_second (median), and seconds_before, which earlier
+    processes of this run took before they were killed.
+    """
     recipe = Recipe.model_validate(config["recipe"])
     method = Method.model_validate(
         {**config["method"], "label": config["method_name"], "pooling": "patch_mean"}  # pooling is the probe's choice
@@ -62,6 +66,7 @@ def pretrain(
             "lower recipe.batch_size or add data"
         )
     config_sha256 = sha256_json({"config": config, "shards": sha256_file(shards), "vocabulary": vocabulary.sha256})
+    clock = RunClock(state, config_sha256)
 
     model = build_model(method, backbone, protocol, vocabulary.size, text.context_length, seed).to(device)
     duplicates = _duplicate_share(index, recipe.batch_size)
@@ -72,8 +77,8 @@ def pretrain(
         model.encoder.compile()
         model.text.compile(dynamic=True)
 
-    def batches(start: int) -> CaptionBatches:
-        return CaptionBatches(
+    def batches(start: int) -> Iterator[Batch]:
+        found = CaptionBatches(
             shards,
             "train",
             vocabulary,
@@ -87,6 +92,7 @@ def pretrain(
             context_length=text.context_length,
             workers=runtime.workers,
         )
+        return clock.over(found)
 
     def validate() -> dict[str, float]:
         """The run's own objective on the held-out split, always with the same crops, captions and noise."""
@@ -105,7 +111,6 @@ def pretrain(
             total, count = total + float(part), count + float(number)
         return {"loss": total / max(count, 1.0)}
 
-    began = time.perf_counter()
     train(
         model,
         objective,
@@ -120,24 +125,12 @@ def pretrain(
         device,
         validate if held_out else None,
     )
-    seconds = time.perf_counter() - began
 
     out.mkdir(parents=True, exist_ok=True)
     checkpoint = out / "checkpoint.safetensors"
     save_weights(checkpoint, model, {"format": "mdc-weights-1", "config_sha256": sha256_json(config)})
     _copy_log(state, out)
     log = read_json_lines(out / "log.jsonl")
-    write_json(
-        out / "host.json",
-        {
-            "machine": platform.machine(),
-            "processor": _processor(),
-            "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
-            "threads": recipe.threads,
-            "seconds_of_this_process": round(seconds, 3),
-            "images_per_second": _median([line["images_per_second"] for line in log if "images_per_second" in line]),
-        },
-    )
     write_json(
         out / "run.json",
         {
@@ -165,6 +158,13 @@ def pretrain(
     )
     for leftover in ("state.safetensors", "state.previous.safetensors"):
         (state / leftover).unlink(missing_ok=True)
+    clock.finish()
+    return {
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
+        "threads": recipe.threads,
+        "images_per_second": _median([line["images_per_second"] for line in log if "images_per_second" in line]),
+        "seconds_before": round(clock.before, 3),
+    }
 
 
 def _duplicate_share(index: dict[str, Any], batch: int) -> float:
@@ -184,11 +184,3 @@ def _copy_log(state: Path, out: Path) -> None:
 
 def _median(values: list[float]) -> float | None:
     return sorted(values)[len(values) // 2] if values else None
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
