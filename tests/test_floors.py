@@ -15,7 +15,7 @@ FLOORS = {
     4: ["objectives"],
     5: ["training"],
     6: ["predictors"],
-    7: ["evaluation"],
+    7: ["evaluation", "provenance"],
     8: ["cli"],
 }
 FLOOR = {part: floor for floor, parts in FLOORS.items() for part in parts}

@@ -92,6 +92,26 @@ def build_parser() -> argparse.ArgumentParser:
     sub.add_argument("job", help="for example runs/alt/ViT-T-12/mdc/s0, data/corpora/alt, table1; `list` names all")
     _params(sub)
     sub.set_defaults(run=_config)
+    sub = verbs.add_parser(
+        "verify",
+        help="walk the chain behind the tables and name the first link that does not hold",
+        description="Recompute every hash from the tables' cells down to shards, configurations and code. Exit code 3 "
+        "and one line if a link does not hold.",
+    )
+    _params(sub)
+    sub.add_argument("--rebuild", action="store_true", help="also make the tables anew and compare every byte")
+    sub.set_defaults(run=_verify)
+    sub = verbs.add_parser(
+        "why",
+        help="print what stands behind one number of a table",
+        description="Print one number's interval, runs and seeds, configuration, exact commands, library versions, run "
+        "times and logs, and whether its chain holds (exit code 3 if not).",
+    )
+    sub.add_argument("table", help="results/table1.csv, or results/SCALE/table1.csv")
+    sub.add_argument("--row", required=True, metavar="LABELS", help='as much as tells it: "Alt-text, ViT-T/12, MDC"')
+    sub.add_argument("--column", required=True, metavar="LABEL", help="a benchmark, or Average")
+    sub.add_argument("--params", default="params.yaml", metavar="FILE", help="default: params.yaml")
+    sub.set_defaults(run=_why)
     return parser
 
 
@@ -141,6 +161,18 @@ def _config(args: argparse.Namespace) -> None:
     if args.job not in all_jobs:
         raise UserError(f"no job '{args.job}'; `mdc config list` names all {len(all_jobs)}")
     print(json.dumps(all_jobs[args.job], indent=1, sort_keys=True))
+
+
+def _verify(args: argparse.Namespace) -> None:
+    from mdc.provenance.verify import main as verify
+
+    verify(args)
+
+
+def _why(args: argparse.Namespace) -> None:
+    from mdc.provenance.why import main as why
+
+    why(args)
 
 
 if __name__ == "__main__":

@@ -42,8 +42,8 @@ def pretrain(
 ) -> dict[str, Any]:
     """Train the run that ``config`` (see mdc.jobs.run_config) describes and write its folder.
 
-    Returns where and how fast it ran: device, threads, images_per_second (median), and seconds_before, which earlier
-    processes of this run took before they were killed.
+    Returns where and how fast it ran: device, threads, images_per_second (median), seconds_before, which earlier
+    processes of this run took before they were killed, and log_sha256: a log holds clocks, so run.json cannot name it.
     """
     recipe = Recipe.model_validate(config["recipe"])
     method = Method.model_validate(
@@ -164,6 +164,7 @@ def pretrain(
         "threads": recipe.threads,
         "images_per_second": _median([line["images_per_second"] for line in log if "images_per_second" in line]),
         "seconds_before": round(clock.before, 3),
+        "log_sha256": sha256_file(out / "log.jsonl"),
     }
 
 
