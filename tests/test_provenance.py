@@ -507,6 +507,17 @@ def test_why_tells_a_broken_chain_and_what_it_can(r: Path, capsys: pytest.Captur
     assert why(capsys, "CLIP", "Shape")[0] == 3, "its gain rests on the untrained control"
 
 
+@pytest.mark.parametrize("content", ["", "{}", "[1]", "scale,run\nsmall,x\n", '{"config": 1, "record_sha256": 2}'])
+def test_why_has_no_traceback_for_a_damaged_file(content: str, r: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = ["table1.csv", "table1_long.csv", "table1.json", f"probe/{MDC}/probe.json", f"runs/{MDC}/run.json"]
+    for path in [r / name for name in [*files, f"runs/{MDC}/host.json", "data/probes/shape/made.json"]]:
+        before = path.read_bytes()
+        path.write_text(content)
+        code, _, _ = why(capsys, "MDC", "Shape", f"{r}/table1.csv")
+        assert code in ((0,) if path.name == "host.json" else (2, 3)), path
+        path.write_bytes(before)
+
+
 def test_a_host_file_of_another_record_is_not_believed(r: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = r / "runs" / MDC.replace("s0", "s1")
     shutil.copy(other / "host.json", r / "runs" / MDC / "host.json")

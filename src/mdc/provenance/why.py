@@ -23,7 +23,17 @@ _INDENT = 14
 
 
 def main(args: argparse.Namespace) -> None:
-    """``args``: table (its csv), row, column, params, scale is that of the csv. Broken if its chain does not hold."""
+    """``args``: table (its csv), row, column, params; the scale is the csv's. Broken if its chain does not hold."""
+    try:
+        _why(args)
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+        told = f"lacks {error}" if isinstance(error, KeyError) else str(error)
+        raise Broken(
+            f"{args.table}: a file behind it is not as this version writes it ({told}); see `mdc verify`"
+        ) from None
+
+
+def _why(args: argparse.Namespace) -> None:
     place = _place(Path(args.table), args.params)
     spec = _spec(place)
     column = choose_column(spec, args.column)
@@ -225,8 +235,8 @@ def _job(place: Place, job: str, record: Mapping[str, Any]) -> list[str]:
     path = place.record(job)
     said = [job, _line("record", str(path) if path.is_file() else f"{path} is missing")]
     if "checkpoint" in record:
-        steps = f"{record['steps']} steps, {record['samples_seen']} samples seen, last loss {record['loss']:.3f}"
-        said.append(_line("training", steps))
+        training = f"{record['steps']} steps, {record['samples_seen']} samples seen, last loss {record['loss']:.3f}"
+        said.append(_line("training", training))
         file = path.parent / record["checkpoint"]["file"]
         said.append(_line("checkpoint", f"{file}, sha256 {record['checkpoint']['sha256'][:12]}…"))
     host = _host(place, job)
