@@ -234,7 +234,7 @@ TAMPERING: dict[str, tuple[Change, str]] = {
     "an older copy": (_both(lambda r: flip(r.parent / "table1.csv")), r"results/table1.csv: its sha256"),
     "a copy taken away": (
         lambda r: (r.parent / "table1.md").unlink(),
-        r"results/table1.md: missing.*rm -f results/table1.csv &&",
+        r"results/table1.md: missing.*--forcerun results/table1.csv$",
     ),
     "the table's record": (lambda r: (r / "table1.json").write_text("{"), "table1.json: not valid JSON"),
     "no table": (lambda r: (r / "table1.json").unlink(), "table1.json: not there"),
@@ -324,7 +324,7 @@ def test_what_was_made_since_is_not_thrown_away(r: Path, capsys: pytest.CaptureF
     run = r / "runs" / MDC / "run.json"
     edit(run, lambda found: found["versions"].update(torch="99.0"))
     code, _, err = verify(capsys)
-    assert code == 3 and f"to mend: rm -f {run} && snakemake results/table1.csv --cores all" in err
+    assert code == 3 and f"to mend: snakemake {run} --cores all --forcerun {run} && snakemake results/table1.csv" in err
     edit(run.with_name("host.json"), lambda host: host.update(record_sha256=sha256_file(run)))
     code, _, err = verify(capsys)
     assert code == 3 and f"{run}: its sha256" in err and "to mend: snakemake results/table1.csv --cores all" in err
@@ -335,10 +335,10 @@ def test_a_log_written_since_is_for_the_figure_to_show(r: Path, capsys: pytest.C
     log = r / "runs" / MDC / "log.jsonl"
     log.write_text("".join(log.read_text().splitlines(keepends=True)[1:]))
     code, _, err = verify(capsys)
-    assert code == 3 and f"to mend: rm -f {log.with_name('run.json')} && snakemake results/figure_loss.png" in err
+    assert code == 3 and f"--forcerun {log.with_name('run.json')} && snakemake results/figure_loss.png" in err
     edit(log.with_name("host.json"), lambda host: host.update(log_sha256=sha256_file(log)))
     code, _, err = verify(capsys)
-    assert code == 3 and f"to mend: rm -f {r}/figure_loss.json && snakemake results/figure_loss.png" in err
+    assert code == 3 and f"--forcerun {r}/figure_loss.json && snakemake results/figure_loss.png" in err
 
 
 def test_any_changed_file_of_the_chain_is_found(r: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -79,7 +79,7 @@ class TableChain:
     def _files(self) -> Iterator[None]:
         path = self.place.record(TABLE)
         if not path.is_file():
-            raise Broken(f"{path}: not there; `{self.place.snakemake(TABLE)}` makes the table")
+            raise Broken(f"{path}: not there; to mend: {self._again(TABLE)}")
         self.made = _made(self.place, TABLE)
         yield from _outputs(self.place, TABLE, self.made, self._again(TABLE))
 

@@ -61,23 +61,30 @@ class Place:
 
     def snakemake(self, table: str) -> str:
         """The command that brings a table or figure up to date."""
-        return f"snakemake {RESULTS / TARGETS[table]} --cores all" + (
-            f" --config scale={self.params.scale}" if self.elsewhere else ""
-        )
+        return self._call(RESULTS / TARGETS[table])
 
-    def again(self, table: str, *damaged: Path) -> str:
-        """The command that makes damaged files anew: Snakemake takes what is there for what it made."""
-        return f"rm -f {shlex.join(map(str, damaged))} && {self.snakemake(table)}"
+    def again(self, table: str, damaged: Path) -> str:
+        """The command that makes a damaged file's job anew, then what rests on it if it came out differently.
+
+        Snakemake takes what is there for what it made, and makes nothing that is missing between two good ends: so it
+        is told to. In two calls, because in one it would also make anew all that rests on an equal file.
+        """
+        anew = f"{self._call(damaged)} --forcerun {shlex.quote(str(damaged))}"
+        return anew if damaged == RESULTS / TARGETS[table] else f"{anew} && {self.snakemake(table)}"
+
+    def _call(self, target: Path) -> str:
+        scale = f" --config scale={self.params.scale}" if self.elsewhere else ""
+        return f"snakemake {shlex.quote(str(target))} --cores all{scale}"
 
     def mend(self, table: str, job: str) -> str:
         """The command for a record that is not the one named above it.
 
-        Where its host file says that its job wrote it so, it was made since and what rests on it is to be made anew;
-        otherwise it was changed, and goes.
+        Where its host file says that its job wrote it so, it was made since, and what rests on it is stale; otherwise
+        it was changed.
         """
         record = self.record(job)
         try:
             as_made = read_json(self.host(job)).get("record_sha256") == sha256_file(record)
         except UserError:
-            as_made = not record.is_file()
+            as_made = False
         return self.snakemake(table) if as_made else self.again(table, record)
