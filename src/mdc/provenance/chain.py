@@ -150,7 +150,7 @@ class TableChain:
             return
         job = "data/vocabulary"
         path, again = self.place.record(job), self._again(job)
-        vocabulary = read_json(path)
+        vocabulary = _read(path, again)
         found = sha256_json({key: vocabulary[key] for key in ("kind", "pieces") if key in vocabulary})
         for id_, run in self.runs.items():
             _same(path, found, run["inputs"]["vocabulary_sha256"], self.place.record(f"runs/{id_}"), self._mend(job))
@@ -308,10 +308,17 @@ def _weights_metadata(path: Path, again: str) -> dict[str, str]:
 
 
 def _made(place: Place, job: str) -> dict[str, Any]:
-    path = place.made(job)
-    made = read_json(path)
-    _named(path, made, job, place.again(TABLE if job != LOSS else LOSS, place.record(job)))
+    path, again = place.made(job), place.again(LOSS if job == LOSS else TABLE, place.record(job))
+    made = _read(path, again)
+    _named(path, made, job, again)
     return made
+
+
+def _read(path: Path, again: str) -> dict[str, Any]:
+    try:
+        return read_json(path)
+    except UserError as error:
+        raise Broken(f"{error}; to mend: {again}") from None
 
 
 def _named(path: Path, record: Mapping[str, Any], job: str, again: str) -> None:
