@@ -9,13 +9,13 @@ from mdc.fingerprint import ROOT, imports
 
 # the house, from the ground up; a folder's files may also import each other
 FLOORS = {
-    1: ["config", "fingerprint", "jobs", "metrics", "open_clip_parts", "records", "statistics", "text"],
+    1: ["config", "fingerprint", "host", "jobs", "metrics", "open_clip_parts", "records", "statistics", "text"],
     2: ["models", "data", "report", "processes"],
     3: ["diffusion"],
     4: ["objectives"],
     5: ["training"],
     6: ["predictors"],
-    7: ["evaluation"],
+    7: ["evaluation", "provenance"],
     8: ["cli"],
 }
 FLOOR = {part: floor for floor, parts in FLOORS.items() for part in parts}

@@ -7,6 +7,7 @@ import copy
 import csv
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -90,6 +91,29 @@ def test_chain_of_hashes_holds(project: Project) -> None:
     record = json.loads((scale / "probe/alt/tiny/mdc/s0/probe.json").read_text())
     assert record["run_sha256"] == sha256_file(folder / "run.json")
     assert record["items"]["sha256"] == sha256_file(scale / "probe/alt/tiny/mdc/s0/items.parquet")
+
+
+def test_every_link_behind_the_tables_holds(project: Project) -> None:
+    """`mdc verify` and `mdc why` on what the real workflow left: its files, copies, commands and logs."""
+    done = project.mdc("verify", "--rebuild")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "5 probe records: good" in done.stdout and "3 loss logs: good" in done.stdout
+    results = project.folder / "results"
+    named = {name for record in ("table1.json", "figure_loss.json") for name in _outputs(results / record)}
+    assert {path.name for path in results.glob("*.*")} == named | {"table1.json", "figure_loss.json", "README.md"}
+    done = project.mdc("why", "results/table1.csv", "--row", "MDC", "--column", "Digits")
+    assert done.returncode == 0, done.stderr
+    logs = re.findall(r"^  log +(.*)$", done.stdout, re.M)
+    assert len(logs) == 6 and all((project.folder / log).is_file() for log in logs), logs
+    # the command that is printed does the job again
+    command = re.search(r"^  command +(mdc table1 .*)$", done.stdout, re.M)
+    before = (results / "toy/table1.json").read_bytes()
+    assert command and project.shell(command[1].replace("--out results/toy", "--out again")).returncode == 0
+    assert (project.folder / "again/table1.json").read_bytes() == before
+
+
+def _outputs(record: Path) -> list[str]:
+    return list(json.loads(record.read_text())["outputs"])
 
 
 def test_again_there_is_nothing_to_do_and_edits_rerun_what_they_decide(project: Project) -> None:
@@ -243,6 +267,6 @@ def test_fingerprints_cover_what_a_real_job_imports(project: Project, tmp_path: 
     done = subprocess.run(command, cwd=project.folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     # the command line itself and what it needs to find the verb decide no result
-    starting = {"mdc.cli", "mdc.jobs", "mdc.fingerprint"}
-    starting |= {"mdc.processes", "mdc.processes.launch", "mdc.processes.gpus", "mdc.processes.lost"}
+    starting = {"mdc.cli", "mdc.jobs", "mdc.fingerprint", "mdc.host", "mdc.processes"}
+    starting |= {f"mdc.processes.{name}" for name in ("launch", "gpus", "lock", "lost")}
     assert set(done.stdout.split()) - starting - LEFT_OUT <= set(closure(VERBS[verb]))

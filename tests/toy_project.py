@@ -106,6 +106,12 @@ class Project:
     def snakemake(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return self.run(self.bin / "snakemake", *arguments)
 
+    def mdc(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return self.run(self.bin / "mdc", *arguments)
+
+    def shell(self, command: str) -> subprocess.CompletedProcess[str]:
+        return self.run("/bin/sh", "-c", command)
+
     def dvc(self, *arguments: str) -> str:
         """Standard output of a DVC call that must do well."""
         done = self.run(self.bin / "dvc", *arguments)

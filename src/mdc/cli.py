@@ -1,7 +1,8 @@
 """The command line: one verb per job of the pipeline, and a few for a person.
 
 Exit codes: 0 done; 1 an unexpected failure (a bug: the traceback is shown); 2 a mistake in the input, told in one
-line; 3 another process of the run is gone; 130 interrupted; 128 + n a process of the run was ended by signal n.
+line; 3 a link in the chain behind a number does not hold (``verify``, ``why``); 4 another process of the run is gone;
+130 interrupted; 128 + n a process of the run was ended by signal n.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
+import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from mdc.jobs import VERBS
+from mdc.jobs import RECORDS, VERBS
 from mdc.processes import launch
 from mdc.processes.lost import LostPeer
 from mdc.records import UserError, read_json
@@ -24,13 +27,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = build_parser().parse_args(arguments)
     try:
         if args.verb in VERBS:
-            if not launch.enter(args, _job_config(args), arguments):
-                importlib.import_module(VERBS[args.verb]).main(args)
+            _job(args, arguments)
         else:
             args.run(args)
     except UserError as error:
         launch.say(args.verb, str(error))
-        return 2
+        return error.exit_code
     except launch.Failed as error:
         launch.say(args.verb, str(error))
         return error.code
@@ -54,7 +56,8 @@ def build_parser() -> argparse.ArgumentParser:
         prog="mdc",
         description="Masked diffusion captioning: the pipeline's jobs. Usually Snakemake calls them: "
         "snakemake results/table1.csv --cores all",
-        epilog="exit codes: 0 done, 1 unexpected failure, 2 mistake in the input, 130 interrupted",
+        epilog="exit codes: 0 done, 1 unexpected failure, 2 mistake in the input, 3 a link does not hold (verify, why), "
+        "130 interrupted",
     )
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
 
@@ -100,7 +103,41 @@ def build_parser() -> argparse.ArgumentParser:
     sub.add_argument("job", help="for example runs/alt/ViT-T-12/mdc/s0, data/corpora/alt, table1; `list` names all")
     _params(sub)
     sub.set_defaults(run=_config)
+    sub = verbs.add_parser(
+        "verify",
+        help="walk the chain behind the tables and name the first link that does not hold",
+        description="Recompute every hash from the tables' cells down to shards, configurations and code. Exit code 3 "
+        "and one line if a link does not hold.",
+    )
+    _params(sub)
+    sub.add_argument("--rebuild", action="store_true", help="also make the tables anew and compare every byte")
+    sub.set_defaults(run=_verify)
+    sub = verbs.add_parser(
+        "why",
+        help="print what stands behind one number of a table",
+        description="Print one number's interval, runs and seeds, configuration, exact commands, library versions, run "
+        "times and logs, and whether its chain holds (exit code 3 if not).",
+    )
+    sub.add_argument("table", help="results/table1.csv, or results/SCALE/table1.csv")
+    sub.add_argument("--row", required=True, metavar="LABELS", help='as much as tells it: "Alt-text, ViT-T/12, MDC"')
+    sub.add_argument("--column", required=True, metavar="LABEL", help="a benchmark, or Average")
+    sub.add_argument("--params", default="params.yaml", metavar="FILE", help="default: params.yaml")
+    sub.set_defaults(run=_why)
     return parser
+
+
+def _job(args: argparse.Namespace, arguments: list[str]) -> None:
+    """Do a job of the pipeline, then write down how it was called and how long it took."""
+    from mdc.host import command_line, write_host
+
+    began = time.perf_counter()
+    if launch.enter(args, _job_config(args), arguments):
+        return  # its workers have done it, and written that
+    facts = importlib.import_module(VERBS[args.verb]).main(args) or {}
+    if "taken_over" in facts:
+        return  # so has the process that was waited for
+    record = Path(args.out) if args.verb == "vocabulary" else Path(args.out) / RECORDS[args.verb]
+    write_host(record, command_line(arguments), time.perf_counter() - began, facts)
 
 
 def _job_config(args: argparse.Namespace) -> dict[str, Any]:
@@ -139,6 +176,18 @@ def _config(args: argparse.Namespace) -> None:
     if args.job not in all_jobs:
         raise UserError(f"no job '{args.job}'; `mdc config list` names all {len(all_jobs)}")
     print(json.dumps(all_jobs[args.job], indent=1, sort_keys=True))
+
+
+def _verify(args: argparse.Namespace) -> None:
+    from mdc.provenance.verify import main as verify
+
+    verify(args)
+
+
+def _why(args: argparse.Namespace) -> None:
+    from mdc.provenance.why import main as why
+
+    why(args)
 
 
 if __name__ == "__main__":

@@ -8,13 +8,14 @@ as the job's input, so editing a value reruns the jobs whose configuration chang
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from mdc.config import Params, Recipe, first_problem
 from mdc.fingerprint import fingerprint
-from mdc.records import UserError, sha256_json
+from mdc.records import OWN_FOLDER, UserError, sha256_json
 
 # verb → module that does it; the command line and the fingerprints both go by this table
 VERBS = {
@@ -25,6 +26,17 @@ VERBS = {
     "probe": "mdc.evaluation.probe",
     "table1": "mdc.report.table1_job",
     "loss-curves": "mdc.report.loss_curves_job",
+}
+
+# verb → the record that its job leaves, what else it made named in it by sha256
+RECORDS = {
+    "corpus": "index.json",
+    "probe-set": "index.json",
+    "vocabulary": "vocabulary.json",
+    "pretrain": "run.json",
+    "probe": "probe.json",
+    "table1": "table1.json",
+    "loss-curves": "figure_loss.json",
 }
 
 
@@ -53,6 +65,12 @@ class Untrained:
     @property
     def id(self) -> str:
         return f"untrained/{self.backbone}/{self.pooling}/s{self.seed}"
+
+
+def record_file(config: dict[str, Any]) -> Path:
+    """Where a job's record lies, relative to its scale's folder."""
+    name = RECORDS[config["verb"]]
+    return Path(config["job"], name) if name in OWN_FOLDER else Path(config["job"] + ".json")
 
 
 def runs(params: Params) -> list[Run]:

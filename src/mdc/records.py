@@ -7,7 +7,7 @@ import json
 import os
 import platform
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
@@ -29,9 +29,14 @@ _PACKAGES = (
     "torchvision",
 )
 
+#: records whose job has a folder of its own; the others stand beside other jobs' records
+OWN_FOLDER = frozenset({"index.json", "run.json", "probe.json"})
+
 
 class UserError(Exception):
     """Something the user can put right. The message is one line: what is wrong, where, and what is allowed."""
+
+    exit_code = 2
 
     def __init__(self, message: str) -> None:
         super().__init__(" ".join(str(message).split()))
@@ -164,3 +169,33 @@ def versions() -> dict[str, str]:
         except metadata.PackageNotFoundError:
             continue
     return found
+
+
+def beside(record: str | Path, kind: str) -> Path:
+    """The file about a record: ``host`` (where and how long its job ran) or ``made`` (what a data set was made with).
+
+    ``made`` stands beside a set, not in it, so that code that writes the same set anew retrains nothing.
+    """
+    record = Path(record)
+    return record.with_name(f"{kind}.json") if record.name in OWN_FOLDER else record.with_suffix(f".{kind}.json")
+
+
+def write_made(
+    path: str | Path, config: Mapping[str, Any], inputs: Mapping[str, str], outputs: Iterable[str | Path]
+) -> None:
+    """Write what a job made, and from what: its resolved ``config``, ``inputs`` (name → sha256), ``outputs``.
+
+    ``outputs`` are files in the folder of ``path``. Equal files made with equal inputs give equal bytes.
+    """
+    write_json(
+        path,
+        {
+            "kind": "made",
+            "id": config["job"],
+            "config": config,
+            "config_sha256": sha256_json(config),
+            "inputs": dict(inputs),
+            "outputs": {Path(output).name: sha256_file(output) for output in outputs},
+            "versions": versions(),
+        },
+    )

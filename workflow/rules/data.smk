@@ -7,6 +7,7 @@ rule corpus:
         files=lambda w: source_files(SCALE.data.corpora[w.corpus].source) if w.corpus in SCALE.data.corpora else [],
     output:
         index=f"{R}/data/corpora/{{corpus}}/index.json",
+        made=f"{R}/data/corpora/{{corpus}}/made.json",
     log:
         f"{R}/logs/data/corpora/{{corpus}}.log",
     params:
@@ -21,6 +22,7 @@ rule probe_set:
         files=lambda w: source_files(SCALE.data.probes[w.probe].source) if w.probe in SCALE.data.probes else [],
     output:
         index=f"{R}/data/probes/{{probe}}/index.json",
+        made=f"{R}/data/probes/{{probe}}/made.json",
     log:
         f"{R}/logs/data/probes/{{probe}}.log",
     params:
@@ -36,8 +38,9 @@ rule vocabulary:
         config=config_file("data/vocabulary"),
         corpora=[corpus_index(name) for name in CONFIGS["data/vocabulary"]["corpora"]],
     output:
-        VOCABULARY,
+        vocabulary=VOCABULARY,
+        made=f"{R}/data/vocabulary.made.json",
     log:
         f"{R}/logs/data/vocabulary.log",
     shell:
-        "mdc vocabulary {input.config} --corpora {input.corpora} --out {output} 2> {log}"
+        "mdc vocabulary {input.config} --corpora {input.corpora} --out {output.vocabulary} 2> {log}"

@@ -10,8 +10,9 @@ TABLE1_FILES = [
     "figure_table1.png",
     "figure_table1.svg",
     "table1_metrics.json",
+    "table1.json",
 ]
-LOSS_FILES = ["figure_loss.png", "figure_loss.svg", "figure_loss.csv"]
+LOSS_FILES = ["figure_loss.png", "figure_loss.svg", "figure_loss.csv", "figure_loss.json"]
 
 
 rule table1:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from mdc.data.place import data_folder
 from mdc.data.shard_writer import write_corpus
-from mdc.records import read_json
+from mdc.data.shards import INDEX
+from mdc.records import beside, read_json, write_made
 
 
 def main(args: argparse.Namespace) -> None:
@@ -23,3 +25,5 @@ def main(args: argparse.Namespace) -> None:
         # training sees "train" alone; a "test" split is there to be scored, so its words are in the vocabulary
         splits=tuple(config["source"].get("splits", ("train", "val"))),
     )
+    index = Path(args.out) / INDEX
+    write_made(beside(index, "made"), config, {}, [index])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from mdc.data.place import data_folder
 from mdc.data.shard_writer import write_probe
-from mdc.records import read_json
+from mdc.data.shards import INDEX
+from mdc.records import beside, read_json, write_made
 
 
 def main(args: argparse.Namespace) -> None:
@@ -20,3 +22,5 @@ def main(args: argparse.Namespace) -> None:
         samples_per_shard=config["samples_per_shard"],
         max_skipped=config["max_skipped"],
     )
+    index = Path(args.out) / INDEX
+    write_made(beside(index, "made"), config, {}, [index])

@@ -39,11 +39,16 @@ def read_index(path: str | Path, verify: bool | Literal["auto"] = False) -> dict
     if index.get("kind") not in ("corpus", "probe") or not isinstance(index.get("splits"), dict):
         raise UserError(f"{path}: describes neither a corpus nor a probe set; make it with `snakemake data`")
     if verify:
-        listed = [shard for split in index["splits"].values() for shard in split["shards"]]
+        listed = shard_list(index)
         whole = verify is True or sum(shard["bytes"] for shard in listed) <= _QUICK
         for shard in listed:
-            _verify(path.parent / shard["file"], shard, whole)
+            verify_shard(path.parent / shard["file"], shard, whole)
     return index
+
+
+def shard_list(index: dict[str, Any]) -> list[dict[str, Any]]:
+    """The shards of all splits, as the index describes them."""
+    return [shard for split in index["splits"].values() for shard in split["shards"]]
 
 
 def _index_path(path: str | Path) -> Path:
@@ -51,7 +56,11 @@ def _index_path(path: str | Path) -> Path:
     return path / INDEX if path.is_dir() else path
 
 
-def _verify(path: Path, shard: dict[str, Any], whole: bool) -> None:
+def verify_shard(path: Path, shard: dict[str, Any], whole: bool) -> None:
+    """Hold a shard's size against its index's words, and, if ``whole``, its sha256 and number of samples.
+
+    UserError says what does not hold.
+    """
     if not path.is_file():
         raise UserError(f"{path}: the shard is missing; make the set again")
     if path.stat().st_size != shard["bytes"]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
-from mdc.records import read_json, write_json
+from mdc.records import beside, read_json, sha256_file, write_json, write_made
 from mdc.text import Vocabulary
 
 
@@ -16,3 +17,5 @@ def main(args: argparse.Namespace) -> None:
     else:
         vocabulary = Vocabulary.corpus(*(read_json(path)["pieces"] for path in args.corpora))
     write_json(args.out, vocabulary.to_json())
+    inputs = {Path(path).parent.name: sha256_file(path) for path in args.corpora}
+    write_made(beside(args.out, "made"), config, inputs, [args.out])

@@ -98,6 +98,7 @@ def probe(config: dict[str, Any], sets: list[Path], run: Path | None, cache: Pat
                 "seed": config["seed"],
                 "weights_sha256": weights_sha256,
             },
+            "config": config,
             "config_sha256": sha256_json(config),
             "run_sha256": run_sha256,
             "sets": {name: sha256_file(by_name[name]) for name in config["probes"]},

@@ -22,12 +22,11 @@ from pydantic import ValidationError
 
 from mdc.config import Probe, Recipe, first_problem
 from mdc.processes.gpus import claim_gpus, wanted_gpus
-from mdc.processes.lock import locked
+from mdc.processes.lock import WAITED, locked
 from mdc.records import UserError
 
 LAUNCHER, ERRORS = "MDC_LAUNCHER", "MDC_ERRORS"  # in a worker: who started it, and where it says what went wrong
-WAITED = "MDC_WAITED"  # in a worker: its launcher waited for another process that trained the run
-LOST = 3  # exit code of a worker whose peer is gone
+LOST = 4  # exit code of a worker whose peer is gone
 _PATIENCE = 20.0  # seconds in which torchrun ends a worker whose peer is gone
 _PR_SET_PDEATHSIG = 1
 
@@ -42,11 +41,6 @@ class Failed(Exception):
 
 def started_by_torchrun() -> bool:
     return "RANK" in os.environ and "WORLD_SIZE" in os.environ
-
-
-def another_was_waited_for() -> bool:
-    """Whether this worker's launcher waited until another process ended that trained the run."""
-    return WAITED in os.environ
 
 
 def enter(args: argparse.Namespace, config: dict[str, Any], arguments: list[str]) -> bool:

@@ -11,6 +11,13 @@ from pathlib import Path
 
 from mdc.records import UserError
 
+WAITED = "MDC_WAITED"  # in a worker's environment: its launcher waited for another process that trained the run
+
+
+def another_was_waited_for() -> bool:
+    """Whether this worker's launcher waited until another process ended that trained the run."""
+    return WAITED in os.environ
+
 
 @contextmanager
 def locked(folder: Path, wait: bool = False) -> Iterator[bool]:

@@ -51,7 +51,7 @@ def read_items(path: str | Path, sha256: str) -> dict[str, ProbeItems]:
         raise UserError(
             f"{path}: sha256 {found[:12]}… is not the {sha256[:12]}… of its record; probe this encoder again"
         )
-    table = parquet.read_table(path)
+    table = parquet.ParquetFile(path).read()  # read_table would import pandas
     missing = {"probe", "item", "value"} - set(table.column_names)
     if missing:
         raise UserError(f"{path}: no column {', '.join(sorted(missing))}")

@@ -1,4 +1,8 @@
-"""The job ``mdc loss-curves``: how the losses of all runs of a scale went, as a figure and the numbers behind it."""
+"""The job ``mdc loss-curves``: how the losses of all runs of a scale went, as a figure and the numbers behind it.
+
+Writes last ``figure_loss.json``, which names by sha256 what it made and the runs' manifests. A run's log holds clocks,
+so no hash of it can stand in a record; ``figure_loss.csv`` holds every loss of it, and can be made again from it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ import io
 from pathlib import Path
 from typing import Any
 
-from mdc.records import read_json, read_json_lines, write_text
+from mdc.records import read_json, read_json_lines, sha256_file, write_made, write_text
 from mdc.report.figures import loss_curves
 
 
@@ -16,18 +20,22 @@ def main(args: argparse.Namespace) -> None:
     """Run the job. ``args``: config, runs (run.json files), out."""
     config = read_json(args.config)
     out = Path(args.out)
-    logs = [_curve(Path(path)) for path in args.runs]
-    write_text(out / "figure_loss.csv", _csv(logs, config["labels"]))
+    logs = [curve(Path(path)) for path in args.runs]
+    csv_file, figures = out / "figure_loss.csv", [out / "figure_loss.png", out / "figure_loss.svg"]
+    write_text(csv_file, csv_text(logs, config["labels"]))
     loss_curves(
         logs,
-        [out / "figure_loss.png", out / "figure_loss.svg"],
+        figures,
         title=f"Pretraining loss, scale {config['scale_label']}",
         labels=config["labels"],
         objectives=config["objectives"],
     )
+    hashes = {f"{read_json(path)['id']}/{Path(path).name}": sha256_file(path) for path in args.runs}
+    write_made(out / "figure_loss.json", config, hashes, [csv_file, *figures])
 
 
-def _curve(path: Path) -> dict[str, Any]:
+def curve(path: Path) -> dict[str, Any]:
+    """The losses of the run whose ``run.json`` is ``path``, with its keys."""
     run = read_json(path)["config"]
     lines = read_json_lines(path.parent / "log.jsonl")
     return {
@@ -41,7 +49,8 @@ def _curve(path: Path) -> dict[str, Any]:
     }
 
 
-def _csv(logs: list[dict[str, Any]], labels: dict[str, dict[str, str]]) -> str:
+def csv_text(logs: list[dict[str, Any]], labels: dict[str, dict[str, str]]) -> str:
+    """One line a loss, under the labels of corpus, backbone and method."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(["corpus", "backbone", "method", "seed", "split", "step", "loss"])

@@ -1,4 +1,7 @@
-"""The job ``mdc table1``: Table 1, its figure and its headline numbers from the probe records of all encoders."""
+"""The job ``mdc table1``: Table 1, its figure and its headline numbers from the probe records of all encoders.
+
+Writes last ``table1.json``, which names by sha256 every file of the table and every record that it was made from.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,22 @@ import argparse
 from pathlib import Path
 
 from mdc.metrics import mean_average_precision
-from mdc.records import read_json, write_json
+from mdc.records import read_json, sha256_file, write_json, write_made
 from mdc.report.figures import table1_bars
 from mdc.report.headline import headline
 from mdc.report.items import read_items
-from mdc.report.table1 import build
+from mdc.report.table1 import FILES, build
 
 
 def main(args: argparse.Namespace) -> None:
     """Run the job. ``args``: config (see mdc.jobs.table1_config), records (probe.json files), out (folder)."""
     spec = read_json(args.config)
     out = Path(args.out)
-    records = {}
+    records, hashes = {}, {}
     for path in map(Path, args.records):
         record = read_json(path)
         records[record["encoder"]["id"]] = (record, path.parent / record["items"]["file"])
+        hashes[f"{record['id']}/{path.name}"] = sha256_file(path)
     made = build(
         [record for record, _ in records.values()],
         lambda record: read_items(records[record["encoder"]["id"]][1], record["items"]["sha256"]),
@@ -28,9 +32,12 @@ def main(args: argparse.Namespace) -> None:
         out,
         mean_average_precision,
     )
+    figures = [out / "figure_table1.png", out / "figure_table1.svg"]
     table1_bars(
         made.numbers,
-        [out / "figure_table1.png", out / "figure_table1.svg"],
+        figures,
         title=f"Linear probing, scale {spec['scale_label']}: what training adds to the initial weights",
     )
-    write_json(out / "table1_metrics.json", headline(made.numbers))
+    metrics = out / "table1_metrics.json"
+    write_json(metrics, headline(made.numbers))
+    write_made(out / "table1.json", spec, hashes, [*(out / name for name in FILES), *figures, metrics])

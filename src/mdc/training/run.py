@@ -1,17 +1,16 @@
 """The job ``mdc pretrain``: one run, from its resolved configuration to ``run.json``.
 
 Writes into the run's folder: ``checkpoint.safetensors`` (final weights), ``log.jsonl`` and ``tensorboard/`` (how it
-went), ``host.json`` (where and how fast; differs from machine to machine) and last ``run.json``, the manifest that
-names the checkpoint by hash. Everything in run.json is the same for the same inputs, seed and machine.
+went) and last ``run.json``, the manifest that names the checkpoint by hash. Everything in run.json is the same for the
+same inputs, seed and machine; how fast it went is returned, for ``host.json``.
 """
 
 from __future__ import annotations
 
 import argparse
-import platform
 import shutil
 import sys
-import time
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -19,14 +18,13 @@ from typing import Any
 import torch
 
 from mdc.config import Backbone, Method, ProtocolData, ProtocolPretrain, Recipe, Runtime
-from mdc.data.loader import CaptionBatches, evaluation_batches
+from mdc.data.loader import Batch, CaptionBatches, evaluation_batches
 from mdc.data.shards import read_index
 from mdc.models.build import build_model
 from mdc.models.initial import count_parameters
 from mdc.objectives.objective import build_objective
 from mdc.processes.group import Group, global_rank, local_rank, process_group
-from mdc.processes.launch import another_was_waited_for
-from mdc.processes.lock import locked
+from mdc.processes.lock import another_was_waited_for, locked
 from mdc.records import (
     UserError,
     atomic_path,
@@ -40,12 +38,16 @@ from mdc.records import (
 )
 from mdc.text import Vocabulary
 from mdc.training.checkpoint import save_weights
+from mdc.training.clock import RunClock
 from mdc.training.device import choose_device
 from mdc.training.trainer import to_device, train
 
 
-def main(args: argparse.Namespace) -> None:
-    """Run the job, or one process's part of it. ``args``: config, shards, vocabulary, runtime, out, state (paths), wait."""
+def main(args: argparse.Namespace) -> dict[str, Any]:
+    """Run the job, or one process's part of it; returns what ``pretrain`` does, or that another process had done it all.
+
+    ``args``: config, shards, vocabulary, runtime, out, state (paths), wait.
+    """
     config = read_json(args.config)
     runtime = Runtime.model_validate(read_json(args.runtime))
     shards, vocabulary, out, state = (Path(p) for p in (args.shards, args.vocabulary, args.out, args.state))
@@ -57,12 +59,12 @@ def main(args: argparse.Namespace) -> None:
     with locked(state, args.wait and recipe.processes == 1) if first else nullcontext(False) as waited:
         if (waited or another_was_waited_for()) and _is_done(config, shards, vocabulary, out):
             print(f"{out}: the process that was waited for has finished this run", file=sys.stderr)
-            return
+            return {"taken_over": True}
         if first:
             clear_leftovers(state)
             clear_leftovers(out)
         with process_group(recipe.processes, device) as group:
-            pretrain(config, shards, vocabulary, runtime, out, state, device, group)
+            return pretrain(config, shards, vocabulary, runtime, out, state, device, group)
 
 
 def _is_done(config: dict[str, Any], shards: Path, vocabulary: Path, out: Path) -> bool:
@@ -88,8 +90,13 @@ def pretrain(
     state: Path,
     device: torch.device,
     group: Group,
-) -> None:
-    """Train the run that ``config`` (see mdc.jobs.run_config) describes; the first process writes its folder."""
+) -> dict[str, Any]:
+    """Train the run that ``config`` (see mdc.jobs.run_config) describes; the first process writes its folder.
+
+    That one returns where and how fast it ran: device, threads, images_per_second (median), seconds_before, which
+    earlier processes of this run took before they were killed, and log_sha256: a log holds clocks, so run.json cannot
+    name it. The others return nothing in it.
+    """
     recipe = Recipe.model_validate(config["recipe"])
     method = Method.model_validate(
         {**config["method"], "label": config["method_name"], "pooling": "patch_mean"}  # pooling is the probe's choice
@@ -109,6 +116,7 @@ def pretrain(
             "lower recipe.batch_size or add data"
         )
     config_sha256 = sha256_json({"config": config, "shards": sha256_file(shards), "vocabulary": vocabulary.sha256})
+    clock = RunClock(state, config_sha256)
 
     model = build_model(method, backbone, protocol, vocabulary.size, text.context_length, seed).to(device)
     duplicates = _duplicate_share(index, recipe.batch_size)
@@ -119,8 +127,8 @@ def pretrain(
         model.encoder.compile()
         model.text.compile(dynamic=True)
 
-    def batches(start: int) -> CaptionBatches:
-        return CaptionBatches(
+    def batches(start: int) -> Iterator[Batch]:
+        found = CaptionBatches(
             shards,
             "train",
             vocabulary,
@@ -136,6 +144,7 @@ def pretrain(
             world=group.world,
             workers=runtime.workers,
         )
+        return clock.over(found) if group.rank == 0 else iter(found)
 
     def validate() -> dict[str, float]:
         """The run's own objective on the held-out split, always with the same crops, captions and noise."""
@@ -157,7 +166,6 @@ def pretrain(
         total, count = group.sum(torch.tensor([total, count], dtype=torch.float64, device=device)).tolist()
         return {"loss": total / max(count, 1.0)}
 
-    began = time.perf_counter()
     train(
         model,
         objective,
@@ -173,26 +181,14 @@ def pretrain(
         validate if held_out else None,
         group,
     )
-    seconds = time.perf_counter() - began
     if group.rank > 0:
-        return
+        return {}
 
     out.mkdir(parents=True, exist_ok=True)
     checkpoint = out / "checkpoint.safetensors"
     save_weights(checkpoint, model, {"format": "mdc-weights-1", "config_sha256": sha256_json(config)})
     _copy_log(state, out)
     log = read_json_lines(out / "log.jsonl")
-    write_json(
-        out / "host.json",
-        {
-            "machine": platform.machine(),
-            "processor": _processor(),
-            "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
-            "threads": recipe.threads,
-            "seconds_of_this_process": round(seconds, 3),
-            "images_per_second": _median([line["images_per_second"] for line in log if "images_per_second" in line]),
-        },
-    )
     write_json(
         out / "run.json",
         {
@@ -220,6 +216,14 @@ def pretrain(
     )
     for leftover in ("state.safetensors", "state.previous.safetensors"):
         (state / leftover).unlink(missing_ok=True)
+    clock.finish()
+    return {
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
+        "threads": recipe.threads,
+        "images_per_second": _median([line["images_per_second"] for line in log if "images_per_second" in line]),
+        "seconds_before": round(clock.before, 3),
+        "log_sha256": sha256_file(out / "log.jsonl"),
+    }
 
 
 def _duplicate_share(index: dict[str, Any], batch: int) -> float:
@@ -238,11 +242,3 @@ def _copy_log(state: Path, out: Path) -> None:
 
 def _median(values: list[float]) -> float | None:
     return sorted(values)[len(values) // 2] if values else None
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")

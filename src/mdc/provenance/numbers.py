@@ -1,0 +1,166 @@
+"""The numbers of Table 1's csv files against the probe records that they were made from.
+
+A value, its gain and its differences follow from the records alone; their intervals are a bootstrap over test items and
+are compared by making the table anew (``mdc verify --rebuild``).
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mdc.provenance.place import Broken
+from mdc.report.table1 import AVERAGE, POOLINGS
+
+Record = Mapping[str, Any]
+#: what the records give for (dataset, backbone, method, column); more than one where two rows bear the same labels
+Values = dict[tuple[str, str, str, str], list[float]]
+_TIDY = 2e-4  # table1_long.csv has four decimals, and values come from float32 items
+_SHOWN = 0.05 + _TIDY  # table1.csv has one decimal
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    """The lines of a csv file by heading. Raises Broken if it cannot be read."""
+    try:
+        with path.open(encoding="utf-8", newline="") as stream:
+            return list(csv.DictReader(stream))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise Broken(f"{path}: cannot be read ({error})") from None
+
+
+def encoder_rows(spec: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """The rows of a table by what they are made from: encoder ids, one a seed. Untrained controls stand last."""
+    trained: list[tuple[str, ...]] = []
+    controls: dict[tuple[str, ...], None] = {}
+    for backbone in spec["backbones"]:
+        for corpus in spec["corpora"]:
+            for method in corpus["methods"]:
+                trained.append(_ids(f"{corpus['key']}/{backbone['key']}/{method}", spec))
+                controls[_ids(f"untrained/{backbone['key']}/{spec['methods'][method]['pooling']}", spec)] = None
+    return [*trained, *controls]
+
+
+def _ids(name: str, spec: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(f"{name}/s{seed}" for seed in spec["seeds"])
+
+
+def control(ids: Sequence[str], spec: Mapping[str, Any]) -> tuple[str, ...]:
+    """The untrained encoders that a row's gain is over."""
+    _, backbone, method, _ = ids[0].split("/")
+    return _ids(f"untrained/{backbone}/{spec['methods'][method]['pooling']}", spec)
+
+
+def labels(ids: Sequence[str], spec: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Dataset, backbone and method as table1.csv shows them."""
+    corpus, backbone, last, _ = ids[0].split("/")
+    shown = {b["key"]: b["label"] for b in spec["backbones"]}[backbone]
+    if corpus == "untrained":
+        return "none", shown, f"untrained, {POOLINGS.get(last, last)}"
+    return {c["key"]: c["label"] for c in spec["corpora"]}[corpus], shown, spec["methods"][last]["label"]
+
+
+def benchmarks(spec: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Column of the table → the probes whose mean it shows."""
+    keys = [probe["key"] for probe in spec["probes"]]
+    return {**{probe["label"]: [probe["key"]] for probe in spec["probes"]}, AVERAGE: keys}
+
+
+def value(ids: Sequence[str], probes: Sequence[str], records: Mapping[str, Record]) -> float:
+    """Per cent: the mean over seeds and benchmarks of what the records say."""
+    parts = [records[id_]["probes"][probe]["value"] for id_ in ids for probe in probes]
+    return float(sum(parts) / len(parts))
+
+
+def check(
+    folder: Path, spec: Mapping[str, Any], records: Mapping[str, Record], columns: Sequence[str] | None = None
+) -> Iterator[None]:
+    """Every number of the three csv files whose encoders are all in ``records`` (by id) and column in ``columns``.
+
+    Yields once a number. Raises Broken at the first that is not what the records give.
+    """
+    wanted = {c: probes for c, probes in benchmarks(spec).items() if columns is None or c in columns}
+    known = [ids for ids in encoder_rows(spec) if set(ids) <= set(records)]
+    values: Values = {}
+    for ids in known:
+        for column, probes in wanted.items():
+            values.setdefault((*labels(ids, spec), column), []).append(value(ids, probes, records))
+    yield from _tidy(folder / "table1_long.csv", spec, records, known, wanted)
+    yield from _shown(folder / "table1.csv", values)
+    yield from _contrasts(folder / "table1_contrasts.csv", spec, known, values)
+
+
+def _tidy(
+    path: Path,
+    spec: Mapping[str, Any],
+    records: Mapping[str, Record],
+    known: Sequence[tuple[str, ...]],
+    wanted: Mapping[str, Sequence[str]],
+) -> Iterator[None]:
+    lines = rows(path)
+    for ids in known:
+        for column, probes in wanted.items():
+            found = [line for line in lines if line["run"] == " ".join(ids) and line["benchmark"] == column]
+            where = f"{path}: {column} of {' '.join(ids)}"
+            if len(found) != 1:
+                raise Broken(f"{where} stands there {len(found)} times, must once")
+            line = found[0]
+            dataset, backbone, method = labels(ids, spec)
+            shown = "untrained" if ids[0].startswith("untrained/") else method
+            if (line["dataset"], line["backbone"], line["method"]) != (dataset, backbone, shown):
+                raise Broken(f"{where} is called {line['dataset']}, {line['backbone']}, {line['method']}")
+            mine = value(ids, probes, records)
+            _equal(f"{where}: value", line["value"], mine, _TIDY)
+            _equal(f"{where}: n", line["n"], sum(records[ids[0]]["probes"][p]["n"] for p in probes), 0)
+            chance = [records[ids[0]]["probes"][p]["chance"] for p in probes]
+            _equal(f"{where}: chance", line["chance"], sum(chance) / len(chance), _TIDY)
+            if shown != "untrained" and set(control(ids, spec)) <= set(records):
+                _equal(f"{where}: gain", line["gain"], mine - value(control(ids, spec), probes, records), _TIDY)
+            yield
+
+
+def _shown(path: Path, values: Values) -> Iterator[None]:
+    lines: dict[tuple[str, str, str], list[dict[str, str]]] = {}
+    for line in rows(path):
+        lines.setdefault((line["dataset"], line["backbone"], line["method"]), []).append(line)
+    for (dataset, backbone, method, column), expected in values.items():
+        where = f"{path}: {column} of {dataset}, {backbone}, {method}"
+        found = lines.get((dataset, backbone, method), [])
+        if len(found) != len(expected):
+            raise Broken(f"{where} stands there {len(found)} times, must {len(expected)}")
+        for line in found:
+            _equal(where, line[column], _nearest(line[column], expected), _SHOWN)
+            yield
+
+
+def _contrasts(path: Path, spec: Mapping[str, Any], known: Sequence[tuple[str, ...]], values: Values) -> Iterator[None]:
+    controls = {labels(ids, spec): labels(control(ids, spec), spec) for ids in known if ids[0][:9] != "untrained"}
+    for line in rows(path):
+        mine, column = (line["dataset"], line["backbone"], line["method"]), line["benchmark"]
+        if mine not in controls:
+            continue
+        other = controls[mine] if line["against"] == "untrained" else (*mine[:2], line["against"])
+        differences = [a - b for a in values.get((*mine, column), []) for b in values.get((*other, column), [])]
+        if differences:
+            where = f"{path}: {column} of {', '.join(mine)} against {line['against']}"
+            _equal(where, line["difference"], _nearest(line["difference"], differences), _TIDY)
+            yield
+
+
+def _nearest(text: str, candidates: Sequence[float]) -> float:
+    return min(candidates, key=lambda candidate: _far(text, candidate))
+
+
+def _far(text: str, expected: float) -> float:
+    try:
+        return abs(float(text) - expected)
+    except ValueError:
+        return float("inf")
+
+
+def _equal(where: str, text: str, expected: float, tolerance: float) -> None:
+    # not "> tolerance": a NaN must not pass
+    if not _far(text, expected) <= tolerance + 1e-9:
+        shown = f"{expected:.4f}" if isinstance(expected, float) else str(expected)
+        raise Broken(f"{where} is {text or 'empty'}, the probe records give {shown}")
