@@ -9,7 +9,7 @@ from mdc.fingerprint import ROOT, imports
 
 # the house, from the ground up; a folder's files may also import each other
 FLOORS = {
-    1: ["config", "fingerprint", "jobs", "metrics", "open_clip_parts", "records", "statistics", "text"],
+    1: ["config", "fingerprint", "job_configs", "jobs", "metrics", "open_clip_parts", "records", "statistics", "text"],
     2: ["models", "data", "report"],
     3: ["diffusion"],
     4: ["objectives"],

@@ -11,6 +11,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
+from mdc.job_configs import check_job_config
 from mdc.jobs import VERBS
 from mdc.records import UserError, read_json
 
@@ -95,9 +96,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _check_job(args: argparse.Namespace) -> None:
     """A job's configuration is the verb's own, made by this version of the code."""
-    config = read_json(args.config)
-    if config.get("verb") != args.verb:
-        raise UserError(f"{args.config}: not a configuration of `mdc {args.verb}`; `mdc config JOB` prints one")
+    check_job_config(read_json(args.config), args.verb, args.config)
 
 
 def _params(parser: argparse.ArgumentParser) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from mdc.data.shards import read_index
 from mdc.records import read_json, write_json
 from mdc.text import Vocabulary
 
@@ -14,5 +15,5 @@ def main(args: argparse.Namespace) -> None:
     if config["kind"] == "full":
         vocabulary = Vocabulary.full()
     else:
-        vocabulary = Vocabulary.corpus(*(read_json(path)["pieces"] for path in args.corpora))
+        vocabulary = Vocabulary.corpus(*(read_index(path, kind="corpus")["pieces"] for path in args.corpora))
     write_json(args.out, vocabulary.to_json())

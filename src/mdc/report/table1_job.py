@@ -9,6 +9,7 @@ from mdc.metrics import mean_average_precision
 from mdc.records import read_json
 from mdc.report.figures import table1_bars
 from mdc.report.items import read_items
+from mdc.report.probe_records import read_record
 from mdc.report.table1 import build
 
 
@@ -18,7 +19,7 @@ def main(args: argparse.Namespace) -> None:
     out = Path(args.out)
     records = {}
     for path in map(Path, args.records):
-        record = read_json(path)
+        record = read_record(path)
         records[record["encoder"]["id"]] = (record, path.parent / record["items"]["file"])
     made = build(
         [record for record, _ in records.values()],

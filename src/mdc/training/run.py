@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import ValidationError
 
-from mdc.config import Backbone, Method, ProtocolData, ProtocolPretrain, Recipe, Runtime
+from mdc.config import Backbone, Method, ProtocolData, ProtocolPretrain, Recipe, Runtime, first_problem
 from mdc.data.loader import CaptionBatches, evaluation_batches
 from mdc.data.shards import read_index
 from mdc.models.build import build_model
@@ -24,7 +25,7 @@ from mdc.models.initial import count_parameters
 from mdc.objectives.objective import build_objective
 from mdc.records import UserError, read_json, read_json_lines, sha256_file, sha256_json, versions, write_json
 from mdc.text import Vocabulary
-from mdc.training.checkpoint import locked, save_weights
+from mdc.training.checkpoint import WEIGHTS_FORMAT, locked, save_weights
 from mdc.training.device import choose_device
 from mdc.training.trainer import to_device, train
 
@@ -32,7 +33,10 @@ from mdc.training.trainer import to_device, train
 def main(args: argparse.Namespace) -> None:
     """Run the job. ``args``: config, shards, vocabulary, runtime, out, state (paths)."""
     config = read_json(args.config)
-    runtime = Runtime.model_validate(read_json(args.runtime))
+    try:
+        runtime = Runtime.model_validate(read_json(args.runtime))
+    except ValidationError as error:
+        raise UserError(f"{args.runtime}: {first_problem(error)}") from None
     with locked(Path(args.state)):
         pretrain(config, Path(args.shards), Path(args.vocabulary), runtime, Path(args.out), Path(args.state))
 
@@ -51,8 +55,8 @@ def pretrain(
     seed = config["seed"]
     torch.set_num_threads(recipe.threads)
     device = choose_device(recipe.device)
-    index = read_index(shards, verify="auto")
-    vocabulary = Vocabulary.from_json(read_json(vocabulary_path))
+    index = read_index(shards, verify="auto", kind="corpus")
+    vocabulary = Vocabulary.read(vocabulary_path)
     samples = index["splits"]["train"]["samples"]
     held_out = index["splits"].get("val", {}).get("samples", 0)
     steps = recipe.epochs * (samples // recipe.batch_size)
@@ -124,7 +128,7 @@ def pretrain(
 
     out.mkdir(parents=True, exist_ok=True)
     checkpoint = out / "checkpoint.safetensors"
-    save_weights(checkpoint, model, {"format": "mdc-weights-1", "config_sha256": sha256_json(config)})
+    save_weights(checkpoint, model, {"format": WEIGHTS_FORMAT, "config_sha256": sha256_json(config)})
     _copy_log(state, out)
     log = read_json_lines(out / "log.jsonl")
     write_json(
@@ -155,6 +159,8 @@ def pretrain(
             "steps": steps,
             "samples_seen": steps * recipe.batch_size,
             "pairs": samples,
+            # of all splits, by reason; the set's index names the list of them
+            "skipped": index["skipped"],
             "duplicate_share": duplicates,
             "loss": next((line["loss"] for line in reversed(log) if "loss" in line), None),
             "validation_loss": next(
