@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import tarfile
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,12 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def job_config(job: str, scale: str = "mini", **changes: Any) -> dict[str, Any]:
     """A job's resolved configuration as the workflow writes it, with values replaced."""
-    return {**configs(load(ROOT / "params.yaml", scale))[job], **changes}
+    return {**copy.deepcopy(_configs(scale)[job]), **changes}
+
+
+@cache
+def _configs(scale: str) -> dict[str, dict[str, Any]]:
+    return configs(load(ROOT / "params.yaml", scale))
 
 
 def write_config(path: Path, config: dict[str, Any]) -> str:

@@ -584,9 +584,10 @@ def _refuse_bombs(node: yaml.Node | None) -> None:
 def read_yaml(path: str | Path) -> dict[str, Any]:
     """Read a parameter file. Raises UserError if it is missing, not YAML, or names a key twice."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
-        _refuse_bombs(yaml.compose(text, Loader=_UniqueKeys))
-        value = yaml.load(text, Loader=_UniqueKeys)
+        loader = _UniqueKeys(Path(path).read_text(encoding="utf-8"))
+        node = loader.get_single_node()
+        _refuse_bombs(node)
+        value = None if node is None else loader.construct_document(node)
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from None
     except RecursionError:
@@ -615,9 +616,9 @@ def first_problem(error: ValidationError) -> str:
             continue
         elif step != "[key]":
             steps.append(f".{step}")
-    where = "".join(steps).lstrip(".")
+    where = _middle_left_out("".join(steps).lstrip("."))
     value = problem["input"]
-    message = problem["msg"].removeprefix("Value error, ")
+    message = _middle_left_out(problem["msg"].removeprefix("Value error, "))
     if problem["type"] == "missing":
         return f"{where}: this key is missing"
     if problem["type"] == "extra_forbidden":
@@ -628,6 +629,10 @@ def first_problem(error: ValidationError) -> str:
     if isinstance(value, str) and _NUMBER_TEXT.match(value):
         hint = " (YAML reads this as text: write it with a point, as 1.0e-4)"
     return f"{where} = {_short(value)}: {message[0].lower()}{message[1:]}{hint}"
+
+
+def _middle_left_out(text: str) -> str:
+    return text if len(text) <= 500 else f"{text[:250]} … {text[-250:]}"
 
 
 def _short(value: Any) -> str:

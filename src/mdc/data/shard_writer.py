@@ -115,6 +115,8 @@ def write_probe(
     last = splits[-1]
     total = index["splits"][last]["samples"]
     shares = counts[last] / total
+    if not shares.any():
+        raise UserError(f"{name}: no image of split {last} shows any of the {len(classes)} classes")
     index["chance"] = float(shares.max() if task == "single" else shares[shares > 0].mean())
     index["class_counts"] = {split: found.tolist() for split, found in counts.items()}
     write_json(Path(out_dir) / INDEX, index)
