@@ -256,6 +256,26 @@ def test_a_vocabulary_that_is_none_names_its_file(tmp_path: Path, content: dict[
         Vocabulary.read(tmp_path / "vocabulary.json")
 
 
+GOOD_RECORD = {"kind": "probe", "scale": "mini", "encoder": {"id": "e"}, "config_sha256": "c"}
+GOOD_RECORD |= {"probes": {"p": {"metric": "top1", "n": 2, "value": 50.0, "chance": 50.0}}}
+GOOD_RECORD |= {"items": {"file": "items.parquet", "sha256": "0"}}
+RECORDS = {
+    "kind": "run",
+    "encoder": {},
+    "probes": {"p": {"metric": "top1", "n": 0, "value": 50.0, "chance": 50.0}},
+    "items": {"file": "../items.parquet", "sha256": "0"},
+    "config_sha256": None,
+}
+
+
+@pytest.mark.parametrize("key", RECORDS)
+def test_a_probe_record_that_is_none(tmp_path: Path, key: str, capsys: pytest.CaptureFixture[str]) -> None:
+    config = write_config(tmp_path / "c.json", job_config("table1"))
+    (tmp_path / "probe.json").write_text(json.dumps({**GOOD_RECORD, key: RECORDS[key]}))
+    said = told(["table1", config, "--records", str(tmp_path / "probe.json"), "--out", str(tmp_path / "out")], capsys)
+    assert f"probe.json: not a probe record: {key}" in said and not (tmp_path / "out").exists()
+
+
 JSON = [b"", b"{", b"[" * 200_000, b"\xff", b"[]", b'{"a": NaN}', b'{"a": 1, "a": 2}', b'{"a": ' + b"9" * 5_000 + b"}"]
 
 
