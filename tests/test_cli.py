@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from mdc.cli import build_parser, main
-from mdc.jobs import VERBS
+from mdc.config import load
+from mdc.jobs import VERBS, vocabulary_config
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -67,7 +68,7 @@ def test_a_configuration_of_another_job_is_refused(tmp_path: Path, capsys: pytes
 
 
 def test_a_place_that_cannot_be_written_is_told_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "config.json").write_text(json.dumps({"verb": "vocabulary", "kind": "full"}))
+    (tmp_path / "config.json").write_text(json.dumps(vocabulary_config(load(ROOT / "params.yaml", "paper"))))
     (tmp_path / "file").write_text("not a folder")
     assert main(["vocabulary", str(tmp_path / "config.json"), "--out", str(tmp_path / "file/vocabulary.json")]) == 2
     said = capsys.readouterr().err

@@ -9,7 +9,18 @@ from mdc.fingerprint import ROOT, imports
 
 # the house, from the ground up; a folder's files may also import each other
 FLOORS = {
-    1: ["config", "fingerprint", "host", "jobs", "metrics", "open_clip_parts", "records", "statistics", "text"],
+    1: [
+        "config",
+        "fingerprint",
+        "host",
+        "job_configs",
+        "jobs",
+        "metrics",
+        "open_clip_parts",
+        "records",
+        "statistics",
+        "text",
+    ],
     2: ["models", "data", "report", "processes"],
     3: ["diffusion"],
     4: ["objectives"],

@@ -88,7 +88,9 @@ def test_chain_of_hashes_holds(project: Project) -> None:
     assert run["checkpoint"]["sha256"] == sha256_file(folder / run["checkpoint"]["file"])
     assert run["inputs"]["shards_sha256"] == sha256_file(scale / "data/corpora/alt/index.json")
     assert run["config"] == json.loads((scale / "configs/runs/alt/tiny/mdc/s0.json").read_text())
+    assert run["skipped"] == json.loads((scale / "data/corpora/alt/index.json").read_text())["skipped"]
     record = json.loads((scale / "probe/alt/tiny/mdc/s0/probe.json").read_text())
+    assert all("skipped" in result for result in record["probes"].values())
     assert record["run_sha256"] == sha256_file(folder / "run.json")
     assert record["items"]["sha256"] == sha256_file(scale / "probe/alt/tiny/mdc/s0/items.parquet")
 
@@ -267,6 +269,6 @@ def test_fingerprints_cover_what_a_real_job_imports(project: Project, tmp_path: 
     done = subprocess.run(command, cwd=project.folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     # the command line itself and what it needs to find the verb decide no result
-    starting = {"mdc.cli", "mdc.jobs", "mdc.fingerprint", "mdc.host", "mdc.processes"}
+    starting = {"mdc.cli", "mdc.jobs", "mdc.job_configs", "mdc.fingerprint", "mdc.host", "mdc.processes"}
     starting |= {f"mdc.processes.{name}" for name in ("launch", "gpus", "lock", "lost")}
     assert set(done.stdout.split()) - starting - LEFT_OUT <= set(closure(VERBS[verb]))

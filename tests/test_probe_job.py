@@ -20,7 +20,7 @@ from mdc.evaluation.probe import probe
 from mdc.models.build import build_model
 from mdc.predictors import Predictor
 from mdc.records import UserError, sha256_file, sha256_json, write_json
-from mdc.training.checkpoint import save_weights
+from mdc.training.checkpoint import WEIGHTS_FORMAT, save_weights
 
 
 def _png(rng: np.random.Generator, bright: int) -> bytes:
@@ -95,7 +95,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def _run_folder(folder: Path, config_sha256: str, seed: int = 0) -> Path:
     folder.mkdir()
     model = build_model(toy.METHODS["mdc"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed)
-    save_weights(folder / "checkpoint.safetensors", model, {})
+    save_weights(folder / "checkpoint.safetensors", model, {"format": WEIGHTS_FORMAT})
     checkpoint = {"file": "checkpoint.safetensors", "sha256": sha256_file(folder / "checkpoint.safetensors")}
     write_json(folder / "run.json", {"config_sha256": config_sha256, "checkpoint": checkpoint})
     return folder / "run.json"

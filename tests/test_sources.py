@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import io
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +9,8 @@ from data_samples import COLOURS, encoded, scenes, use_scenes, write_parquet
 from PIL import Image
 
 from mdc.data import nouns, sources
+from mdc.data.captions import clean_captions
+from mdc.data.samples import Skipped
 from mdc.records import UserError
 from mdc.text import clip_pieces
 
@@ -92,10 +93,10 @@ def test_bad_samples_are_counted_and_keys_still_name_rows(tmp_path: Path) -> Non
     images = [encoded(0), b"not an image", None, encoded(3)[:-40], encoded(4), encoded(5)]
     captions = [["a"], ["b"], ["c"], ["d"], ["  ", None, "\x00"], [" e "]]
     captioned(tmp_path / "a.parquet", image=images, captions=captions, split=["train"] * 6)
-    skipped: Counter[str] = Counter()
+    skipped = Skipped()
     found = list(sources.iter_corpus({"kind": "parquet", "path": "a.parquet"}, "train", tmp_path, skipped))
     assert [(sample.key, sample.captions) for sample in found] == [("00000000", ("a",)), ("00000005", ("e",))]
-    assert skipped == {"no image": 1, "image cannot be decoded": 2, "no caption": 1}
+    assert skipped.counts == {"no image": 1, "image cannot be decoded": 2, "no caption": 1}
 
 
 def test_bad_files_are_user_errors(tmp_path: Path) -> None:
@@ -118,11 +119,11 @@ def test_bad_files_are_user_errors(tmp_path: Path) -> None:
 
 def test_caption_modes() -> None:
     captions = ["A  dog runs .", "", "two", "so what ?"]
-    assert sources.clean_captions(captions) == ("A dog runs .", "two", "so what ?")
-    assert sources.clean_captions(captions, "join") == ("A dog runs . two . so what ?",)
-    assert sources.clean_captions(["", " "], "join") == ()
+    assert clean_captions(captions) == ("A dog runs .", "two", "so what ?")
+    assert clean_captions(captions, "join") == ("A dog runs . two . so what ?",)
+    assert clean_captions(["", " "], "join") == ()
     with pytest.raises(UserError, match="caption_mode"):
-        sources.clean_captions(captions, "cut")
+        clean_captions(captions, "cut")
 
 
 @pytest.mark.parametrize("most", [1, 2, 6])
@@ -133,7 +134,7 @@ def test_cut_keeps_the_longest_run_of_whole_words(most: int) -> None:
         "naïve café's \U0001f408\U0001f408 ok",
         "short",
     ]
-    for before, after in zip(captions, sources.clean_captions(captions, "cut", most), strict=True):
+    for before, after in zip(captions, clean_captions(captions, "cut", most), strict=True):
         pieces = clip_pieces(after)
         assert 1 <= len(pieces) <= most
         runs = [" ".join(before.split()[:end]) for end in range(1, len(before.split()) + 1)]

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from mdc.job_configs import check_job_config
 from mdc.jobs import RECORDS, VERBS
 from mdc.processes import launch
 from mdc.processes.lost import LostPeer
@@ -141,10 +142,9 @@ def _job(args: argparse.Namespace, arguments: list[str]) -> None:
 
 
 def _job_config(args: argparse.Namespace) -> dict[str, Any]:
-    """The job's resolved configuration, if it is the verb's own."""
+    """The job's resolved configuration, if it is the verb's own, made by this version of the code."""
     config = read_json(args.config)
-    if config.get("verb") != args.verb:
-        raise UserError(f"{args.config}: not a configuration of `mdc {args.verb}`; `mdc config JOB` prints one")
+    check_job_config(config, args.verb, args.config)
     return config
 
 

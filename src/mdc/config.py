@@ -26,9 +26,21 @@ def _each_once(names: list[str]) -> list[str]:
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
 Names = Annotated[list[Name], Field(min_length=1), AfterValidator(_each_once)]
-Positive = Annotated[int, Field(gt=0)]
-NonNegative = Annotated[int, Field(ge=0)]
+Positive = Annotated[int, Field(gt=0, lt=2**63)]  # what PyTorch and NumPy take
+NonNegative = Annotated[int, Field(ge=0, lt=2**63)]
+Threads = Annotated[int, Field(gt=0, le=4096)]
 Share = Annotated[float, Field(ge=0, le=1)]
+HeldOut = Annotated[float, Field(ge=0, lt=1)]
+Column = Annotated[str, Field(min_length=1)] | NonNegative  # by name or by number
+
+
+def _usable_path(path: str) -> str:
+    if not path or "\0" in path:
+        raise ValueError(f"{path!r} is no path")
+    return path
+
+
+DataPath = Annotated[str, AfterValidator(_usable_path)]  # relative to MDC_DATA, or absolute
 
 
 class Strict(BaseModel):
@@ -55,7 +67,7 @@ class ParquetCorpus(Strict):
     """Image–caption pairs in a parquet file or a folder of them; ``path`` is relative to MDC_DATA or absolute."""
 
     kind: Literal["parquet"]
-    path: str
+    path: DataPath
     image_column: str = "image"
     caption_column: str | None = None
     split_column: str | None = "split"
@@ -67,8 +79,70 @@ class ParquetCorpus(Strict):
     @model_validator(mode="after")
     def _pieces(self) -> Self:
         _has(self.splits, "train")
-        if (self.caption_mode == "cut") != (self.max_pieces is not None):
-            raise ValueError("max_pieces goes with caption_mode: cut, and only with it")
+        _cut_has_length(self.caption_mode, self.max_pieces)
+        return self
+
+
+class TableCorpus(Strict):
+    """A folder of images and a table that captions them: CSV, TSV (no quotation) or JSON lines, in UTF-8.
+
+    Columns go by name; ``header: false`` says that a CSV or TSV has none, and columns then go by number from 0. Several
+    rows of one image, and several caption columns, are its several captions. ``format`` follows from the name's end
+    (.csv, .tsv, .tab, .jsonl, .ndjson) unless given. Image names are relative to ``images`` (default: the table's own
+    folder); one that leads outside of it is left out. Without a split column the share ``val_share`` of the images,
+    chosen by a hash of their names, is held out.
+    """
+
+    kind: Literal["caption_table"]
+    path: DataPath
+    images: DataPath | None = None
+    format: Literal["csv", "tsv", "jsonl"] | None = None
+    header: bool = True
+    image_column: Column = "image"
+    caption_column: Column | Annotated[list[Column], Field(min_length=1)] = "caption"
+    split_column: Column | None = None
+    splits: dict[Literal["train", "val", "test"], str] = {"train": "train", "val": "val"}
+    val_share: HeldOut = 0.0
+    key_column: Column | None = None
+    caption_mode: Literal["each", "join", "cut"] = "each"
+    max_pieces: Positive | None = None
+
+    @model_validator(mode="after")
+    def _columns(self) -> Self:
+        _has(self.splits, "train")
+        _cut_has_length(self.caption_mode, self.max_pieces)
+        captions = self.caption_column if isinstance(self.caption_column, list) else [self.caption_column]
+        for column in (self.image_column, *captions, self.split_column, self.key_column):
+            if column is not None and isinstance(column, int) == self.header:
+                raise ValueError(f"column {column!r}: a name with header: true, a number from 0 with header: false")
+        if self.val_share and self.split_column is not None:
+            raise ValueError("val_share holds images out where no split_column does; give one of them")
+        return self
+
+
+class WebdatasetCorpus(Strict):
+    """Tar shards as img2dataset writes them: a tar, or a folder of tars (searched through).
+
+    The caption is the sample's .txt, or the field ``caption_field`` of its .json. ``splits`` names a folder of shards
+    under ``path`` for each split; without it, the share ``val_share`` of the samples, chosen by a hash of their keys,
+    is held out.
+    """
+
+    kind: Literal["webdataset"]
+    path: DataPath
+    caption_field: str | None = None
+    splits: dict[Literal["train", "val", "test"], DataPath] | None = None
+    val_share: HeldOut = 0.0
+    caption_mode: Literal["each", "join", "cut"] = "each"
+    max_pieces: Positive | None = None
+
+    @model_validator(mode="after")
+    def _splits(self) -> Self:
+        _cut_has_length(self.caption_mode, self.max_pieces)
+        if self.splits is not None:
+            _has(self.splits, "train")
+            if self.val_share:
+                raise ValueError("val_share holds samples out where no splits do; give one of them")
         return self
 
 
@@ -94,7 +168,7 @@ class ParquetProbe(Strict):
     """Labelled images in a parquet file or a folder of them."""
 
     kind: Literal["parquet"]
-    path: str
+    path: DataPath
     image_column: str = "image"
     label_column: str = "label"
     class_name_column: str | None = None
@@ -108,11 +182,24 @@ class ParquetProbe(Strict):
         return self
 
 
+class FolderProbe(Strict):
+    """A folder of images for each class: ``<path>/<split>/<class>/<image>``; both splits have the same classes."""
+
+    kind: Literal["class_folder"]
+    path: DataPath
+    splits: dict[Literal["train", "test"], DataPath] = {"train": "train", "test": "test"}
+
+    @model_validator(mode="after")
+    def _splits(self) -> Self:
+        _has(self.splits, "train", "test")
+        return self
+
+
 class NounsProbe(Strict):
     """Presence of the commonest caption nouns: a multi-label probe made from any captioned parquet file."""
 
     kind: Literal["caption_nouns"]
-    path: str
+    path: DataPath
     count: Positive = 60
     image_column: str = "image"
     caption_column: str | None = None
@@ -126,14 +213,20 @@ class NounsProbe(Strict):
         return self
 
 
+CorpusSource = Annotated[ScenesCorpus | ParquetCorpus | TableCorpus | WebdatasetCorpus, Field(discriminator="kind")]
+ProbeSource = Annotated[
+    ScenesProbe | DigitsProbe | ParquetProbe | NounsProbe | FolderProbe, Field(discriminator="kind")
+]
+
+
 class Corpus(Strict):
     label: str
-    source: Annotated[ScenesCorpus | ParquetCorpus, Field(discriminator="kind")]
+    source: CorpusSource
 
 
 class ProbeSet(Strict):
     label: str
-    source: Annotated[ScenesProbe | DigitsProbe | ParquetProbe | NounsProbe, Field(discriminator="kind")]
+    source: ProbeSource
 
 
 class Data(Strict):
@@ -241,7 +334,7 @@ class Recipe(Strict):
     clip_norm: Annotated[float, Field(gt=0)] | None
     precision: Literal["fp32", "bf16"]
     compile: bool
-    threads: Positive
+    threads: Threads
     device: Literal["auto", "cpu", "cuda"]
     validate_every: Positive
 
@@ -313,7 +406,7 @@ class Probe(Strict):
     seed: NonNegative
     feature_batch: Positive
     precision: Literal["fp32", "bf16"]
-    threads: Positive
+    threads: Threads
     device: Literal["auto", "cpu", "cuda"]
     bootstrap: Annotated[int, Field(ge=100)]
 
@@ -440,6 +533,11 @@ def _known(where: str, name: str, allowed: dict[str, Any], what: str) -> None:
         raise ValueError(f"{where}: no {what} is named '{name}'; allowed: {', '.join(allowed)}")
 
 
+def _cut_has_length(mode: str, max_pieces: int | None) -> None:
+    if (mode == "cut") != (max_pieces is not None):
+        raise ValueError("max_pieces goes with caption_mode: cut, and only with it")
+
+
 def _has(splits: Mapping[Any, str], *needed: str) -> None:
     missing = [name for name in needed if name not in splits]
     if missing:
@@ -462,20 +560,51 @@ class _UniqueKeys(yaml.SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
+_MOST_NODES = 100_000  # of a parameter file with its aliases written out; ours has some six hundred
+
+
+def _refuse_bombs(node: yaml.Node | None) -> None:
+    """A few aliases of aliases can stand for billions of values, and an alias inside itself for endlessly many."""
+    sizes: dict[int, int | None] = {}
+
+    def size(node: yaml.Node) -> int:
+        if id(node) in sizes:
+            known = sizes[id(node)]
+            if known is None:
+                raise yaml.YAMLError("an alias stands inside of what it names")
+            return known
+        sizes[id(node)] = None
+        inner = [part for pair in node.value for part in pair] if isinstance(node, yaml.MappingNode) else node.value
+        total = 1 + (0 if isinstance(node, yaml.ScalarNode) else sum(map(size, inner)))
+        if total > _MOST_NODES:
+            raise yaml.YAMLError(f"more than {_MOST_NODES} values with all aliases written out")
+        sizes[id(node)] = total
+        return total
+
+    if node is not None:
+        size(node)
+
+
 def read_yaml(path: str | Path) -> dict[str, Any]:
     """Read a parameter file. Raises UserError if it is missing, not YAML, or names a key twice."""
     try:
-        with Path(path).open(encoding="utf-8") as stream:
-            value = yaml.load(stream, Loader=_UniqueKeys)
+        loader = _UniqueKeys(Path(path).read_text(encoding="utf-8"))
+        node = loader.get_single_node()
+        _refuse_bombs(node)
+        value = None if node is None else loader.construct_document(node)
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise UserError(f"{path}: not valid YAML: nested too deeply") from None
+    except Exception as error:  # besides its own, PyYAML lets many kinds through on odd tags and numbers
+        raise UserError(f"{path}: not valid YAML: {' '.join(str(error).split())[:300]}") from None
     if not isinstance(value, dict):
         raise UserError(f"{path}: holds no mapping of keys to values")
     return value
 
 
+# the tags of the discriminated unions above
+_KINDS = ("scenes", "parquet", "caption_table", "webdataset", "digits", "caption_nouns", "class_folder")
 _NUMBER_TEXT = re.compile(r"^[+-]?[0-9.]+[eE][+-]?[0-9]+$")
 
 
@@ -487,13 +616,13 @@ def first_problem(error: ValidationError) -> str:
     for step in problem["loc"]:
         if isinstance(step, int):
             steps.append(f"[{step}]")
-        elif step in ("scenes", "parquet", "digits", "caption_nouns") and steps and steps[-1] == ".source":
+        elif step in _KINDS and steps and steps[-1] == ".source":
             continue
         elif step != "[key]":
             steps.append(f".{step}")
-    where = "".join(steps).lstrip(".")
+    where = _middle_left_out("".join(steps).lstrip("."))
     value = problem["input"]
-    message = problem["msg"].removeprefix("Value error, ")
+    message = _middle_left_out(problem["msg"].removeprefix("Value error, "))
     if problem["type"] == "missing":
         return f"{where}: this key is missing"
     if problem["type"] == "extra_forbidden":
@@ -506,8 +635,15 @@ def first_problem(error: ValidationError) -> str:
     return f"{where} = {_short(value)}: {message[0].lower()}{message[1:]}{hint}"
 
 
+def _middle_left_out(text: str) -> str:
+    return text if len(text) <= 500 else f"{text[:250]} … {text[-250:]}"
+
+
 def _short(value: Any) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # an integer of thousands of digits, a nest of thousands of lists
+        return f"a {type(value).__name__} too large to show"
     return text if len(text) <= 60 else text[:57] + "..."
 
 

@@ -45,6 +45,8 @@ def run_manifest(run: str | Path) -> tuple[Path, dict[str, Any]]:
         expected = manifest["checkpoint"]["sha256"]
     except (KeyError, TypeError):
         raise UserError(f"{path}: not a run manifest (no checkpoint named)") from None
+    if not isinstance(manifest["checkpoint"]["file"], str) or checkpoint.parent != path.parent:
+        raise UserError(f"{path}: names a checkpoint outside its folder")
     if sha256_file(checkpoint) != expected:
         raise UserError(f"{checkpoint}: not the checkpoint that {path} names (its sha256 differs); train the run again")
     return checkpoint, manifest

@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import secrets
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import metadata
@@ -58,6 +59,10 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
         yield temporary
         _fsync(temporary)
         temporary.replace(path)
+    except OSError as error:
+        if error.filename is None and error.errno is not None:  # a full disk names no file
+            error.filename = str(path)
+        raise
     finally:
         temporary.unlink(missing_ok=True)
     _fsync(path.parent)
@@ -109,12 +114,14 @@ def read_json(path: str | Path) -> dict[str, Any]:
     """Read a JSON object. UserError if the file is missing, cannot be read, or holds anything else."""
     path = Path(path)
     try:
-        obj = json.loads(path.read_bytes().decode("utf-8"), parse_constant=_refuse_constant)
+        obj = json.loads(
+            path.read_bytes().decode("utf-8"), parse_constant=_refuse_constant, object_pairs_hook=_each_key_once
+        )
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: not valid JSON ({error})") from None
     if not isinstance(obj, dict):
         raise UserError(f"{path}: holds a JSON {type(obj).__name__} where an object is needed")
@@ -127,12 +134,23 @@ def read_json_lines(path: str | Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     lines = []
-    for text in path.read_text(encoding="utf-8").splitlines():
+    for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
-            lines.append(json.loads(text))
-        except json.JSONDecodeError:
+            line = json.loads(text)
+        except (ValueError, RecursionError):
             break
+        if not isinstance(line, dict):
+            break
+        lines.append(line)
     return lines
+
+
+def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"the key {twice!r} stands twice")
+    return found
 
 
 def _refuse_constant(name: str) -> NoReturn:

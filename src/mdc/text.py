@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
+from pathlib import Path
 from typing import Any
 
 from mdc.open_clip_parts import load
-from mdc.records import UserError, sha256_json
+from mdc.records import UserError, read_json, sha256_json
 
 CONTEXT_LENGTH = 77  # paper, section 4.1
 CLIP_SIZE = 49_408
 CLIP_SOT = 49_406
 CLIP_EOT = 49_407
+_LONGEST_WORD = 256  # bytes
 
 
 @cache
@@ -29,22 +31,26 @@ def _tokenizer() -> Any:
 def clip_pieces(caption: str) -> list[int]:
     """CLIP BPE ids of a caption, without SOT and EOT (``open_clip.SimpleTokenizer.encode``, lower-cased and cleaned).
 
-    A caption that spells out a special token, such as ``<end_of_text>``, could end its own sequence; those ids are
-    left out, the one difference to OpenCLIP.
+    Two differences to OpenCLIP: a caption that spells out a special token, such as ``<end_of_text>``, could end its own
+    sequence, so those ids are left out; and a word of more than 256 bytes is split as if it were several, because
+    merging its pairs takes a time that grows with the square of its length.
     """
-    if not caption.isascii() or not caption.isprintable() or "&" in caption:
-        return [piece for piece in _tokenizer().encode(caption) if piece < CLIP_SOT]
+    tokenizer = _tokenizer()
     # Plain ASCII passes OpenCLIP's repair of encodings and entities unchanged, and that repair costs more than all
     # the rest: without it a caption of known words takes a fifth of the time.
-    return [piece for word in _tokenizer().pat.findall(caption.lower()) for piece in _word_pieces(word)]
+    plain = caption.isascii() and caption.isprintable() and "&" not in caption
+    text = caption.lower() if plain else tokenizer.clean_fn(caption)
+    return [piece for word in tokenizer.pat.findall(text) for piece in _word_pieces(word)]
 
 
 @lru_cache(1 << 17)
 def _word_pieces(word: str) -> tuple[int, ...]:
     tokenizer = _tokenizer()
-    return tuple(
-        piece for piece in map(tokenizer.encoder.__getitem__, tokenizer.bpe(word).split(" ")) if piece < CLIP_SOT
-    )
+    # half of a surrogate pair, as JSON can escape it, is no character that UTF-8 could write
+    coded = "".join(tokenizer.byte_encoder[byte] for byte in word.encode("utf-8", errors="replace"))
+    parts = [coded[start : start + _LONGEST_WORD] for start in range(0, len(coded), _LONGEST_WORD)]
+    ids = (tokenizer.encoder[piece] for part in parts for piece in tokenizer.bpe(part).split(" "))
+    return tuple(piece for piece in ids if piece < CLIP_SOT)
 
 
 def clip_text(pieces: Sequence[int]) -> str:
@@ -93,8 +99,18 @@ class Vocabulary:
         try:
             pieces = obj.get("pieces")
             return cls(obj["kind"], None if pieces is None else tuple(int(piece) for piece in pieces))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise UserError(f"not a vocabulary: {error}; needed: kind full, or kind corpus with pieces") from None
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
+            raise UserError(
+                f"not a vocabulary: {str(error)[:200]}; needed: kind full, or kind corpus with pieces"
+            ) from None
+
+    @classmethod
+    def read(cls, path: str | Path) -> Vocabulary:
+        """``from_json`` of a file; UserError names it."""
+        try:
+            return cls.from_json(read_json(path))
+        except UserError as error:
+            raise UserError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
 
     def to_json(self) -> dict[str, Any]:
         """``{"kind": "full"}`` or ``{"kind": "corpus", "pieces": [CLIP ids]}``."""

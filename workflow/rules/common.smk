@@ -30,6 +30,8 @@ try:
     write_text_if_changed(RUNTIME, json_text(PARAMS.current().pretrain.runtime.model_dump(mode="json")))
 except UserError as error:
     raise WorkflowError(str(error)) from None
+except OSError as error:  # no permission, no space, results/ read-only
+    raise WorkflowError(f"{error.filename or 'results'}: {error.strerror or error}") from None
 
 SCALE = PARAMS.current()
 ENCODERS = [*RUNS, *jobs.untrained(PARAMS)]
@@ -89,9 +91,21 @@ def probe_record(encoder):
 
 
 def source_files(source):
-    """The user's own files behind a source, as far as they are there: a missing one fails in its job, not in the graph."""
+    """The user's own files behind a source, as far as they are there: a missing one fails in its job, not in the graph.
+
+    Image files are not listed: there can be millions, and this runs at every start of Snakemake. A table of captions
+    stands for its images. Folders of a class stand for theirs: their time changes when an image comes or goes. After
+    an image was changed in its place, say `snakemake --forcerun corpus` (or probe_set).
+    """
     path = getattr(source, "path", None)
     if path is None:
         return []
     place = data_folder() / path
-    return sorted(str(p) for p in ([place] if place.is_file() else place.rglob("*.parquet")))
+    if place.is_file():
+        found = [place]
+    elif source.kind == "class_folder":
+        folders = [place / split for split in source.splits.values()]
+        found = [inner for folder in folders if folder.is_dir() for inner in folder.iterdir() if inner.is_dir()]
+    else:
+        found = place.rglob("*.tar" if source.kind == "webdataset" else "*.parquet")
+    return sorted(str(p) for p in found)

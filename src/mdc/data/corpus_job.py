@@ -23,7 +23,7 @@ def main(args: argparse.Namespace) -> None:
         max_skipped=config["max_skipped"],
         context_length=config["protocol"]["context_length"],
         # training sees "train" alone; a "test" split is there to be scored, so its words are in the vocabulary
-        splits=tuple(config["source"].get("splits", ("train", "val"))),
+        splits=tuple(config["source"].get("splits") or ("train", "val")),
     )
     index = Path(args.out) / INDEX
     write_made(beside(index, "made"), config, {}, [index])

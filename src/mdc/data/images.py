@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,34 +15,72 @@ from PIL import Image, ImageOps
 OPENAI_MEAN = (0.48145466, 0.4578275, 0.40821073)
 OPENAI_STD = (0.26862954, 0.26130258, 0.27577711)
 MAX_PIXELS = 89_478_485  # Pillow's own limit, at which it only warns: a few kilobytes can unpack to gigabytes
+MAX_ASPECT = 200  # longer to shorter side; the shorter side is scaled to the model's, and the longer one with it
 CROP_DRAWS = 40  # uniform numbers that one random crop may use: ten tries of four
 
+# What Pillow may try: left to itself it would also start Ghostscript on PostScript, and knows forty formats more.
+_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 _ORIENTATION_KEYS = {"exif", "xmp", "XML:com.adobe.xmp", "Raw profile type exif"}
+
+warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)  # `_opened` refuses them
+warnings.filterwarnings("ignore", module=r"PIL\.")  # of broken metadata, which `decode` does without
 
 
 class ImageError(ValueError):
-    """These bytes are no image that can be used; the message says why."""
+    """These bytes are no image that can be used; the message says why, ``reason`` the same in words to count by."""
+
+    def __init__(self, message: str, reason: str = "image cannot be decoded") -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 def decode(data: bytes) -> Image.Image:
-    """Encoded bytes to an RGB image, upright.
+    """Encoded bytes to an RGB image, upright; of several frames the first.
 
-    EXIF orientation is applied; 16-bit grey keeps its high byte; transparency is laid over white (as img2dataset
-    does); palettes, grey and CMYK are converted. ImageError for bytes that cannot be decoded in full or that
-    would unpack to more than ``MAX_PIXELS``.
+    EXIF orientation is applied (and ignored where it cannot be read); 16-bit grey keeps its high byte; transparency is
+    laid over white (as img2dataset does); palettes, grey and CMYK are converted. ImageError for bytes that cannot be
+    decoded in full, that would unpack to more than ``MAX_PIXELS``, or whose sides differ more than ``MAX_ASPECT`` times.
     """
+    return _decoded(data)[0]
+
+
+def image_format(data: bytes) -> str:
+    """Pillow's name of the format of encoded bytes ("JPEG", "PNG", …); ImageError as in ``decode``."""
+    return _decoded(data)[1]
+
+
+def _decoded(data: bytes) -> tuple[Image.Image, str]:
     try:
-        image: Image.Image = Image.open(io.BytesIO(data))
-        if image.width * image.height > MAX_PIXELS:
-            raise ImageError(f"{image.width} × {image.height} pixels, at most {MAX_PIXELS} allowed")
+        image = _opened(data)
+        form = str(image.format)
         image.load()
-        if image.format == "TIFF" or not _ORIENTATION_KEYS.isdisjoint(image.info):
-            image = ImageOps.exif_transpose(image)
-        return image if image.mode == "RGB" else _to_rgb(image)
+        if form == "TIFF" or not _ORIENTATION_KEYS.isdisjoint(image.info):
+            image = _upright(image)
+        return (image if image.mode == "RGB" else _to_rgb(image)), form
     except ImageError:
         raise
+    except Image.DecompressionBombError as error:
+        raise ImageError(str(error), "image too large") from error
     except Exception as error:  # Pillow's plugins raise many kinds on broken bytes
         raise ImageError(f"cannot be decoded ({type(error).__name__})") from error
+
+
+def _opened(data: bytes) -> Image.Image:
+    """The image with its header read and nothing unpacked."""
+    image: Image.Image = Image.open(io.BytesIO(data), formats=_FORMATS)
+    width, height = image.size
+    if width * height > MAX_PIXELS:
+        raise ImageError(f"{width} × {height} pixels, at most {MAX_PIXELS} allowed", "image too large")
+    if max(width, height) > MAX_ASPECT * min(width, height):
+        raise ImageError(f"{width} × {height} pixels, sides at most 1 : {MAX_ASPECT} allowed", "image too narrow")
+    return image
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    try:
+        return ImageOps.exif_transpose(image)
+    except Exception:  # broken metadata of many kinds; the pixels are good
+        return image
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:

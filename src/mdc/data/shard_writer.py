@@ -11,6 +11,7 @@ import json
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,15 @@ from typing import Any
 import numpy as np
 
 from mdc.data import sources
+from mdc.data.samples import RawSample, Skipped
 from mdc.data.shards import INDEX, token_hash
-from mdc.data.sources import RawSample, Source
-from mdc.data.tar import TarWriter
+from mdc.data.sources import Source
+from mdc.data.tar import TarWriter, sample_key, tar_members
 from mdc.records import UserError, atomic_path, sha256_file, write_json
 from mdc.text import CONTEXT_LENGTH, clip_pieces
 
+SKIPPED = "skipped.jsonl"
+_LABELLED_BY_USERS = ("parquet", "class_folder")  # the labels of other probes are right by construction
 _DRAWN = 25_600  # samples drawn for a duplicate share, in batches: at least 8 of them
 
 
@@ -43,7 +47,8 @@ def write_corpus(
     The index lists the shards of each split (samples, bytes, sha256), the lengths of captions in CLIP pieces (SOT and
     EOT not counted; ``truncated_share`` is what ``context_length`` cuts), the share of samples in a random training
     batch whose caption stands there twice, for batches of 16, 32, 64, …, and every CLIP piece that occurs. UserError if
-    ``train`` is empty, keys repeat within a split, or more than ``max_skipped`` of the samples had to be left out.
+    ``train`` is empty, keys repeat within a split, or more than ``max_skipped`` of the samples had to be left out. What
+    was left out stands in ``skipped.jsonl``, one sample a line.
     """
     statistics = {split: _CaptionStatistics(context_length) for split in splits}
 
@@ -105,13 +110,29 @@ def write_probe(
     index: dict[str, Any] = {"kind": "probe", "name": name, "source": dict(source), "task": task, "classes": classes}
     streams = {split: partial(sources.iter_probe, source, split, Path(data_dir)) for split in splits}
     index |= _write_splits(name, streams, files, Path(out_dir), samples_per_shard, max_skipped)
+    if source["kind"] in _LABELLED_BY_USERS:
+        _labels_can_be_learnt(name, classes, counts)
     last = splits[-1]
     total = index["splits"][last]["samples"]
     shares = counts[last] / total
+    if not shares.any():
+        raise UserError(f"{name}: no image of split {last} shows any of the {len(classes)} classes")
     index["chance"] = float(shares.max() if task == "single" else shares[shares > 0].mean())
     index["class_counts"] = {split: found.tolist() for split, found in counts.items()}
     write_json(Path(out_dir) / INDEX, index)
     return index
+
+
+def _labels_can_be_learnt(name: str, classes: list[str], counts: dict[str, np.ndarray]) -> None:
+    """UserError if there is one class only, or if a class occurs in one split and not in another."""
+    present = {split: set(np.flatnonzero(found).tolist()) for split, found in counts.items()}
+    everywhere = set().union(*present.values())
+    for split, found in present.items():
+        if missing := sorted(everywhere - found):
+            named = ", ".join(classes[label] for label in missing[:5])
+            raise UserError(f"{name}: split {split} has no image of {len(missing)} classes that another has: {named}")
+    if len(everywhere) < 2:
+        raise UserError(f"{name}: all images are of one class ({classes[min(everywhere)]}); a probe needs two at least")
 
 
 def _canonical(record: dict[str, Any]) -> bytes:
@@ -120,44 +141,87 @@ def _canonical(record: dict[str, Any]) -> bytes:
 
 def _write_splits(
     name: str,
-    streams: Mapping[str, Callable[[Counter[str]], Iterator[RawSample]]],
+    streams: Mapping[str, Callable[[Skipped], Iterator[RawSample]]],
     files: Callable[[str, RawSample], list[tuple[str, bytes]]],
     out_dir: Path,
     samples_per_shard: int,
     max_skipped: float,
 ) -> dict[str, Any]:
-    """Write the shards of all splits and remove older ones; returns "splits" and "skipped" of an index.
+    """Write the shards of all splits and remove older ones; returns "splits", "skipped" and its list of an index.
 
     ``files`` gives what stands beside the image, as (extension, content).
     """
     (out_dir / INDEX).unlink(missing_ok=True)  # from here on the old index would describe other shards
-    skipped: Counter[str] = Counter()
-    splits: dict[str, Any] = {}
-    for split, stream in streams.items():
-        hashes = array("Q")
-        shards = list(_write_shards(split, stream(skipped), files, out_dir, samples_per_shard, hashes))
-        repeated = len(hashes) - len(np.unique(np.frombuffer(hashes, dtype=np.uint64))) if hashes else 0
-        if repeated:
-            raise UserError(f"{name}, split {split}: {repeated} keys repeat; key_column must name each row differently")
-        samples, size = sum(shard["samples"] for shard in shards), sum(shard["bytes"] for shard in shards)
-        splits[split] = {"samples": samples, "bytes": size, "shards": shards}
-        if not samples and split in ("train", "test"):
-            raise UserError(f"{name}: split {split} has no samples ({_reasons(skipped)}); look at its source's splits")
-    left_out, kept = sum(skipped.values()), sum(split["samples"] for split in splits.values())
+    (out_dir / SKIPPED).unlink(missing_ok=True)
+    with _skipped_list(out_dir / SKIPPED) as skipped:
+        splits = _each_split(name, streams, files, out_dir, samples_per_shard, skipped)
+    left_out, kept = sum(skipped.counts.values()), sum(split["samples"] for split in splits.values())
     if left_out > max_skipped * (left_out + kept):
         raise UserError(
-            f"{name}: {left_out} of {left_out + kept} samples had to be left out ({_reasons(skipped)}); "
-            f"max_skipped allows a share of {max_skipped}"
+            f"{name}: {left_out} of {left_out + kept} samples had to be left out, max_skipped allows a share of "
+            f"{max_skipped}; {skipped}; all of them are listed in {out_dir / SKIPPED}"
         )
+    for split, there in splits.items():
+        if not there["samples"] and split in ("train", "test"):
+            why = f"{skipped}" if left_out else "none was left out"
+            raise UserError(f"{name}: split {split} has no samples ({why}); look at its source's splits")
     current = {shard["file"] for split in splits.values() for shard in split["shards"]}
     for path in out_dir.glob("*.tar"):
         if path.name not in current:
             path.unlink()
-    return {"splits": splits, "skipped": dict(skipped)}
+    found: dict[str, Any] = {"splits": splits, "skipped": dict(skipped.counts)}
+    if left_out:
+        listed = out_dir / SKIPPED
+        found["skipped_list"] = {"file": SKIPPED, "bytes": listed.stat().st_size, "sha256": sha256_file(listed)}
+    return found
 
 
-def _reasons(skipped: Counter[str]) -> str:
-    return ", ".join(f"{reason}: {count}" for reason, count in sorted(skipped.items())) or "none left out"
+@contextmanager
+def _skipped_list(path: Path) -> Iterator[Skipped]:
+    """An account whose list becomes ``path`` when the block ends well; no list where nothing was left out."""
+    with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as lines:
+        skipped = Skipped(lines)
+        yield skipped
+    if not skipped.counts:
+        path.unlink()
+
+
+def _each_split(
+    name: str,
+    streams: Mapping[str, Callable[[Skipped], Iterator[RawSample]]],
+    files: Callable[[str, RawSample], list[tuple[str, bytes]]],
+    out_dir: Path,
+    samples_per_shard: int,
+    skipped: Skipped,
+) -> dict[str, Any]:
+    splits: dict[str, Any] = {}
+    for split, stream in streams.items():
+        hashes = array("Q")
+        skipped.split = split
+        shards = list(_write_shards(split, stream(skipped), files, out_dir, samples_per_shard, hashes))
+        samples, size = sum(shard["samples"] for shard in shards), sum(shard["bytes"] for shard in shards)
+        splits[split] = {"samples": samples, "bytes": size, "shards": shards}
+        _no_key_twice(name, split, hashes, [out_dir / shard["file"] for shard in shards])
+    return splits
+
+
+def _no_key_twice(name: str, split: str, hashes: array[int], shards: list[Path]) -> None:
+    if not hashes:
+        return
+    found, counts = np.unique(np.frombuffer(hashes, dtype=np.uint64), return_counts=True)
+    repeated = set(found[counts > 1].tolist())
+    if not repeated:
+        return
+    keys = (sample_key(member.name) for path in shards for member in tar_members(path))
+    example = next(key for key in keys if _key_hash(key) in repeated)
+    raise UserError(
+        f"{name}, split {split}: {len(repeated)} keys repeat, the first is {example!r}; "
+        "each sample needs a key of its own (for parquet and tables, see key_column)"
+    )
+
+
+def _key_hash(key: str) -> int:
+    return int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest())
 
 
 def _write_shards(
@@ -185,7 +249,7 @@ def _write_shards(
                     writer.add(f"{sample.key}.{sample.extension}", sample.image)
                     for extension, content in files(split, sample):
                         writer.add(f"{sample.key}.{extension}", content)
-                    hashes.append(int.from_bytes(hashlib.blake2b(sample.key.encode(), digest_size=8).digest()))
+                    hashes.append(_key_hash(sample.key))
                     count += 1
                     sample = next(rest, None) if count < samples_per_shard else None
                 writer.close()

@@ -11,14 +11,18 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from mdc.config import first_problem
 from mdc.data.tar import sample_spans, split_span, tar_members
 from mdc.records import UserError, read_json, sha256_file
+from mdc.text import CLIP_SOT
 
 INDEX = "index.json"
+Kind = Literal["corpus", "probe"]
 _QUICK = 4 << 30  # bytes that are hashed without asking
 
 
@@ -28,16 +32,92 @@ def token_hash(ids: Sequence[int]) -> int:
     return int.from_bytes(digest, "little") >> 1
 
 
-def read_index(path: str | Path, verify: bool | Literal["auto"] = False) -> dict[str, Any]:
-    """The index of a corpus or probe set (its folder, or its ``index.json``).
+class _Part(BaseModel):
+    """Of an index, what readers rely on; there may be more."""
+
+    model_config = ConfigDict(strict=True)
+
+
+Count = Annotated[int, Field(ge=0)]
+FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9_.-]*$")]  # beside the index, nowhere else
+
+
+class _Shard(_Part):
+    file: FileName
+    samples: Count
+    bytes: Count
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class _Split(_Part):
+    samples: Count
+    shards: list[_Shard]
+
+    @model_validator(mode="after")
+    def _adds_up(self) -> Self:
+        found = sum(shard.samples for shard in self.shards)
+        if found != self.samples:
+            raise ValueError(f"samples = {self.samples}, but those of the shards add up to {found}")
+        return self
+
+
+class _Captions(_Part):
+    duplicate_share: Annotated[
+        dict[Annotated[str, Field(pattern="^[0-9]{1,9}$")], Annotated[float, Field(ge=0, le=1)]], Field(min_length=1)
+    ]
+
+
+class _CorpusIndex(_Part):
+    kind: Literal["corpus"]
+    name: str
+    splits: dict[str, _Split]
+    skipped: dict[str, Count]
+    captions: _Captions
+    pieces: list[Annotated[int, Field(ge=0, lt=CLIP_SOT)]]
+
+    @model_validator(mode="after")
+    def _has_train(self) -> Self:
+        if "train" not in self.splits:
+            raise ValueError("splits: train is missing")
+        return self
+
+
+class _ProbeIndex(_Part):
+    kind: Literal["probe"]
+    name: str
+    task: Literal["single", "multi"]
+    classes: Annotated[list[str], Field(min_length=2)]
+    chance: Annotated[float, Field(ge=0, le=1)]
+    splits: dict[str, _Split]
+    skipped: dict[str, Count]
+
+    @model_validator(mode="after")
+    def _has_both(self) -> Self:
+        for split in ("train", "test"):
+            if split not in self.splits or not self.splits[split].samples:
+                raise ValueError(f"splits: {split} is missing or empty")
+        return self
+
+
+def read_index(path: str | Path, verify: bool | Literal["auto"] = False, kind: Kind | None = None) -> dict[str, Any]:
+    """The index of a corpus or probe set (its folder, or its ``index.json``), of this ``kind`` if one is given.
 
     ``verify`` counts the samples of every shard and computes its sha256 anew; "auto" does so up to 4 GiB (seconds) and
-    looks at the shards' sizes beyond. UserError names the first shard that does not hold.
+    looks at the shards' sizes beyond. UserError for an index that lacks something or does not add up; it names the
+    first shard that does not hold.
     """
     path = _index_path(path)
     index = read_json(path)
-    if index.get("kind") not in ("corpus", "probe") or not isinstance(index.get("splits"), dict):
+    allowed: dict[str, type[BaseModel]] = {"corpus": _CorpusIndex, "probe": _ProbeIndex}
+    found = index.get("kind")
+    if not isinstance(found, str) or found not in allowed:
         raise UserError(f"{path}: describes neither a corpus nor a probe set; make it with `snakemake data`")
+    if kind is not None and found != kind:
+        raise UserError(f"{path}: describes a {found}, a {kind} is needed here")
+    try:
+        allowed[found].model_validate(index)
+    except ValidationError as error:
+        raise UserError(f"{path}: {first_problem(error)}; make the set again") from None
     if verify:
         listed = shard_list(index)
         whole = verify is True or sum(shard["bytes"] for shard in listed) <= _QUICK
@@ -72,6 +152,26 @@ def verify_shard(path: Path, shard: dict[str, Any], whole: bool) -> None:
     samples = len(sample_spans(tar_members(path)))
     if samples != shard["samples"]:
         raise UserError(f"{path}: the shard holds {samples} samples, {INDEX} says {shard['samples']}")
+
+
+def _check_record(record: Any, index: dict[str, Any]) -> None:
+    """ValueError unless a sample's record holds what its set says: captions, a label, or a label for each class."""
+    if not isinstance(record, dict):
+        raise ValueError("its record is no JSON object")
+    if index["kind"] == "corpus":
+        captions = record.get("captions")
+        if not isinstance(captions, list) or not captions or not all(isinstance(text, str) for text in captions):
+            raise ValueError("its record has no captions")
+    elif index["task"] == "single":
+        label = record.get("label")
+        if type(label) is not int or not 0 <= label < len(index["classes"]):
+            raise ValueError("its label is none of the classes")
+    else:
+        labels = record.get("labels")
+        if not isinstance(labels, list) or len(labels) != len(index["classes"]):
+            raise ValueError("its labels are not one for each class")
+        if not all(type(label) is int and label in (0, 1) for label in labels):
+            raise ValueError("its labels are not a 0 or 1 for each class")
 
 
 class ShardReader:
@@ -134,7 +234,8 @@ class ShardReader:
             record = json.loads(files.pop("json"))
             files.pop("txt", None)
             (image,) = files.values()
-        except (ValueError, KeyError) as error:
+            _check_record(record, self.index)
+        except (ValueError, KeyError, RecursionError) as error:
             raise UserError(f"{self._paths[shard]}: sample {number} of {self.split} is damaged ({error})") from None
         return key, image, record
 

@@ -48,7 +48,7 @@ def parse_header(block: bytes, checksum: bool = True) -> tuple[str, int]:
     """
     if len(block) != BLOCK or block[257:262] != b"ustar":
         raise ValueError("no tar header where one must be")
-    if checksum and sum(block) - sum(block[148:156]) + 8 * 32 != int(block[148:156].rstrip(b"\0 ") or b"0", 8):
+    if checksum and sum(block) - sum(block[148:156]) + 8 * 32 != _octal(block[148:156]):
         raise ValueError("a tar header with a wrong checksum")
     prefix, _, _ = block[345:500].partition(b"\0")
     raw, _, _ = block[:100].partition(b"\0")
@@ -57,7 +57,14 @@ def parse_header(block: bytes, checksum: bool = True) -> tuple[str, int]:
         raise ValueError(f"{name!r} is not a plain file (tar type {block[156:157]!r})")
     if not raw or name.startswith("/") or "\\" in name or ".." in name.split("/"):
         raise ValueError(f"{name!r} is not an allowed name")
-    return name, int(block[124:136].rstrip(b"\0 "), 8)
+    return name, _octal(block[124:136])
+
+
+def _octal(field: bytes) -> int:
+    digits = field.strip(b"\0 ")
+    if not digits.isdigit():  # `int` would also take signs and underscores: a size below zero never ends
+        raise ValueError(f"a tar header with {bytes(digits)!r} where a number must be")
+    return int(digits, 8)
 
 
 def padded(size: int) -> int:

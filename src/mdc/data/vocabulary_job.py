@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from mdc.data.shards import read_index
 from mdc.records import beside, read_json, sha256_file, write_json, write_made
 from mdc.text import Vocabulary
 
@@ -15,7 +16,7 @@ def main(args: argparse.Namespace) -> None:
     if config["kind"] == "full":
         vocabulary = Vocabulary.full()
     else:
-        vocabulary = Vocabulary.corpus(*(read_json(path)["pieces"] for path in args.corpora))
+        vocabulary = Vocabulary.corpus(*(read_index(path, kind="corpus")["pieces"] for path in args.corpora))
     write_json(args.out, vocabulary.to_json())
     inputs = {Path(path).parent.name: sha256_file(path) for path in args.corpora}
     write_made(beside(args.out, "made"), config, inputs, [args.out])

@@ -121,7 +121,7 @@ def _encoder(config: dict[str, Any], run: Path | None, backbone: Backbone) -> tu
             digest.update(tensor.numpy().tobytes())
         return encoder, digest.hexdigest(), None
     checkpoint, manifest = run_manifest(run)
-    if manifest["config_sha256"] != config["run_config_sha256"]:
+    if not manifest.get("config_sha256") or manifest["config_sha256"] != config.get("run_config_sha256"):
         raise UserError(f"{run}: made with another configuration than {config['job']} expects; train the run again")
     return trained_encoder(checkpoint, backbone), manifest["checkpoint"]["sha256"], sha256_file(run)
 
@@ -137,7 +137,7 @@ def _one(
     identity: dict[str, Any],
 ) -> tuple[dict[str, Any], dict[str, list[Any]]]:
     """One probe: its result in percent with a 95 % interval over test items, and the test items."""
-    index = read_index(index_path, verify="auto")
+    index = read_index(index_path, verify="auto", kind="probe")
 
     def features(split: str) -> tuple[torch.Tensor, torch.Tensor, list[str]]:
         return split_features(predictor, index_path, index, split, image_size, settings.feature_batch, cache, identity)
@@ -156,6 +156,7 @@ def _one(
         "train": len(train),
         "classes": classes,
         "chance": 100 * index["chance"],
+        "skipped": index["skipped"],
         "seed": settings.seed,
     }
     if index["task"] == "multi":

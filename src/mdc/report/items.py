@@ -44,6 +44,7 @@ def read_items(path: str | Path, sha256: str) -> dict[str, ProbeItems]:
 
     UserError if the file is missing, is not the one that its record names by ``sha256``, or lacks a column.
     """
+    import pyarrow
     import pyarrow.parquet as parquet
 
     found = sha256_file(path)
@@ -51,7 +52,13 @@ def read_items(path: str | Path, sha256: str) -> dict[str, ProbeItems]:
         raise UserError(
             f"{path}: sha256 {found[:12]}… is not the {sha256[:12]}… of its record; probe this encoder again"
         )
-    table = parquet.ParquetFile(path).read()  # read_table would import pandas
+    try:
+        return _by_probe(parquet.ParquetFile(path).read(), path)  # read_table would import pandas
+    except (OSError, pyarrow.ArrowException, ValueError, TypeError, LookupError) as error:
+        raise UserError(f"{path}: no items of a probe can be read from it ({str(error)[:200]})") from None
+
+
+def _by_probe(table: Any, path: str | Path) -> dict[str, ProbeItems]:
     missing = {"probe", "item", "value"} - set(table.column_names)
     if missing:
         raise UserError(f"{path}: no column {', '.join(sorted(missing))}")

@@ -12,7 +12,7 @@ import io
 from pathlib import Path
 from typing import Any
 
-from mdc.records import read_json, read_json_lines, sha256_file, write_made, write_text
+from mdc.records import UserError, read_json, read_json_lines, sha256_file, write_made, write_text
 from mdc.report.figures import loss_curves
 
 
@@ -21,6 +21,10 @@ def main(args: argparse.Namespace) -> None:
     config = read_json(args.config)
     out = Path(args.out)
     logs = [curve(Path(path)) for path in args.runs]
+    for path, log in zip(args.runs, logs, strict=True):
+        for name, labels in (("corpus", "corpora"), ("backbone", "backbones"), ("method", "methods")):
+            if log[name] not in config["labels"][labels]:
+                raise UserError(f"{path}: its {name} {log[name]!r} is none of this scale's")
     csv_file, figures = out / "figure_loss.csv", [out / "figure_loss.png", out / "figure_loss.svg"]
     write_text(csv_file, csv_text(logs, config["labels"]))
     loss_curves(
@@ -36,13 +40,21 @@ def main(args: argparse.Namespace) -> None:
 
 def curve(path: Path) -> dict[str, Any]:
     """The losses of the run whose ``run.json`` is ``path``, with its keys."""
-    run = read_json(path)["config"]
-    lines = read_json_lines(path.parent / "log.jsonl")
+    run = read_json(path).get("config")
+    names = ("corpus", "backbone_name", "method_name")
+    if not isinstance(run, dict) or not all(isinstance(run.get(name), str) for name in names):
+        raise UserError(f"{path}: not a run manifest (its config names no corpus, backbone and method)")
+    log = path.parent / "log.jsonl"
+    lines = read_json_lines(log)
+    for line in lines:
+        if not all(isinstance(line.get(key, 0), int | float) for key in ("step", "loss", "validation_loss")):
+            raise UserError(f"{log}: a step or a loss is no number; train the run again")
+    lines = [line for line in lines if "step" in line]
     return {
         "corpus": run["corpus"],
         "backbone": run["backbone_name"],
         "method": run["method_name"],
-        "seed": run["seed"],
+        "seed": run.get("seed"),
         "steps": [line["step"] for line in lines if "loss" in line],
         "loss": [line["loss"] for line in lines if "loss" in line],
         "validation": [[line["step"], line["validation_loss"]] for line in lines if "validation_loss" in line],

@@ -13,6 +13,7 @@ from mdc.records import read_json, sha256_file, write_json, write_made
 from mdc.report.figures import table1_bars
 from mdc.report.headline import headline
 from mdc.report.items import read_items
+from mdc.report.probe_records import read_record
 from mdc.report.table1 import FILES, build
 
 
@@ -22,7 +23,7 @@ def main(args: argparse.Namespace) -> None:
     out = Path(args.out)
     records, hashes = {}, {}
     for path in map(Path, args.records):
-        record = read_json(path)
+        record = read_record(path)
         records[record["encoder"]["id"]] = (record, path.parent / record["items"]["file"])
         hashes[f"{record['id']}/{path.name}"] = sha256_file(path)
     made = build(

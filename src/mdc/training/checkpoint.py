@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from mdc.records import UserError, atomic_path
 
+WEIGHTS_FORMAT = "mdc-weights-1"
 LATEST, PREVIOUS = "state.safetensors", "state.previous.safetensors"
 
 
@@ -60,14 +61,32 @@ def load_state(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer,
                 if position.config_sha256 != config_sha256:
                     continue
                 tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a mapping
+            if not _complete(tensors, model):
+                raise ValueError("another model's, or damaged")
         except FileNotFoundError:
             continue
-        except (OSError, SafetensorError, KeyError, TypeError, ValueError):
+        except (OSError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError, AttributeError):
             (folder / name).unlink(missing_ok=True)  # or the next save would keep it in the good one's place
             continue
         _restore(tensors, model, optimizer)
         return position
     return None
+
+
+def _complete(tensors: dict[str, Tensor], model: nn.Module) -> bool:
+    """Whether a state has all that ``_restore`` needs, in the right shapes."""
+    found = {name.removeprefix("model."): t.shape for name, t in tensors.items() if name.startswith("model.")}
+    if found != {name: t.shape for name, t in model.state_dict().items()}:
+        return False
+    slots = {
+        frozenset(name.rpartition(".")[2] for name in tensors if name.rpartition(".")[0] == f"optimizer.{parameter}")
+        for parameter, _ in model.named_parameters()
+    }
+    now = torch.get_rng_state()
+    return len(slots - {frozenset()}) <= 1 and (tensors["rng.cpu"].shape, tensors["rng.cpu"].dtype) == (
+        now.shape,
+        now.dtype,
+    )
 
 
 def _restore(tensors: dict[str, Tensor], model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
@@ -99,16 +118,28 @@ def save_weights(path: Path, model: nn.Module, metadata: dict[str, str]) -> None
 def load_weights(path: Path, prefix: str = "") -> dict[str, Tensor]:
     """The tensors of a weights file whose names start with ``prefix``, which is taken off.
 
-    Raises UserError if the file is missing, cut short or no safetensors file.
+    Raises UserError if the file is missing, cut short, no safetensors file, or of another format than ours.
     """
     try:
         with safe_open(str(path), framework="pt") as file:
+            _of_our_format(path, file.metadata())
             keys = [k for k in file.keys() if k.startswith(prefix)]  # noqa: SIM118 - not a mapping
             return {k.removeprefix(prefix): file.get_tensor(k) for k in keys}
     except FileNotFoundError:
         raise UserError(f"{path}: no such checkpoint") from None
     except (OSError, SafetensorError) as error:
         raise UserError(f"{path}: not a readable safetensors checkpoint ({error})") from None
+
+
+def _of_our_format(path: Path, metadata: dict[str, str] | None) -> None:
+    try:
+        found = json.loads((metadata or {})["mdc"])["format"]
+    except (KeyError, TypeError, ValueError, RecursionError):
+        found = "unknown"
+    if found != WEIGHTS_FORMAT:
+        raise UserError(
+            f"{path}: a checkpoint of format {found!r}; this version reads {WEIGHTS_FORMAT}: train the run again"
+        )
 
 
 @contextmanager

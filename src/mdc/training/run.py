@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import ValidationError
 
-from mdc.config import Backbone, Method, ProtocolData, ProtocolPretrain, Recipe, Runtime
+from mdc.config import Backbone, Method, ProtocolData, ProtocolPretrain, Recipe, Runtime, first_problem
 from mdc.data.loader import Batch, CaptionBatches, evaluation_batches
 from mdc.data.shards import read_index
 from mdc.models.build import build_model
@@ -37,7 +38,7 @@ from mdc.records import (
     write_json,
 )
 from mdc.text import Vocabulary
-from mdc.training.checkpoint import save_weights
+from mdc.training.checkpoint import WEIGHTS_FORMAT, save_weights
 from mdc.training.clock import RunClock
 from mdc.training.device import choose_device
 from mdc.training.trainer import to_device, train
@@ -49,7 +50,10 @@ def main(args: argparse.Namespace) -> dict[str, Any]:
     ``args``: config, shards, vocabulary, runtime, out, state (paths), wait.
     """
     config = read_json(args.config)
-    runtime = Runtime.model_validate(read_json(args.runtime))
+    try:
+        runtime = Runtime.model_validate(read_json(args.runtime))
+    except ValidationError as error:
+        raise UserError(f"{args.runtime}: {first_problem(error)}") from None
     shards, vocabulary, out, state = (Path(p) for p in (args.shards, args.vocabulary, args.out, args.state))
     recipe = Recipe.model_validate(config["recipe"])
     torch.set_num_threads(recipe.threads)
@@ -74,7 +78,7 @@ def _is_done(config: dict[str, Any], shards: Path, vocabulary: Path, out: Path) 
         return bool(
             run["config"] == config
             and run["inputs"]["shards_sha256"] == sha256_file(shards)
-            and run["inputs"]["vocabulary_sha256"] == Vocabulary.from_json(read_json(vocabulary)).sha256
+            and run["inputs"]["vocabulary_sha256"] == Vocabulary.read(vocabulary).sha256
             and run["checkpoint"]["sha256"] == sha256_file(out / run["checkpoint"]["file"])
         )
     except (UserError, KeyError, TypeError):
@@ -105,8 +109,8 @@ def pretrain(
     protocol = ProtocolPretrain.model_validate(config["protocol"]["pretrain"])
     text = ProtocolData.model_validate(config["protocol"]["data"])
     seed = config["seed"]
-    index = read_index(shards, verify="auto")
-    vocabulary = Vocabulary.from_json(read_json(vocabulary_path))
+    index = read_index(shards, verify="auto", kind="corpus")
+    vocabulary = Vocabulary.read(vocabulary_path)
     samples = index["splits"]["train"]["samples"]
     held_out = index["splits"].get("val", {}).get("samples", 0)
     steps = recipe.epochs * (samples // recipe.batch_size)
@@ -186,7 +190,7 @@ def pretrain(
 
     out.mkdir(parents=True, exist_ok=True)
     checkpoint = out / "checkpoint.safetensors"
-    save_weights(checkpoint, model, {"format": "mdc-weights-1", "config_sha256": sha256_json(config)})
+    save_weights(checkpoint, model, {"format": WEIGHTS_FORMAT, "config_sha256": sha256_json(config)})
     _copy_log(state, out)
     log = read_json_lines(out / "log.jsonl")
     write_json(
@@ -206,6 +210,8 @@ def pretrain(
             "steps": steps,
             "samples_seen": steps * recipe.batch_size,
             "pairs": samples,
+            # of all splits, by reason; the set's index names the list of them
+            "skipped": index["skipped"],
             "duplicate_share": duplicates,
             "loss": next((line["loss"] for line in reversed(log) if "loss" in line), None),
             "validation_loss": next(

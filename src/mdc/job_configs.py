@@ -1,0 +1,172 @@
+"""What a job's resolved configuration (a file under ``results/<scale>/configs``) must hold for its verb to start.
+
+:mod:`mdc.jobs` makes these files from validated parameters, so a good one passes by construction. The check is for a
+file that was edited, cut short, or made by another version: it ends in one line instead of a traceback.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from mdc.config import (
+    Backbone,
+    CorpusSource,
+    Method,
+    Name,
+    Names,
+    NonNegative,
+    Positive,
+    Probe,
+    ProbeSource,
+    ProtocolData,
+    ProtocolPretrain,
+    ProtocolProbe,
+    Recipe,
+    Share,
+    first_problem,
+)
+from mdc.records import UserError
+
+Pooling = Literal["patch_mean", "cls"]
+
+
+class _Part(BaseModel):
+    """Of a configuration, what the verb reads; there may be more."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+
+def _backbone(values: dict[str, Any]) -> dict[str, Any]:
+    Backbone.model_validate({**values, "label": ""})
+    return values
+
+
+def _method(values: dict[str, Any]) -> dict[str, Any]:
+    Method.model_validate({**values, "label": "", "pooling": "patch_mean"})
+    return values
+
+
+class _Job(_Part):
+    job: str
+    verb: str
+    scale: str
+    fingerprint: str
+
+
+class _Corpus(_Job):
+    name: Name
+    source: CorpusSource
+    samples_per_shard: Positive
+    max_skipped: Share
+    protocol: ProtocolData
+
+
+class _ProbeSet(_Job):
+    name: Name
+    source: ProbeSource
+    samples_per_shard: Positive
+    max_skipped: Share
+
+
+class _Vocabulary(_Job):
+    kind: Literal["full", "corpus"]
+    corpora: list[Name]
+
+
+class _Protocol(_Part):
+    data: ProtocolData
+    pretrain: ProtocolPretrain
+
+
+class _Pretrain(_Job):
+    corpus: Name
+    backbone_name: str
+    method_name: str
+    seed: NonNegative
+    backbone: Annotated[dict[str, Any], AfterValidator(_backbone)]
+    method: Annotated[dict[str, Any], AfterValidator(_method)]
+    recipe: Recipe
+    protocol: _Protocol
+
+
+class _Probe(_Job):
+    probes: Names
+    recipe: Probe
+    protocol: ProtocolProbe
+    backbone_name: str
+    backbone: Annotated[dict[str, Any], AfterValidator(_backbone)]
+    seed: NonNegative
+    corpus: str | None
+    method_name: str
+    pooling: Pooling
+    run_config_sha256: str | None = None
+
+
+class _Labelled(_Part):
+    key: str
+    label: str
+
+
+class _TableCorpus(_Labelled):
+    methods: Names
+
+
+class _TableMethod(_Part):
+    label: str
+    pooling: Pooling
+    grey: bool
+
+
+class _Table1(_Job):
+    scale_label: str
+    corpora: Annotated[list[_TableCorpus], Field(min_length=1)]
+    backbones: Annotated[list[_Labelled], Field(min_length=1)]
+    methods: dict[str, _TableMethod]
+    probes: Annotated[list[_Labelled], Field(min_length=1)]
+    seeds: Annotated[list[NonNegative], Field(min_length=1)]
+    bootstrap: Annotated[int, Field(ge=100, lt=2**31)]
+    expected: dict[str, str]
+
+    @model_validator(mode="after")
+    def _methods_are_there(self) -> Self:
+        for corpus in self.corpora:
+            for name in corpus.methods:
+                if name not in self.methods:
+                    raise ValueError(f"corpora: {corpus.key} names the method {name!r}, which methods lacks")
+        return self
+
+
+class _Labels(_Part):
+    corpora: dict[str, str]
+    backbones: dict[str, str]
+    methods: dict[str, str]
+
+
+class _LossCurves(_Job):
+    scale_label: str
+    runs: list[str]
+    labels: _Labels
+    objectives: dict[str, str]
+
+
+_OF_VERB: dict[str, type[_Job]] = {
+    "corpus": _Corpus,
+    "probe-set": _ProbeSet,
+    "vocabulary": _Vocabulary,
+    "pretrain": _Pretrain,
+    "probe": _Probe,
+    "table1": _Table1,
+    "loss-curves": _LossCurves,
+}
+
+
+def check_job_config(config: dict[str, Any], verb: str, path: str) -> None:
+    """UserError, naming the file ``path`` and its first problem, unless ``config`` is one of ``mdc <verb>``."""
+    if config.get("verb") != verb:
+        raise UserError(f"{path}: not a configuration of `mdc {verb}`; `mdc config JOB` prints one")
+    try:
+        _OF_VERB[verb].model_validate(config)
+    except ValidationError as error:
+        raise UserError(f"{path}: {first_problem(error)}; `mdc config JOB` prints a good one") from None
