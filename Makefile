@@ -51,6 +51,7 @@ lint: setup
 bench: setup
 	$(BIN)/python bench/step.py
 	$(BIN)/python bench/probe.py
+	$(BIN)/python bench/resilience.py
 
 lock: $(UV)
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \

@@ -21,9 +21,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from mdc import jobs
 from mdc.config import Params, Runtime, load
 from mdc.data.shard_writer import write_corpus
+from mdc.processes.group import ALONE
 from mdc.records import write_json
 from mdc.text import Vocabulary
 from mdc.training import run, trainer
@@ -88,7 +91,8 @@ def one(config: dict[str, Any], runtime: Runtime, folder: Path, name: str) -> tu
     with clocks() as spent, contextlib.redirect_stderr(io.StringIO()):
         began = time.perf_counter()
         shards, vocabulary = folder / "shards/index.json", folder / "vocabulary.json"
-        run.pretrain(config, shards, vocabulary, runtime, folder / "out" / name, folder / "state" / name)
+        out, state = folder / "out" / name, folder / "state" / name
+        run.pretrain(config, shards, vocabulary, runtime, out, state, torch.device("cpu"), ALONE)
         return time.perf_counter() - began, dict(spent)
 
 
@@ -118,6 +122,7 @@ def main() -> None:
     args = parser.parse_args()
     params = load(args.params, args.scale)
     chosen = jobs.parse_run(params, args.run) if args.run else [r for r in jobs.runs(params) if r.method == "mdc"][-1]
+    torch.set_num_threads(jobs.recipe(params, chosen).threads)
     config, runtime = jobs.run_config(params, chosen), params.current().pretrain.runtime
     with tempfile.TemporaryDirectory(prefix="mdc-resilience-") as name:
         folder = Path(name)

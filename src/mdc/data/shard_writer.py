@@ -23,7 +23,7 @@ from mdc.data.samples import RawSample, Skipped
 from mdc.data.shards import INDEX, token_hash
 from mdc.data.sources import Source
 from mdc.data.tar import TarWriter, sample_key, tar_members
-from mdc.records import UserError, atomic_path, sha256_file, write_json
+from mdc.records import UserError, atomic_path, clear_leftovers, sha256_file, write_json
 from mdc.text import CONTEXT_LENGTH, clip_pieces
 
 SKIPPED = "skipped.jsonl"
@@ -151,6 +151,7 @@ def _write_splits(
 
     ``files`` gives what stands beside the image, as (extension, content).
     """
+    clear_leftovers(out_dir)
     (out_dir / INDEX).unlink(missing_ok=True)  # from here on the old index would describe other shards
     (out_dir / SKIPPED).unlink(missing_ok=True)
     with _skipped_list(out_dir / SKIPPED) as skipped:
