@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 TABLE1 = ["table1.csv", "table1_long.csv", "table1_contrasts.csv", "table1.html", "table1.md", "table1.tex"]
-TABLE1 += ["figure_table1.png", "figure_table1.svg"]
-LOSSES = ["figure_loss.png", "figure_loss.svg", "figure_loss.csv"]
+TABLE1 += ["figure_table1.png", "figure_table1.svg", "table1.json"]
+LOSSES = ["figure_loss.png", "figure_loss.svg", "figure_loss.csv", "figure_loss.json"]
 
 
 def sha256(*parts):
@@ -99,8 +99,10 @@ def main(verb, config_file, *words):
     note(job)
     if verb in ("corpus", "probe-set"):
         shards(job, out, digest)
+        write(out / "made.json", {"job": job, "digest": digest})
     elif verb == "vocabulary":
         write(out, {"job": job, "digest": digest})
+        write(out.with_name("vocabulary.made.json"), {"job": job})
     elif verb == "probe":
         write(out / "items.parquet", f"items of {digest}\n" * 50)
         write(

@@ -30,7 +30,7 @@ PROBES = {
 
 
 #: what the Snakefile itself runs
-ORDERLY = {"config.py", "data/place.py", "fingerprint.py", "jobs.py", "records.py"}
+ORDERLY = {"config.py", "data/place.py", "fingerprint.py", "jobs.py", "processes/gpus.py", "records.py"}
 
 
 class World:
