@@ -239,6 +239,7 @@ def test_a_killed_snakemake_leaves_a_trainer_that_the_next_one_waits_for(project
         assert (scale / "runs/alt/tiny/arc/s0" / name).read_bytes() == (project.folder / "alone" / name).read_bytes()
     project.values = before
     project.write()
+    project.snakemake("-n", target)  # the configurations, too, are again what they were
 
 
 @pytest.mark.parametrize("verb", ["corpus", "probe", "table1"])
