@@ -130,3 +130,22 @@ def test_versions_import_nothing_heavy() -> None:
     assert heavy == []
     assert found["numpy"] == numpy.__version__
     assert found["python"] == ".".join(map(str, sys.version_info[:3]))
+
+
+def test_leftovers_of_killed_writers_are_cleared_and_nothing_else(tmp_path: Path) -> None:
+    with pytest.raises(KeyError), records.atomic_path(tmp_path / "state.safetensors") as temporary:
+        left = temporary
+        raise KeyError
+    others = [".gitignore", "state.safetensors", ".state.safetensors", "a.tmp", ".tmp", ".tmpfiles.conf"]
+    for name in others:
+        (tmp_path / name).touch()
+    theirs = tmp_path / ".tmpA1b2C3"  # safetensors' own
+    for path in (left, theirs):
+        path.touch()
+    records.clear_leftovers(tmp_path, "other.safetensors")
+    assert left.exists() and theirs.exists()
+    records.clear_leftovers(tmp_path, "state.safetensors")
+    assert not left.exists() and theirs.exists()
+    left.touch()
+    records.clear_leftovers(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(others)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 import toy
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from mdc.config import Recipe
@@ -90,7 +92,8 @@ def test_damaged_latest_state_falls_back_to_the_one_before(tmp_path: Path) -> No
     with pytest.raises(Killed):
         _train("mdc", state, 12, kill_at=11)
     previous = (state / PREVIOUS).read_bytes()
-    for spoil in (lambda d: d[: len(d) // 2], lambda d: b"", lambda d: b"not safetensors at all"):
+    flipped = [lambda d, at=at: d[:at] + bytes([d[at] ^ 1]) + d[at + 1 :] for at in (-1, -5000, -100_000)]
+    for spoil in (lambda d: d[: len(d) // 2], lambda d: b"", lambda d: b"not safetensors at all", *flipped):
         data = (state / LATEST).read_bytes()
         (state / LATEST).write_bytes(spoil(data))
         resumed = _train("mdc", state, 12).state_dict()
@@ -104,7 +107,10 @@ def test_state_of_another_configuration_is_not_taken(tmp_path: Path) -> None:
     with pytest.raises(Killed):
         _train("mdc", tmp_path, 12, kill_at=11)
     tensors = load_file(tmp_path / LATEST)
-    save_file(tensors, tmp_path / LATEST, metadata={"position": '{"step": 10, "config_sha256": "other"}'})
+    with safe_open(str(tmp_path / LATEST), framework="pt") as file:
+        told = json.loads(file.metadata()["mdc"])
+    told["position"]["config_sha256"] = "other"
+    save_file(tensors, tmp_path / LATEST, metadata={"mdc": json.dumps(told)})
     (tmp_path / PREVIOUS).unlink()
     whole = _train("mdc", tmp_path / "whole", 12).state_dict()
     fresh = _train("mdc", tmp_path, 12).state_dict()

@@ -71,9 +71,11 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
 def clear_leftovers(folder: str | Path, name: str = "*") -> None:
     """Remove the temporary files that killed writers of ``folder/name`` left (see ``atomic_path``).
 
-    For a job that starts and owns what it names: a writer that still runs would lose its file.
+    For a job that starts and owns what it names: a writer that still runs would lose its file. A whole folder also
+    loses what safetensors leaves, which writes under a name of its own and then takes ours.
     """
-    for leftover in Path(folder).glob(f".{name}.*-????????.tmp*"):
+    patterns = [f".{name}.*-????????.tmp*", *([".tmp??????"] if name == "*" else [])]
+    for leftover in (path for pattern in patterns for path in Path(folder).glob(pattern)):
         leftover.unlink(missing_ok=True)
 
 

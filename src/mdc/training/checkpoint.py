@@ -6,10 +6,11 @@ file before it stays as ``previous``, so whatever happens there is a good one.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,18 +34,20 @@ class Position:
 
 
 def save_state(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, position: Position) -> None:
-    """Save everything that a resumed run needs to go on bit for bit."""
-    tensors = {f"model.{name}": t.detach().contiguous() for name, t in model.state_dict().items()}
+    """Save everything that a resumed run needs to go on bit for bit, with a hash of it: a flipped bit must not go on."""
+    tensors = {f"model.{name}": t.detach() for name, t in model.state_dict().items()}
     for name, parameter in model.named_parameters():
         for key, value in optimizer.state.get(parameter, {}).items():
-            tensors[f"optimizer.{name}.{key}"] = torch.as_tensor(value).contiguous()
+            tensors[f"optimizer.{name}.{key}"] = torch.as_tensor(value)
     tensors["rng.cpu"] = torch.get_rng_state()
     if torch.cuda.is_available():
         tensors["rng.cuda"] = torch.cuda.get_rng_state()
+    tensors = {name: t.cpu().contiguous() for name, t in tensors.items()}
     folder.mkdir(parents=True, exist_ok=True)
     latest = folder / LATEST
+    told = json.dumps({"position": asdict(position), "sha256": _content_sha256(tensors)})
     with _saving(latest), atomic_path(latest) as temporary:
-        save_file(tensors, str(temporary), metadata={"position": json.dumps(position.__dict__)})
+        save_file(tensors, str(temporary), metadata={"mdc": told})
         if latest.exists():
             latest.replace(folder / PREVIOUS)
 
@@ -57,12 +60,13 @@ def load_state(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer,
     for name in (LATEST, PREVIOUS):
         try:
             with safe_open(str(folder / name), framework="pt") as file:
-                position = Position(**json.loads(file.metadata()["position"]))
+                told = json.loads(file.metadata()["mdc"])
+                position = Position(**told["position"])
                 if position.config_sha256 != config_sha256:
                     continue
                 tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a mapping
-            if not _complete(tensors, model):
-                raise ValueError("another model's, or damaged")
+            if _content_sha256(tensors) != told["sha256"] or not _complete(tensors, model):
+                raise ValueError("damaged, or another model's")
         except FileNotFoundError:
             continue
         except (OSError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError, AttributeError):
@@ -71,6 +75,15 @@ def load_state(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer,
         _restore(tensors, model, optimizer)
         return position
     return None
+
+
+def _content_sha256(tensors: dict[str, Tensor]) -> str:
+    """Hash of names and bytes, in the order of names."""
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        digest.update(name.encode())
+        digest.update(tensors[name].reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def _complete(tensors: dict[str, Tensor], model: nn.Module) -> bool:
