@@ -26,7 +26,7 @@ $(UV):
 
 .venv/.ready: requirements.lock pyproject.toml | $(UV)
 	$(UV) venv --quiet --allow-existing --no-python-downloads --python '>=3.11,<3.13' .venv
-	VIRTUAL_ENV=.venv $(UV) pip sync --quiet --require-hashes requirements.lock
+	VIRTUAL_ENV=.venv $(UV) pip sync --quiet --require-hashes --compile-bytecode requirements.lock
 	VIRTUAL_ENV=.venv $(UV) pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
 

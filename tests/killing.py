@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import resource
 import signal
 import sys
 import time
@@ -19,6 +20,7 @@ from typing import Any
 
 import mdc.jobs
 from mdc.cli import main
+from mdc.records import sha256_file
 
 
 def kill_after_operation(number: int) -> None:
@@ -58,8 +60,17 @@ def kill_after_operation(number: int) -> None:
         part.save_file = torn(part.save_file)
 
 
-def start(argv: list[str], log: Path, operation: int | None = None, seconds: float | None = None) -> int:
-    """Exit status of ``mdc`` ``argv`` in a forked child; −9 if it was killed."""
+def start(
+    argv: list[str],
+    log: Path,
+    operation: int | None = None,
+    seconds: float | None = None,
+    largest_file: int | None = None,
+) -> int:
+    """Exit status of ``mdc`` ``argv`` in a forked child; −9 if it was killed.
+
+    ``largest_file``, in bytes, stands for a disk that is full after as many: the same failure of the same write.
+    """
     child = os.fork()
     if child == 0:
         descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -67,6 +78,9 @@ def start(argv: list[str], log: Path, operation: int | None = None, seconds: flo
         os.dup2(descriptor, 2)
         if operation is not None:
             kill_after_operation(operation)
+        if largest_file is not None:
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
         os._exit(main(argv))
     if seconds is not None:
         time.sleep(seconds)
@@ -75,10 +89,10 @@ def start(argv: list[str], log: Path, operation: int | None = None, seconds: flo
 
 
 def carry_out(case: dict[str, Any]) -> list[dict[str, Any]]:
-    """Start a job, kill it, start it again until it ends; how each start ended, and its seconds.
+    """Start a job, kill it, start it again until it ends; how each start ended, its seconds, and what it left in ``watch``.
 
-    ``case``: ``argv``, in which {n} stands for the number of the try; ``log``; and either ``kills``, for each try a list
-    of kills, or ``every_operation``: try n dies after operation n, until a try lives.
+    ``case``: ``argv``, in which {n} stands for the number of the try; ``log``; a file to ``watch``; and either
+    ``kills``, for each try a list of kills, or ``every_operation``: try n dies after operation n, until a try lives.
     """
     if "kills" in case:
         return [_try(case, n, kills) for n, kills in enumerate(case["kills"])]
@@ -92,22 +106,28 @@ def _try(case: dict[str, Any], n: int, kills: list[dict[str, Any]]) -> dict[str,
     argv = [word.replace("{n}", str(n)) for word in case["argv"]]
     statuses: list[int] = []
     seconds: list[float] = []
+    left: list[str | None] = []
     for kill in [*kills, {}]:
         if 0 in statuses:  # it had ended before the kill came
             break
         began = time.perf_counter()
         statuses.append(start(argv, Path(case["log"]), **kill))
         seconds.append(time.perf_counter() - began)
-    return {"statuses": statuses, "seconds": seconds}
+        watched = Path(case.get("watch", argv[0]))
+        left.append(sha256_file(watched) if watched.exists() else None)
+    return {"statuses": statuses, "seconds": seconds, "left": left}
 
 
 if __name__ == "__main__":
     for verb in ("pretrain", "probe"):
         importlib.import_module(mdc.jobs.VERBS[verb])
+    # what a job imports or makes late, here once for all children
     import torch
     import torch.utils.tensorboard
 
-    # its constructor imports much; here once, for all children
+    from mdc.text import clip_pieces
+
+    clip_pieces("a word")
     torch.optim.AdamW([torch.zeros(1, requires_grad=True)], fused=True)
     result = carry_out(json.loads(Path(sys.argv[1]).read_text()))
     Path(sys.argv[2]).write_text(json.dumps(result))

@@ -154,39 +154,6 @@ def test_a_missing_dataset_fails_in_its_job_with_one_line(project: Project) -> N
     assert not (project.folder / target).exists()
 
 
-def test_killed_training_goes_on_to_the_same_weights(project: Project, tmp_path: Path) -> None:
-    """SIGKILL of the real job between two checkpoints, then the same command again."""
-    scale = project.folder / "results/toy"
-    runtime = tmp_path / "runtime.json"
-    runtime.write_text(json.dumps({"workers": 0, "log_every": 1, "checkpoint_every": 2}))
-    out, state = tmp_path / "out", tmp_path / "state"
-    # many more steps than the toy run's six, so that there is a moment to kill it
-    config = json.loads((scale / "configs/runs/alt/tiny/mdc/s0.json").read_text())
-    config["recipe"]["epochs"] = 40
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    command = [str(BIN / "mdc"), "pretrain", str(tmp_path / "config.json"), "--runtime", str(runtime)]
-    command += ["--shards", str(scale / "data/corpora/alt/index.json")]
-    command += ["--vocabulary", str(scale / "data/vocabulary.json")]
-
-    def place(name: str) -> list[str]:
-        return [*command, "--out", str(out / name), "--state", str(state / name)]
-
-    subprocess.run(place("whole"), check=True, capture_output=True)
-    victim = subprocess.Popen(place("killed"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    log = state / "killed/log.jsonl"
-    deadline = time.monotonic() + 120
-    while victim.poll() is None and not (log.exists() and log.read_text().count("\n") > 20):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    victim.kill()
-    assert victim.wait() == -9, "it must not have finished before"
-    assert not (out / "killed/run.json").exists()
-    done = subprocess.run(place("killed"), capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert sha256_file(out / "killed/checkpoint.safetensors") == sha256_file(out / "whole/checkpoint.safetensors")
-    assert (out / "killed/run.json").read_bytes() == (out / "whole/run.json").read_bytes()
-
-
 def test_a_killed_snakemake_leaves_a_trainer_that_the_next_one_waits_for(project: Project) -> None:
     """The orphan is stopped (SIGSTOP) while others try to join it, so that nothing here depends on speed."""
     scale = project.folder / "results/toy"
