@@ -256,7 +256,7 @@ def test_a_vocabulary_that_is_none_names_its_file(tmp_path: Path, content: dict[
         Vocabulary.read(tmp_path / "vocabulary.json")
 
 
-GOOD_RECORD = {"kind": "probe", "scale": "mini", "encoder": {"id": "e"}, "config_sha256": "c"}
+GOOD_RECORD = {"kind": "probe", "id": "probe/alt/b/m/s0", "scale": "mini", "encoder": {"id": "e"}, "config_sha256": "c"}
 GOOD_RECORD |= {"probes": {"p": {"metric": "top1", "n": 2, "value": 50.0, "chance": 50.0}}}
 GOOD_RECORD |= {"items": {"file": "items.parquet", "sha256": "0"}}
 RECORDS = {

@@ -242,7 +242,10 @@ def run(folder: Path) -> Path:
     save_weights(place / "checkpoint.safetensors", model, {"format": "mdc-weights-1"})
     checkpoint = {"file": "checkpoint.safetensors", "sha256": sha256_file(place / "checkpoint.safetensors")}
     config = {"corpus": "alt", "backbone_name": "b", "method_name": "m", "seed": 0}
-    write_json(place / "run.json", {"kind": "run", "config": config, "config_sha256": "c", "checkpoint": checkpoint})
+    write_json(
+        place / "run.json",
+        {"kind": "run", "id": "runs/alt/b/m/s0", "config": config, "config_sha256": "c", "checkpoint": checkpoint},
+    )
     (place / "log.jsonl").write_text('{"step": 1, "loss": 2.0}\n{"step": 2, "loss": 1.5, "validation_loss": 1.0}\n')
     save_state(folder / "state", model, build_optimizer(model, toy.recipe(), toy.PROTOCOL), Position(3, "c"))
     write_parquet(
@@ -251,7 +254,14 @@ def run(folder: Path) -> Path:
     )
     result = {"metric": "top1", "n": 2, "value": 75.0, "chance": 50.0}
     items = {"file": "items.parquet", "sha256": "x"}
-    record = {"kind": "probe", "scale": "mini", "encoder": {"id": "e"}, "config_sha256": "c", "items": items}
+    record = {
+        "kind": "probe",
+        "id": "probe/alt/b/m/s0",
+        "scale": "mini",
+        "encoder": {"id": "e"},
+        "config_sha256": "c",
+        "items": items,
+    }
     write_json(place / "probe.json", {**record, "probes": {"p": result}})
     write_json(place / "vocabulary.json", Vocabulary.corpus([1, 5, 9]).to_json())
     return place
@@ -304,7 +314,7 @@ def test_records(run: Path, tmp_path: Path) -> None:
     items = run / "items.parquet"
     _fuzz_file(items, 40, lambda: read_items(items, sha256_file(items)))
     labels = {"corpora": {"alt": "A"}, "backbones": {"b": "B"}, "methods": {"m": "M"}}
-    config = {"labels": labels, "scale_label": "mini", "objectives": {"m": "masked"}}
+    config = {"job": "figure_loss", "labels": labels, "scale_label": "mini", "objectives": {"m": "masked"}}
     write_json(tmp_path / "config.json", config)
     arguments = Namespace(config=tmp_path / "config.json", runs=[run / "run.json"], out=tmp_path / "out")
     _fuzz_file(run / "log.jsonl", 4, lambda: loss_curves(arguments))

@@ -34,16 +34,19 @@ def main(args: argparse.Namespace) -> None:
         labels=config["labels"],
         objectives=config["objectives"],
     )
-    hashes = {f"{read_json(path)['id']}/{Path(path).name}": sha256_file(path) for path in args.runs}
+    hashes = {f"{log['id']}/{Path(path).name}": sha256_file(path) for path, log in zip(args.runs, logs, strict=True)}
     write_made(out / "figure_loss.json", config, hashes, [csv_file, *figures])
 
 
 def curve(path: Path) -> dict[str, Any]:
     """The losses of the run whose ``run.json`` is ``path``, with its keys."""
-    run = read_json(path).get("config")
+    manifest = read_json(path)
+    run = manifest.get("config")
     names = ("corpus", "backbone_name", "method_name")
     if not isinstance(run, dict) or not all(isinstance(run.get(name), str) for name in names):
         raise UserError(f"{path}: not a run manifest (its config names no corpus, backbone and method)")
+    if not isinstance(manifest.get("id"), str):
+        raise UserError(f"{path}: not a run manifest (it has no id)")
     log = path.parent / "log.jsonl"
     lines = read_json_lines(log)
     for line in lines:
@@ -51,6 +54,7 @@ def curve(path: Path) -> dict[str, Any]:
             raise UserError(f"{log}: a step or a loss is no number; train the run again")
     lines = [line for line in lines if "step" in line]
     return {
+        "id": manifest["id"],
         "corpus": run["corpus"],
         "backbone": run["backbone_name"],
         "method": run["method_name"],

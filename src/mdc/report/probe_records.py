@@ -35,6 +35,7 @@ class _Items(_Part):
 
 class _Record(_Part):
     kind: Literal["probe"]
+    id: str
     scale: str
     encoder: _Encoder
     config_sha256: str
