@@ -18,12 +18,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
-from mdc.config import Probe, Recipe, first_problem
+from mdc.config import Probe, Recipe
 from mdc.processes.gpus import claim_gpus, wanted_gpus
 from mdc.processes.lock import WAITED, locked
-from mdc.records import UserError
 
 LAUNCHER, ERRORS = "MDC_LAUNCHER", "MDC_ERRORS"  # in a worker: who started it, and where it says what went wrong
 LOST = 4  # exit code of a worker whose peer is gone
@@ -47,15 +44,14 @@ def enter(args: argparse.Namespace, config: dict[str, Any], arguments: list[str]
     """Prepare this process for its job. True if workers have done the job instead.
 
     ``args`` is the parsed command line, ``arguments`` its words, which a worker gets too, and ``config`` the job's
-    resolved configuration. Raises UserError for a recipe that cannot be, or GPUs that are not here; Failed if a worker
-    failed.
+    resolved configuration, checked already. Raises UserError for GPUs that are not here; Failed if a worker failed.
     """
     if started_by_torchrun():
         _follow_launcher()
         return False
     verb = args.verb
     if verb == "pretrain":
-        recipe = _recipe(config)
+        recipe = Recipe.model_validate(config["recipe"])
         if recipe.processes > 1 and args.wait:  # here, or the other workers would lose their patience with the first
             with locked(Path(args.state), wait=True) as waited:
                 if waited:
@@ -65,11 +61,7 @@ def enter(args: argparse.Namespace, config: dict[str, Any], arguments: list[str]
             _run_workers(recipe, arguments)
             return True
     elif verb == "probe":
-        try:
-            device = Probe.model_validate(config.get("recipe")).device
-        except ValidationError as error:
-            raise UserError(f"{config.get('job')}: recipe: {first_problem(error)}") from None
-        _claim(device, 1, verb)
+        _claim(Probe.model_validate(config["recipe"]).device, 1, verb)
     return False
 
 
@@ -91,13 +83,6 @@ def lost_peer(verb: str, message: str) -> int:
         time.sleep(_PATIENCE)
     say(verb, f"another process of this run is gone ({message}); what was saved is kept")
     return LOST
-
-
-def _recipe(config: dict[str, Any]) -> Recipe:
-    try:
-        return Recipe.model_validate(config.get("recipe"))
-    except ValidationError as error:
-        raise UserError(f"{config.get('job')}: recipe: {first_problem(error)}") from None
 
 
 def _claim(device: str, processes: int, verb: str) -> None:
