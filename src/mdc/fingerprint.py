@@ -2,7 +2,7 @@
 
 The hash covers the module of a verb and everything of this package that it imports, directly or not, at module level
 or inside a function, each as its syntax tree without docstrings. So a comment, a docstring or a line break reruns
-nothing; a changed loss reruns what it decides. ``mdc.config`` is left out: it decides nothing but the values that a
+nothing; a changed loss reruns what it decides. The package ``mdc.config`` is left out: it decides nothing but the values that a
 job's resolved configuration holds anyway, and a new table's schema must not retrain every model.
 """
 
@@ -15,7 +15,12 @@ from pathlib import Path
 
 PACKAGE = "mdc"
 ROOT = Path(__file__).resolve().parent
-LEFT_OUT = frozenset({"mdc.config"})
+LEFT_OUT = "mdc.config"
+
+
+def left_out(module: str) -> bool:
+    """Whether no fingerprint covers ``module``."""
+    return module == LEFT_OUT or module.startswith(f"{LEFT_OUT}.")
 
 
 def module_file(module: str) -> Path | None:
@@ -71,7 +76,7 @@ def closure(module: str) -> list[str]:
     waiting = [module]
     while waiting:
         name = waiting.pop()
-        if name in seen or name in LEFT_OUT:
+        if name in seen or left_out(name):
             continue
         seen.add(name)
         waiting.extend(imports(name))

@@ -1,0 +1,59 @@
+"""The parameters of the pipeline: typed, validated, resolved.
+
+``params.yaml`` is the one place where a hyper-parameter lives. This package says what it may hold. Anything else (an
+unknown key, a wrong type, ``1e-4`` read as text, a backbone that does not exist, a reversed range) ends in one line
+that names the key, the value and what is allowed, before any job starts. It imports neither torch nor OpenCLIP.
+"""
+
+from mdc.config.data import Corpus, Data, ProbeSet
+from mdc.config.params import (
+    Params,
+    Probe,
+    Protocol,
+    ProtocolData,
+    ProtocolPretrain,
+    ProtocolProbe,
+    Scale,
+    Table1,
+    Tables,
+)
+from mdc.config.pretrain import Backbone, Decoder, Method, Override, Pretrain, Recipe, Runtime, When
+from mdc.config.problems import first_problem
+from mdc.config.read import load, read_yaml, validate
+from mdc.config.sources import CorpusSource, ProbeSource
+from mdc.config.types import Name, Names, NonNegative, Positive, Share, Strict
+
+__all__ = [
+    "Backbone",
+    "Corpus",
+    "CorpusSource",
+    "Data",
+    "Decoder",
+    "Method",
+    "Name",
+    "Names",
+    "NonNegative",
+    "Override",
+    "Params",
+    "Positive",
+    "Pretrain",
+    "Probe",
+    "ProbeSet",
+    "ProbeSource",
+    "Protocol",
+    "ProtocolData",
+    "ProtocolPretrain",
+    "ProtocolProbe",
+    "Recipe",
+    "Runtime",
+    "Scale",
+    "Share",
+    "Strict",
+    "Table1",
+    "Tables",
+    "When",
+    "first_problem",
+    "load",
+    "read_yaml",
+    "validate",
+]

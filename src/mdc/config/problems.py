@@ -1,0 +1,71 @@
+"""What is wrong with a value, in one line: key, value, what is allowed."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pydantic import ValidationError
+
+# the tags of the discriminated unions in mdc.config.sources
+_KINDS = frozenset(
+    (
+        "scenes",
+        "parquet",
+        "caption_table",
+        "webdataset",
+        "pairs",
+        "karpathy",
+        "coco_captions",
+        "flickr8k",
+        "cub",
+        "digits",
+        "caption_nouns",
+        "class_folder",
+        "builder",
+        "sugarcrepe",
+        "aro",
+        "caption_order",
+        "caption_list",
+    )
+)
+_NUMBER_TEXT = re.compile(r"^[+-]?[0-9.]+[eE][+-]?[0-9]+$")
+
+
+def first_problem(error: ValidationError) -> str:
+    """The first problem of a validation as ``key = value: what is allowed``."""
+    problem = error.errors(include_url=False)[0]
+    # pydantic adds the tag of a discriminated union to the path; it is no key of the file
+    steps: list[str] = []
+    for step in problem["loc"]:
+        if isinstance(step, int):
+            steps.append(f"[{step}]")
+        elif steps and steps[-1] == ".source" and step in _KINDS:
+            continue
+        elif step != "[key]":
+            steps.append(f".{step}")
+    where = _middle_left_out("".join(steps).lstrip("."))
+    value = problem["input"]
+    message = _middle_left_out(problem["msg"].removeprefix("Value error, "))
+    if problem["type"] == "missing":
+        return f"{where}: this key is missing"
+    if problem["type"] == "extra_forbidden":
+        return f"{where} = {_short(value)}: no such key is known here"
+    if problem["type"] == "value_error":
+        return f"{where}: {message}" if where else message
+    hint = ""
+    if isinstance(value, str) and _NUMBER_TEXT.match(value):
+        hint = " (YAML reads this as text: write it with a point, as 1.0e-4)"
+    return f"{where} = {_short(value)}: {message[0].lower()}{message[1:]}{hint}"
+
+
+def _middle_left_out(text: str) -> str:
+    return text if len(text) <= 500 else f"{text[:250]} … {text[-250:]}"
+
+
+def _short(value: Any) -> str:
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # an integer of thousands of digits, a nest of thousands of lists
+        return f"a {type(value).__name__} too large to show"
+    return text if len(text) <= 60 else text[:57] + "..."

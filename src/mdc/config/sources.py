@@ -1,0 +1,178 @@
+"""Where samples come from: a class for each ``kind`` of source, with all its keys (see mdc.data.sources)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from mdc.config.types import Column, DataPath, HeldOut, NonNegative, Positive, Strict, cut_has_length, has
+
+
+class ScenesCorpus(Strict):
+    """The embedded world, captioned in one of two styles."""
+
+    kind: Literal["scenes"]
+    style: Literal["alt", "dense"]
+    train: Positive
+    val: Positive
+    seed: NonNegative
+    pixels: Annotated[int, Field(ge=16, le=512)]
+
+
+class ParquetCorpus(Strict):
+    """Image–caption pairs in a parquet file or a folder of them; ``path`` is relative to MDC_DATA or absolute."""
+
+    kind: Literal["parquet"]
+    path: DataPath
+    image_column: str = "image"
+    caption_column: str | None = None
+    split_column: str | None = "split"
+    splits: dict[Literal["train", "val", "test"], str] = Field(default={"train": "train", "val": "val"})
+    key_column: str | None = None
+    caption_mode: Literal["each", "join", "cut"] = "each"
+    max_pieces: Positive | None = None
+
+    @model_validator(mode="after")
+    def _pieces(self) -> Self:
+        has(self.splits, "train")
+        cut_has_length(self.caption_mode, self.max_pieces)
+        return self
+
+
+class TableCorpus(Strict):
+    """A folder of images and a table that captions them: CSV, TSV (no quotation) or JSON lines, in UTF-8.
+
+    Columns go by name; ``header: false`` says that a CSV or TSV has none, and columns then go by number from 0. Several
+    rows of one image, and several caption columns, are its several captions. ``format`` follows from the name's end
+    (.csv, .tsv, .tab, .jsonl, .ndjson) unless given. Image names are relative to ``images`` (default: the table's own
+    folder); one that leads outside of it is left out. Without a split column the share ``val_share`` of the images,
+    chosen by a hash of their names, is held out.
+    """
+
+    kind: Literal["caption_table"]
+    path: DataPath
+    images: DataPath | None = None
+    format: Literal["csv", "tsv", "jsonl"] | None = None
+    header: bool = True
+    image_column: Column = "image"
+    caption_column: Column | Annotated[list[Column], Field(min_length=1)] = "caption"
+    split_column: Column | None = None
+    splits: dict[Literal["train", "val", "test"], str] = Field(default={"train": "train", "val": "val"})
+    val_share: HeldOut = 0.0
+    key_column: Column | None = None
+    caption_mode: Literal["each", "join", "cut"] = "each"
+    max_pieces: Positive | None = None
+
+    @model_validator(mode="after")
+    def _columns(self) -> Self:
+        has(self.splits, "train")
+        cut_has_length(self.caption_mode, self.max_pieces)
+        captions = self.caption_column if isinstance(self.caption_column, list) else [self.caption_column]
+        for column in (self.image_column, *captions, self.split_column, self.key_column):
+            if column is not None and isinstance(column, int) == self.header:
+                raise ValueError(f"column {column!r}: a name with header: true, a number from 0 with header: false")
+        if self.val_share and self.split_column is not None:
+            raise ValueError("val_share holds images out where no split_column does; give one of them")
+        return self
+
+
+class WebdatasetCorpus(Strict):
+    """Tar shards as img2dataset writes them: a tar, or a folder of tars (searched through).
+
+    The caption is the sample's .txt, or the field ``caption_field`` of its .json. ``splits`` names a folder of shards
+    under ``path`` for each split; without it, the share ``val_share`` of the samples, chosen by a hash of their keys,
+    is held out.
+    """
+
+    kind: Literal["webdataset"]
+    path: DataPath
+    caption_field: str | None = None
+    splits: dict[Literal["train", "val", "test"], DataPath] | None = None
+    val_share: HeldOut = 0.0
+    caption_mode: Literal["each", "join", "cut"] = "each"
+    max_pieces: Positive | None = None
+
+    @model_validator(mode="after")
+    def _splits(self) -> Self:
+        cut_has_length(self.caption_mode, self.max_pieces)
+        if self.splits is not None:
+            has(self.splits, "train")
+            if self.val_share:
+                raise ValueError("val_share holds samples out where no splits do; give one of them")
+        return self
+
+
+class ScenesProbe(Strict):
+    """A question about the embedded world with one right answer an image."""
+
+    kind: Literal["scenes"]
+    task: Literal["shape", "colour", "relation", "count", "background"]
+    train: Positive
+    test: Positive
+    seed: NonNegative
+    pixels: Annotated[int, Field(ge=16, le=512)]
+
+
+class DigitsProbe(Strict):
+    """scikit-learn's bundled handwritten digits: a real transfer set that needs no download."""
+
+    kind: Literal["digits"]
+    seed: NonNegative = 0
+
+
+class ParquetProbe(Strict):
+    """Labelled images in a parquet file or a folder of them."""
+
+    kind: Literal["parquet"]
+    path: DataPath
+    image_column: str = "image"
+    label_column: str = "label"
+    class_name_column: str | None = None
+    split_column: str | None = "split"
+    splits: dict[Literal["train", "test"], str] = Field(default={"train": "train", "test": "test"})
+    key_column: str | None = None
+
+    @model_validator(mode="after")
+    def _splits(self) -> Self:
+        has(self.splits, "train", "test")
+        return self
+
+
+class FolderProbe(Strict):
+    """A folder of images for each class: ``<path>/<split>/<class>/<image>``; both splits have the same classes."""
+
+    kind: Literal["class_folder"]
+    path: DataPath
+    splits: dict[Literal["train", "test"], DataPath] = Field(default={"train": "train", "test": "test"})
+
+    @model_validator(mode="after")
+    def _splits(self) -> Self:
+        has(self.splits, "train", "test")
+        return self
+
+
+class NounsProbe(Strict):
+    """Presence of the commonest caption nouns: a multi-label probe made from any captioned parquet file."""
+
+    kind: Literal["caption_nouns"]
+    path: DataPath
+    count: Positive = 60
+    image_column: str = "image"
+    caption_column: str | None = None
+    split_column: str = "split"
+    splits: dict[Literal["vocabulary", "train", "test"], str] = Field(
+        default={"vocabulary": "train", "train": "dev", "test": "test"}
+    )
+    key_column: str | None = None
+
+    @model_validator(mode="after")
+    def _splits(self) -> Self:
+        has(self.splits, "vocabulary", "train", "test")
+        return self
+
+
+CorpusSource = Annotated[ScenesCorpus | ParquetCorpus | TableCorpus | WebdatasetCorpus, Field(discriminator="kind")]
+ProbeSource = Annotated[
+    ScenesProbe | DigitsProbe | ParquetProbe | NounsProbe | FolderProbe, Field(discriminator="kind")
+]

@@ -1,0 +1,55 @@
+"""What values of params.yaml are made of: names, counts, shares, paths; and the words of a refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+
+def _each_once(names: list[str]) -> list[str]:
+    if len(set(names)) != len(names):
+        raise ValueError(f"{names} names one twice")
+    return names
+
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
+Names = Annotated[list[Name], Field(min_length=1), AfterValidator(_each_once)]
+Positive = Annotated[int, Field(gt=0, lt=2**63)]  # what PyTorch and NumPy take
+NonNegative = Annotated[int, Field(ge=0, lt=2**63)]
+Threads = Annotated[int, Field(gt=0, le=4096)]
+Share = Annotated[float, Field(ge=0, le=1)]
+HeldOut = Annotated[float, Field(ge=0, lt=1)]
+Column = Annotated[str, Field(min_length=1)] | NonNegative  # by name or by number
+
+
+def _usable_path(path: str) -> str:
+    if not path or "\0" in path:
+        raise ValueError(f"{path!r} is no path")
+    return path
+
+
+DataPath = Annotated[str, AfterValidator(_usable_path)]  # relative to MDC_DATA, or absolute
+
+
+class Strict(BaseModel):
+    """No unknown keys, no silent conversions (text is never a number), nothing mutable."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+def known(where: str, name: str, allowed: dict[str, Any], what: str) -> None:
+    if name not in allowed:
+        raise ValueError(f"{where}: no {what} is named '{name}'; allowed: {', '.join(allowed)}")
+
+
+def cut_has_length(mode: str, max_pieces: int | None) -> None:
+    if (mode == "cut") != (max_pieces is not None):
+        raise ValueError("max_pieces goes with caption_mode: cut, and only with it")
+
+
+def has(splits: Mapping[Any, str], *needed: str) -> None:
+    missing = [name for name in needed if name not in splits]
+    if missing:
+        raise ValueError(f"splits: {', '.join(missing)} is missing; needed: {', '.join(needed)}")
