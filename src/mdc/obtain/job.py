@@ -1,0 +1,150 @@
+"""The job ``mdc obtain``: one dataset brought into the data folder, from where ``datasets.<name>.from`` says.
+
+Writes ``obtained.json``, which says what was obtained and what its files showed. Equal files give equal bytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from mdc.data.place import data_folder
+from mdc.obtain.alone import alone
+from mdc.obtain.checks import Finding, demand, run_checks
+from mdc.records import UserError, sha256_json, versions, write_json
+from mdc.registry.datasets import REGISTRY, find
+from mdc.registry.entry import Mirror, RegistryEntry, Way
+
+RECORD = "obtained.json"
+WAYS: tuple[Way, ...] = ("urls", "mirror", "files")
+
+
+def main(args: argparse.Namespace) -> None:
+    """Run the job. ``args``: config (JSON: name, dataset {path, from, list, subset}, download), out (folder)."""
+    from mdc.records import read_json
+
+    config = read_json(args.config)
+    found = obtain(config, data_folder())
+    entry = REGISTRY.get(config["name"])
+    record = {
+        "kind": "obtained",
+        "id": config["job"],
+        "name": config["name"],
+        "from": way(config),
+        "path": config["dataset"]["path"],
+        "config": config,
+        "config_sha256": sha256_json(config),
+        "licence": entry.licence if entry else None,
+        "versions": versions(),
+    }
+    if clash := sorted(set(record) & set(found)):
+        raise AssertionError(f"a way of obtaining may not write {clash}")
+    write_json(Path(args.out) / RECORD, record | found)
+
+
+def way(config: Mapping[str, Any]) -> Way:
+    """Where the dataset comes from. UserError if it cannot be obtained so."""
+    name, dataset = config["name"], config["dataset"]
+    entry = REGISTRY.get(name)
+    asked = dataset.get("from")
+    if asked is not None and asked not in WAYS:
+        raise UserError(f"params.yaml: datasets.{name}.from: {asked}: allowed: {', '.join(WAYS)}")
+    own_list = bool((dataset.get("list") or {}).get("path"))
+    own_mirror = bool(dataset.get("mirror"))
+    if entry is None and not (asked == "urls" and own_list) and not (asked == "mirror" and own_mirror):
+        raise UserError(
+            f"params.yaml: datasets.{name}: none of the registry's ({', '.join(REGISTRY)}); a dataset of your own needs "
+            "from: urls and list.path, or from: mirror and mirror"
+        )
+    if entry is not None and entry.origin == "embedded":
+        raise UserError(f"params.yaml: datasets.{name}: there is nothing to obtain; {entry.note.rstrip('.').lower()}")
+    chosen: Way = asked or (entry.ways[0] if entry else "urls")
+    own = (chosen == "urls" and own_list) or (chosen == "mirror" and own_mirror)
+    if entry is not None and chosen not in entry.ways and not own:
+        raise UserError(f"params.yaml: datasets.{name}.from: {chosen}: allowed for it: {', '.join(entry.ways)}")
+    return chosen
+
+
+def obtain(config: dict[str, Any], data_dir: Path) -> dict[str, Any]:
+    """Bring the dataset to ``data_dir``/path; what ``obtained.json`` says about it besides its head."""
+    chosen, entry = way(config), REGISTRY.get(config["name"])
+    folder = data_dir / config["dataset"]["path"]
+    if chosen == "urls":
+        return _from_urls(config, entry, data_dir, folder)
+    with alone(folder):
+        return _from_mirror(config, entry, folder) if chosen == "mirror" else _from_files(config, folder)
+
+
+def _from_urls(config: dict[str, Any], entry: RegistryEntry | None, data_dir: Path, folder: Path) -> dict[str, Any]:
+    from mdc.obtain.urls import obtain as obtain_urls
+
+    if entry is not None and not (config["dataset"].get("list") or {}).get("path"):
+        from mdc.obtain.files import fetch_list
+
+        own_copy(entry, config["dataset"], folder)
+        with alone(folder):
+            files = fetch_list(entry, folder)
+            checks = demand(entry.name, folder, run_checks(entry, folder, "urls"))
+        found = obtain_urls(config, entry, data_dir)
+        return {**found, "files": [*files, *found.get("files", [])], "checks": [*checks, *found.get("checks", [])]}
+    return obtain_urls(config, entry, data_dir)
+
+
+def _from_mirror(config: dict[str, Any], entry: RegistryEntry | None, folder: Path) -> dict[str, Any]:
+    from mdc.obtain.hub import fetch_mirror
+
+    mirror, own = _mirror(config, entry), bool(config["dataset"].get("mirror"))
+    files = fetch_mirror(mirror, folder / "mirror")
+    # counts hold for the registry's own repository and commit
+    checks: list[Finding] = [] if entry is None or own else run_checks(entry, folder, "mirror")
+    return {
+        "files": [{**file, "file": f"mirror/{file['file']}"} for file in files],
+        "checks": demand(config["name"], folder, checks),
+        "mirror": {"repo": mirror.repo, "revision": mirror.revision, "patterns": list(mirror.patterns)},
+    }
+
+
+def _mirror(config: Mapping[str, Any], entry: RegistryEntry | None) -> Mirror:
+    """The registry's mirror, with what params.yaml puts in its place."""
+    given = dict(config["dataset"].get("mirror") or {})
+    if "patterns" in given:
+        given["patterns"] = tuple(given["patterns"])
+    if entry is not None and entry.mirror is not None:
+        return replace(entry.mirror, **given)
+    missing = [key for key in ("repo", "revision", "patterns") if not given.get(key)]
+    if missing:
+        raise UserError(f"params.yaml: datasets.{config['name']}.mirror: lacks {', '.join(missing)}")
+    return Mirror(**given)
+
+
+def _from_files(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    from mdc.obtain.files import obtain_file
+
+    entry, dataset = find(config["name"]), config["dataset"]
+    parts = chosen_parts(entry, dataset)
+    own_copy(entry, dataset, folder)
+    files = [obtain_file(file, folder) for file in entry.files if not file.part or file.part in parts]
+    return {"files": files, "checks": demand(entry.name, folder, run_checks(entry, folder, "files", parts))}
+
+
+def chosen_parts(entry: RegistryEntry, dataset: Mapping[str, Any]) -> tuple[str, ...]:
+    """The parts that ``datasets.<name>.parts`` asks for, all by default. UserError for one that there is not."""
+    asked = dataset.get("parts")
+    if asked is None:
+        return entry.parts
+    for part in asked:
+        if part not in entry.parts:
+            allowed = ", ".join(entry.parts) or "it has no parts"
+            raise UserError(f"params.yaml: datasets.{entry.name}.parts: {part}: allowed: {allowed}")
+    return tuple(part for part in entry.parts if part in asked)
+
+
+def own_copy(entry: RegistryEntry, dataset: Mapping[str, Any], folder: Path) -> None:
+    """UserError that says what the user has to get, and where to put it, if it is not there."""
+    for needed in entry.needs:
+        if not (folder / needed).exists():
+            told = entry.own_copy.format(path=folder, name=entry.name)
+            raise UserError(f"{folder / needed}: missing; {entry.label} cannot be fetched: {told}")

@@ -1,0 +1,1 @@
+"""Every dataset that the project knows: source, licence, citation, size, items, and what its files must show."""

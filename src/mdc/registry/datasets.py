@@ -1,0 +1,26 @@
+"""The registry: every dataset by its name."""
+
+from __future__ import annotations
+
+from mdc.records import UserError
+from mdc.registry import captioned, choices, embedded, pretraining, probes
+from mdc.registry.entry import RegistryEntry
+
+#: name → entry, in the order in which they are listed
+REGISTRY: dict[str, RegistryEntry] = {
+    entry.name: entry
+    for entry in (
+        *pretraining.ENTRIES,
+        *probes.ENTRIES,
+        *captioned.ENTRIES,
+        *choices.ENTRIES,
+        *embedded.ENTRIES,
+    )
+}
+
+
+def find(name: str) -> RegistryEntry:
+    """The entry called ``name``. UserError naming all others if there is none."""
+    if name not in REGISTRY:
+        raise UserError(f"no dataset '{name}' in the registry; allowed: {', '.join(REGISTRY)}")
+    return REGISTRY[name]
