@@ -256,7 +256,7 @@ def _html(table: Table) -> str:
         for place, label in enumerate(row.labels):
             same = before is not None and not new_block and before.labels[: place + 1] == row.labels[: place + 1]
             # a row that is grey throughout has its name, the last label, in grey
-            grey = place == len(row.labels) - 1 and all(cell.mark == "grey" for cell in row.cells)
+            grey = bool(row.cells) and place == len(row.labels) - 1 and all(cell.mark == "grey" for cell in row.cells)
             kinds = " ".join(name for name, on in (("label", True), ("same", same), ("grey", grey)) if on)
             cells.append(f'<td class="{kinds}">{html.escape(label)}</td>')
         cells += [_html_cell(table, cell) for cell in row.cells]
