@@ -6,11 +6,14 @@ import hashlib
 import json
 import stat
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from mdc.data.images import ImageError, image_format
+from mdc.records import atomic_path
 
 EXTENSIONS = {"JPEG": "jpg", "MPO": "jpg", "PNG": "png", "WEBP": "webp", "GIF": "gif", "BMP": "bmp", "TIFF": "tif"}
 IMAGE_ENDINGS = frozenset({*EXTENSIONS.values(), "jpeg", "tiff"})
@@ -59,6 +62,16 @@ class Skipped:
         """The reasons, the commonest first, each with its count and its first example."""
         ranked = sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
         return "; ".join(f"{reason}: {count} (first: {self.examples[reason]})" for reason, count in ranked)
+
+
+@contextmanager
+def skipped_list(path: Path) -> Iterator[Skipped]:
+    """An account whose list becomes ``path`` when the block ends well; no list where nothing was left out."""
+    with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as lines:
+        skipped = Skipped(lines)
+        yield skipped
+    if not skipped.counts:
+        path.unlink()
 
 
 def _short(text: str) -> str:

@@ -10,8 +10,7 @@ import hashlib
 import json
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,12 +18,13 @@ from typing import Any
 import numpy as np
 
 from mdc.data import sources
-from mdc.data.samples import RawSample, Skipped
-from mdc.data.shards import INDEX, token_hash
+from mdc.data.caption_statistics import UNIT, CaptionStatistics
+from mdc.data.samples import RawSample, Skipped, skipped_list
+from mdc.data.shards import INDEX
 from mdc.data.sources import Source
 from mdc.data.tar import TarWriter, sample_key, tar_members
 from mdc.records import UserError, atomic_path, clear_leftovers, sha256_file, write_json
-from mdc.text import CONTEXT_LENGTH, clip_pieces
+from mdc.text import CONTEXT_LENGTH
 
 SKIPPED = "skipped.jsonl"
 _LABELLED_BY_USERS = ("parquet", "class_folder")  # the labels of other probes are right by construction
@@ -50,7 +50,7 @@ def write_corpus(
     ``train`` is empty, keys repeat within a split, or more than ``max_skipped`` of the samples had to be left out. What
     was left out stands in ``skipped.jsonl``, one sample a line.
     """
-    statistics = {split: _CaptionStatistics(context_length) for split in splits}
+    statistics = {split: CaptionStatistics(context_length) for split in splits}
 
     def files(split: str, sample: RawSample) -> list[tuple[str, bytes]]:
         statistics[split].add(sample.captions)
@@ -67,7 +67,7 @@ def write_corpus(
     captions = train.captions_of_samples()
     batches = [2**k for k in range(4, 17) if 2**k <= len(captions)] or [len(captions)]
     index["captions"] = {
-        "unit": "CLIP pieces, SOT and EOT not counted",
+        "unit": UNIT,
         "per_split": {split: found.summary() for split, found in statistics.items()},
         "duplicate_share": {str(batch): duplicate_share(captions, batch, seed=0) for batch in batches},
     }
@@ -154,7 +154,7 @@ def _write_splits(
     clear_leftovers(out_dir)
     (out_dir / INDEX).unlink(missing_ok=True)  # from here on the old index would describe other shards
     (out_dir / SKIPPED).unlink(missing_ok=True)
-    with _skipped_list(out_dir / SKIPPED) as skipped:
+    with skipped_list(out_dir / SKIPPED) as skipped:
         splits = _each_split(name, streams, files, out_dir, samples_per_shard, skipped)
     left_out, kept = sum(skipped.counts.values()), sum(split["samples"] for split in splits.values())
     if left_out > max_skipped * (left_out + kept):
@@ -175,16 +175,6 @@ def _write_splits(
         listed = out_dir / SKIPPED
         found["skipped_list"] = {"file": SKIPPED, "bytes": listed.stat().st_size, "sha256": sha256_file(listed)}
     return found
-
-
-@contextmanager
-def _skipped_list(path: Path) -> Iterator[Skipped]:
-    """An account whose list becomes ``path`` when the block ends well; no list where nothing was left out."""
-    with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as lines:
-        skipped = Skipped(lines)
-        yield skipped
-    if not skipped.counts:
-        path.unlink()
 
 
 def _each_split(
@@ -257,44 +247,6 @@ def _write_shards(
             description = {"bytes": temporary.stat().st_size, "sha256": sha256_file(temporary)}
         yield {"file": path.name, "samples": count, **description}
         number += 1
-
-
-class _CaptionStatistics:
-    """Lengths, pieces and hashes of captions, a few bytes each."""
-
-    def __init__(self, context_length: int) -> None:
-        self.most = context_length - 2
-        self.lengths: Counter[int] = Counter()
-        self.pieces: set[int] = set()
-        self.starts = array("q")  # where each sample's captions begin in ``hashes``
-        self.hashes = array("q")
-
-    def add(self, captions: Iterable[str]) -> None:
-        self.starts.append(len(self.hashes))
-        for caption in captions:
-            pieces = clip_pieces(caption)
-            self.lengths[len(pieces)] += 1
-            self.pieces.update(pieces)
-            self.hashes.append(token_hash(pieces[: self.most]))
-
-    def captions_of_samples(self) -> list[np.ndarray]:
-        return np.split(np.frombuffer(self.hashes, dtype=np.int64), np.frombuffer(self.starts, dtype=np.int64)[1:])
-
-    def summary(self) -> dict[str, Any]:
-        count = sum(self.lengths.values())
-        if not count:
-            return {"count": 0, "mean": None, "median": None, "max": None, "truncated_share": None, "histogram": {}}
-        ordered = sorted(self.lengths)
-        reached = np.cumsum([self.lengths[length] for length in ordered])
-        lower, upper = (ordered[int(np.searchsorted(reached, k, side="right"))] for k in ((count - 1) // 2, count // 2))
-        return {
-            "count": count,
-            "mean": sum(length * n for length, n in self.lengths.items()) / count,
-            "median": (lower + upper) / 2,
-            "max": ordered[-1],
-            "truncated_share": sum(n for length, n in self.lengths.items() if length > self.most) / count,
-            "histogram": {str(length): self.lengths[length] for length in ordered},
-        }
 
 
 def duplicate_share(captions: Sequence[Sequence[Any] | np.ndarray], batch: int, seed: int) -> float:
