@@ -7,7 +7,6 @@ with its line; a row that cannot be used is left out and counted.
 
 from __future__ import annotations
 
-import csv
 import json
 import posixpath
 from collections.abc import Iterator, Mapping
@@ -18,13 +17,10 @@ from typing import Any
 
 from mdc.data.captions import texts_of
 from mdc.data.samples import Skipped, held_out, image_file, safe_key
+from mdc.data.table_rows import ENDINGS, json_rows, table_rows
 from mdc.records import UserError
 
 Source = Mapping[str, Any]
-Column = str | int
-_LONGEST_LINE = 1 << 24  # bytes
-_LONGEST_FIELD = 1 << 20  # characters
-ENDINGS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 
 
 @dataclass
@@ -96,7 +92,14 @@ def _read(source_json: str, path_text: str, written: int) -> _Table:
     refused: list[tuple[str, int, str]] = []
     values = {theirs: ours for ours, theirs in source.get("splits", {"train": "train", "val": "val"}).items()}
     share = source.get("val_share", 0.0)
-    rows = _json_rows(path) if kind == "jsonl" else _table_rows(path, kind, source)
+    captions = source.get("caption_column", "caption")
+    wanted = [
+        source.get("image_column", "image"),
+        *(captions if isinstance(captions, list) else [captions]),
+        source.get("split_column"),
+        source.get("key_column"),
+    ]
+    rows = json_rows(path) if kind == "jsonl" else table_rows(path, kind, source.get("header", True), wanted)
     for number, (line, row, complaint) in enumerate(rows):
         if complaint:
             refused.append((complaint, line, ""))
@@ -119,78 +122,6 @@ def _read(source_json: str, path_text: str, written: int) -> _Table:
             image = found[name] = TableImage(key, name, line, split)
         elif image.split != split:
             raise UserError(f"{path}, line {line}: {name!r} is in split {split}, in line {image.line} in {image.split}")
-        columns = source.get("caption_column", "caption")
-        for column in columns if isinstance(columns, list) else [columns]:
+        for column in captions if isinstance(captions, list) else [captions]:
             image.captions += texts_of(row.get(column))
     return _Table(list(found.values()), refused)
-
-
-_Row = tuple[int, dict[Column, Any], str]  # line, values by column, complaint or ""
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    try:
-        with path.open("rb") as file:
-            number = 0
-            while line := file.readline(_LONGEST_LINE + 1):
-                number += 1
-                if len(line) > _LONGEST_LINE:
-                    raise UserError(f"{path}, line {number}: longer than {_LONGEST_LINE} bytes; is it a table?")
-                try:
-                    yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
-                except UnicodeDecodeError as error:
-                    raise UserError(f"{path}, line {number}: not UTF-8 ({error.reason}); convert the file") from None
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
-
-
-def _json_rows(path: Path) -> Iterator[_Row]:
-    for number, text in _lines(path):
-        if not text.strip():
-            continue
-        try:
-            row = json.loads(text)
-        except (ValueError, RecursionError):
-            row = None
-        yield (number, row, "") if isinstance(row, dict) else (number, {}, "row is no JSON object")
-
-
-def _table_rows(path: Path, kind: str, source: Source) -> Iterator[_Row]:
-    """Rows of a CSV file (with quotations) or a TSV file (without: there a quotation mark is a character)."""
-    header = source.get("header", True)
-    csv.field_size_limit(_LONGEST_FIELD)
-    text = (line for _, line in _lines(path))
-    reader = csv.reader(text, strict=True) if kind == "csv" else csv.reader(text, "excel-tab", quoting=csv.QUOTE_NONE)
-    names: list[Column] = []
-    try:
-        for cells in reader:
-            if not cells:
-                continue
-            if not names:
-                names = [cell.strip() for cell in cells] if header else list(range(len(cells)))
-                _known_columns(path, names, source)
-                if header:
-                    continue
-            if len(cells) == len(names):
-                yield reader.line_num, dict(zip(names, cells, strict=True)), ""
-            else:
-                yield reader.line_num, {}, "row has another number of columns"
-    except csv.Error as error:
-        raise UserError(f"{path}, line {reader.line_num}: {error}; is a quotation left open?") from None
-
-
-def _known_columns(path: Path, names: list[Column], source: Source) -> None:
-    captions = source.get("caption_column", "caption")
-    wanted = [
-        source.get("image_column", "image"),
-        *(captions if isinstance(captions, list) else [captions]),
-        source.get("split_column"),
-        source.get("key_column"),
-    ]
-    for column in wanted:
-        if column is not None and column not in names:
-            has = ", ".join(map(str, names))[:200]
-            raise UserError(f"{path}: has no column {column!r}; it has {has}; header: false counts columns from 0")
-    if len(set(names)) != len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise UserError(f"{path}: column {twice!r} stands twice")
