@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mdc.data.captions import texts_of
+from mdc.data.parquet_file import open_parquet, readable
 from mdc.data.samples import Skipped, checked_image, safe_key
 from mdc.records import UserError
 
@@ -40,7 +40,7 @@ def rows(source: Source, split: str, data_dir: Path, skipped: Skipped) -> Iterat
     split_column = source.get("split_column", "split")
     number = 0
     for path in _split_files(source, split, data_dir):
-        with _open(path) as file:
+        with open_parquet(path) as file:
             schema = file.schema_arrow
             names = set(schema.names)
             caption_column = caption_column_of(source, names)
@@ -66,10 +66,10 @@ def rows(source: Source, split: str, data_dir: Path, skipped: Skipped) -> Iterat
 
 def _stream(path: Path, file: Any, columns: list[str]) -> Iterator[dict[str, Any]]:
     for group in range(file.num_row_groups):
-        with _readable(path, f"row group {group} cannot be read"):
+        with readable(path, f"row group {group} cannot be read"):
             batches = file.read_row_group(group, columns=columns).to_batches(max_chunksize=256)
         for batch in batches:
-            with _readable(path, f"row group {group} cannot be read"):
+            with readable(path, f"row group {group} cannot be read"):
                 listed = batch.to_pylist()
             yield from listed
 
@@ -86,7 +86,7 @@ def captions_of_split(source: Source, split_value: str, data_dir: Path) -> list[
     split_column = source.get("split_column", "split")
     lists: list[list[str]] = []
     for path in _files(source, data_dir):
-        with _open(path) as file:
+        with open_parquet(path) as file:
             names = set(file.schema_arrow.names)
             column = caption_column_of(source, names) or "captions"
             _need(path, names, column, split_column)
@@ -109,12 +109,12 @@ def class_table(source: Source, data_dir: Path) -> tuple[list[str], dict[Any, in
     # only the splits that are probed: a hub's unlabelled test split holds -1
     files = {path: None for split in ("train", "test") for path in _split_files(source, split, data_dir)}
     for path in files:
-        with _open(path) as file:
+        with open_parquet(path) as file:
             schema = file.schema_arrow
             _need(path, set(schema.names), column, name_column)
             _scalar_labels(path, schema.field(column))
             listed = listed or _listed_names(schema.metadata or {}, column)
-            with _readable(path, "the labels cannot be read"):
+            with readable(path, "the labels cannot be read"):
                 table = file.read(columns=[column] if name_column is None else [column, name_column])
                 pairs = table.group_by(table.column_names).aggregate([]).to_pylist()
         for row in pairs:
@@ -174,28 +174,6 @@ def _split_files(source: Source, split: str, data_dir: Path) -> list[Path]:
     if not any(named(path, name) for path in files for name in splits.values()):
         return files if split == "train" else []
     return [path for path in files if named(path, splits[split])]
-
-
-@contextmanager
-def _readable(path: Path, trouble: str) -> Iterator[None]:
-    """Turn what PyArrow raises on damaged bytes into one line."""
-    import pyarrow
-
-    try:
-        yield
-    except (OSError, pyarrow.ArrowException, ValueError, OverflowError) as error:  # ValueError: text that is not UTF-8
-        raise UserError(f"{path}: {trouble} ({str(error)[:200]})") from None
-
-
-@contextmanager
-def _open(path: Path) -> Iterator[Any]:
-    import pyarrow.parquet
-
-    with _readable(path, "not a readable parquet file"):
-        file = pyarrow.parquet.ParquetFile(path)
-        _ = file.schema_arrow  # a schema can be damaged where the footer is not
-    with file:
-        yield file
 
 
 # --- columns ----------------------------------------------------------------------------------------------------------

@@ -92,7 +92,14 @@ def _read(source_json: str, path_text: str, written: int) -> _Table:
     refused: list[tuple[str, int, str]] = []
     values = {theirs: ours for ours, theirs in source.get("splits", {"train": "train", "val": "val"}).items()}
     share = source.get("val_share", 0.0)
-    rows = table_rows(path, kind, source.get("header", True), _columns(source))
+    captions = source.get("caption_column", "caption")
+    wanted = [
+        source.get("image_column", "image"),
+        *(captions if isinstance(captions, list) else [captions]),
+        source.get("split_column"),
+        source.get("key_column"),
+    ]
+    rows = table_rows(path, kind, source.get("header", True), wanted)
     for number, (line, row, complaint) in enumerate(rows):
         if complaint:
             refused.append((complaint, line, ""))
@@ -115,18 +122,6 @@ def _read(source_json: str, path_text: str, written: int) -> _Table:
             image = found[name] = TableImage(key, name, line, split)
         elif image.split != split:
             raise UserError(f"{path}, line {line}: {name!r} is in split {split}, in line {image.line} in {image.split}")
-        columns = source.get("caption_column", "caption")
-        for column in columns if isinstance(columns, list) else [columns]:
+        for column in captions if isinstance(captions, list) else [captions]:
             image.captions += texts_of(row.get(column))
     return _Table(list(found.values()), refused)
-
-
-def _columns(source: Source) -> list[Any]:
-    """The columns that a table must have; None where the source names none."""
-    captions = source.get("caption_column", "caption")
-    return [
-        source.get("image_column", "image"),
-        *(captions if isinstance(captions, list) else [captions]),
-        source.get("split_column"),
-        source.get("key_column"),
-    ]

@@ -1,7 +1,7 @@
-"""Rows of a table of text: CSV (with quotations), TSV (without: there a quotation mark is a character), JSON lines.
+"""Rows of text tables (CSV, TSV, JSON lines) in UTF-8, read in order.
 
-What is wrong with the file as such (no UTF-8, an unknown column, a broken quotation) is a UserError with its line; a
-row that cannot be used is told beside it, and the reader goes on.
+What is wrong with a file as such (no UTF-8, an unknown column, a broken quotation) is a UserError with its line; a row
+that does not fit is yielded with a complaint, so that its reader can count it.
 """
 
 from __future__ import annotations
@@ -16,38 +16,15 @@ from mdc.records import UserError
 
 Column = str | int
 Row = tuple[int, dict[Column, Any], str]  # line, values by column, complaint or ""
+
 ENDINGS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 _LONGEST_LINE = 1 << 24  # bytes
 _LONGEST_FIELD = 1 << 20  # characters
 
 
-def table_rows(path: Path, kind: str, header: bool, wanted: Iterable[Column | None]) -> Iterator[Row]:
-    """Rows of a file of ``kind`` csv, tsv or jsonl in order, streamed.
-
-    Without a ``header`` columns are numbered from 0. ``wanted`` are columns that the file must have (None: no demand;
-    a JSON line may lack them, which is for the caller to count).
-    """
-    return _json_rows(path) if kind == "jsonl" else _cells(path, kind, header, list(wanted))
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    try:
-        with path.open("rb") as file:
-            number = 0
-            while line := file.readline(_LONGEST_LINE + 1):
-                number += 1
-                if len(line) > _LONGEST_LINE:
-                    raise UserError(f"{path}, line {number}: longer than {_LONGEST_LINE} bytes; is it a table?")
-                try:
-                    yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
-                except UnicodeDecodeError as error:
-                    raise UserError(f"{path}, line {number}: not UTF-8 ({error.reason}); convert the file") from None
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
-
-
-def _json_rows(path: Path) -> Iterator[Row]:
-    for number, text in _lines(path):
+def json_rows(path: Path, errors: str = "strict") -> Iterator[Row]:
+    """Rows of a JSON-lines file; empty lines are passed over. ``errors`` as in ``table_rows``."""
+    for number, text in _lines(path, errors):
         if not text.strip():
             continue
         try:
@@ -57,29 +34,65 @@ def _json_rows(path: Path) -> Iterator[Row]:
         yield (number, row, "") if isinstance(row, dict) else (number, {}, "row is no JSON object")
 
 
-def _cells(path: Path, kind: str, header: bool, wanted: list[Column | None]) -> Iterator[Row]:
-    csv.field_size_limit(_LONGEST_FIELD)
-    text = (line for _, line in _lines(path))
-    reader = csv.reader(text, strict=True) if kind == "csv" else csv.reader(text, "excel-tab", quoting=csv.QUOTE_NONE)
+def table_rows(
+    path: Path, kind: str, header: bool, wanted: Iterable[Column | None], errors: str = "strict"
+) -> Iterator[Row]:
+    """Rows of a CSV file (with quotations), a TSV file (without: there a quotation mark is a character) or JSON lines.
+
+    Columns go by name, or with ``header`` false by number from 0. UserError if one that is ``wanted`` is not there.
+    ``errors`` "surrogateescape" hands on bytes that are no UTF-8 as lone surrogates instead of ending with a UserError.
+    """
+    if kind == "jsonl":
+        yield from json_rows(path, errors)
+        return
     names: list[Column] = []
+    for line, cells in _csv_cells(path, errors) if kind == "csv" else _tsv_cells(path, errors):
+        if not cells:
+            continue
+        if not names:
+            names = [cell.strip() for cell in cells] if header else list(range(len(cells)))
+            _known_columns(path, names, wanted)
+            if header:
+                continue
+        if len(cells) == len(names):
+            yield line, dict(zip(names, cells, strict=True)), ""
+        else:
+            yield line, {}, "row has another number of columns"
+
+
+def _tsv_cells(path: Path, errors: str) -> Iterator[tuple[int, list[str]]]:
+    for line, text in _lines(path, errors):
+        text = text.rstrip("\r\n")
+        yield line, text.split("\t") if text else []
+
+
+def _csv_cells(path: Path, errors: str) -> Iterator[tuple[int, list[str]]]:
+    csv.field_size_limit(_LONGEST_FIELD)
+    reader = csv.reader((text for _, text in _lines(path, errors)), strict=True)
     try:
         for cells in reader:
-            if not cells:
-                continue
-            if not names:
-                names = [cell.strip() for cell in cells] if header else list(range(len(cells)))
-                _known_columns(path, names, wanted)
-                if header:
-                    continue
-            if len(cells) == len(names):
-                yield reader.line_num, dict(zip(names, cells, strict=True)), ""
-            else:
-                yield reader.line_num, {}, "row has another number of columns"
+            yield reader.line_num, cells
     except csv.Error as error:
         raise UserError(f"{path}, line {reader.line_num}: {error}; is a quotation left open?") from None
 
 
-def _known_columns(path: Path, names: list[Column], wanted: list[Column | None]) -> None:
+def _lines(path: Path, errors: str) -> Iterator[tuple[int, str]]:
+    try:
+        with path.open("rb") as file:
+            number = 0
+            while line := file.readline(_LONGEST_LINE + 1):
+                number += 1
+                if len(line) > _LONGEST_LINE:
+                    raise UserError(f"{path}, line {number}: longer than {_LONGEST_LINE} bytes; is it a table?")
+                try:
+                    yield number, line.decode("utf-8-sig" if number == 1 else "utf-8", errors)
+                except UnicodeDecodeError as error:
+                    raise UserError(f"{path}, line {number}: not UTF-8 ({error.reason}); convert the file") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def _known_columns(path: Path, names: list[Column], wanted: Iterable[Column | None]) -> None:
     for column in wanted:
         if column is not None and column not in names:
             has = ", ".join(map(str, names))[:200]

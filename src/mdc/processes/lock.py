@@ -1,4 +1,4 @@
-"""Who trains a run: one process at a time, whatever happened to the one before."""
+"""Who trains a run or fills a folder: one process at a time, whatever happened to the one before."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ def another_was_waited_for() -> bool:
 
 
 @contextmanager
-def locked(folder: Path, wait: bool = False) -> Iterator[bool]:
+def locked(folder: Path, wait: bool = False, doing: str = "is training this run") -> Iterator[bool]:
     """Hold a run's state alone. A killed Snakemake leaves its trainer running: a second one must not join it.
 
     Yields whether another process held it first. The lock goes with the process, however it ends. Raises UserError
-    naming the holder's process id, or with ``wait`` says so on stderr and waits until the holder ends.
+    naming the holder's process id and what it is ``doing``, or with ``wait`` says so on stderr and waits until the
+    holder ends.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "lock"
@@ -35,7 +36,7 @@ def locked(folder: Path, wait: bool = False) -> Iterator[bool]:
         except BlockingIOError:
             held = True
             handle.seek(0)
-            told = f"{folder}: process {handle.read().strip() or 'unknown'} is training this run already"
+            told = f"{folder}: process {handle.read().strip() or 'unknown'} {doing} already"
             if not wait:
                 raise UserError(f"{told}; wait for it or end it") from None
             print(f"{told}; waiting until it ends", file=sys.stderr, flush=True)

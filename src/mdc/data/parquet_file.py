@@ -1,0 +1,33 @@
+"""Parquet files by anyone: opened so that damaged bytes end in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from mdc.records import UserError
+
+
+@contextmanager
+def readable(path: Path, trouble: str) -> Iterator[None]:
+    """Turn what PyArrow raises on damaged bytes into a UserError: file, ``trouble``, PyArrow's own words."""
+    import pyarrow
+
+    try:
+        yield
+    except (OSError, pyarrow.ArrowException, ValueError, OverflowError) as error:  # ValueError: text that is not UTF-8
+        raise UserError(f"{path}: {trouble} ({str(error)[:200]})") from None
+
+
+@contextmanager
+def open_parquet(path: Path) -> Iterator[Any]:
+    """The file as a ``pyarrow.parquet.ParquetFile`` whose schema can be read; UserError otherwise."""
+    import pyarrow.parquet
+
+    with readable(path, "not a readable parquet file"):
+        file = pyarrow.parquet.ParquetFile(path)
+        _ = file.schema_arrow  # a schema can be damaged where the footer is not
+    with file:
+        yield file

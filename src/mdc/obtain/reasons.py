@@ -1,0 +1,85 @@
+"""Why a row of a list became no pair: a few stable words, and the outcome that each of them counts as."""
+
+from __future__ import annotations
+
+OBTAINED, DEAD, TIMED_OUT, CORRUPT = "obtained", "dead", "timed_out", "corrupt"
+TOO_SMALL, TOO_LARGE, TOO_NARROW = "too_small", "too_large", "too_narrow"
+FORBIDDEN, REFUSED, NO_CAPTION, DUPLICATE = "forbidden", "refused", "no_caption", "duplicate"
+
+#: what a planned row can become, in the order of tables
+OUTCOMES = (OBTAINED, DEAD, TIMED_OUT, CORRUPT, TOO_SMALL, TOO_LARGE, TOO_NARROW, FORBIDDEN, REFUSED)
+
+# Before anything is asked for
+NO_CAPTION_TEXT, SAME_AGAIN, BAD_URL, SCHEME = "no caption", "same url and caption again", "no valid URL", "URL scheme"
+NO_KEY, NO_TEXT = "no key", "text is not UTF-8"
+
+# On the way
+ADDRESS = "address is not public"
+LARGE_BODY = "body over max_bytes"
+DEADLINE, TIME_OUT = "over the deadline", "timed out"
+NO_HOST, NO_CONNECTION, BROKEN_OFF = "host not found", "connection refused", "connection broken off"
+UNREACHABLE, CERTIFICATE, NO_TLS = "host unreachable", "certificate not trusted", "TLS failed"
+NO_HTTP, REDIRECTS, EMPTY = "answer is not HTTP", "too many redirects", "empty answer"
+ROBOTS = "X-Robots-Tag"
+
+# The image
+NO_IMAGE, SMALL_IMAGE = "image cannot be decoded", "image too small"
+LARGE_IMAGE, NARROW_IMAGE = "image too large", "image too narrow"
+UNEXPECTED = "unexpected failure"
+
+_OUTCOME = {
+    SCHEME: REFUSED,
+    BAD_URL: REFUSED,
+    ADDRESS: REFUSED,
+    LARGE_BODY: TOO_LARGE,
+    LARGE_IMAGE: TOO_LARGE,
+    DEADLINE: TIMED_OUT,
+    TIME_OUT: TIMED_OUT,
+    ROBOTS: FORBIDDEN,
+    NO_IMAGE: CORRUPT,
+    EMPTY: CORRUPT,
+    UNEXPECTED: CORRUPT,
+    SMALL_IMAGE: TOO_SMALL,
+    NARROW_IMAGE: TOO_NARROW,
+    **dict.fromkeys(
+        (NO_HOST, NO_CONNECTION, BROKEN_OFF, UNREACHABLE, CERTIFICATE, NO_TLS, NO_HTTP, REDIRECTS), DEAD
+    ),
+}
+_BY_IMG2DATASET = "Use of image disallowed by X-Robots-Tag directive"
+_TRANSIENT_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
+_TRANSIENT = frozenset({TIME_OUT, NO_CONNECTION, BROKEN_OFF, UNREACHABLE})
+
+
+class Failure(Exception):
+    """A row is no pair; ``str`` of it is the reason."""
+
+    @property
+    def transient(self) -> bool:
+        """Whether asking again may help."""
+        reason = str(self)
+        return reason in _TRANSIENT or (reason.startswith("HTTP ") and int(reason[5:]) in _TRANSIENT_STATUS)
+
+
+def http_status(status: int) -> Failure:
+    """The failure that an HTTP status other than success is."""
+    return Failure(f"HTTP {status}")
+
+
+def reason_of(message: str | None) -> str:
+    """The reason that a shard's error message stands for; "" for none."""
+    if not message:
+        return ""
+    if message == _BY_IMG2DATASET:
+        return ROBOTS
+    return message if message in _OUTCOME or _is_status(message) else UNEXPECTED
+
+
+def outcome_of(reason: str) -> str:
+    """What a row with this reason counts as; "" is a pair."""
+    if not reason:
+        return OBTAINED
+    return DEAD if _is_status(reason) else _OUTCOME[reason]
+
+
+def _is_status(reason: str) -> bool:
+    return reason.startswith("HTTP ") and reason[5:].isdigit()
