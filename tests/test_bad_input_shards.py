@@ -168,7 +168,7 @@ def test_jobs_refuse_manifests_of_another_kind(
     changed(corpus, ("kind",), "cake")
     config = write_config(tmp_path / "v.json", job_config("data/vocabulary"))
     said = told(["vocabulary", config, "--corpora", str(corpus / "index.json"), "--out", str(tmp_path / "v")], capsys)
-    assert "describes neither a corpus nor a probe set" in said and not (tmp_path / "v").exists()
+    assert "describes neither a corpus nor a set of probes or choices" in said and not (tmp_path / "v").exists()
     changed(corpus, ("kind",), "corpus")
     with pytest.raises(UserError, match="describes a corpus, a probe is needed here"):
         read_index(corpus, kind="probe")

@@ -37,6 +37,21 @@ class RawSample:
     labels: tuple[int, ...] | None = None
 
 
+@dataclass(frozen=True)
+class ChoiceSample(RawSample):
+    """An image and captions of which one is right: the first of ``options``.
+
+    ``group`` is what the published score is averaged over (a relation, a pair of attributes) or the task; ``id`` is the
+    published file's own number of the item. ``box`` is (left, top, width, height) in pixels of the image as stored,
+    where the image is to be cropped before it is scored.
+    """
+
+    options: tuple[str, ...] = ()
+    group: str = ""
+    id: str = ""
+    box: tuple[float, float, float, float] | None = None
+
+
 class Skipped:
     """What was left out: ``counts`` by reason, the first of each reason as an example, and every one in a list.
 

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -26,8 +26,9 @@ from mdc.data.tar import TarWriter, sample_key, tar_members
 from mdc.records import UserError, atomic_path, clear_leftovers, sha256_file, write_json
 from mdc.text import CONTEXT_LENGTH
 
+Sample = TypeVar("Sample", bound=RawSample)
 SKIPPED = "skipped.jsonl"
-_LABELLED_BY_USERS = ("parquet", "class_folder")  # the labels of other probes are right by construction
+_LABELLED_BY_USERS = ("parquet", "class_folder", "builder")  # the labels of other probes are right by construction
 _DRAWN = 25_600  # samples drawn for a duplicate share, in batches: at least 8 of them
 
 
@@ -58,11 +59,11 @@ def write_corpus(
         if sample.truth is not None:
             record["truth"] = sample.truth
         # webdataset users read the text; our loader reads the record
-        return [("json", _canonical(record)), ("txt", sample.captions[0].encode("utf-8", errors="replace"))]
+        return [("json", canonical(record)), ("txt", sample.captions[0].encode("utf-8", errors="replace"))]
 
     index: dict[str, Any] = {"kind": "corpus", "name": name, "source": dict(source)}
     streams = {split: partial(sources.iter_corpus, source, split, Path(data_dir)) for split in splits}
-    index |= _write_splits(name, streams, files, Path(out_dir), samples_per_shard, max_skipped)
+    index |= write_splits(name, streams, files, Path(out_dir), samples_per_shard, max_skipped)
     train = statistics["train"]
     captions = train.captions_of_samples()
     batches = [2**k for k in range(4, 17) if 2**k <= len(captions)] or [len(captions)]
@@ -105,11 +106,11 @@ def write_probe(
             record = {"label": sample.label}
         if sample.truth is not None:
             record["truth"] = sample.truth
-        return [("json", _canonical(record))]
+        return [("json", canonical(record))]
 
     index: dict[str, Any] = {"kind": "probe", "name": name, "source": dict(source), "task": task, "classes": classes}
     streams = {split: partial(sources.iter_probe, source, split, Path(data_dir)) for split in splits}
-    index |= _write_splits(name, streams, files, Path(out_dir), samples_per_shard, max_skipped)
+    index |= write_splits(name, streams, files, Path(out_dir), samples_per_shard, max_skipped)
     if source["kind"] in _LABELLED_BY_USERS:
         _labels_can_be_learnt(name, classes, counts)
     last = splits[-1]
@@ -135,14 +136,15 @@ def _labels_can_be_learnt(name: str, classes: list[str], counts: dict[str, np.nd
         raise UserError(f"{name}: all images are of one class ({classes[min(everywhere)]}); a probe needs two at least")
 
 
-def _canonical(record: dict[str, Any]) -> bytes:
+def canonical(record: dict[str, Any]) -> bytes:
+    """A sample's record as it stands in a shard: JSON with sorted keys and no spaces."""
     return json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
-def _write_splits(
+def write_splits(
     name: str,
-    streams: Mapping[str, Callable[[Skipped], Iterator[RawSample]]],
-    files: Callable[[str, RawSample], list[tuple[str, bytes]]],
+    streams: Mapping[str, Callable[[Skipped], Iterator[Sample]]],
+    files: Callable[[str, Sample], list[tuple[str, bytes]]],
     out_dir: Path,
     samples_per_shard: int,
     max_skipped: float,
@@ -179,8 +181,8 @@ def _write_splits(
 
 def _each_split(
     name: str,
-    streams: Mapping[str, Callable[[Skipped], Iterator[RawSample]]],
-    files: Callable[[str, RawSample], list[tuple[str, bytes]]],
+    streams: Mapping[str, Callable[[Skipped], Iterator[Sample]]],
+    files: Callable[[str, Sample], list[tuple[str, bytes]]],
     out_dir: Path,
     samples_per_shard: int,
     skipped: Skipped,
@@ -217,8 +219,8 @@ def _key_hash(key: str) -> int:
 
 def _write_shards(
     split: str,
-    samples: Iterator[RawSample],
-    files: Callable[[str, RawSample], list[tuple[str, bytes]]],
+    samples: Iterator[Sample],
+    files: Callable[[str, Sample], list[tuple[str, bytes]]],
     out_dir: Path,
     samples_per_shard: int,
     hashes: array[int],
@@ -227,7 +229,7 @@ def _write_shards(
     from tqdm import tqdm
 
     progress = tqdm(samples, desc=f"{out_dir.name} {split}", unit=" samples", disable=None, leave=False)
-    rest: Iterator[RawSample] = iter(progress)
+    rest: Iterator[Sample] = iter(progress)
     number = 0
     while (first := next(rest, None)) is not None:
         path = out_dir / f"{split}-{number:05d}.tar"
@@ -235,7 +237,7 @@ def _write_shards(
         with atomic_path(path) as temporary:
             with temporary.open("wb") as file:
                 writer = TarWriter(file)
-                sample: RawSample | None = first
+                sample: Sample | None = first
                 while sample is not None:
                     writer.add(f"{sample.key}.{sample.extension}", sample.image)
                     for extension, content in files(split, sample):

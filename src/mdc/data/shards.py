@@ -1,4 +1,4 @@
-"""Corpora and probe sets on disk, read: the index of a set, and random access to its samples.
+"""Corpora, probe sets and choice sets on disk, read: the index of a set, and random access to its samples.
 
 What writes them is :mod:`mdc.data.shard_writer`; reading knows nothing of where samples come from, so a new source
 retrains nothing.
@@ -22,7 +22,7 @@ from mdc.records import UserError, read_json, sha256_file
 from mdc.text import CLIP_SOT
 
 INDEX = "index.json"
-Kind = Literal["corpus", "probe"]
+Kind = Literal["corpus", "probe", "choices"]
 _QUICK = 4 << 30  # bytes that are hashed without asking
 
 
@@ -99,8 +99,27 @@ class _ProbeIndex(_Part):
         return self
 
 
+class _ChoiceIndex(_Part):
+    kind: Literal["choices"]
+    name: str
+    chance: Annotated[float, Field(gt=0, lt=1)]
+    options: dict[Annotated[str, Field(pattern="^[0-9]{1,9}$")], Count]
+    groups: dict[str, Count]
+    splits: dict[str, _Split]
+    skipped: dict[str, Count]
+
+    @model_validator(mode="after")
+    def _counts(self) -> Self:
+        if "test" not in self.splits or not self.splits["test"].samples:
+            raise ValueError("splits: test is missing or empty")
+        for name, counts in (("options", self.options), ("groups", self.groups)):
+            if sum(counts.values()) != self.splits["test"].samples:
+                raise ValueError(f"{name}: the counts do not add up to the samples of test")
+        return self
+
+
 def read_index(path: str | Path, verify: bool | Literal["auto"] = False, kind: Kind | None = None) -> dict[str, Any]:
-    """The index of a corpus or probe set (its folder, or its ``index.json``), of this ``kind`` if one is given.
+    """The index of a corpus, probe set or choice set (its folder, or its ``index.json``), of this ``kind`` if one is given.
 
     ``verify`` counts the samples of every shard and computes its sha256 anew; "auto" does so up to 4 GiB (seconds) and
     looks at the shards' sizes beyond. UserError for an index that lacks something or does not add up; it names the
@@ -108,10 +127,12 @@ def read_index(path: str | Path, verify: bool | Literal["auto"] = False, kind: K
     """
     path = _index_path(path)
     index = read_json(path)
-    allowed: dict[str, type[BaseModel]] = {"corpus": _CorpusIndex, "probe": _ProbeIndex}
+    allowed: dict[str, type[BaseModel]] = {"corpus": _CorpusIndex, "probe": _ProbeIndex, "choices": _ChoiceIndex}
     found = index.get("kind")
     if not isinstance(found, str) or found not in allowed:
-        raise UserError(f"{path}: describes neither a corpus nor a probe set; make it with `snakemake data`")
+        raise UserError(
+            f"{path}: describes neither a corpus nor a set of probes or choices; make it with `snakemake data`"
+        )
     if kind is not None and found != kind:
         raise UserError(f"{path}: describes a {found}, a {kind} is needed here")
     try:
@@ -155,13 +176,15 @@ def verify_shard(path: Path, shard: dict[str, Any], whole: bool) -> None:
 
 
 def _check_record(record: Any, index: dict[str, Any]) -> None:
-    """ValueError unless a sample's record holds what its set says: captions, a label, or a label for each class."""
+    """ValueError unless a sample's record holds what its set says: captions, a label, a label for each class, or options."""
     if not isinstance(record, dict):
         raise ValueError("its record is no JSON object")
     if index["kind"] == "corpus":
         captions = record.get("captions")
         if not isinstance(captions, list) or not captions or not all(isinstance(text, str) for text in captions):
             raise ValueError("its record has no captions")
+    elif index["kind"] == "choices":
+        _check_choice(record)
     elif index["task"] == "single":
         label = record.get("label")
         if type(label) is not int or not 0 <= label < len(index["classes"]):
@@ -172,6 +195,20 @@ def _check_record(record: Any, index: dict[str, Any]) -> None:
             raise ValueError("its labels are not one for each class")
         if not all(type(label) is int and label in (0, 1) for label in labels):
             raise ValueError("its labels are not a 0 or 1 for each class")
+
+
+def _check_choice(record: dict[str, Any]) -> None:
+    options, answer, box = record.get("options"), record.get("answer"), record.get("box")
+    if not isinstance(options, list) or len(options) < 2 or not all(isinstance(text, str) for text in options):
+        raise ValueError("its record has no two options")
+    if type(answer) is not int or not 0 <= answer < len(options):
+        raise ValueError("its answer is none of the options")
+    if not isinstance(record.get("group"), str) or not isinstance(record.get("id"), str):
+        raise ValueError("its record has no group or no id")
+    if box is not None and not (
+        isinstance(box, list) and len(box) == 4 and all(type(side) in (int, float) for side in box) and min(box[2:]) > 0
+    ):
+        raise ValueError("its box is not left, top, width and height")
 
 
 class ShardReader:
@@ -223,7 +260,7 @@ class ShardReader:
         handles.clear()
 
     def read(self, number: int) -> tuple[str, bytes, dict[str, Any]]:
-        """(key, encoded image, record) of sample ``number``; the record holds "captions", "label" or "labels"."""
+        """(key, encoded image, record) of sample ``number``; the record holds "captions", "label", "labels" or "options"."""
         shard, start, length = int(self._shard[number]), int(self._start[number]), int(self._length[number])
         span = os.pread(self._handle(shard), length, start)
         try:

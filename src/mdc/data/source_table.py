@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from mdc.data.captions import texts_of
+from mdc.data.folders import inside
 from mdc.data.samples import Skipped, held_out, image_file, safe_key
 from mdc.data.table_rows import ENDINGS, table_rows
 from mdc.records import UserError
@@ -54,7 +55,7 @@ def images(source: Source, split: str, data_dir: Path, skipped: Skipped) -> Iter
     for image in table.images:
         if image.split != split:
             continue
-        place = _inside(root, image.name)
+        place = inside(root, image.name)
         if place is None:
             skipped.add("image outside the folder", image.key, image.name, f"line {image.line}")
         elif (found := image_file(place, skipped, image.key, image.name)) is not None:
@@ -69,17 +70,6 @@ def _places(source: Source, data_dir: Path) -> tuple[Path, Path]:
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder; the table's image names start from there")
     return path, folder
-
-
-def _inside(root: Path, name: str) -> Path | None:
-    """Where an image lies; None if its name is absolute, climbs out with '..', or is a link that leads outside."""
-    if name.startswith("/"):
-        return None
-    try:
-        place = (root / name).resolve()
-    except (OSError, ValueError, RuntimeError):  # a NUL in the name, a name too long, a circle of links
-        return root / "\0"  # no file can be called that, so it is left out as one that cannot be read
-    return place if place.is_relative_to(root) and place != root else None
 
 
 @lru_cache(maxsize=1)  # every split asks for the same table

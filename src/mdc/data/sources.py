@@ -9,6 +9,14 @@ A source is a mapping with a ``kind``; :mod:`mdc.config` has a class for each, w
 ``caption_table`` a corpus: a folder of images and a CSV, TSV or JSON-lines table of captions
 ``webdataset``    a corpus: tar shards as img2dataset writes them
 ``class_folder``  a probe: a folder of images for each class
+``builder``       a probe: one of the paper's sets, as CLIP-benchmark's dataset builder reads it
+``karpathy``      a corpus: MSCOCO, Flickr30k or Flickr8k by Karpathy's splits
+``coco_captions`` a corpus: MSCOCO 2014 or 2017 by its official captions
+``flickr8k``      a corpus: Flickr8k's own folder and lists
+``cub``           a corpus: CUB-200-2011 with ten captions an image
+``sugarcrepe``    a choice set: one of SugarCrepe's seven tasks
+``aro``           a choice set: ARO's Visual Genome Relation or Attribution
+``caption_order`` a choice set: ARO's order sets, made from Karpathy's captions
 
 One bad sample is counted by its reason and left out; a bad file is a UserError.
 """
@@ -16,18 +24,49 @@ One bad sample is counted by its reason and left out; a bad file is a UserError.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from mdc.data import source_digits, source_folder, source_nouns, source_parquet, source_table, source_webdataset
-from mdc.data.captions import clean_captions
-from mdc.data.samples import RawSample, Skipped
+from mdc.data import (
+    source_aro,
+    source_builder,
+    source_caption_order,
+    source_coco,
+    source_cub,
+    source_digits,
+    source_flickr8k,
+    source_folder,
+    source_karpathy,
+    source_nouns,
+    source_parquet,
+    source_sugarcrepe,
+    source_table,
+    source_webdataset,
+)
+from mdc.data.captions import clean_caption, clean_captions
+from mdc.data.samples import ChoiceSample, RawSample, Skipped
 from mdc.records import UserError
+from mdc.text import clip_pieces
 
 Source = Mapping[str, Any]
 
-CORPORA = ("scenes", "parquet", "caption_table", "webdataset")
-PROBES = ("scenes", "digits", "parquet", "caption_nouns", "class_folder")
+# kinds whose samples are (key, file, image, extension, captions)
+_CAPTIONED = {
+    "webdataset": source_webdataset.samples,
+    "karpathy": source_karpathy.samples,
+    "coco_captions": source_coco.samples,
+    "flickr8k": source_flickr8k.samples,
+    "cub": source_cub.samples,
+}
+_CHOICES = {
+    "sugarcrepe": source_sugarcrepe.samples,
+    "aro": source_aro.samples,
+    "caption_order": source_caption_order.samples,
+}
+CORPORA = ("scenes", "parquet", "caption_table", *_CAPTIONED)
+PROBES = ("scenes", "digits", "parquet", "caption_nouns", "class_folder", "builder")
+CHOICES = tuple(_CHOICES)
 
 
 def iter_corpus(source: Source, split: str, data_dir: Path, skipped: Skipped | None = None) -> Iterator[RawSample]:
@@ -58,8 +97,8 @@ def iter_corpus(source: Source, split: str, data_dir: Path, skipped: Skipped | N
         case "caption_table":
             for entry, image, extension in source_table.images(source, split, data_dir, skipped):
                 yield from captioned(entry.key, entry.name, image, extension, entry.captions)
-        case "webdataset":
-            for found in source_webdataset.samples(source, split, data_dir, skipped):
+        case kind if kind in _CAPTIONED:
+            for found in _CAPTIONED[kind](source, split, data_dir, skipped):
                 yield from captioned(*found)
         case kind:
             _no_such(kind, "corpus", CORPORA)
@@ -90,6 +129,8 @@ def iter_probe(source: Source, split: str, data_dir: Path, skipped: Skipped | No
             yield from source_nouns.samples(source, split, data_dir, skipped)
         case "class_folder":
             yield from source_folder.samples(source, split, data_dir, skipped)
+        case "builder":
+            yield from source_builder.samples(source, split, data_dir, skipped)
         case kind:
             _no_such(kind, "probe", PROBES)
 
@@ -109,13 +150,40 @@ def probe_classes(source: Source, data_dir: Path) -> list[str]:
             return list(source_nouns.noun_table(source, data_dir))
         case "class_folder":
             return source_folder.classes(source, data_dir)
+        case "builder":
+            return source_builder.classes(source, data_dir)
         case kind:
             _no_such(kind, "probe", PROBES)
 
 
 def probe_task(source: Source) -> str:
     """ "multi" where an image can have several of the classes, otherwise "single"."""
-    return "multi" if source["kind"] == "caption_nouns" else "single"
+    multi = source["kind"] == "caption_nouns" or (
+        source["kind"] == "builder" and source["dataset"] in source_builder.MULTI_LABEL
+    )
+    return "multi" if multi else "single"
+
+
+def iter_choices(source: Source, data_dir: Path, skipped: Skipped | None = None) -> Iterator[ChoiceSample]:
+    """Images with a right and one or more wrong captions, in the order of the published file.
+
+    Captions are cleaned as those of a corpus are; a sample with an option that has no word is left out and counted.
+    Other errors as in ``iter_corpus``.
+    """
+    skipped = Skipped() if skipped is None else skipped
+    if source["kind"] not in _CHOICES:
+        _no_such(source["kind"], "choice set", CHOICES)
+    for sample in _CHOICES[source["kind"]](source, data_dir, skipped):
+        options = tuple(map(clean_caption, sample.options))
+        if all(map(clip_pieces, options)):
+            yield replace(sample, options=options)
+        else:
+            skipped.add("no caption", sample.key, sample.id, repr(sample.options)[:200])
+
+
+def choice_facts(source: Source) -> dict[str, Any]:
+    """What the making of a choice set depends on besides its source and files: the tagger of the order sets."""
+    return source_caption_order.facts(source) if source["kind"] == "caption_order" else {}
 
 
 def _no_such(kind: str, what: str, allowed: tuple[str, ...]) -> NoReturn:

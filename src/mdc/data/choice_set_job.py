@@ -1,0 +1,26 @@
+"""The job ``mdc choice-set``: a source of images with right and wrong captions as webdataset shards with a manifest."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from mdc.data.choices import write_choices
+from mdc.data.place import data_folder
+from mdc.data.shards import INDEX
+from mdc.records import beside, read_json, write_made
+
+
+def main(args: argparse.Namespace) -> None:
+    """Run the job. ``args``: config (see mdc.jobs), out (folder)."""
+    config = read_json(args.config)
+    write_choices(
+        config["name"],
+        config["source"],
+        args.out,
+        data_folder(),
+        samples_per_shard=config["samples_per_shard"],
+        max_skipped=config["max_skipped"],
+    )
+    index = Path(args.out) / INDEX
+    write_made(beside(index, "made"), config, {}, [index])

@@ -1,0 +1,69 @@
+"""ARO's four perturbations of a caption's word order (Yuksekgonul et al., 2023), as pure functions.
+
+Each takes the words of a caption, their Penn Treebank tags, and a generator, and returns the same words in another
+order. What they draw is uniform, so a caption can come out unchanged (one noun and one adjective, say); ARO keeps it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+NOUNS = frozenset({"NN", "NNS", "NNP", "NNPS"})
+ADJECTIVES = frozenset({"JJ", "JJR", "JJS"})
+_DROPPED = re.compile(r"[.!\"()*#:;~]")
+
+
+def permute_nouns_and_adjectives(words: Sequence[str], tags: Sequence[str], rng: np.random.Generator) -> list[str]:
+    """The nouns permuted among the nouns' places, the adjectives among the adjectives'."""
+    nouns = [place for place, tag in enumerate(tags) if tag in NOUNS]
+    adjectives = [place for place, tag in enumerate(tags) if tag in ADJECTIVES]
+    return _permuted(_permuted(words, nouns, rng), adjectives, rng)
+
+
+def permute_other_words(words: Sequence[str], tags: Sequence[str], rng: np.random.Generator) -> list[str]:
+    """All words but nouns and adjectives permuted among their places; punctuation marks are words here."""
+    return _permuted(words, [place for place, tag in enumerate(tags) if tag not in NOUNS | ADJECTIVES], rng)
+
+
+def permute_within_trigrams(words: Sequence[str], rng: np.random.Generator) -> list[str]:
+    """Words 1–3, 4–6, … (the last group can be shorter) permuted within each group."""
+    return [words[place] for group in _trigrams(len(words)) for place in rng.permutation(group).tolist()]
+
+
+def permute_trigrams(words: Sequence[str], rng: np.random.Generator) -> list[str]:
+    """Words 1–3, 4–6, … kept together, the groups permuted."""
+    groups = _trigrams(len(words))
+    return [words[place] for number in rng.permutation(len(groups)).tolist() for place in groups[number]]
+
+
+def published_form(text: str, max_words: int) -> str:
+    """A caption as ARO shows it: lower case, without . ! " ( ) * # : ; ~, single spaces, at most ``max_words`` words.
+
+    Every option goes through it, the right one too; marks that stay (a comma) are words where they stand alone.
+    """
+    return " ".join(_DROPPED.sub(" ", text.lower()).split()[:max_words])
+
+
+#: the order of the options behind the right one
+TAGGED: tuple[Callable[[Sequence[str], Sequence[str], np.random.Generator], list[str]], ...] = (
+    permute_nouns_and_adjectives,
+    permute_other_words,
+)
+UNTAGGED: tuple[Callable[[Sequence[str], np.random.Generator], list[str]], ...] = (
+    permute_within_trigrams,
+    permute_trigrams,
+)
+
+
+def _permuted(words: Sequence[str], places: Sequence[int], rng: np.random.Generator) -> list[str]:
+    result = list(words)
+    for place, source in zip(places, rng.permutation(places).tolist(), strict=True):
+        result[place] = words[source]
+    return result
+
+
+def _trigrams(count: int) -> list[list[int]]:
+    return [list(range(first, min(first + 3, count))) for first in range(0, count, 3)]
