@@ -83,18 +83,26 @@ def caption_column_of(source: Source, names: set[str]) -> str | None:
 
 def captions_of_split(source: Source, split_value: str, data_dir: Path) -> list[list[str]]:
     """The captions of every row whose split column holds ``split_value``, images unseen."""
-    split_column = source.get("split_column", "split")
-    lists: list[list[str]] = []
-    for path in _files(source, data_dir):
-        with open_parquet(path) as file:
-            names = set(file.schema_arrow.names)
-            column = caption_column_of(source, names) or "captions"
-            _need(path, names, column, split_column)
-            _text_captions(path, file.schema_arrow.field(column))
-            for row in _stream(path, file, sorted({column, split_column})):
-                if row[split_column] == split_value:
-                    lists.append(texts_of(row[column]))
-    return lists
+    column = source.get("split_column", "split")
+    return [
+        captions
+        for path in _files(source, data_dir)
+        for captions in captions_of_file(source, path, column, split_value)
+    ]
+
+
+def captions_of_file(
+    source: Source, path: Path, split_column: str | None = None, split_value: str | None = None
+) -> Iterator[list[str]]:
+    """The captions of every row of a file, images unseen; with ``split_column`` of rows that hold ``split_value``."""
+    with open_parquet(path) as file:
+        names = set(file.schema_arrow.names)
+        column = caption_column_of(source, names) or "captions"
+        _need(path, names, column, split_column)
+        _text_captions(path, file.schema_arrow.field(column))
+        for row in _stream(path, file, [column] if split_column is None else sorted({column, split_column})):
+            if split_column is None or row[split_column] == split_value:
+                yield texts_of(row[column])
 
 
 def class_table(source: Source, data_dir: Path) -> tuple[list[str], dict[Any, int]]:

@@ -103,7 +103,7 @@ def loss_curves(
         for corpus in dict.fromkeys(log["corpus"] for log in logs)
         if any(kinds[log["method"]] == kind and log["corpus"] == corpus for log in logs)
     ]
-    with _figure(max(2.9 * len(columns) + 0.5, 6.0), 2.35 * len(backbones) + 1.3, paths) as figure:
+    with drawing(max(2.9 * len(columns) + 0.5, 6.0), 2.35 * len(backbones) + 1.3, paths) as figure:
         axes = figure.subplots(len(backbones), len(columns), squeeze=False)
         for i, backbone in enumerate(backbones):
             for j, (kind, corpus) in enumerate(columns):
@@ -121,7 +121,7 @@ def loss_curves(
         note = (
             "Captioning methods weight tokens differently: their levels do not compare." if masked_beside_others else ""
         )
-        _title(figure, title, note)
+        headline(figure, title, note)
         order = [m for m in METHOD_STYLE if m in styles] + [m for m in styles if m not in METHOD_STYLE]
         handles = [_line(styles[m], names.get("methods", {}).get(m, m)) for m in order]
         handles += [_line(("#555555", ""), "training, running mean"), _line(("#555555", "o"), "validation", ls="none")]
@@ -144,7 +144,7 @@ def table1_bars(numbers: Sequence[Number], paths: Sequence[str | Path], title: s
     order = [key for key in METHOD_STYLE if key in methods] + [key for key in methods if key not in METHOD_STYLE]
     styles = method_styles(order)
     height = 0.34 * len(benchmarks) * max(1.0, len(order) / 3) + 0.75
-    with _figure(3.6 * len(datasets) + 1.1, height * len(backbones) + 1.0, paths) as figure:
+    with drawing(3.6 * len(datasets) + 1.1, height * len(backbones) + 1.0, paths) as figure:
         axes = figure.subplots(len(backbones), len(datasets), squeeze=False, sharex=True, sharey=True)
         for i, backbone in enumerate(backbones):
             for j, dataset in enumerate(datasets):
@@ -169,12 +169,12 @@ def table1_bars(numbers: Sequence[Number], paths: Sequence[str | Path], title: s
                 panel.set_ylim(len(benchmarks) - 0.5, -0.5)
                 if i == len(backbones) - 1:
                     panel.set_xlabel("points above the untrained encoder, 95 % interval")
-        _title(figure, title)
+        headline(figure, title)
         handles = [_line(styles[key], methods[key], ls="none") for key in order]
         figure.legend(handles=handles, loc="outside lower left", ncols=len(handles), fontsize=8)
 
 
-def _title(figure: Figure, title: str, note: str = "") -> None:
+def headline(figure: Figure, title: str, note: str = "") -> None:
     """``title`` at the upper left, broken to the figure's width, and a ``note`` below it."""
     # a letter of 10.5 points is about 0.078 inches wide
     lines = textwrap.wrap(title, max(30, int(figure.get_figwidth() / 0.078)))
@@ -238,7 +238,7 @@ def _line(style: tuple[str, str], label: str, ls: Literal["-", "none"] = "-") ->
 
 
 @contextmanager
-def _figure(width: float, height: float, paths: Sequence[str | Path]) -> Iterator[Figure]:
+def drawing(width: float, height: float, paths: Sequence[str | Path]) -> Iterator[Figure]:
     """A figure of so many inches, written to ``paths`` when the block ends well; no global state of pyplot."""
     import matplotlib
     from matplotlib.figure import Figure
