@@ -74,8 +74,10 @@ def obtain(config: dict[str, Any], data_dir: Path) -> dict[str, Any]:
     folder = data_dir / config["dataset"]["path"]
     if chosen == "urls":
         return _from_urls(config, entry, data_dir, folder)
+    if chosen == "files":
+        return _from_files(config, folder)
     with alone(folder):
-        return _from_mirror(config, entry, folder) if chosen == "mirror" else _from_files(config, folder)
+        return _from_mirror(config, entry, folder)
 
 
 def _from_urls(config: dict[str, Any], entry: RegistryEntry | None, data_dir: Path, folder: Path) -> dict[str, Any]:
@@ -126,7 +128,11 @@ def _from_files(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     entry, dataset = find(config["name"]), config["dataset"]
     parts = chosen_parts(entry, dataset)
     own_copy(entry, dataset, folder)
-    files = [obtain_file(file, folder) for file in entry.files if not file.part or file.part in parts]
+    wanted = [file for file in entry.files if not file.part or file.part in parts]
+    files = []
+    if wanted:  # nothing is written into a user's own copy to which nothing is added: it may be read-only
+        with alone(folder):
+            files = [obtain_file(file, folder) for file in wanted]
     return {"files": files, "checks": demand(entry.name, folder, run_checks(entry, folder, "files", parts))}
 
 
