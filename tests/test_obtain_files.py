@@ -365,20 +365,26 @@ def test_lists_of_urls_are_fetched_before_their_images(
         checks=(Check("lines", "list/l.tsv", 2, of="urls"),),
     )
     monkeypatch.setitem(REGISTRY, "small", listed)
-    calls = []
+    calls, lists = [], []
 
     def obtain(config: dict[str, Any], entry: RegistryEntry | None, data_dir: Path) -> dict[str, Any]:
         calls.append((entry, (data_dir / "small" / "list" / "l.tsv").is_file()))
-        return {"rows": 2, "outcomes": {"obtained": 1, "dead": 1}}
+        lists.append(config["dataset"]["list"])
+        return {"rows": 2, "outcomes": {"obtained": 1, "dead": 1}, "versions": {"img2dataset": "1"}}
 
     monkeypatch.setitem(sys.modules, "mdc.obtain.urls", types.SimpleNamespace(obtain=obtain))
     record = run_job(tmp_path, monkeypatch)
-    assert calls == [(listed, True)] and record["rows"] == 2 and record["from"] == "urls"
+    assert calls == [(listed, True)] and record["rows"] == 2 and record["from"] == "urls" and lists == [None]
+    assert record["versions"]["img2dataset"] == "1" and "python" in record["versions"]
     assert [file["file"] for file in record["files"]] == ["list/l.tsv"] and record["checks"][0]["found"] == 2
     # a user's own list: nothing is fetched for it
     server.asked.clear()
     record = run_job(tmp_path, monkeypatch, "mine", **{"from": "urls", "list": {"path": "mine.tsv"}})
     assert calls[1] == (None, True) and not server.asked and record["licence"] is None
+    # … but the registry knows the columns of its own list wherever that lies
+    run_job(tmp_path, monkeypatch, "cc3m", **{"list": {"path": "gcc.tsv", "header": None, "url_column": None}})
+    wanted = {"path": "gcc.tsv", "format": "tsv", "header": False, "url_column": 1, "caption_column": 0}
+    assert lists[-1] == {**wanted, "key_column": None} and not server.asked
 
 
 def test_a_users_own_list_is_recorded(server: Server, tmp_path: Path) -> None:
