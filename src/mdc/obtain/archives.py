@@ -6,6 +6,7 @@ their places, and last a note says so: the archive's sha256 and every file's siz
 
 from __future__ import annotations
 
+import gzip
 import os
 import shutil
 import stat
@@ -203,7 +204,8 @@ def _zip(archive: Path, writer: _Writer) -> None:
 def _tar(archive: Path, writer: _Writer) -> None:
     links: list[tuple[str, str]] = []
     with (
-        tarfile.open(archive, "r|*") as handle,
+        _plain(archive) as stream,
+        tarfile.open(fileobj=stream, mode="r|") as handle,  # type: ignore[call-overload]
         tqdm(unit=" members", desc=f"unpack {archive.name}", disable=None, leave=False) as bar,
     ):
         while (member := handle.next()) is not None:
@@ -225,9 +227,42 @@ def _tar(archive: Path, writer: _Writer) -> None:
                 assert content is not None  # a plain file
                 with content:
                     writer.file(place, content, member.size)
-            handle.members.clear()  # type: ignore[attr-defined]  # or the archive keeps every header
+            handle.members.clear()  # or the archive keeps every header
+        stream.to_the_end(writer)
     for place, other in links:
         writer.same_as(place, other)
+
+
+class _Stream:
+    """A tar's bytes in order, and what the last of them were: tarfile takes the end of a cut-off file for its end."""
+
+    def __init__(self, source: IO[bytes] | gzip.GzipFile) -> None:
+        self.source, self.last = source, b""
+
+    def read(self, size: int) -> bytes:
+        block = self.source.read(size)
+        self.last = (self.last + block)[-tarfile.BLOCKSIZE :]
+        return block
+
+    def to_the_end(self, writer: _Writer) -> None:
+        """Read what is behind the last member, so that gzip compares its checksum, and ask for the end mark."""
+        while block := self.read(_BLOCK):
+            writer.count("what stands behind the last member", len(block))
+        if self.last != bytes(tarfile.BLOCKSIZE):
+            raise EOFError("the end mark is missing")
+
+
+@contextmanager
+def _plain(archive: Path) -> Iterator[_Stream]:
+    """The archive's bytes, uncompressed if gzip packed it."""
+    with archive.open("rb") as raw:
+        packed = raw.read(2) == b"\x1f\x8b"
+        raw.seek(0)
+        if packed:
+            with gzip.GzipFile(fileobj=raw) as source:
+                yield _Stream(source)
+        else:
+            yield _Stream(raw)
 
 
 def _leads_to(archive: Path, member: tarfile.TarInfo) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ def main(args: argparse.Namespace) -> None:
     config = read_json(args.config)
     found = obtain(config, data_folder())
     entry = REGISTRY.get(config["name"])
-    record = {
+    record: dict[str, Any] = {
         "kind": "obtained",
         "id": config["job"],
         "name": config["name"],
@@ -40,6 +40,7 @@ def main(args: argparse.Namespace) -> None:
         "licence": entry.licence if entry else None,
         "versions": versions(),
     }
+    record["versions"] |= found.pop("versions", {})  # those of the packages that a way uses besides
     if clash := sorted(set(record) & set(found)):
         raise AssertionError(f"a way of obtaining may not write {clash}")
     write_json(Path(args.out) / RECORD, record | found)
@@ -74,23 +75,34 @@ def obtain(config: dict[str, Any], data_dir: Path) -> dict[str, Any]:
     folder = data_dir / config["dataset"]["path"]
     if chosen == "urls":
         return _from_urls(config, entry, data_dir, folder)
+    if chosen == "files":
+        return _from_files(config, folder)
     with alone(folder):
-        return _from_mirror(config, entry, folder) if chosen == "mirror" else _from_files(config, folder)
+        return _from_mirror(config, entry, folder)
 
 
 def _from_urls(config: dict[str, Any], entry: RegistryEntry | None, data_dir: Path, folder: Path) -> dict[str, Any]:
     from mdc.obtain.urls import obtain as obtain_urls
 
-    if entry is not None and not (config["dataset"].get("list") or {}).get("path"):
-        from mdc.obtain.files import fetch_list
+    own = config["dataset"].get("list") or {}
+    if own.get("path"):
+        return obtain_urls(_with_columns(config, entry), entry, data_dir)
+    assert entry is not None  # way() asks for the path of a list that is not the registry's
+    from mdc.obtain.files import fetch_list
 
-        own_copy(entry, config["dataset"], folder)
-        with alone(folder):
-            files = fetch_list(entry, folder)
-            checks = demand(entry.name, folder, run_checks(entry, folder, "urls"))
-        found = obtain_urls(config, entry, data_dir)
-        return {**found, "files": [*files, *found.get("files", [])], "checks": [*checks, *found.get("checks", [])]}
-    return obtain_urls(config, entry, data_dir)
+    own_copy(entry, config["dataset"], folder)
+    with alone(folder):
+        files = fetch_list(entry, folder)
+    checks = demand(entry.name, folder, run_checks(entry, folder, "urls"))
+    found = obtain_urls({**config, "dataset": {**config["dataset"], "list": None}}, entry, data_dir)
+    return {**found, "files": [*files, *found.get("files", [])], "checks": [*checks, *found.get("checks", [])]}
+
+
+def _with_columns(config: dict[str, Any], entry: RegistryEntry | None) -> dict[str, Any]:
+    """A user's own copy of a list that the registry knows has its columns, unless params.yaml names others."""
+    own = {key: value for key, value in config["dataset"]["list"].items() if value is not None}
+    known = asdict(entry.list_columns) if entry is not None and entry.list_columns is not None else {}
+    return {**config, "dataset": {**config["dataset"], "list": known | own}}
 
 
 def _from_mirror(config: dict[str, Any], entry: RegistryEntry | None, folder: Path) -> dict[str, Any]:
@@ -126,7 +138,11 @@ def _from_files(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     entry, dataset = find(config["name"]), config["dataset"]
     parts = chosen_parts(entry, dataset)
     own_copy(entry, dataset, folder)
-    files = [obtain_file(file, folder) for file in entry.files if not file.part or file.part in parts]
+    wanted = [file for file in entry.files if not file.part or file.part in parts]
+    files = []
+    if wanted:  # nothing is written into a user's own copy to which nothing is added: it may be read-only
+        with alone(folder):
+            files = [obtain_file(file, folder) for file in wanted]
     return {"files": files, "checks": demand(entry.name, folder, run_checks(entry, folder, "files", parts))}
 
 

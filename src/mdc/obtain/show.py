@@ -67,7 +67,7 @@ def listing(datasets: Datasets, data_dir: Path) -> list[dict[str, Any]]:
                     "used for": ", ".join(entry.used_for) if entry else "your own",
                     "items": _items(entry),
                     "size": (size(entry.size_bytes) if entry else "") or "–",
-                    "from": chosen or (" | ".join(entry.ways) or entry.origin if entry else ""),
+                    "from": _from(entry, chosen),
                     "there": there or "–",
                     "licence": entry.licence if entry else "",
                 },
@@ -113,6 +113,13 @@ def _findings(entry: RegistryEntry, dataset: Mapping[str, Any], folder: Path, ch
     if (chosen == "urls" and (dataset.get("list") or {}).get("path")) or (chosen == "mirror" and dataset.get("mirror")):
         return []  # not the registry's files
     return run_checks(entry, folder, chosen, chosen_parts(entry, dataset))
+
+
+def _from(entry: RegistryEntry | None, chosen: Way | None) -> str:
+    """How the scale has it, or how it can be had."""
+    ways = (chosen,) if chosen else entry.ways if entry else ()
+    own = entry is not None and entry.origin == "own copy"
+    return " | ".join("own copy" if own and one == "files" else one for one in ways) or "embedded"
 
 
 def _told(finding: Finding) -> str:

@@ -66,7 +66,8 @@ ENTRIES = (
         citation="Li et al., 2024b",
         reference="What If We Recaption Billions of Web Images with LLaMA-3?, arXiv:2406.08478",
         licence="CC BY 4.0",
-        licence_note="Its card: cc-by-4.0, for the list and the captions. The images are under their own owners' terms.",
+        licence_note="Its card: cc-by-4.0, for the list and the captions; the images are under their own owners' terms. "
+        "Items and size are those of the whole list of Recap-DataComp-1B.",
         items={"train": 1237983779},
         size_bytes=432778063056,
         note="Rows and size as its card says; the hub's own viewer has counted fewer rows. The size is the list's alone. "

@@ -1,0 +1,198 @@
+"""Mirrors on the Hugging Face hub, against a server that speaks the few routes that are needed."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from file_server import Server, serving
+
+from mdc.obtain import job as job_module
+from mdc.obtain.files import fetch_list
+from mdc.obtain.hub import fetch_mirror
+from mdc.records import UserError
+from mdc.registry.datasets import REGISTRY
+from mdc.registry.entry import Check, Mirror
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+LARGE = {f"set-train-{number:04}.tar": bytes([number]) * 5000 for number in range(3)}
+SMALL = {"README.md": b"a card\n", "set-validation-0000.tar": b"validation", "_info.json": b"{}"}
+MIRROR = Mirror("someone/set-wds", COMMIT, ("set-train-*.tar",))
+
+
+class Hub:
+    """The hub's answers; ``damaged`` files are sent with other bytes, ``extra`` names are listed too."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {**LARGE, **SMALL}
+        self.damaged: set[str] = set()
+        self.extra: list[str] = []
+        self.status: int | None = None
+        self.asked: list[tuple[str, str]] = []
+
+    def tree(self) -> list[dict[str, Any]]:
+        entries = []
+        for path, body in [*self.files.items(), *((name, b"x") for name in self.extra)]:
+            sha1 = hashlib.sha1(f"blob {len(body)}\0".encode() + body).hexdigest()
+            entry: dict[str, Any] = {"type": "file", "path": path, "size": len(body), "oid": sha1}
+            if len(body) >= 5000:
+                digest = hashlib.sha256(body).hexdigest()
+                entry |= {"oid": "0" * 40, "lfs": {"oid": digest, "size": len(body), "pointerSize": 130}}
+            entries.append(entry)
+        return entries
+
+    def __call__(self, request: Any) -> bool:
+        path = request.path.partition("?")[0]
+        self.asked.append((request.command, path))
+        code, body, headers = 404, b"{}", {"X-Error-Code": "RepoNotFound"}
+        if self.status is not None:
+            code, headers = self.status, {}
+        elif path.startswith("/api/datasets/someone/set-wds/tree/"):
+            known = path.endswith(COMMIT)
+            code, headers = (200, {}) if known else (404, {"X-Error-Code": "RevisionNotFound"})
+            body = json.dumps(self.tree()).encode() if known else b"{}"
+        elif path.startswith(f"/datasets/someone/set-wds/resolve/{COMMIT}/"):
+            name = path.rpartition("/")[2] if "data/" not in path else path.partition(f"{COMMIT}/")[2]
+            body = self.files[name]
+            code, headers = 200, {"X-Repo-Commit": COMMIT, "ETag": f'"{hashlib.sha256(body).hexdigest()}"'}
+            body = bytes(len(body)) if name in self.damaged else body
+        request.send_response(code)
+        for key, value in {**headers, "Content-Length": str(len(body)), "Content-Type": "application/json"}.items():
+            request.send_header(key, value)
+        request.end_headers()
+        if request.command == "GET":
+            request.wfile.write(body)
+        return True
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Server]:
+    with serving() as server:
+        yield server
+
+
+@pytest.fixture
+def hub(running: Server, monkeypatch: pytest.MonkeyPatch) -> Hub:
+    hub = Hub()
+    running.special = hub
+    monkeypatch.setenv("HF_ENDPOINT", running.base)
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    monkeypatch.setenv("HF_HUB_DISABLE_XET", "1")
+    return hub
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.is_file())
+
+
+def test_what_matches_is_fetched_once_and_verified(hub: Hub, tmp_path: Path) -> None:
+    told = fetch_mirror(MIRROR, tmp_path)
+    assert names(tmp_path) == sorted(LARGE)
+    assert told == [
+        {"file": name, "bytes": 5000, "sha256": hashlib.sha256(LARGE[name]).hexdigest()} for name in sorted(LARGE)
+    ]
+    fetched = [path for command, path in hub.asked if command == "GET" and "/resolve/" in path]
+    assert len(fetched) == 3 and all(COMMIT in path for path in fetched)
+    # a file that went is fetched again, and no other
+    (tmp_path / "set-train-0001.tar").unlink()
+    hub.asked.clear()
+    assert fetch_mirror(MIRROR, tmp_path) == told
+    assert [path.rpartition("/")[2] for command, path in hub.asked if command == "GET" and "/resolve/" in path] == [
+        "set-train-0001.tar"
+    ]
+
+
+@pytest.mark.parametrize(("name", "patterns"), [("set-train-0001.tar", ("*-train-*",)), ("README.md", ("*.md",))])
+def test_other_bytes_than_listed_are_thrown_away(
+    hub: Hub, tmp_path: Path, name: str, patterns: tuple[str, ...]
+) -> None:
+    """The library compares the size alone. Large files have a sha256 in the listing, small ones git's own sha1."""
+    hub.damaged = {name}
+    with pytest.raises(UserError, match=f"{name}: not the file that someone/set-wds lists; it was removed"):
+        fetch_mirror(Mirror(MIRROR.repo, COMMIT, patterns), tmp_path)
+    assert name not in names(tmp_path)
+    hub.damaged = set()
+    assert name in {file["file"] for file in fetch_mirror(Mirror(MIRROR.repo, COMMIT, patterns), tmp_path)}
+
+
+def test_a_changed_file_of_the_users_is_told(hub: Hub, tmp_path: Path) -> None:
+    fetch_mirror(MIRROR, tmp_path)
+    (tmp_path / "set-train-0002.tar").write_bytes(b"cut")
+    with pytest.raises(UserError, match=r"set-train-0002\.tar: not the file"):
+        fetch_mirror(MIRROR, tmp_path)
+    assert len(fetch_mirror(MIRROR, tmp_path)) == 3
+
+
+@pytest.mark.parametrize(
+    ("mirror", "told"),
+    [
+        (Mirror("someone/nothing", COMMIT, ("*",)), "the hub has no such dataset repository, or it needs a log-in"),
+        (Mirror(MIRROR.repo, "f" * 40, ("*",)), "the repository has no such commit"),
+        (Mirror(MIRROR.repo, COMMIT, ("*.zip",)), "none of its 6 files at 0123456789ab matches"),
+        (Mirror(MIRROR.repo, "main", ("*",)), "revision 'main' is no commit"),
+    ],
+)
+def test_what_is_not_there_is_told(hub: Hub, tmp_path: Path, mirror: Mirror, told: str) -> None:
+    with pytest.raises(UserError, match=told) as error:
+        fetch_mirror(mirror, tmp_path)
+    assert "hf_secret" not in str(error.value) and not list(tmp_path.iterdir())
+
+
+def test_a_hub_that_is_away_does_not_pass_for_one_that_has_nothing_new(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetch_mirror(MIRROR, tmp_path)
+    hub.status = 403
+    with pytest.raises(UserError, match="HTTP 403 from the hub"):
+        fetch_mirror(MIRROR, tmp_path)
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr("time.sleep", lambda seconds: None)  # the library waits longer and longer
+    with pytest.raises(UserError, match=r"the hub cannot be reached \(ConnectError\)|Connection refused"):
+        fetch_mirror(MIRROR, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["../evil.tar", "a/../../evil.tar", "/tmp/evil.tar"])
+def test_a_listing_that_leads_outside_is_refused(hub: Hub, tmp_path: Path, name: str) -> None:
+    hub.extra = [name]
+    with pytest.raises(UserError, match="is absolute or leads outside; not fetched"):
+        fetch_mirror(Mirror(MIRROR.repo, COMMIT, ("*",)), tmp_path / "mirror")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_mirror_larger_than_the_disk_is_not_begun(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = [{**entry, "size": 1 << 60} for entry in hub.tree() if "lfs" not in entry]
+    monkeypatch.setattr(hub, "tree", lambda: tree)
+    with pytest.raises(UserError, match=rf"needs {1 << 60} bytes and \d+ are free"):
+        fetch_mirror(Mirror(MIRROR.repo, COMMIT, ("README.md",)), tmp_path)
+
+
+def test_the_job_obtains_a_mirror(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checks = (Check("files", "mirror/set-train-*.tar", 3, of="mirror"),)
+    monkeypatch.setitem(REGISTRY, "cc3m", dataclasses.replace(REGISTRY["cc3m"], mirror=MIRROR, checks=checks))
+    monkeypatch.setenv("MDC_DATA", str(tmp_path / "data"))
+    config = {"job": "data/obtained/cc3m", "name": "cc3m", "dataset": {"path": "cc3m", "from": "mirror"}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    args = argparse.Namespace(config=str(tmp_path / "config.json"), out=str(tmp_path / "out"))
+    job_module.main(args)
+    text = (tmp_path / "out" / "obtained.json").read_text()
+    record = json.loads(text)
+    assert record["from"] == "mirror" and record["mirror"]["revision"] == COMMIT
+    assert [file["file"] for file in record["files"]] == [f"mirror/{name}" for name in sorted(LARGE)]
+    assert record["checks"] == [{"check": "files mirror/set-train-*.tar", "found": 3, "expected": 3}]
+    assert "hf_secret" not in text
+    job_module.main(args)
+    assert (tmp_path / "out" / "obtained.json").read_text() == text
+
+
+def test_a_list_can_come_from_the_hub(hub: Hub, tmp_path: Path) -> None:
+    hub.files = {"data/train_data/train-0.parquet": b"rows"}
+    listed = Mirror(MIRROR.repo, COMMIT, ("data/train_data/train-*.parquet",))
+    told = fetch_list(dataclasses.replace(REGISTRY["recap_datacomp_1b"], list_mirror=listed), tmp_path)
+    assert [file["file"] for file in told] == ["list/data/train_data/train-0.parquet"]
+    assert (tmp_path / "list" / "data" / "train_data" / "train-0.parquet").read_bytes() == b"rows"
