@@ -85,19 +85,15 @@ def percent(share: float) -> str:
 
 def legend_text(lengths: Lengths, context_length: int) -> str:
     """What the legend says of a corpus."""
-    cut = percent(lengths.truncated(context_length))
-    return (
-        f"{lengths.label}: mean {lengths.mean:.1f}, median {lengths.median:g}, truncated {cut} (n = {lengths.count:,})"
-    )
+    cut = f"truncated at {context_length}: {percent(lengths.truncated(context_length))}"
+    return f"{lengths.label}: mean {lengths.mean:.1f}, median {lengths.median:g}, {cut} (n = {lengths.count:,})"
 
 
 def draw(corpora: Sequence[Lengths], context_length: int, paths: Sequence[str | Path], title: str) -> None:
     """The distributions over one another, a line at the context's end; a marker stands at each median.
 
-    ``paths`` end in png, svg or pdf. UserError if there is no corpus.
+    ``paths`` end in png, svg or pdf; ``corpora`` are one or more.
     """
-    if not corpora:
-        raise UserError("figure 3: no corpus to draw")
     # to the longest captions but for a thousandth, and a little beyond the context, so that its end is seen
     last = max(context_length + 6, *(min(one.quantile(0.999), 2 * context_length) + 2 for one in corpora))
     with drawing(7.2, 3.3 + 0.19 * len(corpora), paths) as figure:

@@ -33,6 +33,8 @@ def main(args: argparse.Namespace) -> None:
             pieces = histogram(index, split, path)
             corpora.append(Lengths.of_histogram(entry["key"], entry["label"], pieces))
             inputs[f"data/{folder}/{entry['key']}/{path.name}"] = sha256_file(path)
+    if not corpora:
+        raise UserError(f"{args.config}: figure 3 needs a corpus or a list of captions; it names none")
     tables = {out / "figure3.csv": long_rows(corpora), out / "figure3_summary.csv": summary_rows(corpora, context)}
     for table, rows in tables.items():
         write_text(table, _csv(rows))
