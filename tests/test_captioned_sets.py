@@ -183,6 +183,7 @@ def _first(name: str, value: Any) -> Callable[[Any], None]:
         (KARPATHY, "dataset_coco.json", lambda c: c["images"][1].pop("split"), "item 1: split is missing"),
         (KARPATHY, "dataset_coco.json", lambda c: c["images"][1]["sentences"][0].pop("raw"), "item 1: raw is missing"),
         (KARPATHY, "dataset_coco.json", lambda c: c["images"].append(c["images"][0]), "item 4: train2014.* stands twice"),
+        (KARPATHY, "dataset_coco.json", lambda c: c["images"][2]["sentences"].append("A dog."), "item 2: a sentence is"),
         (COCO, "annotations/captions_train2017.json", _first("id", "9"), 'item 0: id is "9"; needed: a whole number'),
         (
             COCO,

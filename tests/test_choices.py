@@ -405,6 +405,24 @@ def test_a_tagger_that_is_not_installed_is_one_line(name: str, tmp_path: Path, m
         choices(ORDER | {"tagger": "nltk"}, tmp_path)
 
 
+def test_textblob_gets_treebank_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    def tag(text: str, tokenize: bool = True) -> list[tuple[str, str]]:
+        assert not tokenize  # or it would cut the words anew
+        return [(word, TAGS.get(word, "IN")) for word in text.split(" ")]
+
+    monkeypatch.setitem(sys.modules, "textblob", ModuleType("textblob"))
+    monkeypatch.setitem(sys.modules, "textblob.en", SimpleNamespace(tag=tag))
+    monkeypatch.setattr(tagging.metadata, "version", lambda name: f"version of {name}")
+    tagging._textblob.cache_clear()
+    found, facts = tagging.tagger("textblob")
+    tagging._textblob.cache_clear()
+    assert found("A brown dog's car.") == (
+        ["A", "brown", "dog", "'s", "car", "."],
+        ["IN", "JJ", "NN", "IN", "NN", "IN"],
+    )
+    assert found("") == ([], []) and facts == {"tagger": "textblob", "version": "version of textblob"}
+
+
 def test_a_model_that_spacy_does_not_have_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     def load(*_: Any, **__: Any) -> Any:
         raise OSError("[E050] Can't find model 'en_core_web_sm'.")
