@@ -134,7 +134,8 @@ def read_index(path: str | Path, verify: bool | Literal["auto"] = False, kind: K
             f"{path}: describes neither a corpus nor a set of probes or choices; make it with `snakemake data`"
         )
     if kind is not None and found != kind:
-        raise UserError(f"{path}: describes a {found}, a {kind} is needed here")
+        there, needed = ("choice set" if each == "choices" else each for each in (found, kind))
+        raise UserError(f"{path}: describes a {there}, a {needed} is needed here")
     try:
         allowed[found].model_validate(index)
     except ValidationError as error:

@@ -39,7 +39,7 @@ def samples(
         if split != (held if training[number] == "1" else "test"):
             continue
         key = safe_key(Path(name).stem)
-        text = inside(texts, str(Path(name).with_suffix(".txt")))
+        text = inside(texts, f"{name.rpartition('.')[0]}.txt")
         if text is None or not text.is_file():
             skipped.add("caption file is missing", key, name)
         elif (found := images.read(key, name)) is not None:

@@ -94,8 +94,10 @@ def _read(path_text: str, dataset: str, written: int) -> list[KarpathyImage]:
             raise UserError(f"{path}, item {number}: {name} stands twice, so splits could share it; get the file again")
         seen.add(name)
         sentences = field(item, "sentences", list, path, number)
-        texts = tuple(field(s, "raw", str, path, number) for s in sentences if isinstance(s, dict))
-        ids = tuple(str(s.get("sentid", f"{number}-{i}")) for i, s in enumerate(sentences) if isinstance(s, dict))
+        if not all(isinstance(sentence, dict) for sentence in sentences):
+            raise UserError(f"{path}, item {number}: a sentence is no object; is it the published file?")
+        texts = tuple(field(sentence, "raw", str, path, number) for sentence in sentences)
+        ids = tuple(str(sentence.get("sentid", f"{number}-{i}")) for i, sentence in enumerate(sentences))
         split = field(item, "split", str, path, number)
         found.append(KarpathyImage(safe_key(Path(filename).stem), name, split, texts, ids))
     return found

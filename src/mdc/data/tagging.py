@@ -93,7 +93,8 @@ def _textblob() -> tuple[Callable[[str], Tagged], dict[str, str]]:
         raise UserError("tagger textblob needs the package textblob: `pip install textblob`") from None
 
     def tag(text: str) -> Tagged:
-        found = pattern_tag(" ".join(treebank_words(text)), tokenize=False)
+        words = treebank_words(text)
+        found = pattern_tag(" ".join(words), tokenize=False) if words else []
         return [str(word) for word, _ in found], [str(kind) for _, kind in found]
 
     return tag, {"tagger": "textblob", "version": metadata.version("textblob")}
