@@ -8,6 +8,7 @@ A source is a mapping with a ``kind``; :mod:`mdc.config` has a class for each, w
 ``caption_nouns`` a multi-label probe from captioned parquet files
 ``caption_table`` a corpus: a folder of images and a CSV, TSV or JSON-lines table of captions
 ``webdataset``    a corpus: tar shards as img2dataset writes them
+``pairs``         a corpus: what was obtained from a list of URLs, or as a mirror's tars
 ``class_folder``  a probe: a folder of images for each class
 
 One bad sample is counted by its reason and left out; a bad file is a UserError.
@@ -19,14 +20,22 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from mdc.data import source_digits, source_folder, source_nouns, source_parquet, source_table, source_webdataset
+from mdc.data import (
+    source_digits,
+    source_folder,
+    source_nouns,
+    source_pairs,
+    source_parquet,
+    source_table,
+    source_webdataset,
+)
 from mdc.data.captions import clean_captions
 from mdc.data.samples import RawSample, Skipped
 from mdc.records import UserError
 
 Source = Mapping[str, Any]
 
-CORPORA = ("scenes", "parquet", "caption_table", "webdataset")
+CORPORA = ("scenes", "parquet", "caption_table", "webdataset", "pairs")
 PROBES = ("scenes", "digits", "parquet", "caption_nouns", "class_folder")
 
 
@@ -60,6 +69,9 @@ def iter_corpus(source: Source, split: str, data_dir: Path, skipped: Skipped | N
                 yield from captioned(entry.key, entry.name, image, extension, entry.captions)
         case "webdataset":
             for found in source_webdataset.samples(source, split, data_dir, skipped):
+                yield from captioned(*found)
+        case "pairs":
+            for found in source_pairs.samples(source, split, data_dir, skipped):
                 yield from captioned(*found)
         case kind:
             _no_such(kind, "corpus", CORPORA)

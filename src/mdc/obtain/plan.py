@@ -119,7 +119,9 @@ def _same_pairs(folder: Path, there: Mapping[str, Any], wanted: Mapping[str, Any
             raise UserError(f"{folder}: was made with {name} {old['shape'].get(name)}, now it is {value}; {mend}")
     before, now = old["subset"], wanted["subset"]
     if (before is None) != (now is None) or (before and now and before["seed"] != now["seed"]):
-        raise UserError(f"{folder}: was made with subset {before}, now it is {now}: other rows, or another order; {mend}")
+        raise UserError(
+            f"{folder}: was made with subset {before}, now it is {now}: other rows, or another order; {mend}"
+        )
     if before and now and now["pairs"] < before["pairs"]:
         raise UserError(
             f"{folder}: holds a subset of {before['pairs']} pairs, now {now['pairs']} are asked for; keep the "
@@ -205,9 +207,7 @@ def _buckets(folder: Path) -> Path:
     return folder / "plan" / "buckets"
 
 
-def _fill_buckets(
-    place: Path, files: Sequence[Path], columns: Columns, seed: int, threshold: int, number: int
-) -> None:
+def _fill_buckets(place: Path, files: Sequence[Path], columns: Columns, seed: int, threshold: int, number: int) -> None:
     """Spread the rows up to the threshold over files by rank, so that each can be sorted in memory."""
     import pyarrow
     from pyarrow import ipc

@@ -67,7 +67,9 @@ def _list_of(dataset: Mapping[str, Any], entry: Any, folder: Path, data_dir: Pat
     if described is None:
         known = getattr(entry, "list_columns", None)
         if known is None:
-            raise UserError(f"data set {dataset['path']}: no list of URLs is known for it; give its list: in params.yaml")
+            raise UserError(
+                f"data set {dataset['path']}: no list of URLs is known for it; give its list: in params.yaml"
+            )
         described = asdict(known) if is_dataclass(known) and not isinstance(known, type) else dict(known)
     path = described.get("path")
     return columns_of(described), folder / "list" if path is None else data_dir / path

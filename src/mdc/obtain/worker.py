@@ -148,10 +148,10 @@ def _writer_class(give_up: Any) -> type:
     """img2dataset's webdataset writer, with equal bytes for equal samples, and an end where a write fails."""
     from img2dataset.writer import WebDatasetSampleWriter
 
-    class Writer(WebDatasetSampleWriter):  # type: ignore[misc]
+    class Writer(WebDatasetSampleWriter):
         def __init__(self, *args: Any) -> None:
             super().__init__(*args)
-            self.tarwriter.mtime = 0.0
+            self.tarwriter.mtime = 0  # a whole number, or every member gets a header more
 
         def write(self, *args: Any) -> None:
             try:
