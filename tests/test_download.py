@@ -52,7 +52,7 @@ DOWNLOAD: dict[str, Any] = {
 }
 CAPTIONS = (
     "a\ttab",
-    'quotes "double" and \'single\'',
+    "quotes \"double\" and 'single'",
     "two\nlines\r\nand a half",
     "emoji 🦆🏳️‍🌈 and ﷽",
     "long " + "x" * 9_995,
@@ -89,7 +89,13 @@ TROUBLES = {
     "redirect/1.jpg": ("obtained", ""),
     "image/spaces and ümlaut 5.jpg": ("obtained", ""),
 }
-LEFT_OUT = {"URL scheme": 2, "no valid URL": 2, "no caption": 3, "same url and caption again": 2, "text is not UTF-8": 1}
+LEFT_OUT = {
+    "URL scheme": 2,
+    "no valid URL": 2,
+    "no caption": 3,
+    "same url and caption again": 2,
+    "text is not UTF-8": 1,
+}
 
 
 def rows(address: str) -> list[dict[str, Any]]:
@@ -192,7 +198,10 @@ def test_full_disk_and_kill_then_the_same_manifest(
             obtain(config(), None, folder)
     assert not list((folder / "set/shards").iterdir())  # nothing half-written is left
 
-    code = "import json, pathlib, sys; from mdc.obtain.urls import obtain; obtain(json.loads(sys.argv[1]), None, pathlib.Path(sys.argv[2]))"
+    code = (
+        "import json, pathlib, sys; from mdc.obtain.urls import obtain; "
+        "obtain(json.loads(sys.argv[1]), None, pathlib.Path(sys.argv[2]))"
+    )
     command = [sys.executable, "-c", code, json.dumps(config()), str(folder)]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     first = account_file(folder / "set", 0)
@@ -294,7 +303,7 @@ def test_a_draft_is_as_good_as_a_full_decoding() -> None:
     buffer = io.BytesIO()
     photo.save(buffer, "JPEG", quality=92)
     data = resized(buffer.getvalue())[0]
-    full = Image.open(buffer).resize((85, 64), Image.Resampling.BICUBIC)
+    full = Image.open(io.BytesIO(buffer.getvalue())).resize((85, 64), Image.Resampling.BICUBIC)
     apart = np.abs(np.asarray(Image.open(io.BytesIO(data)), dtype=float) - np.asarray(full, dtype=float))
     assert apart.mean() < 2
 
