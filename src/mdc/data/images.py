@@ -20,6 +20,7 @@ CROP_DRAWS = 40  # uniform numbers that one random crop may use: ten tries of fo
 
 # What Pillow may try: left to itself it would also start Ghostscript on PostScript, and knows forty formats more.
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
+_ORIENTATION, _ON_ITS_SIDE = 0x0112, range(5, 9)  # EXIF's tag, and its values that exchange width and height
 _ORIENTATION_KEYS = {"exif", "xmp", "XML:com.adobe.xmp", "Raw profile type exif"}
 
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)  # `_opened` refuses them
@@ -65,14 +66,43 @@ def _decoded(data: bytes) -> tuple[Image.Image, str]:
         raise ImageError(f"cannot be decoded ({type(error).__name__})") from error
 
 
-def _opened(data: bytes) -> Image.Image:
+def decode_at_least(
+    data: bytes, side: int, max_pixels: int = MAX_PIXELS, max_aspect: float = MAX_ASPECT
+) -> tuple[Image.Image, tuple[int, int], bool]:
+    """As ``decode``, but a JPEG may come smaller than it is (1/2, 1/4, 1/8), its shorter side no less than ``side``.
+
+    A fraction of the time for large photos. Also the full size (width, height; upright), and whether the bytes are a
+    plain JPEG that shows the same: RGB, one picture, not turned. Limits may be narrower than the module's.
+    """
+    try:
+        image = _opened(data, max_pixels, max_aspect)
+        plain = image.format == "JPEG" and image.mode == "RGB"
+        size, least = image.size, min(image.size)
+        image.draft(None, (-(-size[0] * side // least), -(-size[1] * side // least)))
+        image.load()
+        shown = image
+        if image.format == "TIFF" or not _ORIENTATION_KEYS.isdisjoint(image.info):
+            shown = _upright(image)
+            orientation = 1 if shown is image else image.getexif().get(_ORIENTATION, 1)
+            size = size[::-1] if orientation in _ON_ITS_SIDE else size
+            plain = plain and orientation == 1
+        return (shown if shown.mode == "RGB" else _to_rgb(shown)), size, plain
+    except ImageError:
+        raise
+    except Image.DecompressionBombError as error:
+        raise ImageError(str(error), "image too large") from error
+    except Exception as error:
+        raise ImageError(f"cannot be decoded ({type(error).__name__})") from error
+
+
+def _opened(data: bytes, max_pixels: int = MAX_PIXELS, max_aspect: float = MAX_ASPECT) -> Image.Image:
     """The image with its header read and nothing unpacked."""
     image: Image.Image = Image.open(io.BytesIO(data), formats=_FORMATS)
     width, height = image.size
-    if width * height > MAX_PIXELS:
-        raise ImageError(f"{width} × {height} pixels, at most {MAX_PIXELS} allowed", "image too large")
-    if max(width, height) > MAX_ASPECT * min(width, height):
-        raise ImageError(f"{width} × {height} pixels, sides at most 1 : {MAX_ASPECT} allowed", "image too narrow")
+    if width * height > max_pixels:
+        raise ImageError(f"{width} × {height} pixels, at most {max_pixels} allowed", "image too large")
+    if max(width, height) > max_aspect * min(width, height):
+        raise ImageError(f"{width} × {height} pixels, sides at most 1 : {max_aspect} allowed", "image too narrow")
     return image
 
 

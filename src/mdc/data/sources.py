@@ -8,6 +8,7 @@ A source is a mapping with a ``kind``; :mod:`mdc.config` has a class for each, w
 ``caption_nouns`` a multi-label probe from captioned parquet files
 ``caption_table`` a corpus: a folder of images and a CSV, TSV or JSON-lines table of captions
 ``webdataset``    a corpus: tar shards as img2dataset writes them
+``pairs``         a corpus: what was obtained from a list of URLs, or as a mirror's tars
 ``class_folder``  a probe: a folder of images for each class
 ``builder``       a probe: one of the paper's sets, as CLIP-benchmark's dataset builder reads it
 ``karpathy``      a corpus: MSCOCO, Flickr30k or Flickr8k by Karpathy's splits
@@ -39,6 +40,7 @@ from mdc.data import (
     source_folder,
     source_karpathy,
     source_nouns,
+    source_pairs,
     source_parquet,
     source_sugarcrepe,
     source_table,
@@ -54,6 +56,7 @@ Source = Mapping[str, Any]
 # kinds whose samples are (key, file, image, extension, captions)
 _CAPTIONED = {
     "webdataset": source_webdataset.samples,
+    "pairs": source_pairs.samples,
     "karpathy": source_karpathy.samples,
     "coco_captions": source_coco.samples,
     "flickr8k": source_flickr8k.samples,

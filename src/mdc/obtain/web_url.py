@@ -28,9 +28,9 @@ def web_url(text: str) -> str:
         scheme, port, host = parts.scheme.lower(), parts.port, parts.hostname
     except ValueError:  # a port that is no number, a bracket without its other half
         raise Failure(BAD_URL) from None
-    if scheme not in _DEFAULT_PORTS:
+    if scheme and scheme not in _DEFAULT_PORTS:
         raise Failure(SCHEME)
-    if not host or "@" in parts.netloc:
+    if not scheme or not host or "@" in parts.netloc:
         raise Failure(BAD_URL)
     netloc = _host(host) + ("" if port is None or port == _DEFAULT_PORTS[scheme] else f":{port}")
     path = quote(parts.path, safe=_SAFE) or "/"

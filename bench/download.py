@@ -1,0 +1,229 @@
+"""Pairs a second through download and sharding, beside img2dataset's own command line on the same list and server.
+
+A server in a process of its own answers with photos (synthetic ones, or those of a parquet file's column ``image``) for
+seven rows in ten, and with 404 for the others, as much of a web list is. With ``--list`` the rows are real (a TSV of caption
+and URL without a header, as CC3M's) with every URL rewritten to that server, and every row must be accounted for.
+
+    python bench/download.py --rows 6000
+    python bench/download.py --list cc3m_validation.tsv --rounds 1
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import hashlib
+import io
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from urllib.parse import quote
+
+import numpy as np
+
+PHOTOS, DEAD = 64, 0.3
+SETTINGS = {
+    **{"image_size": 256, "timeout": 10, "deadline": 60, "retries": 1, "max_bytes": 50_000_000, "min_image_size": 16},
+    **{"max_pixels": 89_478_485, "max_aspect": 20.0, "quality": 95, "respect_robots": True, "use_proxy": False},
+    "allow_addresses": ["127.0.0.1/32"],
+}
+
+
+def digest(path: str) -> int:
+    return int.from_bytes(hashlib.blake2b(path.encode(), digest_size=8).digest())
+
+
+def is_dead(path: str) -> bool:
+    return digest(path) % 1000 < 1000 * DEAD
+
+
+# --- the server ------------------------------------------------------------------------------------------------------
+
+
+def photos(width: int, height: int, parquet: Path | None) -> list[bytes]:
+    """JPEGs with large shapes and some noise, or the first images of a file."""
+    if parquet is not None:
+        import pyarrow.parquet
+
+        with pyarrow.parquet.ParquetFile(parquet) as file:
+            return next(file.iter_batches(PHOTOS, columns=["image"])).column("image").to_pylist()
+    from PIL import Image
+
+    found = []
+    for seed in range(PHOTOS):
+        draw = np.random.default_rng(seed)
+        coarse = Image.fromarray(draw.integers(0, 256, (9, 12, 3), dtype=np.uint8))
+        pixels = np.asarray(coarse.resize((width, height), Image.Resampling.BICUBIC), dtype=float)
+        pixels = np.clip(pixels + draw.normal(0, 6, pixels.shape), 0, 255).astype(np.uint8)
+        buffer = io.BytesIO()
+        Image.fromarray(pixels).save(buffer, "JPEG", quality=88)
+        found.append(buffer.getvalue())
+    return found
+
+
+def serve(folder: Path) -> None:
+    """Answer until standard input ends; the port is the first line on standard output."""
+    images = [path.read_bytes() for path in sorted(folder.glob("*.jpg"))]
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            request = await reader.readuntil(b"\r\n\r\n")
+            path = request.split(b" ", 2)[1].decode()
+            body = b"" if is_dead(path) else images[digest(path) % len(images)]
+            status = b"404 Not Found" if is_dead(path) else b"200 OK"
+            length = str(len(body)).encode()
+            writer.write(
+                b"HTTP/1.1 " + status + b"\r\nConnection: close\r\nContent-Length: " + length + b"\r\n\r\n" + body
+            )
+            await writer.drain()
+        except (OSError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+
+    async def run() -> None:
+        server = await asyncio.start_server(answer, "127.0.0.1", 0, backlog=1024)
+        print(server.sockets[0].getsockname()[1], flush=True)
+        await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+
+    asyncio.run(run())
+
+
+# --- the list --------------------------------------------------------------------------------------------------------
+
+
+def rewritten(path: Path, address: str) -> tuple[list[str], list[str]]:
+    """Captions and URLs of a real list, each URL as a path of the local server."""
+    rows = [line.split("\t") for line in path.read_text(encoding="utf-8").split("\n") if line]
+    return [row[0] for row in rows], [f"{address}/{quote(row[1], safe='')}" for row in rows]
+
+
+def write_list(folder: Path, captions: list[str], urls: list[str]) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    folder.mkdir(parents=True)
+    pyarrow.parquet.write_table(pyarrow.table({"url": urls, "caption": captions}), folder / "list.parquet")
+
+
+# --- the two ---------------------------------------------------------------------------------------------------------
+
+
+def ours(folder: Path, settings: dict[str, object]) -> tuple[float, float, dict[str, object]]:
+    """Seconds of the download and of the shards made of it, and the download's account."""
+    from mdc.data.shard_writer import write_corpus
+    from mdc.obtain.urls import obtain
+
+    columns = {"format": "parquet", "url_column": "url", "caption_column": "caption", "path": "list/list.parquet"}
+    config = {"dataset": {"path": "ours", "list": columns, "subset": None}, "download": settings}
+    began = time.perf_counter()
+    account = obtain(config, None, folder)
+    downloaded = time.perf_counter() - began
+    source = {"kind": "pairs", "path": "ours", "from": "urls", "pairs": None, "val_share": 0.01}
+    began = time.perf_counter()
+    write_corpus("bench", source, folder / "corpus", folder, samples_per_shard=10_000)
+    return downloaded, time.perf_counter() - began, account
+
+
+def theirs(folder: Path, settings: dict[str, object]) -> tuple[float, int]:
+    """Seconds of img2dataset's command line, and the images that it got."""
+    options = {
+        **{
+            "url_list": folder / "list/list.parquet",
+            "input_format": "parquet",
+            "url_col": "url",
+            "caption_col": "caption",
+        },
+        **{"output_folder": folder / "theirs", "output_format": "webdataset", "image_size": settings["image_size"]},
+        **{"resize_mode": "keep_ratio", "resize_only_if_bigger": True, "encode_quality": settings["quality"]},
+        **{"number_sample_per_shard": settings["rows_per_shard"], "processes_count": settings["processes"]},
+        **{"thread_count": settings["threads"], "timeout": settings["timeout"], "retries": settings["retries"]},
+        "extract_exif": False,
+    }
+    command = [
+        str(Path(sys.executable).parent / "img2dataset"),
+        *(f"--{name}={value}" for name, value in options.items()),
+    ]
+    environment = {**os.environ, "NO_ALBUMENTATIONS_UPDATE": "1", "WANDB_MODE": "disabled"}
+    began = time.perf_counter()
+    with (folder / "theirs.log").open("w") as log:
+        subprocess.run(command, env=environment, stdout=log, stderr=log, check=True)
+    seconds = time.perf_counter() - began
+    stats = [json.loads(path.read_text()) for path in (folder / "theirs").glob("*_stats.json")]
+    return seconds, sum(one["successes"] for one in stats)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=6000)
+    parser.add_argument("--list", type=Path, help="a TSV of caption and URL without a header, instead of --rows")
+    parser.add_argument("--images", type=Path, help="a parquet file with a column image, instead of synthetic photos")
+    parser.add_argument("--width", type=int, default=400)
+    parser.add_argument("--height", type=int, default=300)
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=32)
+    parser.add_argument("--rows-per-shard", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--alone", action="store_true", help="without img2dataset's own command line")
+    parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.serve:
+        serve(args.serve)
+        return
+    settings = {**SETTINGS, **{name: getattr(args, name) for name in ("processes", "threads", "rows_per_shard")}}
+    with tempfile.TemporaryDirectory(prefix="mdc-bench-") as name:
+        place = Path(name)
+        for number, photo in enumerate(photos(args.width, args.height, args.images)):
+            (place / f"{number:03d}.jpg").write_bytes(photo)
+        command = [sys.executable, __file__, "--serve", str(place)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+            try:
+                assert server.stdout
+                address = f"http://127.0.0.1:{server.stdout.readline().strip()}"
+                captions = [f"photo number {n} of many" for n in range(args.rows)]
+                urls = [f"{address}/photo/{n}.jpg" for n in range(args.rows)]
+                if args.list:
+                    captions, urls = rewritten(args.list, address)
+                _rounds(place, captions, urls, address, settings, args)
+            finally:
+                server.kill()
+
+
+def _rounds(
+    place: Path,
+    captions: list[str],
+    urls: list[str],
+    address: str,
+    settings: dict[str, object],
+    args: argparse.Namespace,
+) -> None:
+    alive = {pair for pair in zip(urls, captions, strict=True) if not is_dead(pair[0].removeprefix(address))}
+    for number in range(args.rounds):
+        folder = place / f"round{number}"
+        write_list(folder / "list", captions, urls)
+        downloaded, sharded, account = ours(folder, settings)
+        outcomes, left_out = account["outcomes"], account["left_out"]
+        assert isinstance(outcomes, dict) and isinstance(left_out, dict)
+        if sum(outcomes.values()) + sum(left_out.values()) != len(urls) or outcomes["obtained"] != len(alive):
+            raise SystemExit(f"{len(urls)} rows, {len(alive)} pairs alive, but {outcomes}, left out {left_out}")
+        rows, pairs = len(urls), outcomes["obtained"]
+        print(
+            f"round {number}: {rows} rows, {pairs} pairs obtained, every row accounted for: {account['reasons']}, {left_out}"
+        )
+        print(f"  mdc          {downloaded:6.1f} s, {rows / downloaded:6.0f} rows/s, {pairs / downloaded:6.0f} pairs/s")
+        total = downloaded + sharded
+        print(f"  with shards  {total:6.1f} s, {rows / total:6.0f} rows/s, {pairs / total:6.0f} pairs/s")
+        if not args.alone:
+            seconds, got = theirs(folder, settings)
+            print(
+                f"  img2dataset  {seconds:6.1f} s, {rows / seconds:6.0f} rows/s, {got / seconds:6.0f} pairs/s ({got} pairs)"
+            )
+            print(f"  mdc is {seconds / downloaded:.2f} times as fast as img2dataset's own command line")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""A data set that its makers publish as a list of URLs: asked for, shard by shard, and accounted for row by row.
+
+Under the data set's folder: ``list/`` (the list), ``plan/`` (what is asked for in which order), ``shards/`` (tars as
+img2dataset writes them, with a parquet file and stats beside each), ``accounts/`` (what became of each shard). Whatever ends
+a run, the next one keeps every shard that is whole.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, is_dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from mdc.obtain.accounts import Incomplete, read_account, remove_shard, shard_files, summary, take_account
+from mdc.obtain.addresses import networks
+from mdc.obtain.crew import download
+from mdc.obtain.plan import NOT_CHOSEN, make_plan
+from mdc.obtain.reasons import OBTAINED
+from mdc.obtain.url_list import Columns, columns_of, list_files
+from mdc.processes.lock import locked
+from mdc.records import UserError, clear_leftovers, versions
+
+_ROUNDS = 2  # a shard that failed is tried once more, when all others are done
+
+
+def obtain(config: Mapping[str, Any], entry: Any, data_dir: Path) -> dict[str, Any]:
+    """Download what is not there yet, and return the account of the whole: a part of ``obtained.json``.
+
+    ``config`` has ``dataset`` {path, list, subset} and ``download``; ``entry`` is the registry's, or None for a list of the
+    user's own. ``rows`` of the list = ``chosen`` + all of ``left_out``; ``outcomes`` add up to ``chosen``. UserError for a
+    list or a folder that does not fit, a full disk, and shards that could not be completed.
+    """
+    dataset, settings = config["dataset"], config["download"]
+    networks(settings["allow_addresses"])  # a wrong one is told before anything is read
+    folder = Path(data_dir) / dataset["path"]
+    columns, place = _list_of(dataset, entry, folder, Path(data_dir))
+    with locked(folder, doing="is downloading into this folder"):
+        files = list_files(place, columns)
+        try:
+            plan = make_plan(folder, files, columns, dataset.get("subset"), settings)
+            accounts = _all_shards(folder, plan, settings)
+        except OSError as error:
+            raise UserError(_cannot_write(folder, str(error.strerror or error), "")) from None
+    found = summary(accounts)
+    _tell(folder, plan, found)
+    packages = ("img2dataset", "webdataset")
+    return {
+        "list": {"files": plan["asked"]["list"], "columns": plan["asked"]["columns"], "rows": plan["rows"]},
+        "subset": plan["asked"]["subset"],
+        "rows": plan["rows"],
+        "left_out": plan["left_out"],
+        "chosen": plan["chosen"],
+        **found,
+        "versions": {**versions(), **{name: metadata.version(name) for name in packages}},
+    }
+
+
+def _list_of(dataset: Mapping[str, Any], entry: Any, folder: Path, data_dir: Path) -> tuple[Columns, Path]:
+    """The list's columns and place: as params.yaml says, otherwise as the registry does."""
+    described = dataset.get("list")
+    if described is None:
+        known = getattr(entry, "list_columns", None)
+        if known is None:
+            raise UserError(
+                f"data set {dataset['path']}: no list of URLs is known for it; give its list: in params.yaml"
+            )
+        described = asdict(known) if is_dataclass(known) and not isinstance(known, type) else dict(known)
+    path = described.get("path")
+    return columns_of(described), folder / "list" if path is None else data_dir / path
+
+
+def _all_shards(folder: Path, plan: Mapping[str, Any], settings: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The accounts of all shards, those downloaded that are not there."""
+    (folder / "shards").mkdir(parents=True, exist_ok=True)
+    clear_leftovers(folder / "accounts")
+    for rest in (folder / "shards").glob(".rows-*.arrow"):
+        rest.unlink()
+    parts: list[dict[str, Any]] = plan["parts"]
+    accounts = {shard: account for shard, part in enumerate(parts) if (account := _kept(folder, shard, part))}
+    troubles: dict[int, str] = {}
+    with tqdm(total=plan["chosen"], desc=folder.name, unit="row", disable=None) as bar:
+        bar.update(sum(account["rows"] for account in accounts.values()))
+        for _ in range(_ROUNDS):
+            orders = [(shard, part) for shard, part in enumerate(parts) if shard not in accounts]
+            for answer in download({**settings, "folder": str(folder.resolve())}, orders):
+                if answer.fatal:
+                    done = f"{len(accounts)} of {len(parts)} shards are whole and stay"
+                    raise UserError(_cannot_write(folder, answer.trouble, done))
+                account = None if answer.trouble else read_account(folder, answer.shard, parts[answer.shard])
+                if account is None:
+                    troubles[answer.shard] = answer.trouble or "its account is missing"
+                else:
+                    accounts[answer.shard] = account
+                    bar.update(account["rows"])
+    missing = [shard for shard in range(len(parts)) if shard not in accounts]
+    if missing:
+        first = missing[0]
+        why = troubles.get(first, "no process was left to download it")
+        raise UserError(
+            f"{folder}: {len(missing)} of {len(parts)} shards are not whole after {_ROUNDS} tries (shard {first:05d}: {why}); "
+            "run again: what is there stays"
+        )
+    return [accounts[shard] for shard in range(len(parts))]
+
+
+def _kept(folder: Path, shard: int, part: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The account of a shard that is there. One that was whole when a run was killed is taken; the rest is removed."""
+    account = read_account(folder, shard, part)
+    if account is None and any(path.exists() for path in shard_files(folder, shard)):
+        try:
+            account = take_account(folder, shard, part)
+        except Incomplete:
+            remove_shard(folder, shard)
+    return account
+
+
+def _cannot_write(folder: Path, why: str, done: str) -> str:
+    free = shutil.disk_usage(folder).free // 2**20
+    return f"{folder}: cannot be written ({why}; {free} MiB free); {done or 'what was whole stays'}: make room, then run again"
+
+
+def _tell(folder: Path, plan: Mapping[str, Any], found: Mapping[str, Any]) -> None:
+    """One summary of every row on standard error."""
+    chosen, obtained = plan["chosen"], found["outcomes"][OBTAINED]
+    left_out = {reason: count for reason, count in plan["left_out"].items() if reason != NOT_CHOSEN}
+    lines = [
+        f"{folder}: {obtained} of {chosen} pairs obtained ({obtained / chosen:.1%}), {plan['rows']} rows in the list",
+        *(f"  {count:>10}  {outcome}" for outcome, count in found["outcomes"].items() if count),
+        *(f"  {count:>10}  left out before: {reason}" for reason, count in left_out.items()),
+        "  reasons:" if found["reasons"] else "",
+        *(f"  {count:>10}  {reason}" for reason, count in sorted(found["reasons"].items(), key=lambda one: -one[1])),
+    ]
+    print("\n".join(line for line in lines if line), file=sys.stderr, flush=True)

@@ -1,0 +1,224 @@
+"""What strangers' addresses may not do: each attack against the opener that downloads go through."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from url_server import Server, image, serving
+
+from mdc.obtain import guard
+from mdc.obtain.addresses import allowed, networks
+from mdc.obtain.guard import Limits, Opener, fetch
+from mdc.obtain.reasons import Failure, outcome_of, reason_of
+from mdc.records import UserError
+
+HERE = networks(["127.0.0.0/8"])
+LIMITS = Limits(timeout=0.5, deadline=1.0, max_bytes=300_000, exceptions=HERE)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with serving() as started:
+        yield started
+
+
+def told(url: str, limits: Limits = LIMITS) -> str:
+    with pytest.raises(Failure) as caught:
+        fetch(url, {}, limits)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *(
+            "127.0.0.1",
+            "127.8.8.8",
+            "10.0.0.1",
+            "172.16.3.4",
+            "192.168.0.1",
+            "169.254.169.254",
+            "100.64.0.1",
+            "0.0.0.0",
+        ),
+        *(
+            "224.0.0.1",
+            "255.255.255.255",
+            "192.0.2.1",
+            "198.18.0.1",
+            "240.0.0.1",
+            "::",
+            "::1",
+            "fe80::1",
+            "fe80::1%eth0",
+        ),
+        *("fc00::1", "fd12::1", "fec0::1", "ff02::1", "2001:db8::1", "::ffff:127.0.0.1", "::ffff:10.0.0.1"),
+        *("64:ff9b::7f00:1", "64:ff9b::a00:1", "2002:7f00:1::", "2002:a00:1::1", "nonsense", ""),
+    ],
+)
+def test_addresses_that_are_not_public(address: str) -> None:
+    assert not allowed(address)
+
+
+@pytest.mark.parametrize(
+    "address", ["8.8.8.8", "1.1.1.1", "2606:4700::1111", "64:ff9b::808:808", "::ffff:8.8.8.8", "2002:808:808::1"]
+)
+def test_addresses_that_are_public(address: str) -> None:
+    assert allowed(address)
+
+
+def test_networks_that_the_user_allows() -> None:
+    assert allowed("127.0.0.1", HERE) and allowed("::ffff:127.0.0.1", HERE) and not allowed("10.0.0.1", HERE)
+    for wrong in ("10.0.0.1/8", "home", ""):
+        with pytest.raises(UserError, match=r"download\.allow_addresses"):
+            networks([wrong])
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("status/404", "HTTP 404"),
+        ("hang/1", "timed out"),
+        ("trickle/1", "over the deadline"),
+        ("endless/1", "body over max_bytes"),
+        ("huge/1", "body over max_bytes"),
+        ("cut/1", "connection broken off"),
+        ("loop/1", "too many redirects"),
+        ("inside/1", "address is not public"),
+        ("file/1", "URL scheme"),
+        ("garbage/1", "answer is not HTTP"),
+        ("empty/1", "empty answer"),
+    ],
+)
+def test_attacks_by_answers(server: Server, path: str, reason: str) -> None:
+    began = time.monotonic()
+    assert told(f"{server.address}/{path}") == reason == reason_of(reason)
+    assert time.monotonic() - began < LIMITS.deadline + 0.5 and outcome_of(reason) != "obtained"
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "127.1", "2130706433", "0x7f.1", "017700000001", "[::1]", "[::ffff:127.0.0.1]"]
+)
+def test_this_machine_by_other_names(server: Server, host: str) -> None:
+    before = sum(server.asked.values())
+    limits = Limits(timeout=0.5, deadline=1.0, max_bytes=1000)
+    assert told(f"http://{host}:{server.server_address[1]}/image/1", limits) == "address is not public"
+    assert sum(server.asked.values()) == before
+
+
+def test_a_name_is_looked_up_once_and_the_checked_address_asked(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name that is public at the first look and private at the second (DNS rebinding) leads nowhere."""
+    port = server.server_address[1]
+    looks: list[str] = []
+    asked: list[Any] = []
+
+    def look_up(host: str, *args: Any, **kwargs: Any) -> list[Any]:
+        looks.append(host)
+        address = "8.8.8.8" if len(looks) == 1 else "127.0.0.1"
+        return [
+            (socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)),
+            (socket.AF_INET, 1, 6, "", ("10.0.0.1", port)),
+        ]
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    monkeypatch.setattr(socket.socket, "connect", lambda line, address: asked.append(address) or refuse())
+
+    def refuse() -> None:
+        raise ConnectionRefusedError
+
+    limits = Limits(timeout=0.5, deadline=1.0, max_bytes=1000)
+    assert told(f"http://rebound.example:{port}/image/1", limits) == "connection refused"
+    assert looks == ["rebound.example"] and asked == [("8.8.8.8", port)]  # the private one was left out
+
+
+def test_connections_that_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections and says nothing
+        port = silent.getsockname()[1]
+        assert told(f"http://127.0.0.1:{port}/") == "timed out"
+        assert told(f"https://127.0.0.1:{port}/") == "timed out"  # in the middle of TLS
+    assert told(f"http://127.0.0.1:{port}/") == "connection refused"
+
+    def no_host(*args: Any, **kwargs: Any) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "x")
+
+    monkeypatch.setattr(socket, "getaddrinfo", no_host)
+    assert told("http://no.example/") == "host not found"
+
+
+def test_tls_to_what_is_none(server: Server) -> None:
+    assert told(server.address.replace("http:", "https:") + "/image/1") == "TLS failed"
+
+
+def answering(raw: bytes) -> tuple[socket.socket, str]:
+    """A server that sends ``raw`` over and over to whoever comes."""
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        try:
+            while True:
+                line, _ = listening.accept()
+                with line:
+                    line.recv(1000)
+                    while True:
+                        line.sendall(raw)
+        except OSError:
+            return
+
+    threading.Thread(target=serve, daemon=True).start()
+    return listening, f"http://127.0.0.1:{listening.getsockname()[1]}/"
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"HTTP/1.1 100 Continue\r\nX-A: " + b"a" * 9000 + b"\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 50,
+        b"x" * 5000,
+    ],
+)
+def test_endless_headers(raw: bytes) -> None:
+    listening, url = answering(raw)
+    with listening:
+        assert told(url) in ("body over max_bytes", "answer is not HTTP", "over the deadline")
+
+
+def test_the_opener_tries_again_what_may_pass_and_nothing_else(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "_PAUSE", 0.01)
+    limits = Limits(timeout=0.3, deadline=1.0, max_bytes=300_000, retries=2, exceptions=HERE)
+    opener = Opener(limits)
+    for path, times in (("status/404", 1), ("status/503", 3), ("trickle/1", 1), ("cut/1", 3)):
+        server.asked.clear()
+        with pytest.raises(Failure):
+            opener.open(urllib.request.Request(f"{server.address}/{path}"), timeout=99)
+        assert sum(server.asked.values()) == times, path
+    with opener.open(f"{server.address}/flaky/77") as answer:
+        assert answer.read() == image(77) and answer.headers["Content-Length"]
+    with opener.open(f"{server.address}/redirect/78") as answer:
+        assert answer.read() == image(78)
+
+
+def test_the_environments_proxy_is_asked_only_if_wanted(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", server.address)
+    monkeypatch.setenv("no_proxy", "")
+    limits = Limits(timeout=0.5, deadline=1.0, max_bytes=300_000, use_proxy=True)
+    assert told("http://a.example/image/1", limits) == "HTTP 404"  # the stand-in for a proxy knows no such path
+    assert told("http://10.0.0.1/image/1", limits) == told("http://localhost/", limits) == "address is not public"
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: [])
+    assert told("http://a.example/image/1") == "address is not public"  # not by the proxy
+
+
+def test_urlopen_goes_through_the_installed_opener(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(urllib.request, "_opener", None)
+    urllib.request.install_opener(Opener(LIMITS))
+    with urllib.request.urlopen(f"{server.address}/image/5", timeout=1) as answer:
+        assert answer.read() == image(5)
+    with pytest.raises(Failure, match="URL scheme"):
+        urllib.request.urlopen("file:///etc/hostname")
