@@ -52,6 +52,7 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         tried.append("download")
         raise OSError("no network here")
 
+    monkeypatch.setattr(socket, "getaddrinfo", refused)
     monkeypatch.setattr(socket.socket, "connect", refused)
     monkeypatch.setattr(subprocess, "Popen", refused)
     for module in (theirs.cifar, theirs.stl10, theirs.flowers102):
