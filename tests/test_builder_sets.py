@@ -6,7 +6,7 @@ import io
 import pickle
 import socket
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,20 +40,26 @@ def source(name: str, path: str = "there") -> dict[str, Any]:
 
 
 @pytest.fixture(autouse=True)
-def alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No network, no wget; and torchvision takes the tests' files for the published ones, whose MD5 it knows."""
+def alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No network, no wget, and nobody may try; torchvision takes the tests' files for the published ones, by MD5."""
     import torchvision.datasets as theirs
 
     from mdc.data import source_builder
 
-    def refused(*_: Any, **__: Any) -> Any:
-        raise AssertionError("a builder tried to download")
+    tried = []
 
+    def refused(*_: Any, **__: Any) -> Any:
+        tried.append("download")
+        raise OSError("no network here")
+
+    monkeypatch.setattr(socket, "getaddrinfo", refused)
     monkeypatch.setattr(socket.socket, "connect", refused)
     monkeypatch.setattr(subprocess, "Popen", refused)
     for module in (theirs.cifar, theirs.stl10, theirs.flowers102):
         monkeypatch.setattr(module, "check_integrity", lambda *_: True)
     source_builder._built.cache_clear()
+    yield
+    assert not tried
 
 
 def pixels(image: bytes) -> np.ndarray:
@@ -105,6 +111,15 @@ def test_missing_data_are_one_line_with_folder_and_key(name: str, tmp_path: Path
             assert f"datasets.{name}.path of params.yaml" in str(error.value)
     with pytest.raises(UserError, match="no builder reads dataset 'mnist'; allowed: imagenet1k, food101"):
         list(sources.iter_probe(source("mnist"), "train", tmp_path))
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_an_empty_folder_is_one_line(name: str, tmp_path: Path) -> None:
+    """Where a builder that may download would begin to."""
+    (tmp_path / "there" / SETS[name][2]).mkdir(parents=True)
+    with pytest.raises(UserError, match=r"cannot be read|no such file|no such folder") as error:
+        list(sources.iter_probe(source(name), "test", tmp_path))
+    assert str(tmp_path / "there") in str(error.value) and "download" not in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -174,6 +189,10 @@ def test_a_class_in_one_split_only_is_refused(tmp_path: Path) -> None:
     files.put(tmp_path / "there/oxford-iiit-pet/annotations/test.txt", f"{lines[0]}\n")
     with pytest.raises(UserError, match="the classes of pets differ between train and test"):
         write_probe("pets", source("pets"), tmp_path / "out", tmp_path)
+    files.stl10(tmp_path / "there")
+    files.put(tmp_path / "there/stl10_binary/test_y.bin", bytes([2, 2, 2, 2]))
+    with pytest.raises(UserError, match="split test has no image of 1 classes that another has: airplane"):
+        write_probe("stl10", source("stl10"), tmp_path / "out", tmp_path)
 
 
 class Runs:
@@ -214,7 +233,7 @@ def test_plain_pickles_come_back_whole(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("shape", "kind", "data"),
-    [((2, 2), "u1", b"abc"), ((2, -1), "u1", b"ab"), ((1,), "O8", b"abcdefgh"), ((1,), "f8", b"abcdefgh")],
+    [((2, 2), "u1", b"abc"), ((2, -1), "u1", b"ab"), ((8,), "O8", b"abcdefgh"), ((8,), "f8", b"abcdefgh")],
 )
 def test_arrays_that_are_not_of_bytes_or_do_not_fit_are_refused(
     shape: tuple[int, ...], kind: str, data: bytes, tmp_path: Path

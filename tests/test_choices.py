@@ -109,6 +109,7 @@ def test_a_choice_set_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         "chance": 0.5,
         "groups": {"on": 2, "to the left of": 1},
     }
+    assert index["same_as_answer"] == {"any": 0}
     assert [shard["samples"] for shard in index["splits"]["test"]["shards"]] == [2, 1]
     key, image, record = ShardReader(tmp_path / "out", "test").read(2)
     assert key == "00000002" and image == (tmp_path / "aro/images/2416218.jpg").read_bytes()
@@ -368,9 +369,17 @@ def test_perturbations_without_effect_are_kept_and_counted(tmp_path: Path) -> No
     assert index["options"] == {"5": 2} and index["chance"] == pytest.approx(0.2)
     # one noun and one other word: only an order of both can change anything, and whole trigrams never
     same = index["same_as_answer"]
-    assert (same["1"], same["2"], same["4"]) == (2, 2, 2) and same.get("3", 0) in (1, 2)
+    assert set(same) == {"1", "2", "3", "4", "any"} and same["3"] in (1, 2)
+    assert (same["1"], same["2"], same["4"], same["any"]) == (2, 2, 2, 2)
     assert index["tagger"] == {"tagger": "spacy", "version": "3.8.0", "model": "en_core_web_sm 3.8.0"}
     assert read_index(tmp_path / "out", verify=True, kind="choices") == index
+
+
+def test_tags_go_with_the_taggers_words_and_trigrams_with_treebanks() -> None:
+    tagged = (["A", "well", "-", "fed", "dog", "."], ["DT", "RB", "HYPH", "VBN", "NN", "."])
+    _, nouns, others, within, whole = options_of("A well-fed dog.", tagged, generator(0, "1"), 30)
+    assert sorted(nouns.split()) == sorted(others.split()) == ["-", "a", "dog", "fed", "well"]
+    assert sorted(within.split()) == sorted(whole.split()) == ["a", "dog", "well-fed"]
 
 
 def test_generators_are_apart_and_the_same_everywhere() -> None:

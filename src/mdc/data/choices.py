@@ -30,17 +30,20 @@ def write_choices(
 
     A sample's record has "options", "answer" (0, the first), "group", "id", and "box" where the image is to be cropped.
     The index counts samples by their number of options ("options") and by group ("groups"), and those in which an
-    option is the right caption itself ("same_as_answer", by the option's place: a perturbation that changed nothing).
+    option is the right caption itself ("same_as_answer": "any", and by the option's place): a perturbation that changed
+    nothing, which no model can tell apart.
     ``chance`` is the share that guessing gets right: the mean of 1 / number of options, a tie among k counting 1 / k.
     """
     sizes: Counter[int] = Counter()
     groups: Counter[str] = Counter()
-    same: Counter[int] = Counter()
+    same: Counter[str] = Counter()
 
     def files(split: str, sample: ChoiceSample) -> list[tuple[str, bytes]]:
         sizes[len(sample.options)] += 1
         groups[sample.group] += 1
-        same.update(place for place, text in enumerate(sample.options) if place and text == sample.options[0])
+        right, *wrong = sample.options
+        same.update(str(place) for place, text in enumerate(wrong, start=1) if text == right)
+        same["any"] += right in wrong
         record: dict[str, Any] = {
             "options": list(sample.options),
             "answer": 0,
@@ -61,6 +64,6 @@ def write_choices(
     index["options"] = {str(size): sizes[size] for size in sorted(sizes)}
     index["chance"] = sum(count / size for size, count in sizes.items()) / total
     index["groups"] = dict(sorted(groups.items()))
-    index["same_as_answer"] = {str(place): same[place] for place in sorted(same)}
+    index["same_as_answer"] = dict(sorted(same.items()))
     write_json(Path(out_dir) / INDEX, index)
     return index
