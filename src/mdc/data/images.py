@@ -12,6 +12,10 @@ import numpy as np
 import torch
 from PIL import Image, ImageOps
 
+from mdc.data.jpeg import jpeg_pixels
+
+Pixels = np.ndarray[Any, np.dtype[np.uint8]]
+
 OPENAI_MEAN = (0.48145466, 0.4578275, 0.40821073)
 OPENAI_STD = (0.26862954, 0.26130258, 0.27577711)
 MAX_PIXELS = 89_478_485  # Pillow's own limit, at which it only warns: a few kilobytes can unpack to gigabytes
@@ -43,6 +47,26 @@ def decode(data: bytes) -> Image.Image:
     decoded in full, that would unpack to more than ``MAX_PIXELS``, or whose sides differ more than ``MAX_ASPECT`` times.
     """
     return _decoded(data)[0]
+
+
+def decode_pixels(data: bytes) -> torch.Tensor:
+    """``decode``, to the same RGB pixels as uint8 (H, W, 3), by the fastest way that gives them; errors as there."""
+    fast = _plain_jpeg(data)
+    return torch.from_numpy(np.array(decode(data))) if fast is None else fast
+
+
+def _plain_jpeg(data: bytes) -> torch.Tensor | None:
+    """The pixels of a JPEG that needs nothing but decoding; None for all else, and for what is damaged or refused."""
+    if not data.startswith(b"\xff\xd8"):
+        return None
+    try:
+        image = _opened(data)
+    except Exception:  # `decode` says what is wrong
+        return None
+    if image.format != "JPEG" or image.mode != "RGB" or not _ORIENTATION_KEYS.isdisjoint(image.info):
+        return None
+    pixels = jpeg_pixels(data)
+    return pixels if pixels is not None and pixels.shape == (image.height, image.width, 3) else None
 
 
 def image_format(data: bytes) -> str:
@@ -153,24 +177,24 @@ def crop_box(
 
 
 def random_resized_crop(
-    image: Image.Image,
+    pixels: torch.Tensor,
     size: int,
     uniforms: Sequence[float],
     scale: tuple[float, float] = (0.9, 1.0),
     ratio: tuple[float, float] = (3 / 4, 4 / 3),
-) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """Crop at random and resize with antialiased bicubic to (size, size, 3) uint8, as OpenCLIP trains.
+) -> torch.Tensor:
+    """Crop (H, W, 3) uint8 at random and resize with antialiased bicubic to (size, size, 3), as OpenCLIP trains.
 
-    ``uniforms`` as in ``crop_box``. Cropped first, then resized: ``resize(box=…)`` would let pixels outside the
-    crop bleed in at its border, which torchvision's transform does not.
+    ``uniforms`` as in ``crop_box``. PyTorch's resizing in 8-bit integers: at most one grey level from Pillow's (in one
+    value of a few hundred), in a third of its time, and the same whatever the threads.
     """
-    box = crop_box(image.width, image.height, uniforms, scale, ratio)
-    if box != (0, 0, image.width, image.height):
-        image = image.crop(box)
-    return np.asarray(image.resize((size, size), Image.Resampling.BICUBIC))
+    left, top, right, bottom = crop_box(pixels.shape[1], pixels.shape[0], uniforms, scale, ratio)
+    crop = pixels[top:bottom, left:right].permute(2, 0, 1)[None]  # a view, in the layout that PyTorch is quick with
+    resized = torch.nn.functional.interpolate(crop, (size, size), mode="bicubic", antialias=True)
+    return resized[0].permute(1, 2, 0)
 
 
-def center_resize(image: Image.Image, size: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+def center_resize(image: Image.Image, size: int) -> Pixels:
     """Shorter side to ``size`` (bicubic), then the central square: (size, size, 3) uint8, as CLIP evaluates.
 
     Equal to torchvision's ``Resize(size, BICUBIC)`` and ``CenterCrop(size)`` on a PIL image.
@@ -183,15 +207,18 @@ def center_resize(image: Image.Image, size: int) -> np.ndarray[Any, np.dtype[np.
     if (width, height) != image.size:
         image = image.resize((width, height), Image.Resampling.BICUBIC)
     left, top = round((width - size) / 2), round((height - size) / 2)
-    return np.asarray(image.crop((left, top, left + size, top + size)))
+    return np.array(image.crop((left, top, left + size, top + size)))
 
 
 def normalise(
     images: torch.Tensor, mean: Sequence[float] = OPENAI_MEAN, std: Sequence[float] = OPENAI_STD
 ) -> torch.Tensor:
-    """uint8 images (B, 3, H, W) or (B, H, W, 3) to float32 (B, 3, H, W): (x / 255 − mean) / std for each channel."""
+    """uint8 images (B, 3, H, W) or (B, H, W, 3) to float32 (B, 3, H, W): (x / 255 − mean) / std for each channel.
+
+    The layout of ``images`` in memory is free, that of the result is planar.
+    """
     if images.shape[1] != 3:
         images = images.permute(0, 3, 1, 2)
     scale = images.new_tensor([1 / (255 * s) for s in std], dtype=torch.float32).view(1, 3, 1, 1)
     shift = images.new_tensor([m / s for m, s in zip(mean, std, strict=True)], dtype=torch.float32).view(1, 3, 1, 1)
-    return images.to(torch.float32).contiguous().mul_(scale).sub_(shift)
+    return images.to(torch.float32, memory_format=torch.contiguous_format).mul_(scale).sub_(shift)

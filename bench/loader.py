@@ -1,0 +1,271 @@
+"""Images a second through the loader's whole path on one core, against bare decoding and resizing to 224 of the same.
+
+The photos come from a parquet file (a column ``image``, captions if it has any), scaled to 256 pixels at the shorter
+side with a little film grain, and stored as JPEGs; without such a file they are made by this script. The whole path
+is what training runs: read from shards, decode, random crop, resize, tokens, batch. The parts take turns, round by
+round, and a number is the median over the rounds; shares are of what the same rounds gave, so a shared machine moves
+both. Aim: the whole path at 85 % or more of the bare one with the same decoder and resizer.
+
+    python bench/loader.py --photos data/flickr8k.parquet
+    python bench/loader.py --tar 1000000        # how long the reader takes to find a million samples in their shards
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import platform
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pyarrow.parquet as pq
+import torch
+from PIL import Image
+from tqdm import tqdm
+
+import mdc.data.images as images
+from mdc.data.jpeg import jpeg_pixels
+from mdc.data.loader import CaptionBatches
+from mdc.data.place import data_folder
+from mdc.data.shard_writer import write_corpus
+from mdc.data.shards import ShardReader
+from mdc.data.tar import TarWriter
+from mdc.records import sha256_file, write_json
+from mdc.text import Vocabulary
+
+SIZE, SHORTER, BATCH = 224, 256, 64
+Part = Callable[[], int]  # does its work once over, returns how many images that were
+
+
+def photos_of(path: Path | None, count: int) -> Iterator[tuple[Image.Image, list[str]]]:
+    """``count`` photos with their captions: of a parquet file, or drawn (smooth colours, edges, noise)."""
+    rng = np.random.default_rng(0)
+    if path is None:
+        for number in range(count):
+            small = Image.fromarray(rng.integers(0, 256, (12, 16, 3), dtype=np.uint8))
+            smooth = np.asarray(small.resize((640, 480), Image.Resampling.BICUBIC)).astype(np.int16)
+            for _ in range(12):
+                x, y = rng.integers(0, 600), rng.integers(0, 440)
+                smooth[y : y + rng.integers(8, 160), x : x + rng.integers(8, 160)] += rng.integers(-70, 70, 3)
+            yield Image.fromarray(smooth.clip(0, 255).astype(np.uint8)), [f"a drawn photo, number {number}, of blocks"]
+        return
+    with pq.ParquetFile(path) as file:
+        columns = ["image", *(name for name in ("captions",) if name in file.schema_arrow.names)]
+        rows = (row for batch in file.iter_batches(256, columns=columns) for row in batch.to_pylist())
+        for _, row in zip(range(count), rows, strict=False):
+            yield images.decode(row["image"]), row.get("captions") or ["a photo"]
+
+
+def jpegs(path: Path | None, count: int, quality: int, seed: int = 1) -> Iterator[tuple[bytes, list[str]]]:
+    """The photos as JPEGs with ``SHORTER`` pixels at the shorter side, most of them 4 : 3 or 3 : 4."""
+    rng = np.random.default_rng(seed)
+    shapes = [(SHORTER * 4 // 3, SHORTER), (SHORTER * 3 // 2, SHORTER), (SHORTER, SHORTER * 4 // 3), (SHORTER, SHORTER)]
+    for number, (image, captions) in enumerate(photos_of(path, count)):
+        pixels = np.asarray(image.resize(shapes[number % 4], Image.Resampling.BICUBIC)).astype(np.float32)
+        grain = rng.normal(0, 4, (*pixels.shape[:2], 1))  # enlarged photos are too smooth, so too quick to decode
+        buffer = io.BytesIO()
+        Image.fromarray((pixels + grain).clip(0, 255).astype(np.uint8)).save(buffer, "JPEG", quality=quality)
+        yield buffer.getvalue(), captions
+
+
+def corpus_of(data: list[tuple[bytes, list[str]]], folder: Path) -> Path:
+    """The JPEGs as a corpus of our own shards."""
+    import pyarrow as pa
+
+    columns = {"image": [image for image, _ in data], "captions": [captions for _, captions in data]}
+    pq.write_table(pa.table(columns), folder / "photos.parquet")
+    source = {"kind": "parquet", "path": "photos.parquet", "split_column": None}
+    write_corpus("photos", source, folder / "corpus", folder, splits=("train",))
+    return folder / "corpus"
+
+
+# --- what is compared -------------------------------------------------------------------------------------------------
+
+
+def pillow(data: bytes) -> Image.Image:
+    image: Image.Image = Image.open(io.BytesIO(data))
+    image.load()
+    return image
+
+
+def opencv(data: bytes) -> torch.Tensor:
+    return torch.from_numpy(cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR_RGB))
+
+
+def vision(data: bytes) -> torch.Tensor:
+    pixels = jpeg_pixels(data)
+    assert pixels is not None
+    return pixels
+
+
+def by_pillow(image: Image.Image) -> np.ndarray:
+    return np.asarray(image.resize((SIZE, SIZE), Image.Resampling.BICUBIC))
+
+
+def by_torch(pixels: torch.Tensor) -> torch.Tensor:
+    planes = pixels.permute(2, 0, 1)[None]
+    return torch.nn.functional.interpolate(planes, (SIZE, SIZE), mode="bicubic", antialias=True)
+
+
+def pillow_tensor(data: bytes) -> torch.Tensor:
+    return torch.from_numpy(np.array(pillow(data)))
+
+
+def bare_ways(data: list[bytes]) -> dict[str, Part]:
+    """Every decoder alone, and every pair of decoder and resizer."""
+
+    def each(way: Callable[[bytes], Any]) -> Part:
+        def part() -> int:
+            for image in data:
+                way(image)
+            return len(data)
+
+        return part
+
+    ways: dict[str, Callable[[bytes], Any]] = {
+        "decode: Pillow": pillow,
+        "decode: torchvision": vision,
+        "decode: OpenCV": opencv,
+        "bare: Pillow, Pillow": lambda image: by_pillow(pillow(image)),
+        "bare: Pillow, torch": lambda image: by_torch(pillow_tensor(image)),
+        "bare: torchvision, torch": lambda image: by_torch(vision(image)),
+        "bare: OpenCV, torch": lambda image: by_torch(opencv(image)),
+    }
+    try:
+        import simplejpeg
+
+        ways["decode: simplejpeg"] = simplejpeg.decode_jpeg
+    except ImportError:
+        pass
+    return {name: each(way) for name, way in ways.items()}
+
+
+def old_crop(pixels: torch.Tensor, size: int, uniforms: list[float], *ranges: Any) -> torch.Tensor:
+    """Crop and resize all in Pillow: what torchvision's transform does with a PIL image."""
+    box = images.crop_box(pixels.shape[1], pixels.shape[0], uniforms, *ranges)
+    image = Image.fromarray(pixels.numpy()).crop(box).resize((size, size), Image.Resampling.BICUBIC)
+    return torch.from_numpy(np.array(image))
+
+
+def whole_ways(corpus: Path) -> dict[str, Part]:
+    """Our whole path as it is, and with Pillow in the place of the decoder."""
+    steps = len(ShardReader(corpus, "train")) // BATCH
+    epoch = iter(range(1_000_000))
+
+    def run() -> int:
+        start = next(epoch) * steps  # a new epoch each time: other crops, other captions, as in training
+        batches = CaptionBatches(
+            corpus,
+            "train",
+            Vocabulary.full(),
+            image_size=SIZE,
+            batch_size=BATCH,
+            seed=0,
+            steps=start + steps,
+            start_step=start,
+        )
+        return sum(len(batch["keys"]) for batch in batches)
+
+    def with_pillow() -> int:
+        fast, images._plain_jpeg = images._plain_jpeg, lambda data: None
+        try:
+            return run()
+        finally:
+            images._plain_jpeg = fast
+
+    return {"whole: torchvision, torch": run, "whole: Pillow, torch": with_pillow}
+
+
+def rates(parts: dict[str, Part], rounds: int) -> dict[str, list[float]]:
+    """Images a second of each part in each round; the parts take turns at going first."""
+    names = list(parts)
+    for part in parts.values():
+        part()  # imports, caches
+    found: dict[str, list[float]] = {name: [] for name in names}
+    for number in tqdm(range(rounds), desc="rounds", disable=None, leave=False):
+        turn = number % len(names)
+        for name in names[turn:] + names[:turn]:
+            began = time.perf_counter()
+            count = parts[name]()
+            found[name].append(count / (time.perf_counter() - began))
+    return found
+
+
+def compare(args: argparse.Namespace) -> None:
+    torch.set_num_threads(1)
+    cv2.setNumThreads(1)
+    path = args.photos or data_folder() / "flickr8k.parquet"
+    photos = path if path.is_file() else None
+    data = list(tqdm(jpegs(photos, args.count, args.quality), total=args.count, desc="photos", disable=None))
+    size = statistics.mean(len(image) for image, _ in data) / 1000
+    what = "photos" if photos else "drawn photos"
+    print(f"{len(data)} {what}, {SHORTER} pixels at the shorter side, quality {args.quality}, {size:.0f} kB on average")
+    with tempfile.TemporaryDirectory() as folder:
+        parts = bare_ways([image for image, _ in data]) | whole_ways(corpus_of(data, Path(folder)))
+        found = rates(parts, args.rounds)
+    for name, each in found.items():
+        print(f"{name:28s} {statistics.median(each):6.0f} images/s   [{min(each):.0f}, {max(each):.0f}]")
+    for whole in ("torchvision, torch", "Pillow, torch"):
+        for bare in dict.fromkeys((whole, "Pillow, Pillow")):
+            shares = [a / b for a, b in zip(found[f"whole: {whole}"], found[f"bare: {bare}"], strict=True)]
+            print(f"whole path ({whole}) / bare ({bare}): {100 * statistics.median(shares):.0f} %")
+
+
+# --- the walk over tar headers ----------------------------------------------------------------------------------------
+
+
+def walk(samples: int) -> None:
+    """Seconds that ``ShardReader`` takes to open a set of so many samples, of 10,000 a shard and no content to speak
+    of (only headers are read, so a sparse file serves): the second of two, when the headers are in the file cache."""
+    per_shard = 10_000
+    record = b'{"captions":["a photo of a dog near two boats"]}'
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        shards = []
+        first = folder / "train-00000.tar"
+        with first.open("wb") as file:
+            writer = TarWriter(file)
+            for number in tqdm(range(per_shard), desc="one shard", disable=None, leave=False):
+                for extension, content in (("jpg", bytes(20_000)), ("json", record), ("txt", record)):
+                    writer.add(f"{number:09d}.{extension}", content)
+            writer.close()
+        described = {"samples": per_shard, "bytes": first.stat().st_size, "sha256": sha256_file(first)}
+        for number in range(samples // per_shard):
+            path = folder / f"train-{number:05d}.tar"
+            if number:
+                os.link(first, path)  # the walk is the same, and the disk holds one
+            shards.append({"file": path.name, **described})
+        splits = {"train": {"samples": per_shard * len(shards), "shards": shards}}
+        index = {"kind": "corpus", "name": "walk", "splits": splits, "skipped": {}, "pieces": []}
+        write_json(folder / "index.json", index | {"captions": {"duplicate_share": {"16": 0.0}}})
+        for turn in ("first", "second"):
+            began = time.perf_counter()
+            reader = ShardReader(folder, "train")
+            seconds = time.perf_counter() - began
+            print(f"{turn}: {len(reader)} samples in {seconds:.1f} s, {1e6 * seconds / len(reader):.1f} s a million")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--photos", type=Path, help="a parquet file; default: flickr8k.parquet in MDC_DATA if there")
+    parser.add_argument("--count", type=int, default=512)
+    parser.add_argument("--quality", type=int, default=95)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--tar", type=int, metavar="SAMPLES", help="measure instead how long the reader takes to start")
+    args = parser.parse_args()
+    print(f"{platform.processor() or platform.machine()}, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    if args.tar:
+        walk(args.tar)
+    else:
+        compare(args)
+
+
+if __name__ == "__main__":
+    main()
