@@ -130,11 +130,29 @@ def server() -> Iterator[Server]:
         yield started
 
 
+LISTENER = """
+import os, sys
+
+def heard(event, args):
+    if event in ("socket.connect", "socket.getaddrinfo"):
+        address = args[1] if event == "socket.connect" else args[:2]
+        with open(os.environ["MDC_TEST_CONNECTIONS"], "a") as file:
+            file.write(f"{address[0]} {address[1]}\\n" if isinstance(address, tuple) else f"{address}\\n")
+
+sys.addaudithook(heard)
+"""
+
+
 @pytest.fixture(scope="module")
 def whole(server: Server, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """An undisturbed download, and what it says."""
+    """An undisturbed download, and what it says. ``connections`` lists every connection and look-up of its process."""
     folder = prepared(tmp_path_factory.mktemp("whole"), server.address)
-    return folder, obtain(config(), None, folder)
+    (folder / "listener").mkdir()
+    (folder / "listener/sitecustomize.py").write_text(LISTENER)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("MDC_TEST_CONNECTIONS", str(folder / "connections"))
+        patched.setenv("PYTHONPATH", f"{folder / 'listener'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+        return folder, obtain(config(), None, folder)
 
 
 def test_every_outcome_is_counted(whole: tuple[Path, dict[str, Any]]) -> None:
@@ -165,6 +183,11 @@ def test_each_good_pair_arrives_bit_true(whole: tuple[Path, dict[str, Any]], ser
             if kind in ("image", "flaky", "redirect"):
                 assert sample.files["jpg"] == image(number)  # nothing to change: not a bit is
     assert len(arrived) == told["outcomes"]["obtained"] == sum(shard["obtained"] for shard in told["shards"])
+
+
+def test_nobody_is_called_but_those_on_the_list(whole: tuple[Path, dict[str, Any]], server: Server) -> None:
+    called = set((whole[0] / "connections").read_text().splitlines())
+    assert called == {f"127.0.0.1 {server.server_address[1]}", "10.0.0.1 80"}  # the latter looked up, then refused
 
 
 def test_final_failures_are_asked_for_once(whole: tuple[Path, dict[str, Any]], server: Server) -> None:
@@ -275,7 +298,7 @@ def test_a_dead_process_is_told(server: Server, tmp_path: Path, monkeypatch: pyt
 
 # --- images ----------------------------------------------------------------------------------------------------------
 
-RESIZE = Resize(image_size=64, quality=95, min_image_size=8, max_pixels=1_000_000, max_aspect=20.0)
+RESIZE = Resize(image_size=64, quality=95, min_image_size=8, max_pixels=2_000_000, max_aspect=20.0)
 
 
 def resized(data: bytes) -> Any:

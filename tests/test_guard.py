@@ -157,8 +157,8 @@ def test_tls_to_what_is_none(server: Server) -> None:
     assert told(server.address.replace("http:", "https:") + "/image/1") == "TLS failed"
 
 
-def answering(raw: bytes) -> tuple[socket.socket, str]:
-    """A server that sends ``raw`` over and over to whoever comes."""
+def answering(raw: bytes, endless: bool = False) -> tuple[socket.socket, str]:
+    """A server that sends ``raw``, once or for ever, to whoever comes."""
     listening = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:
@@ -167,13 +167,46 @@ def answering(raw: bytes) -> tuple[socket.socket, str]:
                 line, _ = listening.accept()
                 with line:
                     line.recv(1000)
-                    while True:
+                    line.sendall(raw)
+                    while endless:
                         line.sendall(raw)
         except OSError:
             return
 
     threading.Thread(target=serve, daemon=True).start()
     return listening, f"http://127.0.0.1:{listening.getsockname()[1]}/"
+
+
+BODY = bytes(range(256)) * 1000
+CHUNKS = b"".join(b"%x;x=y\r\n" % 1000 + BODY[n : n + 1000] + b"\r\n" for n in range(0, 256_000, 1000)) + b"0\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 256000\r\n\r\n" + BODY, ""),
+        (b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 256000\r\n\r\n" + BODY, ""),
+        (b"HTTP/1.0 200 OK\r\n\r\n" + BODY, ""),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + CHUNKS, ""),
+        (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\n" + BODY, ""),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 256001\r\n\r\n" + BODY, "connection broken off"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + CHUNKS[:-900], "connection broken off"),
+        (b"HTTP/1.0 200 OK\r\n\r\n" + 2 * BODY, "body over max_bytes"),
+        (b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n", "HTTP 302"),
+        (b"HTTP/1.1 302 Found\r\nLocation: ftp://a.example/\r\n\r\n", "URL scheme"),
+        (b"HTTP/1.1 302 Found\r\nLocation: http://[::1\r\n\r\n", "no valid URL"),
+        (b"HTTP/1.1 204 No Content\r\n\r\n", "empty answer"),
+        (b"HTTP/1.1 999 Denied\r\n\r\n", "HTTP 999"),
+        (b"", "connection broken off"),
+    ],
+)
+def test_every_form_of_an_answer(raw: bytes, reason: str) -> None:
+    listening, url = answering(raw)
+    with listening:
+        if reason:
+            assert told(url) == reason
+        else:
+            assert fetch(url, {}, LIMITS).read() == BODY
 
 
 @pytest.mark.parametrize(
@@ -185,7 +218,7 @@ def answering(raw: bytes) -> tuple[socket.socket, str]:
     ],
 )
 def test_endless_headers(raw: bytes) -> None:
-    listening, url = answering(raw)
+    listening, url = answering(raw, endless=True)
     with listening:
         assert told(url) in ("body over max_bytes", "answer is not HTTP", "over the deadline")
 

@@ -76,7 +76,7 @@ def image_format(data: bytes) -> str:
 
 def _decoded(data: bytes) -> tuple[Image.Image, str]:
     try:
-        image = _opened(data)
+        image = _opened(data, MAX_PIXELS, MAX_ASPECT)
         form = str(image.format)
         image.load()
         if form == "TIFF" or not _ORIENTATION_KEYS.isdisjoint(image.info):
@@ -91,7 +91,7 @@ def _decoded(data: bytes) -> tuple[Image.Image, str]:
 
 
 def decode_at_least(
-    data: bytes, side: int, max_pixels: int = MAX_PIXELS, max_aspect: float = MAX_ASPECT
+    data: bytes, side: int, max_pixels: int, max_aspect: float
 ) -> tuple[Image.Image, tuple[int, int], bool]:
     """As ``decode``, but a JPEG may come smaller than it is (1/2, 1/4, 1/8), its shorter side no less than ``side``.
 
@@ -119,7 +119,7 @@ def decode_at_least(
         raise ImageError(f"cannot be decoded ({type(error).__name__})") from error
 
 
-def _opened(data: bytes, max_pixels: int = MAX_PIXELS, max_aspect: float = MAX_ASPECT) -> Image.Image:
+def _opened(data: bytes, max_pixels: int, max_aspect: float) -> Image.Image:
     """The image with its header read and nothing unpacked."""
     image: Image.Image = Image.open(io.BytesIO(data), formats=_FORMATS)
     width, height = image.size

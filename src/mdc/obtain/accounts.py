@@ -15,7 +15,7 @@ from typing import Any
 
 from mdc.data.foreign_tar import tar_samples
 from mdc.data.parquet_file import open_parquet, readable
-from mdc.obtain.plan import read_part, rows_digest
+from mdc.obtain.plan import Planned, part_file, read_part, rows_digest
 from mdc.obtain.reasons import OUTCOMES, outcome_of, reason_of
 from mdc.records import UserError, read_json, write_json
 
@@ -50,9 +50,10 @@ def take_account(folder: Path, shard: int, part: Mapping[str, Any]) -> dict[str,
     seals = _seals(folder, shard) if all(path.is_file() for path in shard_files(folder, shard)) else None
     if seals is None:
         raise Incomplete("a file is missing")
+    planned = _planned(folder, shard, part)
     try:
-        told, lines = _checked(folder, shard, part)
-    except UserError as error:  # a damaged tar, parquet or JSON file
+        told, lines = _checked(folder, shard, planned)
+    except (UserError, ValueError, TypeError, AttributeError, RecursionError) as error:  # a damaged tar, parquet, JSON
         raise Incomplete(str(error)) from None
     account = {
         "shard": shard,
@@ -101,17 +102,21 @@ def _seals(folder: Path, shard: int) -> dict[str, list[int]]:
     return {path.name: [path.stat().st_size, path.stat().st_mtime_ns] for path in shard_files(folder, shard)}
 
 
-def _checked(folder: Path, shard: int, part: Mapping[str, Any]) -> tuple[Counter[str], list[str]]:
+def _planned(folder: Path, shard: int, part: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    """The shard's rows as planned. UserError if they are damaged: then nothing can be said of the shard."""
+    table = read_part(folder, shard)
+    rows = list(zip(*(table[name].to_pylist() for name in Planned._fields), strict=True))
+    if rows_digest(rows) != part["sha256"]:
+        raise UserError(f"{part_file(folder, shard)}: is damaged; remove {folder / 'plan'} and run again")
+    return rows
+
+
+def _checked(folder: Path, shard: int, planned: list[tuple[Any, ...]]) -> tuple[Counter[str], list[str]]:
     """Reasons counted ("" is a pair), and for each row in order a line that tells all that the shard says of it."""
     tar, parquet, stats_file = shard_files(folder, shard)
-    planned = read_part(folder, shard)
-    columns = planned.column_names
-    if rows_digest(zip(*(planned[name].to_pylist() for name in columns), strict=True)) != part["sha256"]:
-        raise UserError(f"{folder}: part {shard} of the plan is damaged; remove {folder / 'plan'}, then run again")
+    columns = Planned._fields
     found = _outcomes(parquet, [*columns, "key", "status", "error_message", "sha256"])
-    if [tuple(row[name] for name in columns) for row in found] != list(
-        zip(*(planned[name].to_pylist() for name in columns), strict=True)
-    ):
+    if [tuple(row[name] for name in columns) for row in found] != planned:
         raise Incomplete("its rows are not those of the plan")
     pairs = {row["key"]: row for row in found if row["status"] == "success"}
     stats = read_json(stats_file)

@@ -67,7 +67,7 @@ def _start() -> subprocess.Popen[str]:
         "OMP_NUM_THREADS": "1",
     }
     return subprocess.Popen(
-        [sys.executable, "-m", worker.__name__],
+        [sys.executable, "-P", "-m", worker.__name__],  # -P: nothing is imported from the current folder
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -106,6 +106,8 @@ def _feed(
                 return
             answer = json.loads(line)
             answers.put(Answer(shard, answer["trouble"] or "", answer["fatal"]))
+            if answer["fatal"]:
+                return
     finally:
         answers.put(None)
 

@@ -26,6 +26,7 @@ from urllib.parse import urljoin, urlsplit
 from mdc.obtain.addresses import Network, allowed
 from mdc.obtain.reasons import (
     ADDRESS,
+    BAD_URL,
     BROKEN_OFF,
     CERTIFICATE,
     DEADLINE,
@@ -109,11 +110,11 @@ def fetch(url: str, headers: Mapping[str, str], limits: Limits) -> Fetched:
     budget = _Budget(limits)
     for _ in range(_MOST_REDIRECTS + 1):
         url = web_url(url)
-        connection = _connection(url, budget)
+        connection, answer = _connection(url, budget), None
         try:
             answer = _answer(connection, url, headers)
             if answer.status in _REDIRECTS and (target := answer.getheader("Location")):
-                url = urljoin(url, _as_utf8(target))
+                url = _joined(url, target)
                 continue
             if not 200 <= answer.status < 300:
                 raise http_status(answer.status)
@@ -124,12 +125,17 @@ def fetch(url: str, headers: Mapping[str, str], limits: Limits) -> Fetched:
             raise _failure(error, budget) from None
         finally:
             connection.close()
+            if answer is not None:
+                answer.close()
     raise Failure(REDIRECTS)
 
 
-def _as_utf8(header: str) -> str:
-    """A header's text, which http.client reads as Latin-1, as the UTF-8 that browsers take it for."""
-    return header.encode("latin-1").decode("utf-8", errors="replace")
+def _joined(url: str, target: str) -> str:
+    """Where a redirect leads. http.client reads headers as Latin-1; browsers take a location for UTF-8."""
+    try:
+        return urljoin(url, target.encode("latin-1").decode("utf-8", errors="replace"))
+    except ValueError:
+        raise Failure(BAD_URL) from None
 
 
 def _answer(connection: _Connection, url: str, headers: Mapping[str, str]) -> http.client.HTTPResponse:
@@ -227,20 +233,24 @@ class _Reader(io.RawIOBase):
 
 
 class _Line:
-    """The part of a socket that http.client uses."""
+    """The part of a socket that http.client uses. Once its answer is read, the reader owns the socket."""
 
     def __init__(self, line: socket.socket, budget: _Budget) -> None:
         self._line, self._budget = line, budget
+        self._is_read = False
 
     def sendall(self, data: Any) -> None:
         self._line.settimeout(self._budget.seconds())
         self._line.sendall(data)
 
     def makefile(self, mode: str) -> io.BufferedReader:
+        self._is_read = True
         return io.BufferedReader(_Reader(self._line, self._budget), _PIECE)
 
     def close(self) -> None:
-        self._line.close()
+        # http.client closes it before the body is read, where the server says that it will close too
+        if not self._is_read:
+            self._line.close()
 
 
 class _Connection(http.client.HTTPConnection):
