@@ -24,14 +24,28 @@ include: "workflow/rules/report.smk"
 rule all:
     default_target: True
     input:
-        expand("results/{file}", file=TABLE1_FILES + LOSS_FILES),
+        expand("results/{file}", file=TABLE1_FILES + LOSS_FILES + FIGURE3_FILES + TABLE9_FILES),
 
 
 rule data:
     input:
         [corpus_index(name) for name in SCALE.data.corpora],
         [probe_index(name) for name in SCALE.data.probes],
+        [choices_index(name) for name in SCALE.data.choices],
+        [texts_index(name) for name in SCALE.data.texts],
+        [obtained_record(name) for name in SCALE.data.datasets],
         VOCABULARY,
+
+
+# one target a dataset: `snakemake obtain_cc12m --config scale=paper`
+for name in SCALE.data.datasets:
+
+    rule:
+        name:
+            f"obtain_{name}"
+        localrule: True
+        input:
+            obtained_record(name),
 
 
 rule pretrain_all:

@@ -39,6 +39,7 @@ def values(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
     scale["probe"] |= {"epochs": 1, "bootstrap": 200}
     table = {"corpora": {"alt": ["mdc", "clip"]}, "backbones": ["ViT-T-12"], "probes": ["shape", "colour"]}
     scale["tables"]["table1"] = table
+    scale["tables"]["figure3"] = {"corpora": ["alt"]}
     return {**found, "scale": SCALE, "scales": {**found["scales"], SCALE: scale}}
 
 
@@ -91,11 +92,13 @@ def _jobs(r: Path, params: Params) -> None:
         records.append(f"{out}/probe.json")
     run("table1", "table1", "--records", *records, "--out", str(r))
     run("figure_loss", "loss-curves", "--runs", *manifests, "--out", str(r))
+    run("figure3", "caption-lengths", "--indexes", index, "--out", str(r))
+    run("table9", "table9", "--out", str(r))
     publish(r)
 
 
 def publish(r: Path) -> None:
     """The copies at ``results/``, as the workflow's publish rules make them."""
-    for record in ("table1.json", "figure_loss.json"):
+    for record in ("table1.json", "figure_loss.json", "figure3.json", "table9.json"):
         for name in [*read_json(r / record)["outputs"], record]:
             shutil.copy(r / name, r.parent / name)

@@ -13,7 +13,10 @@ from pathlib import Path
 
 TABLE1 = ["table1.csv", "table1_long.csv", "table1_contrasts.csv", "table1.html", "table1.md", "table1.tex"]
 TABLE1 += ["figure_table1.png", "figure_table1.svg", "table1.json"]
+FIGURE3 = ["figure3.png", "figure3.svg", "figure3.pdf", "figure3.csv", "figure3_summary.csv", "figure3.json"]
+TABLE9 = ["table9.csv", "table9_long.csv", "table9.html", "table9.md", "table9.tex", "table9.json"]
 LOSSES = ["figure_loss.png", "figure_loss.svg", "figure_loss.csv", "figure_loss.json"]
+FIGURES = {"loss-curves": LOSSES, "caption-lengths": FIGURE3, "table9": TABLE9}
 
 
 def sha256(*parts):
@@ -85,10 +88,10 @@ def main(verb, config_file, *words):
     (out,) = given["out"]
     read = [
         path.read_bytes()
-        for key in ("shards", "vocabulary", "corpora", "sets", "run", "records", "runs")
+        for key in ("shards", "vocabulary", "corpora", "sets", "run", "records", "runs", "indexes", "obtained")
         for path in given.get(key, [])
     ]
-    read += [named(index, "shard") for key in ("shards", "corpora", "sets") for index in given.get(key, [])]
+    read += [named(index, "shard") for key in ("shards", "corpora", "sets", "indexes") for index in given.get(key, [])]
     read += [named(run, "checkpoint") for run in given.get("run", [])]
     read += [named(record, "items") for record in given.get("records", [])]
     read += [(run.parent / "log.jsonl").read_bytes() for run in given.get("runs", [])]
@@ -123,8 +126,8 @@ def main(verb, config_file, *words):
             k.rpartition("/")[0]: {"average": v, "gain": v / 10} for k, v in values.items() if "untrained" not in k
         }
         write(out / "table1_metrics.json", headline)
-    elif verb == "loss-curves":
-        for name in LOSSES:
+    elif verb in FIGURES:
+        for name in FIGURES[verb]:
             write(out / name, f"{name} of {digest}\n")
     else:
         raise SystemExit(f"no such verb here: {verb}")

@@ -98,7 +98,9 @@ def test_a_choice_set_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     config |= {"source": ARO, "samples_per_shard": 2, "max_skipped": 0.0}
     (tmp_path / "config.json").write_text(json.dumps(config))
     for out in ("out", "again"):
-        choice_set_job.main(argparse.Namespace(config=str(tmp_path / "config.json"), out=str(tmp_path / out)))
+        choice_set_job.main(
+            argparse.Namespace(config=str(tmp_path / "config.json"), obtained=[], out=str(tmp_path / out))
+        )
     index = read_index(tmp_path / "out", verify=True, kind="choices")
     assert {key: index[key] for key in ("kind", "name", "source", "skipped", "options", "chance", "groups")} == {
         "kind": "choices",

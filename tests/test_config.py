@@ -73,6 +73,7 @@ def test_every_number_refuses_a_negative_one(path: tuple[Step, ...]) -> None:
         validate(_with(path, -3))
 
 
+DATA = ("scales", "paper", "data")
 CASES = [
     (("scale",), "huge", "allowed: mini, flickr8k, paper"),
     (("scales", "mini", "tables", "table1", "backbones", 0), "ViT-X", "allowed: ViT-T-12"),
@@ -87,7 +88,7 @@ CASES = [
     (("methods", "arc", "weight"), "inverse_t", "does not take weight"),
     (("scales", "paper", "pretrain", "overrides", 0, "when", "backbone", 0), "ViT-X", "allowed: ViT-B-32"),
     (("scales", "paper", "pretrain", "overrides", 2, "when", "method", 0), "gan", "no method"),
-    (("scales", "paper", "pretrain", "overrides", 2, "when", "corpus", 0), "cc3m", "no corpus"),
+    (("scales", "paper", "pretrain", "overrides", 2, "when", "corpus", 0), "cc4m", "no corpus"),
     (("scales", "paper", "pretrain", "overrides", 1, "set", "accumulation"), 3, "multiple of accumulation"),
     (("scales", "paper", "pretrain", "overrides", 1, "set", "lear"), 3, "no such key"),
     (("scales", "mini", "pretrain", "recipe", "processes"), 3, "accumulation times processes (1 · 3)"),
@@ -101,6 +102,22 @@ CASES = [
     (("scales", "flickr8k", "data", "corpora", "dense", "source", "caption_mode"), "cut", "max_pieces"),
     (("protocol", "pretrain", "crop_scale"), [1.0, 0.9], "crop_scale"),
     (("protocol", "pretrain", "flips"), True, "False"),
+    ((*DATA, "corpora", "cc12m", "source", "dataset"), "cc4m", "no dataset is named 'cc4m'"),
+    ((*DATA, "corpora", "cc12m", "source", "path"), "cc12m", "give dataset or path, not both"),
+    ((*DATA, "corpora", "cc12m", "source", "pairs"), 5, "draws no subset"),
+    ((*DATA, "corpora", "recap10m", "source", "pairs"), 40_000_000, "datasets.recap_datacomp_1b draws 30000000"),
+    ((*DATA, "corpora", "cc12m", "source", "dataset"), "food101", "no list of pairs"),
+    ((*DATA, "choices", "sugarcrepe_swap_obj", "source", "images_from"), "coco", "no dataset is named 'coco'"),
+    ((*DATA, "datasets", "cc5m"), {"path": "x"}, "not in the registry"),
+    ((*DATA, "datasets", "scenes"), {"path": "x"}, "embedded"),
+    ((*DATA, "datasets", "food101", "from"), "mirror", "allowed: files"),
+    ((*DATA, "datasets", "cc12m", "from"), "ftp", "'urls', 'mirror' or 'files'"),
+    ((*DATA, "datasets", "cc12m", "mirror"), {"repo": "a/b"}, "mirror goes with from: mirror"),
+    ((*DATA, "datasets", "food101", "subset"), {"pairs": 5}, "list and subset go with from: urls"),
+    ((*DATA, "datasets", "mscoco", "parts"), ["2015"], "no part is named '2015'"),
+    ((*DATA, "download"), None, "data.download must say how"),
+    ((*DATA, "download", "allow_addresses"), ["10.0.0.0/64"], "no network of addresses"),
+    (("scales", "mini", "tables", "figure3", "texts"), ["captions"], "no set of captions"),
 ]
 
 

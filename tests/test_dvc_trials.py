@@ -22,7 +22,8 @@ from mdc.config import validate
 from mdc.records import sha256_file
 
 # a job's layer is the first part of its name or of its first output below the scale; a layer's stage is
-STAGE = {"data": "data", "runs": "pretrain", "probe": "probe", "table1": "table@table1", "figure_loss": "figure_loss"}
+STAGE = {"data": "data", "runs": "pretrain", "probe": "probe", "table1": "table@table1"}
+STAGE |= {name: name for name in ("figure_loss", "figure3", "table9")}
 PROBES = {
     *(f"probe/alt/tiny/{method}/s0" for method in ("clip", "arc", "mdc")),
     *(f"probe/untrained/tiny/{pooling}/s0" for pooling in ("cls", "patch_mean")),
@@ -183,7 +184,7 @@ def test_switching_the_scale_and_back_makes_the_copies_only(world: World) -> Non
     done = project.snakemake("all", "--cores", "2", "--config", "scale=other")
     assert done.returncode == 0, done.stderr
     assert len(world.called()) == len(jobs.configs(validate(project.values)))
-    copies = {"publish_table1": 1, "publish_loss_curves": 1}
+    copies = dict.fromkeys(("publish_table1", "publish_loss_curves", "publish_figure3", "publish_table9"), 1)
     # one after the other, as after a second `snakemake --config scale=other`
     for scale in ("toy", "other"):
         assert project.planned("all", "--config", f"scale={scale}") == (copies if scale == "toy" else {})
@@ -200,11 +201,11 @@ def test_switching_the_scale_and_back_makes_the_copies_only(world: World) -> Non
 @pytest.mark.parametrize(
     ("path", "value", "layers"),
     [
-        (("data", "samples_per_shard"), 50, set(STAGE)),
+        (("data", "samples_per_shard"), 50, set(STAGE) - {"table9"}),
         (("pretrain", "recipe", "lr"), 2.0e-3, {"runs", "probe", "table1", "figure_loss"}),
         (("probe", "epochs"), 3, {"probe", "table1"}),
         (("data", "probes", "shape", "label"), "Form", {"table1"}),
-        (("data", "corpora", "alt", "label"), "Words", {"table1", "figure_loss"}),
+        (("data", "corpora", "alt", "label"), "Words", {"table1", "figure_loss", "figure3"}),
     ],
     ids=lambda x: ".".join(x) if isinstance(x, tuple) else "",
 )
@@ -224,7 +225,11 @@ def test_every_job_that_snakemake_names_lies_in_a_layer_that_dvc_names(
 
 def _with_downstream(named: set[str]) -> set[str]:
     """The stages, and those made from them: DVC sees these change when it comes to them."""
-    followers = {"data": {"pretrain", "probe"}, "pretrain": {"probe", "figure_loss"}, "probe": {"table@table1"}}
+    followers = {
+        "data": {"pretrain", "probe", "figure3"},
+        "pretrain": {"probe", "figure_loss"},
+        "probe": {"table@table1"},
+    }
     while more := {f for stage in named for f in followers.get(stage, ())} - named:
         named |= more
     return named

@@ -184,7 +184,7 @@ def test_a_list_is_found_in_its_data_sets_folder(tmp_path: Path, monkeypatch: py
     (tmp_path / "config.json").write_text(json.dumps(values))
     monkeypatch.setenv("MDC_DATA", str(tmp_path))
     for out in ("one", "two"):
-        texts_main(argparse.Namespace(config=str(tmp_path / "config.json"), out=str(tmp_path / out)))
+        texts_main(argparse.Namespace(config=str(tmp_path / "config.json"), obtained=[], out=str(tmp_path / out)))
     for name in ("index.json", "made.json"):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
     index = json.loads((tmp_path / "one" / "index.json").read_text())

@@ -27,6 +27,8 @@ NUMBER = Number(
     gain=-1.234,
     gain_low=-2.0,
     gain_high=0.0,
+    pairs=8000,
+    steps=250,
     run="alt/ViT-T-8/mdc/s0 alt/ViT-T-8/mdc/s1",
     published=None,
 )

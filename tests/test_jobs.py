@@ -11,6 +11,7 @@ import pytest
 from mdc import jobs
 from mdc.config import load, read_yaml, validate
 from mdc.records import UserError, sha256_json
+from mdc.registry.datasets import REGISTRY
 
 ROOT = Path(__file__).resolve().parent.parent
 VALUES = read_yaml(ROOT / "params.yaml")
@@ -81,6 +82,7 @@ def test_a_changed_value_touches_what_it_decides_and_nothing_before() -> None:
     assert _layers(_touched([*scale, "probe", "lr"], 0.2)) == {"probe", "table1"}
     # a label: what shows it
     assert _touched(["methods", "mdc", "label"], "MDC (ours)") == {"table1", "figure_loss"}
+    assert _touched([*scale, "data", "corpora", "alt", "label"], "x") == {"table1", "figure_loss", "figure3"}
     assert _touched([*scale, "pretrain", "backbones", "ViT-T-8", "label"], "tiny") == {"table1", "figure_loss"}
     # one method's range: its runs, their probes, the table
     touched = _touched(["methods", "mdc", "t_range"], [0.3, 0.8])
@@ -92,6 +94,44 @@ def test_a_changed_value_touches_what_it_decides_and_nothing_before() -> None:
     assert _touched([*scale, "pretrain", "runtime", "checkpoint_every"], 7) == set()
     # another scale: nothing
     assert _touched(["scales", "paper", "pretrain", "recipe", "lr"], 1e-3) == set()
+
+
+def test_scale_paper_has_every_dataset_of_the_papers_table_9_and_a_set_of_each() -> None:
+    data = load(ROOT / "params.yaml", "paper").current().data
+    printed = {name for name, entry in REGISTRY.items() if entry.paper_label is not None}
+    assert len(printed) == 15 and printed <= set(data.datasets)
+    sets = [s.source for section in (data.corpora, data.probes, data.choices) for s in section.values()]
+    assert {name for source in sets for name in jobs.datasets_of(source)} == set(data.datasets)
+
+
+def test_a_source_is_resolved_with_the_place_of_its_dataset() -> None:
+    params = load(ROOT / "params.yaml", "paper")
+    pairs = jobs.corpus_config(params, "recap10m")["source"]
+    assert (pairs["path"], pairs["from"], pairs["pairs"]) == ("recap-datacomp-1b", "urls", 10_000_000)
+    choices = jobs.choice_set_config(params, "sugarcrepe_add_att")["source"]
+    assert (choices["path"], choices["images"]) == ("sugarcrepe", "mscoco/val2017")
+    assert jobs.datasets_of(params.current().data.choices["sugarcrepe_add_att"].source) == ["sugarcrepe", "mscoco"]
+
+
+def test_one_key_chooses_the_mirror() -> None:
+    before = _changed(["scale"], "paper", "paper")
+    after = _changed(["scales", "paper", "data", "datasets", "cc12m", "from"], "mirror", "paper")
+    touched = {name for name in before if before[name] != after[name]}
+    assert {"data/obtained/cc12m", "data/corpora/cc12m"} <= touched
+    # its runs follow by the manifest; only a source's own values stand in the configuration of no other set
+    assert not {name for name in touched if name.startswith(("data/probes", "data/choices"))}
+
+
+def test_a_dataset_moved_or_a_fetch_changed_touches_what_it_gives() -> None:
+    before = _changed(["scale"], "paper", "paper")
+    moved = _changed(["scales", "paper", "data", "datasets", "mscoco", "path"], "elsewhere", "paper")
+    touched = {name for name in before if before[name] != moved[name]}
+    sugarcrepe = {name for name in before if name.startswith("data/choices/sugarcrepe")}
+    ours = {"data/obtained/mscoco", "data/corpora/mscoco", "data/corpora/mscoco2017", "data/choices/coco_order"}
+    assert touched == ours | sugarcrepe and len(sugarcrepe) == 7
+    slower = _changed(["scales", "paper", "data", "download", "threads"], 3, "paper")
+    lists = {"data/obtained/cc3m", "data/obtained/cc12m", "data/obtained/recap_datacomp_1b"}
+    assert {name for name in before if before[name] != slower[name]} == lists
 
 
 def test_untrained_controls_are_one_a_backbone_pooling_and_seed() -> None:

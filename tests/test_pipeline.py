@@ -20,6 +20,8 @@ from typing import Any
 import pytest
 from toy_project import BIN, Project
 
+from mdc.config import load
+from mdc.fingerprint import ROOT as SRC
 from mdc.fingerprint import closure, left_out
 from mdc.jobs import VERBS
 from mdc.records import sha256_file
@@ -101,8 +103,9 @@ def test_every_link_behind_the_tables_holds(project: Project) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "5 probe records: good" in done.stdout and "3 loss logs: good" in done.stdout
     results = project.folder / "results"
-    named = {name for record in ("table1.json", "figure_loss.json") for name in _outputs(results / record)}
-    assert {path.name for path in results.glob("*.*")} == named | {"table1.json", "figure_loss.json", "README.md"}
+    records = {"table1.json", "figure_loss.json", "figure3.json", "table9.json"}
+    named = {name for record in records for name in _outputs(results / record)}
+    assert {path.name for path in results.glob("*.*")} == named | records | {"README.md"}
     done = project.mdc("why", "results/table1.csv", "--row", "MDC", "--column", "Digits")
     assert done.returncode == 0, done.stderr
     logs = re.findall(r"^  log +(.*)$", done.stdout, re.M)
@@ -134,8 +137,11 @@ def test_again_there_is_nothing_to_do_and_edits_rerun_what_they_decide(project: 
         project.write()
     assert project.planned() == {}
     # another scale touches only its own folder; coming back there is nothing to do
-    grid = project.planned("--config", "scale=paper")
+    grid = project.planned("all", "data", "--config", "scale=paper")
     assert grid["pretrain"] == 21
+    data = load(project.folder / "params.yaml", "paper").current().data
+    sets = {"obtain": data.datasets, "corpus": data.corpora, "probe_set": data.probes, "choice_set": data.choices}
+    assert {rule: grid[rule] for rule in sets} == {rule: len(entries) for rule, entries in sets.items()}
     assert project.planned() == {}
 
 
@@ -239,4 +245,9 @@ def test_fingerprints_cover_what_a_real_job_imports(project: Project, tmp_path: 
     # the command line itself and what it needs to find the verb decide no result
     starting = {"mdc.cli", "mdc.jobs", "mdc.job_configs", "mdc.fingerprint", "mdc.host", "mdc.processes"}
     starting |= {f"mdc.processes.{name}" for name in ("launch", "gpus", "lock", "lost")}
+    starting |= {
+        f"mdc.{path.relative_to(SRC).with_suffix('').as_posix().replace('/', '.')}"
+        for path in (SRC / "registry").glob("*.py")
+    }
+    starting.add("mdc.registry")
     assert {m for m in done.stdout.split() if m not in starting and not left_out(m)} <= set(closure(VERBS[verb]))

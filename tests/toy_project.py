@@ -52,6 +52,7 @@ def toy(values: dict[str, Any]) -> dict[str, Any]:
         "backbones": ["tiny"],
         "probes": ["shape", "digits"],
     }
+    scale["tables"]["figure3"] = {"corpora": ["alt"]}
     return {**values, "scale": "toy", "scales": {**values["scales"], "toy": scale}}
 
 

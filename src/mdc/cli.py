@@ -67,10 +67,21 @@ def build_parser() -> argparse.ArgumentParser:
         sub.add_argument("config", help="the job's resolved configuration (JSON); `mdc config JOB` prints one")
         return sub
 
-    sub = job("corpus", "write a corpus as webdataset shards with a manifest")
-    sub.add_argument("--out", required=True, metavar="DIR", help="folder for the shards and index.json")
-    sub = job("probe-set", "write a labelled image set as webdataset shards with a manifest")
-    sub.add_argument("--out", required=True, metavar="DIR", help="folder for the shards and index.json")
+    sub = job("obtain", "bring a dataset to its place under MDC_DATA, and check what is there")
+    sub.add_argument("--out", required=True, metavar="DIR", help="folder for obtained.json")
+    for verb, what in (
+        ("corpus", "write a corpus as webdataset shards with a manifest"),
+        ("probe-set", "write a labelled image set as webdataset shards with a manifest"),
+        ("choice-set", "write images with one right caption among several as webdataset shards with a manifest"),
+        ("texts", "count the lengths of captions without their images"),
+    ):
+        sub = job(verb, what)
+        sub.add_argument(
+            "--obtained", nargs="*", default=[], metavar="FILE", help="obtained.json of what it is made of"
+        )
+        sub.add_argument(
+            "--out", required=True, metavar="DIR", help="folder for index.json, and shards if there are any"
+        )
     sub = job("vocabulary", "collect the word pieces that a scale's corpora use")
     sub.add_argument("--corpora", nargs="*", default=[], metavar="INDEX", help="the corpora's index.json files")
     sub.add_argument("--out", required=True, metavar="FILE", help="vocabulary.json to write")
@@ -92,7 +103,15 @@ def build_parser() -> argparse.ArgumentParser:
     sub = job("loss-curves", "draw the training and validation losses of all runs")
     sub.add_argument("--runs", nargs="+", required=True, metavar="FILE", help="run.json files")
     sub.add_argument("--out", required=True, metavar="DIR", help="folder for figure_loss.*")
+    sub = job("caption-lengths", "draw the distribution of caption lengths in tokens (Figure 3)")
+    sub.add_argument(
+        "--indexes", nargs="+", required=True, metavar="FILE", help="index.json of corpora and of captions"
+    )
+    sub.add_argument("--out", required=True, metavar="DIR", help="folder for figure3.*")
+    sub = job("table9", "make Table 9, the licences (csv, html, md, tex), from the registry of datasets")
+    sub.add_argument("--out", required=True, metavar="DIR", help="folder for table9.*")
 
+    _data_verbs(verbs)
     sub = verbs.add_parser("check", help="check params.yaml", description="Check params.yaml and say what it asks for.")
     _params(sub)
     sub.set_defaults(run=_check)
@@ -125,6 +144,41 @@ def build_parser() -> argparse.ArgumentParser:
     sub.add_argument("--params", default="params.yaml", metavar="FILE", help="default: params.yaml")
     sub.set_defaults(run=_why)
     return parser
+
+
+def _data_verbs(verbs: Any) -> None:
+    parser = verbs.add_parser(
+        "data",
+        help="the datasets: what each is, where it lies, whether its files are good",
+        description="What the registry and params.yaml say of the datasets, and what their files show.",
+    )
+    asked = parser.add_subparsers(dest="asked", required=True, metavar="list|check", help="all of them, or one")
+    sub = asked.add_parser(
+        "list", help="every dataset", description="Name, use, items, size, licence and place of each."
+    )
+    _params(sub)
+    sub.add_argument("--json", action="store_true", help="everything that is known of them, as JSON")
+    sub.set_defaults(run=_data)
+    sub = asked.add_parser(
+        "check",
+        help="look at one dataset's files",
+        description="What the registry says of a dataset, and every check that its files must pass. Exit code 2 if one "
+        "does not.",
+    )
+    sub.add_argument("name", help="as `mdc data list` has it")
+    _params(sub)
+    sub.add_argument("--json", action="store_true", help="as JSON")
+    sub.set_defaults(run=_data)
+
+
+def _data(args: argparse.Namespace) -> None:
+    from mdc.config import load
+    from mdc.jobs import obtain_config
+    from mdc.obtain.show import main_check, main_list
+
+    params = load(args.params, args.scale)
+    args.datasets = {name: obtain_config(params, name)["dataset"] for name in params.current().data.datasets}
+    (main_list if args.asked == "list" else main_check)(args)
 
 
 def _job(args: argparse.Namespace, arguments: list[str]) -> None:

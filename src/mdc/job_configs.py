@@ -12,7 +12,11 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from mdc.config import (
     Backbone,
+    CaptionList,
+    ChoiceSource,
     CorpusSource,
+    Dataset,
+    Download,
     Method,
     Name,
     Names,
@@ -55,6 +59,12 @@ class _Job(_Part):
     fingerprint: str
 
 
+class _Obtain(_Job):
+    name: Name
+    dataset: Dataset
+    download: Download | None
+
+
 class _Corpus(_Job):
     name: Name
     source: CorpusSource
@@ -68,6 +78,19 @@ class _ProbeSet(_Job):
     source: ProbeSource
     samples_per_shard: Positive
     max_skipped: Share
+
+
+class _ChoiceSet(_Job):
+    name: Name
+    source: ChoiceSource
+    samples_per_shard: Positive
+    max_skipped: Share
+
+
+class _Texts(_Job):
+    name: Name
+    source: CaptionList
+    protocol: ProtocolData
 
 
 class _Vocabulary(_Job):
@@ -151,14 +174,31 @@ class _LossCurves(_Job):
     objectives: dict[str, str]
 
 
+class _Figure3(_Job):
+    scale_label: str
+    corpora: Annotated[list[_Labelled], Field(min_length=1)]
+    texts: list[_Labelled]
+    context_length: Annotated[int, Field(ge=3)]
+    split: str
+
+
+class _Table9(_Job):
+    scale_label: str
+
+
 _OF_VERB: dict[str, type[_Job]] = {
+    "obtain": _Obtain,
     "corpus": _Corpus,
     "probe-set": _ProbeSet,
+    "choice-set": _ChoiceSet,
+    "texts": _Texts,
     "vocabulary": _Vocabulary,
     "pretrain": _Pretrain,
     "probe": _Probe,
     "table1": _Table1,
     "loss-curves": _LossCurves,
+    "caption-lengths": _Figure3,
+    "table9": _Table9,
 }
 
 

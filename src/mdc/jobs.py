@@ -13,30 +13,40 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from mdc.config import Params, Recipe, first_problem
+from mdc.config import Data, Params, Recipe, Strict, first_problem, origin_of
 from mdc.fingerprint import fingerprint
 from mdc.records import OWN_FOLDER, UserError, sha256_json
 
 # verb → module that does it; the command line and the fingerprints both go by this table
 VERBS = {
+    "obtain": "mdc.obtain.job",
     "corpus": "mdc.data.corpus_job",
     "probe-set": "mdc.data.probe_set_job",
+    "choice-set": "mdc.data.choice_set_job",
+    "texts": "mdc.data.texts_job",
     "vocabulary": "mdc.data.vocabulary_job",
     "pretrain": "mdc.training.run",
     "probe": "mdc.evaluation.probe",
     "table1": "mdc.report.table1_job",
     "loss-curves": "mdc.report.loss_curves_job",
+    "caption-lengths": "mdc.report.figure3_job",
+    "table9": "mdc.report.table9_job",
 }
 
 # verb → the record that its job leaves, what else it made named in it by sha256
 RECORDS = {
+    "obtain": "obtained.json",
     "corpus": "index.json",
     "probe-set": "index.json",
+    "choice-set": "index.json",
+    "texts": "index.json",
     "vocabulary": "vocabulary.json",
     "pretrain": "run.json",
     "probe": "probe.json",
     "table1": "table1.json",
     "loss-curves": "figure_loss.json",
+    "caption-lengths": "figure3.json",
+    "table9": "table9.json",
 }
 
 
@@ -121,26 +131,73 @@ def _head(params: Params, job: str, verb: str) -> dict[str, Any]:
     return {"job": job, "verb": verb, "scale": params.scale, "fingerprint": fingerprint(VERBS[verb])}
 
 
-def corpus_config(params: Params, name: str) -> dict[str, Any]:
+def obtain_config(params: Params, name: str) -> dict[str, Any]:
+    """How a dataset comes to its place; ``download`` for one that is fetched by its URLs, otherwise null."""
     data = params.current().data
+    dataset = data.datasets[name]
+    origin = origin_of(name, dataset)
+    download = data.download.model_dump(mode="json") if data.download is not None and origin == "urls" else None
     return {
-        **_head(params, f"data/corpora/{name}", "corpus"),
+        **_head(params, f"data/obtained/{name}", "obtain"),
         "name": name,
-        "source": data.corpora[name].source.model_dump(mode="json"),
-        "samples_per_shard": data.samples_per_shard,
-        "max_skipped": data.max_skipped,
-        "protocol": params.protocol.data.model_dump(mode="json"),
+        "dataset": {**dataset.model_dump(mode="json", by_alias=True), "from": origin},
+        "download": download,
     }
 
 
-def probe_set_config(params: Params, name: str) -> dict[str, Any]:
+def resolved_source(data: Data, source: Strict) -> dict[str, Any]:
+    """A source as its job reads it: with the place of its dataset, and how that was obtained."""
+    values = source.model_dump(mode="json", by_alias=True)
+    if values.get("dataset") is not None:
+        dataset = data.datasets[values["dataset"]]
+        values["path"] = dataset.path
+        if "from" in values:
+            values["from"] = origin_of(values["dataset"], dataset)
+    if values.get("images_from") is not None:
+        values["images"] = str(Path(data.datasets[values["images_from"]].path, values["images"]))
+    return values
+
+
+def datasets_of(source: Strict) -> list[str]:
+    """The datasets of the scale that a source reads."""
+    named = (getattr(source, key, None) for key in ("dataset", "images_from"))
+    return list(dict.fromkeys(name for name in named if name is not None))
+
+
+def _set_config(params: Params, job: str, verb: str, name: str, source: Strict) -> dict[str, Any]:
     data = params.current().data
     return {
-        **_head(params, f"data/probes/{name}", "probe-set"),
+        **_head(params, job, verb),
         "name": name,
-        "source": data.probes[name].source.model_dump(mode="json"),
+        "source": resolved_source(data, source),
         "samples_per_shard": data.samples_per_shard,
         "max_skipped": data.max_skipped,
+    }
+
+
+def corpus_config(params: Params, name: str) -> dict[str, Any]:
+    source = params.current().data.corpora[name].source
+    protocol = params.protocol.data.model_dump(mode="json")
+    return {**_set_config(params, f"data/corpora/{name}", "corpus", name, source), "protocol": protocol}
+
+
+def probe_set_config(params: Params, name: str) -> dict[str, Any]:
+    source = params.current().data.probes[name].source
+    return _set_config(params, f"data/probes/{name}", "probe-set", name, source)
+
+
+def choice_set_config(params: Params, name: str) -> dict[str, Any]:
+    source = params.current().data.choices[name].source
+    return _set_config(params, f"data/choices/{name}", "choice-set", name, source)
+
+
+def texts_config(params: Params, name: str) -> dict[str, Any]:
+    data = params.current().data
+    return {
+        **_head(params, f"data/texts/{name}", "texts"),
+        "name": name,
+        "source": resolved_source(data, data.texts[name].source),
+        "protocol": params.protocol.data.model_dump(mode="json"),
     }
 
 
@@ -160,7 +217,7 @@ def _decisive(params: Params, run: Run) -> dict[str, Any]:
     method = params.methods[run.method].model_dump(mode="json", exclude={"label", "ranked", "batch_factor", "pooling"})
     return {
         "seed": run.seed,
-        "source": scale.data.corpora[run.corpus].source.model_dump(mode="json"),
+        "source": resolved_source(scale.data, scale.data.corpora[run.corpus].source),
         "backbone": scale.pretrain.backbones[run.backbone].model_dump(mode="json", exclude={"label"}),
         "method": method,
         "recipe": recipe(params, run).model_dump(mode="json"),
@@ -257,14 +314,36 @@ def loss_curves_config(params: Params) -> dict[str, Any]:
     }
 
 
+def figure3_config(params: Params) -> dict[str, Any]:
+    """The corpora, and sets of captions alone, whose caption lengths are drawn."""
+    scale = params.current()
+    shown = scale.tables.figure3
+    return {
+        **_head(params, "figure3", "caption-lengths"),
+        "scale_label": scale.label,
+        "corpora": [{"key": key, "label": scale.data.corpora[key].label} for key in shown.corpora],
+        "texts": [{"key": key, "label": scale.data.texts[key].label} for key in shown.texts],
+        "context_length": params.protocol.data.context_length,
+        "split": "train",
+    }
+
+
+def table9_config(params: Params) -> dict[str, Any]:
+    """The licences; what they are stands in the registry."""
+    return {**_head(params, "table9", "table9"), "scale_label": params.current().label}
+
+
 def configs(params: Params) -> dict[str, dict[str, Any]]:
     """Every job of the current scale, by name, with its resolved configuration."""
     scale = params.current()
-    listed = [corpus_config(params, name) for name in scale.data.corpora]
+    listed = [obtain_config(params, name) for name in scale.data.datasets]
+    listed += [corpus_config(params, name) for name in scale.data.corpora]
     listed += [probe_set_config(params, name) for name in scale.data.probes]
+    listed += [choice_set_config(params, name) for name in scale.data.choices]
+    listed += [texts_config(params, name) for name in scale.data.texts]
     listed.append(vocabulary_config(params))
     listed += [run_config(params, run) for run in runs(params)]
     listed += [probe_config(params, run) for run in runs(params)]
     listed += [probe_config(params, control) for control in untrained(params)]
-    listed += [table1_config(params), loss_curves_config(params)]
+    listed += [table1_config(params), loss_curves_config(params), figure3_config(params), table9_config(params)]
     return {config["job"]: config for config in listed}

@@ -31,7 +31,7 @@ _PACKAGES = (
 )
 
 #: records whose job has a folder of its own; the others stand beside other jobs' records
-OWN_FOLDER = frozenset({"index.json", "run.json", "probe.json"})
+OWN_FOLDER = frozenset({"index.json", "obtained.json", "run.json", "probe.json"})
 
 
 class UserError(Exception):
@@ -219,3 +219,8 @@ def write_made(
             "versions": versions(),
         },
     )
+
+
+def obtained_inputs(records: Iterable[str | Path]) -> dict[str, str]:
+    """The inputs that ``obtained.json`` files are to a data set: job → sha256 (see ``write_made``)."""
+    return {f"data/obtained/{Path(record).parent.name}": sha256_file(record) for record in records}

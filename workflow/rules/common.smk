@@ -82,6 +82,14 @@ def probe_index(name):
     return f"{R}/data/probes/{name}/index.json"
 
 
+def choices_index(name):
+    return f"{R}/data/choices/{name}/index.json"
+
+
+def texts_index(name):
+    return f"{R}/data/texts/{name}/index.json"
+
+
 def run_manifest(run):
     return f"{R}/runs/{run.id}/run.json"
 
@@ -90,13 +98,32 @@ def probe_record(encoder):
     return f"{R}/probe/{encoder.id}/probe.json"
 
 
-def source_files(source):
-    """The user's own files behind a source, as far as they are there: a missing one fails in its job, not in the graph.
+def obtained_record(name):
+    return f"{R}/data/obtained/{name}/obtained.json"
+
+
+def obtained(sets, name):
+    """The records of the datasets that a set is made from; none for a name that does not exist."""
+    return [obtained_record(dataset) for dataset in jobs.datasets_of(sets[name].source)] if name in sets else []
+
+
+def list_files(dataset):
+    """The user's own list of URLs, if there is one."""
+    if dataset.list is None:
+        return []
+    place = data_folder() / dataset.list.path
+    return [str(place)] if place.is_file() else sorted(map(str, place.rglob("*"))) if place.is_dir() else []
+
+
+def source_files(sets, name):
+    """The user's own files behind a set, as far as they are there: a missing one fails in its job, not in the graph.
 
     Image files are not listed: there can be millions, and this runs at every start of Snakemake. A table of captions
     stands for its images. Folders of a class stand for theirs: their time changes when an image comes or goes. After
-    an image was changed in its place, say `snakemake --forcerun corpus` (or probe_set).
+    an image was changed in its place, say `snakemake --forcerun corpus` (or probe_set). A dataset's own files stand
+    behind its obtained.json.
     """
+    source = sets[name].source if name in sets else None
     path = getattr(source, "path", None)
     if path is None:
         return []
@@ -106,6 +133,8 @@ def source_files(source):
     elif source.kind == "class_folder":
         folders = [place / split for split in source.splits.values()]
         found = [inner for folder in folders if folder.is_dir() for inner in folder.iterdir() if inner.is_dir()]
-    else:
+    elif source.kind in ("parquet", "caption_nouns", "caption_list", "webdataset"):
         found = place.rglob("*.tar" if source.kind == "webdataset" else "*.parquet")
+    else:
+        found = []
     return sorted(str(p) for p in found)

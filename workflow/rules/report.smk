@@ -12,6 +12,15 @@ TABLE1_FILES = [
     "table1_metrics.json",
     "table1.json",
 ]
+FIGURE3_FILES = [
+    "figure3.png",
+    "figure3.svg",
+    "figure3.pdf",
+    "figure3.csv",
+    "figure3_summary.csv",
+    "figure3.json",
+]
+TABLE9_FILES = ["table9.csv", "table9_long.csv", "table9.html", "table9.md", "table9.tex", "table9.json"]
 LOSS_FILES = ["figure_loss.png", "figure_loss.svg", "figure_loss.csv", "figure_loss.json"]
 
 
@@ -44,6 +53,34 @@ rule loss_curves:
         "mdc loss-curves {input.config} --runs {input.runs} --out {params.out} 2> {log}"
 
 
+rule caption_lengths:
+    input:
+        config=config_file("figure3"),
+        indexes=[corpus_index(name) for name in SCALE.tables.figure3.corpora]
+        + [texts_index(name) for name in SCALE.tables.figure3.texts],
+    output:
+        [f"{R}/{name}" for name in FIGURE3_FILES],
+    log:
+        f"{R}/logs/figure3.log",
+    params:
+        out=R,
+    shell:
+        "mdc caption-lengths {input.config} --indexes {input.indexes} --out {params.out} 2> {log}"
+
+
+rule table9:
+    input:
+        config=config_file("table9"),
+    output:
+        [f"{R}/{name}" for name in TABLE9_FILES],
+    log:
+        f"{R}/logs/table9.log",
+    params:
+        out=R,
+    shell:
+        "mdc table9 {input.config} --out {params.out} 2> {log}"
+
+
 rule publish_table1:
     input:
         [f"{R}/{name}" for name in TABLE1_FILES],
@@ -62,6 +99,26 @@ rule publish_loss_curves:
         "cp {input} results/"
 
 
+rule publish_figure3:
+    input:
+        [f"{R}/{name}" for name in FIGURE3_FILES],
+    output:
+        expand("results/{file}", file=FIGURE3_FILES),
+    shell:
+        "cp {input} results/"
+
+
+rule publish_table9:
+    input:
+        [f"{R}/{name}" for name in TABLE9_FILES],
+    output:
+        expand("results/{file}", file=TABLE9_FILES),
+    shell:
+        "cp {input} results/"
+
+
 localrules:
     publish_table1,
     publish_loss_curves,
+    publish_figure3,
+    publish_table9,

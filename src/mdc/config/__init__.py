@@ -5,8 +5,9 @@ unknown key, a wrong type, ``1e-4`` read as text, a backbone that does not exist
 that names the key, the value and what is allowed, before any job starts. It imports neither torch nor OpenCLIP.
 """
 
-from mdc.config.data import Corpus, Data, ProbeSet
+from mdc.config.data import ChoiceSet, Corpus, Data, Dataset, Download, ProbeSet, TextSet, origin_of
 from mdc.config.params import (
+    Figure3,
     Params,
     Probe,
     Protocol,
@@ -20,15 +21,21 @@ from mdc.config.params import (
 from mdc.config.pretrain import Backbone, Decoder, Method, Override, Pretrain, Recipe, Runtime, When
 from mdc.config.problems import first_problem
 from mdc.config.read import load, read_yaml, validate
-from mdc.config.sources import CorpusSource, ProbeSource
+from mdc.config.sources import CaptionList, ChoiceSource, CorpusSource, ProbeSource
 from mdc.config.types import Name, Names, NonNegative, Positive, Share, Strict
 
 __all__ = [
     "Backbone",
+    "CaptionList",
+    "ChoiceSet",
+    "ChoiceSource",
     "Corpus",
     "CorpusSource",
     "Data",
+    "Dataset",
     "Decoder",
+    "Download",
+    "Figure3",
     "Method",
     "Name",
     "Names",
@@ -51,9 +58,11 @@ __all__ = [
     "Strict",
     "Table1",
     "Tables",
+    "TextSet",
     "When",
     "first_problem",
     "load",
+    "origin_of",
     "read_yaml",
     "validate",
 ]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from mdc.config.data import Data
 from mdc.config.pretrain import Method, Pretrain
 from mdc.config.sources import ScenesCorpus
-from mdc.config.types import Name, Names, NonNegative, Positive, Share, Strict, Threads, known
+from mdc.config.types import Name, Names, NonNegative, Positive, Share, Strict, Threads, each_once, known
 
 
 class Probe(Strict):
@@ -32,8 +32,16 @@ class Table1(Strict):
     probes: Names
 
 
+class Figure3(Strict):
+    """Whose caption lengths are drawn: corpora, and sets of captions without images."""
+
+    corpora: Names
+    texts: Annotated[list[Name], AfterValidator(each_once)] = Field(default_factory=list)
+
+
 class Tables(Strict):
     table1: Table1
+    figure3: Figure3
 
 
 class Scale(Strict):
@@ -52,6 +60,10 @@ class Scale(Strict):
             known("tables.table1.backbones", name, self.pretrain.backbones, "backbone")
         for name in table.probes:
             known("tables.table1.probes", name, self.data.probes, "probe")
+        for name in self.tables.figure3.corpora:
+            known("tables.figure3.corpora", name, self.data.corpora, "corpus")
+        for name in self.tables.figure3.texts:
+            known("tables.figure3.texts", name, self.data.texts, "set of captions (data.texts)")
         for name, corpus in self.data.corpora.items():
             batch = self.pretrain.recipe.batch_size
             if isinstance(corpus.source, ScenesCorpus) and corpus.source.train < batch:

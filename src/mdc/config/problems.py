@@ -37,10 +37,10 @@ def first_problem(error: ValidationError) -> str:
     problem = error.errors(include_url=False)[0]
     # pydantic adds the tag of a discriminated union to the path; it is no key of the file
     steps: list[str] = []
-    for step in problem["loc"]:
+    for before, step in zip((None, *problem["loc"]), problem["loc"], strict=False):
         if isinstance(step, int):
             steps.append(f"[{step}]")
-        elif steps and steps[-1] == ".source" and step in _KINDS:
+        elif before == "source" and step in _KINDS:
             continue
         elif step != "[key]":
             steps.append(f".{step}")

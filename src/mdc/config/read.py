@@ -29,6 +29,7 @@ class _UniqueKeys(yaml.SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
+_MOST_BITS = 1024
 _MOST_NODES = 100_000  # of a parameter file with its aliases written out; ours has some six hundred
 
 
@@ -72,11 +73,31 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
     return value
 
 
+def _refuse_huge(values: Any, source: str) -> None:
+    """Python does not write out integers of thousands of digits, and pydantic stumbles where it names one."""
+    waiting: list[tuple[str, Any]] = [("", values)]
+    seen = 0
+    while waiting:
+        path, value = waiting.pop()
+        seen += 1
+        if seen > _MOST_NODES:
+            raise UserError(f"{source}: more than {_MOST_NODES} values with all aliases written out")
+        if isinstance(value, dict):
+            waiting += [(f"{path}.{key}" if isinstance(key, str) else path, inner) for key, inner in value.items()]
+        elif isinstance(value, list):
+            waiting += [(f"{path}[{number}]", inner) for number, inner in enumerate(value)]
+        elif isinstance(value, int) and value.bit_length() > _MOST_BITS:
+            raise UserError(
+                f"{source}: {path.lstrip('.')[:200]}: a whole number of {value.bit_length()} bits is too large"
+            )
+
+
 def validate(values: dict[str, Any], source: str = "params.yaml") -> Params:
     """Check a whole parameter tree.
 
     Raises UserError with one line (key, value, what is allowed) for the first problem, and how many more there are.
     """
+    _refuse_huge(values, source)
     try:
         return Params.model_validate(values)
     except ValidationError as error:

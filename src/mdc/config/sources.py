@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from mdc.config.types import Column, DataPath, HeldOut, NonNegative, Positive, Strict, cut_has_length, has
+from mdc.config.types import Column, DataPath, HeldOut, Name, NonNegative, Positive, Strict, cut_has_length, has
 
 
 class ScenesCorpus(Strict):
@@ -172,7 +172,157 @@ class NounsProbe(Strict):
         return self
 
 
-CorpusSource = Annotated[ScenesCorpus | ParquetCorpus | TableCorpus | WebdatasetCorpus, Field(discriminator="kind")]
-ProbeSource = Annotated[
-    ScenesProbe | DigitsProbe | ParquetProbe | NounsProbe | FolderProbe, Field(discriminator="kind")
+# --- datasets as their publishers lay them out ------------------------------------------------------------------------
+
+
+class OfDataset(Strict):
+    """A source that reads a dataset in its publisher's own layout.
+
+    ``dataset`` is a name under ``data.datasets``, where its ``path`` stands: the resolved configuration has that beside it.
+    """
+
+    dataset: Name
+    path: DataPath | None = None
+
+
+class _Captioned(OfDataset):
+    caption_mode: Literal["each", "join", "cut"] = "each"
+    max_pieces: Positive | None = None
+
+    @model_validator(mode="after")
+    def _pieces(self) -> Self:
+        cut_has_length(self.caption_mode, self.max_pieces)
+        return self
+
+
+class PairsCorpus(_Captioned):
+    """Image–caption pairs that a dataset's URL list or mirror gave.
+
+    ``pairs``: of the list's random subset, the first so many, obtained or not; without it, all. The share ``val_share``
+    of the pairs, chosen by a hash of their keys, is held out.
+    """
+
+    kind: Literal["pairs"]
+    origin: Annotated[Literal["urls", "mirror"] | None, Field(alias="from")] = None
+    pairs: Positive | None = None
+    val_share: HeldOut = 0.0
+    caption_field: str | None = None
+
+
+class KarpathyCorpus(_Captioned):
+    """Captioned images by Karpathy's split file (``annotations``, by default the set's usual one).
+
+    ``restval`` joins COCO's split of that name to "train", as all who train on COCO captions do.
+    """
+
+    kind: Literal["karpathy"]
+    annotations: str | None = None
+    images: str | None = None
+    splits: dict[Literal["train", "val", "test"], str] = Field(default={"train": "train", "val": "val", "test": "test"})
+    restval: bool = True
+
+    @model_validator(mode="after")
+    def _splits(self) -> Self:
+        has(self.splits, "train")
+        return self
+
+
+class CocoCorpus(_Captioned):
+    """MSCOCO by its official captions files of one year; splits train and val."""
+
+    kind: Literal["coco_captions"]
+    year: Literal[2014, 2017] = 2017
+
+
+class Flickr8kCorpus(_Captioned):
+    """Flickr8k's classic folder of text files and images; splits train, val and test."""
+
+    kind: Literal["flickr8k"]
+
+
+class CubCorpus(_Captioned):
+    """CUB-200-2011 with ten captions an image; splits train and test, and ``val_share`` of train."""
+
+    kind: Literal["cub"]
+    val_share: HeldOut = 0.0
+
+
+class BuilderProbe(OfDataset):
+    """A probe as CLIP-benchmark's dataset builder reads it: its splits, labels and class names."""
+
+    kind: Literal["builder"]
+
+
+class SugarCrepeChoice(OfDataset):
+    """One of SugarCrepe's seven tasks; its images are MSCOCO's val2017 (``images`` in the dataset ``images_from``)."""
+
+    kind: Literal["sugarcrepe"]
+    task: Literal["add_att", "add_obj", "replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj"]
+    images_from: Name
+    images: DataPath = "val2017"
+
+
+class AroChoice(OfDataset):
+    """ARO's Visual Genome Relation or Attribution: two options, the image seen in its box."""
+
+    kind: Literal["aro"]
+    task: Literal["relation", "attribution"]
+
+
+class OrderChoice(OfDataset):
+    """ARO's caption order: a caption of a Karpathy split among four perturbations of itself."""
+
+    kind: Literal["caption_order"]
+    tagger: Literal["spacy", "textblob"]
+    annotations: str | None = None
+    images: str | None = None
+    split: Literal["train", "val", "test"] = "test"
+    seed: NonNegative = 0
+    max_words: Positive = 30
+
+
+class CaptionList(Strict):
+    """Captions without images: a file or folder under MDC_DATA, or the list of a dataset.
+
+    ``format`` follows from the name's end; coco_json is MSCOCO's own captions file, plain or gzipped. With
+    ``split_column``, only rows that hold ``split`` there. ``caption_mode`` as a corpus has it.
+    """
+
+    kind: Literal["caption_list"]
+    dataset: Name | None = None
+    path: DataPath | None = None
+    file: str | None = None
+    format: Literal["tsv", "csv", "jsonl", "parquet", "coco_json"] | None = None
+    header: bool = True
+    caption_column: Column = "caption"
+    split_column: Column | None = None
+    split: str | None = None
+    caption_mode: Literal["each", "join", "cut"] = "each"
+    max_pieces: Positive | None = None
+
+    @model_validator(mode="after")
+    def _parts(self) -> Self:
+        cut_has_length(self.caption_mode, self.max_pieces)
+        if self.dataset is None and self.path is None:
+            raise ValueError("give path, a file or folder, or dataset, a name under data.datasets")
+        if (self.split is None) != (self.split_column is None):
+            raise ValueError("split_column and split go together: the column, and what it must hold")
+        return self
+
+
+CorpusSource = Annotated[
+    ScenesCorpus
+    | ParquetCorpus
+    | TableCorpus
+    | WebdatasetCorpus
+    | PairsCorpus
+    | KarpathyCorpus
+    | CocoCorpus
+    | Flickr8kCorpus
+    | CubCorpus,
+    Field(discriminator="kind"),
 ]
+ProbeSource = Annotated[
+    ScenesProbe | DigitsProbe | ParquetProbe | NounsProbe | FolderProbe | BuilderProbe, Field(discriminator="kind")
+]
+ChoiceSource = Annotated[SugarCrepeChoice | AroChoice | OrderChoice, Field(discriminator="kind")]

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 
-def _each_once(names: list[str]) -> list[str]:
+def each_once(names: list[str]) -> list[str]:
     if len(set(names)) != len(names):
         raise ValueError(f"{names} names one twice")
     return names
 
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
-Names = Annotated[list[Name], Field(min_length=1), AfterValidator(_each_once)]
+Names = Annotated[list[Name], Field(min_length=1), AfterValidator(each_once)]
 Positive = Annotated[int, Field(gt=0, lt=2**63)]  # what PyTorch and NumPy take
 NonNegative = Annotated[int, Field(ge=0, lt=2**63)]
 Threads = Annotated[int, Field(gt=0, le=4096)]
@@ -31,6 +32,17 @@ def _usable_path(path: str) -> str:
 
 
 DataPath = Annotated[str, AfterValidator(_usable_path)]  # relative to MDC_DATA, or absolute
+
+
+def _network(text: str) -> str:
+    try:
+        ipaddress.ip_network(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is no network of addresses, as 10.0.0.0/8 or 127.0.0.1/32") from None
+    return text
+
+
+Network = Annotated[str, AfterValidator(_network)]
 
 
 class Strict(BaseModel):

@@ -8,11 +8,11 @@ from pathlib import Path
 from mdc.data.choices import write_choices
 from mdc.data.place import data_folder
 from mdc.data.shards import INDEX
-from mdc.records import beside, read_json, write_made
+from mdc.records import beside, obtained_inputs, read_json, write_made
 
 
 def main(args: argparse.Namespace) -> None:
-    """Run the job. ``args``: config (see mdc.jobs), out (folder)."""
+    """Run the job. ``args``: config (see mdc.jobs), obtained (records of what it is made of), out (folder)."""
     config = read_json(args.config)
     write_choices(
         config["name"],
@@ -23,4 +23,4 @@ def main(args: argparse.Namespace) -> None:
         max_skipped=config["max_skipped"],
     )
     index = Path(args.out) / INDEX
-    write_made(beside(index, "made"), config, {}, [index])
+    write_made(beside(index, "made"), config, obtained_inputs(args.obtained), [index])

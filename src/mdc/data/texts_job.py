@@ -17,7 +17,16 @@ from mdc.data.place import data_folder
 from mdc.data.samples import Skipped, skipped_list
 from mdc.data.shards import INDEX
 from mdc.data.source_texts import caption_lists
-from mdc.records import UserError, beside, clear_leftovers, read_json, sha256_file, write_json, write_made
+from mdc.records import (
+    UserError,
+    beside,
+    clear_leftovers,
+    obtained_inputs,
+    read_json,
+    sha256_file,
+    write_json,
+    write_made,
+)
 from mdc.text import clip_pieces
 
 SKIPPED = "skipped.jsonl"
@@ -25,11 +34,11 @@ SPLIT = "all"
 
 
 def main(args: argparse.Namespace) -> None:
-    """Run the job. ``args``: config (name, source, protocol.context_length), out (folder)."""
+    """Run the job. ``args``: config (see mdc.jobs), obtained (records of what it is made of), out (folder)."""
     config = read_json(args.config)
     out = Path(args.out)
     write_texts(config["name"], config["source"], out, data_folder(), config["protocol"]["context_length"])
-    write_made(beside(out / INDEX, "made"), config, {}, [out / INDEX])
+    write_made(beside(out / INDEX, "made"), config, obtained_inputs(args.obtained), [out / INDEX])
 
 
 def write_texts(

@@ -52,7 +52,7 @@ def probe(config: dict[str, Any], sets: list[Path], run: Path | None, cache: Pat
     backbone = Backbone.model_validate({**config["backbone"], "label": config["backbone_name"]})
     torch.set_num_threads(settings.threads)
     device = choose_device(settings.device)
-    encoder, weights_sha256, run_sha256 = _encoder(config, run, backbone)
+    encoder, weights_sha256, run_sha256, training = _encoder(config, run, backbone)
     predictor = Predictor(encoder, config["pooling"], settings.precision, device)
     recipe = ProbeRecipe(
         lr=settings.lr,
@@ -101,6 +101,7 @@ def probe(config: dict[str, Any], sets: list[Path], run: Path | None, cache: Pat
             "config": config,
             "config_sha256": sha256_json(config),
             "run_sha256": run_sha256,
+            "training": training,
             "sets": {name: sha256_file(by_name[name]) for name in config["probes"]},
             "probes": results,
             "items": {"file": items.name, "sha256": sha256_file(items)},
@@ -109,8 +110,14 @@ def probe(config: dict[str, Any], sets: list[Path], run: Path | None, cache: Pat
     )
 
 
-def _encoder(config: dict[str, Any], run: Path | None, backbone: Backbone) -> tuple[Encoder, str, str | None]:
-    """The encoder, the hash of its weights, and of the run's manifest if it was trained."""
+#: of a run's manifest, what a table says about the training: the pairs of images and captions that there really were
+_TOLD = ("pairs", "steps", "samples_seen")
+
+
+def _encoder(
+    config: dict[str, Any], run: Path | None, backbone: Backbone
+) -> tuple[Encoder, str, str | None, dict[str, int] | None]:
+    """The encoder, the hash of its weights; if it was trained, the hash of the run's manifest and what it tells."""
     if run is None:
         if config["method_name"] != "untrained":
             raise UserError(f"{config['job']}: --run is missing; only the untrained control goes without")
@@ -119,11 +126,12 @@ def _encoder(config: dict[str, Any], run: Path | None, backbone: Backbone) -> tu
         for name, tensor in encoder.state_dict().items():
             digest.update(name.encode())
             digest.update(tensor.numpy().tobytes())
-        return encoder, digest.hexdigest(), None
+        return encoder, digest.hexdigest(), None, None
     checkpoint, manifest = run_manifest(run)
     if not manifest.get("config_sha256") or manifest["config_sha256"] != config.get("run_config_sha256"):
         raise UserError(f"{run}: made with another configuration than {config['job']} expects; train the run again")
-    return trained_encoder(checkpoint, backbone), manifest["checkpoint"]["sha256"], sha256_file(run)
+    training = {name: manifest[name] for name in _TOLD}
+    return trained_encoder(checkpoint, backbone), manifest["checkpoint"]["sha256"], sha256_file(run), training
 
 
 def _one(

@@ -17,7 +17,7 @@ from mdc.data.shards import read_index, shard_list, verify_shard
 from mdc.metrics import mean_average_precision
 from mdc.provenance import numbers
 from mdc.provenance.differences import what_changed
-from mdc.provenance.place import LOSS, TABLE, TARGETS, Broken, Place
+from mdc.provenance.place import LOSS, TABLE, TARGETS, Broken, Place, target_of
 from mdc.records import UserError, read_json, sha256_file, sha256_json
 from mdc.report.estimates import Estimator
 from mdc.report.items import read_items
@@ -180,9 +180,7 @@ class TableChain:
             found = sha256_file(index)
             for record, sha256 in named:
                 _same(index, found, sha256, record, self._mend(job))
-            made = _made(self.place, job)
-            yield from _outputs(self.place, job, made, again)
-            _asked(self.place, job, made, self.place.made(job))
+            yield from _data_set(self.place, job, again)
 
     def _shards(self) -> Iterator[None]:
         for job in self._sets():
@@ -258,6 +256,43 @@ class LossChain:
         return self.place.again(LOSS, self.place.record(LOSS if as_made else job))
 
 
+class MadeChain:
+    """A table or figure made from data sets' manifests, or from the code alone."""
+
+    def __init__(self, place: Place, table: str) -> None:
+        self.place, self.table = place, table
+        self.made: dict[str, Any] = {}
+
+    def links(self) -> list[tuple[str, Check]]:
+        """As :meth:`TableChain.links`."""
+        return [
+            (f"files that {self.table}.json names", self._files),
+            ("copies in results/", lambda: copies(self.place, self.table, self.made)),
+            ("configuration", lambda: _configuration(self.place, self.table, self.made)),
+            ("manifests of the data", self._data),
+        ]
+
+    def _files(self) -> Iterator[None]:
+        self.made = _made(self.place, self.table)
+        yield from _outputs(self.place, self.table, self.made, self.place.again(self.table, self._record))
+
+    def _data(self) -> Iterator[None]:
+        for name, sha256 in self.made["inputs"].items():
+            path, job = self.place.folder / name, str(Path(name).parent)
+            if job not in self.place.configs:
+                raise Broken(f"{self._record}: {name} is none of this scale; {self._anew}")
+            _hash(path, sha256, self._record, self.place.mend(self.table, job))
+            yield from _data_set(self.place, job, self.place.again(self.table, path))
+
+    @property
+    def _record(self) -> Path:
+        return self.place.record(self.table)
+
+    @property
+    def _anew(self) -> str:
+        return f"to mend: {self.place.again(self.table, self._record)}"
+
+
 def walk(links: Sequence[tuple[str, Check]], mend: str) -> Iterator[tuple[str, Iterator[None]]]:
     """The links with checks that raise Broken whatever is wrong with the files that they read."""
     for title, check in links:
@@ -308,7 +343,7 @@ def _weights_metadata(path: Path, again: str) -> dict[str, str]:
 
 
 def _made(place: Place, job: str) -> dict[str, Any]:
-    path, again = place.made(job), place.again(LOSS if job == LOSS else TABLE, place.record(job))
+    path, again = place.made(job), place.again(target_of(job), place.record(job))
     made = _read(path, again)
     _named(path, made, job, again)
     return made
@@ -337,7 +372,21 @@ def _asked(place: Place, job: str, record: Mapping[str, Any], path: Path) -> Non
     """The configuration in a job's record at ``path`` is what params.yaml and the code ask for now."""
     if sha256_json(record["config"]) != sha256_json(place.configs[job]):
         changed = what_changed(place, job, record["config"])
-        raise Broken(f"{path}: stale: {changed}; to mend: {place.snakemake(LOSS if job == LOSS else TABLE)}")
+        raise Broken(f"{path}: stale: {changed}; to mend: {place.snakemake(target_of(job))}")
+
+
+def _data_set(place: Place, job: str, again: str) -> Iterator[None]:
+    """A data set is as its job wrote it, asked for so, and made from the datasets that are there."""
+    made = _made(place, job)
+    yield from _outputs(place, job, made, again)
+    _asked(place, job, made, place.made(job))
+    for other, sha256 in made["inputs"].items():
+        path = place.record(other) if other in place.configs else place.folder / other
+        _hash(path, sha256, place.made(job), again)
+        obtained = _read(path, again)
+        _named(path, obtained, other, again)
+        _asked(place, other, obtained, path)
+        yield
 
 
 def _outputs(place: Place, job: str, made: Mapping[str, Any], again: str) -> Iterator[None]:

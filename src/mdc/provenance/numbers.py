@@ -115,6 +115,10 @@ def _tidy(
             _equal(f"{where}: n", line["n"], sum(records[ids[0]]["probes"][p]["n"] for p in probes), 0)
             chance = [records[ids[0]]["probes"][p]["chance"] for p in probes]
             _equal(f"{where}: chance", line["chance"], sum(chance) / len(chance), _TIDY)
+            training = records[ids[0]].get("training") or {}
+            for key in ("pairs", "steps"):
+                if line[key] != str(training.get(key, "")):
+                    raise Broken(f"{where}: {key} is {line[key] or 'empty'}, the probe record says {training.get(key)}")
             if shown != "untrained" and set(control(ids, spec)) <= set(records):
                 _equal(f"{where}: gain", line["gain"], mine - value(control(ids, spec), probes, records), _TIDY)
             yield

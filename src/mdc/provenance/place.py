@@ -13,9 +13,14 @@ from mdc.config import Params
 from mdc.records import UserError, beside, read_json, sha256_file
 
 RESULTS = Path("results")
-TABLE, LOSS = "table1", "figure_loss"
+TABLE, LOSS, LENGTHS, LICENCES = "table1", "figure_loss", "figure3", "table9"
 #: the file of ``results/`` to ask the workflow for
-TARGETS = {TABLE: "table1.csv", LOSS: "figure_loss.png"}
+TARGETS = {TABLE: "table1.csv", LOSS: "figure_loss.png", LENGTHS: "figure3.png", LICENCES: "table9.csv"}
+
+
+def target_of(job: str) -> str:
+    """The table or figure that a job is for: itself, or Table 1."""
+    return job if job in TARGETS else TABLE
 
 
 class Broken(UserError):
@@ -47,7 +52,8 @@ class Place:
 
     def made(self, job: str) -> Path:
         """Where a job's configuration, inputs and outputs stand: for a data set beside its record."""
-        return beside(self.record(job), "made") if job.startswith("data/") else self.record(job)
+        written = job.startswith("data/") and not job.startswith("data/obtained/")
+        return beside(self.record(job), "made") if written else self.record(job)
 
     def host(self, job: str) -> Path:
         return beside(self.record(job), "host")

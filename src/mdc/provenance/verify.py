@@ -11,8 +11,8 @@ from typing import Any
 
 from mdc.config import load
 from mdc.jobs import VERBS
-from mdc.provenance.chain import Check, LossChain, TableChain, published_scale, walk
-from mdc.provenance.place import LOSS, TABLE, Broken, Place
+from mdc.provenance.chain import Check, LossChain, MadeChain, TableChain, published_scale, walk
+from mdc.provenance.place import LENGTHS, LICENCES, LOSS, TABLE, Broken, Place
 from mdc.records import sha256_file, versions, write_json
 
 
@@ -25,14 +25,35 @@ def main(args: argparse.Namespace) -> None:
     _walk(place, TABLE, table.links())
     if args.rebuild:
         _rebuild(place, TABLE, table.made, records=list(table.made["inputs"]))
-    if not place.record(LOSS).is_file() and not (place.folder / f"{LOSS}.csv").is_file():
-        print(f"  {LOSS}: not made")
-        return
-    loss = LossChain(place)
-    _walk(place, LOSS, loss.links())
-    if args.rebuild:
-        # in this order: the csv lists them so
-        _rebuild(place, LOSS, loss.made, runs=[f"runs/{id_}/run.json" for id_ in loss.made["config"]["runs"]])
+    if _is_made(place, LOSS):
+        loss = LossChain(place)
+        _walk(place, LOSS, loss.links())
+        if args.rebuild:
+            # in this order: the csv lists them so
+            _rebuild(place, LOSS, loss.made, runs=[f"runs/{id_}/run.json" for id_ in loss.made["config"]["runs"]])
+    if _is_made(place, LENGTHS):
+        lengths = MadeChain(place, LENGTHS)
+        _walk(place, LENGTHS, lengths.links())
+        if args.rebuild:
+            _rebuild(place, LENGTHS, lengths.made, indexes=_indexes(lengths.made["config"]))
+    if _is_made(place, LICENCES):
+        licences = MadeChain(place, LICENCES)
+        _walk(place, LICENCES, licences.links())
+        if args.rebuild:
+            _rebuild(place, LICENCES, licences.made)
+
+
+def _is_made(place: Place, table: str) -> bool:
+    there = place.record(table).is_file() or (place.folder / f"{table}.csv").is_file()
+    if not there:
+        print(f"  {table}: not made")
+    return there
+
+
+def _indexes(config: dict[str, Any]) -> list[str]:
+    """Figure 3's inputs in the order in which its files list them."""
+    shown = [("corpora", c["key"]) for c in config["corpora"]] + [("texts", t["key"]) for t in config["texts"]]
+    return [f"data/{section}/{key}/index.json" for section, key in shown]
 
 
 def _walk(place: Place, table: str, links: Sequence[tuple[str, Check]]) -> None:
@@ -63,7 +84,7 @@ def _rebuild(place: Place, table: str, made: dict[str, Any], **inputs: list[str]
         job = argparse.Namespace(config=str(out / "config.json"), out=str(out), **files)
         importlib.import_module(VERBS[verb]).main(job)
         same = made["versions"] == versions()
-        names = [name for name in made["outputs"] if same or Path(name).suffix not in (".png", ".svg")]
+        names = [name for name in made["outputs"] if same or Path(name).suffix not in (".png", ".svg", ".pdf")]
         for name in names:
             if sha256_file(out / name) != made["outputs"][name]:
                 mend = place.again(table, place.record(table))

@@ -33,12 +33,18 @@ class _Items(_Part):
     sha256: str
 
 
+class _Training(_Part):
+    pairs: Annotated[int, Field(gt=0)]
+    steps: Annotated[int, Field(gt=0)]
+
+
 class _Record(_Part):
     kind: Literal["probe"]
     id: str
     scale: str
     encoder: _Encoder
     config_sha256: str
+    training: _Training | None = None
     probes: dict[str, _Result]
     items: _Items
 

@@ -57,7 +57,10 @@ class Encoder:
 
 @dataclass(frozen=True)
 class Number:
-    """One line of ``table1_long.csv``. Per cent; gains in points over the untrained control; 95 % intervals."""
+    """One line of ``table1_long.csv``. Per cent; gains in points over the untrained control; 95 % intervals.
+
+    ``pairs``: of images and captions there really were to train on; ``steps`` that followed from them.
+    """
 
     scale: str
     table: str
@@ -78,6 +81,8 @@ class Number:
     gain: float | None
     gain_low: float | None
     gain_high: float | None
+    pairs: int | None
+    steps: int | None
     run: str
     published: float | None
 
@@ -258,9 +263,21 @@ class _Maker:
             gain=gain.value if gain else None,
             gain_low=gain.low if gain else None,
             gain_high=gain.high if gain else None,
+            pairs=self._training(encoder, "pairs"),
+            steps=self._training(encoder, "steps"),
             run=" ".join(encoder.ids()),
             published=published.lookup("table1", *labels, self._benchmark(measure)) if paper else None,
         )
+
+    def _training(self, encoder: Encoder, key: str) -> int | None:
+        told = self.records[encoder.ids()[0]].get("training")
+        return int(told[key]) if told else None
+
+    def _pairs_words(self) -> tuple[str, ...]:
+        """How many pairs each corpus really had: of a list of URLs, what could be obtained."""
+        found = {self.corpora[e.corpus]: self._training(e, "pairs") for e in self.trained if e.corpus}
+        told = [f"{label} {pairs:,}" for label, pairs in found.items() if pairs is not None]
+        return (f"Image–caption pairs trained on: {'; '.join(told)}.",) if told else ()
 
     def _all_differences(self) -> dict[tuple[Encoder, Encoder, str], Interval]:
         found = {}
@@ -301,6 +318,7 @@ class _Maker:
             *((f"Grey († in Markdown), shown but not ranked: {', '.join(grey)}.",) if grey else ()),
             "Untrained: the initial weights of the same backbone, seed and pooling. Chance: what guessing would score.",
             f"{AVERAGE}: plain mean of the columns; its interval resamples within each benchmark.",
+            *self._pairs_words(),
             *(("Paper: the value printed in the paper's Table 1.",) if any(n.published for n in numbers) else ()),
         )
         return Table(
