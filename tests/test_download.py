@@ -8,6 +8,7 @@ import json
 import os
 import random
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bad_input import tar_of
 from PIL import Image
 from url_server import IMAGES, Server, image, serving, turned
 
@@ -26,7 +28,8 @@ from mdc.data import sources
 from mdc.data.foreign_tar import tar_samples
 from mdc.data.samples import Skipped
 from mdc.obtain import crew
-from mdc.obtain.accounts import account_file, shard_files
+from mdc.obtain.accounts import Incomplete, account_file, shard_files, take_account
+from mdc.obtain.plan import part_file
 from mdc.obtain.resize import Resize
 from mdc.obtain.urls import obtain
 from mdc.records import UserError, read_json
@@ -272,6 +275,44 @@ def test_a_shard_that_was_tampered_with_is_downloaded_again_and_strays_do_not_ma
         path.write_bytes(content)
     asked.clear()
     assert obtain(config(), None, folder) == told and not asked  # whole, though without a valid account
+
+
+@pytest.mark.parametrize(
+    ("change", "trouble"),
+    [
+        (lambda name, content: (name, b"another caption" if name.endswith(".txt") else content), "has another caption"),
+        (lambda name, content: (name, content.replace(b"http", b"hxxp")), "has another caption or url"),
+        (lambda name, content: None if name.endswith("20.json") else (name, content), "is not as its rows tell"),
+        (lambda name, content: None if name.startswith("000011") else (name, content), "lacks pairs that its rows"),
+        (lambda name, content: (name.replace("000011", "999911"), content), "is not as its rows tell"),
+        (lambda name, content: (f"../{name}", content), "is absolute or leads outside"),
+        (lambda name, content: (name, b"{"), "is not as its rows tell|caption|property name"),
+    ],
+)
+def test_a_tar_that_tells_other_things_than_its_rows_is_not_whole(
+    whole: tuple[Path, dict[str, Any]], tmp_path: Path, change: Any, trouble: str
+) -> None:
+    place = whole[0] / "set"
+    for path in (*shard_files(place, 1), part_file(place, 1)):
+        (tmp_path / path.parent.name).mkdir(exist_ok=True)
+        shutil.copy(path, tmp_path / path.parent.name)
+    files = [
+        (f"{one.key}.{end}", content)
+        for one in tar_samples(shard_files(place, 1)[0])
+        for end, content in one.files.items()
+    ]
+    part = read_json(place / "plan/plan.json")["parts"][1]
+    shard_files(tmp_path, 1)[0].write_bytes(tar_of(files))
+    sound = take_account(tmp_path, 1, part)
+    assert sound["sha256"] == whole[1]["shards"][1]["sha256"]
+    changed = [new for name, content in files if (new := change(name, content)) is not None]
+    assert changed != files
+    shard_files(tmp_path, 1)[0].write_bytes(tar_of(changed))
+    with pytest.raises(Incomplete, match=trouble):
+        take_account(tmp_path, 1, part)
+    part_file(tmp_path, 1).write_bytes(part_file(place, 0).read_bytes())
+    with pytest.raises(UserError, match=r"part-00001\.parquet: is damaged; remove .*plan and run again"):
+        take_account(tmp_path, 1, part)
 
 
 def test_other_settings_for_the_same_folder_are_refused(whole: tuple[Path, dict[str, Any]]) -> None:

@@ -223,6 +223,13 @@ def test_endless_headers(raw: bytes) -> None:
         assert told(url) in ("body over max_bytes", "answer is not HTTP", "over the deadline")
 
 
+def test_a_small_body_in_an_endless_wrapping() -> None:
+    wrapped = b"1;" + b"x" * 60_000 + b"\r\na\r\n"
+    listening, url = answering(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + 60 * wrapped)
+    with listening:
+        assert told(url) == "body over max_bytes"
+
+
 def test_the_opener_tries_again_what_may_pass_and_nothing_else(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guard, "_PAUSE", 0.01)
     limits = Limits(timeout=0.3, deadline=1.0, max_bytes=300_000, retries=2, exceptions=HERE)

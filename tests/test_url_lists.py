@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -128,6 +129,50 @@ def test_urls_are_made_fit_or_refused(text: str, fit: str) -> None:
     else:
         with pytest.raises(Failure, match=fit):
             web_url(text)
+
+
+def test_the_short_way_for_plain_urls_is_the_long_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = random.Random(4)
+    pieces = [
+        "a",
+        "B",
+        "7",
+        "/",
+        "?",
+        "#",
+        ":",
+        ".",
+        "-",
+        "_",
+        "%41",
+        " ",
+        "ü",
+        "[",
+        "]",
+        "|",
+        "@",
+        "\\",
+        "&=",
+        "\t",
+        "//",
+        "80",
+    ]
+    texts = [f"http{draw.choice('s ')}".strip() + "://" + "".join(draw.choices(pieces, k=12)) for _ in range(4000)]
+    texts += [f"http://a.example/{''.join(draw.choices(pieces, k=6))}" for _ in range(4000)]
+
+    def outcomes() -> list[str]:
+        found = []
+        for text in texts:
+            try:
+                found.append(web_url(text))
+            except Failure as failure:
+                found.append(str(failure))
+        return found
+
+    short = outcomes()
+    plain = sum(one == text for one, text in zip(short, texts, strict=True))
+    monkeypatch.setattr("mdc.obtain.web_url._FIT", re.compile("never"))
+    assert short == outcomes() and 50 < plain < len(texts) - 1000
 
 
 # --- subsets ---------------------------------------------------------------------------------------------------------

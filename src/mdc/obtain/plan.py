@@ -231,10 +231,9 @@ def _fill_buckets(place: Path, files: Sequence[Path], columns: Columns, seed: in
                     rows.clear()
 
         waiting: list[list[Row]] = [[] for _ in range(number)]
-        for count, row in enumerate(_counted(read_rows(files, columns), Counter(), "choosing"), 1):
-            rank = rank_hash(seed, row.key)
-            if rank <= threshold:
-                waiting[rank * number // (threshold + 1)].append(row)
+        rows = read_rows(files, columns, only=lambda key: rank_hash(seed, key) <= threshold)
+        for count, row in enumerate(_counted(rows, Counter(), "choosing"), 1):
+            waiting[rank_hash(seed, row.key) * number // (threshold + 1)].append(row)
             if count % _BUFFERED == 0:
                 flush(waiting)
         flush(waiting)

@@ -7,7 +7,7 @@ with its reason; what is wrong with a file as such is a UserError with its line.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -82,21 +82,32 @@ def pair_digest(url: str, caption: str) -> bytes:
     return hashlib.blake2b(text, digest_size=16).digest()
 
 
-def read_rows(files: Sequence[Path], columns: Columns) -> Iterator[Row | BadRow]:
-    """All rows of all files, numbered through."""
+def read_rows(
+    files: Sequence[Path], columns: Columns, only: Callable[[str], bool] | None = None
+) -> Iterator[Row | BadRow]:
+    """All rows of all files, numbered through.
+
+    With ``only``, a look at the key decides whether a row is worth its reading, and nothing is told of the others.
+    """
     number = -1
     for file in files:
-        for number, (cells, complaint) in enumerate(_cells(file, columns), number + 1):  # noqa: B020 (goes on counting)
-            yield BadRow(number, complaint) if complaint else _row(number, cells, columns)
+        for cells, complaint in _cells(file, columns):
+            number += 1
+            if only is not None and columns.key is not None and not only(str(cells.get(columns.key))):
+                continue
+            row = BadRow(number, complaint) if complaint else _row(number, cells, columns)
+            if only is None or (isinstance(row, Row) and only(row.key)):
+                yield row
 
 
 def _row(number: int, cells: Mapping[Column, Any], columns: Columns) -> Row | BadRow:
     url, caption = cells.get(columns.url), cells.get(columns.caption)
     try:
         url = web_url(url if isinstance(url, str) else "")
-        if not isinstance(caption, str) or not clean_caption(caption):
+        if not isinstance(caption, str) or not (caption[:1].isalnum() or clean_caption(caption)):
             raise Failure(NO_CAPTION_TEXT)
-        caption.encode()
+        if not caption.isascii():
+            caption.encode()
         key = pair_digest(url, caption).hex() if columns.key is None else _key(cells.get(columns.key))
     except Failure as failure:
         return BadRow(number, str(failure))
