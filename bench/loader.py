@@ -2,9 +2,10 @@
 
 The photos come from a parquet file (a column ``image``, captions if it has any), scaled to 256 pixels at the shorter
 side with a little film grain, and stored as JPEGs; without such a file they are made by this script. The whole path
-is what training runs: read from shards, decode, random crop, resize, tokens, batch. The parts take turns, round by
-round, and a number is the median over the rounds; shares are of what the same rounds gave, so a shared machine moves
-both. Aim: the whole path at 85 % or more of the bare one with the same decoder and resizer.
+is what training runs: read from shards, decode, random crop, resize, tokens, batch. Seconds are of processor time, so
+that other work on the machine counts little; the parts take turns, round by round, and a number is the median over the
+rounds, a share that of shares within a round. Aim: the whole path at 85 % or more of the bare one with the same decoder
+and resizer.
 
     python bench/loader.py --photos data/flickr8k.parquet
     python bench/loader.py --tar 1000000        # how long the reader takes to find a million samples in their shards
@@ -156,22 +157,13 @@ def old_crop(pixels: torch.Tensor, size: int, uniforms: list[float], *ranges: An
 
 def whole_ways(corpus: Path) -> dict[str, Part]:
     """Our whole path as it is, and with Pillow in the place of the decoder."""
-    steps = len(ShardReader(corpus, "train")) // BATCH
-    epoch = iter(range(1_000_000))
+    batches = CaptionBatches(
+        corpus, "train", Vocabulary.full(), image_size=SIZE, batch_size=BATCH, seed=0, steps=1 << 30
+    )
+    steps = iter(batches)  # epoch after epoch, each with other crops and captions, as in training
 
     def run() -> int:
-        start = next(epoch) * steps  # a new epoch each time: other crops, other captions, as in training
-        batches = CaptionBatches(
-            corpus,
-            "train",
-            Vocabulary.full(),
-            image_size=SIZE,
-            batch_size=BATCH,
-            seed=0,
-            steps=start + steps,
-            start_step=start,
-        )
-        return sum(len(batch["keys"]) for batch in batches)
+        return sum(len(next(steps)["keys"]) for _ in range(batches.steps_per_epoch))
 
     def with_pillow() -> int:
         fast, images._plain_jpeg = images._plain_jpeg, lambda data: None
@@ -184,7 +176,7 @@ def whole_ways(corpus: Path) -> dict[str, Part]:
 
 
 def rates(parts: dict[str, Part], rounds: int) -> dict[str, list[float]]:
-    """Images a second of each part in each round; the parts take turns at going first."""
+    """Images a second of processor time of each part in each round; the parts take turns at going first."""
     names = list(parts)
     for part in parts.values():
         part()  # imports, caches
@@ -192,9 +184,9 @@ def rates(parts: dict[str, Part], rounds: int) -> dict[str, list[float]]:
     for number in tqdm(range(rounds), desc="rounds", disable=None, leave=False):
         turn = number % len(names)
         for name in names[turn:] + names[:turn]:
-            began = time.perf_counter()
+            began = time.process_time()
             count = parts[name]()
-            found[name].append(count / (time.perf_counter() - began))
+            found[name].append(count / (time.process_time() - began))
     return found
 
 

@@ -88,8 +88,8 @@ def test_every_value_follows_from_the_documented_draws(folder: Path, vocabulary:
             assert batch["keys"][row] == key and float(batch["jitter"][row]) == jitter
             assert batch["tokens"][row].tolist() == ids + [vocabulary.eot] * (batch["tokens"].shape[1] - len(ids))
             assert int(batch["lengths"][row]) == len(ids)
-            expected = images.random_resized_crop(images.decode(data), 8, crop)
-            np.testing.assert_array_equal(batch["images"][row].permute(1, 2, 0), expected)
+            expected = images.random_resized_crop(torch.from_numpy(np.array(images.decode(data))), 8, crop)
+            assert torch.equal(batch["images"][row], expected)
             uniforms = rng.random(77, dtype=np.float32)[: batch["tokens"].shape[1]]
             np.testing.assert_array_equal(batch["uniforms"][row], uniforms)
 
@@ -128,6 +128,16 @@ def test_ranks_partition_the_global_batch(folder: Path, vocabulary: Vocabulary, 
             width = part["tokens"].shape[1]
             assert torch.equal(part["tokens"], whole["tokens"][rows, :width])
             assert torch.equal(part["uniforms"], whole["uniforms"][rows, :width])
+
+
+def test_how_many_are_read_at_once_changes_no_byte(
+    folder: Path, vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = list(batches(folder, vocabulary))
+    for at_once in (1, 4):
+        monkeypatch.setattr(loader, "_AT_ONCE", at_once)
+        for ours, theirs in zip(whole, batches(folder, vocabulary), strict=True):
+            assert_equal(ours, theirs)
 
 
 def test_an_epoch_shows_no_sample_twice_and_epochs_differ(folder: Path, vocabulary: Vocabulary) -> None:
@@ -273,6 +283,6 @@ def test_a_damaged_image_is_named(folder: Path, vocabulary: Vocabulary, monkeypa
     def broken(data: bytes) -> None:
         raise images.ImageError("cannot be decoded")
 
-    monkeypatch.setattr(loader, "decode", broken)
+    monkeypatch.setattr(loader, "decode_pixels", broken)
     with pytest.raises(UserError, match="alt, split train: image of train-0000"):
         next(iter(batches(folder, vocabulary)))

@@ -183,15 +183,15 @@ def random_resized_crop(
     scale: tuple[float, float] = (0.9, 1.0),
     ratio: tuple[float, float] = (3 / 4, 4 / 3),
 ) -> torch.Tensor:
-    """Crop (H, W, 3) uint8 at random and resize with antialiased bicubic to (size, size, 3), as OpenCLIP trains.
+    """Crop (H, W, 3) uint8 at random and resize with antialiased bicubic to (3, size, size), as OpenCLIP trains.
 
-    ``uniforms`` as in ``crop_box``. PyTorch's resizing in 8-bit integers: at most one grey level from Pillow's (in one
-    value of a few hundred), in a third of its time, and the same whatever the threads.
+    ``uniforms`` as in ``crop_box``. PyTorch's resizing in 8-bit integers, width first, in a quarter of Pillow's time:
+    one grey level from Pillow's in one value of two hundred, and in every fourth of a tall image, whose height Pillow
+    13 resizes first; seldom two. The same bytes whatever the threads.
     """
     left, top, right, bottom = crop_box(pixels.shape[1], pixels.shape[0], uniforms, scale, ratio)
     crop = pixels[top:bottom, left:right].permute(2, 0, 1)[None]  # a view, in the layout that PyTorch is quick with
-    resized = torch.nn.functional.interpolate(crop, (size, size), mode="bicubic", antialias=True)
-    return resized[0].permute(1, 2, 0)
+    return torch.nn.functional.interpolate(crop, (size, size), mode="bicubic", antialias=True)[0]
 
 
 def center_resize(image: Image.Image, size: int) -> Pixels:
@@ -213,12 +213,9 @@ def center_resize(image: Image.Image, size: int) -> Pixels:
 def normalise(
     images: torch.Tensor, mean: Sequence[float] = OPENAI_MEAN, std: Sequence[float] = OPENAI_STD
 ) -> torch.Tensor:
-    """uint8 images (B, 3, H, W) or (B, H, W, 3) to float32 (B, 3, H, W): (x / 255 − mean) / std for each channel.
-
-    The layout of ``images`` in memory is free, that of the result is planar.
-    """
+    """uint8 images (B, 3, H, W) or (B, H, W, 3) to float32 (B, 3, H, W): (x / 255 − mean) / std for each channel."""
     if images.shape[1] != 3:
         images = images.permute(0, 3, 1, 2)
     scale = images.new_tensor([1 / (255 * s) for s in std], dtype=torch.float32).view(1, 3, 1, 1)
     shift = images.new_tensor([m / s for m, s in zip(mean, std, strict=True)], dtype=torch.float32).view(1, 3, 1, 1)
-    return images.to(torch.float32, memory_format=torch.contiguous_format).mul_(scale).sub_(shift)
+    return images.to(torch.float32).contiguous().mul_(scale).sub_(shift)
