@@ -60,7 +60,7 @@ def _plain_jpeg(data: bytes) -> torch.Tensor | None:
     if not data.startswith(b"\xff\xd8"):
         return None
     try:
-        image = _opened(data)
+        image = _opened(data, MAX_PIXELS, MAX_ASPECT)
     except Exception:  # `decode` says what is wrong
         return None
     if image.format != "JPEG" or image.mode != "RGB" or not _ORIENTATION_KEYS.isdisjoint(image.info):
