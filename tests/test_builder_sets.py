@@ -207,7 +207,7 @@ def test_flowers_labels_reach_the_matlab_reader_only_as_published(
     reached = []
     monkeypatch.setattr(scipy.io, "loadmat", lambda *_, **__: reached.append(1))
     monkeypatch.setattr(flowers102, "check_integrity", check_integrity)
-    with pytest.raises(UserError, match="train split of flowers102 cannot be read .*not found or corrupted"):
+    with pytest.raises(UserError, match=r"train split of flowers102 cannot be read .*not found or corrupted"):
         sources.probe_classes(source("flowers102"), tmp_path)
     assert not reached
 
