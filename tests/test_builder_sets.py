@@ -195,6 +195,23 @@ def test_a_class_in_one_split_only_is_refused(tmp_path: Path) -> None:
         write_probe("stl10", source("stl10"), tmp_path / "out", tmp_path)
 
 
+def test_flowers_labels_reach_the_matlab_reader_only_as_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SciPy's reader of MATLAB files can crash the process on a damaged one."""
+    import scipy.io
+    from torchvision.datasets import flowers102
+    from torchvision.datasets.utils import check_integrity
+
+    files.flowers102(tmp_path / "there")
+    reached = []
+    monkeypatch.setattr(scipy.io, "loadmat", lambda *_, **__: reached.append(1))
+    monkeypatch.setattr(flowers102, "check_integrity", check_integrity)
+    with pytest.raises(UserError, match=r"train split of flowers102 cannot be read .*not found or corrupted"):
+        sources.probe_classes(source("flowers102"), tmp_path)
+    assert not reached
+
+
 class Runs:
     """Unpickled by ``pickle.load``, this would write a file."""
 

@@ -13,7 +13,8 @@ Splits and labels are those of CLIP-benchmark's linear probe (``--train_split tr
 
 Nothing is downloaded. Images that are files keep their bytes; those in arrays become lossless PNG. Three sets do not
 go through the builder itself, with equal results: the CIFARs (torchvision unpickles them), STL-10 (torchvision wants
-the 2.6 GB of unlabelled images too, and reads all at once) and ImageNet (a list of 1.3 million paths).
+the 2.6 GB of unlabelled images too, and reads all at once) and ImageNet (a list of 1.3 million paths). Flowers102's two
+MATLAB files are read only if they have the published MD5, which torchvision checks: SciPy's reader can crash on others.
 """
 
 from __future__ import annotations
