@@ -153,6 +153,15 @@ def test_connections_that_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     assert told("http://no.example/") == "host not found"
 
 
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_the_deadline_holds_within_one_operation(scheme: str) -> None:
+    began = time.monotonic()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"{scheme}://127.0.0.1:{silent.getsockname()[1]}/"
+        assert told(url, Limits(timeout=9, deadline=0.2, max_bytes=1000, exceptions=HERE)) == "over the deadline"
+    assert time.monotonic() - began < 2
+
+
 def test_tls_to_what_is_none(server: Server) -> None:
     assert told(server.address.replace("http:", "https:") + "/image/1") == "TLS failed"
 
