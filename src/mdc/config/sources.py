@@ -175,6 +175,9 @@ class NounsProbe(Strict):
 # --- datasets as their publishers lay them out ------------------------------------------------------------------------
 
 
+Split = Literal["train", "val", "test"]
+
+
 class OfDataset(Strict):
     """A source that reads a dataset in its publisher's own layout.
 
@@ -216,8 +219,9 @@ class KarpathyCorpus(_Captioned):
     """
 
     kind: Literal["karpathy"]
-    annotations: str | None = None
-    images: str | None = None
+    dataset: Literal["mscoco", "flickr30k", "flickr8k"]
+    annotations: DataPath | None = None  # relative to the dataset's folder, as images
+    images: DataPath | None = None
     splits: dict[Literal["train", "val", "test"], str] = Field(default={"train": "train", "val": "val", "test": "test"})
     restval: bool = True
 
@@ -231,6 +235,7 @@ class CocoCorpus(_Captioned):
     """MSCOCO by its official captions files of one year; splits train and val."""
 
     kind: Literal["coco_captions"]
+    dataset: Literal["mscoco"]
     year: Literal[2014, 2017] = 2017
 
 
@@ -238,27 +243,33 @@ class Flickr8kCorpus(_Captioned):
     """Flickr8k's classic folder of text files and images; splits train, val and test."""
 
     kind: Literal["flickr8k"]
+    dataset: Literal["flickr8k"]
+    splits: list[Split] = Field(default=["train", "val", "test"])
 
 
 class CubCorpus(_Captioned):
-    """CUB-200-2011 with ten captions an image; splits train and test, and ``val_share`` of train."""
+    """CUB-200-2011 with ten captions an image; ``val_share`` of the training images, by a hash of their names, are val."""
 
     kind: Literal["cub"]
+    dataset: Literal["cub200"]
     val_share: HeldOut = 0.0
+    splits: list[Split] = Field(default=["train", "val", "test"])
 
 
 class BuilderProbe(OfDataset):
     """A probe as CLIP-benchmark's dataset builder reads it: its splits, labels and class names."""
 
     kind: Literal["builder"]
+    dataset: Literal["imagenet1k", "food101", "cifar10", "cifar100", "pets", "stl10", "flowers102", "voc2007"]
 
 
 class SugarCrepeChoice(OfDataset):
     """One of SugarCrepe's seven tasks; its images are MSCOCO's val2017 (``images`` in the dataset ``images_from``)."""
 
     kind: Literal["sugarcrepe"]
+    dataset: Literal["sugarcrepe"]
     task: Literal["add_att", "add_obj", "replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj"]
-    images_from: Name
+    images_from: Literal["mscoco"] = "mscoco"
     images: DataPath = "val2017"
 
 
@@ -266,19 +277,24 @@ class AroChoice(OfDataset):
     """ARO's Visual Genome Relation or Attribution: two options, the image seen in its box."""
 
     kind: Literal["aro"]
+    dataset: Literal["aro"]
     task: Literal["relation", "attribution"]
 
 
 class OrderChoice(OfDataset):
-    """ARO's caption order: a caption of a Karpathy split among four perturbations of itself."""
+    """ARO's caption order: a caption of a Karpathy split among four orders of its words.
+
+    ``tagger`` is a package that the user installs: spacy with its model en_core_web_sm, as published, or textblob.
+    """
 
     kind: Literal["caption_order"]
-    tagger: Literal["spacy", "textblob"]
-    annotations: str | None = None
-    images: str | None = None
-    split: Literal["train", "val", "test"] = "test"
+    dataset: Literal["mscoco", "flickr30k"]
+    annotations: DataPath | None = None
+    images: DataPath | None = None
+    split: Literal["val", "test"] = "test"
     seed: NonNegative = 0
     max_words: Positive = 30
+    tagger: Literal["spacy", "textblob"] = "spacy"
 
 
 class CaptionList(Strict):
