@@ -70,7 +70,7 @@ ENTRIES = (
         "Items and size are those of the whole list of Recap-DataComp-1B.",
         items={"train": 1237983779},
         size_bytes=432778063056,
-        note="Rows and size as its card says; the hub's own viewer has counted fewer rows. The size is the list's alone. "
+        note="Rows and size as its card says; the size is the list's alone. "
         "The paper's 5M, 10M, 20M and 30M are random subsets of it.",
         list_columns=ListColumns(
             "parquet", header=True, url_column="url", caption_column="re_caption", key_column="key"
