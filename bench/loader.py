@@ -23,6 +23,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import cv2
 import numpy as np
@@ -31,7 +32,7 @@ import torch
 from PIL import Image
 from tqdm import tqdm
 
-import mdc.data.images as images
+from mdc.data import images, loader
 from mdc.data.jpeg import jpeg_pixels
 from mdc.data.loader import CaptionBatches
 from mdc.data.place import data_folder
@@ -148,15 +149,15 @@ def bare_ways(data: list[bytes]) -> dict[str, Part]:
     return {name: each(way) for name, way in ways.items()}
 
 
-def old_crop(pixels: torch.Tensor, size: int, uniforms: list[float], *ranges: Any) -> torch.Tensor:
-    """Crop and resize all in Pillow: what torchvision's transform does with a PIL image."""
+def pillow_crop(pixels: torch.Tensor, size: int, uniforms: list[float], *ranges: Any) -> torch.Tensor:
+    """Crop and resize in Pillow: what torchvision's transform does with a PIL image (and a copy more, to and fro)."""
     box = images.crop_box(pixels.shape[1], pixels.shape[0], uniforms, *ranges)
     image = Image.fromarray(pixels.numpy()).crop(box).resize((size, size), Image.Resampling.BICUBIC)
-    return torch.from_numpy(np.array(image))
+    return torch.from_numpy(np.array(image)).permute(2, 0, 1)
 
 
 def whole_ways(corpus: Path) -> dict[str, Part]:
-    """Our whole path as it is, and with Pillow in the place of the decoder."""
+    """Our whole path as it is, with Pillow in the place of the decoder, and of the resizer too."""
     batches = CaptionBatches(
         corpus, "train", Vocabulary.full(), image_size=SIZE, batch_size=BATCH, seed=0, steps=1 << 30
     )
@@ -166,13 +167,14 @@ def whole_ways(corpus: Path) -> dict[str, Part]:
         return sum(len(next(steps)["keys"]) for _ in range(batches.steps_per_epoch))
 
     def with_pillow() -> int:
-        fast, images._plain_jpeg = images._plain_jpeg, lambda data: None
-        try:
+        with patch.object(images, "_plain_jpeg", lambda data: None):
             return run()
-        finally:
-            images._plain_jpeg = fast
 
-    return {"whole: torchvision, torch": run, "whole: Pillow, torch": with_pillow}
+    def all_pillow() -> int:
+        with patch.object(loader, "random_resized_crop", pillow_crop):
+            return with_pillow()
+
+    return {"whole: torchvision, torch": run, "whole: Pillow, torch": with_pillow, "whole: Pillow, Pillow": all_pillow}
 
 
 def rates(parts: dict[str, Part], rounds: int) -> dict[str, list[float]]:
@@ -204,7 +206,7 @@ def compare(args: argparse.Namespace) -> None:
         found = rates(parts, args.rounds)
     for name, each in found.items():
         print(f"{name:28s} {statistics.median(each):6.0f} images/s   [{min(each):.0f}, {max(each):.0f}]")
-    for whole in ("torchvision, torch", "Pillow, torch"):
+    for whole in ("torchvision, torch", "Pillow, torch", "Pillow, Pillow"):
         for bare in dict.fromkeys((whole, "Pillow, Pillow")):
             shares = [a / b for a, b in zip(found[f"whole: {whole}"], found[f"bare: {bare}"], strict=True)]
             print(f"whole path ({whole}) / bare ({bare}): {100 * statistics.median(shares):.0f} %")

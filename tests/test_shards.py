@@ -13,7 +13,7 @@ import pytest
 from data_samples import encoded, scenes, use_scenes, write_parquet
 
 from mdc.data import shard_writer, shards, sources
-from mdc.data.tar import TarWriter, tar_members
+from mdc.data.tar import TarWriter, padded, tar_members
 from mdc.records import UserError, sha256_file
 from mdc.text import clip_pieces
 
@@ -254,3 +254,23 @@ def test_duplicate_share_of_several_captions_equals_enumeration() -> None:
         share += sum(x == y for x in left for y in right) / (len(left) * len(right)) / 6
     draws = [shard_writer.duplicate_share(captions, 2, seed) for seed in range(8)]
     assert np.mean(draws) == pytest.approx(share, abs=0.04)
+
+
+def test_headers_are_found_wherever_they_lie(tmp_path: Path) -> None:
+    """Of contents that end anywhere: several headers in what is read at once, and headers across its end."""
+    sizes = [0, 1, 511, 512, 513, *range(1000, 9000, 333), 100_000, 0, 0, 3 * 4096 - 512, 4096]
+    path = tmp_path / "t.tar"
+    with path.open("wb") as file:
+        writer = TarWriter(file)
+        for number, size in enumerate(sizes):
+            writer.add(f"{number // 2:03d}.{'ab'[number % 2]}", bytes([number + 1]) * size)
+        writer.close()
+    with tarfile.open(path) as theirs:
+        expected = [(member.name, member.offset_data, member.size) for member in theirs.getmembers()]
+    assert [(member.name, member.offset, member.size) for member in tar_members(path)] == expected
+    whole = path.read_bytes()
+    for length in range(0, len(whole) - 2 * 512, 1024):
+        path.write_bytes(whole[:length])
+        if length < expected[-1][1] + padded(expected[-1][2]):
+            with pytest.raises(UserError, match=r"cut off|no tar header"):
+                tar_members(path)
