@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import io
-import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,9 +10,7 @@ from PIL import Image
 from torchvision.transforms import CenterCrop, InterpolationMode, Normalize, RandomResizedCrop, Resize, ToTensor
 from torchvision.transforms import functional as F
 
-from mdc.data import images, jpeg
-
-pytestmark = pytest.mark.filterwarnings("ignore:The image decoding and encoding capabilities of TorchVision")
+from mdc.data import images
 
 
 def noise(width: int, height: int, seed: int = 0) -> Image.Image:
@@ -99,62 +96,6 @@ def test_a_training_crop_is_within_a_grey_level_of_torchvisions(shape: tuple[int
             assert torch.equal(images.random_resized_crop(pixels.clone(), size, uniforms), ours)
 
 
-def test_pixels_equal_those_of_decode(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever way `decode_pixels` takes: JPEGs of every kind, other formats, turned, grey, torn and without torchvision."""
-    smooth = noise(12, 9).resize((67, 45), Image.Resampling.BICUBIC)
-    exif = Image.Exif()
-    exif[0x0112] = 6
-    plain = [
-        encoded(image, "JPEG", quality=quality, subsampling=subsampling, progressive=progressive)
-        for image in (smooth, noise(17, 16), noise(1, 1))
-        for quality in (30, 95)
-        for subsampling in (0, 1, 2)
-        for progressive in (False, True)
-    ]
-    others = [
-        encoded(smooth, "JPEG", exif=exif.tobytes()),
-        encoded(smooth, "JPEG", keep_rgb=True),
-        encoded(smooth, "JPEG", comment="a remark") + b"more",
-        encoded(smooth.convert("L"), "JPEG"),
-        encoded(smooth.convert("CMYK"), "JPEG"),
-        encoded(smooth, "PNG"),
-        encoded(smooth, "WEBP"),
-    ]
-    used = []
-    monkeypatch.setattr(images, "jpeg_pixels", lambda data: used.append(data) or jpeg.jpeg_pixels(data))
-    for data in plain + others:
-        pixels = images.decode_pixels(data)
-        assert pixels.dtype == torch.uint8
-        np.testing.assert_array_equal(pixels, np.asarray(images.decode(data)))
-    assert used == [*plain, *others[1:3]]  # a fast way that is never taken would prove nothing
-    assert all(jpeg.jpeg_pixels(data) is not None for data in plain)
-    monkeypatch.setattr(images, "jpeg_pixels", lambda data: None)
-    np.testing.assert_array_equal(images.decode_pixels(plain[0]), np.asarray(images.decode(plain[0])))
-
-
-def test_damaged_jpegs_give_the_pixels_or_the_error_of_decode() -> None:
-    whole = encoded(noise(40, 30).resize((80, 60), Image.Resampling.BICUBIC), "JPEG", quality=90)
-    rng = np.random.default_rng(4)
-    cut = [whole[:length] for length in range(2, len(whole), 97)] + [whole[:-2], whole[:-1]]
-    flipped = []
-    for count in (1, 3, 20) * 40:
-        data = bytearray(whole)
-        for place in rng.integers(2, len(data), count):
-            data[place] ^= 1 << int(rng.integers(8))
-        flipped.append(bytes(data))
-    refused = 0
-    for data in cut + flipped:
-        try:
-            expected = np.asarray(images.decode(data))
-        except images.ImageError as error:
-            refused += 1
-            with pytest.raises(images.ImageError, match=re.escape(str(error))):
-                images.decode_pixels(data)
-        else:
-            np.testing.assert_array_equal(images.decode_pixels(data), expected)
-    assert len(cut) - 2 <= refused < len(cut) + len(flipped)
-
-
 def test_normalise_equals_torchvision_for_both_layouts() -> None:
     batch = [noise(20, 20, seed) for seed in range(3)]
     pixels = torch.from_numpy(np.stack([np.asarray(image) for image in batch]))
@@ -199,11 +140,8 @@ def test_broken_bytes_are_image_errors() -> None:
 
 
 def test_a_bomb_is_refused_before_it_unpacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    data, photo = (encoded(Image.new("RGB", (11, 10)), kind) for kind in ("BMP", "JPEG"))
+    data = encoded(Image.new("RGB", (11, 10)), "BMP")
     monkeypatch.setattr(images, "MAX_PIXELS", 100)
     monkeypatch.setattr(Image.Image, "load", lambda self: pytest.fail("was unpacked"))
     with pytest.raises(images.ImageError, match="at most 100"):
         images.decode(data)
-    monkeypatch.setattr(images, "jpeg_pixels", lambda data: pytest.fail("was unpacked"))
-    with pytest.raises(images.ImageError, match="at most 100"):
-        images.decode_pixels(photo)

@@ -12,8 +12,6 @@ import numpy as np
 import torch
 from PIL import Image, ImageOps
 
-from mdc.data.jpeg import jpeg_pixels
-
 Pixels = np.ndarray[Any, np.dtype[np.uint8]]
 
 OPENAI_MEAN = (0.48145466, 0.4578275, 0.40821073)
@@ -50,23 +48,8 @@ def decode(data: bytes) -> Image.Image:
 
 
 def decode_pixels(data: bytes) -> torch.Tensor:
-    """``decode``, to the same RGB pixels as uint8 (H, W, 3), by the fastest way that gives them; errors as there."""
-    fast = _plain_jpeg(data)
-    return torch.from_numpy(np.array(decode(data))) if fast is None else fast
-
-
-def _plain_jpeg(data: bytes) -> torch.Tensor | None:
-    """The pixels of a JPEG that needs nothing but decoding; None for all else, and for what is damaged or refused."""
-    if not data.startswith(b"\xff\xd8"):
-        return None
-    try:
-        image = _opened(data, MAX_PIXELS, MAX_ASPECT)
-    except Exception:  # `decode` says what is wrong
-        return None
-    if image.format != "JPEG" or image.mode != "RGB" or not _ORIENTATION_KEYS.isdisjoint(image.info):
-        return None
-    pixels = jpeg_pixels(data)
-    return pixels if pixels is not None and pixels.shape == (image.height, image.width, 3) else None
+    """``decode``, as uint8 (H, W, 3) that may be written to; errors as there."""
+    return torch.from_numpy(np.array(decode(data)))
 
 
 def image_format(data: bytes) -> str:

@@ -49,7 +49,7 @@ def parse_header(block: bytes, checksum: bool = True) -> tuple[str, int]:
     """
     if len(block) != BLOCK or block[257:262] != b"ustar":
         raise ValueError("no tar header where one must be")
-    # the bytes' sum, its own field counted as blanks; most are zero, and without them it is summed five times as fast
+    # the bytes' sum, its own field counted as blanks; most are zero, and are left out first because that is quicker
     if checksum and sum(block.translate(None, b"\0")) - sum(block[148:156]) + 8 * 32 != _octal(block[148:156]):
         raise ValueError("a tar header with a wrong checksum")
     prefix, _, _ = block[345:500].partition(b"\0")
