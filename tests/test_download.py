@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import fcntl
 import io
 import json
 import os
@@ -12,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -313,6 +315,15 @@ def test_a_tar_that_tells_other_things_than_its_rows_is_not_whole(
     part_file(tmp_path, 1).write_bytes(part_file(place, 0).read_bytes())
     with pytest.raises(UserError, match=r"part-00001\.parquet: is damaged; remove .*plan and run again"):
         take_account(tmp_path, 1, part)
+
+
+def test_a_worker_that_is_still_ending_is_waited_for(whole: tuple[Path, dict[str, Any]]) -> None:
+    folder, told = whole
+    left = (folder / "set/workers").open("a")
+    fcntl.flock(left, fcntl.LOCK_SH)
+    threading.Timer(0.4, left.close).start()
+    began = time.monotonic()
+    assert obtain(config(), None, folder) == told and time.monotonic() - began >= 0.4
 
 
 def test_other_settings_for_the_same_folder_are_refused(whole: tuple[Path, dict[str, Any]]) -> None:

@@ -7,6 +7,7 @@ a run, the next one keeps every shard that is whole.
 
 from __future__ import annotations
 
+import fcntl
 import shutil
 import sys
 from collections.abc import Mapping
@@ -23,6 +24,7 @@ from mdc.obtain.crew import download
 from mdc.obtain.plan import NOT_CHOSEN, make_plan
 from mdc.obtain.reasons import OBTAINED
 from mdc.obtain.url_list import Columns, columns_of, list_files
+from mdc.obtain.worker import present
 from mdc.processes.lock import locked
 from mdc.records import UserError, clear_leftovers, versions
 
@@ -44,6 +46,8 @@ def obtain(config: Mapping[str, Any], entry: Any, data_dir: Path) -> dict[str, A
         files = list_files(place, columns)
         try:
             plan = make_plan(folder, files, columns, dataset.get("subset"), settings)
+            with present(folder, fcntl.LOCK_EX):
+                pass  # the workers of a run that was killed are gone
             accounts = _all_shards(folder, plan, settings)
         except OSError as error:
             raise UserError(_cannot_write(folder, str(error.strerror or error), "")) from None

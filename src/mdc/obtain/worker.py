@@ -9,13 +9,15 @@ middle of a shard too: so it never outlives the process that started it, however
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import queue
 import sys
 import threading
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -35,6 +37,22 @@ def main() -> None:
     orders: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(orders,), daemon=True).start()
     folder, downloader = _prepare(orders.get())
+    with present(folder, fcntl.LOCK_SH):
+        _work(folder, downloader, orders, answers)
+
+
+@contextmanager
+def present(folder: Path, how: int) -> Iterator[None]:
+    """Hold the workers' lock: shared (LOCK_SH) by each of them, and exclusively to be sure that none is left (LOCK_EX).
+
+    A worker ends with the process that started it, but that takes a moment, in which the next one may have begun.
+    """
+    with (folder / "workers").open("a") as handle:
+        fcntl.flock(handle, how)
+        yield
+
+
+def _work(folder: Path, downloader: Any, orders: queue.SimpleQueue[dict[str, Any]], answers: TextIO) -> None:
     while True:
         order = orders.get()
         answer = _shard(folder, downloader, order["shard"], order["part"], answers)
