@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import fcntl
 import io
 import json
 import os
@@ -12,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -28,8 +30,8 @@ from mdc.data import sources
 from mdc.data.foreign_tar import tar_samples
 from mdc.data.samples import Skipped
 from mdc.obtain import crew
-from mdc.obtain.accounts import Incomplete, account_file, shard_files, take_account
-from mdc.obtain.plan import part_file
+from mdc.obtain.accounts import Incomplete, Silence, account_file, shard_files, take_account
+from mdc.obtain.plan import part_file, read_part
 from mdc.obtain.resize import Resize
 from mdc.obtain.urls import obtain
 from mdc.records import UserError, read_json
@@ -257,7 +259,7 @@ def test_a_shard_that_was_tampered_with_is_downloaded_again_and_strays_do_not_ma
     assert obtain(config(), None, folder) == told
     asked: list[int] = []
 
-    def no_download(settings: Any, orders: Any) -> Iterator[crew.Answer]:
+    def no_download(settings: Any, orders: Any, believe: bool) -> Iterator[crew.Answer]:
         asked.extend(shard for shard, _ in orders)
         yield from ()
 
@@ -313,6 +315,60 @@ def test_a_tar_that_tells_other_things_than_its_rows_is_not_whole(
     part_file(tmp_path, 1).write_bytes(part_file(place, 0).read_bytes())
     with pytest.raises(UserError, match=r"part-00001\.parquet: is damaged; remove .*plan and run again"):
         take_account(tmp_path, 1, part)
+
+
+def test_an_outage_is_not_taken_for_link_rot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan's 40 rows in two shards; what a worker would answer comes from here."""
+    (tmp_path / "set/list").mkdir(parents=True)
+    lines = [json.dumps({"id": str(n), "url": f"http://a.example/{n}", "text": "x"}) for n in range(40)]
+    (tmp_path / "set/list/rows.jsonl").write_text("\n".join(lines))
+    outcomes = {0: "no word of the name server", 1: "HTTP 404"}
+    tried: list[tuple[int, bool]] = []
+
+    def download(settings: Any, orders: Any, believe: bool) -> Iterator[crew.Answer]:
+        for shard, part in orders:
+            tried.append((shard, believe))
+            write_shard(tmp_path / "set", shard, outcomes[shard])
+            try:
+                take_account(tmp_path / "set", shard, part, believe)
+            except Silence as error:
+                yield crew.Answer(shard, str(error), "network")
+            else:
+                yield crew.Answer(shard, "")
+
+    monkeypatch.setattr("mdc.obtain.urls.download", download)
+    with pytest.raises(
+        UserError, match=r"20 of 20 rows met no server at all; is this machine connected\? 0 of 2 shards"
+    ):
+        obtain(config(rows_per_shard=20), None, tmp_path)
+    assert tried == [(0, False)]  # and not one more
+    outcomes.update({0: "HTTP 404", 1: "timed out"})
+    tried.clear()
+    told = obtain(config(rows_per_shard=20), None, tmp_path)  # others answered, so the second try is believed
+    assert tried == [(0, False), (1, False), (1, True)] and told["reasons"] == {"HTTP 404": 20, "timed out": 20}
+
+
+def write_shard(folder: Path, shard: int, reason: str) -> None:
+    """A shard as img2dataset writes it where every row failed."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    tar, parquet, stats = shard_files(folder, shard)
+    tar.write_bytes(tar_of([]))
+    rows = read_part(folder, shard)
+    for name, value in (("key", "k"), ("status", "failed_to_download"), ("error_message", reason), ("sha256", None)):
+        rows = rows.append_column(name, pa.array([value] * rows.num_rows, pa.string()))
+    pq.write_table(rows, parquet)
+    stats.write_text(json.dumps({"count": rows.num_rows, "successes": 0}))
+
+
+def test_a_worker_that_is_still_ending_is_waited_for(whole: tuple[Path, dict[str, Any]]) -> None:
+    folder, told = whole
+    left = (folder / "set/workers").open("a")
+    fcntl.flock(left, fcntl.LOCK_SH)
+    threading.Timer(0.4, left.close).start()
+    began = time.monotonic()
+    assert obtain(config(), None, folder) == told and time.monotonic() - began >= 0.4
 
 
 def test_other_settings_for_the_same_folder_are_refused(whole: tuple[Path, dict[str, Any]]) -> None:

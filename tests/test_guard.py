@@ -146,11 +146,14 @@ def test_connections_that_fail(monkeypatch: pytest.MonkeyPatch) -> None:
         assert told(f"https://127.0.0.1:{port}/") == "timed out"  # in the middle of TLS
     assert told(f"http://127.0.0.1:{port}/") == "connection refused"
 
-    def no_host(*args: Any, **kwargs: Any) -> None:
-        raise socket.gaierror(socket.EAI_NONAME, "x")
+    for number, reason in ((socket.EAI_NONAME, "host not found"), (socket.EAI_AGAIN, "no word of the name server")):
 
-    monkeypatch.setattr(socket, "getaddrinfo", no_host)
-    assert told("http://no.example/") == "host not found"
+        def no_host(*args: Any, number: int = number, **kwargs: Any) -> None:
+            raise socket.gaierror(number, "x")
+
+        monkeypatch.setattr(socket, "getaddrinfo", no_host)
+        assert told("http://no.example/") == reason
+    assert Failure("no word of the name server").transient and not Failure("host not found").transient
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])

@@ -16,14 +16,21 @@ from typing import Any
 from mdc.data.foreign_tar import tar_samples
 from mdc.data.parquet_file import open_parquet, readable
 from mdc.obtain.plan import Planned, part_file, read_part, rows_digest
-from mdc.obtain.reasons import OUTCOMES, outcome_of, reason_of
+from mdc.obtain.reasons import OUTCOMES, SILENCE, outcome_of, reason_of
 from mdc.records import UserError, read_json, write_json
 
 _ENDINGS = (".tar", ".parquet", "_stats.json")
 
 
+_FEW, _NEARLY_ALL = 20, 0.9  # rows and share of them from which on silence is told from link rot
+
+
 class Incomplete(Exception):
     """A shard is not whole; the message says why."""
+
+
+class Silence(Incomplete):
+    """Hardly any row of a shard met a server: more likely this machine's connection than the end of the web."""
 
 
 def shard_files(folder: Path, shard: int) -> list[Path]:
@@ -45,8 +52,11 @@ def read_account(folder: Path, shard: int, part: Mapping[str, Any]) -> dict[str,
     return account if good else None
 
 
-def take_account(folder: Path, shard: int, part: Mapping[str, Any]) -> dict[str, Any]:
-    """Check a shard file by file and write its account. Incomplete if it is not whole, or not of this plan."""
+def take_account(folder: Path, shard: int, part: Mapping[str, Any], believe: bool = False) -> dict[str, Any]:
+    """Check a shard file by file and write its account. Incomplete if it is not whole, or not of this plan.
+
+    Silence if nine rows in ten met no server, unless others did just now (``believe``).
+    """
     seals = _seals(folder, shard) if all(path.is_file() for path in shard_files(folder, shard)) else None
     if seals is None:
         raise Incomplete("a file is missing")
@@ -55,6 +65,9 @@ def take_account(folder: Path, shard: int, part: Mapping[str, Any]) -> dict[str,
         told, lines = _checked(folder, shard, planned)
     except (UserError, ValueError, TypeError, AttributeError, RecursionError) as error:  # a damaged tar, parquet, JSON
         raise Incomplete(str(error)) from None
+    silent = sum(count for reason, count in told.items() if reason in SILENCE)
+    if not believe and part["rows"] >= _FEW and silent > _NEARLY_ALL * part["rows"]:
+        raise Silence(f"{silent} of {part['rows']} rows met no server at all; is this machine connected?")
     account = {
         "shard": shard,
         "part": part["sha256"],

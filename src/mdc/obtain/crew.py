@@ -19,15 +19,19 @@ _LAST_LINES = 30  # of what a worker said, shown if it died
 
 
 class Answer(NamedTuple):
-    """A shard that was tried: ``trouble`` is empty if it is whole; ``fatal`` says that others would fare no better."""
+    """A shard that was tried: ``trouble`` is empty if it is whole; ``kind`` (disk, network) if others would share it."""
 
     shard: int
     trouble: str
-    fatal: bool
+    kind: str = ""
 
 
-def download(settings: Mapping[str, Any], shards: Iterable[tuple[int, Mapping[str, Any]]]) -> Iterator[Answer]:
+def download(
+    settings: Mapping[str, Any], shards: Iterable[tuple[int, Mapping[str, Any]]], believe: bool = False
+) -> Iterator[Answer]:
     """Download shards, given with their parts of the plan, in ``settings["processes"]`` processes; yield each as it ends.
+
+    ``believe``: a shard whose rows met no server is taken for what it is (see ``accounts.take_account``).
 
     Whatever ends the iteration ends the processes. A process that dies gives its shard back as trouble, and ends with it.
     """
@@ -41,7 +45,8 @@ def download(settings: Mapping[str, Any], shards: Iterable[tuple[int, Mapping[st
     try:
         for _ in range(min(settings["processes"], count)):
             crew.append(_start())
-            threading.Thread(target=_feed, args=(crew[-1], settings, waiting, answers), daemon=True).start()
+            work = (crew[-1], settings, waiting, answers, believe)
+            threading.Thread(target=_feed, args=work, daemon=True).start()
         idle = 0
         while idle < len(crew):
             answer = answers.get()
@@ -84,6 +89,7 @@ def _feed(
     settings: Mapping[str, Any],
     waiting: queue.SimpleQueue[tuple[int, Mapping[str, Any]]],
     answers: queue.SimpleQueue[Answer | None],
+    believe: bool,
 ) -> None:
     """Hand one process shard after shard; None when it is done or dead."""
     assert process.stdin and process.stdout
@@ -97,16 +103,16 @@ def _feed(
                 shard, part = waiting.get_nowait()
             except queue.Empty:
                 return
-            _order(process, {"shard": shard, "part": part})
+            _order(process, {"shard": shard, "part": part, "believe": believe})
             line = process.stdout.readline()
             if not line:
                 process.wait()
                 listener.join(1)
-                answers.put(Answer(shard, _last_words(process.returncode, said), False))
+                answers.put(Answer(shard, _last_words(process.returncode, said)))
                 return
             answer = json.loads(line)
-            answers.put(Answer(shard, answer["trouble"] or "", answer["fatal"]))
-            if answer["fatal"]:
+            answers.put(Answer(shard, answer["trouble"], answer["kind"]))
+            if answer["kind"] == worker.DISK:
                 return
     finally:
         answers.put(None)

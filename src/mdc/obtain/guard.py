@@ -35,6 +35,7 @@ from mdc.obtain.reasons import (
     NO_CONNECTION,
     NO_HOST,
     NO_HTTP,
+    NO_NAME_SERVER,
     NO_TLS,
     REDIRECTS,
     TIME_OUT,
@@ -167,6 +168,8 @@ def _failure(error: Exception, budget: _Budget) -> Failure:
     match error:
         case TimeoutError():
             return Failure(DEADLINE if budget.is_over() else TIME_OUT)
+        case socket.gaierror(errno=socket.EAI_AGAIN):
+            return Failure(NO_NAME_SERVER)
         case socket.gaierror() | UnicodeError():  # a name that is no IDNA cannot be looked up
             return Failure(NO_HOST)
         case ssl.SSLCertVerificationError():

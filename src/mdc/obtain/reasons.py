@@ -18,6 +18,7 @@ ADDRESS = "address is not public"
 LARGE_BODY = "body over max_bytes"
 DEADLINE, TIME_OUT = "over the deadline", "timed out"
 NO_HOST, NO_CONNECTION, BROKEN_OFF = "host not found", "connection refused", "connection broken off"
+NO_NAME_SERVER = "no word of the name server"
 UNREACHABLE, CERTIFICATE, NO_TLS = "host unreachable", "certificate not trusted", "TLS failed"
 NO_HTTP, REDIRECTS, EMPTY = "answer is not HTTP", "too many redirects", "empty answer"
 ROBOTS = "X-Robots-Tag"
@@ -41,11 +42,15 @@ _OUTCOME = {
     UNEXPECTED: CORRUPT,
     SMALL_IMAGE: TOO_SMALL,
     NARROW_IMAGE: TOO_NARROW,
-    **dict.fromkeys((NO_HOST, NO_CONNECTION, BROKEN_OFF, UNREACHABLE, CERTIFICATE, NO_TLS, NO_HTTP, REDIRECTS), DEAD),
+    **dict.fromkeys(
+        (NO_HOST, NO_NAME_SERVER, NO_CONNECTION, BROKEN_OFF, UNREACHABLE, CERTIFICATE, NO_TLS, NO_HTTP, REDIRECTS), DEAD
+    ),
 }
 _BY_IMG2DATASET = "Use of image disallowed by X-Robots-Tag directive"
 _TRANSIENT_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
-_TRANSIENT = frozenset({TIME_OUT, NO_CONNECTION, BROKEN_OFF, UNREACHABLE})
+_TRANSIENT = frozenset({TIME_OUT, NO_CONNECTION, BROKEN_OFF, UNREACHABLE, NO_NAME_SERVER})
+#: what all rows fail by where this machine is not connected
+SILENCE = frozenset({TIME_OUT, NO_CONNECTION, UNREACHABLE, NO_NAME_SERVER, NO_HOST})
 
 
 class Failure(Exception):

@@ -7,6 +7,7 @@ a run, the next one keeps every shard that is whole.
 
 from __future__ import annotations
 
+import fcntl
 import shutil
 import sys
 from collections.abc import Mapping
@@ -23,6 +24,7 @@ from mdc.obtain.crew import download
 from mdc.obtain.plan import NOT_CHOSEN, make_plan
 from mdc.obtain.reasons import OBTAINED
 from mdc.obtain.url_list import Columns, columns_of, list_files
+from mdc.obtain.worker import DISK, NETWORK, present
 from mdc.processes.lock import locked
 from mdc.records import UserError, clear_leftovers, versions
 
@@ -44,6 +46,8 @@ def obtain(config: Mapping[str, Any], entry: Any, data_dir: Path) -> dict[str, A
         files = list_files(place, columns)
         try:
             plan = make_plan(folder, files, columns, dataset.get("subset"), settings)
+            with present(folder, fcntl.LOCK_EX):
+                pass  # the workers of a run that was killed are gone
             accounts = _all_shards(folder, plan, settings)
         except OSError as error:
             raise UserError(_cannot_write(folder, str(error.strerror or error), "")) from None
@@ -86,12 +90,19 @@ def _all_shards(folder: Path, plan: Mapping[str, Any], settings: Mapping[str, An
     troubles: dict[int, str] = {}
     with tqdm(total=plan["chosen"], desc=folder.name, unit="row", disable=None) as bar:
         bar.update(sum(account["rows"] for account in accounts.values()))
+        connected, silent = False, 0
         for _ in range(_ROUNDS):
             orders = [(shard, part) for shard, part in enumerate(parts) if shard not in accounts]
-            for answer in download({**settings, "folder": str(folder.resolve())}, orders):
-                if answer.fatal:
-                    done = f"{len(accounts)} of {len(parts)} shards are whole and stay"
+            for answer in download({**settings, "folder": str(folder.resolve())}, orders, believe=connected):
+                done = f"{len(accounts)} of {len(parts)} shards are whole and stay"
+                if answer.kind == DISK:
                     raise UserError(_cannot_write(folder, answer.trouble, done))
+                connected, silent = connected or not answer.trouble, silent + 1 if answer.kind == NETWORK else 0
+                # a whole shard may be of one dead host, so silence alone is no verdict where others answered
+                if silent > (2 * settings["processes"] if connected else 0):
+                    raise UserError(
+                        f"{folder}: shard {answer.shard:05d}: {answer.trouble} {done}: run again when it is"
+                    )
                 account = None if answer.trouble else read_account(folder, answer.shard, parts[answer.shard])
                 if account is None:
                     troubles[answer.shard] = answer.trouble or "its account is missing"

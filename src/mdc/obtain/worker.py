@@ -1,29 +1,32 @@
 """A process that downloads shards: ``python -m mdc.obtain.worker``, started by :mod:`mdc.obtain.crew`.
 
-Standard input has one JSON object a line: first the settings, then {"shard": N, "part": {…}} for each shard. For each shard it
-answers one line on standard output: {"shard": N, "trouble": null} or what went wrong. It composes img2dataset's parts
-(Downloader, WebDatasetSampleWriter) with our own opener and our own resizing. It ends when standard input does, in the
-middle of a shard too: so it never outlives the process that started it, however that ends.
+Standard input has one JSON object a line: first the settings, then {"shard": N, "part": {…}, "believe": …} for each
+shard. For each it answers one line on standard output: {"shard": N, "trouble": "", "kind": ""} or what went wrong. It
+composes img2dataset's parts (Downloader, WebDatasetSampleWriter) with our own opener and our own resizing. It ends when
+standard input does, in the middle of a shard too: so it never outlives the process that started it, however that ends.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import queue
 import sys
 import threading
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
-from mdc.obtain.accounts import Incomplete, remove_shard, take_account
+from mdc.obtain.accounts import Incomplete, Silence, remove_shard, take_account
 from mdc.obtain.plan import Planned, read_part
 
 #: what keeps a download from going on at all: full, too large a file, over quota, read-only, not allowed
 FATAL = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO})
+DISK, NETWORK = "disk", "network"  # kinds of trouble that the next shard would have too
 ROBOTS_DIRECTIVES = ["noai", "noimageai", "noindex", "noimageindex"]  # img2dataset's own
 _DIGITS = 5  # of a shard's number
 
@@ -35,9 +38,25 @@ def main() -> None:
     orders: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(orders,), daemon=True).start()
     folder, downloader = _prepare(orders.get())
+    with present(folder, fcntl.LOCK_SH):
+        _work(folder, downloader, orders, answers)
+
+
+@contextmanager
+def present(folder: Path, how: int) -> Iterator[None]:
+    """Hold the workers' lock: shared (LOCK_SH) by each of them, and exclusively to be sure that none is left (LOCK_EX).
+
+    A worker ends with the process that started it, but that takes a moment, in which the next one may have begun.
+    """
+    with (folder / "workers").open("a") as handle:
+        fcntl.flock(handle, how)
+        yield
+
+
+def _work(folder: Path, downloader: Any, orders: queue.SimpleQueue[dict[str, Any]], answers: TextIO) -> None:
     while True:
         order = orders.get()
-        answer = _shard(folder, downloader, order["shard"], order["part"], answers)
+        answer = _shard(folder, downloader, order, answers)
         _say(answers, {"shard": order["shard"], **answer})
 
 
@@ -103,8 +122,9 @@ def _prepare(settings: dict[str, Any]) -> tuple[Path, Any]:
     return folder, downloader
 
 
-def _shard(folder: Path, downloader: Any, shard: int, part: Mapping[str, Any], answers: TextIO) -> dict[str, Any]:
+def _shard(folder: Path, downloader: Any, order: Mapping[str, Any], answers: TextIO) -> dict[str, Any]:
     """Download a shard and take its account."""
+    shard: int = order["shard"]
     rows = folder / "shards" / f".rows-{shard:05d}.arrow"
 
     def give_up(error: BaseException) -> None:
@@ -118,7 +138,7 @@ def _shard(folder: Path, downloader: Any, shard: int, part: Mapping[str, Any], a
         remove_shard(folder, shard)
         _write_arrow(folder, shard, rows)
         downloader(_writer_class(give_up)).download_shard((shard, str(rows)))
-        take_account(folder, shard, part)
+        take_account(folder, shard, order["part"], order["believe"])
     except Exception as error:
         if not isinstance(error, Incomplete | OSError):
             traceback.print_exc()
@@ -126,13 +146,14 @@ def _shard(folder: Path, downloader: Any, shard: int, part: Mapping[str, Any], a
         return _trouble(error)
     finally:
         rows.unlink(missing_ok=True)
-    return {"trouble": None, "fatal": False}
+    return {"trouble": "", "kind": ""}
 
 
 def _trouble(error: BaseException) -> dict[str, Any]:
     number = getattr(error, "errno", None)
     text = os.strerror(number) if number else str(error) or type(error).__name__
-    return {"trouble": text[:500], "fatal": number in FATAL}
+    kind = NETWORK if isinstance(error, Silence) else DISK if number in FATAL else ""
+    return {"trouble": text[:500], "kind": kind}
 
 
 def _write_arrow(folder: Path, shard: int, path: Path) -> None:
