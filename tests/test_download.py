@@ -238,7 +238,7 @@ def test_full_disk_and_kill_then_the_same_manifest(
         "obtain(json.loads(sys.argv[1]), None, pathlib.Path(sys.argv[2]))"
     )
     command = [sys.executable, "-c", code, json.dumps(config()), str(folder)]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, env={**os.environ, "TMPDIR": str(tmp_path)})
     first = account_file(folder / "set", 0)
     while not first.exists():
         assert process.poll() is None
