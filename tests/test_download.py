@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -155,6 +156,8 @@ def whole(server: Server, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pat
     (folder / "listener").mkdir()
     (folder / "listener/sitecustomize.py").write_text(LISTENER)
     with pytest.MonkeyPatch.context() as patched:
+        (folder / "scratch").mkdir()
+        patched.setattr(tempfile, "tempdir", str(folder / "scratch"))
         patched.setenv("MDC_TEST_CONNECTIONS", str(folder / "connections"))
         patched.setenv("PYTHONPATH", f"{folder / 'listener'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
         return folder, obtain(config(), None, folder)
@@ -195,6 +198,10 @@ def test_nobody_is_called_but_those_on_the_list(whole: tuple[Path, dict[str, Any
     assert called == {f"127.0.0.1 {server.server_address[1]}", "10.0.0.1 80"}  # the latter looked up, then refused
 
 
+def test_no_temporary_folder_is_left(whole: tuple[Path, dict[str, Any]]) -> None:
+    assert not list((whole[0] / "scratch").iterdir())
+
+
 def test_final_failures_are_asked_for_once(whole: tuple[Path, dict[str, Any]], server: Server) -> None:
     # by two downloads at most: the fixture's, and the disturbed one's, which may have lost a shard or two
     assert server.asked["trickle"] <= 4 and server.asked["flaky"] >= 2
@@ -215,8 +222,8 @@ def test_full_disk_and_kill_then_the_same_manifest(
     folder = prepared(tmp_path, server.address)
     start = crew._start
 
-    def on_a_full_disk() -> Any:
-        process = start()
+    def on_a_full_disk(scratch: str) -> Any:
+        process = start(scratch)
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (50_000, 50_000))
         return process
 
@@ -231,7 +238,7 @@ def test_full_disk_and_kill_then_the_same_manifest(
         "obtain(json.loads(sys.argv[1]), None, pathlib.Path(sys.argv[2]))"
     )
     command = [sys.executable, "-c", code, json.dumps(config()), str(folder)]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, env={**os.environ, "TMPDIR": str(tmp_path)})
     first = account_file(folder / "set", 0)
     while not first.exists():
         assert process.poll() is None
@@ -384,7 +391,7 @@ def test_other_settings_for_the_same_folder_are_refused(whole: tuple[Path, dict[
 
 
 def test_a_dead_process_is_told(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def dead() -> Any:
+    def dead(scratch: str) -> Any:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         return subprocess.Popen(["sh", "-c", "kill -9 $$"], **pipes, text=True)  # type: ignore[call-overload]
 

@@ -7,6 +7,7 @@ import os
 import queue
 import subprocess
 import sys
+import tempfile
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -42,26 +43,28 @@ def download(
         count += 1
     answers: queue.SimpleQueue[Answer | None] = queue.SimpleQueue()
     crew: list[subprocess.Popen[str]] = []
-    try:
-        for _ in range(min(settings["processes"], count)):
-            crew.append(_start())
-            work = (crew[-1], settings, waiting, answers, believe)
-            threading.Thread(target=_feed, args=work, daemon=True).start()
-        idle = 0
-        while idle < len(crew):
-            answer = answers.get()
-            if answer is None:
-                idle += 1
-            else:
-                yield answer
-    finally:
-        for process in crew:
-            process.kill()
-        for process in crew:
-            process.wait()
+    # the packages make temporary folders when they are imported, which a process that is killed cannot remove
+    with tempfile.TemporaryDirectory(prefix="mdc-download-", ignore_cleanup_errors=True) as scratch:
+        try:
+            for _ in range(min(settings["processes"], count)):
+                crew.append(_start(scratch))
+                work = (crew[-1], settings, waiting, answers, believe)
+                threading.Thread(target=_feed, args=work, daemon=True).start()
+            idle = 0
+            while idle < len(crew):
+                answer = answers.get()
+                if answer is None:
+                    idle += 1
+                else:
+                    yield answer
+        finally:
+            for process in crew:
+                process.kill()
+            for process in crew:
+                process.wait()
 
 
-def _start() -> subprocess.Popen[str]:
+def _start(scratch: str) -> subprocess.Popen[str]:
     environment = {
         # img2dataset imports packages that ask home whether they are the newest; who wants that sets it
         "NO_ALBUMENTATIONS_UPDATE": "1",
@@ -70,6 +73,7 @@ def _start() -> subprocess.Popen[str]:
         "RES_OPTIONS": "timeout:5 attempts:2",
         **os.environ,
         "OMP_NUM_THREADS": "1",
+        "TMPDIR": scratch,
     }
     return subprocess.Popen(
         [sys.executable, "-P", "-m", worker.__name__],  # -P: nothing is imported from the current folder
