@@ -52,6 +52,8 @@ bench: setup
 	$(BIN)/python bench/step.py
 	$(BIN)/python bench/probe.py
 	$(BIN)/python bench/resilience.py
+	$(BIN)/python bench/loader.py
+	$(BIN)/python bench/download.py
 
 lock: $(UV)
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \

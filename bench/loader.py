@@ -151,7 +151,7 @@ def bare_ways(data: list[bytes]) -> dict[str, Part]:
 
 def vision_checked(data: bytes) -> torch.Tensor:
     """torchvision's decoder as the loader would use it: after Pillow has read and refused by the header."""
-    image = images._opened(data)
+    image = images._opened(data, images.MAX_PIXELS, images.MAX_ASPECT)
     assert image.format == "JPEG" and image.mode == "RGB" and "exif" not in image.info
     return vision(data)
 

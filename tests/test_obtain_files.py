@@ -21,12 +21,12 @@ from file_server import Page, Server, serving
 from mdc.obtain import files as files_module
 from mdc.obtain import http as http_module
 from mdc.obtain import job as job_module
-from mdc.obtain.alone import alone
 from mdc.obtain.files import fetch, fetch_list, obtain_file
 from mdc.obtain.show import main_check, main_list
+from mdc.processes.lock import locked
 from mdc.records import UserError
 from mdc.registry.datasets import REGISTRY
-from mdc.registry.entry import Check, RegistryEntry, RemoteFile
+from mdc.registry.entry import Check, Mirror, RegistryEntry, RemoteFile
 
 BODY = random.Random(7).randbytes(300_000)
 SHA256 = hashlib.sha256(BODY).hexdigest()
@@ -395,15 +395,19 @@ def test_a_users_own_list_is_recorded(server: Server, tmp_path: Path) -> None:
     ]
 
 
-def test_one_process_at_a_time(tmp_path: Path) -> None:
+def test_one_process_at_a_time(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with (
-        alone(tmp_path / "a"),
-        pytest.raises(UserError, match=r"a: process \d+ fills it already"),
-        alone(tmp_path / "a"),
+        locked(tmp_path / "data" / "cc3m", doing="is filling this folder"),
+        pytest.raises(UserError, match=r"cc3m: process \d+ is filling this folder already"),
     ):
-        pass
-    with alone(tmp_path / "a"):
-        pass
+        run_job(tmp_path, monkeypatch, "cc3m", **{"from": "mirror"})
+
+
+def test_of_a_mirror_only_what_is_given_replaces_the_registrys() -> None:
+    config = {"name": "cc3m", "dataset": {"mirror": {"repo": "a/b", "revision": None, "patterns": None}}}
+    known = REGISTRY["cc3m"].mirror
+    assert known is not None
+    assert job_module._mirror(config, REGISTRY["cc3m"]) == Mirror("a/b", known.revision, known.patterns)
 
 
 def test_the_list_is_readable(

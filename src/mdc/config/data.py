@@ -115,8 +115,8 @@ class Download(Strict):
     retries: NonNegative
     max_bytes: Positive
     min_image_size: NonNegative
-    max_pixels: Positive
-    max_aspect: Annotated[float, Field(ge=1)]
+    max_pixels: Annotated[int, Field(gt=0, le=89_478_485)]  # mdc.data.images takes no more
+    max_aspect: Annotated[float, Field(ge=1, le=200)]  # … nor longer ones
     quality: Annotated[int, Field(ge=1, le=100)]
     respect_robots: bool  # the X-Robots-Tag of an answer
     allow_addresses: list[Network]  # networks that are not public, and may be asked all the same

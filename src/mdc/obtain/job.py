@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from mdc.data.place import data_folder
-from mdc.obtain.alone import alone
 from mdc.obtain.checks import Finding, demand, run_checks
+from mdc.processes.lock import locked
 from mdc.records import UserError, sha256_json, versions, write_json
 from mdc.registry.datasets import REGISTRY, find
 from mdc.registry.entry import Mirror, RegistryEntry, Way
 
 RECORD = "obtained.json"
+_DOING = "is filling this folder"
 WAYS: tuple[Way, ...] = ("urls", "mirror", "files")
 
 
@@ -77,7 +78,7 @@ def obtain(config: dict[str, Any], data_dir: Path) -> dict[str, Any]:
         return _from_urls(config, entry, data_dir, folder)
     if chosen == "files":
         return _from_files(config, folder)
-    with alone(folder):
+    with locked(folder, doing=_DOING):
         return _from_mirror(config, entry, folder)
 
 
@@ -91,7 +92,7 @@ def _from_urls(config: dict[str, Any], entry: RegistryEntry | None, data_dir: Pa
     from mdc.obtain.files import fetch_list
 
     own_copy(entry, config["dataset"], folder)
-    with alone(folder):
+    with locked(folder, doing=_DOING):
         files = fetch_list(entry, folder)
     checks = demand(entry.name, folder, run_checks(entry, folder, "urls"))
     found = obtain_urls({**config, "dataset": {**config["dataset"], "list": None}}, entry, data_dir)
@@ -121,7 +122,7 @@ def _from_mirror(config: dict[str, Any], entry: RegistryEntry | None, folder: Pa
 
 def _mirror(config: Mapping[str, Any], entry: RegistryEntry | None) -> Mirror:
     """The registry's mirror, with what params.yaml puts in its place."""
-    given = dict(config["dataset"].get("mirror") or {})
+    given = {key: value for key, value in (config["dataset"].get("mirror") or {}).items() if value is not None}
     if "patterns" in given:
         given["patterns"] = tuple(given["patterns"])
     if entry is not None and entry.mirror is not None:
@@ -141,7 +142,7 @@ def _from_files(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     wanted = [file for file in entry.files if not file.part or file.part in parts]
     files = []
     if wanted:  # nothing is written into a user's own copy to which nothing is added: it may be read-only
-        with alone(folder):
+        with locked(folder, doing=_DOING):
             files = [obtain_file(file, folder) for file in wanted]
     return {"files": files, "checks": demand(entry.name, folder, run_checks(entry, folder, "files", parts))}
 
