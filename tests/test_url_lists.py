@@ -245,6 +245,15 @@ def test_ties_of_the_hash_go_by_key_and_a_key_counts_once(tmp_path: Path, monkey
     )
 
 
+def test_a_key_that_is_no_text_is_left_out_of_a_subset(tmp_path: Path) -> None:
+    path = tmp_path / "list.csv"
+    rows = b"".join(f"{key},http://a.example/{key},c\n".encode() for key in KEYS)
+    path.write_bytes(rows.replace(b"k007,", b"k\xff07,"))
+    columns = Columns(1, 2, 0, header=False)
+    plan = make_plan(tmp_path, [path], columns, {"pairs": 299, "seed": 0}, SHAPE)
+    assert (plan["chosen"], plan["left_out"]) == (299, {"not in the subset": 0, "text is not UTF-8": 1})
+
+
 def test_a_subset_larger_than_the_list_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="a subset of 400 pairs is asked for, the list has 300 rows that can be used"):
         planned(tmp_path, KEYS, {"pairs": 400, "seed": 0})
