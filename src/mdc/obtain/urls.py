@@ -18,7 +18,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from mdc.obtain.accounts import Incomplete, read_account, remove_shard, shard_files, summary, take_account
+from mdc.obtain.accounts import Incomplete, read_account, remove_shard, shard_files, summary, take_account_again
 from mdc.obtain.addresses import networks
 from mdc.obtain.crew import download
 from mdc.obtain.plan import NOT_CHOSEN, make_plan
@@ -125,7 +125,7 @@ def _kept(folder: Path, shard: int, part: Mapping[str, Any]) -> dict[str, Any] |
     account = read_account(folder, shard, part)
     if account is None and any(path.exists() for path in shard_files(folder, shard)):
         try:
-            account = take_account(folder, shard, part)
+            account = take_account_again(folder, shard, part)
         except Incomplete:
             remove_shard(folder, shard)
     return account
