@@ -19,8 +19,10 @@ from mdc.obtain.plan import make_plan, read_part
 from mdc.obtain.reasons import Failure
 from mdc.obtain.subset import Least, rank_hash
 from mdc.obtain.url_list import BadRow, Columns, Row, list_files, pair_digest, read_rows
+from mdc.obtain.urls import obtain
 from mdc.obtain.web_url import web_url
 from mdc.records import UserError
+from mdc.registry.datasets import REGISTRY
 
 HARD = ['say "hi"', "two  spaces", "emoji 🦆", "comma, semicolon; 'x'", "x" * 10_000]
 URLS = [f"http://a.example/{n}.jpg" for n in range(len(HARD))]
@@ -295,3 +297,50 @@ def test_a_list_without_a_good_row_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("x\tftp://a.example/\n")
     with pytest.raises(UserError, match=r"none of the list's 1 rows can be used \(\{'URL scheme': 1\}\)"):
         make_plan(tmp_path / "set", [tmp_path / "a.tsv"], Columns(1, 0, header=False), None, SHAPE)
+
+
+def seen_by(
+    data: Path, dataset: dict[str, Any], entry: Any, monkeypatch: pytest.MonkeyPatch
+) -> tuple[list[str], Columns]:
+    """Names of the files that a plan is made of, and their columns."""
+    seen: list[Any] = []
+
+    def plan(folder: Path, files: list[Path], columns: Columns, *_: Any) -> None:
+        seen.extend((sorted(file.name for file in files), columns))
+        raise UserError("seen")
+
+    monkeypatch.setattr("mdc.obtain.urls.make_plan", plan)
+    config = {"dataset": {"path": "set", "subset": None, **dataset}, "download": {"allow_addresses": []}}
+    with pytest.raises(UserError, match=r"^seen$"):
+        obtain(config, entry, data)
+    return seen[0], seen[1]
+
+
+def test_a_file_beside_the_registrys_list_is_no_part_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CC3M's form offers a validation split too, and nobody wants to train on it."""
+    put = tmp_path / "set/list"
+    (put / "data/train_data").mkdir(parents=True)
+    for name in ("Train_GCC-training.tsv", "Validation_GCC-1.1.0-Validation.tsv", "cc12m.tsv", "old.parquet"):
+        (put / name).write_text("x")
+    for number in range(2):
+        (put / f"data/train_data/train-{number}.parquet").write_text("x")
+    for name, wanted in {
+        "cc3m": ["Train_GCC-training.tsv"],
+        "cc12m": ["cc12m.tsv"],
+        "recap_datacomp_1b": ["train-0.parquet", "train-1.parquet"],
+    }.items():
+        assert seen_by(tmp_path, {"list": None}, REGISTRY[name], monkeypatch)[0] == wanted
+
+
+def test_a_list_may_lie_in_the_datasets_own_folder_and_has_usual_columns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("mine.csv", "plan/part-00000.parquet", "shards/00000.parquet"):
+        (tmp_path / "set" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "set" / name).write_text("x")
+    found = seen_by(tmp_path, {"list": {"path": "set"}}, None, monkeypatch)
+    assert found == (["mine.csv"], Columns("url", "caption"))
+    (tmp_path / "set/mine.csv").unlink()
+    config = {"dataset": {"path": "set", "list": {"path": "set"}}, "download": {"allow_addresses": []}}
+    with pytest.raises(UserError, match="holds no list but what was downloaded"):
+        obtain(config, None, tmp_path)
