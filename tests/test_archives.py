@@ -182,6 +182,27 @@ def test_a_huge_declared_size_is_refused_before_it_is_read(tmp_path: Path) -> No
         unpack(tmp_path / "t", "tar", tmp_path / "out", only="b")
 
 
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME])
+@pytest.mark.parametrize("before", [(), (("wanted/a", b"x" * 3_000_000), ("other/b", b"y" * 3_000_000))])
+def test_a_header_without_end_is_not_taken_into_memory(tmp_path: Path, kind: bytes, before: tuple[Member, ...]) -> None:
+    tar(tmp_path / "good.tar", *before, mode="w:")
+    bomb = special("long", kind)
+    bomb.size = 1 << 33
+    start = (tmp_path / "good.tar").read_bytes().rstrip(b"\0") if before else b""
+    start += bytes(-len(start) % tarfile.BLOCKSIZE)
+    with gzip.open(tmp_path / "bomb.tgz", "wb", 1) as out:
+        out.write(start + bomb.tobuf(tarfile.GNU_FORMAT) + bytes(1 << 24))  # as if cut off: it must not get there
+    with pytest.raises(UserError, match="a header of more than 1048576 bytes"):
+        unpack(tmp_path / "bomb.tgz", "tar", tmp_path / "out", only="wanted" if before else "")
+    assert not any((tmp_path / "out").iterdir())
+
+
+@pytest.mark.parametrize("name", ["a/" * 65 + "b", "a/" * 1500 + "b", "not-utf-8-\udcff"])
+def test_names_that_no_folder_could_hold_are_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError, match="lies over 64 folders deep or is not called in UTF-8"):
+        unpack(tar(tmp_path / "a.tar", (name, b"x")), "tar", tmp_path / "out")
+
+
 def test_a_zip_that_lies_about_a_size_is_refused(tmp_path: Path) -> None:
     path = zipped(tmp_path / "z", ("a", b"x" * 50_000))
     body = path.read_bytes()

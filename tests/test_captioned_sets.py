@@ -191,6 +191,12 @@ def _first(name: str, value: Any) -> Callable[[Any], None]:
             lambda c: c["annotations"][2].update(image_id=5),
             "item 2: image_id 5 is none of the file's images",
         ),
+        (
+            COCO,
+            "annotations/captions_train2017.json",
+            lambda c: c["images"][1].update(id=c["images"][0]["id"]),
+            r"item 1: image \d+ stands twice",
+        ),
         (FLICKR8K, "Flickr8k.token.txt", "a_1.jpg A child\n", "line 1: 'a_1.jpg A child' is not"),
         (FLICKR8K, "Flickr8k.token.txt", "a.jpg#0\tA\na.jpg#0\tB\n", "line 2: caption 'a.jpg#0' stands twice"),
         (FLICKR8K, "Flickr8k.token.txt", b"a.jpg#0\t\xff\n", "not UTF-8"),

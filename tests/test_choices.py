@@ -190,6 +190,7 @@ def _edit(path: Path, change: Callable[[Any], Any]) -> None:
         (ARO, lambda c: c[1].pop("relation_name"), "item 1: relation_name is missing"),
         (ARO, lambda c: c[2].update(bbox_w=None), "item 2: bbox_w is None; needed: a number"),
         (ARO, lambda c: c[2].update(bbox_x=float("nan")), "item 2: bbox_x is nan; needed: a number"),
+        (ARO, lambda c: c[2].update(bbox_x=10**400), "item 2: bbox_x is 1000*; needed: a number"),
         (ARO, lambda c: c.clear(), "holds no list of items"),
         (ARO | {"task": "attribution"}, lambda c: c[0].update(attributes=["a"]), "item 0: attributes are"),
         ({"kind": "digits"}, None, "source kind 'digits' is no choice set; allowed: sugarcrepe, aro, caption_order"),
@@ -221,6 +222,12 @@ def test_items_that_cannot_be_used_are_counted(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="3 of 3 samples had to be left out"):
         write_choices("aro", ARO, tmp_path / "out", tmp_path)
     assert not (tmp_path / "out/index.json").exists()
+
+
+def test_a_group_that_is_no_text_can_be_written(tmp_path: Path) -> None:
+    files.aro(tmp_path / "aro")
+    _edit(tmp_path / "aro/visual_genome_relation.json", lambda c: c[0].update(relation_name="on\ud800"))
+    assert "on?" in write_choices("aro", ARO, tmp_path / "out", tmp_path)["groups"]
 
 
 # --- perturbations ----------------------------------------------------------------------------------------------------

@@ -282,6 +282,19 @@ def test_a_shard_that_was_tampered_with_is_downloaded_again_and_strays_do_not_ma
         assert asked == [1, 1] and not any(path.exists() for path in saved)
     for path, content in saved.items():
         path.write_bytes(content)
+    tar = shard_files(place, 1)[0]
+    (first, *_) = (sample for sample in tar_samples(tar) if len(sample.files["jpg"] or b"") > 600)
+    turned_bit = bytearray(saved[tar])
+    turned_bit[saved[tar].index(first.files["jpg"] or b"") + 500] ^= (
+        1  # within an image: no name, size or caption tells
+    )
+    tar.write_bytes(turned_bit)
+    asked.clear()
+    with pytest.raises(UserError, match=r"1 of 6 shards are not whole"):
+        obtain(config(), None, folder)
+    assert asked == [1, 1]
+    for path, content in saved.items():
+        path.write_bytes(content)
     asked.clear()
     assert obtain(config(), None, folder) == told and not asked  # whole, though without a valid account
 

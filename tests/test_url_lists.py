@@ -19,8 +19,10 @@ from mdc.obtain.plan import make_plan, read_part
 from mdc.obtain.reasons import Failure
 from mdc.obtain.subset import Least, rank_hash
 from mdc.obtain.url_list import BadRow, Columns, Row, list_files, pair_digest, read_rows
+from mdc.obtain.urls import obtain
 from mdc.obtain.web_url import web_url
 from mdc.records import UserError
+from mdc.registry.datasets import REGISTRY
 
 HARD = ['say "hi"', "two  spaces", "emoji 🦆", "comma, semicolon; 'x'", "x" * 10_000]
 URLS = [f"http://a.example/{n}.jpg" for n in range(len(HARD))]
@@ -245,6 +247,15 @@ def test_ties_of_the_hash_go_by_key_and_a_key_counts_once(tmp_path: Path, monkey
     )
 
 
+def test_a_key_that_is_no_text_is_left_out_of_a_subset(tmp_path: Path) -> None:
+    path = tmp_path / "list.csv"
+    rows = b"".join(f"{key},http://a.example/{key},c\n".encode() for key in KEYS)
+    path.write_bytes(rows.replace(b"k007,", b"k\xff07,"))
+    columns = Columns(1, 2, 0, header=False)
+    plan = make_plan(tmp_path, [path], columns, {"pairs": 299, "seed": 0}, SHAPE)
+    assert (plan["chosen"], plan["left_out"]) == (299, {"not in the subset": 0, "text is not UTF-8": 1})
+
+
 def test_a_subset_larger_than_the_list_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="a subset of 400 pairs is asked for, the list has 300 rows that can be used"):
         planned(tmp_path, KEYS, {"pairs": 400, "seed": 0})
@@ -286,3 +297,50 @@ def test_a_list_without_a_good_row_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("x\tftp://a.example/\n")
     with pytest.raises(UserError, match=r"none of the list's 1 rows can be used \(\{'URL scheme': 1\}\)"):
         make_plan(tmp_path / "set", [tmp_path / "a.tsv"], Columns(1, 0, header=False), None, SHAPE)
+
+
+def seen_by(
+    data: Path, dataset: dict[str, Any], entry: Any, monkeypatch: pytest.MonkeyPatch
+) -> tuple[list[str], Columns]:
+    """Names of the files that a plan is made of, and their columns."""
+    seen: list[Any] = []
+
+    def plan(folder: Path, files: list[Path], columns: Columns, *_: Any) -> None:
+        seen.extend((sorted(file.name for file in files), columns))
+        raise UserError("seen")
+
+    monkeypatch.setattr("mdc.obtain.urls.make_plan", plan)
+    config = {"dataset": {"path": "set", "subset": None, **dataset}, "download": {"allow_addresses": []}}
+    with pytest.raises(UserError, match=r"^seen$"):
+        obtain(config, entry, data)
+    return seen[0], seen[1]
+
+
+def test_a_file_beside_the_registrys_list_is_no_part_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CC3M's form offers a validation split too, and nobody wants to train on it."""
+    put = tmp_path / "set/list"
+    (put / "data/train_data").mkdir(parents=True)
+    for name in ("Train_GCC-training.tsv", "Validation_GCC-1.1.0-Validation.tsv", "cc12m.tsv", "old.parquet"):
+        (put / name).write_text("x")
+    for number in range(2):
+        (put / f"data/train_data/train-{number}.parquet").write_text("x")
+    for name, wanted in {
+        "cc3m": ["Train_GCC-training.tsv"],
+        "cc12m": ["cc12m.tsv"],
+        "recap_datacomp_1b": ["train-0.parquet", "train-1.parquet"],
+    }.items():
+        assert seen_by(tmp_path, {"list": None}, REGISTRY[name], monkeypatch)[0] == wanted
+
+
+def test_a_list_may_lie_in_the_datasets_own_folder_and_has_usual_columns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("mine.csv", "plan/part-00000.parquet", "shards/00000.parquet"):
+        (tmp_path / "set" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "set" / name).write_text("x")
+    found = seen_by(tmp_path, {"list": {"path": "set"}}, None, monkeypatch)
+    assert found == (["mine.csv"], Columns("url", "caption"))
+    (tmp_path / "set/mine.csv").unlink()
+    config = {"dataset": {"path": "set", "list": {"path": "set"}}, "download": {"allow_addresses": []}}
+    with pytest.raises(UserError, match="holds no list but what was downloaded"):
+        obtain(config, None, tmp_path)

@@ -8,7 +8,7 @@ is cropped to the box before it is scored. The published score averages over gro
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -46,11 +46,16 @@ def samples(source: Source, data_dir: Path, skipped: Skipped) -> Iterator[Choice
 
 def _group(item: dict[str, Any], task: str, path: Path, number: int) -> str:
     if task == "relation":
-        return str(field(item, "relation_name", str, path, number))
+        return _text(field(item, "relation_name", str, path, number))
     attributes = field(item, "attributes", list, path, number)
     if len(attributes) != 2 or not all(isinstance(each, str) for each in attributes):
         raise UserError(f"{path}, item {number}: attributes are {attributes!r:.60}; needed: two texts")
-    return "_".join(attributes)
+    return _text("_".join(attributes))
+
+
+def _text(text: str) -> str:
+    """``text`` without the lone surrogates that JSON can hold and no file can."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _box(item: dict[str, Any], path: Path, number: int) -> tuple[float, float, float, float]:
@@ -59,6 +64,6 @@ def _box(item: dict[str, Any], path: Path, number: int) -> tuple[float, float, f
 
 
 def _number(value: Any, name: str, path: Path, number: int) -> float:
-    if type(value) not in (int, float) or not math.isfinite(value):
+    if type(value) not in (int, float) or not abs(value) <= sys.float_info.max:  # NaN, infinity, integers beyond both
         raise UserError(f"{path}, item {number}: {name} is {value!r:.60}; needed: a number")
     return value

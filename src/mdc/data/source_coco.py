@@ -30,10 +30,14 @@ def samples(
     path = root / "annotations" / f"captions_{split}{year}.json"
     content = published_json(path, dataset, _KEPT)
     content = content if isinstance(content, dict) else {}
-    names = {
-        field(item, "id", int, path, number): field(item, "file_name", str, path, number)
-        for number, item in enumerate(objects(content.get("images"), path, "images"))
-    }
+    names: dict[int, str] = {}
+    for number, item in enumerate(objects(content.get("images"), path, "images")):
+        image = field(item, "id", int, path, number)
+        if image in names:
+            raise UserError(
+                f"{path}, item {number}: image {image} stands twice, so captions could be another's; get it again"
+            )
+        names[image] = field(item, "file_name", str, path, number)
     captions: dict[int, list[str]] = {image: [] for image in names}
     for number, item in enumerate(objects(content.get("annotations"), path, "annotations")):
         image = field(item, "image_id", int, path, number)

@@ -43,13 +43,32 @@ def account_file(folder: Path, shard: int) -> Path:
 
 def read_account(folder: Path, shard: int, part: Mapping[str, Any]) -> dict[str, Any] | None:
     """The account of a shard of this plan's ``part``, if it was taken and its files have not changed since."""
-    path = account_file(folder, shard)
+    account = _taken(folder, shard, part)
     try:
-        account = read_json(path)
-        good = account["part"] == part["sha256"] and account["files"] == _seals(folder, shard)
-    except (UserError, KeyError, OSError):
+        return account if account is not None and account["files"] == _seals(folder, shard) else None
+    except (KeyError, OSError):
         return None
-    return account if good else None
+
+
+def take_account_again(folder: Path, shard: int, part: Mapping[str, Any]) -> dict[str, Any]:
+    """As ``take_account``, of files that were there before. Incomplete too if an earlier account tells other contents.
+
+    A bit that turned in an image is seen by nothing else: what a shard's rows tell is what was downloaded.
+    """
+    before = _taken(folder, shard, part)
+    account = take_account(folder, shard, part)
+    if before is not None and before.get("sha256") != account["sha256"]:
+        raise Incomplete("its files have changed since they were checked")
+    return account
+
+
+def _taken(folder: Path, shard: int, part: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The account of a shard of this plan's ``part``, whatever became of its files since."""
+    try:
+        account = read_json(account_file(folder, shard))
+    except UserError:
+        return None
+    return account if account.get("part") == part["sha256"] else None
 
 
 def take_account(folder: Path, shard: int, part: Mapping[str, Any], believe: bool = False) -> dict[str, Any]:

@@ -27,6 +27,8 @@ from mdc.registry.entry import RemoteFile
 MAX_RATIO = 30
 MIN_LIMIT = 256 << 20
 MAX_MEMBERS = 4_000_000
+MAX_DEPTH = 64  # folders
+_MAX_HEADER = 1 << 20  # bytes of a tar between two members: tarfile takes a long name into memory, however long it is
 _BLOCK = 1 << 20
 
 
@@ -138,6 +140,11 @@ class _Writer:
         if name.startswith("/") or ".." in parts or "\\" in name or "\0" in name:
             raise UserError(f"{self.archive}: member {name!r} is absolute or leads outside; not unpacked")
         parts = [part for part in parts if part not in ("", ".")]
+        if len(parts) > MAX_DEPTH or any("\ud800" <= character <= "\udfff" for character in name):
+            raise UserError(
+                f"{self.archive}: member {name[:200]!r} lies over {MAX_DEPTH} folders deep or is not called in UTF-8; "
+                "not unpacked"
+            )
         if not parts or parts[0] == "__MACOSX":  # what macOS adds of its own
             return None
         if self.only:
@@ -208,7 +215,7 @@ def _tar(archive: Path, writer: _Writer) -> None:
         tarfile.open(fileobj=stream, mode="r|") as handle,  # type: ignore[call-overload]
         tqdm(unit=" members", desc=f"unpack {archive.name}", disable=None, leave=False) as bar,
     ):
-        while (member := handle.next()) is not None:
+        while (member := stream.next_member(handle)) is not None:
             writer.count(member.name, member.size)
             place = writer.place(member.name)
             bar.update()
@@ -218,15 +225,17 @@ def _tar(archive: Path, writer: _Writer) -> None:
                 other = writer.place(_leads_to(archive, member))
                 if place is not None and other is not None:
                     links.append((place, other))
-            elif place is None:
-                pass
             elif member.isdir():
-                writer.folder_at(place)
+                if place is not None:
+                    writer.folder_at(place)
             else:
                 content = handle.extractfile(member)
                 assert content is not None  # a plain file
                 with content:
-                    writer.file(place, content, member.size)
+                    if place is not None:
+                        writer.file(place, content, member.size)
+                    while content.read(_BLOCK):
+                        pass
             handle.members.clear()  # or the archive keeps every header
         stream.to_the_end(writer)
     for place, other in links:
@@ -238,9 +247,21 @@ class _Stream:
 
     def __init__(self, source: IO[bytes] | gzip.GzipFile) -> None:
         self.source, self.last = source, b""
+        self.header: int | None = _MAX_HEADER  # bytes that the header being read may still have; None: no header is
+
+    def next_member(self, handle: tarfile.TarFile) -> tarfile.TarInfo | None:
+        """The next member of ``handle``, whose last one was read to its end. EOFError for a header without end."""
+        self.header = _MAX_HEADER
+        member = handle.next()
+        self.header = None
+        return member
 
     def read(self, size: int) -> bytes:
         block = self.source.read(size)
+        if self.header is not None:
+            self.header -= len(block)
+            if self.header < 0:
+                raise EOFError(f"a header of more than {_MAX_HEADER} bytes")
         self.last = (self.last + block)[-tarfile.BLOCKSIZE :]
         return block
 

@@ -16,7 +16,9 @@ _SPARE = 1 << 16  # hashes collected beyond 2 N before they are sorted
 
 def rank_hash(seed: int, key: str) -> int:
     """64 bits (BLAKE2b) that decide the rank of ``key``."""
-    return int.from_bytes(hashlib.blake2b(f"{seed}\0{key}".encode(), digest_size=8).digest())
+    # a key that is no text is asked for too, before its row is left out for it
+    text = f"{seed}\0{key}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest())
 
 
 class Least:

@@ -51,10 +51,10 @@ class BadRow(NamedTuple):
 
 
 def columns_of(described: Mapping[str, Any]) -> Columns:
-    """From params.yaml's or the registry's description of a list."""
+    """From params.yaml's or the registry's description of a list; columns that it does not name are url and caption."""
     return Columns(
-        url=described["url_column"],
-        caption=described["caption_column"],
+        url=described.get("url_column", "url"),
+        caption=described.get("caption_column", "caption"),
         key=described.get("key_column"),
         format=described.get("format"),
         header=described.get("header", True),

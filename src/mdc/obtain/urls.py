@@ -8,6 +8,7 @@ a run, the next one keeps every shard that is whole.
 from __future__ import annotations
 
 import fcntl
+import fnmatch
 import shutil
 import sys
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from mdc.obtain.accounts import Incomplete, read_account, remove_shard, shard_files, summary, take_account
+from mdc.obtain.accounts import Incomplete, read_account, remove_shard, shard_files, summary, take_account_again
 from mdc.obtain.addresses import networks
 from mdc.obtain.crew import download
 from mdc.obtain.plan import NOT_CHOSEN, make_plan
@@ -43,7 +44,11 @@ def obtain(config: Mapping[str, Any], entry: Any, data_dir: Path) -> dict[str, A
     folder = Path(data_dir) / dataset["path"]
     columns, place = _list_of(dataset, entry, folder, Path(data_dir))
     with locked(folder, doing="is downloading into this folder"):
-        files = list_files(place, columns)
+        files = [file for file in list_files(place, columns) if not _is_own(file, folder)]
+        if not (dataset.get("list") or {}).get("path"):
+            files = _published(files, place, entry)
+        if not files:
+            raise UserError(f"{place}: holds no list but what was downloaded; put the list there, or set list.path")
         try:
             plan = make_plan(folder, files, columns, dataset.get("subset"), settings)
             with present(folder, fcntl.LOCK_EX):
@@ -77,6 +82,25 @@ def _list_of(dataset: Mapping[str, Any], entry: Any, folder: Path, data_dir: Pat
         described = asdict(known) if is_dataclass(known) and not isinstance(known, type) else dict(known)
     path = described.get("path")
     return columns_of(described), folder / "list" if path is None else data_dir / path
+
+
+def _is_own(file: Path, folder: Path) -> bool:
+    """Whether a download wrote ``file``: a list may lie anywhere, also in the data set's own folder."""
+    return any(file.is_relative_to(folder / name) for name in ("plan", "shards", "accounts"))
+
+
+def _published(files: list[Path], place: Path, entry: Any) -> list[Path]:
+    """Those of the files in ``place`` that are the registry's list: a validation split may lie beside it."""
+    names = [*getattr(entry, "needs", ()), *(f"{one.into}/{one.name}" for one in getattr(entry, "list_files", ()))]
+    patterns = [name.removeprefix("list/") for name in names]
+    mirror = getattr(entry, "list_mirror", None)
+    patterns += mirror.patterns if mirror is not None else ()
+    wanted = [file for file in files if any(fnmatch.fnmatch(str(file.relative_to(place)), one) for one in patterns)]
+    if patterns and not wanted:
+        raise UserError(
+            f"{place}: holds none of the registry's files ({', '.join(patterns)}); put them there, or set list.path"
+        )
+    return wanted if patterns else files
 
 
 def _all_shards(folder: Path, plan: Mapping[str, Any], settings: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -125,7 +149,7 @@ def _kept(folder: Path, shard: int, part: Mapping[str, Any]) -> dict[str, Any] |
     account = read_account(folder, shard, part)
     if account is None and any(path.exists() for path in shard_files(folder, shard)):
         try:
-            account = take_account(folder, shard, part)
+            account = take_account_again(folder, shard, part)
         except Incomplete:
             remove_shard(folder, shard)
     return account
