@@ -203,6 +203,12 @@ def test_names_that_no_folder_could_hold_are_refused(tmp_path: Path, name: str) 
         unpack(tar(tmp_path / "a.tar", (name, b"x")), "tar", tmp_path / "out")
 
 
+@pytest.mark.parametrize("name", ["archives/other.zip.unpacked.json", "./lock"])
+def test_no_archive_writes_notes_about_another(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError, match="has the name of a file of this project"):
+        unpack(tar(tmp_path / "a.tar", (name, b"{}")), "tar", tmp_path / "out")
+
+
 def test_a_zip_that_lies_about_a_size_is_refused(tmp_path: Path) -> None:
     path = zipped(tmp_path / "z", ("a", b"x" * 50_000))
     body = path.read_bytes()

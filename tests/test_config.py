@@ -109,6 +109,8 @@ CASES = [
     ((*DATA, "corpora", "cc12m", "source", "dataset"), "food101", "no list of pairs"),
     ((*DATA, "choices", "sugarcrepe_swap_obj", "source", "dataset"), "aro", "input should be 'sugarcrepe'"),
     ((*DATA, "probes", "pets", "source", "dataset"), "cc12m", "'imagenet1k', 'food101'"),
+    ((*DATA, "corpora", "cc12m", "source", "from"), "mirror", "from stands in datasets.cc12m"),
+    ((*DATA, "datasets", "food101", "path"), "./pets", "datasets.pets.path = pets: is that of food101"),
     ((*DATA, "datasets", "cc5m"), {"path": "x"}, "not in the registry"),
     ((*DATA, "datasets", "scenes"), {"path": "x"}, "embedded"),
     ((*DATA, "datasets", "food101", "from"), "mirror", "allowed: files"),
@@ -117,7 +119,7 @@ CASES = [
     ((*DATA, "datasets", "food101", "subset"), {"pairs": 5}, "list and subset go with from: urls"),
     ((*DATA, "datasets", "mscoco", "parts"), ["2015"], "no part is named '2015'"),
     ((*DATA, "download"), None, "data.download must say how"),
-    ((*DATA, "download", "allow_addresses"), ["10.0.0.0/64"], "no network of addresses"),
+    ((*DATA, "download", "runtime", "allow_addresses"), ["10.0.0.0/64"], "no network of addresses"),
     (("scales", "mini", "tables", "figure3", "texts"), ["captions"], "no set of captions"),
 ]
 

@@ -76,7 +76,7 @@ def test_addresses_that_are_public(address: str) -> None:
 def test_networks_that_the_user_allows() -> None:
     assert allowed("127.0.0.1", HERE) and allowed("::ffff:127.0.0.1", HERE) and not allowed("10.0.0.1", HERE)
     for wrong in ("10.0.0.1/8", "home", ""):
-        with pytest.raises(UserError, match=r"download\.allow_addresses"):
+        with pytest.raises(UserError, match=r"download\.runtime\.allow_addresses"):
             networks([wrong])
 
 

@@ -129,9 +129,11 @@ def test_a_dataset_moved_or_a_fetch_changed_touches_what_it_gives() -> None:
     sugarcrepe = {name for name in before if name.startswith("data/choices/sugarcrepe")}
     ours = {"data/obtained/mscoco", "data/corpora/mscoco", "data/corpora/mscoco2017", "data/choices/coco_order"}
     assert touched == ours | sugarcrepe and len(sugarcrepe) == 7
-    slower = _changed(["scales", "paper", "data", "download", "threads"], 3, "paper")
     lists = {"data/obtained/cc3m", "data/obtained/cc12m", "data/obtained/recap_datacomp_1b"}
-    assert {name for name in before if before[name] != slower[name]} == lists
+    finer = _changed(["scales", "paper", "data", "download", "quality"], 90, "paper")
+    assert {name for name in before if before[name] != finer[name]} == lists
+    # how a download proceeds: nothing
+    assert _changed(["scales", "paper", "data", "download", "runtime", "threads"], 3, "paper") == before
 
 
 def test_untrained_controls_are_one_a_backbone_pooling_and_seed() -> None:

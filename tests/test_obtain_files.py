@@ -264,7 +264,7 @@ def run_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str = "small"
     }
     path = tmp_path / "config.json"
     path.write_text(json.dumps(config))
-    job_module.main(argparse.Namespace(config=str(path), out=str(tmp_path / "out")))
+    job_module.main(argparse.Namespace(config=str(path), runtime=None, out=str(tmp_path / "out")))
     return json.loads((tmp_path / "out" / "obtained.json").read_text())
 
 

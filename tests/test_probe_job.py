@@ -97,7 +97,8 @@ def _run_folder(folder: Path, config_sha256: str, seed: int = 0) -> Path:
     model = build_model(toy.METHODS["mdc"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed)
     save_weights(folder / "checkpoint.safetensors", model, {"format": WEIGHTS_FORMAT})
     checkpoint = {"file": "checkpoint.safetensors", "sha256": sha256_file(folder / "checkpoint.safetensors")}
-    write_json(folder / "run.json", {"config_sha256": config_sha256, "checkpoint": checkpoint})
+    training = {"pairs": 96, "steps": 6, "samples_seen": 96}
+    write_json(folder / "run.json", {"config_sha256": config_sha256, "checkpoint": checkpoint, **training})
     return folder / "run.json"
 
 
@@ -148,6 +149,8 @@ def test_trained_encoder_is_its_checkpoint(sets: list[Path], tmp_path: Path) -> 
     assert (tmp_path / "trained/items.parquet").read_bytes() == (tmp_path / "control/items.parquet").read_bytes()
     record = json.loads((tmp_path / "trained/probe.json").read_text())
     assert record["run_sha256"] == sha256_file(run)
+    assert record["training"] == {"pairs": 96, "steps": 6, "samples_seen": 96}
+    assert json.loads((tmp_path / "control/probe.json").read_text())["training"] is None
 
 
 def test_refusals(sets: list[Path], tmp_path: Path) -> None:
@@ -161,6 +164,10 @@ def test_refusals(sets: list[Path], tmp_path: Path) -> None:
     other = _run_folder(tmp_path / "other", "expected", seed=9)
     (other.parent / "checkpoint.safetensors").replace(run.parent / "checkpoint.safetensors")
     with pytest.raises(UserError, match="sha256 differs"):
+        probe(config, sets, run, tmp_path / "c", tmp_path / "o")
+    run = _run_folder(tmp_path / "older", "expected")
+    run.write_text(run.read_text().replace('"pairs"', '"samples"'))
+    with pytest.raises(UserError, match=r"run.json: lacks pairs; train the run again"):
         probe(config, sets, run, tmp_path / "c", tmp_path / "o")
     with pytest.raises(UserError, match="no image set for probe 'dark'"):
         probe(_config(probes=["dark"]), sets, None, tmp_path / "c", tmp_path / "o")

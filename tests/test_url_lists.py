@@ -180,6 +180,31 @@ def test_the_short_way_for_plain_urls_is_the_long_one(monkeypatch: pytest.Monkey
 # --- subsets ---------------------------------------------------------------------------------------------------------
 
 
+def test_one_broken_text_of_a_parquet_list_leaves_out_its_row_alone(tmp_path: Path) -> None:
+    captions = pa.array([b"a", b"\xff", None, "\u00e9".encode()]).view(pa.string())
+    urls = [f"http://a.example/{n}" for n in range(4)]
+    pq.write_table(pa.table({"url": urls, "caption": captions}), tmp_path / "l.parquet")
+    found = list(read_rows([tmp_path / "l.parquet"], Columns("url", "caption")))
+    assert [row.caption if isinstance(row, Row) else row.reason for row in found] == [
+        "a",
+        "text is not UTF-8",
+        "no caption",
+        "\u00e9",
+    ]
+
+
+def test_pairs_of_one_key_are_pairs_of_their_own_and_their_order_is_theirs(tmp_path: Path) -> None:
+    rows = {"url": ["http://a.example/2", "http://a.example/1", "http://a.example/1"], "caption": ["b", "a", "a"]}
+    for number, order in enumerate(([0, 1, 2], [2, 1, 0])):
+        place = tmp_path / str(number) / "l.parquet"
+        place.parent.mkdir()
+        columns = {name: [values[n] for n in order] for name, values in rows.items()}
+        pq.write_table(pa.table({**columns, "key": ["k"] * 3}), place)
+        plan = make_plan(place.parent, [place], KEYED, {"pairs": 1, "seed": 0}, SHAPE)
+        (chosen,) = planning.read_part(place.parent, 0).to_pylist()
+        assert chosen["url"] == "http://a.example/1" and plan["rows"] == plan["chosen"] + sum(plan["left_out"].values())
+
+
 def test_least_keeps_the_least_distinct_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choosing, "_SPARE", 5)
     draw = random.Random(0)
@@ -295,7 +320,7 @@ def test_a_plan_is_made_once_and_again_where_it_was_lost(tmp_path: Path, monkeyp
 
 def test_a_list_without_a_good_row_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("x\tftp://a.example/\n")
-    with pytest.raises(UserError, match=r"none of the list's 1 rows can be used \(\{'URL scheme': 1\}\)"):
+    with pytest.raises(UserError, match=r"none of the list's 1 rows can be used \(left out: 1 URL scheme\)"):
         make_plan(tmp_path / "set", [tmp_path / "a.tsv"], Columns(1, 0, header=False), None, SHAPE)
 
 

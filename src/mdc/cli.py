@@ -68,6 +68,7 @@ def build_parser() -> argparse.ArgumentParser:
         return sub
 
     sub = job("obtain", "bring a dataset to its place under MDC_DATA, and check what is there")
+    sub.add_argument("--runtime", metavar="FILE", help="processes, time-outs, … of a download (JSON); decide no result")
     sub.add_argument("--out", required=True, metavar="DIR", help="folder for obtained.json")
     for verb, what in (
         ("corpus", "write a corpus as webdataset shards with a manifest"),

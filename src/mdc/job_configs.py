@@ -17,6 +17,7 @@ from mdc.config import (
     CorpusSource,
     Dataset,
     Download,
+    DownloadRuntime,
     Method,
     Name,
     Names,
@@ -52,6 +53,12 @@ def _method(values: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
+# of the shaping settings' class, the part that a job gets apart
+_ANY_RUNTIME = DownloadRuntime(
+    processes=1, threads=1, timeout=1.0, deadline=1.0, retries=0, allow_addresses=[], use_proxy=False
+)
+
+
 class _Job(_Part):
     job: str
     verb: str
@@ -59,10 +66,15 @@ class _Job(_Part):
     fingerprint: str
 
 
+def _download(values: dict[str, Any]) -> dict[str, Any]:
+    Download.model_validate({**values, "runtime": _ANY_RUNTIME})
+    return values
+
+
 class _Obtain(_Job):
     name: Name
     dataset: Dataset
-    download: Download | None
+    download: Annotated[dict[str, Any], AfterValidator(_download)] | None
 
 
 class _Corpus(_Job):

@@ -136,7 +136,8 @@ def obtain_config(params: Params, name: str) -> dict[str, Any]:
     data = params.current().data
     dataset = data.datasets[name]
     origin = origin_of(name, dataset)
-    download = data.download.model_dump(mode="json") if data.download is not None and origin == "urls" else None
+    shaped = data.download is not None and origin == "urls"
+    download = data.download.model_dump(mode="json", exclude={"runtime"}) if data.download and shaped else None
     return {
         **_head(params, f"data/obtained/{name}", "obtain"),
         "name": name,

@@ -28,6 +28,11 @@ try:
         write_text_if_changed(f"{R}/configs/{name}.json", json_text(resolved))
     RUNTIME = f"{R}/configs/runtime.json"
     write_text_if_changed(RUNTIME, json_text(PARAMS.current().pretrain.runtime.model_dump(mode="json")))
+    DOWNLOAD_RUNTIME = None
+    if PARAMS.current().data.download is not None:
+        DOWNLOAD_RUNTIME = f"{R}/configs/download_runtime.json"
+        tempo = PARAMS.current().data.download.runtime.model_dump(mode="json")
+        write_text_if_changed(DOWNLOAD_RUNTIME, json_text(tempo))
 except UserError as error:
     raise WorkflowError(str(error)) from None
 except OSError as error:  # no permission, no space, results/ read-only

@@ -7,17 +7,19 @@ rule obtain:
     input:
         config=config_file("data/obtained/{dataset}"),
         files=lambda w: list_files(SCALE.data.datasets[w.dataset]) if w.dataset in SCALE.data.datasets else [],
+        runtime=ancient(DOWNLOAD_RUNTIME) if DOWNLOAD_RUNTIME else [],
     output:
         record=f"{R}/data/obtained/{{dataset}}/obtained.json",
     log:
         f"{R}/logs/data/obtained/{{dataset}}.log",
     params:
         out=lambda w, output: str(Path(output.record).parent),
+        runtime=f"--runtime {DOWNLOAD_RUNTIME}" if DOWNLOAD_RUNTIME else "",
     wildcard_constraints:
         dataset=r"[^/]+",
-    threads: SCALE.data.download.processes if SCALE.data.download else 1
+    threads: SCALE.data.download.runtime.processes if SCALE.data.download else 1
     shell:
-        "mdc obtain {input.config} --out {params.out} 2> {log}"
+        "mdc obtain {input.config} {params.runtime} --out {params.out} 2> {log}"
 
 
 rule corpus:

@@ -5,7 +5,7 @@ unknown key, a wrong type, ``1e-4`` read as text, a backbone that does not exist
 that names the key, the value and what is allowed, before any job starts. It imports neither torch nor OpenCLIP.
 """
 
-from mdc.config.data import ChoiceSet, Corpus, Data, Dataset, Download, ProbeSet, TextSet, origin_of
+from mdc.config.data import ChoiceSet, Corpus, Data, Dataset, Download, DownloadRuntime, ProbeSet, TextSet, origin_of
 from mdc.config.params import (
     Figure3,
     Params,
@@ -35,6 +35,7 @@ __all__ = [
     "Dataset",
     "Decoder",
     "Download",
+    "DownloadRuntime",
     "Figure3",
     "Method",
     "Name",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import PurePath
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -108,17 +109,23 @@ class Download(Strict):
 
     image_size: Positive  # pixels of the shorter side; larger images are made smaller
     rows_per_shard: Positive
-    processes: Threads
-    threads: Threads  # of each process
-    timeout: Annotated[float, Field(gt=0)]  # seconds without a byte
-    deadline: Annotated[float, Field(gt=0)]  # seconds for one whole transfer
-    retries: NonNegative
     max_bytes: Positive
     min_image_size: NonNegative
     max_pixels: Annotated[int, Field(gt=0, le=89_478_485)]  # mdc.data.images takes no more
     max_aspect: Annotated[float, Field(ge=1, le=200)]  # … nor longer ones
     quality: Annotated[int, Field(ge=1, le=100)]
     respect_robots: bool  # the X-Robots-Tag of an answer
+    runtime: DownloadRuntime
+
+
+class DownloadRuntime(Strict):
+    """How a download proceeds; changing it makes nothing anew that is there."""
+
+    processes: Threads
+    threads: Threads  # of each process
+    timeout: Annotated[float, Field(gt=0)]  # seconds without a byte
+    deadline: Annotated[float, Field(gt=0)]  # seconds for one whole transfer
+    retries: NonNegative
     allow_addresses: list[Network]  # networks that are not public, and may be asked all the same
     use_proxy: bool  # the environment's
 
@@ -159,6 +166,17 @@ class Data(Strict):
                 self._source(f"{section}.{name}.source", entry.source)
         return self
 
+    @model_validator(mode="after")
+    def _one_folder_each(self) -> Self:
+        taken: dict[str, str] = {}
+        for name, dataset in self.datasets.items():
+            other = taken.setdefault(str(PurePath(dataset.path)), name)
+            if other != name:
+                raise ValueError(
+                    f"datasets.{name}.path = {dataset.path}: is that of {other}; each has a folder of its own"
+                )
+        return self
+
     def _source(self, where: str, source: Any) -> None:
         for key in ("dataset", "images_from"):
             if getattr(source, key, None) is not None:
@@ -168,6 +186,8 @@ class Data(Strict):
         if source.path is not None:
             raise ValueError(f"{where}: path stands in datasets.{source.dataset}; give dataset or path, not both")
         if isinstance(source, PairsCorpus):
+            if source.origin is not None:
+                raise ValueError(f"{where}: from stands in datasets.{source.dataset}; leave it out here")
             dataset = self.datasets[source.dataset]
             origin = origin_of(source.dataset, dataset)
             if origin == "files":

@@ -202,7 +202,7 @@ class PairsCorpus(_Captioned):
     """Image–caption pairs that a dataset's URL list or mirror gave.
 
     ``pairs``: of the list's random subset, the first so many, obtained or not; without it, all. The share ``val_share``
-    of the pairs, chosen by a hash of their keys, is held out.
+    of the pairs, chosen by a hash of their URLs (of a mirror: their keys), is held out. ``from`` comes from the dataset.
     """
 
     kind: Literal["pairs"]

@@ -130,6 +130,8 @@ def _encoder(
     checkpoint, manifest = run_manifest(run)
     if not manifest.get("config_sha256") or manifest["config_sha256"] != config.get("run_config_sha256"):
         raise UserError(f"{run}: made with another configuration than {config['job']} expects; train the run again")
+    if missing := [name for name in _TOLD if name not in manifest]:
+        raise UserError(f"{run}: lacks {', '.join(missing)}; train the run again")
     training = {name: manifest[name] for name in _TOLD}
     return trained_encoder(checkpoint, backbone), manifest["checkpoint"]["sha256"], sha256_file(run), training
 

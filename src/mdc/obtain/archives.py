@@ -30,6 +30,7 @@ MAX_MEMBERS = 4_000_000
 MAX_DEPTH = 64  # folders
 _MAX_HEADER = 1 << 20  # bytes of a tar between two members: tarfile takes a long name into memory, however long it is
 _BLOCK = 1 << 20
+_OURS = frozenset({"archives", "lock"})  # beside what is unpacked: an archive must not write notes about another
 
 
 def noted(file: RemoteFile, folder: Path) -> dict[str, Any] | None:
@@ -147,6 +148,10 @@ class _Writer:
             )
         if not parts or parts[0] == "__MACOSX":  # what macOS adds of its own
             return None
+        if parts[0] in _OURS:
+            raise UserError(
+                f"{self.archive}: member {name[:200]!r} has the name of a file of this project; not unpacked"
+            )
         if self.only:
             if self.only not in parts:
                 return None

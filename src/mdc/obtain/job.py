@@ -11,10 +11,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
+from mdc.config import DownloadRuntime, first_problem
 from mdc.data.place import data_folder
 from mdc.obtain.checks import Finding, demand, run_checks
 from mdc.processes.lock import locked
-from mdc.records import UserError, sha256_json, versions, write_json
+from mdc.records import UserError, read_json, sha256_json, versions, write_json
 from mdc.registry.datasets import REGISTRY, find
 from mdc.registry.entry import Mirror, RegistryEntry, Way
 
@@ -24,11 +27,14 @@ WAYS: tuple[Way, ...] = ("urls", "mirror", "files")
 
 
 def main(args: argparse.Namespace) -> None:
-    """Run the job. ``args``: config (JSON: name, dataset {path, from, list, subset}, download), out (folder)."""
-    from mdc.records import read_json
-
+    """Run the job. ``args``: config (see mdc.jobs.obtain_config), runtime (file; of what has URLs), out (folder)."""
     config = read_json(args.config)
-    found = obtain(config, data_folder())
+    settings = config["download"]
+    if settings is not None:
+        if args.runtime is None:
+            raise UserError(f"{config['job']}: --runtime is missing; a list of URLs cannot be downloaded without")
+        settings = settings | _runtime(args.runtime)
+    found = obtain({**config, "download": settings}, data_folder())
     entry = REGISTRY.get(config["name"])
     record: dict[str, Any] = {
         "kind": "obtained",
@@ -45,6 +51,13 @@ def main(args: argparse.Namespace) -> None:
     if clash := sorted(set(record) & set(found)):
         raise AssertionError(f"a way of obtaining may not write {clash}")
     write_json(Path(args.out) / RECORD, record | found)
+
+
+def _runtime(path: str) -> dict[str, Any]:
+    try:
+        return DownloadRuntime.model_validate(read_json(path)).model_dump(mode="json")
+    except ValidationError as error:
+        raise UserError(f"{path}: {first_problem(error)}") from None
 
 
 def way(config: Mapping[str, Any]) -> Way:

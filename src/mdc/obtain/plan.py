@@ -4,8 +4,7 @@
 list, ``source_key``, ``url``, ``caption``. Without a subset the order is the list's; with one it is the order of rank, so
 that the first rows of a larger subset are a smaller one, and a larger one goes on where a smaller one ended.
 
-Exact duplicates (same url and caption) are left out after the first. In a subset a row is told by its key, so there
-those with a key that came before are left out.
+Exact duplicates (same url and caption) are left out after the first; in a subset, those of the same key too.
 """
 
 from __future__ import annotations
@@ -104,7 +103,7 @@ def make_plan(
         "parts": parts,
     }
     if not parts:
-        raise UserError(f"{files[0].parent}: none of the list's {total} rows can be used ({dict(counts)})")
+        raise UserError(f"{files[0].parent}: none of the list's {total} rows can be used{_left_out(counts)}")
     write_json(place, plan)
     return plan
 
@@ -182,7 +181,7 @@ def _subset(
     if threshold is None:
         raise UserError(
             f"{files[0].parent}: a subset of {pairs} pairs is asked for, the list has {least.found()} rows that can be "
-            f"used; {dict(sorted(counts.items()))}"
+            f"used{_left_out(counts)}"
         )
     del least
     good = counts[""] - sum(count for reason, count in counts.items() if reason)
@@ -192,15 +191,20 @@ def _subset(
     for bucket in range(number):
         rows = sorted(_bucket_rows(_buckets(folder), bucket, seed))
         before = None
-        for _, key, place, row in rows:
-            if key == before:
+        for _, key, url, caption, place in rows:
+            if (key, url, caption) == before:
                 counts[SAME_AGAIN] += 1
                 continue
-            before = key
+            before = (key, url, caption)
             if left:
                 left -= 1
-                yield Row(place, key, row.url, row.caption)
+                yield Row(place, key, url, caption)
     counts[NOT_CHOSEN] = good - pairs - counts[SAME_AGAIN]
+
+
+def _left_out(counts: Mapping[str, int]) -> str:
+    told = [f"{count} {reason}" for reason, count in sorted(counts.items()) if reason]
+    return f" (left out: {', '.join(told)})" if told else ""
 
 
 def _buckets(folder: Path) -> Path:
@@ -239,13 +243,14 @@ def _fill_buckets(place: Path, files: Sequence[Path], columns: Columns, seed: in
         flush(waiting)
 
 
-def _bucket_rows(place: Path, bucket: int, seed: int) -> Iterator[tuple[int, str, int, Row]]:
+def _bucket_rows(place: Path, bucket: int, seed: int) -> Iterator[tuple[int, str, str, str, int]]:
+    """(rank, key, url, caption, number in the list): sorted, their order does not depend on the list's."""
     from pyarrow import ipc
 
     with (place / str(bucket)).open("rb") as file, ipc.open_stream(file) as stream:
         for batch in stream:
             for number, key, url, caption in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                yield rank_hash(seed, key), key, number, Row(number, key, url, caption)
+                yield rank_hash(seed, key), key, url, caption, number
 
 
 # --- parts -----------------------------------------------------------------------------------------------------------

@@ -49,8 +49,8 @@ _OUTCOME = {
 _BY_IMG2DATASET = "Use of image disallowed by X-Robots-Tag directive"
 _TRANSIENT_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
 _TRANSIENT = frozenset({TIME_OUT, NO_CONNECTION, BROKEN_OFF, UNREACHABLE, NO_NAME_SERVER})
-#: what all rows fail by where this machine is not connected
-SILENCE = frozenset({TIME_OUT, NO_CONNECTION, UNREACHABLE, NO_NAME_SERVER, NO_HOST})
+#: what all rows fail by where this machine is not connected; a host that refuses, or a name that does not exist, is an answer
+SILENCE = frozenset({UNREACHABLE, NO_NAME_SERVER})
 
 
 class Failure(Exception):

@@ -152,6 +152,17 @@ def _parquet_cells(file: Path, wanted: list[Column]) -> Iterator[tuple[Mapping[C
                 batch = next(batches, None)
                 if batch is None:
                     return
-                values = [batch.column(batch.schema.get_field_index(column)).to_pylist() for column in wanted]
+                values = [_values(batch.column(batch.schema.get_field_index(column))) for column in wanted]
             for cells in zip(*values, strict=True):
                 yield dict(zip(wanted, cells, strict=True)), ""
+
+
+def _values(column: Any) -> list[Any]:
+    """A column's values; bytes that are no UTF-8 as lone surrogates, which leave out their own row alone."""
+    import pyarrow
+
+    try:
+        return list(column.to_pylist())
+    except UnicodeDecodeError:
+        raw = column.cast(pyarrow.large_binary()).to_pylist()
+        return [None if value is None else value.decode("utf-8", "surrogateescape") for value in raw]

@@ -114,7 +114,8 @@ def _all_shards(folder: Path, plan: Mapping[str, Any], settings: Mapping[str, An
     troubles: dict[int, str] = {}
     with tqdm(total=plan["chosen"], desc=folder.name, unit="row", disable=None) as bar:
         bar.update(sum(account["rows"] for account in accounts.values()))
-        connected, silent = False, 0
+        # a shard of an earlier run with a pair in it tells that there is a way out
+        connected, silent = any(account["reasons"].get("") for account in accounts.values()), 0
         for _ in range(_ROUNDS):
             orders = [(shard, part) for shard, part in enumerate(parts) if shard not in accounts]
             for answer in download({**settings, "folder": str(folder.resolve())}, orders, believe=connected):
