@@ -100,7 +100,10 @@ def main(verb, config_file, *words):
         json.loads(given["runtime"][0].read_text())
         return pretrain(job, out, given["state"][0], digest)
     note(job)
-    if verb in ("corpus", "probe-set"):
+    if verb == "obtain":
+        json.loads(given["runtime"][0].read_text())
+        write(out / "obtained.json", {"job": job, "digest": digest})
+    elif verb in ("corpus", "probe-set", "choice-set", "texts"):
         shards(job, out, digest)
         write(out / "made.json", {"job": job, "digest": digest})
     elif verb == "vocabulary":

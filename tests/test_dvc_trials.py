@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 import yaml
-from toy_project import Project
+from toy_project import ROOT, Project
 from warm import environment
 
 from mdc import jobs
-from mdc.config import validate
+from mdc.config import read_yaml, validate
 from mdc.records import sha256_file
 
 # a job's layer is the first part of its name or of its first output below the scale; a layer's stage is
@@ -347,3 +347,38 @@ def test_one_edited_method_one_dying_training(world: World, clone: Project) -> N
     for method in ("clip", "arc"):
         path = f"results/toy/runs/alt/tiny/{method}/s0/checkpoint.safetensors"
         assert after[path] == before[path]
+
+
+def test_datasets_are_obtained_before_what_is_made_of_them(world: World) -> None:
+    project = world.project
+    project.git("checkout", ".")
+    project.values = yaml.safe_load((project.folder / "params.yaml").read_text())
+    data = project.values["scales"]["toy"]["data"]
+    data["download"] = read_yaml(ROOT / "params.yaml")["scales"]["paper"]["data"]["download"]
+    data["datasets"] = {name: {"path": name} for name in ("food101", "mscoco", "sugarcrepe")}
+    data["datasets"]["mine"] = {"path": "mine", "from": "urls", "list": {"path": "my.csv"}}
+    data["corpora"]["mine"] = {"label": "Mine", "source": {"kind": "pairs", "dataset": "mine"}}
+    data["probes"]["food"] = {"label": "Food", "source": {"kind": "builder", "dataset": "food101"}}
+    choices = {"kind": "sugarcrepe", "dataset": "sugarcrepe", "task": "swap_obj"}
+    data["choices"] = {"swaps": {"label": "Swaps", "source": choices}}
+    data["texts"] = {"list": {"label": "List", "source": {"kind": "caption_list", "path": "my.csv"}}}
+    project.write()
+    (project.folder / "data").mkdir()
+    (project.folder / "data/my.csv").write_text("url,caption\n")
+    world.called()
+    done = project.snakemake("data", "--cores", "2")
+    assert done.returncode == 0, done.stderr
+    called = [name for name in world.called() if name != "data/vocabulary"]
+    sets = ["data/choices/swaps", "data/corpora/mine", "data/probes/food", "data/texts/list"]
+    assert called == sorted([*sets, *(f"data/obtained/{name}" for name in data["datasets"])])
+    assert project.planned("data") == project.planned("obtain_food101") == {}
+    # one changed: it, and what is made of it
+    world.edit(project, "scales", "toy", "data", "datasets", "mscoco", "parts", value=["val2017"])
+    assert project.planned("data") == {"obtain": 1, "choice_set": 1}
+    world.edit(project, "scales", "toy", "data", "datasets", "mscoco", value={"path": "mscoco"})
+    world.edit(project, "scales", "toy", "data", "download", "runtime", "threads", value=3)
+    assert project.planned("data") == {}, "how fast a download goes makes nothing anew"
+    (project.folder / "data/my.csv").write_text("url,caption\nhttp://a.example/b,c\n")
+    found = project.planned("data")
+    assert found["obtain"] == found["texts"] == found["corpus"] == 1 and "probe_set" not in found
+    project.git("checkout", ".")
