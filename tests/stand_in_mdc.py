@@ -103,6 +103,7 @@ def main(verb, config_file, *words):
     if verb == "obtain":
         json.loads(given["runtime"][0].read_text())
         write(out / "obtained.json", {"job": job, "digest": digest})
+        write(out / "made.json", {"job": job, "digest": digest})
     elif verb in ("corpus", "probe-set", "choice-set", "texts"):
         shards(job, out, digest)
         write(out / "made.json", {"job": job, "digest": digest})

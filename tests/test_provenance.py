@@ -321,6 +321,10 @@ TAMPERING: dict[str, tuple[Change, str]] = {
         ),
         "figure3.json: data/corpora/x/index.json is none of this scale",
     ),
+    "a dataset that the scale has not": (
+        lambda r: edit(r / "data/corpora/alt/made.json", lambda made: made["inputs"].update({"data/obtained/x": "0"})),
+        "alt/made.json: data/obtained/x is none of this scale",
+    ),
     "a licence": (lambda r: flip(r / "table9.csv"), "small/table9.csv: its sha256 .* results/table9.csv"),
 }
 

@@ -201,11 +201,16 @@ def beside(record: str | Path, kind: str) -> Path:
 
 
 def write_made(
-    path: str | Path, config: Mapping[str, Any], inputs: Mapping[str, str], outputs: Iterable[str | Path]
+    path: str | Path,
+    config: Mapping[str, Any],
+    inputs: Mapping[str, str],
+    outputs: Iterable[str | Path],
+    packages: Mapping[str, str] | None = None,
 ) -> None:
     """Write what a job made, and from what: its resolved ``config``, ``inputs`` (name → sha256), ``outputs``.
 
-    ``outputs`` are files in the folder of ``path``. Equal files made with equal inputs give equal bytes.
+    ``outputs`` are files in the folder of ``path``; ``packages``: versions of those that this job used besides. Equal files
+    made with equal inputs give equal bytes.
     """
     write_json(
         path,
@@ -216,7 +221,7 @@ def write_made(
             "config_sha256": sha256_json(config),
             "inputs": dict(inputs),
             "outputs": {Path(output).name: sha256_file(output) for output in outputs},
-            "versions": versions(),
+            "versions": {**versions(), **(packages or {})},
         },
     )
 

@@ -10,6 +10,7 @@ rule obtain:
         runtime=ancient(DOWNLOAD_RUNTIME) if DOWNLOAD_RUNTIME else [],
     output:
         record=f"{R}/data/obtained/{{dataset}}/obtained.json",
+        made=f"{R}/data/obtained/{{dataset}}/made.json",
     log:
         f"{R}/logs/data/obtained/{{dataset}}.log",
     params:

@@ -1,6 +1,7 @@
 """The job ``mdc obtain``: one dataset brought into the data folder, from where ``datasets.<name>.from`` says.
 
-Writes ``obtained.json``, which says what was obtained and what its files showed. Equal files give equal bytes.
+Writes ``obtained.json``, which says what was obtained and what its files showed, and beside it ``made.json``, which says
+what the job was asked and by which versions it was done. Equal files give equal bytes.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from mdc.config import DownloadRuntime, first_problem
 from mdc.data.place import data_folder
 from mdc.obtain.checks import Finding, demand, run_checks
 from mdc.processes.lock import locked
-from mdc.records import UserError, read_json, sha256_json, versions, write_json
+from mdc.records import UserError, beside, read_json, write_json, write_made
 from mdc.registry.datasets import REGISTRY, find
 from mdc.registry.entry import Mirror, RegistryEntry, Way
 
@@ -35,22 +36,20 @@ def main(args: argparse.Namespace) -> None:
             raise UserError(f"{config['job']}: --runtime is missing; a list of URLs cannot be downloaded without")
         settings = settings | _runtime(args.runtime)
     found = obtain({**config, "download": settings}, data_folder())
-    entry = REGISTRY.get(config["name"])
-    record: dict[str, Any] = {
+    packages = found.pop("versions", {})  # that a way uses besides
+    record = {
         "kind": "obtained",
         "id": config["job"],
         "name": config["name"],
         "from": way(config),
         "path": config["dataset"]["path"],
-        "config": config,
-        "config_sha256": sha256_json(config),
-        "licence": entry.licence if entry else None,
-        "versions": versions(),
     }
-    record["versions"] |= found.pop("versions", {})  # those of the packages that a way uses besides
     if clash := sorted(set(record) & set(found)):
         raise AssertionError(f"a way of obtaining may not write {clash}")
-    write_json(Path(args.out) / RECORD, record | found)
+    written = Path(args.out) / RECORD
+    write_json(written, record | found)
+    # beside it, as with every data set: other code that obtains the same makes nothing anew
+    write_made(beside(written, "made"), config, {}, [written], packages)
 
 
 def _runtime(path: str) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from mdc.obtain.reasons import OBTAINED
 from mdc.obtain.url_list import Columns, columns_of, list_files
 from mdc.obtain.worker import DISK, NETWORK, present
 from mdc.processes.lock import locked
-from mdc.records import UserError, clear_leftovers, versions
+from mdc.records import UserError, clear_leftovers
 
 _ROUNDS = 2  # a shard that failed is tried once more, when all others are done
 
@@ -66,7 +66,7 @@ def obtain(config: Mapping[str, Any], entry: Any, data_dir: Path) -> dict[str, A
         "left_out": plan["left_out"],
         "chosen": plan["chosen"],
         **found,
-        "versions": {**versions(), **{name: metadata.version(name) for name in packages}},
+        "versions": {name: metadata.version(name) for name in packages},
     }
 
 

@@ -381,12 +381,13 @@ def _data_set(place: Place, job: str, again: str) -> Iterator[None]:
     yield from _outputs(place, job, made, again)
     _asked(place, job, made, place.made(job))
     for other, sha256 in made["inputs"].items():
-        path = place.record(other) if other in place.configs else place.folder / other
+        if other not in place.configs:
+            raise Broken(f"{place.made(job)}: {other} is none of this scale; to mend: {again}")
+        path = place.record(other)
         _hash(path, sha256, place.made(job), again)
-        obtained = _read(path, again)
-        _named(path, obtained, other, again)
-        _asked(place, other, obtained, path)
-        yield
+        obtained = _made(place, other)
+        yield from _outputs(place, other, obtained, again)
+        _asked(place, other, obtained, place.made(other))
 
 
 def _outputs(place: Place, job: str, made: Mapping[str, Any], again: str) -> Iterator[None]:

@@ -52,8 +52,7 @@ class Place:
 
     def made(self, job: str) -> Path:
         """Where a job's configuration, inputs and outputs stand: for a data set beside its record."""
-        written = job.startswith("data/") and not job.startswith("data/obtained/")
-        return beside(self.record(job), "made") if written else self.record(job)
+        return beside(self.record(job), "made") if job.startswith("data/") else self.record(job)
 
     def host(self, job: str) -> Path:
         return beside(self.record(job), "host")
