@@ -176,9 +176,14 @@ def test_the_job_obtains_a_mirror(hub: Hub, tmp_path: Path, monkeypatch: pytest.
     checks = (Check("files", "mirror/set-train-*.tar", 3, of="mirror"),)
     monkeypatch.setitem(REGISTRY, "cc3m", dataclasses.replace(REGISTRY["cc3m"], mirror=MIRROR, checks=checks))
     monkeypatch.setenv("MDC_DATA", str(tmp_path / "data"))
-    config = {"job": "data/obtained/cc3m", "name": "cc3m", "dataset": {"path": "cc3m", "from": "mirror"}}
+    config = {
+        "job": "data/obtained/cc3m",
+        "name": "cc3m",
+        "dataset": {"path": "cc3m", "from": "mirror"},
+        "download": None,
+    }
     (tmp_path / "config.json").write_text(json.dumps(config))
-    args = argparse.Namespace(config=str(tmp_path / "config.json"), out=str(tmp_path / "out"))
+    args = argparse.Namespace(config=str(tmp_path / "config.json"), runtime=None, out=str(tmp_path / "out"))
     job_module.main(args)
     text = (tmp_path / "out" / "obtained.json").read_text()
     record = json.loads(text)
