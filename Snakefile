@@ -24,7 +24,7 @@ include: "workflow/rules/report.smk"
 rule all:
     default_target: True
     input:
-        expand("results/{file}", file=TABLE1_FILES + LOSS_FILES + FIGURE3_FILES + TABLE9_FILES),
+        expand("results/{file}", file=TABLE1_FILES + LOSS_FILES + FIGURE3_FILES + TABLE9_FILES + RECIPE_FILES),
 
 
 rule data:

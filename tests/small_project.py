@@ -40,6 +40,7 @@ def values(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
     table = {"corpora": {"alt": ["mdc", "clip"]}, "backbones": ["ViT-T-12"], "probes": ["shape", "colour"]}
     scale["tables"]["table1"] = table
     scale["tables"]["figure3"] = {"corpora": ["alt"]}
+    scale["tables"]["recipes"] = {"table6": "ViT-T-12"}
     return {**found, "scale": SCALE, "scales": {**found["scales"], SCALE: scale}}
 
 
@@ -94,11 +95,12 @@ def _jobs(r: Path, params: Params) -> None:
     run("figure_loss", "loss-curves", "--runs", *manifests, "--out", str(r))
     run("figure3", "caption-lengths", "--indexes", index, "--out", str(r))
     run("table9", "table9", "--out", str(r))
+    run("recipes", "recipes", "--out", str(r / "recipes"))
     publish(r)
 
 
 def publish(r: Path) -> None:
     """The copies at ``results/``, as the workflow's publish rules make them."""
-    for record in ("table1.json", "figure_loss.json", "figure3.json", "table9.json"):
-        for name in [*read_json(r / record)["outputs"], record]:
-            shutil.copy(r / name, r.parent / name)
+    for record in ("table1.json", "figure_loss.json", "figure3.json", "table9.json", "recipes/recipes.json"):
+        for name in [*read_json(r / record)["outputs"], Path(record).name]:
+            shutil.copy((r / record).parent / name, r.parent / name)

@@ -130,6 +130,11 @@ def main(verb, config_file, *words):
             k.rpartition("/")[0]: {"average": v, "gain": v / 10} for k, v in values.items() if "untrained" not in k
         }
         write(out / "table1_metrics.json", headline)
+    elif verb == "recipes":
+        for table in config["tables"]:
+            for ending in ("csv", "html", "md", "tex"):
+                write(out / f"{table['key']}.{ending}", f"{table['key']} of {digest}\n")
+        write(out / "recipes.json", {"job": job, "digest": digest})
     elif verb in FIGURES:
         for name in FIGURES[verb]:
             write(out / name, f"{name} of {digest}\n")

@@ -23,7 +23,7 @@ from mdc.records import sha256_file
 
 # a job's layer is the first part of its name or of its first output below the scale; a layer's stage is
 STAGE = {"data": "data", "runs": "pretrain", "probe": "probe", "table1": "table@table1"}
-STAGE |= {name: name for name in ("figure_loss", "figure3", "table9")}
+STAGE |= {name: name for name in ("figure_loss", "figure3", "recipes", "table9")}
 PROBES = {
     *(f"probe/alt/tiny/{method}/s0" for method in ("clip", "arc", "mdc")),
     *(f"probe/untrained/tiny/{pooling}/s0" for pooling in ("cls", "patch_mean")),
@@ -184,7 +184,8 @@ def test_switching_the_scale_and_back_makes_the_copies_only(world: World) -> Non
     done = project.snakemake("all", "--cores", "2", "--config", "scale=other")
     assert done.returncode == 0, done.stderr
     assert len(world.called()) == len(jobs.configs(validate(project.values)))
-    copies = dict.fromkeys(("publish_table1", "publish_loss_curves", "publish_figure3", "publish_table9"), 1)
+    artefacts = ("table1", "loss_curves", "figure3", "table9", "recipes")
+    copies = {f"publish_{name}": 1 for name in artefacts}
     # one after the other, as after a second `snakemake --config scale=other`
     for scale in ("toy", "other"):
         assert project.planned("all", "--config", f"scale={scale}") == (copies if scale == "toy" else {})
@@ -201,11 +202,11 @@ def test_switching_the_scale_and_back_makes_the_copies_only(world: World) -> Non
 @pytest.mark.parametrize(
     ("path", "value", "layers"),
     [
-        (("data", "samples_per_shard"), 50, set(STAGE) - {"table9"}),
-        (("pretrain", "recipe", "lr"), 2.0e-3, {"runs", "probe", "table1", "figure_loss"}),
+        (("data", "samples_per_shard"), 50, set(STAGE) - {"table9", "recipes"}),
+        (("pretrain", "recipe", "lr"), 2.0e-3, {"runs", "probe", "table1", "figure_loss", "recipes"}),
         (("probe", "epochs"), 3, {"probe", "table1"}),
         (("data", "probes", "shape", "label"), "Form", {"table1"}),
-        (("data", "corpora", "alt", "label"), "Words", {"table1", "figure_loss", "figure3"}),
+        (("data", "corpora", "alt", "label"), "Words", {"table1", "figure_loss", "figure3", "recipes"}),
     ],
     ids=lambda x: ".".join(x) if isinstance(x, tuple) else "",
 )
@@ -340,7 +341,7 @@ def test_one_edited_method_one_dying_training(world: World, clone: Project) -> N
     assert world.called() == [f"{run} died"] * 3, "Snakemake tries again twice"
     world.die.unlink()
     before = _outs(clone)
-    assert _stages(clone.dvc("repro")) == ["pretrain", "probe", "table@table1", "figure_loss"]
+    assert _stages(clone.dvc("repro")) == ["pretrain", "probe", "table@table1", "figure_loss", "recipes"]
     assert world.called() == ["figure_loss", "probe/alt/tiny/mdc/s0", f"{run} resumed", "table1"]
     assert _status(clone) == {}
     after = _outs(clone)

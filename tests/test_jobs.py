@@ -81,9 +81,10 @@ def test_a_changed_value_touches_what_it_decides_and_nothing_before() -> None:
     # a probe's learning rate: all probes and what follows, no training and no data
     assert _layers(_touched([*scale, "probe", "lr"], 0.2)) == {"probe", "table1"}
     # a label: what shows it
-    assert _touched(["methods", "mdc", "label"], "MDC (ours)") == {"table1", "figure_loss"}
-    assert _touched([*scale, "data", "corpora", "alt", "label"], "x") == {"table1", "figure_loss", "figure3"}
-    assert _touched([*scale, "pretrain", "backbones", "ViT-T-8", "label"], "tiny") == {"table1", "figure_loss"}
+    assert _touched(["methods", "mdc", "label"], "MDC (ours)") == {"table1", "figure_loss", "recipes"}
+    labels = {"table1", "figure_loss", "figure3", "recipes"}
+    assert _touched([*scale, "data", "corpora", "alt", "label"], "x") == labels
+    assert _touched([*scale, "pretrain", "backbones", "ViT-T-8", "label"], "tiny") == labels - {"figure3"}
     # one method's range: its runs, their probes, the table
     touched = _touched(["methods", "mdc", "t_range"], [0.3, 0.8])
     assert _layers(touched) == {"runs", "probe", "table1"}

@@ -103,7 +103,7 @@ def test_every_link_behind_the_tables_holds(project: Project) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "5 probe records: good" in done.stdout and "3 loss logs: good" in done.stdout
     results = project.folder / "results"
-    records = {"table1.json", "figure_loss.json", "figure3.json", "table9.json"}
+    records = {"table1.json", "figure_loss.json", "figure3.json", "table9.json", "recipes.json"}
     named = {name for record in records for name in _outputs(results / record)}
     assert {path.name for path in results.glob("*.*")} == named | records | {"README.md"}
     done = project.mdc("why", "results/table1.csv", "--row", "MDC", "--column", "Digits")

@@ -98,6 +98,7 @@ def seal(r: Path) -> None:
         edit(path, record)
     for name in ("table1.json", "figure_loss.json", "figure3.json", "table9.json"):
         edit(r / name, lambda m: (outputs(m, r), m.update(inputs={i: sha256_file(r / i) for i in m["inputs"]})))
+    edit(r / "recipes/recipes.json", lambda m: outputs(m, r / "recipes"))
     small_project.publish(r)
 
 
@@ -125,12 +126,12 @@ def test_as_made_every_link_holds(r: Path, capsys: pytest.CaptureFixture[str]) -
     assert counts["run manifests"] == counts["checkpoints"] == counts["loss logs"] == 4
     assert counts["shards"] == 9, "64 + 16, and twice 48 + 32, at most 40 in one"
     jobs_now = jobs.configs(validate(small_project.values((0, 1))))
-    assert counts["resolved configurations"] == len(jobs_now) - 3, "all but those of the other figures and of Table 9"
+    assert counts["resolved configurations"] == len(jobs_now) - 4, "all but those of the other figures and tables"
 
 
 def test_what_nothing_rests_on_may_be_missing(r: Path, capsys: pytest.CaptureFixture[str]) -> None:
     hosts = list(r.rglob("*host.json"))
-    assert len(hosts) == 4 + 8 + 4 + 4, "one a job"
+    assert len(hosts) == 4 + 8 + 4 + 5, "one a job"
     for path in hosts:
         path.unlink()
     shutil.rmtree(r / "configs")  # a clone that has pulled has none
@@ -325,6 +326,7 @@ TAMPERING: dict[str, tuple[Change, str]] = {
         lambda r: edit(r / "data/corpora/alt/made.json", lambda made: made["inputs"].update({"data/obtained/x": "0"})),
         "alt/made.json: data/obtained/x is none of this scale",
     ),
+    "a recipe": (lambda r: flip(r / "recipes/table6.csv"), "recipes/table6.csv: its sha256 .* results/table6.csv"),
     "a licence": (lambda r: flip(r / "table9.csv"), "small/table9.csv: its sha256 .* results/table9.csv"),
 }
 
@@ -369,7 +371,7 @@ def test_any_changed_file_of_the_chain_is_found(r: Path, capsys: pytest.CaptureF
         if (
             not path.is_file()
             or apart
-            or (path.parent == r / "configs" and path.stem in ("figure_loss", "figure3", "table9"))
+            or (path.parent == r / "configs" and path.stem in ("figure_loss", "figure3", "table9", "recipes"))
         ):
             continue
         before = path.read_bytes()
@@ -420,7 +422,8 @@ def test_what_decides_nothing_is_no_staleness(r: Path, capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize(
-    "verb", ["corpus", "vocabulary", "pretrain", "probe", "table1", "loss-curves", "caption-lengths", "table9"]
+    "verb",
+    ["corpus", "vocabulary", "pretrain", "probe", "table1", "loss-curves", "caption-lengths", "table9", "recipes"],
 )
 def test_code_changed_since_is_named(
     verb: str, r: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

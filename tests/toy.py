@@ -36,6 +36,8 @@ METHODS = {
 }
 
 PROTOCOL = ProtocolPretrain(
+    optimizer="AdamW",
+    lr_schedule="cosine",
     least_t=1e-3,
     t_draw="stratified",
     adam_eps=1e-6,

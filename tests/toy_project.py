@@ -53,6 +53,7 @@ def toy(values: dict[str, Any]) -> dict[str, Any]:
         "probes": ["shape", "digits"],
     }
     scale["tables"]["figure3"] = {"corpora": ["alt"]}
+    scale["tables"]["recipes"] = {"table6": "tiny"}
     return {**values, "scale": "toy", "scales": {**values["scales"], "toy": scale}}
 
 

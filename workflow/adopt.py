@@ -37,8 +37,9 @@ def main(wanted: list[str]) -> None:
     chosen = [stage for name, stage in stages.items() if name in wanted or not wanted]
     for stage in chosen:
         for path in (Path(out["path"]) for out in stage["outs"]):
-            if path.is_file():  # a table or a figure; its copy may be another scale's
-                shutil.copyfile(path, Path("results") / path.name)
+            # a table or a figure, or the folder of the recipes' tables; its copy may be another scale's
+            for file in [path] if path.is_file() else path.iterdir() if path.name == "recipes" else ():
+                shutil.copyfile(file, Path("results") / file.name)
     # a plain --touch would leave out what Snakemake takes for out of date
     targets = [stage["cmd"].split()[1] for stage in chosen]
     _run("snakemake", *targets, "--touch", "--forceall", "--cores", "1")

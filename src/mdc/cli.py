@@ -112,6 +112,9 @@ def build_parser() -> argparse.ArgumentParser:
     sub = job("table9", "make Table 9, the licences (csv, html, md, tex), from the registry of datasets")
     sub.add_argument("--out", required=True, metavar="DIR", help="folder for table9.*")
 
+    sub = job("recipes", "make Tables 6 to 8, the hyper-parameters of the runs (csv, html, md, tex)")
+    sub.add_argument("--out", required=True, metavar="DIR", help="folder for table6.*, … and recipes.json")
+
     _data_verbs(verbs)
     sub = verbs.add_parser("check", help="check params.yaml", description="Check params.yaml and say what it asks for.")
     _params(sub)

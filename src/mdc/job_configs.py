@@ -29,6 +29,7 @@ from mdc.config import (
     ProtocolPretrain,
     ProtocolProbe,
     Recipe,
+    RecipeTable,
     Share,
     first_problem,
 )
@@ -198,6 +199,29 @@ class _Table9(_Job):
     scale_label: str
 
 
+class _RecipeRun(_Part):
+    label: str
+    objective: Literal["masked", "autoregressive", "contrastive"]
+    ranked: bool
+    training: dict[str, Any]
+
+
+class _RecipeCorpus(_Part):
+    label: str
+    runs: Annotated[list[_RecipeRun], Field(min_length=1)]
+
+
+class _RecipeTable(_Part):
+    key: RecipeTable
+    backbone: str
+    corpora: Annotated[list[_RecipeCorpus], Field(min_length=1)]
+
+
+class _Recipes(_Job):
+    scale_label: str
+    tables: Annotated[list[_RecipeTable], Field(min_length=1)]
+
+
 _OF_VERB: dict[str, type[_Job]] = {
     "obtain": _Obtain,
     "corpus": _Corpus,
@@ -211,6 +235,7 @@ _OF_VERB: dict[str, type[_Job]] = {
     "loss-curves": _LossCurves,
     "caption-lengths": _Figure3,
     "table9": _Table9,
+    "recipes": _Recipes,
 }
 
 

@@ -31,6 +31,7 @@ VERBS = {
     "loss-curves": "mdc.report.loss_curves_job",
     "caption-lengths": "mdc.report.figure3_job",
     "table9": "mdc.report.table9_job",
+    "recipes": "mdc.report.recipes_job",
 }
 
 # verb → the record that its job leaves, what else it made named in it by sha256
@@ -47,6 +48,7 @@ RECORDS = {
     "loss-curves": "figure_loss.json",
     "caption-lengths": "figure3.json",
     "table9": "table9.json",
+    "recipes": "recipes.json",
 }
 
 
@@ -334,6 +336,37 @@ def table9_config(params: Params) -> dict[str, Any]:
     return {**_head(params, "table9", "table9"), "scale_label": params.current().label}
 
 
+def recipes_config(params: Params) -> dict[str, Any]:
+    """How the runs of Table 1 are trained, a table a backbone: what their own configurations say."""
+    scale = params.current()
+    seed = scale.pretrain.seeds[0]
+
+    def run_of(corpus: str, backbone: str, name: str) -> dict[str, Any]:
+        resolved = run_config(params, Run(corpus, backbone, name, seed))
+        method, protocol = params.methods[name], resolved["protocol"]["pretrain"]
+        training = {**resolved["recipe"], **{key: protocol[key] for key in ("optimizer", "lr_schedule")}}
+        return {"label": method.label, "objective": method.objective, "ranked": method.ranked, "training": training}
+
+    return {
+        **_head(params, "recipes", "recipes"),
+        "scale_label": scale.label,
+        "tables": [
+            {
+                "key": key,
+                "backbone": scale.pretrain.backbones[backbone].label,
+                "corpora": [
+                    {
+                        "label": scale.data.corpora[corpus].label,
+                        "runs": [run_of(corpus, backbone, name) for name in methods],
+                    }
+                    for corpus, methods in scale.tables.table1.corpora.items()
+                ],
+            }
+            for key, backbone in scale.tables.recipes.items()
+        ],
+    }
+
+
 def configs(params: Params) -> dict[str, dict[str, Any]]:
     """Every job of the current scale, by name, with its resolved configuration."""
     scale = params.current()
@@ -347,4 +380,5 @@ def configs(params: Params) -> dict[str, dict[str, Any]]:
     listed += [probe_config(params, run) for run in runs(params)]
     listed += [probe_config(params, control) for control in untrained(params)]
     listed += [table1_config(params), loss_curves_config(params), figure3_config(params), table9_config(params)]
+    listed.append(recipes_config(params))
     return {config["job"]: config for config in listed}

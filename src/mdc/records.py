@@ -31,7 +31,7 @@ _PACKAGES = (
 )
 
 #: records whose job has a folder of its own; the others stand beside other jobs' records
-OWN_FOLDER = frozenset({"index.json", "obtained.json", "run.json", "probe.json"})
+OWN_FOLDER = frozenset({"index.json", "obtained.json", "run.json", "probe.json", "recipes.json"})
 
 
 class UserError(Exception):

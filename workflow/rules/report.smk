@@ -21,6 +21,8 @@ FIGURE3_FILES = [
     "figure3.json",
 ]
 TABLE9_FILES = ["table9.csv", "table9_long.csv", "table9.html", "table9.md", "table9.tex", "table9.json"]
+RECIPE_FILES = [f"{table}.{ending}" for table in SCALE.tables.recipes for ending in ("csv", "html", "md", "tex")]
+RECIPE_FILES += ["recipes.json"]
 LOSS_FILES = ["figure_loss.png", "figure_loss.svg", "figure_loss.csv", "figure_loss.json"]
 
 
@@ -81,6 +83,19 @@ rule table9:
         "mdc table9 {input.config} --out {params.out} 2> {log}"
 
 
+rule recipes:
+    input:
+        config=config_file("recipes"),
+    output:
+        [f"{R}/recipes/{name}" for name in RECIPE_FILES],
+    log:
+        f"{R}/logs/recipes.log",
+    params:
+        out=f"{R}/recipes",
+    shell:
+        "mdc recipes {input.config} --out {params.out} 2> {log}"
+
+
 rule publish_table1:
     input:
         [f"{R}/{name}" for name in TABLE1_FILES],
@@ -117,7 +132,17 @@ rule publish_table9:
         "cp {input} results/"
 
 
+rule publish_recipes:
+    input:
+        [f"{R}/recipes/{name}" for name in RECIPE_FILES],
+    output:
+        expand("results/{file}", file=RECIPE_FILES),
+    shell:
+        "cp {input} results/"
+
+
 localrules:
+    publish_recipes,
     publish_table1,
     publish_loss_curves,
     publish_figure3,

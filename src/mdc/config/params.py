@@ -39,9 +39,13 @@ class Figure3(Strict):
     texts: Annotated[list[Name], AfterValidator(each_once)] = Field(default_factory=list)
 
 
+RecipeTable = Annotated[str, Field(pattern=r"^table[678]$")]
+
+
 class Tables(Strict):
     table1: Table1
     figure3: Figure3
+    recipes: Annotated[dict[RecipeTable, Name], Field(min_length=1)]  # table → the backbone of Table 1 it is about
 
 
 class Scale(Strict):
@@ -60,6 +64,8 @@ class Scale(Strict):
             known("tables.table1.backbones", name, self.pretrain.backbones, "backbone")
         for name in table.probes:
             known("tables.table1.probes", name, self.data.probes, "probe")
+        for key, name in self.tables.recipes.items():
+            known(f"tables.recipes.{key}", name, dict.fromkeys(table.backbones), "backbone of table1")
         for name in self.tables.figure3.corpora:
             known("tables.figure3.corpora", name, self.data.corpora, "corpus")
         for name in self.tables.figure3.texts:
@@ -81,6 +87,8 @@ class ProtocolData(Strict):
 
 
 class ProtocolPretrain(Strict):
+    optimizer: Literal["AdamW"]
+    lr_schedule: Literal["cosine"]
     least_t: Annotated[float, Field(gt=0, lt=1)]
     t_draw: Literal["stratified", "independent"]
     adam_eps: Annotated[float, Field(gt=0)]

@@ -316,7 +316,7 @@ def copies(place: Place, table: str, made: Mapping[str, Any]) -> Iterator[None]:
     if published_scale(place, table) not in (None, place.params.scale):
         return
     for name in [*made["outputs"], place.record(table).name]:
-        copy, own = place.results / name, place.folder / name
+        copy, own = place.results / name, place.record(table).parent / name
         if not copy.exists() and published_scale(place, table) is None:
             continue
         _hash(copy, sha256_file(own), own, place.again(table, place.results / TARGETS[table]))

@@ -13,9 +13,10 @@ from mdc.config import Params
 from mdc.records import UserError, beside, read_json, sha256_file
 
 RESULTS = Path("results")
-TABLE, LOSS, LENGTHS, LICENCES = "table1", "figure_loss", "figure3", "table9"
+TABLE, LOSS, LENGTHS, LICENCES, RECIPES = "table1", "figure_loss", "figure3", "table9", "recipes"
 #: the file of ``results/`` to ask the workflow for
 TARGETS = {TABLE: "table1.csv", LOSS: "figure_loss.png", LENGTHS: "figure3.png", LICENCES: "table9.csv"}
+TARGETS[RECIPES] = "table6.csv"
 
 
 def target_of(job: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from mdc.config import load
 from mdc.jobs import VERBS
 from mdc.provenance.chain import Check, LossChain, MadeChain, TableChain, published_scale, walk
-from mdc.provenance.place import LENGTHS, LICENCES, LOSS, TABLE, Broken, Place
+from mdc.provenance.place import LENGTHS, LICENCES, LOSS, RECIPES, TABLE, Broken, Place
 from mdc.records import sha256_file, versions, write_json
 
 
@@ -36,15 +36,17 @@ def main(args: argparse.Namespace) -> None:
         _walk(place, LENGTHS, lengths.links())
         if args.rebuild:
             _rebuild(place, LENGTHS, lengths.made, indexes=_indexes(lengths.made["config"]))
-    if _is_made(place, LICENCES):
-        licences = MadeChain(place, LICENCES)
-        _walk(place, LICENCES, licences.links())
-        if args.rebuild:
-            _rebuild(place, LICENCES, licences.made)
+    for name in (LICENCES, RECIPES):
+        if _is_made(place, name):
+            chain = MadeChain(place, name)
+            _walk(place, name, chain.links())
+            if args.rebuild:
+                _rebuild(place, name, chain.made)
 
 
 def _is_made(place: Place, table: str) -> bool:
-    there = place.record(table).is_file() or (place.folder / f"{table}.csv").is_file()
+    record = place.record(table)
+    there = record.is_file() or any(record.parent.glob("*.csv") if table == RECIPES else [record.with_suffix(".csv")])
     if not there:
         print(f"  {table}: not made")
     return there
