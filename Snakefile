@@ -13,6 +13,9 @@ min_version("9.27")
 configfile: "params.yaml"
 
 
+report: "workflow/report/workflow.rst"
+
+
 include: "workflow/rules/common.smk"
 include: "workflow/rules/lock.smk"
 include: "workflow/rules/data.smk"

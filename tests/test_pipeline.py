@@ -117,6 +117,21 @@ def test_every_link_behind_the_tables_holds(project: Project) -> None:
     assert (project.folder / "again/table1.json").read_bytes() == before
 
 
+def test_the_report_is_one_page_with_every_table_and_figure(project: Project) -> None:
+    page = project.folder / "report.html"
+    done = project.snakemake("--report", str(page))
+    assert done.returncode == 0, done.stderr
+    text = page.read_text(encoding="utf-8")
+    page.unlink()
+    titles = ["Table 1: linear probing", "Table 6: hyper-parameters", "Table 9: licences", "Figure 3: caption lengths"]
+    for title in [*titles, "Figure: losses", "Figure: what training adds"]:
+        assert title in text
+    # what each shows says which runs it is made from, at which scale; and nothing is loaded from elsewhere
+    assert "at scale toy" in text and "Made from 5 probe records" in text and "alt/tiny/mdc/s0" in text
+    assert not re.search(r'(src|href)="https?://[^"]*\.(js|css)"', text)
+    assert text.count("data:image/png;base64") >= 3 and text.count("data:text/html") >= 3
+
+
 def _outputs(record: Path) -> list[str]:
     return list(json.loads(record.read_text())["outputs"])
 

@@ -25,13 +25,35 @@ RECIPE_FILES = [f"{table}.{ending}" for table in SCALE.tables.recipes for ending
 RECIPE_FILES += ["recipes.json"]
 LOSS_FILES = ["figure_loss.png", "figure_loss.svg", "figure_loss.csv", "figure_loss.json"]
 
+# what `snakemake --report` shows: file → caption (workflow/report/), category, and what it is called there
+REPORTED = {
+    "table1.html": ("table1", "Tables", "Table 1: linear probing"),
+    **{f"{t}.html": ("recipes", "Tables", f"Table {t[5:]}: hyper-parameters") for t in SCALE.tables.recipes},
+    "table9.html": ("table9", "Tables", "Table 9: licences"),
+    "figure_table1.png": ("figure_table1", "Figures", "Figure: what training adds"),
+    "figure_loss.png": ("figure_loss", "Figures", "Figure: losses"),
+    "figure3.png": ("figure3", "Figures", "Figure 3: caption lengths"),
+}
+
+
+def made(names, folder=R):
+    """The files of a table or figure, those that the report shows marked for it."""
+    found = []
+    for name in names:
+        path = f"{folder}/{name}"
+        if name in REPORTED:
+            caption, category, title = REPORTED[name]
+            path = report(path, caption=f"../report/{caption}.rst", category=category, labels={"what": title})
+        found.append(path)
+    return found
+
 
 rule table1:
     input:
         config=config_file("table1"),
         records=[probe_record(encoder) for encoder in ENCODERS],
     output:
-        [f"{R}/{name}" for name in TABLE1_FILES],
+        made(TABLE1_FILES),
     log:
         f"{R}/logs/table1.log",
     params:
@@ -46,7 +68,7 @@ rule loss_curves:
         runs=[run_manifest(run) for run in RUNS],
         logs=[ancient(f"{R}/runs/{run.id}/log.jsonl") for run in RUNS],
     output:
-        [f"{R}/{name}" for name in LOSS_FILES],
+        made(LOSS_FILES),
     log:
         f"{R}/logs/figure_loss.log",
     params:
@@ -61,7 +83,7 @@ rule caption_lengths:
         indexes=[corpus_index(name) for name in SCALE.tables.figure3.corpora]
         + [texts_index(name) for name in SCALE.tables.figure3.texts],
     output:
-        [f"{R}/{name}" for name in FIGURE3_FILES],
+        made(FIGURE3_FILES),
     log:
         f"{R}/logs/figure3.log",
     params:
@@ -74,7 +96,7 @@ rule table9:
     input:
         config=config_file("table9"),
     output:
-        [f"{R}/{name}" for name in TABLE9_FILES],
+        made(TABLE9_FILES),
     log:
         f"{R}/logs/table9.log",
     params:
@@ -87,7 +109,7 @@ rule recipes:
     input:
         config=config_file("recipes"),
     output:
-        [f"{R}/recipes/{name}" for name in RECIPE_FILES],
+        made(RECIPE_FILES, f"{R}/recipes"),
     log:
         f"{R}/logs/recipes.log",
     params:
