@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mdc.report.headline import headline
-from mdc.report.table1 import Number
+from mdc.report.lines import Number
 
 NUMBER = Number(
     scale="mini",

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mdc.provenance.place import Broken
-from mdc.report.table1 import AVERAGE, POOLINGS
+from mdc.report.lines import AVERAGE, POOLINGS
 
 Record = Mapping[str, Any]
 #: what the records give for (dataset, backbone, method, column); more than one where two rows bear the same labels

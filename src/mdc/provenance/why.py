@@ -16,7 +16,7 @@ from mdc.provenance.chain import Cell, TableChain, walk
 from mdc.provenance.differences import leaves
 from mdc.provenance.place import TABLE, Broken, Place
 from mdc.records import UserError, read_json, sha256_file
-from mdc.report.table1 import AVERAGE
+from mdc.report.lines import AVERAGE
 
 Ids = tuple[str, ...]
 _INDENT = 14

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from mdc.report.table1 import Number
+    from mdc.report.lines import Number
 
 #: method key -> colour, marker
 METHOD_STYLE: dict[str, tuple[str, str]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mdc.report.table1 import AVERAGE, Number
+from mdc.report.lines import AVERAGE, Number
 
 #: decimals of a per cent or a point; far below any interval's width
 DECIMALS = 2
