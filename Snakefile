@@ -28,6 +28,7 @@ rule all:
     default_target: True
     input:
         expand("results/{file}", file=TABLE1_FILES + LOSS_FILES + FIGURE3_FILES + TABLE9_FILES + RECIPE_FILES),
+        [f"results/{name}" for names in METHOD_TABLE_FILES.values() for name in names],
 
 
 rule data:

@@ -130,6 +130,9 @@ def main(verb, config_file, *words):
             k.rpartition("/")[0]: {"average": v, "gain": v / 10} for k, v in values.items() if "untrained" not in k
         }
         write(out / "table1_metrics.json", headline)
+    elif verb == "method-table":
+        for ending in (".csv", "_long.csv", "_contrasts.csv", ".html", ".md", ".tex", ".json"):
+            write(out / f"{job}{ending}", f"{job}{ending} of {digest}\n")
     elif verb == "recipes":
         for table in config["tables"]:
             for ending in ("csv", "html", "md", "tex"):

@@ -22,7 +22,13 @@ from mdc.config import read_yaml, validate
 from mdc.records import sha256_file
 
 # a job's layer is the first part of its name or of its first output below the scale; a layer's stage is
-STAGE = {"data": "data", "runs": "pretrain", "probe": "probe", "table1": "table@table1"}
+STAGE = {
+    "data": "data",
+    "runs": "pretrain",
+    "probe": "probe",
+    "table1": "table@table1",
+    "table4": "method_table@table4",
+}
 STAGE |= {name: name for name in ("figure_loss", "figure3", "recipes", "table9")}
 PROBES = {
     *(f"probe/alt/tiny/{method}/s0" for method in ("clip", "arc", "mdc")),
@@ -141,14 +147,16 @@ def test_an_edited_probe_hyper_parameter_reruns_probes_and_tables(world: World) 
     world.edit(project, "scales", "toy", "probe", "lr", value=0.2)
     done = project.snakemake("all", "--cores", "2")
     assert done.returncode == 0, done.stderr
-    assert world.called() == sorted({*PROBES, "table1"})
+    assert world.called() == sorted({*PROBES, "table1", "table4"})
     # the other tool runs these layers, in which there is nothing left to do
-    assert _stages(project.dvc("repro")) == ["probe", "table@table1"]
+    assert _stages(project.dvc("repro")) == ["probe", "table@table1", "method_table@table4"]
     assert world.called() == []
     assert _status(project) == {}
     after = _outs(project)
     changed = {path.split("/")[2].partition(".")[0] for path in after if after[path] != before.get(path)}
-    assert changed == {"probe", "table1", "table1_long", "table1_contrasts", "table1_metrics", "figure_table1"}
+    assert changed == {"probe", "table1_metrics", "figure_table1"} | {
+        f"{table}{part}" for table in ("table1", "table4") for part in ("", "_long", "_contrasts")
+    }
 
 
 def test_metrics_and_params_of_an_edit_are_shown(world: World) -> None:
@@ -184,7 +192,7 @@ def test_switching_the_scale_and_back_makes_the_copies_only(world: World) -> Non
     done = project.snakemake("all", "--cores", "2", "--config", "scale=other")
     assert done.returncode == 0, done.stderr
     assert len(world.called()) == len(jobs.configs(validate(project.values)))
-    artefacts = ("table1", "loss_curves", "figure3", "table9", "recipes")
+    artefacts = ("table1", "table4", "loss_curves", "figure3", "table9", "recipes")
     copies = {f"publish_{name}": 1 for name in artefacts}
     # one after the other, as after a second `snakemake --config scale=other`
     for scale in ("toy", "other"):
@@ -203,10 +211,10 @@ def test_switching_the_scale_and_back_makes_the_copies_only(world: World) -> Non
     ("path", "value", "layers"),
     [
         (("data", "samples_per_shard"), 50, set(STAGE) - {"table9", "recipes"}),
-        (("pretrain", "recipe", "lr"), 2.0e-3, {"runs", "probe", "table1", "figure_loss", "recipes"}),
-        (("probe", "epochs"), 3, {"probe", "table1"}),
-        (("data", "probes", "shape", "label"), "Form", {"table1"}),
-        (("data", "corpora", "alt", "label"), "Words", {"table1", "figure_loss", "figure3", "recipes"}),
+        (("pretrain", "recipe", "lr"), 2.0e-3, {"runs", "probe", "table1", "table4", "figure_loss", "recipes"}),
+        (("probe", "epochs"), 3, {"probe", "table1", "table4"}),
+        (("data", "probes", "shape", "label"), "Form", {"table1", "table4"}),
+        (("data", "corpora", "alt", "label"), "Words", {"table1", "table4", "figure_loss", "figure3", "recipes"}),
     ],
     ids=lambda x: ".".join(x) if isinstance(x, tuple) else "",
 )
@@ -276,8 +284,8 @@ def _files(project: Project, digest: str) -> dict[str, str]:
 def test_experiment_in_the_workspace_and_what_is_shown_of_both(world: World) -> None:
     project = world.project
     said = project.dvc("exp", "run", "--name", "warm", "--set-param", "scales.toy.probe.lr=0.3")
-    assert _stages(said) == ["probe", "table@table1"]
-    assert world.called() == sorted({*PROBES, "table1"})
+    assert _stages(said) == ["probe", "table@table1", "method_table@table4"]
+    assert world.called() == sorted({*PROBES, "table1", "table4"})
     rows = {}
     for entry in json.loads(project.dvc("exp", "show", "--json")):
         for experiment in entry.get("experiments") or []:
@@ -341,8 +349,11 @@ def test_one_edited_method_one_dying_training(world: World, clone: Project) -> N
     assert world.called() == [f"{run} died"] * 3, "Snakemake tries again twice"
     world.die.unlink()
     before = _outs(clone)
-    assert _stages(clone.dvc("repro")) == ["pretrain", "probe", "table@table1", "figure_loss", "recipes"]
-    assert world.called() == ["figure_loss", "probe/alt/tiny/mdc/s0", f"{run} resumed", "table1"]
+    assert _stages(clone.dvc("repro")) == [
+        *("pretrain", "probe", "table@table1", "method_table@table4"),
+        *("figure_loss", "recipes"),
+    ]
+    assert world.called() == ["figure_loss", "probe/alt/tiny/mdc/s0", f"{run} resumed", "table1", "table4"]
     assert _status(clone) == {}
     after = _outs(clone)
     for method in ("clip", "arc"):

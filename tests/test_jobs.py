@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mdc import jobs
-from mdc.config import load, read_yaml, validate
+from mdc.config import Params, load, read_yaml, validate
 from mdc.records import UserError, sha256_json
 from mdc.registry.datasets import REGISTRY
 
@@ -17,10 +17,19 @@ ROOT = Path(__file__).resolve().parent.parent
 VALUES = read_yaml(ROOT / "params.yaml")
 
 
-def test_paper_grid_has_21_runs() -> None:
+def _table(params: Params, name: str) -> list[jobs.Run]:
+    expected = jobs.table_config(params, name)["expected"]
+    return [jobs.parse_run(params, id_) for id_ in expected if not id_.startswith("untrained/")]
+
+
+def test_paper_grid_has_21_runs_and_shares_them_with_table_4() -> None:
     params = load(ROOT / "params.yaml", "paper")
-    runs = jobs.runs(params)
-    assert len(runs) == len(set(runs)) == 21
+    runs, fourth = _table(params, "table1"), _table(params, "table4")
+    assert len(runs) == len(set(runs)) == 21 and len(fourth) == 4
+    assert len(jobs.runs(params)) == len({*runs, *fourth}) == 23, "MDC with ViT-B/32 is trained once for both"
+    shared = jobs.probe_config(params, jobs.Run("cc12m", "ViT-B-32", "mdc", 0))["probes"]
+    assert shared == ["imagenet1k", "food101", "cifar10", "cifar100", "pets"]
+    assert jobs.probe_config(params, jobs.Run("cc12m", "ViT-B-32", "mdc_wo_t", 0))["probes"] == ["imagenet1k"]
     for backbone in ("ViT-B-32", "ViT-B-16", "ViT-L-14"):
         methods = {
             c: {r.method for r in runs if r.corpus == c and r.backbone == backbone} for c in ("cc12m", "recap10m")
@@ -79,16 +88,16 @@ def _layers(names: set[str]) -> set[str]:
 def test_a_changed_value_touches_what_it_decides_and_nothing_before() -> None:
     scale = ["scales", "mini"]
     # a probe's learning rate: all probes and what follows, no training and no data
-    assert _layers(_touched([*scale, "probe", "lr"], 0.2)) == {"probe", "table1"}
+    assert _layers(_touched([*scale, "probe", "lr"], 0.2)) == {"probe", "table1", "table4"}
     # a label: what shows it
-    assert _touched(["methods", "mdc", "label"], "MDC (ours)") == {"table1", "figure_loss", "recipes"}
-    labels = {"table1", "figure_loss", "figure3", "recipes"}
+    assert _touched(["methods", "mdc", "label"], "MDC (ours)") == {"table1", "table4", "figure_loss", "recipes"}
+    labels = {"table1", "table4", "figure_loss", "figure3", "recipes"}
     assert _touched([*scale, "data", "corpora", "alt", "label"], "x") == labels
-    assert _touched([*scale, "pretrain", "backbones", "ViT-T-8", "label"], "tiny") == labels - {"figure3"}
+    assert _touched([*scale, "pretrain", "backbones", "ViT-T-8", "label"], "tiny") == labels - {"figure3", "table4"}
     # one method's range: its runs, their probes, the table
     touched = _touched(["methods", "mdc", "t_range"], [0.3, 0.8])
-    assert _layers(touched) == {"runs", "probe", "table1"}
-    assert all("/mdc/" in name for name in touched if name != "table1")
+    assert _layers(touched) == {"runs", "probe", "table1", "table4"}
+    assert all("/mdc/" in name for name in touched if not name.startswith("table"))
     # one corpus: its own shards (the runs follow by the manifest)
     assert _touched([*scale, "data", "corpora", "alt", "source", "seed"], 99) == {"data/corpora/alt"}
     # how a run proceeds: nothing

@@ -103,7 +103,7 @@ def test_every_link_behind_the_tables_holds(project: Project) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "5 probe records: good" in done.stdout and "3 loss logs: good" in done.stdout
     results = project.folder / "results"
-    records = {"table1.json", "figure_loss.json", "figure3.json", "table9.json", "recipes.json"}
+    records = {"table1.json", "table4.json", "figure_loss.json", "figure3.json", "table9.json", "recipes.json"}
     named = {name for record in records for name in _outputs(results / record)}
     assert {path.name for path in results.glob("*.*")} == named | records | {"README.md"}
     done = project.mdc("why", "results/table1.csv", "--row", "MDC", "--column", "Digits")
@@ -153,7 +153,7 @@ def test_again_there_is_nothing_to_do_and_edits_rerun_what_they_decide(project: 
     assert project.planned() == {}
     # another scale touches only its own folder; coming back there is nothing to do
     grid = project.planned("all", "data", "--config", "scale=paper")
-    assert grid["pretrain"] == 21
+    assert grid["pretrain"] == 23
     data = load(project.folder / "params.yaml", "paper").current().data
     sets = {"obtain": data.datasets, "corpus": data.corpora, "probe_set": data.probes, "choice_set": data.choices}
     assert {rule: grid[rule] for rule in sets} == {rule: len(entries) for rule, entries in sets.items()}

@@ -59,6 +59,7 @@ class World:
             "backbones": [{"key": "B", "label": "ViT-B/32"}, {"key": "A", "label": "ViT-T/8"}],
             "methods": METHODS,
             "probes": [{"key": "imagenet1k", "label": "ImageNet-1K"}, {"key": "pets", "label": "Pets"}],
+            "contrasts": [["mdc", "arc"], ["mdc", "clip"]],
             "seeds": list(seeds),
             "bootstrap": 200,
             "expected": {},

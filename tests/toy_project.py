@@ -52,6 +52,7 @@ def toy(values: dict[str, Any]) -> dict[str, Any]:
         "backbones": ["tiny"],
         "probes": ["shape", "digits"],
     }
+    scale["tables"]["table4"] = {"corpora": {"alt": ["arc", "mdc"]}, "backbones": ["tiny"], "probes": ["shape"]}
     scale["tables"]["figure3"] = {"corpora": ["alt"]}
     scale["tables"]["recipes"] = {"table6": "tiny"}
     return {**values, "scale": "toy", "scales": {**values["scales"], "toy": scale}}

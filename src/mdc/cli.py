@@ -101,6 +101,9 @@ def build_parser() -> argparse.ArgumentParser:
     sub = job("table1", "make Table 1 (csv, tidy csv, html, md, tex) from probe records")
     sub.add_argument("--records", nargs="+", required=True, metavar="FILE", help="probe.json files")
     sub.add_argument("--out", required=True, metavar="DIR", help="folder for table1.*")
+    sub = job("method-table", "make a table of methods by corpora, as Table 4, from probe records")
+    sub.add_argument("--records", nargs="+", required=True, metavar="FILE", help="probe.json files")
+    sub.add_argument("--out", required=True, metavar="DIR", help="folder for table4.*")
     sub = job("loss-curves", "draw the training and validation losses of all runs")
     sub.add_argument("--runs", nargs="+", required=True, metavar="FILE", help="run.json files")
     sub.add_argument("--out", required=True, metavar="DIR", help="folder for figure_loss.*")
@@ -190,12 +193,15 @@ def _job(args: argparse.Namespace, arguments: list[str]) -> None:
     from mdc.host import command_line, write_host
 
     began = time.perf_counter()
-    if launch.enter(args, _job_config(args), arguments):
+    config = _job_config(args)
+    if launch.enter(args, config, arguments):
         return  # its workers have done it, and written that
     facts = importlib.import_module(VERBS[args.verb]).main(args) or {}
     if "taken_over" in facts:
         return  # so has the process that was waited for
-    record = Path(args.out) if args.verb == "vocabulary" else Path(args.out) / RECORDS[args.verb]
+    record = (
+        Path(args.out) if args.verb == "vocabulary" else Path(args.out) / RECORDS[args.verb].format(job=config["job"])
+    )
     write_host(record, command_line(arguments), time.perf_counter() - began, facts)
 
 

@@ -155,7 +155,8 @@ class _TableMethod(_Part):
     grey: bool
 
 
-class _Table1(_Job):
+class _ProbeTable(_Job):
+    table: Annotated[str, Field(pattern=r"^table[0-9]+$")]
     scale_label: str
     corpora: Annotated[list[_TableCorpus], Field(min_length=1)]
     backbones: Annotated[list[_Labelled], Field(min_length=1)]
@@ -164,6 +165,7 @@ class _Table1(_Job):
     seeds: Annotated[list[NonNegative], Field(min_length=1)]
     bootstrap: Annotated[int, Field(ge=100, lt=2**31)]
     expected: dict[str, str]
+    contrasts: list[Annotated[list[str], Field(min_length=2, max_length=2)]]
 
     @model_validator(mode="after")
     def _methods_are_there(self) -> Self:
@@ -231,7 +233,8 @@ _OF_VERB: dict[str, type[_Job]] = {
     "vocabulary": _Vocabulary,
     "pretrain": _Pretrain,
     "probe": _Probe,
-    "table1": _Table1,
+    "table1": _ProbeTable,
+    "method-table": _ProbeTable,
     "loss-curves": _LossCurves,
     "caption-lengths": _Figure3,
     "table9": _Table9,

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from mdc.config import Data, Params, Recipe, Strict, first_problem, origin_of
+from mdc.config import Data, Params, ProbeTable, Recipe, Strict, first_problem, origin_of
 from mdc.fingerprint import fingerprint
 from mdc.records import OWN_FOLDER, UserError, sha256_json
 
@@ -32,9 +32,10 @@ VERBS = {
     "caption-lengths": "mdc.report.figure3_job",
     "table9": "mdc.report.table9_job",
     "recipes": "mdc.report.recipes_job",
+    "method-table": "mdc.report.method_table_job",
 }
 
-# verb → the record that its job leaves, what else it made named in it by sha256
+# verb → the record that its job leaves, what else it made named in it by sha256; {job}: the job's own name
 RECORDS = {
     "obtain": "obtained.json",
     "corpus": "index.json",
@@ -49,6 +50,7 @@ RECORDS = {
     "caption-lengths": "figure3.json",
     "table9": "table9.json",
     "recipes": "recipes.json",
+    "method-table": "{job}.json",
 }
 
 
@@ -81,29 +83,48 @@ class Untrained:
 
 def record_file(config: dict[str, Any]) -> Path:
     """Where a job's record lies, relative to its scale's folder."""
-    name = RECORDS[config["verb"]]
+    name = RECORDS[config["verb"]].format(job=config["job"])
     return Path(config["job"], name) if name in OWN_FOLDER else Path(config["job"] + ".json")
 
 
 def runs(params: Params) -> list[Run]:
     """Every run that the scale's tables need, each once, in the tables' order."""
-    scale = params.current()
-    table = scale.tables.table1
-    found = {
-        Run(corpus, backbone, method, seed): None
-        for backbone in table.backbones
-        for corpus, methods in table.corpora.items()
-        for method in methods
-        for seed in scale.pretrain.seeds
-    }
+    found = dict.fromkeys(run for table in params.current().tables.probing().values() for run in _of(params, table))
     _no_twins(params, list(found))
     return list(found)
 
 
+def _of(params: Params, table: ProbeTable) -> list[Run]:
+    return [
+        Run(corpus, backbone, method, seed)
+        for backbone in table.backbones
+        for corpus, methods in table.corpora.items()
+        for method in methods
+        for seed in params.current().pretrain.seeds
+    ]
+
+
+def _encoders(params: Params, table: ProbeTable) -> list[Run | Untrained]:
+    """The runs of one table, and their untrained controls."""
+    wanted = _of(params, table)
+    return [*wanted, *dict.fromkeys(_control(params, run) for run in wanted)]
+
+
+def _control(params: Params, run: Run) -> Untrained:
+    return Untrained(run.backbone, params.methods[run.method].pooling, run.seed)
+
+
 def untrained(params: Params) -> list[Untrained]:
     """The untrained controls of all runs."""
-    found = {Untrained(r.backbone, params.methods[r.method].pooling, r.seed): None for r in runs(params)}
-    return list(found)
+    return list(dict.fromkeys(_control(params, run) for run in runs(params)))
+
+
+def probes_of(params: Params, encoder: Run | Untrained) -> list[str]:
+    """The probes that the tables ask of an encoder, in the order of the scale's."""
+    scale = params.current()
+    tables = [table for table in scale.tables.probing().values() if encoder in _encoders(params, table)]
+    asked = {name for table in tables for name in table.probes}
+    return [name for name in scale.data.probes if name in asked]
 
 
 def parse_run(params: Params, text: str) -> Run:
@@ -258,7 +279,7 @@ def run_config(params: Params, run: Run) -> dict[str, Any]:
 def probe_config(params: Params, encoder: Run | Untrained) -> dict[str, Any]:
     scale = params.current()
     common = {
-        "probes": scale.tables.table1.probes,
+        "probes": probes_of(params, encoder),
         "recipe": scale.probe.model_dump(mode="json"),
         "protocol": params.protocol.probe.model_dump(mode="json"),
         "backbone_name": encoder.backbone,
@@ -278,13 +299,15 @@ def probe_config(params: Params, encoder: Run | Untrained) -> dict[str, Any]:
     return {**head, **common, "corpus": None, "method_name": "untrained", "pooling": encoder.pooling}
 
 
-def table1_config(params: Params) -> dict[str, Any]:
-    """What Table 1 selects and shows, and the configuration that each record must have been made with."""
+def table_config(params: Params, name: str) -> dict[str, Any]:
+    """What a table of probes selects and shows, and the configuration that each record must have been made with."""
     scale = params.current()
-    table = scale.tables.table1
-    encoders: list[Run | Untrained] = [*runs(params), *untrained(params)]
+    table = scale.tables.probing()[name]
+    verb = "table1" if name == "table1" else "method-table"
+    shown = {method for methods in table.corpora.values() for method in methods}
     return {
-        **_head(params, "table1", "table1"),
+        **_head(params, name, verb),
+        "table": name,
         "scale_label": scale.label,
         "corpora": [
             {"key": key, "label": scale.data.corpora[key].label, "methods": methods}
@@ -292,12 +315,15 @@ def table1_config(params: Params) -> dict[str, Any]:
         ],
         "backbones": [{"key": k, "label": scale.pretrain.backbones[k].label} for k in table.backbones],
         "methods": {
-            key: {"label": m.label, "pooling": m.pooling, "grey": not m.ranked} for key, m in params.methods.items()
+            key: {"label": m.label, "pooling": m.pooling, "grey": not m.ranked}
+            for key, m in params.methods.items()
+            if key in shown
         },
         "probes": [{"key": k, "label": scale.data.probes[k].label} for k in table.probes],
+        "contrasts": table.contrasts,
         "seeds": scale.pretrain.seeds,
         "bootstrap": scale.probe.bootstrap,
-        "expected": {e.id: sha256_json(probe_config(params, e)) for e in encoders},
+        "expected": {e.id: sha256_json(probe_config(params, e)) for e in _encoders(params, table)},
     }
 
 
@@ -379,6 +405,7 @@ def configs(params: Params) -> dict[str, dict[str, Any]]:
     listed += [run_config(params, run) for run in runs(params)]
     listed += [probe_config(params, run) for run in runs(params)]
     listed += [probe_config(params, control) for control in untrained(params)]
-    listed += [table1_config(params), loss_curves_config(params), figure3_config(params), table9_config(params)]
+    listed += [table_config(params, name) for name in scale.tables.probing()]
+    listed += [loss_curves_config(params), figure3_config(params), table9_config(params)]
     listed.append(recipes_config(params))
     return {config["job"]: config for config in listed}

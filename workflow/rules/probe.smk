@@ -1,6 +1,10 @@
 # One job per encoder does all of its probes: importing PyTorch costs more than a probe.
 
-PROBE_SETS = [probe_index(name) for name in SCALE.tables.table1.probes]
+
+
+def probe_sets(encoder):
+    """The sets that an encoder is probed on; none for a path that is no encoder's."""
+    return [probe_index(name) for name in CONFIGS.get(f"probe/{encoder}", {"probes": []})["probes"]]
 
 
 rule probe:
@@ -9,7 +13,7 @@ rule probe:
         manifest=f"{R}/runs/{{corpus}}/{{backbone}}/{{method}}/s{{seed}}/run.json",
         # the manifest names the checkpoint by hash; its own time means nothing (DVC does not keep it)
         checkpoint=ancient(f"{R}/runs/{{corpus}}/{{backbone}}/{{method}}/s{{seed}}/checkpoint.safetensors"),
-        sets=PROBE_SETS,
+        sets=lambda w: probe_sets(f"{w.corpus}/{w.backbone}/{w.method}/s{w.seed}"),
     output:
         record=f"{R}/probe/{{corpus}}/{{backbone}}/{{method}}/s{{seed}}/probe.json",
         per_item=f"{R}/probe/{{corpus}}/{{backbone}}/{{method}}/s{{seed}}/items.parquet",
@@ -30,7 +34,7 @@ rule probe:
 rule probe_untrained:
     input:
         config=config_file("probe/untrained/{backbone}/{pooling}/s{seed}"),
-        sets=PROBE_SETS,
+        sets=lambda w: probe_sets(f"untrained/{w.backbone}/{w.pooling}/s{w.seed}"),
     output:
         record=f"{R}/probe/untrained/{{backbone}}/{{pooling}}/s{{seed}}/probe.json",
         per_item=f"{R}/probe/untrained/{{backbone}}/{{pooling}}/s{{seed}}/items.parquet",

@@ -12,6 +12,13 @@ TABLE1_FILES = [
     "table1_metrics.json",
     "table1.json",
 ]
+METHOD_TABLES = [table for table in SCALE.tables.probing() if table != "table1"]
+METHOD_TABLE_FILES = {
+    table: [
+        *(f"{table}{ending}" for ending in (".csv", "_long.csv", "_contrasts.csv", ".html", ".md", ".tex", ".json"))
+    ]
+    for table in METHOD_TABLES
+}
 FIGURE3_FILES = [
     "figure3.png",
     "figure3.svg",
@@ -29,6 +36,7 @@ LOSS_FILES = ["figure_loss.png", "figure_loss.svg", "figure_loss.csv", "figure_l
 REPORTED = {
     "table1.html": ("table1", "Tables", "Table 1: linear probing"),
     **{f"{t}.html": ("recipes", "Tables", f"Table {t[5:]}: hyper-parameters") for t in SCALE.tables.recipes},
+    **{f"{t}.html": ("method_table", "Tables", f"Table {t[5:]}: methods") for t in METHOD_TABLES},
     "table9.html": ("table9", "Tables", "Table 9: licences"),
     "figure_table1.png": ("figure_table1", "Figures", "Figure: what training adds"),
     "figure_loss.png": ("figure_loss", "Figures", "Figure: losses"),
@@ -48,10 +56,15 @@ def made(names, folder=R):
     return found
 
 
+def records_of(table):
+    """The probe records that a table is made from."""
+    return [f"{R}/probe/{encoder}/probe.json" for encoder in CONFIGS[table]["expected"]]
+
+
 rule table1:
     input:
         config=config_file("table1"),
-        records=[probe_record(encoder) for encoder in ENCODERS],
+        records=records_of("table1"),
     output:
         made(TABLE1_FILES),
     log:
@@ -60,6 +73,35 @@ rule table1:
         out=R,
     shell:
         "mdc table1 {input.config} --records {input.records} --out {params.out} 2> {log}"
+
+
+for method_table in METHOD_TABLES:
+
+    rule:
+        name:
+            method_table
+        input:
+            config=config_file(method_table),
+            records=records_of(method_table),
+        output:
+            made(METHOD_TABLE_FILES[method_table]),
+        log:
+            f"{R}/logs/{method_table}.log",
+        params:
+            out=R,
+        shell:
+            "mdc method-table {input.config} --records {input.records} --out {params.out} 2> {log}"
+
+    rule:
+        name:
+            f"publish_{method_table}"
+        localrule: True
+        input:
+            [f"{R}/{name}" for name in METHOD_TABLE_FILES[method_table]],
+        output:
+            expand("results/{file}", file=METHOD_TABLE_FILES[method_table]),
+        shell:
+            "cp {input} results/"
 
 
 rule loss_curves:

@@ -8,15 +8,16 @@ that names the key, the value and what is allowed, before any job starts. It imp
 from mdc.config.data import ChoiceSet, Corpus, Data, Dataset, Download, DownloadRuntime, ProbeSet, TextSet, origin_of
 from mdc.config.params import (
     Figure3,
+    MethodTable,
     Params,
     Probe,
+    ProbeTable,
     Protocol,
     ProtocolData,
     ProtocolPretrain,
     ProtocolProbe,
     RecipeTable,
     Scale,
-    Table1,
     Tables,
 )
 from mdc.config.pretrain import Backbone, Decoder, Method, Override, Pretrain, Recipe, Runtime, When
@@ -39,6 +40,7 @@ __all__ = [
     "DownloadRuntime",
     "Figure3",
     "Method",
+    "MethodTable",
     "Name",
     "Names",
     "NonNegative",
@@ -49,6 +51,7 @@ __all__ = [
     "Probe",
     "ProbeSet",
     "ProbeSource",
+    "ProbeTable",
     "Protocol",
     "ProtocolData",
     "ProtocolPretrain",
@@ -59,7 +62,6 @@ __all__ = [
     "Scale",
     "Share",
     "Strict",
-    "Table1",
     "Tables",
     "TextSet",
     "When",

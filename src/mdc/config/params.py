@@ -26,10 +26,22 @@ class Probe(Strict):
     bootstrap: Annotated[int, Field(ge=100)]
 
 
-class Table1(Strict):
+class ProbeTable(Strict):
+    """Which runs stand in a table of linear probes, and which of their differences are named beforehand.
+
+    ``contrasts``: pairs of methods, the first minus the second, within a corpus and backbone (where both stand).
+    """
+
     corpora: Annotated[dict[Name, Names], Field(min_length=1)]
     backbones: Names
     probes: Names
+    contrasts: list[Annotated[Names, Field(min_length=2, max_length=2)]] = Field(default_factory=list)
+
+
+class MethodTable(ProbeTable):
+    """One row a method, one group of columns a corpus: of one backbone."""
+
+    backbones: Annotated[Names, Field(max_length=1)]
 
 
 class Figure3(Strict):
@@ -43,9 +55,14 @@ RecipeTable = Annotated[str, Field(pattern=r"^table[678]$")]
 
 
 class Tables(Strict):
-    table1: Table1
+    table1: ProbeTable
+    table4: MethodTable
     figure3: Figure3
     recipes: Annotated[dict[RecipeTable, Name], Field(min_length=1)]  # table → the backbone of Table 1 it is about
+
+    def probing(self) -> dict[str, ProbeTable]:
+        """The tables of linear probes by name, in order."""
+        return {"table1": self.table1, "table4": self.table4}
 
 
 class Scale(Strict):
@@ -57,15 +74,15 @@ class Scale(Strict):
 
     @model_validator(mode="after")
     def _names(self) -> Self:
-        table = self.tables.table1
-        for name in table.corpora:
-            known("tables.table1.corpora", name, self.data.corpora, "corpus")
-        for name in table.backbones:
-            known("tables.table1.backbones", name, self.pretrain.backbones, "backbone")
-        for name in table.probes:
-            known("tables.table1.probes", name, self.data.probes, "probe")
+        for key, table in self.tables.probing().items():
+            for name in table.corpora:
+                known(f"tables.{key}.corpora", name, self.data.corpora, "corpus")
+            for name in table.backbones:
+                known(f"tables.{key}.backbones", name, self.pretrain.backbones, "backbone")
+            for name in table.probes:
+                known(f"tables.{key}.probes", name, self.data.probes, "probe")
         for key, name in self.tables.recipes.items():
-            known(f"tables.recipes.{key}", name, dict.fromkeys(table.backbones), "backbone of table1")
+            known(f"tables.recipes.{key}", name, dict.fromkeys(self.tables.table1.backbones), "backbone of table1")
         for name in self.tables.figure3.corpora:
             known("tables.figure3.corpora", name, self.data.corpora, "corpus")
         for name in self.tables.figure3.texts:
@@ -144,10 +161,12 @@ class Params(Strict):
     def _cross(self) -> Self:
         known("scale", self.scale, self.scales, "scale")
         for scale_name, scale in self.scales.items():
-            table = scale.tables.table1
-            for corpus, methods in table.corpora.items():
-                for method in methods:
-                    known(f"scales.{scale_name}.tables.table1.corpora.{corpus}", method, self.methods, "method")
+            for key, table in scale.tables.probing().items():
+                where = f"scales.{scale_name}.tables.{key}"
+                named = [(f"{where}.corpora.{corpus}", m) for corpus, ms in table.corpora.items() for m in ms]
+                named += [(f"{where}.contrasts", method) for pair in table.contrasts for method in pair]
+                for place, method in named:
+                    known(place, method, self.methods, "method")
             for number, override in enumerate(scale.pretrain.overrides):
                 where = f"scales.{scale_name}.pretrain.overrides[{number}].when"
                 for name in override.when.method or []:

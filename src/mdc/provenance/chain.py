@@ -37,10 +37,10 @@ class Cell:
 
 
 class TableChain:
-    """Table 1 of a scale, or one ``cell`` of it. ``links`` are in the order of the chain."""
+    """A table of probes of a scale, or one ``cell`` of it. ``links`` are in the order of the chain."""
 
-    def __init__(self, place: Place, cell: Cell | None = None) -> None:
-        self.place, self.cell = place, cell
+    def __init__(self, place: Place, cell: Cell | None = None, table: str = TABLE) -> None:
+        self.place, self.cell, self.table = place, cell, table
         self.made: dict[str, Any] = {}
         self.records: dict[str, dict[str, Any]] = {}
         self.runs: dict[str, dict[str, Any]] = {}
@@ -48,9 +48,9 @@ class TableChain:
     def links(self) -> list[tuple[str, Check]]:
         """(what is checked, a check that yields once for each that is good)."""
         return [
-            ("files that table1.json names", self._files),
-            ("copies in results/", lambda: copies(self.place, TABLE, self.made)),
-            ("configuration of the table", lambda: _configuration(self.place, TABLE, self.made)),
+            (f"files that {self.table}.json names", self._files),
+            ("copies in results/", lambda: copies(self.place, self.table, self.made)),
+            ("configuration of the table", lambda: _configuration(self.place, self.table, self.made)),
             ("probe records", self._probe_records),
             ("numbers in csv files", self._numbers),
             ("per-item results", self._items),
@@ -63,10 +63,10 @@ class TableChain:
         ]
 
     def _again(self, job: str) -> str:
-        return self.place.again(TABLE, self.place.record(job))
+        return self.place.again(self.table, self.place.record(job))
 
     def _mend(self, job: str) -> str:
-        return self.place.mend(TABLE, job)
+        return self.place.mend(self.table, job)
 
     def _encoders(self) -> list[str]:
         return [id_ for id_ in self.made["config"]["expected"] if self.cell is None or id_ in self.cell.encoders]
@@ -77,17 +77,17 @@ class TableChain:
     # each of these is one link
 
     def _files(self) -> Iterator[None]:
-        path = self.place.record(TABLE)
+        path = self.place.record(self.table)
         if not path.is_file():
-            raise Broken(f"{path}: not there; to mend: {self._again(TABLE)}")
-        self.made = _made(self.place, TABLE)
-        yield from _outputs(self.place, TABLE, self.made, self._again(TABLE))
+            raise Broken(f"{path}: not there; to mend: {self._again(self.table)}")
+        self.made = _made(self.place, self.table)
+        yield from _outputs(self.place, self.table, self.made, self._again(self.table))
 
     def _probe_records(self) -> Iterator[None]:
         for id_ in self._encoders():
             job = f"probe/{id_}"
             path, again = self.place.record(job), self._again(job)
-            _hash(path, self.made["inputs"].get(f"{job}/{path.name}"), self.place.record(TABLE), self._mend(job))
+            _hash(path, self.made["inputs"].get(f"{job}/{path.name}"), self.place.record(self.table), self._mend(job))
             record = read_json(path)
             _named(path, record, job, again)
             _asked(self.place, job, record, path)
@@ -99,7 +99,7 @@ class TableChain:
         try:
             yield from numbers.check(self.place.folder, self.made["config"], self.records, columns)
         except Broken as error:
-            raise Broken(f"{error}; to mend: {self._again(TABLE)}") from None
+            raise Broken(f"{error}; to mend: {self._again(self.table)}") from None
 
     def _items(self) -> Iterator[None]:
         estimator = Estimator(mean_average_precision=mean_average_precision)
@@ -196,7 +196,7 @@ class TableChain:
 
     def _configurations(self) -> Iterator[None]:
         """What the workflow wrote for the jobs; a clone that has not called it yet has none."""
-        used = {TABLE, "data/vocabulary", *self._sets(), *(f"runs/{i}" for i in self.runs)}
+        used = {self.table, "data/vocabulary", *self._sets(), *(f"runs/{i}" for i in self.runs)}
         used |= {f"probe/{id_}" for id_ in self.records}
         for job, config in self.place.configs.items():
             path = self.place.config(job)
@@ -205,7 +205,7 @@ class TableChain:
             written = read_json(path)
             if sha256_json(written) != sha256_json(config):
                 changed = what_changed(self.place, job, written)
-                raise Broken(f"{path}: not what is asked for: {changed}; to mend: {self.place.snakemake(TABLE)}")
+                raise Broken(f"{path}: not what is asked for: {changed}; to mend: {self.place.snakemake(self.table)}")
             yield
 
 

@@ -64,7 +64,8 @@ def labels(ids: Sequence[str], spec: Mapping[str, Any]) -> tuple[str, str, str]:
 def benchmarks(spec: Mapping[str, Any]) -> dict[str, list[str]]:
     """Column of the table → the probes whose mean it shows."""
     keys = [probe["key"] for probe in spec["probes"]]
-    return {**{probe["label"]: [probe["key"]] for probe in spec["probes"]}, AVERAGE: keys}
+    single = {probe["label"]: [probe["key"]] for probe in spec["probes"]}
+    return {**single, AVERAGE: keys} if spec["table"] == "table1" or len(keys) > 1 else single
 
 
 def value(ids: Sequence[str], probes: Sequence[str], records: Mapping[str, Record]) -> float:
@@ -86,9 +87,13 @@ def check(
     for ids in known:
         for column, probes in wanted.items():
             values.setdefault((*labels(ids, spec), column), []).append(value(ids, probes, records))
-    yield from _tidy(folder / "table1_long.csv", spec, records, known, wanted)
-    yield from _shown(folder / "table1.csv", values)
-    yield from _contrasts(folder / "table1_contrasts.csv", spec, known, values)
+    table = spec["table"]
+    yield from _tidy(folder / f"{table}_long.csv", spec, records, known, wanted)
+    if table == "table1":
+        yield from _shown(folder / f"{table}.csv", values)
+    else:
+        yield from _by_method(folder / f"{table}.csv", spec, values)
+    yield from _contrasts(folder / f"{table}_contrasts.csv", spec, known, values)
 
 
 def _tidy(
@@ -135,6 +140,21 @@ def _shown(path: Path, values: Values) -> Iterator[None]:
             raise Broken(f"{where} stands there {len(found)} times, must {len(expected)}")
         for line in found:
             _equal(where, line[column], _nearest(line[column], expected), _SHOWN)
+            yield
+
+
+def _by_method(path: Path, spec: Mapping[str, Any], values: Values) -> Iterator[None]:
+    """A table with a row a method and the benchmarks of each corpus side by side; a control stands under every corpus."""
+    lines = {line["method"]: line for line in rows(path)}
+    corpora = [corpus["label"] for corpus in spec["corpora"]]
+    alone = len(benchmarks(spec)) == 1
+    for (dataset, _, method, column), expected in values.items():
+        for corpus in corpora if dataset == "none" else [dataset]:
+            name = corpus if alone else f"{corpus}, {column}"
+            where = f"{path}: {name} of {method}"
+            if name not in lines.get(method, {}):
+                raise Broken(f"{where} does not stand there")
+            _equal(where, lines[method][name], _nearest(lines[method][name], expected), _SHOWN)
             yield
 
 

@@ -21,10 +21,13 @@ def main(args: argparse.Namespace) -> None:
     params = load(args.params, args.scale)
     place = Place(params, elsewhere=params.scale != load(args.params).scale)
     print(f"{place.folder}:")
-    table = TableChain(place)
-    _walk(place, TABLE, table.links())
-    if args.rebuild:
-        _rebuild(place, TABLE, table.made, records=list(table.made["inputs"]))
+    for name in params.current().tables.probing():
+        if name != TABLE and not _is_made(place, name):
+            continue
+        table = TableChain(place, table=name)
+        _walk(place, name, table.links())
+        if args.rebuild:
+            _rebuild(place, name, table.made, records=list(table.made["inputs"]))
     if _is_made(place, LOSS):
         loss = LossChain(place)
         _walk(place, LOSS, loss.links())

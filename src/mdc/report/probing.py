@@ -18,12 +18,12 @@ from mdc.report.selection import ItemsOf, Record, check_items, select
 from mdc.statistics import Interval
 
 METRICS = {"top1": "top-1", "map": "mAP"}
-#: PROTOCOL: contrasts are named beforehand; each is the first method minus the second, within a corpus and backbone
-CONTRASTS = (("mdc", "arc"), ("mdc", "clip"))
 
 
 class Probing:
     """Records and specification brought together; every estimate is made once."""
+
+    always_average = True  # also of one probe
 
     def __init__(
         self, records: Iterable[Record], items: ItemsOf, spec: Mapping[str, Any], metric: MeanAveragePrecision | None
@@ -42,7 +42,8 @@ class Probing:
         self.backbones = {b["key"]: b["label"] for b in spec["backbones"]}
         self.methods: dict[str, Mapping[str, Any]] = dict(spec["methods"])
         self.probes = {p["key"]: p["label"] for p in spec["probes"]}
-        self.named = [(first, second) for first, second in spec.get("contrasts", CONTRASTS)]
+        # named beforehand: each is the first method minus the second, within a corpus and backbone
+        self.named = [(first, second) for first, second in spec["contrasts"]]
         self.seeds = tuple(int(seed) for seed in spec["seeds"])
         self.interval = interval_label(len(self.seeds))
         self.trained = [
@@ -58,7 +59,7 @@ class Probing:
         )
         self.items = {id_: dict(items(record)) for id_, record in self.records.items()}
         self._pairs = [(e, e.control()) for e in self.trained] + self._named_pairs()
-        self.measures = [*self.probes, AVERAGE]
+        self.measures = [*self.probes, *([AVERAGE] if self.always_average or len(self.probes) > 1 else [])]
         # The least p of a bootstrap is 2/(draws + 1), and Holm multiplies it by up to the size of the family: with too
         # few draws no contrast of a large table could ever be told from 0.
         family = len(self._pairs) * len(self.measures)
@@ -95,7 +96,7 @@ class Probing:
                     backbone=self.backbones[a.backbone],
                     method=self.method(a),
                     against=self.method(b) if b.corpus else "untrained",
-                    benchmark=self._benchmark(measure),
+                    benchmark=self.benchmark(measure),
                     metric=self.metric[measure],
                     difference=interval.value,
                     low=interval.low,
@@ -126,7 +127,7 @@ class Probing:
             method_key=encoder.method,
             pooling=encoder.pooling,
             seeds=_seeds(self.seeds),
-            benchmark=self._benchmark(measure),
+            benchmark=self.benchmark(measure),
             metric=self.metric[measure],
             value=level.value,
             low=level.low,
@@ -140,7 +141,7 @@ class Probing:
             pairs=self.training(encoder, "pairs"),
             steps=self.training(encoder, "steps"),
             run=" ".join(encoder.ids()),
-            published=published.lookup(self.table, *labels, self._benchmark(measure)) if paper else None,
+            published=published.lookup(self.table, *labels, self.benchmark(measure)) if paper else None,
         )
 
     def training(self, encoder: Encoder, key: str) -> int | None:
@@ -208,11 +209,11 @@ class Probing:
     def grey(self, encoder: Encoder) -> bool:
         return encoder.corpus is not None and bool(self.methods[encoder.method].get("grey", False))
 
-    def _benchmark(self, measure: str) -> str:
+    def benchmark(self, measure: str) -> str:
         return AVERAGE if measure == AVERAGE else self.probes[measure]
 
     def names(self) -> list[str]:
-        return [self._benchmark(measure) for measure in self.measures]
+        return [self.benchmark(measure) for measure in self.measures]
 
     def _parts(self, measure: str) -> list[str]:
         return list(self.probes) if measure == AVERAGE else [measure]
@@ -220,6 +221,13 @@ class Probing:
     def _n(self, encoder: Encoder, measure: str) -> int:
         """Test items; of an Average, those of all its benchmarks."""
         return sum(self.items[encoder.ids()[0]][name].n for name in self._parts(measure))
+
+
+def verdict_words(contrast: Contrast) -> str:
+    """A verdict as a table shows it."""
+    if contrast.verdict == "cannot be told":
+        return f"cannot be told (≥ {contrast.smallest_detectable:.1f})"
+    return f"{contrast.verdict}, p {contrast.p_holm:.3f}" if contrast.verdict == "held" else contrast.verdict
 
 
 def _p(interval: Interval) -> float:

@@ -14,7 +14,7 @@ from typing import Any
 from mdc.records import write_text
 from mdc.report.estimates import MeanAveragePrecision
 from mdc.report.lines import AVERAGE, Contrast, Encoder, Number, tidy
-from mdc.report.probing import Probing
+from mdc.report.probing import Probing, verdict_words
 from mdc.report.selection import ItemsOf, Record
 from mdc.report.tables import Cell, Column, Row, Table, mark_rows, write_csv, write_html, write_latex
 from mdc.report.tables import write_markdown as write_md
@@ -116,7 +116,7 @@ class _Layout(Probing):
         for first in range(0, len(named), len(self.measures)):
             line = named[first : first + len(self.measures)]
             head = line[0]
-            cells = tuple(Cell(c.difference, c.low, c.high, note=_verdict_words(c)) for c in line)
+            cells = tuple(Cell(c.difference, c.low, c.high, note=verdict_words(c)) for c in line)
             labels = (head.dataset, head.backbone, f"{head.method} − {head.against}")
             rows.append(Row(labels, cells, f"{head.backbone}/{head.dataset}"))
         return Table(
@@ -145,9 +145,3 @@ class _Layout(Probing):
     def _columns(self, group: str) -> tuple[Column, ...]:
         probes = [Column(label, group, self.metric[key]) for key, label in self.probes.items()]
         return (*probes, Column(AVERAGE, "", self.metric[AVERAGE]))
-
-
-def _verdict_words(contrast: Contrast) -> str:
-    if contrast.verdict == "cannot be told":
-        return f"cannot be told (≥ {contrast.smallest_detectable:.1f})"
-    return f"{contrast.verdict}, p {contrast.p_holm:.3f}" if contrast.verdict == "held" else contrast.verdict
