@@ -122,9 +122,20 @@ def untrained(params: Params) -> list[Untrained]:
 def probes_of(params: Params, encoder: Run | Untrained) -> list[str]:
     """The probes that the tables ask of an encoder, in the order of the scale's."""
     scale = params.current()
-    tables = [table for table in scale.tables.probing().values() if encoder in _encoders(params, table)]
-    asked = {name for table in tables for name in table.probes}
+    asked = {
+        name for table in scale.tables.probing().values() if _asks(params, table, encoder) for name in table.probes
+    }
     return [name for name in scale.data.probes if name in asked]
+
+
+def _asks(params: Params, table: ProbeTable, encoder: Run | Untrained) -> bool:
+    """Whether an encoder stands in a table. Every start of the workflow asks this for each, so no list is searched."""
+    if encoder.backbone not in table.backbones or encoder.seed not in params.current().pretrain.seeds:
+        return False
+    if isinstance(encoder, Run):
+        return encoder.method in table.corpora.get(encoder.corpus, ())
+    methods = {method for listed in table.corpora.values() for method in listed}
+    return any(params.methods[method].pooling == encoder.pooling for method in methods)
 
 
 def parse_run(params: Params, text: str) -> Run:

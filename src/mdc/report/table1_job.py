@@ -9,11 +9,10 @@ import argparse
 from pathlib import Path
 
 from mdc.metrics import mean_average_precision
-from mdc.records import read_json, sha256_file, write_json, write_made
+from mdc.records import read_json, write_json, write_made
 from mdc.report.figures import table1_bars
+from mdc.report.given_records import GivenRecords
 from mdc.report.headline import headline
-from mdc.report.items import read_items
-from mdc.report.probe_records import read_record
 from mdc.report.table1 import FILES, build
 
 
@@ -21,18 +20,8 @@ def main(args: argparse.Namespace) -> None:
     """Run the job. ``args``: config (see mdc.jobs.table1_config), records (probe.json files), out (folder)."""
     spec = read_json(args.config)
     out = Path(args.out)
-    records, hashes = {}, {}
-    for path in map(Path, args.records):
-        record = read_record(path)
-        records[record["encoder"]["id"]] = (record, path.parent / record["items"]["file"])
-        hashes[f"{record['id']}/{path.name}"] = sha256_file(path)
-    made = build(
-        [record for record, _ in records.values()],
-        lambda record: read_items(records[record["encoder"]["id"]][1], record["items"]["sha256"]),
-        spec,
-        out,
-        mean_average_precision,
-    )
+    given = GivenRecords(args.records)
+    made = build(given.records, given.items, spec, out, mean_average_precision)
     figures = [out / "figure_table1.png", out / "figure_table1.svg"]
     table1_bars(
         made.numbers,
@@ -41,4 +30,4 @@ def main(args: argparse.Namespace) -> None:
     )
     metrics = out / "table1_metrics.json"
     write_json(metrics, headline(made.numbers))
-    write_made(out / "table1.json", spec, hashes, [*(out / name for name in FILES), *figures, metrics])
+    write_made(out / "table1.json", spec, given.hashes, [*(out / name for name in FILES), *figures, metrics])
