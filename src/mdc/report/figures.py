@@ -1,7 +1,7 @@
 """Figures, drawn without a screen and equal to the byte for equal input.
 
-A method keeps its colour and marker in every figure (Okabe and Ito's palette, which colour-blind readers tell apart).
-matplotlib is imported only when something is drawn.
+A method keeps its colour and marker in every figure (mdc.report.styles). matplotlib is imported only when something is
+drawn.
 """
 
 from __future__ import annotations
@@ -16,21 +16,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mdc.records import UserError, atomic_path
+from mdc.report.styles import METHOD_STYLE, method_styles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from mdc.report.lines import Number
-
-#: method key -> colour, marker
-METHOD_STYLE: dict[str, tuple[str, str]] = {
-    "clip_lb": ("#8A8A8A", "v"),
-    "clip": ("#0072B2", "s"),
-    "arc": ("#D55E00", "^"),
-    "mdc": ("#009E73", "o"),
-}
-_OTHERS = (("#CC79A7", "D"), ("#E69F00", "P"), ("#56B4E9", "X"), ("#000000", "*"), ("#7A5195", "<"), ("#8C6D31", ">"))
 
 _RC: dict[str, Any] = {
     "svg.hashsalt": "mdc",  # otherwise the ids in an svg are random
@@ -48,13 +40,6 @@ _RC: dict[str, Any] = {
     "legend.frameon": False,
 }
 _KINDS = {"captioning": "nats per token", "contrastive": "nats per pair"}
-
-
-def method_styles(methods: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Colour and marker of each method key; keys without one of their own take the others in order."""
-    unknown = [method for method in dict.fromkeys(methods) if method not in METHOD_STYLE]
-    given = {method: _OTHERS[number % len(_OTHERS)] for number, method in enumerate(unknown)}
-    return {method: METHOD_STYLE.get(method) or given[method] for method in methods}
 
 
 def smooth(values: ArrayLike, window: int) -> NDArray[np.float64]:
