@@ -333,13 +333,31 @@ def test_png_holds_the_picture_and_truth_holds_the_scene() -> None:
             np.testing.assert_array_equal(np.asarray(picture), render(scene, 48))
 
 
+def test_brief_captions_say_something_true_of_every_scene() -> None:
+    for index in range(300):
+        scene = draw_scene("caption", "train", 21, index)
+        caption = compose(scene, "brief", 21, index)
+        assert check_caption(scene, caption.text) == [] and not caption.errors
+        colours = {word for words in language.COLOUR_WORDS.values() for word in words}
+        shapes = {
+            form for words in language.SHAPE_WORDS.values() for word in words for form in (word, language.plural(word))
+        }
+        assert any(word in caption.text for word in colours | shapes)
+
+
+def test_a_smaller_corpus_of_scenes_is_the_head_of_a_larger_one() -> None:
+    small, large = (list(corpus_samples("dense", "train", count, 2, 16)) for count in (5, 9))
+    assert small == large[:5]
+
+
 def test_lengths_in_clip_pieces() -> None:
     tokenizer = load("tokenizer").SimpleTokenizer()
     lengths = {
         style: np.array([len(tokenizer.encode(s.captions[0])) for s in corpus_samples(style, "train", 800, 16, 16)])
         for style in STYLES
     }
-    assert lengths["dense"].max() <= 60 and lengths["alt"].max() <= 25
+    assert lengths["dense"].max() <= 60 and lengths["alt"].max() <= 25 and lengths["brief"].max() <= 6
+    assert lengths["alt"].mean() > 2 * lengths["brief"].mean()
     assert lengths["dense"].mean() > 2.5 * lengths["alt"].mean()
 
 

@@ -13,11 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from mdc.data.rank import rank_hash
 from mdc.obtain import plan as planning
 from mdc.obtain import subset as choosing
 from mdc.obtain.plan import make_plan, read_part
 from mdc.obtain.reasons import Failure
-from mdc.obtain.subset import Least, rank_hash
+from mdc.obtain.subset import Least
 from mdc.obtain.url_list import BadRow, Columns, Row, list_files, pair_digest, read_rows
 from mdc.obtain.urls import obtain
 from mdc.obtain.web_url import web_url

@@ -10,10 +10,10 @@ from mdc.config.types import Column, DataPath, HeldOut, Name, NonNegative, Posit
 
 
 class ScenesCorpus(Strict):
-    """The embedded world, captioned in one of two styles."""
+    """The embedded world, captioned in one of three styles. A smaller ``train`` is the head of a larger one."""
 
     kind: Literal["scenes"]
-    style: Literal["alt", "dense"]
+    style: Literal["alt", "dense", "brief"]
     train: Positive
     val: Positive
     seed: NonNegative
@@ -21,7 +21,10 @@ class ScenesCorpus(Strict):
 
 
 class ParquetCorpus(Strict):
-    """Image–caption pairs in a parquet file or a folder of them; ``path`` is relative to MDC_DATA or absolute."""
+    """Image–caption pairs in a parquet file or a folder of them; ``path`` is relative to MDC_DATA or absolute.
+
+    ``pairs: N`` trains on N rows of the train split, chosen by a hash of their keys: a smaller N lies in every larger one.
+    """
 
     kind: Literal["parquet"]
     path: DataPath
@@ -32,6 +35,7 @@ class ParquetCorpus(Strict):
     key_column: str | None = None
     caption_mode: Literal["each", "join", "cut"] = "each"
     max_pieces: Positive | None = None
+    pairs: Positive | None = None
 
     @model_validator(mode="after")
     def _pieces(self) -> Self:

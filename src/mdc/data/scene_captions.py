@@ -1,4 +1,4 @@
-"""Captions of a scene in the two styles that stand in for web alt-text and for machine-written dense description."""
+"""Captions of a scene in the styles that stand in for web alt-text, machine-written dense description, and short captions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mdc.data.scene_streams import Draws, draws_for
 from mdc.data.scene_world import COLOURS, OPPOSITE, SHAPES, Kind, Scene, SceneObject
 from mdc.records import UserError
 
-STYLES = ("alt", "dense")
+STYLES = ("alt", "dense", "brief")
 USUAL = 0.75  # how often the usual word is taken where there are others
 WRONG = 0.06  # share of alt captions that are asked to say something false
 JUNK_ONLY = 0.03  # share of alt captions that say nothing of the scene
@@ -310,16 +310,29 @@ def _alt(draws: Draws, scene: Scene) -> Caption:
     return Caption(text, tuple(str(claim) for claim in errors))
 
 
+# ---------------------------------------------------------------------------------------------------------- brief
+
+
+def _brief(draws: Draws, scene: Scene) -> str:
+    """One to three words on one kind of object: its colour, its shape or both, and nothing false."""
+    kind = draws.pick(list(scene.kinds))
+    what = replace(_partial(draws, kind), size=None)
+    return _noun(draws, what, several=len(what.among(scene)) > 1)
+
+
 def compose(scene: Scene, style: str, seed: int, index: int) -> Caption:
     """The caption of the scene in this style, with its deliberate errors; the same for the same arguments.
 
     ``alt``: short, partial, sometimes wrong, sometimes with junk. ``dense``: true and complete in the sense of
-    `mdc.data.scene_check`. Neither says anything about the background. Raises `UserError` for an unknown style.
+    `mdc.data.scene_check`. ``brief``: a few true words. None says anything about the background. Raises `UserError` for
+    an unknown style.
     """
     if style not in STYLES:
         raise UserError(f"scenes: unknown caption style {style!r}; allowed: {', '.join(STYLES)}")
     draws = draws_for(style, "train", seed, index)
-    return _alt(draws, scene) if style == "alt" else Caption(_dense(draws, scene))
+    if style == "alt":
+        return _alt(draws, scene)
+    return Caption(_dense(draws, scene) if style == "dense" else _brief(draws, scene))
 
 
 def describe(scene: Scene, style: str, seed: int, index: int) -> str:

@@ -12,7 +12,17 @@ from mdc.records import UserError
 T = TypeVar("T")
 
 # Stable numbers of the random streams; a new one takes a new number.
-_STREAM = {"caption": 0, "shape": 1, "colour": 2, "relation": 3, "count": 4, "background": 5, "alt": 6, "dense": 7}
+_STREAM = {
+    "caption": 0,
+    "shape": 1,
+    "colour": 2,
+    "relation": 3,
+    "count": 4,
+    "background": 5,
+    "alt": 6,
+    "dense": 7,
+    "brief": 8,
+}
 _SPLIT = {"train": 0, "val": 1, "test": 2}
 
 

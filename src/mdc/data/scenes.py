@@ -63,9 +63,9 @@ def _checked(count: int) -> int:
 
 
 def corpus_samples(style: str, split: str, count: int, seed: int, pixels: int) -> Iterator[SceneSample]:
-    """``count`` captioned scenes of ``split`` ("train" or "val"), caption style "alt" or "dense".
+    """``count`` captioned scenes of ``split`` ("train" or "val"), caption style "alt", "dense" or "brief".
 
-    The same seed shows the same pictures in both styles, as the paper's corpora would if one were a recaptioned copy.
+    The same seed shows the same pictures in all styles, as the paper's corpora would if one were a recaptioned copy.
     ``truth`` is `Scene.to_json` and ``errors``: the caption's deliberate false claims as `check_caption` words them.
     Raises `UserError` for a style, split, count, seed or size out of range.
     """

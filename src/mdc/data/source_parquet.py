@@ -13,6 +13,7 @@ from typing import Any
 
 from mdc.data.captions import texts_of
 from mdc.data.parquet_file import open_parquet, readable
+from mdc.data.rank import rank_hash
 from mdc.data.samples import Skipped, checked_image, safe_key
 from mdc.records import UserError
 
@@ -38,6 +39,8 @@ def rows(source: Source, split: str, data_dir: Path, skipped: Skipped) -> Iterat
     key_column = source.get("key_column")
     wanted = source.get("splits", {}).get(split, split)
     split_column = source.get("split_column", "split")
+    pairs = source.get("pairs") if split == "train" else None
+    chosen = None if pairs is None else _subset(source, data_dir, pairs)
     number = 0
     for path in _split_files(source, split, data_dir):
         with open_parquet(path) as file:
@@ -56,12 +59,34 @@ def rows(source: Source, split: str, data_dir: Path, skipped: Skipped) -> Iterat
                 # Numbered before anything is left out, so that a key names its row in the source.
                 key = f"{number:08d}" if key_column is None else safe_key(str(row[key_column]))
                 number += 1
+                if chosen is not None and key not in chosen:
+                    continue
                 image = row[image_column]
                 image = image.get("bytes") if isinstance(image, dict) else image
                 found = checked_image(image, skipped, key, path.name)
                 if found is not None:
                     texts = texts_of(row.get(caption_column)) if caption_column else []
                     yield ParquetRow(key, path.name, *found, texts, row.get(label_column))
+
+
+def _subset(source: Source, data_dir: Path, pairs: int) -> set[str]:
+    """The keys of the ``pairs`` rows of the train split with the least hashes, images unseen."""
+    key_column, split_column = source.get("key_column"), source.get("split_column", "split")
+    wanted = source.get("splits", {}).get("train", "train")
+    keys: list[str] = []
+    for path in _split_files(source, "train", data_dir):
+        with open_parquet(path) as file:
+            names = set(file.schema_arrow.names)
+            _need(path, names, key_column, split_column)
+            if not (columns := sorted({key_column, split_column} & names)):
+                keys += [f"{len(keys) + row:08d}" for row in range(file.metadata.num_rows)]
+                continue
+            for row in _stream(path, file, columns):
+                if split_column is None or row[split_column] == wanted:
+                    keys.append(f"{len(keys):08d}" if key_column is None else safe_key(str(row[key_column])))
+    if pairs > len(keys):
+        raise UserError(f"{source['path']}: {pairs} pairs are asked for, its train split has {len(keys)}")
+    return set(sorted(keys, key=lambda key: (rank_hash(0, key), key))[:pairs])
 
 
 def _stream(path: Path, file: Any, columns: list[str]) -> Iterator[dict[str, Any]]:

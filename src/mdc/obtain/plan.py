@@ -24,8 +24,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from tqdm import tqdm
 
+from mdc.data.rank import rank_hash
 from mdc.obtain.reasons import SAME_AGAIN
-from mdc.obtain.subset import Least, rank_hash
+from mdc.obtain.subset import Least
 from mdc.obtain.url_list import BadRow, Columns, Row, pair_digest, read_rows
 from mdc.records import UserError, atomic_path, clear_leftovers, read_json, sha256_file, write_json
 

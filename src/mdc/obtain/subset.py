@@ -1,24 +1,16 @@
 """A random subset of a list that depends on nothing but a seed and the rows' keys.
 
-The rows with the N least hashes of (seed, key) are a subset of size N; for one seed a smaller one lies in every larger one.
-Neither the order of the list, nor other rows, nor what could be downloaded moves a row in or out.
+The rows with the N least hashes of (seed, key) (mdc.data.rank) are a subset of size N; for one seed a smaller one lies in
+every larger one. Neither the order of the list, nor other rows, nor what could be downloaded moves a row in or out.
 """
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 import numpy as np
 
 _SPARE = 1 << 16  # hashes collected beyond 2 N before they are sorted
-
-
-def rank_hash(seed: int, key: str) -> int:
-    """64 bits (BLAKE2b) that decide the rank of ``key``."""
-    # a key that is no text is asked for too, before its row is left out for it
-    text = f"{seed}\0{key}".encode("utf-8", "surrogatepass")
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest())
 
 
 class Least:
