@@ -23,18 +23,23 @@ class _WeightedCrossEntropy(torch.autograd.Function):
         matrix = weight.to(compute)
         grad_hidden = torch.empty_like(hidden) if needs_grad else None
         grad_weight = torch.zeros(weight.shape, dtype=torch.float32, device=weight.device) if needs_grad else None
+        # one block of logits for all chunks: fresh memory costs more than the arithmetic on a CPU
+        block = torch.empty(min(chunk, hidden.shape[0]), weight.shape[0], dtype=compute, device=hidden.device)
         for start in range(0, hidden.shape[0], chunk):
             rows = hidden[start : start + chunk]
             labels = targets[start : start + chunk, None]
             scale = weights[start : start + chunk].to(torch.float32)
-            logits = (rows @ matrix.t()).to(torch.float32)
-            normaliser = torch.logsumexp(logits, dim=1)
-            total += (scale * (normaliser - logits.gather(1, labels).squeeze(1))).sum()
+            logits = torch.mm(rows, matrix.t(), out=block[: len(rows)]).to(torch.float32)
+            right = logits.gather(1, labels).squeeze(1)
+            top = logits.amax(dim=1)
+            # exponentials are taken once: their sums normalise, and they themselves become the gradient
+            exponentials = logits.sub_(top[:, None]).exp_()
+            sums = exponentials.sum(dim=1)
+            total += (scale * (sums.log() + top - right)).sum()
             if grad_hidden is not None and grad_weight is not None:
                 # d CE / d logits = softmax − one-hot, in place of the logits
-                delta = logits.sub_(normaliser[:, None]).exp_()
-                delta.scatter_add_(1, labels, torch.full_like(labels, -1, dtype=torch.float32))
-                delta.mul_(scale[:, None])
+                delta = exponentials.mul_((scale / sums)[:, None])
+                delta.scatter_add_(1, labels, -scale[:, None])
                 delta_low = delta.to(compute)
                 torch.mm(delta_low, matrix, out=grad_hidden[start : start + chunk])
                 if compute == torch.float32:
