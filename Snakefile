@@ -27,8 +27,7 @@ include: "workflow/rules/report.smk"
 rule all:
     default_target: True
     input:
-        expand("results/{file}", file=TABLE1_FILES + LOSS_FILES + FIGURE3_FILES + TABLE9_FILES + RECIPE_FILES),
-        [f"results/{name}" for names in METHOD_TABLE_FILES.values() for name in names],
+        [f"results/{name}" for names in ARTEFACTS.values() for name in names],
 
 
 rule data:

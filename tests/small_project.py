@@ -20,7 +20,7 @@ SCALE = "small"
 
 
 def values(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
-    """The project's params.yaml with one more scale: one backbone and corpus, two methods, two probes."""
+    """The project's params.yaml with one more scale: one backbone, a corpus and its half, three methods, two probes."""
     found = read_yaml(ROOT / "params.yaml")
     scale = copy.deepcopy(found["scales"]["mini"])
     scale["label"] = "small"
@@ -28,6 +28,7 @@ def values(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
     data["samples_per_shard"] = 40
     data["corpora"] = {"alt": data["corpora"]["alt"]}
     data["corpora"]["alt"]["source"] |= {"train": 64, "val": 16}
+    data["corpora"]["half"] = {"label": "Half", "source": {**data["corpora"]["alt"]["source"], "train": 32}}
     data["probes"] = {name: data["probes"][name] for name in ("shape", "colour")}
     for probe in data["probes"].values():
         probe["source"] |= {"train": 48, "test": 32}
@@ -37,9 +38,16 @@ def values(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
     scale["pretrain"]["seeds"] = list(seeds)
     scale["pretrain"]["recipe"] |= {"epochs": 1, "batch_size": 16, "warmup_steps": 1, "validate_every": 4}
     scale["probe"] |= {"epochs": 1, "bootstrap": 200}
-    table = {"corpora": {"alt": ["mdc", "clip"]}, "backbones": ["ViT-T-12"], "probes": ["shape", "colour"]}
-    scale["tables"]["table1"] = table
-    scale["tables"]["table4"] = {"corpora": {"alt": ["mdc"]}, "backbones": ["ViT-T-12"], "probes": ["shape"]}
+    tables = {
+        "table1": {"alt": ["mdc", "clip"]},
+        "table4": {"alt": ["mdc"]},
+        "table5": {"alt": ["parallel", "mdc"], "half": ["mdc"]},
+        "figure4": {"alt": ["parallel", "mdc"]},
+        "figure5": {"alt": ["mdc"], "half": ["mdc"]},
+    }
+    for name, corpora in tables.items():
+        scale["tables"][name] = {"corpora": corpora, "backbones": ["ViT-T-12"], "probes": ["shape"]}
+    scale["tables"]["table1"]["probes"] = ["shape", "colour"]
     scale["tables"]["figure3"] = {"corpora": ["alt"]}
     scale["tables"]["recipes"] = {"table6": "ViT-T-12"}
     return {**found, "scale": SCALE, "scales": {**found["scales"], SCALE: scale}}
@@ -74,43 +82,43 @@ def _jobs(r: Path, params: Params) -> None:
         code = main([verb, f"{r}/configs/{job}.json", *arguments])
         assert code == 0, job
 
-    run("data/corpora/alt", "corpus", "--out", f"{r}/data/corpora/alt")
-    sets = []
-    for name in ("shape", "colour"):
-        run(f"data/probes/{name}", "probe-set", "--out", f"{r}/data/probes/{name}")
-        sets.append(f"{r}/data/probes/{name}/index.json")
-    index, vocabulary = f"{r}/data/corpora/alt/index.json", f"{r}/data/vocabulary.json"
-    run("data/vocabulary", "vocabulary", "--corpora", index, "--out", vocabulary)
-    records, manifests = [], []
+    configs = jobs.configs(params)
+
+    def index(job: str) -> str:
+        return f"{r}/{job}/index.json"
+
+    for verb in ("corpus", "probe-set"):
+        for job in [job for job, config in configs.items() if config["verb"] == verb]:
+            run(job, verb, "--out", f"{r}/{job}")
+    vocabulary = f"{r}/data/vocabulary.json"
+    corpora = [index(f"data/corpora/{name}") for name in params.current().data.corpora]
+    run("data/vocabulary", "vocabulary", "--corpora", *corpora, "--out", vocabulary)
     for encoder in [*jobs.runs(params), *jobs.untrained(params)]:
-        out, trained = f"{r}/probe/{encoder.id}", isinstance(encoder, jobs.Run)
-        if trained:
-            job = f"runs/{encoder.id}"
-            inputs = ["--shards", index, "--vocabulary", vocabulary, "--runtime", "runtime.json"]
-            run(job, "pretrain", *inputs, "--out", f"{r}/{job}", "--state", f".state/{job}")
-            manifests.append(f"{r}/{job}/run.json")
-        given = ["--run", manifests[-1]] if trained else []
-        run(f"probe/{encoder.id}", "probe", "--sets", *sets, *given, "--cache", ".state/features", "--out", out)
-        records.append(f"{out}/probe.json")
-    run("table1", "table1", "--records", *records, "--out", str(r))
-    fourth = [f"{r}/probe/{id_}/probe.json" for id_ in jobs.configs(params)["table4"]["expected"]]
-    run("table4", "method-table", "--records", *fourth, "--out", str(r))
+        job, probe, given = f"runs/{encoder.id}", f"probe/{encoder.id}", []
+        if isinstance(encoder, jobs.Run):
+            inputs = ["--shards", index(f"data/corpora/{encoder.corpus}"), "--vocabulary", vocabulary]
+            inputs += ["--runtime", "runtime.json", "--out", f"{r}/{job}", "--state", f".state/{job}"]
+            run(job, "pretrain", *inputs)
+            given = ["--run", f"{r}/{job}/run.json"]
+        sets = [index(f"data/probes/{name}") for name in configs[probe]["probes"]]
+        run(probe, "probe", "--sets", *sets, *given, "--cache", ".state/features", "--out", f"{r}/{probe}")
+    for table, verb in jobs.TABLES.items():
+        records = [f"{r}/probe/{id_}/probe.json" for id_ in configs[table]["expected"]]
+        run(table, verb, "--records", *records, "--out", str(r))
+    manifests = [f"{r}/runs/{id_}/run.json" for id_ in configs["figure_loss"]["runs"]]
     run("figure_loss", "loss-curves", "--runs", *manifests, "--out", str(r))
-    run("figure3", "caption-lengths", "--indexes", index, "--out", str(r))
+    run("figure3", "caption-lengths", "--indexes", index("data/corpora/alt"), "--out", str(r))
     run("table9", "table9", "--out", str(r))
     run("recipes", "recipes", "--out", str(r / "recipes"))
     publish(r)
 
 
+#: the records of all tables and figures, below the scale's folder
+RECORDS = [f"{name}.json" for name in (*jobs.TABLES, "figure_loss", "figure3", "table9", "recipes/recipes")]
+
+
 def publish(r: Path) -> None:
     """The copies at ``results/``, as the workflow's publish rules make them."""
-    for record in (
-        "table1.json",
-        "table4.json",
-        "figure_loss.json",
-        "figure3.json",
-        "table9.json",
-        "recipes/recipes.json",
-    ):
+    for record in RECORDS:
         for name in [*read_json(r / record)["outputs"], Path(record).name]:
             shutil.copy((r / record).parent / name, r.parent / name)

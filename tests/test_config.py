@@ -74,11 +74,27 @@ def test_every_number_refuses_a_negative_one(path: tuple[Step, ...]) -> None:
 
 
 DATA = ("scales", "paper", "data")
+TABLES = ("scales", "mini", "tables")
 CASES = [
     (("scale",), "huge", "allowed: mini, flickr8k, paper"),
     (("scales", "mini", "tables", "table1", "backbones", 0), "ViT-X", "allowed: ViT-T-12"),
     (("scales", "mini", "tables", "table1", "probes", 0), "imagenet", "no probe"),
     (("scales", "mini", "tables", "table1", "corpora", "alt", 0), "gan", "no method"),
+    ((*TABLES, "table5", "corpora", "brief"), ["mdc_0_100", "arc", "mdc"], "table5.corpora.brief: arc has no t_range"),
+    ((*TABLES, "table5", "corpora", "brief"), ["mdc_wo_t", "mdc"], "mdc_wo_t and mdc have the same t_range"),
+    (
+        (*TABLES, "table5", "corpora", "alt"),
+        ["mdc_30_80"],
+        "corpora.alt ends with mdc_30_80, the first corpus with mdc",
+    ),
+    ((*TABLES, "figure4", "corpora", "alt"), ["arc", "mdc"], "none of arc, mdc is a method with a t_range [r, r]"),
+    ((*TABLES, "figure4", "corpora", "alt"), ["bert_15", "parallel"], "is a method without a fixed mask ratio"),
+    (
+        (*TABLES, "figure5", "corpora"),
+        {"alt": ["mdc"]},
+        "figure5.corpora = {'alt': ['mdc']}: dictionary should have at least 2",
+    ),
+    ((*TABLES, "figure5", "backbones"), ["ViT-T-8", "ViT-T-12"], "figure5.backbones"),
     (("methods", "mdc", "t_range"), [0.9, 0.4], "reversed"),
     (("methods", "mdc", "t_range"), [0.5, 1.5], "less than or equal to 1"),
     (("methods", "mdc", "t_range"), [-0.1, 1.0], "greater than or equal to 0"),

@@ -29,7 +29,7 @@ NOT_FOR_EVERY_JOB = [
     r"scales\.mini\.pretrain\.backbones\.[^.]+\.label",
     r"scales\.mini\.data\.(corpora|probes)\.\w+\.label",
     r"scales\.mini\.data\.primary_probe",
-    r"scales\.mini\.tables\.table\d\.probes\.\d",  # the probes' choice, not the training's
+    r"scales\.mini\.tables\.(table|figure)\d\.probes\.\d",  # the probes' choice, not the training's
     r"scales\.mini\.pretrain\.runtime\.\w+",  # how a run proceeds, never what it produces
 ]
 #: of the sections that this stage lists whole it shows labels and recipes; it takes a second
@@ -47,6 +47,7 @@ STAGE = {
     "figure_loss": "figure_loss",
     "recipes": "recipes",
     "table4": "method_table",
+    "table5": "method_table",
     "figure3": "figure3",
     "table9": "table9",
 }

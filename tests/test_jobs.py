@@ -22,11 +22,36 @@ def _table(params: Params, name: str) -> list[jobs.Run]:
     return [jobs.parse_run(params, id_) for id_ in expected if not id_.startswith("untrained/")]
 
 
-def test_paper_grid_has_21_runs_and_shares_them_with_table_4() -> None:
+def _runs_of(params: Params, *names: str) -> set[jobs.Run]:
+    """Corpus, backbone and method of a table and each seed, read from params.yaml anew."""
+    tables = VALUES["scales"][params.scale]["tables"]
+    return {
+        jobs.Run(corpus, backbone, method, seed)
+        for name in names
+        for corpus, methods in tables[name]["corpora"].items()
+        for backbone in tables[name]["backbones"]
+        for method in methods
+        for seed in VALUES["scales"][params.scale]["pretrain"]["seeds"]
+    }
+
+
+def test_paper_grid_is_44_runs_each_trained_once_for_all_tables_and_figures() -> None:
     params = load(ROOT / "params.yaml", "paper")
-    runs, fourth = _table(params, "table1"), _table(params, "table4")
-    assert len(runs) == len(set(runs)) == 21 and len(fourth) == 4
-    assert len(jobs.runs(params)) == len({*runs, *fourth}) == 23, "MDC with ViT-B/32 is trained once for both"
+    seen: set[jobs.Run] = set()
+    new = {}
+    for name in params.current().tables.probing():
+        asked = _runs_of(params, name)
+        new[name] = len(asked - seen)
+        seen |= asked
+    assert new == {"table1": 21, "table4": 2, "table5": 4, "figure4": 14, "figure5": 3}
+    runs = jobs.runs(params)
+    assert len(runs) == len(set(runs)) == 44 and set(runs) == seen
+
+
+def test_paper_grid_of_table_1() -> None:
+    params = load(ROOT / "params.yaml", "paper")
+    runs = _table(params, "table1")
+    assert len(runs) == len(set(runs)) == 21
     shared = jobs.probe_config(params, jobs.Run("cc12m", "ViT-B-32", "mdc", 0))["probes"]
     assert shared == ["imagenet1k", "food101", "cifar10", "cifar100", "pets"]
     assert jobs.probe_config(params, jobs.Run("cc12m", "ViT-B-32", "mdc_wo_t", 0))["probes"] == ["imagenet1k"]
@@ -88,16 +113,17 @@ def _layers(names: set[str]) -> set[str]:
 def test_a_changed_value_touches_what_it_decides_and_nothing_before() -> None:
     scale = ["scales", "mini"]
     # a probe's learning rate: all probes and what follows, no training and no data
-    assert _layers(_touched([*scale, "probe", "lr"], 0.2)) == {"probe", "table1", "table4"}
-    # a label: what shows it
-    assert _touched(["methods", "mdc", "label"], "MDC (ours)") == {"table1", "table4", "figure_loss", "recipes"}
-    labels = {"table1", "table4", "figure_loss", "figure3", "recipes"}
-    assert _touched([*scale, "data", "corpora", "alt", "label"], "x") == labels
-    assert _touched([*scale, "pretrain", "backbones", "ViT-T-8", "label"], "tiny") == labels - {"figure3", "table4"}
-    # one method's range: its runs, their probes, the table
-    touched = _touched(["methods", "mdc", "t_range"], [0.3, 0.8])
-    assert _layers(touched) == {"runs", "probe", "table1", "table4"}
-    assert all("/mdc/" in name for name in touched if not name.startswith("table"))
+    assert _layers(_touched([*scale, "probe", "lr"], 0.2)) == {"probe", *jobs.TABLES}
+    # a label: what shows it; Table 5 calls its rows by their ranges
+    shows = set(jobs.TABLES) - {"table5"} | {"figure_loss", "recipes"}
+    assert _touched(["methods", "mdc", "label"], "MDC (ours)") == shows
+    assert _touched([*scale, "data", "corpora", "brief", "label"], "x") == {"table5", "figure_loss"}
+    labels = {"table1", "figure_loss", "recipes"}
+    assert _touched([*scale, "pretrain", "backbones", "ViT-T-8", "label"], "tiny") == labels
+    # one method's range: its runs, their probes, what shows them
+    touched = _touched(["methods", "mdc", "t_range"], [0.35, 0.8])
+    assert _layers(touched) == {"runs", "probe", *jobs.TABLES}
+    assert all("/mdc/" in name for name in touched if name not in jobs.TABLES)
     # one corpus: its own shards (the runs follow by the manifest)
     assert _touched([*scale, "data", "corpora", "alt", "source", "seed"], 99) == {"data/corpora/alt"}
     # how a run proceeds: nothing

@@ -9,20 +9,24 @@ import numpy as np
 import pytest
 from test_report import World, read
 
+from mdc import jobs
+from mdc.config import load
 from mdc.records import UserError
 from mdc.report import published
 from mdc.report.method_table import build, files
 
+ROOT = Path(__file__).resolve().parent.parent
 PROBE = [{"key": "imagenet1k", "label": "ImageNet-1K"}]
 
 
 def made(out: Path, world: World, **changes: Any) -> list[dict[str, str]]:
-    spec = {**world.spec, "table": "table4", "backbones": world.spec["backbones"][:1], "probes": PROBE}
+    table = changes.get("table", "table4")
+    spec = {**world.spec, "table": table, "backbones": world.spec["backbones"][:1], "probes": PROBE}
     spec["corpora"] = [{**corpus, "methods": ["arc", "mdc"]} for corpus in world.spec["corpora"]]
     spec |= {"contrasts": [["mdc", "arc"]], **changes}
     build(world.records, lambda r: world.items[r["encoder"]["id"].removeprefix("runs/")], spec, out)
-    assert sorted(path.name for path in out.iterdir()) == sorted(files("table4"))
-    return read(out / "table4.csv")
+    assert sorted(path.name for path in out.iterdir()) == sorted(files(table))
+    return read(out / f"{table}.csv")
 
 
 @pytest.mark.parametrize("seeds", [(0,), (0, 1, 2)])
@@ -76,3 +80,21 @@ def test_the_papers_table_4_confirms_its_table_1() -> None:
         if method == "MDC":
             assert published.lookup("table1", dataset, backbone, method, "ImageNet-1K") == value
     assert published.lookup("table4", "CC12M", "ViT-B/32", "MDC", "Pets") is None
+
+
+def test_the_papers_table_5_stands_beside_our_rows_by_their_ranges() -> None:
+    printed = [29.3, 36.1, 38.6, 39.2]
+    spec = jobs.table_config(load(ROOT / "params.yaml", "paper"), "table5")
+    (corpus,), (backbone,), (probe,) = spec["corpora"], spec["backbones"], spec["probes"]
+    names = [spec["methods"][method]["label"] for method in corpus["methods"]]
+    assert names == ["[0.0, 1.0]", "[0.3, 0.8]", "[0.4, 0.9]", "[0.5, 1.0]"]
+    cells = [published.lookup("table5", corpus["label"], backbone["label"], name, probe["label"]) for name in names]
+    assert cells == printed and len(published.TABLE5) == 4
+    assert published.lookup("table5", "CC12M", backbone["label"], names[0], probe["label"]) is None
+
+
+def test_table_5_says_what_its_rows_are(tmp_path: Path) -> None:
+    made(tmp_path, World(), table="table5")
+    for ending in ("html", "md", "tex"):
+        text = (tmp_path / f"table5.{ending}").read_text(encoding="utf-8")
+        assert "Analysis of noise schedule" in text and "share of a caption that is masked" in text

@@ -23,7 +23,7 @@ from toy_project import BIN, Project
 from mdc.config import load
 from mdc.fingerprint import ROOT as SRC
 from mdc.fingerprint import closure, left_out
-from mdc.jobs import VERBS
+from mdc.jobs import TABLES, VERBS
 from mdc.records import sha256_file
 
 
@@ -101,9 +101,10 @@ def test_every_link_behind_the_tables_holds(project: Project) -> None:
     """`mdc verify` and `mdc why` on what the real workflow left: its files, copies, commands and logs."""
     done = project.mdc("verify", "--rebuild")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "5 probe records: good" in done.stdout and "3 loss logs: good" in done.stdout
+    assert "5 probe records: good" in done.stdout and "5 loss logs: good" in done.stdout
     results = project.folder / "results"
-    records = {"table1.json", "table4.json", "figure_loss.json", "figure3.json", "table9.json", "recipes.json"}
+    artefacts = (*TABLES, "figure_loss", "figure3", "table9", "recipes")
+    records = {f"{name}.json" for name in artefacts}
     named = {name for record in records for name in _outputs(results / record)}
     assert {path.name for path in results.glob("*.*")} == named | records | {"README.md"}
     done = project.mdc("why", "results/table1.csv", "--row", "MDC", "--column", "Digits")
@@ -123,7 +124,14 @@ def test_the_report_is_one_page_with_every_table_and_figure(project: Project) ->
     assert done.returncode == 0, done.stderr
     text = page.read_text(encoding="utf-8")
     page.unlink()
-    titles = ["Table 1: linear probing", "Table 6: hyper-parameters", "Table 9: licences", "Figure 3: caption lengths"]
+    titles = [
+        "Table 1: linear probing",
+        "Table 4: ablation on t",
+        "Table 5: noise schedules",
+        "Table 6: hyper-parameters",
+        "Table 9: licences",
+        "Figure 3: caption lengths",
+    ]
     for title in [*titles, "Figure: losses", "Figure: what training adds"]:
         assert title in text
     # what each shows says which runs it is made from, at which scale; and nothing is loaded from elsewhere
@@ -153,7 +161,7 @@ def test_again_there_is_nothing_to_do_and_edits_rerun_what_they_decide(project: 
     assert project.planned() == {}
     # another scale touches only its own folder; coming back there is nothing to do
     grid = project.planned("all", "data", "--config", "scale=paper")
-    assert grid["pretrain"] == 23
+    assert grid["pretrain"] == 44
     data = load(project.folder / "params.yaml", "paper").current().data
     sets = {"obtain": data.datasets, "corpus": data.corpora, "probe_set": data.probes, "choice_set": data.choices}
     assert {rule: grid[rule] for rule in sets} == {rule: len(entries) for rule, entries in sets.items()}

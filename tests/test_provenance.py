@@ -96,9 +96,12 @@ def seal(r: Path) -> None:
                 found["encoder"]["weights_sha256"] = read_json(run)["checkpoint"]["sha256"]
 
         edit(path, record)
-    for name in ("table1.json", "table4.json", "figure_loss.json", "figure3.json", "table9.json"):
-        edit(r / name, lambda m: (outputs(m, r), m.update(inputs={i: sha256_file(r / i) for i in m["inputs"]})))
-    edit(r / "recipes/recipes.json", lambda m: outputs(m, r / "recipes"))
+    for name in small_project.RECORDS:
+        folder = (r / name).parent
+        edit(
+            r / name,
+            lambda m, f=folder: (outputs(m, f), m.update(inputs={i: sha256_file(r / i) for i in m["inputs"]})),
+        )
     small_project.publish(r)
 
 
@@ -126,15 +129,15 @@ def test_as_made_every_link_holds(r: Path, capsys: pytest.CaptureFixture[str]) -
         counts.setdefault(title, int(n))  # Table 1 is the first
     assert re.search(r"^  6 files that table4.json names: good$", out, re.M)
     assert counts["probe records"] == counts["per-item results"] == 8, "two methods and two poolings, two seeds"
-    assert counts["run manifests"] == counts["checkpoints"] == counts["loss logs"] == 4
+    assert counts["run manifests"] == counts["checkpoints"] == 4
+    assert counts["loss logs"] == 8, "of all tables' runs"
     assert counts["shards"] == 9, "64 + 16, and twice 48 + 32, at most 40 in one"
-    jobs_now = jobs.configs(validate(small_project.values((0, 1))))
-    assert counts["resolved configurations"] == len(jobs_now) - 5, "all but those of the other figures and tables"
+    assert counts["resolved configurations"] == 8 + 4 + 3 + 1 + 1, "of Table 1: probes, runs, sets, vocabulary, itself"
 
 
 def test_what_nothing_rests_on_may_be_missing(r: Path, capsys: pytest.CaptureFixture[str]) -> None:
     hosts = list(r.rglob("*host.json"))
-    assert len(hosts) == 4 + 8 + 4 + 6, "one a job"
+    assert len(hosts) == len(jobs.configs(validate(small_project.values((0, 1))))), "one a job"
     for path in hosts:
         path.unlink()
     shutil.rmtree(r / "configs")  # a clone that has pulled has none

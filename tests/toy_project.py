@@ -34,12 +34,13 @@ WHO = {f"GIT_{role}_{what}": "test@localhost" for role in ("AUTHOR", "COMMITTER"
 
 
 def toy(values: dict[str, Any]) -> dict[str, Any]:
-    """Scale mini made as small as it goes: one backbone, one corpus, three methods, two probes."""
+    """Scale mini made as small as it goes: one backbone, a corpus and its half, four methods, two probes."""
     scale = copy.deepcopy(values["scales"]["mini"])
     scale["label"] = "toy"
     data = scale["data"]
     data["corpora"] = {"alt": data["corpora"]["alt"]}
     data["corpora"]["alt"]["source"] |= {"train": 192, "val": 32}
+    data["corpora"]["half"] = {"label": "Half", "source": {**data["corpora"]["alt"]["source"], "train": 96}}
     data["probes"] = {name: data["probes"][name] for name in ("shape", "digits")}
     data["probes"]["shape"]["source"] |= {"train": 96, "test": 64}
     backbone = {**scale["pretrain"]["backbones"]["ViT-T-12"], "width": 32, "layers": 1, "heads": 2, "embed_dim": 16}
@@ -47,12 +48,16 @@ def toy(values: dict[str, Any]) -> dict[str, Any]:
     scale["pretrain"]["backbones"] = {"tiny": backbone}
     scale["pretrain"]["recipe"] |= {"epochs": 1, "batch_size": 32, "warmup_steps": 2, "validate_every": 4}
     scale["probe"] |= {"epochs": 2, "bootstrap": 200}
-    scale["tables"]["table1"] = {
-        "corpora": {"alt": ["clip", "arc", "mdc"]},
-        "backbones": ["tiny"],
-        "probes": ["shape", "digits"],
+    tables = {
+        "table1": {"alt": ["clip", "arc", "mdc"]},
+        "table4": {"alt": ["arc", "mdc"]},
+        "table5": {"alt": ["parallel", "mdc"], "half": ["mdc"]},
+        "figure4": {"alt": ["parallel", "mdc"]},
+        "figure5": {"alt": ["mdc"], "half": ["mdc"]},
     }
-    scale["tables"]["table4"] = {"corpora": {"alt": ["arc", "mdc"]}, "backbones": ["tiny"], "probes": ["shape"]}
+    for name, corpora in tables.items():
+        scale["tables"][name] = {"corpora": corpora, "backbones": ["tiny"], "probes": ["shape"]}
+    scale["tables"]["table1"]["probes"] = ["shape", "digits"]
     scale["tables"]["figure3"] = {"corpora": ["alt"]}
     scale["tables"]["recipes"] = {"table6": "tiny"}
     return {**values, "scale": "toy", "scales": {**values["scales"], "toy": scale}}

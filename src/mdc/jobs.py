@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from mdc.config import Data, Params, ProbeTable, Recipe, Strict, first_problem, origin_of
+from mdc.config import Data, Method, Params, ProbeTable, Recipe, Strict, first_problem, origin_of
 from mdc.fingerprint import fingerprint
 from mdc.records import OWN_FOLDER, UserError, sha256_json
 
@@ -34,6 +34,9 @@ VERBS = {
     "recipes": "mdc.report.recipes_job",
     "method-table": "mdc.report.method_table_job",
 }
+
+# table of linear probes → the verb that makes it
+TABLES = {"table1": "table1", "table4": "method-table", "table5": "method-table"}
 
 # verb → the record that its job leaves, what else it made named in it by sha256; {job}: the job's own name
 RECORDS = {
@@ -314,10 +317,9 @@ def table_config(params: Params, name: str) -> dict[str, Any]:
     """What a table of probes selects and shows, and the configuration that each record must have been made with."""
     scale = params.current()
     table = scale.tables.probing()[name]
-    verb = "table1" if name == "table1" else "method-table"
     shown = {method for methods in table.corpora.values() for method in methods}
     return {
-        **_head(params, name, verb),
+        **_head(params, name, TABLES[name]),
         "table": name,
         "scale_label": scale.label,
         "corpora": [
@@ -326,7 +328,7 @@ def table_config(params: Params, name: str) -> dict[str, Any]:
         ],
         "backbones": [{"key": k, "label": scale.pretrain.backbones[k].label} for k in table.backbones],
         "methods": {
-            key: {"label": m.label, "pooling": m.pooling, "grey": not m.ranked}
+            key: {"label": _label(name, m), "pooling": m.pooling, "grey": not m.ranked}
             for key, m in params.methods.items()
             if key in shown
         },
@@ -336,6 +338,11 @@ def table_config(params: Params, name: str) -> dict[str, Any]:
         "bootstrap": scale.probe.bootstrap,
         "expected": {e.id: sha256_json(probe_config(params, e)) for e in _encoders(params, table)},
     }
+
+
+def _label(table: str, method: Method) -> str:
+    """What a method is called in a table: in Table 5 by its range of t, as the paper has it."""
+    return str(list(method.t_range)) if table == "table5" and method.t_range is not None else method.label
 
 
 def loss_curves_config(params: Params) -> dict[str, Any]:
@@ -416,7 +423,7 @@ def configs(params: Params) -> dict[str, dict[str, Any]]:
     listed += [run_config(params, run) for run in runs(params)]
     listed += [probe_config(params, run) for run in runs(params)]
     listed += [probe_config(params, control) for control in untrained(params)]
-    listed += [table_config(params, name) for name in scale.tables.probing()]
+    listed += [table_config(params, name) for name in TABLES]
     listed += [loss_curves_config(params), figure3_config(params), table9_config(params)]
     listed.append(recipes_config(params))
     return {config["job"]: config for config in listed}

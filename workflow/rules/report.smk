@@ -1,42 +1,35 @@
 # Tables and figures of the scale, and the copies of them at results/.
 
-TABLE1_FILES = [
-    "table1.csv",
-    "table1_long.csv",
-    "table1_contrasts.csv",
-    "table1.html",
-    "table1.md",
-    "table1.tex",
-    "figure_table1.png",
-    "figure_table1.svg",
-    "table1_metrics.json",
-    "table1.json",
-]
-METHOD_TABLES = [table for table in SCALE.tables.probing() if table != "table1"]
-METHOD_TABLE_FILES = {
-    table: [
-        *(f"{table}{ending}" for ending in (".csv", "_long.csv", "_contrasts.csv", ".html", ".md", ".tex", ".json"))
-    ]
-    for table in METHOD_TABLES
+
+def files(stem, endings):
+    return [f"{stem}{ending}" for ending in endings.split()]
+
+
+def method_table(name):
+    return files(name, ".csv _long.csv _contrasts.csv .html .md .tex .json")
+
+
+# artefact → its files, in results/<scale>/ and as copies in results/
+ARTEFACTS = {
+    "table1": [
+        *files("table1", ".csv _long.csv _contrasts.csv .html .md .tex"),
+        *files("figure_table1", ".png .svg"),
+        *files("table1", "_metrics.json .json"),
+    ],
+    "table4": method_table("table4"),
+    "table5": method_table("table5"),
+    "figure_loss": files("figure_loss", ".png .svg .csv .json"),
+    "figure3": files("figure3", ".png .svg .pdf .csv _summary.csv .json"),
+    "table9": files("table9", ".csv _long.csv .html .md .tex .json"),
+    "recipes": [*(name for table in SCALE.tables.recipes for name in files(table, ".csv .html .md .tex")), "recipes.json"],
 }
-FIGURE3_FILES = [
-    "figure3.png",
-    "figure3.svg",
-    "figure3.pdf",
-    "figure3.csv",
-    "figure3_summary.csv",
-    "figure3.json",
-]
-TABLE9_FILES = ["table9.csv", "table9_long.csv", "table9.html", "table9.md", "table9.tex", "table9.json"]
-RECIPE_FILES = [f"{table}.{ending}" for table in SCALE.tables.recipes for ending in ("csv", "html", "md", "tex")]
-RECIPE_FILES += ["recipes.json"]
-LOSS_FILES = ["figure_loss.png", "figure_loss.svg", "figure_loss.csv", "figure_loss.json"]
 
 # what `snakemake --report` shows: file → caption (workflow/report/), category, and what it is called there
 REPORTED = {
     "table1.html": ("table1", "Tables", "Table 1: linear probing"),
+    "table4.html": ("method_table", "Tables", "Table 4: ablation on t"),
+    "table5.html": ("method_table", "Tables", "Table 5: noise schedules"),
     **{f"{t}.html": ("recipes", "Tables", f"Table {t[5:]}: hyper-parameters") for t in SCALE.tables.recipes},
-    **{f"{t}.html": ("method_table", "Tables", f"Table {t[5:]}: methods") for t in METHOD_TABLES},
     "table9.html": ("table9", "Tables", "Table 9: licences"),
     "figure_table1.png": ("figure_table1", "Figures", "Figure: what training adds"),
     "figure_loss.png": ("figure_loss", "Figures", "Figure: losses"),
@@ -44,11 +37,15 @@ REPORTED = {
 }
 
 
-def made(names, folder=R):
-    """The files of a table or figure, those that the report shows marked for it."""
+def folder_of(artefact):
+    return f"{R}/recipes" if artefact == "recipes" else R
+
+
+def made(artefact):
+    """The files of an artefact, those that the report shows marked for it."""
     found = []
-    for name in names:
-        path = f"{folder}/{name}"
+    for name in ARTEFACTS[artefact]:
+        path = f"{folder_of(artefact)}/{name}"
         if name in REPORTED:
             caption, category, title = REPORTED[name]
             path = report(path, caption=f"../report/{caption}.rst", category=category, labels={"what": title})
@@ -56,158 +53,47 @@ def made(names, folder=R):
     return found
 
 
-def records_of(table):
-    """The probe records that a table is made from."""
-    return [f"{R}/probe/{encoder}/probe.json" for encoder in CONFIGS[table]["expected"]]
+def given(artefact):
+    """What an artefact is made from, as its verb's option and the files behind it; none if from its configuration alone."""
+    config = CONFIGS[artefact]
+    if "expected" in config:
+        return "--records", [f"{R}/probe/{encoder}/probe.json" for encoder in config["expected"]]
+    if "runs" in config:
+        return "--runs", [f"{R}/runs/{run}/run.json" for run in config["runs"]]
+    if artefact == "figure3":
+        sets = [corpus_index(corpus["key"]) for corpus in config["corpora"]]
+        return "--indexes", sets + [texts_index(texts["key"]) for texts in config["texts"]]
+    return "", []
 
 
-rule table1:
-    input:
-        config=config_file("table1"),
-        records=records_of("table1"),
-    output:
-        made(TABLE1_FILES),
-    log:
-        f"{R}/logs/table1.log",
-    params:
-        out=R,
-    shell:
-        "mdc table1 {input.config} --records {input.records} --out {params.out} 2> {log}"
-
-
-for method_table in METHOD_TABLES:
+for artefact in ARTEFACTS:
 
     rule:
         name:
-            method_table
+            artefact
         input:
-            config=config_file(method_table),
-            records=records_of(method_table),
+            config=config_file(artefact),
+            given=given(artefact)[1],
+            # beside each run's manifest; its own time means nothing
+            logs=[ancient(f"{R}/runs/{run}/log.jsonl") for run in CONFIGS[artefact].get("runs", [])],
         output:
-            made(METHOD_TABLE_FILES[method_table]),
+            made(artefact),
         log:
-            f"{R}/logs/{method_table}.log",
+            f"{R}/logs/{artefact}.log",
         params:
-            out=R,
+            verb=CONFIGS[artefact]["verb"],
+            option=given(artefact)[0],
+            out=folder_of(artefact),
         shell:
-            "mdc method-table {input.config} --records {input.records} --out {params.out} 2> {log}"
+            "mdc {params.verb} {input.config} {params.option} {input.given} --out {params.out} 2> {log}"
 
     rule:
         name:
-            f"publish_{method_table}"
+            f"publish_{artefact}"
         localrule: True
         input:
-            [f"{R}/{name}" for name in METHOD_TABLE_FILES[method_table]],
+            [f"{folder_of(artefact)}/{name}" for name in ARTEFACTS[artefact]],
         output:
-            expand("results/{file}", file=METHOD_TABLE_FILES[method_table]),
+            [f"results/{name}" for name in ARTEFACTS[artefact]],
         shell:
             "cp {input} results/"
-
-
-rule loss_curves:
-    input:
-        config=config_file("figure_loss"),
-        runs=[run_manifest(run) for run in RUNS],
-        logs=[ancient(f"{R}/runs/{run.id}/log.jsonl") for run in RUNS],
-    output:
-        made(LOSS_FILES),
-    log:
-        f"{R}/logs/figure_loss.log",
-    params:
-        out=R,
-    shell:
-        "mdc loss-curves {input.config} --runs {input.runs} --out {params.out} 2> {log}"
-
-
-rule caption_lengths:
-    input:
-        config=config_file("figure3"),
-        indexes=[corpus_index(name) for name in SCALE.tables.figure3.corpora]
-        + [texts_index(name) for name in SCALE.tables.figure3.texts],
-    output:
-        made(FIGURE3_FILES),
-    log:
-        f"{R}/logs/figure3.log",
-    params:
-        out=R,
-    shell:
-        "mdc caption-lengths {input.config} --indexes {input.indexes} --out {params.out} 2> {log}"
-
-
-rule table9:
-    input:
-        config=config_file("table9"),
-    output:
-        made(TABLE9_FILES),
-    log:
-        f"{R}/logs/table9.log",
-    params:
-        out=R,
-    shell:
-        "mdc table9 {input.config} --out {params.out} 2> {log}"
-
-
-rule recipes:
-    input:
-        config=config_file("recipes"),
-    output:
-        made(RECIPE_FILES, f"{R}/recipes"),
-    log:
-        f"{R}/logs/recipes.log",
-    params:
-        out=f"{R}/recipes",
-    shell:
-        "mdc recipes {input.config} --out {params.out} 2> {log}"
-
-
-rule publish_table1:
-    input:
-        [f"{R}/{name}" for name in TABLE1_FILES],
-    output:
-        expand("results/{file}", file=TABLE1_FILES),
-    shell:
-        "cp {input} results/"
-
-
-rule publish_loss_curves:
-    input:
-        [f"{R}/{name}" for name in LOSS_FILES],
-    output:
-        expand("results/{file}", file=LOSS_FILES),
-    shell:
-        "cp {input} results/"
-
-
-rule publish_figure3:
-    input:
-        [f"{R}/{name}" for name in FIGURE3_FILES],
-    output:
-        expand("results/{file}", file=FIGURE3_FILES),
-    shell:
-        "cp {input} results/"
-
-
-rule publish_table9:
-    input:
-        [f"{R}/{name}" for name in TABLE9_FILES],
-    output:
-        expand("results/{file}", file=TABLE9_FILES),
-    shell:
-        "cp {input} results/"
-
-
-rule publish_recipes:
-    input:
-        [f"{R}/recipes/{name}" for name in RECIPE_FILES],
-    output:
-        expand("results/{file}", file=RECIPE_FILES),
-    shell:
-        "cp {input} results/"
-
-
-localrules:
-    publish_recipes,
-    publish_table1,
-    publish_loss_curves,
-    publish_figure3,
-    publish_table9,

@@ -44,6 +44,35 @@ class MethodTable(ProbeTable):
     backbones: Annotated[Names, Field(max_length=1)]
 
 
+class ScheduleTable(MethodTable):
+    """Table 5: one objective under several ranges of t. The last method of a corpus is what the others are held against."""
+
+    @property
+    def reference(self) -> str:
+        """The method that stands last in every corpus."""
+        return next(iter(self.corpora.values()))[-1]
+
+    @model_validator(mode="after")
+    def _one_reference(self) -> Self:
+        for corpus, methods in self.corpora.items():
+            if methods[-1] != self.reference:
+                raise ValueError(
+                    f"corpora.{corpus} ends with {methods[-1]}, the first corpus with {self.reference}; the method that the "
+                    "others are held against stands last in each"
+                )
+        return self
+
+
+class RatioFigure(MethodTable):
+    """Figure 4: methods that mask a fixed share of every caption, beside others; a panel a corpus."""
+
+
+class PairsFigure(MethodTable):
+    """Figure 5: methods over corpora that differ in their number of pairs."""
+
+    corpora: Annotated[dict[Name, Names], Field(min_length=2)]
+
+
 class Figure3(Strict):
     """Whose caption lengths are drawn: corpora, and sets of captions without images."""
 
@@ -57,12 +86,16 @@ RecipeTable = Annotated[str, Field(pattern=r"^table[678]$")]
 class Tables(Strict):
     table1: ProbeTable
     table4: MethodTable
+    table5: ScheduleTable
     figure3: Figure3
+    figure4: RatioFigure
+    figure5: PairsFigure
     recipes: Annotated[dict[RecipeTable, Name], Field(min_length=1)]  # table → the backbone of Table 1 it is about
 
     def probing(self) -> dict[str, ProbeTable]:
-        """The tables of linear probes by name, in order."""
-        return {"table1": self.table1, "table4": self.table4}
+        """The tables and figures of linear probes by name, in order."""
+        names = ("table1", "table4", "table5", "figure4", "figure5")
+        return {name: getattr(self, name) for name in names}
 
 
 class Scale(Strict):
@@ -167,6 +200,8 @@ class Params(Strict):
                 named += [(f"{where}.contrasts", method) for pair in table.contrasts for method in pair]
                 for place, method in named:
                     known(place, method, self.methods, "method")
+            self._schedules(f"scales.{scale_name}.tables.table5", scale.tables.table5)
+            self._ratios(f"scales.{scale_name}.tables.figure4", scale.tables.figure4)
             for number, override in enumerate(scale.pretrain.overrides):
                 where = f"scales.{scale_name}.pretrain.overrides[{number}].when"
                 for name in override.when.method or []:
@@ -174,6 +209,26 @@ class Params(Strict):
                 for name in override.when.corpus or []:
                     known(f"{where}.corpus", name, scale.data.corpora, "corpus")
         return self
+
+    def _schedules(self, where: str, table: ScheduleTable) -> None:
+        """A row of Table 5 is a range of t, so each has one, and no two have the same."""
+        for corpus, methods in table.corpora.items():
+            seen: dict[tuple[float, float], str] = {}
+            for name in methods:
+                t_range = self.methods[name].t_range
+                if t_range is None:
+                    raise ValueError(f"{where}.corpora.{corpus}: {name} has no t_range; only masked methods have")
+                if t_range in seen:
+                    raise ValueError(f"{where}.corpora.{corpus}: {seen[t_range]} and {name} have the same t_range")
+                seen[t_range] = name
+
+    def _ratios(self, where: str, figure: RatioFigure) -> None:
+        """Every panel of Figure 4 has fixed ratios, and something to hold them against."""
+        for corpus, methods in figure.corpora.items():
+            fixed = [name for name in methods if self.methods[name].fixed_ratio is not None]
+            if not fixed or len(fixed) == len(methods):
+                what = "with a t_range [r, r]" if not fixed else "without a fixed mask ratio"
+                raise ValueError(f"{where}.corpora.{corpus}: none of {', '.join(methods)} is a method {what}")
 
     def current(self) -> Scale:
         return self.scales[self.scale]

@@ -80,6 +80,11 @@ class Method(Strict):
                 raise ValueError("t_range [0, 0] masks nothing; its upper end must be above 0")
         return self
 
+    @property
+    def fixed_ratio(self) -> float | None:
+        """The share of every caption that is masked, if it is the same for all."""
+        return self.t_range[0] if self.t_range is not None and self.t_range[0] == self.t_range[1] else None
+
 
 class Recipe(Strict):
     """Optimisation of a run; overrides may change any key for some runs."""

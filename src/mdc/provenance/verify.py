@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mdc.config import load
-from mdc.jobs import VERBS
+from mdc.jobs import TABLES, VERBS
 from mdc.provenance.chain import Check, LossChain, MadeChain, TableChain, published_scale, walk
 from mdc.provenance.place import LENGTHS, LICENCES, LOSS, RECIPES, TABLE, Broken, Place
 from mdc.records import sha256_file, versions, write_json
@@ -21,7 +21,7 @@ def main(args: argparse.Namespace) -> None:
     params = load(args.params, args.scale)
     place = Place(params, elsewhere=params.scale != load(args.params).scale)
     print(f"{place.folder}:")
-    for name in params.current().tables.probing():
+    for name in TABLES:
         if name != TABLE and not _is_made(place, name):
             continue
         table = TableChain(place, table=name)

@@ -14,7 +14,8 @@ from mdc.report.selection import ItemsOf, Record
 from mdc.report.tables import Cell, Column, Row, Table, mark_rows, write_csv, write_html, write_latex
 from mdc.report.tables import write_markdown as write_md
 
-TITLES = {"table4": "Ablation on t"}
+TITLES = {"table4": "Ablation on t", "table5": "Analysis of noise schedule"}
+_NOTES = {"table5": "A row [low, high] is MDC with t, the share of a caption that is masked, drawn from this range."}
 
 
 def files(table: str) -> list[str]:
@@ -92,6 +93,7 @@ class _Layout(Probing):
             columns=self._columns(),
             rows=tuple(rows),
             footnotes=(
+                *([_NOTES[self.table]] if self.table in _NOTES else []),
                 "In each column: best in bold, second best underlined, compared as printed.",
                 "Untrained: the initial weights of the same backbone, seed and pooling. Chance: what guessing would score.",
                 *average,
