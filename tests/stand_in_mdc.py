@@ -16,7 +16,11 @@ TABLE1 += ["figure_table1.png", "figure_table1.svg", "table1.json"]
 FIGURE3 = ["figure3.png", "figure3.svg", "figure3.pdf", "figure3.csv", "figure3_summary.csv", "figure3.json"]
 TABLE9 = ["table9.csv", "table9_long.csv", "table9.html", "table9.md", "table9.tex", "table9.json"]
 LOSSES = ["figure_loss.png", "figure_loss.svg", "figure_loss.csv", "figure_loss.json"]
-FIGURES = {"loss-curves": LOSSES, "caption-lengths": FIGURE3, "table9": TABLE9}
+SCHEDULES = [f"figure_schedules{ending}" for ending in (".png", ".svg", ".csv", "_curves.csv", ".json")]
+FIGURE4 = [f"figure4{ending}" for ending in (".png", ".svg", ".pdf", ".csv", "_contrasts.csv", ".json")]
+FIGURE5 = [f"figure5{ending}" for ending in (".png", ".svg", ".pdf", ".csv", "_trend.csv", ".json")]
+FIGURES = {"loss-curves": LOSSES, "schedules": SCHEDULES, "caption-lengths": FIGURE3, "table9": TABLE9}
+FIGURES |= {"mask-ratios": FIGURE4, "pair-counts": FIGURE5}
 
 
 def sha256(*parts):

@@ -45,10 +45,13 @@ STAGE = {
     "probe": "probe",
     "table1": "table",
     "figure_loss": "figure_loss",
+    "figure_schedules": "figure_schedules",
     "recipes": "recipes",
     "table4": "method_table",
     "table5": "method_table",
     "figure3": "figure3",
+    "figure4": "figure4",
+    "figure5": "figure5",
     "table9": "table9",
 }
 
@@ -171,7 +174,10 @@ def test_stages_follow_the_layers() -> None:
         "table",
         "method_table",
         "figure_loss",
+        "figure_schedules",
         "figure3",
+        "figure4",
+        "figure5",
         "recipes",
         "table9",
     ]

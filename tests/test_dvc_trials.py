@@ -30,7 +30,10 @@ STAGE = {
     "table4": "method_table@table4",
     "table5": "method_table@table5",
 }
-STAGE |= {name: name for name in ("figure_loss", "figure3", "recipes", "table9")}
+FIGURES = ("figure_loss", "figure_schedules", "figure3", "figure4", "figure5")
+STAGE |= {name: name for name in (*FIGURES, "recipes", "table9")}
+#: the figures of the runs' logs
+LOGS = ("figure_loss", "figure_schedules")
 #: the layers of linear probes, and their stages
 TABLES = list(jobs.TABLES)
 TABLE_STAGES = [STAGE[name] for name in TABLES]
@@ -159,9 +162,9 @@ def test_an_edited_probe_hyper_parameter_reruns_probes_and_tables(world: World) 
     assert _status(project) == {}
     after = _outs(project)
     changed = {path.split("/")[2].partition(".")[0] for path in after if after[path] != before.get(path)}
-    assert changed == {"probe", "table1_metrics", "figure_table1"} | {
-        f"{table}{part}" for table in TABLES for part in ("", "_long", "_contrasts")
-    }
+    tables = {f"{table}{part}" for table in TABLES if "table" in table for part in ("", "_long", "_contrasts")}
+    figures = {"figure_table1", "figure4", "figure4_contrasts", "figure5", "figure5_trend"}
+    assert changed == {"probe", "table1_metrics", *tables, *figures}
 
 
 def test_metrics_and_params_of_an_edit_are_shown(world: World) -> None:
@@ -216,10 +219,10 @@ def test_switching_the_scale_and_back_makes_the_copies_only(world: World) -> Non
     ("path", "value", "layers"),
     [
         (("data", "samples_per_shard"), 50, set(STAGE) - {"table9", "recipes"}),
-        (("pretrain", "recipe", "lr"), 2.0e-3, {"runs", "probe", *TABLES, "figure_loss", "recipes"}),
+        (("pretrain", "recipe", "lr"), 2.0e-3, {"runs", "probe", *TABLES, *LOGS, "recipes"}),
         (("probe", "epochs"), 3, {"probe", *TABLES}),
         (("data", "probes", "shape", "label"), "Form", set(TABLES)),
-        (("data", "corpora", "alt", "label"), "Words", {*TABLES, "figure_loss", "figure3", "recipes"}),
+        (("data", "corpora", "alt", "label"), "Words", {*TABLES, *LOGS, "figure3", "recipes"}),
     ],
     ids=lambda x: ".".join(x) if isinstance(x, tuple) else "",
 )
@@ -241,8 +244,8 @@ def _with_downstream(named: set[str]) -> set[str]:
     """The stages, and those made from them: DVC sees these change when it comes to them."""
     followers = {
         "data": {"pretrain", "probe", "figure3"},
-        "pretrain": {"probe", "figure_loss"},
-        "probe": {"table@table1"},
+        "pretrain": {"probe", *LOGS},
+        "probe": set(TABLE_STAGES),
     }
     while more := {f for stage in named for f in followers.get(stage, ())} - named:
         named |= more
@@ -357,11 +360,9 @@ def test_one_edited_method_one_dying_training(world: World, clone: Project) -> N
     before = _outs(clone)
     assert _stages(clone.dvc("repro")) == [
         *("pretrain", "probe", *TABLE_STAGES),
-        *("figure_loss", "recipes"),
+        *(*LOGS, "recipes"),
     ]
-    assert world.called() == sorted(
-        ["figure_loss", "probe/alt/tiny/mdc/s0", f"probe/{other}", f"{run} resumed", *TABLES]
-    )
+    assert world.called() == sorted([*LOGS, "probe/alt/tiny/mdc/s0", f"probe/{other}", f"{run} resumed", *TABLES])
     assert _status(clone) == {}
     after = _outs(clone)
     for method in ("clip", "arc"):

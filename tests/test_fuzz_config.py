@@ -141,8 +141,13 @@ CONFIGS: dict[str, list[Callable[[], dict[str, Any]]]] = {
     "pretrain": [_pretrain],
     "probe": [_probe],
     "table1": [lambda: job_config("table1")],
+    "mask-ratios": [lambda: job_config("figure4")],
+    "pair-counts": [lambda: job_config("figure5")],
     "loss-curves": [lambda: job_config("figure_loss")],
+    "schedules": [lambda: job_config("figure_schedules")],
 }
+#: the verbs whose inputs are not there
+WITHOUT_INPUTS = ("table1", "mask-ratios", "pair-counts", "loss-curves", "schedules")
 
 
 @pytest.mark.parametrize(
@@ -154,7 +159,10 @@ CONFIGS: dict[str, list[Callable[[], dict[str, Any]]]] = {
         ("pretrain", 12),
         ("probe", 12),
         ("table1", 15),
+        ("mask-ratios", 8),
+        ("pair-counts", 8),
         ("loss-curves", 8),
+        ("schedules", 8),
     ],
 )
 def test_a_jobs_configuration(place: Path, verb: str, examples: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,8 +180,8 @@ def test_a_jobs_configuration(place: Path, verb: str, examples: int, monkeypatch
             "--out",
             str(place / "out"),
         ],
-        "table1": ["--records", str(place / "none.json"), "--out", str(place / "out")],
-        "loss-curves": ["--runs", "--out", str(place / "out")],
+        **{verb: ["--records", str(place / "none.json"), "--out", str(place / "out")] for verb in WITHOUT_INPUTS[:3]},
+        **{verb: ["--runs", str(place / "none.json"), "--out", str(place / "out")] for verb in WITHOUT_INPUTS[3:]},
     }.get(verb, ["--out", str(place / "out")])
     if verb == "pretrain":
         arguments += [
@@ -184,8 +192,6 @@ def test_a_jobs_configuration(place: Path, verb: str, examples: int, monkeypatch
             "--state",
             str(place / "state"),
         ]
-    if verb == "loss-curves":
-        arguments[1:1] = [str(place / "none.json")]
 
     def run(config: dict[str, Any]) -> int:
         (place / "config.json").write_text(json.dumps(config, default=str))
@@ -197,7 +203,7 @@ def test_a_jobs_configuration(place: Path, verb: str, examples: int, monkeypatch
         return code
 
     # as they are, those with all their inputs do their job, so that the mutations below are what decides
-    assert {run(make()) for make in CONFIGS[verb]} == ({2} if verb in ("table1", "loss-curves") else {0})
+    assert {run(make()) for make in CONFIGS[verb]} == ({2} if verb in WITHOUT_INPUTS else {0})
 
     @fuzz(examples)
     @given(changed_tree(CONFIGS[verb], SMALL, 2))

@@ -10,6 +10,7 @@ import pytest
 
 from mdc import jobs
 from mdc.config import Params, load, read_yaml, validate
+from mdc.job_configs import check_job_config
 from mdc.records import UserError, sha256_json
 from mdc.registry.datasets import REGISTRY
 
@@ -115,15 +116,16 @@ def test_a_changed_value_touches_what_it_decides_and_nothing_before() -> None:
     # a probe's learning rate: all probes and what follows, no training and no data
     assert _layers(_touched([*scale, "probe", "lr"], 0.2)) == {"probe", *jobs.TABLES}
     # a label: what shows it; Table 5 calls its rows by their ranges
-    shows = set(jobs.TABLES) - {"table5"} | {"figure_loss", "recipes"}
+    logs = {"figure_loss", "figure_schedules"}
+    shows = set(jobs.TABLES) - {"table5"} | logs | {"recipes"}
     assert _touched(["methods", "mdc", "label"], "MDC (ours)") == shows
-    assert _touched([*scale, "data", "corpora", "brief", "label"], "x") == {"table5", "figure_loss"}
-    labels = {"table1", "figure_loss", "recipes"}
+    assert _touched([*scale, "data", "corpora", "brief", "label"], "x") == {"table5", *logs}
+    labels = {"table1", *logs, "recipes"}
     assert _touched([*scale, "pretrain", "backbones", "ViT-T-8", "label"], "tiny") == labels
     # one method's range: its runs, their probes, what shows them
     touched = _touched(["methods", "mdc", "t_range"], [0.35, 0.8])
-    assert _layers(touched) == {"runs", "probe", *jobs.TABLES}
-    assert all("/mdc/" in name for name in touched if name not in jobs.TABLES)
+    assert _layers(touched) == {"runs", "probe", "figure_schedules", *jobs.TABLES}
+    assert all("/mdc/" in name for name in touched if "/" in name)
     # one corpus: its own shards (the runs follow by the manifest)
     assert _touched([*scale, "data", "corpora", "alt", "source", "seed"], 99) == {"data/corpora/alt"}
     # how a run proceeds: nothing
@@ -170,6 +172,36 @@ def test_a_dataset_moved_or_a_fetch_changed_touches_what_it_gives() -> None:
     assert {name for name in before if before[name] != finer[name]} == lists
     # how a download proceeds: nothing
     assert _changed(["scales", "paper", "data", "download", "runtime", "threads"], 3, "paper") == before
+
+
+def test_the_figures_are_told_what_they_are_drawn_over() -> None:
+    values = copy.deepcopy(VALUES)
+    mini = values["scales"]["mini"]
+    mini["tables"]["figure4"]["corpora"]["alt"].append("arc")
+    # the same method warms up for longer on another corpus
+    mini["tables"]["table5"]["corpora"]["alt"] = ["mdc_0_100", "mdc"]
+    override = {"when": {"corpus": ["alt"], "method": ["mdc"]}, "set": {"warmup_steps": 50, "clip_norm": None}}
+    mini["pretrain"]["overrides"] = [override]
+    params = validate({**values, "scale": "mini"})
+    methods = jobs.table_config(params, "figure4")["methods"]
+    found = {name: told["t_range"] for name, told in methods.items()}
+    assert found == {
+        "arc": None,
+        "mdc": [0.5, 1.0],
+        **{f"bert_{r}": [r / 100, r / 100] for r in (15, 45, 75)},
+        "parallel": [1.0, 1.0],
+    }
+    assert all("t_range" not in told for told in jobs.table_config(params, "figure5")["methods"].values())
+    config = jobs.schedules_config(params)
+    assert config["runs"] == [
+        *(f"brief/ViT-T-12/{name}/s0" for name in ("mdc_0_100", "mdc_30_80", "mdc_40_90", "mdc")),
+        *(f"alt/ViT-T-12/{name}/s0" for name in ("mdc_0_100", "mdc")),
+    ]
+    assert config["reference"] == "mdc" and config["schedules"]["mdc_30_80"] == {"t_range": [0.3, 0.8]}
+    assert config["warmup"] == {"mdc_0_100": 30, "mdc_30_80": 30, "mdc_40_90": 30, "mdc": 50}
+    assert config["clip_norm"].pop("alt/ViT-T-12/mdc/s0") is None and set(config["clip_norm"].values()) == {1.0}
+    for name, config in jobs.configs(params).items():
+        check_job_config(config, config["verb"], name)
 
 
 def test_untrained_controls_are_one_a_backbone_pooling_and_seed() -> None:

@@ -23,7 +23,7 @@ from toy_project import BIN, Project
 from mdc.config import load
 from mdc.fingerprint import ROOT as SRC
 from mdc.fingerprint import closure, left_out
-from mdc.jobs import TABLES, VERBS
+from mdc.jobs import TABLES, VERBS, runs
 from mdc.records import sha256_file
 
 
@@ -103,7 +103,7 @@ def test_every_link_behind_the_tables_holds(project: Project) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "5 probe records: good" in done.stdout and "5 loss logs: good" in done.stdout
     results = project.folder / "results"
-    artefacts = (*TABLES, "figure_loss", "figure3", "table9", "recipes")
+    artefacts = (*TABLES, "figure_loss", "figure_schedules", "figure3", "table9", "recipes")
     records = {f"{name}.json" for name in artefacts}
     named = {name for record in records for name in _outputs(results / record)}
     assert {path.name for path in results.glob("*.*")} == named | records | {"README.md"}
@@ -132,6 +132,7 @@ def test_the_report_is_one_page_with_every_table_and_figure(project: Project) ->
         "Table 9: licences",
         "Figure 3: caption lengths",
     ]
+    titles += ["Figure 4: mask ratios", "Figure 5: numbers of pairs", "Figure: steadiness of the noise schedules"]
     for title in [*titles, "Figure: losses", "Figure: what training adds"]:
         assert title in text
     # what each shows says which runs it is made from, at which scale; and nothing is loaded from elsewhere
@@ -166,6 +167,17 @@ def test_again_there_is_nothing_to_do_and_edits_rerun_what_they_decide(project: 
     sets = {"obtain": data.datasets, "corpus": data.corpora, "probe_set": data.probes, "choice_set": data.choices}
     assert {rule: grid[rule] for rule in sets} == {rule: len(entries) for rule, entries in sets.items()}
     assert project.planned() == {}
+
+
+def test_the_papers_tables_and_figures_need_44_trainings_each_once(project: Project) -> None:
+    targets = [f"results/paper/{name}.csv" for name in ("table1", "table4", "table5", "figure4", "figure5")]
+    planned = project.planned_jobs(*targets, "--config", "scale=paper")
+    assert len(planned["pretrain"]) == len(set(planned["pretrain"])) == 44
+    trained = {name.removeprefix("results/paper/runs/").rpartition("/")[0] for name in planned["pretrain"]}
+    assert trained == {run.id for run in runs(load(project.folder / "params.yaml", "paper"))}
+    # a probe of each, and of the initial weights of three towers, each once for patches and once for [CLS]
+    assert len(planned["probe"]) == 44 and len(planned["probe_untrained"]) == 3 * 2
+    assert [len(planned[name]) for name in TABLES] == [1] * len(TABLES)
 
 
 def test_a_wrong_value_stops_before_the_first_job(project: Project) -> None:

@@ -24,7 +24,7 @@ from mdc.jobs import VERBS
 from mdc.records import read_json, sha256_file, write_json
 from mdc.report.tables import csv_text
 
-MDC, CLIP = "alt/ViT-T-12/mdc/s0", "alt/ViT-T-12/clip/s0"
+MDC, CLIP, PARALLEL = (f"alt/ViT-T-12/{method}/s0" for method in ("mdc", "clip", "parallel"))
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +48,10 @@ def verify(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, st
     said = capsys.readouterr()
     assert "Traceback" not in said.err
     return code, said.out, said.err
+
+
+#: whose resolved configurations no link looks at: their records hold them
+WITHOUT_JOBS = ("figure_loss", "figure_schedules", "figure3", "table9", "recipes")
 
 
 # --- what tampering needs ---------------------------------------------------------------------------------------------
@@ -127,7 +131,9 @@ def test_as_made_every_link_holds(r: Path, capsys: pytest.CaptureFixture[str]) -
     counts: dict[str, int] = {}
     for n, title in re.findall(r"^  (\d+) (.*): good$", out, re.M):
         counts.setdefault(title, int(n))  # Table 1 is the first
-    assert re.search(r"^  6 files that table4.json names: good$", out, re.M)
+    for name, files in {"table4": 6, "table5": 6, "figure4": 5, "figure5": 5, "figure_schedules": 4}.items():
+        assert re.search(rf"^  {files} files that {name}.json names: good$", out, re.M)
+    assert re.findall(r"^  (\d+) loss logs: good$", out, re.M) == ["8", "4"], "of all runs, then of Table 5's"
     assert counts["probe records"] == counts["per-item results"] == 8, "two methods and two poolings, two seeds"
     assert counts["run manifests"] == counts["checkpoints"] == 4
     assert counts["loss logs"] == 8, "of all tables' runs"
@@ -332,6 +338,39 @@ TAMPERING: dict[str, tuple[Change, str]] = {
         lambda r: edit(r / "data/corpora/alt/made.json", lambda made: made["inputs"].update({"data/obtained/x": "0"})),
         "alt/made.json: data/obtained/x is none of this scale",
     ),
+    "a point of Figure 4, hashes hidden": (
+        _both(_edit_cell("figure4.csv", "value"), seal),
+        r"small/figure4.csv: Shape of \S+ \S+: value is 99.0000, the probe records give",
+    ),
+    "a difference in Figure 4, hashes hidden": (
+        _both(_edit_cell("figure4_contrasts.csv", "difference", row=0), seal),
+        r"figure4_contrasts.csv: .* is 99.0000",
+    ),
+    "a point of Figure 5, hashes hidden": (
+        _both(_edit_cell("figure5.csv", "gain"), seal),
+        "figure5.csv: .* is 99.0000",
+    ),
+    "a slope, hashes hidden": (
+        _both(_edit_cell("figure5_trend.csv", "slope", row=0), seal),
+        "figure5_trend.csv: Shape of MDC: slope is 99.0000, the probe records give",
+    ),
+    "where a trend starts, hashes hidden": (
+        _both(_edit_cell("figure5_trend.csv", "intercept", row=0), seal),
+        "figure5_trend.csv: Shape of MDC: intercept is 99.0000",
+    ),
+    "a trend of another method, hashes hidden": (
+        _both(lambda r: replace(r / "figure5_trend.csv", ",MDC,", ",ARC,"), seal),
+        "figure5_trend.csv: Shape of ARC is no trend of this figure",
+    ),
+    "a drawn figure": (lambda r: flip(r / "figure4.svg"), "small/figure4.svg: its sha256 .* results/figure4.png"),
+    "a schedule's steadiness": (
+        lambda r: flip(r / "figure_schedules.csv"),
+        "small/figure_schedules.csv: its sha256 .* results/figure_schedules.png",
+    ),
+    "a gradient norm, hashes hidden": (
+        _both(_edit_cell("figure_schedules_curves.csv", "grad_norm"), seal),
+        f"runs/{PARALLEL}/log.jsonl: not the losses that .*figure_schedules_curves.csv holds",
+    ),
     "a recipe": (lambda r: flip(r / "recipes/table6.csv"), "recipes/table6.csv: its sha256 .* results/table6.csv"),
     "a licence": (lambda r: flip(r / "table9.csv"), "small/table9.csv: its sha256 .* results/table9.csv"),
 }
@@ -374,11 +413,7 @@ def test_any_changed_file_of_the_chain_is_found(r: Path, capsys: pytest.CaptureF
     missed, tried = [], 0
     for path in sorted([*r.rglob("*"), *r.parent.glob("*.*")]):
         apart = path.name == "log.jsonl" or "host.json" in path.name or "tensorboard" in path.parts
-        if (
-            not path.is_file()
-            or apart
-            or (path.parent == r / "configs" and path.stem in ("figure_loss", "figure3", "table9", "recipes"))
-        ):
+        if not path.is_file() or apart or (path.parent == r / "configs" and path.stem in WITHOUT_JOBS):
             continue
         before = path.read_bytes()
         flip(path)
@@ -429,7 +464,10 @@ def test_what_decides_nothing_is_no_staleness(r: Path, capsys: pytest.CaptureFix
 
 @pytest.mark.parametrize(
     "verb",
-    ["corpus", "vocabulary", "pretrain", "probe", "table1", "loss-curves", "caption-lengths", "table9", "recipes"],
+    [
+        *("corpus", "vocabulary", "pretrain", "probe", "table1", "method-table", "mask-ratios", "pair-counts"),
+        *("loss-curves", "schedules", "caption-lengths", "table9", "recipes"),
+    ],
 )
 def test_code_changed_since_is_named(
     verb: str, r: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -523,7 +561,9 @@ def test_a_row_or_column_that_is_none_or_several(
     assert code == 2 and said in err and out == ""
 
 
-@pytest.mark.parametrize("table", ["results/none.csv", "results/table1.md", "results/figure_loss.csv", "params.yaml"])
+@pytest.mark.parametrize(
+    "table", ["results/none.csv", "results/table1.md", "results/figure_loss.csv", "results/figure4.csv", "params.yaml"]
+)
 def test_not_a_table(table: str, r: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert why(capsys, "MDC", "Shape", table)[0] == 2
 

@@ -104,6 +104,16 @@ def build_parser() -> argparse.ArgumentParser:
     sub = job("method-table", "make a table of methods by corpora, as Tables 4 and 5, from probe records")
     sub.add_argument("--records", nargs="+", required=True, metavar="FILE", help="probe.json files")
     sub.add_argument("--out", required=True, metavar="DIR", help="folder for table4.* or table5.*")
+    for verb, what, files in (
+        ("mask-ratios", "draw accuracy over fixed mask ratios against drawn ones (Figure 4)", "figure4.*"),
+        ("pair-counts", "draw accuracy over the number of pairs (Figure 5)", "figure5.*"),
+    ):
+        sub = job(verb, f"{what} from probe records")
+        sub.add_argument("--records", nargs="+", required=True, metavar="FILE", help="probe.json files")
+        sub.add_argument("--out", required=True, metavar="DIR", help=f"folder for {files}")
+    sub = job("schedules", "measure and draw how steadily the runs of Table 5 train")
+    sub.add_argument("--runs", nargs="+", required=True, metavar="FILE", help="run.json files")
+    sub.add_argument("--out", required=True, metavar="DIR", help="folder for figure_schedules.*")
     sub = job("loss-curves", "draw the training and validation losses of all runs")
     sub.add_argument("--runs", nargs="+", required=True, metavar="FILE", help="run.json files")
     sub.add_argument("--out", required=True, metavar="DIR", help="folder for figure_loss.*")

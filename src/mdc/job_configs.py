@@ -156,7 +156,7 @@ class _TableMethod(_Part):
 
 
 class _ProbeTable(_Job):
-    table: Annotated[str, Field(pattern=r"^table[0-9]+$")]
+    table: Annotated[str, Field(pattern=r"^(table|figure)[0-9]+$")]
     scale_label: str
     corpora: Annotated[list[_TableCorpus], Field(min_length=1)]
     backbones: Annotated[list[_Labelled], Field(min_length=1)]
@@ -176,6 +176,17 @@ class _ProbeTable(_Job):
         return self
 
 
+_Range = Annotated[list[Share], Field(min_length=2, max_length=2)]
+
+
+class _RatioMethod(_TableMethod):
+    t_range: _Range | None
+
+
+class _RatioFigure(_ProbeTable):
+    methods: dict[str, _RatioMethod]  # type: ignore[assignment]
+
+
 class _Labels(_Part):
     corpora: dict[str, str]
     backbones: dict[str, str]
@@ -187,6 +198,34 @@ class _LossCurves(_Job):
     runs: list[str]
     labels: _Labels
     objectives: dict[str, str]
+
+
+class _Schedule(_Part):
+    t_range: _Range
+
+
+class _Schedules(_Job):
+    table: str
+    scale_label: str
+    runs: Annotated[list[str], Field(min_length=1)]
+    labels: _Labels
+    schedules: Annotated[dict[str, _Schedule], Field(min_length=1)]
+    reference: str
+    warmup: dict[str, NonNegative]
+    clip_norm: dict[str, float | None]
+    seeds: Annotated[list[NonNegative], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _all_are_told(self) -> Self:
+        if self.reference not in self.schedules:
+            raise ValueError(f"reference: {self.reference!r} is none of schedules")
+        for name in self.schedules:
+            if name not in self.warmup:
+                raise ValueError(f"warmup: lacks {name}")
+        for run in self.runs:
+            if run not in self.clip_norm:
+                raise ValueError(f"clip_norm: lacks {run}")
+        return self
 
 
 class _Figure3(_Job):
@@ -235,6 +274,9 @@ _OF_VERB: dict[str, type[_Job]] = {
     "probe": _Probe,
     "table1": _ProbeTable,
     "method-table": _ProbeTable,
+    "mask-ratios": _RatioFigure,
+    "pair-counts": _ProbeTable,
+    "schedules": _Schedules,
     "loss-curves": _LossCurves,
     "caption-lengths": _Figure3,
     "table9": _Table9,

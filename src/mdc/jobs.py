@@ -33,10 +33,19 @@ VERBS = {
     "table9": "mdc.report.table9_job",
     "recipes": "mdc.report.recipes_job",
     "method-table": "mdc.report.method_table_job",
+    "mask-ratios": "mdc.report.figure4_job",
+    "pair-counts": "mdc.report.figure5_job",
+    "schedules": "mdc.report.schedules_job",
 }
 
-# table of linear probes → the verb that makes it
-TABLES = {"table1": "table1", "table4": "method-table", "table5": "method-table"}
+# table or figure of linear probes → the verb that makes it
+TABLES = {
+    "table1": "table1",
+    "table4": "method-table",
+    "table5": "method-table",
+    "figure4": "mask-ratios",
+    "figure5": "pair-counts",
+}
 
 # verb → the record that its job leaves, what else it made named in it by sha256; {job}: the job's own name
 RECORDS = {
@@ -54,6 +63,9 @@ RECORDS = {
     "table9": "table9.json",
     "recipes": "recipes.json",
     "method-table": "{job}.json",
+    "mask-ratios": "figure4.json",
+    "pair-counts": "figure5.json",
+    "schedules": "figure_schedules.json",
 }
 
 
@@ -328,7 +340,7 @@ def table_config(params: Params, name: str) -> dict[str, Any]:
         ],
         "backbones": [{"key": k, "label": scale.pretrain.backbones[k].label} for k in table.backbones],
         "methods": {
-            key: {"label": _label(name, m), "pooling": m.pooling, "grey": not m.ranked}
+            key: {"label": _label(name, m), "pooling": m.pooling, "grey": not m.ranked, **_ratios(name, m)}
             for key, m in params.methods.items()
             if key in shown
         },
@@ -345,6 +357,21 @@ def _label(table: str, method: Method) -> str:
     return str(list(method.t_range)) if table == "table5" and method.t_range is not None else method.label
 
 
+def _ratios(table: str, method: Method) -> dict[str, Any]:
+    """What Figure 4 is drawn over: the range of t, null for a method that masks nothing."""
+    return {"t_range": method.t_range and list(method.t_range)} if table == "figure4" else {}
+
+
+def _labels(params: Params) -> dict[str, dict[str, str]]:
+    """The labels of everything that a run's id names."""
+    scale = params.current()
+    return {
+        "corpora": {k: c.label for k, c in scale.data.corpora.items()},
+        "backbones": {k: b.label for k, b in scale.pretrain.backbones.items()},
+        "methods": {k: m.label for k, m in params.methods.items()},
+    }
+
+
 def loss_curves_config(params: Params) -> dict[str, Any]:
     """The runs whose loss curves are drawn, with their labels."""
     scale = params.current()
@@ -352,12 +379,29 @@ def loss_curves_config(params: Params) -> dict[str, Any]:
         **_head(params, "figure_loss", "loss-curves"),
         "scale_label": scale.label,
         "runs": [r.id for r in runs(params)],
-        "labels": {
-            "corpora": {k: c.label for k, c in scale.data.corpora.items()},
-            "backbones": {k: b.label for k, b in scale.pretrain.backbones.items()},
-            "methods": {k: m.label for k, m in params.methods.items()},
-        },
+        "labels": _labels(params),
         "objectives": {k: m.objective for k, m in params.methods.items()},
+    }
+
+
+def schedules_config(params: Params) -> dict[str, Any]:
+    """The runs of Table 5, whose steadiness is compared; ``warmup``: the longest of a method's runs, in steps."""
+    scale = params.current()
+    table = scale.tables.table5
+    wanted = _of(params, table)
+    recipes = {run: recipe(params, run) for run in wanted}
+    shown = dict.fromkeys(run.method for run in wanted)
+    return {
+        **_head(params, "figure_schedules", "schedules"),
+        "table": "table5",
+        "scale_label": scale.label,
+        "runs": [run.id for run in wanted],
+        "labels": _labels(params),
+        "schedules": {method: {"t_range": list(params.methods[method].t_range or ())} for method in shown},
+        "reference": table.reference,
+        "warmup": {m: max(r.warmup_steps for run, r in recipes.items() if run.method == m) for m in shown},
+        "clip_norm": {run.id: r.clip_norm for run, r in recipes.items()},
+        "seeds": scale.pretrain.seeds,
     }
 
 
@@ -424,6 +468,6 @@ def configs(params: Params) -> dict[str, dict[str, Any]]:
     listed += [probe_config(params, run) for run in runs(params)]
     listed += [probe_config(params, control) for control in untrained(params)]
     listed += [table_config(params, name) for name in TABLES]
-    listed += [loss_curves_config(params), figure3_config(params), table9_config(params)]
+    listed += [loss_curves_config(params), schedules_config(params), figure3_config(params), table9_config(params)]
     listed.append(recipes_config(params))
     return {config["job"]: config for config in listed}

@@ -19,7 +19,10 @@ ARTEFACTS = {
     "table4": method_table("table4"),
     "table5": method_table("table5"),
     "figure_loss": files("figure_loss", ".png .svg .csv .json"),
+    "figure_schedules": files("figure_schedules", ".png .svg .csv _curves.csv .json"),
     "figure3": files("figure3", ".png .svg .pdf .csv _summary.csv .json"),
+    "figure4": files("figure4", ".png .svg .pdf .csv _contrasts.csv .json"),
+    "figure5": files("figure5", ".png .svg .pdf .csv _trend.csv .json"),
     "table9": files("table9", ".csv _long.csv .html .md .tex .json"),
     "recipes": [*(name for table in SCALE.tables.recipes for name in files(table, ".csv .html .md .tex")), "recipes.json"],
 }
@@ -33,7 +36,10 @@ REPORTED = {
     "table9.html": ("table9", "Tables", "Table 9: licences"),
     "figure_table1.png": ("figure_table1", "Figures", "Figure: what training adds"),
     "figure_loss.png": ("figure_loss", "Figures", "Figure: losses"),
+    "figure_schedules.png": ("figure_schedules", "Figures", "Figure: steadiness of the noise schedules"),
     "figure3.png": ("figure3", "Figures", "Figure 3: caption lengths"),
+    "figure4.png": ("figure4", "Figures", "Figure 4: mask ratios"),
+    "figure5.png": ("figure5", "Figures", "Figure 5: numbers of pairs"),
 }
 
 

@@ -17,11 +17,13 @@ from mdc.data.shards import read_index, shard_list, verify_shard
 from mdc.metrics import mean_average_precision
 from mdc.provenance import numbers
 from mdc.provenance.differences import what_changed
-from mdc.provenance.place import LOSS, TABLE, TARGETS, Broken, Place, target_of
+from mdc.provenance.place import LOSS, SCHEDULES, TABLE, TARGETS, Broken, Place, target_of
 from mdc.records import UserError, read_json, sha256_file, sha256_json
 from mdc.report.estimates import Estimator
 from mdc.report.items import read_items
 from mdc.report.loss_curves_job import csv_text, curve
+from mdc.report.schedules import curves_text
+from mdc.report.schedules_job import shown_of, track
 
 Check = Callable[[], Iterator[None]]
 _QUICK = 4 << 30  # bytes of shards that are hashed for one cell
@@ -209,42 +211,58 @@ class TableChain:
             yield
 
 
-class LossChain:
-    """The figure of the losses, down to the runs' logs."""
+def _losses(manifest: Path, config: Mapping[str, Any]) -> str:
+    return csv_text([curve(manifest)], config["labels"])
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
+
+def _norms(manifest: Path, config: dict[str, Any]) -> str:
+    return curves_text([track(manifest, config["clip_norm"])], shown_of(config))
+
+
+#: figure of the runs' logs → its file that holds all numbers of them, and how one run's stand there
+LOGS: dict[str, tuple[str, Callable[[Path, dict[str, Any]], str]]] = {
+    LOSS: (f"{LOSS}.csv", _losses),
+    SCHEDULES: (f"{SCHEDULES}_curves.csv", _norms),
+}
+
+
+class LogChain:
+    """A figure of the runs' logs, one of ``LOGS``, down to them."""
+
+    def __init__(self, place: Place, figure: str) -> None:
+        self.place, self.figure = place, figure
         self.made: dict[str, Any] = {}
 
     def links(self) -> list[tuple[str, Check]]:
         """As :meth:`TableChain.links`."""
         return [
-            ("files that figure_loss.json names", self._files),
-            ("copies in results/", lambda: copies(self.place, LOSS, self.made)),
-            ("configuration of the figure", lambda: _configuration(self.place, LOSS, self.made)),
+            (f"files that {self.figure}.json names", self._files),
+            ("copies in results/", lambda: copies(self.place, self.figure, self.made)),
+            ("configuration of the figure", lambda: _configuration(self.place, self.figure, self.made)),
             ("loss logs", self._logs),
         ]
 
     def _files(self) -> Iterator[None]:
-        self.made = _made(self.place, LOSS)
-        yield from _outputs(self.place, LOSS, self.made, self.place.again(LOSS, self.place.record(LOSS)))
+        self.made = _made(self.place, self.figure)
+        yield from _outputs(self.place, self.figure, self.made, self._again(self.figure))
 
     def _logs(self) -> Iterator[None]:
-        config, path = self.made["config"], self.place.folder / f"{LOSS}.csv"
+        name, written = LOGS[self.figure]
+        config, path, record = self.made["config"], self.place.folder / name, self.place.record(self.figure)
         shown = path.read_text(encoding="utf-8").splitlines()[1:]
         position = 0
         for id_ in config["runs"]:
             manifest = self.place.record(f"runs/{id_}")
             named = self.made["inputs"].get(f"runs/{id_}/{manifest.name}")
-            _hash(manifest, named, self.place.record(LOSS), self.place.mend(LOSS, f"runs/{id_}"))
-            lines = csv_text([curve(manifest)], config["labels"]).splitlines()[1:]
+            _hash(manifest, named, record, self.place.mend(self.figure, f"runs/{id_}"))
+            lines = written(manifest, config).splitlines()[1:]
             if shown[position : position + len(lines)] != lines:
                 log = manifest.parent / "log.jsonl"
                 raise Broken(f"{log}: not the losses that {path} holds; to mend: {self._mend(f'runs/{id_}', log)}")
             position += len(lines)
             yield
         if position != len(shown):
-            again = self.place.again(LOSS, self.place.record(LOSS))
+            again = self._again(self.figure)
             raise Broken(f"{path}: {len(shown)} losses, the logs hold {position}; to mend: {again}")
 
     def _mend(self, job: str, log: Path) -> str:
@@ -253,7 +271,10 @@ class LossChain:
             as_made = read_json(self.place.host(job)).get("log_sha256") == sha256_file(log)
         except UserError:
             as_made = False
-        return self.place.again(LOSS, self.place.record(LOSS if as_made else job))
+        return self._again(self.figure if as_made else job)
+
+    def _again(self, job: str) -> str:
+        return self.place.again(self.figure, self.place.record(job))
 
 
 class MadeChain:

@@ -1,4 +1,4 @@
-"""The numbers of Table 1's csv files against the probe records that they were made from.
+"""The numbers of csv files of linear probes against the probe records that they were made from.
 
 A value, its gain and its differences follow from the records alone; their intervals are a bootstrap over test items and
 are compared by making the table anew (``mdc verify --rebuild``).
@@ -7,6 +7,7 @@ are compared by making the table anew (``mdc verify --rebuild``).
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from mdc.report.lines import AVERAGE, POOLINGS
 Record = Mapping[str, Any]
 #: what the records give for (dataset, backbone, method, column); more than one where two rows bear the same labels
 Values = dict[tuple[str, str, str, str], list[float]]
-_TIDY = 2e-4  # table1_long.csv has four decimals, and values come from float32 items
+_TIDY = 2e-4  # tidy files have four decimals, and values come from float32 items
 _SHOWN = 0.05 + _TIDY  # table1.csv has one decimal
 
 
@@ -65,7 +66,13 @@ def benchmarks(spec: Mapping[str, Any]) -> dict[str, list[str]]:
     """Column of the table → the probes whose mean it shows."""
     keys = [probe["key"] for probe in spec["probes"]]
     single = {probe["label"]: [probe["key"]] for probe in spec["probes"]}
-    return {**single, AVERAGE: keys} if spec["table"] == "table1" or len(keys) > 1 else single
+    averaged = spec["table"] == "table1" or (spec["table"].startswith("table") and len(keys) > 1)
+    return {**single, AVERAGE: keys} if averaged else single
+
+
+def tidy_file(table: str) -> str:
+    """The file of a table or figure that has one row a number."""
+    return f"{table}.csv" if table.startswith("figure") else f"{table}_long.csv"
 
 
 def value(ids: Sequence[str], probes: Sequence[str], records: Mapping[str, Record]) -> float:
@@ -77,7 +84,7 @@ def value(ids: Sequence[str], probes: Sequence[str], records: Mapping[str, Recor
 def check(
     folder: Path, spec: Mapping[str, Any], records: Mapping[str, Record], columns: Sequence[str] | None = None
 ) -> Iterator[None]:
-    """Every number of the three csv files whose encoders are all in ``records`` (by id) and column in ``columns``.
+    """Every number of the csv files whose encoders are all in ``records`` (by id) and column in ``columns``.
 
     Yields once a number. Raises Broken at the first that is not what the records give.
     """
@@ -88,11 +95,14 @@ def check(
         for column, probes in wanted.items():
             values.setdefault((*labels(ids, spec), column), []).append(value(ids, probes, records))
     table = spec["table"]
-    yield from _tidy(folder / f"{table}_long.csv", spec, records, known, wanted)
+    yield from _tidy(folder / tidy_file(table), spec, records, known, wanted)
     if table == "table1":
         yield from _shown(folder / f"{table}.csv", values)
-    else:
+    elif table.startswith("table"):
         yield from _by_method(folder / f"{table}.csv", spec, values)
+    if table == "figure5":
+        yield from _trends(folder / f"{table}_trend.csv", spec, records, values)
+        return
     yield from _contrasts(folder / f"{table}_contrasts.csv", spec, known, values)
 
 
@@ -170,6 +180,27 @@ def _contrasts(path: Path, spec: Mapping[str, Any], known: Sequence[tuple[str, .
             where = f"{path}: {column} of {', '.join(mine)} against {line['against']}"
             _equal(where, line["difference"], _nearest(line["difference"], differences), _TIDY)
             yield
+
+
+def _trends(path: Path, spec: Mapping[str, Any], records: Mapping[str, Record], values: Values) -> Iterator[None]:
+    """Lines of least squares through a method's values over the binary logarithm of the pairs, one value a corpus."""
+    (backbone,) = spec["backbones"]
+    for line in rows(path):
+        points = []
+        for corpus in spec["corpora"]:
+            for key in (key for key in corpus["methods"] if spec["methods"][key]["label"] == line["method"]):
+                id_ = f"{corpus['key']}/{backbone['key']}/{key}/s{spec['seeds'][0]}"
+                found = values.get((corpus["label"], backbone["label"], line["method"], line["benchmark"]))
+                if found and id_ in records:
+                    points.append((math.log2(records[id_]["training"]["pairs"]), found[0]))
+        where = f"{path}: {line['benchmark']} of {line['method']}"
+        if len(points) < 2:
+            raise Broken(f"{where} is no trend of this figure")
+        x, y = (sum(column) / len(points) for column in zip(*points, strict=True))
+        slope = sum((a - x) * (b - y) for a, b in points) / sum((a - x) ** 2 for a, _ in points)
+        _equal(f"{where}: slope", line["slope"], slope, _TIDY)
+        _equal(f"{where}: intercept", line["intercept"], y - slope * x, _TIDY * (1 + x))
+        yield
 
 
 def _nearest(text: str, candidates: Sequence[float]) -> float:

@@ -13,10 +13,12 @@ from mdc.config import Params
 from mdc.records import UserError, beside, read_json, sha256_file
 
 RESULTS = Path("results")
-TABLE, LOSS, LENGTHS, LICENCES, RECIPES = "table1", "figure_loss", "figure3", "table9", "recipes"
+TABLE, LOSS, SCHEDULES = "table1", "figure_loss", "figure_schedules"
+LENGTHS, LICENCES, RECIPES = "figure3", "table9", "recipes"
 #: the file of ``results/`` to ask the workflow for
-TARGETS = {TABLE: "table1.csv", LOSS: "figure_loss.png", LENGTHS: "figure3.png", LICENCES: "table9.csv"}
-TARGETS |= {RECIPES: "table6.csv", "table4": "table4.csv", "table5": "table5.csv"}
+TARGETS = {name: f"{name}.csv" for name in (*jobs.TABLES, LICENCES)}
+TARGETS |= {name: f"{name}.png" for name in (LOSS, SCHEDULES, LENGTHS, "figure4", "figure5")}
+TARGETS |= {RECIPES: "table6.csv"}
 
 
 def target_of(job: str) -> str:

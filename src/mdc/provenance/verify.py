@@ -11,15 +11,15 @@ from typing import Any
 
 from mdc.config import load
 from mdc.jobs import TABLES, VERBS
-from mdc.provenance.chain import Check, LossChain, MadeChain, TableChain, published_scale, walk
-from mdc.provenance.place import LENGTHS, LICENCES, LOSS, RECIPES, TABLE, Broken, Place
+from mdc.provenance.chain import LOGS, Check, LogChain, MadeChain, TableChain, published_scale, walk
+from mdc.provenance.place import LENGTHS, LICENCES, RECIPES, TABLE, Broken, Place
 from mdc.records import sha256_file, versions, write_json
 
 
 def main(args: argparse.Namespace) -> None:
     """``args``: params (file), scale (name or None), rebuild. Raises Broken at the first link that does not hold."""
     params = load(args.params, args.scale)
-    place = Place(params, elsewhere=params.scale != load(args.params).scale)
+    place = Place(params, elsewhere=args.scale is not None and params.scale != load(args.params).scale)
     print(f"{place.folder}:")
     for name in TABLES:
         if name != TABLE and not _is_made(place, name):
@@ -28,12 +28,13 @@ def main(args: argparse.Namespace) -> None:
         _walk(place, name, table.links())
         if args.rebuild:
             _rebuild(place, name, table.made, records=list(table.made["inputs"]))
-    if _is_made(place, LOSS):
-        loss = LossChain(place)
-        _walk(place, LOSS, loss.links())
-        if args.rebuild:
-            # in this order: the csv lists them so
-            _rebuild(place, LOSS, loss.made, runs=[f"runs/{id_}/run.json" for id_ in loss.made["config"]["runs"]])
+    for name in LOGS:
+        if _is_made(place, name):
+            logs = LogChain(place, name)
+            _walk(place, name, logs.links())
+            if args.rebuild:
+                # in this order: the csv lists them so
+                _rebuild(place, name, logs.made, runs=[f"runs/{id_}/run.json" for id_ in logs.made["config"]["runs"]])
     if _is_made(place, LENGTHS):
         lengths = MadeChain(place, LENGTHS)
         _walk(place, LENGTHS, lengths.links())
