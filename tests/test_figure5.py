@@ -19,6 +19,7 @@ from mdc.records import UserError, sha256_file
 from mdc.report import figure5, figure5_job
 from mdc.report.estimates import Estimator
 from mdc.report.items import ProbeItems
+from mdc.report.trend import slope_weights
 
 PAIRS = {"d750": 750, "d2000": 2000, "d6000": 6000}
 LOGS = np.log2(list(PAIRS.values()))
@@ -52,9 +53,9 @@ def test_slope_weights_are_least_squares() -> None:
     rng = np.random.default_rng(0)
     for _ in range(50):
         x, y = rng.normal(size=(2, int(rng.integers(2, 7))))
-        assert statistics.slope_weights(x) @ y == pytest.approx(np.polyfit(x, y, 1)[0])
+        assert slope_weights(x) @ y == pytest.approx(np.polyfit(x, y, 1)[0])
     with pytest.raises(UserError, match="two different places"):
-        statistics.slope_weights([3.0, 3.0])
+        slope_weights([3.0, 3.0])
 
 
 @pytest.mark.parametrize("seeds", [(0,), (0, 1)])
@@ -125,7 +126,7 @@ def test_of_multi_label_probes_too() -> None:
         return counts @ (scores * targets).mean(axis=1) / counts.sum(axis=1)
 
     groups = [[{"x": ProbeItems(ids, scores=rng.random((10, 2)), targets=targets)}] for _ in range(3)]
-    weights = statistics.slope_weights(LOGS).tolist()
+    weights = slope_weights(LOGS).tolist()
     estimator = Estimator(draws=300, mean_average_precision=linear)
     slope = estimator.combination(list(zip(weights, groups, strict=True)), ["x"])
     levels = [estimator.level(group, ["x"]).value for group in groups]

@@ -123,29 +123,14 @@ def bootstrap_average_paired(
 # --- over seeds -----------------------------------------------------------------------------------------------------
 
 
-def t_interval(seed_values: ArrayLike, level: float = 0.95, contrast: bool = False) -> Interval:
-    """Student's interval of the mean of one value a seed, (S,) with S >= 2. ``contrast``: with ``p``."""
-    return _student(_values(seed_values), level, contrast)
+def t_interval(seed_values: ArrayLike, level: float = 0.95) -> Interval:
+    """Student's interval of the mean of one value a seed, (S,) with S >= 2."""
+    return _student(_values(seed_values), level, contrast=False)
 
 
 def t_interval_paired(a: ArrayLike, b: ArrayLike, level: float = 0.95) -> Interval:
     """Student's interval of the mean of a - b, (S,) each in the same order of seeds, with ``p`` (paired t-test)."""
     return _student(_difference(a, b), level, contrast=True)
-
-
-# --- trends ---------------------------------------------------------------------------------------------------------
-
-
-def slope_weights(x: ArrayLike) -> Floats:
-    """What each value counts for in the slope of its least-squares line: slope = Σ weightᵢ · valueᵢ, (K,) at ``x`` (K,).
-
-    UserError unless two of ``x`` differ.
-    """
-    away = _values(x) - np.mean(_values(x))
-    square = float(away @ away)
-    if len(np.unique(_values(x))) < 2 or square == 0:
-        raise UserError("trend: needs values at two different places or more")
-    return np.asarray(away / square)
 
 
 # --- tests and verdicts ---------------------------------------------------------------------------------------------

@@ -68,7 +68,7 @@ class Estimator:
     def combination(self, terms: Sequence[tuple[float, Group]], benchmarks: Sequence[str]) -> Interval:
         """Σ factor · level over ``terms`` [(factor, group)], in points, with ``p`` of its being 0.
 
-        A difference has the factors 1 and -1; a least-squares slope those of :func:`mdc.statistics.slope_weights`.
+        A difference has the factors 1 and -1; a least-squares slope those of :func:`mdc.report.trend.slope_weights`.
         Paired by item (one or two seeds: each group is the mean of its own) or by seed (three or more). UserError if
         the groups have unlike numbers of seeds or were not tested on the same items.
         """
@@ -83,7 +83,8 @@ class Estimator:
             values = np.zeros(len(first))
             for factor, group in terms:
                 values += factor * np.array(self._seed_values(group, benchmarks))
-            return statistics.t_interval(values, contrast=True).times(100)
+            # against nothing: Student's interval with the p of its being 0
+            return statistics.t_interval_paired(values, np.zeros(len(values))).times(100)
         parts = [
             self._benchmark([(factor, member[name]) for factor, group in terms for member in group], len(first))
             for name in _in_order(first, benchmarks)

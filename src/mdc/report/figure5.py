@@ -23,6 +23,7 @@ from mdc.report.lines import Encoder, Number, tidy
 from mdc.report.probing import Probing
 from mdc.report.selection import ItemsOf, Record
 from mdc.report.styles import method_styles
+from mdc.report.trend import slope_weights
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -149,7 +150,7 @@ class _Sizes(Probing):
         return [math.log2(self.sizes[e.corpus]) for e in encoders if e.corpus is not None]
 
     def _slope(self, encoders: Sequence[Encoder], probe: str) -> statistics.Interval:
-        weights = statistics.slope_weights(self._logs(encoders)).tolist()
+        weights = slope_weights(self._logs(encoders)).tolist()
         groups = [[self.items[id_] for id_ in encoder.ids()] for encoder in encoders]
         try:
             return self.estimator.combination(list(zip(weights, groups, strict=True)), [probe])
