@@ -63,17 +63,31 @@ class Estimator:
 
         UserError if the two were not tested on the same items.
         """
-        if len(a) != len(b):
-            raise UserError(f"a comparison needs as many seeds on both sides, not {len(a)} and {len(b)}")
+        return self.combination([(1.0, a), (-1.0, b)], benchmarks)
+
+    def combination(self, terms: Sequence[tuple[float, Group]], benchmarks: Sequence[str]) -> Interval:
+        """Σ factor · level over ``terms`` [(factor, group)], in points, with ``p`` of its being 0.
+
+        A difference has the factors 1 and -1; a least-squares slope those of :func:`mdc.report.trend.slope_weights`.
+        Paired by item (one or two seeds: each group is the mean of its own) or by seed (three or more). UserError if
+        the groups have unlike numbers of seeds or were not tested on the same items.
+        """
+        first = terms[0][1]
+        for _, group in terms:
+            if len(group) != len(first):
+                raise UserError(f"a comparison needs as many seeds on both sides, not {len(first)} and {len(group)}")
         for name in benchmarks:
-            if any(x[name].ids != a[0][name].ids for x in (*a, *b)):
+            if any(member[name].ids != first[0][name].ids for _, group in terms for member in group):
                 raise UserError(f"benchmark {name}: the encoders to compare were not tested on the same items")
-        if len(a) >= 3:
-            first, second = self._seed_values(a, benchmarks), self._seed_values(b, benchmarks)
-            return statistics.t_interval_paired(first, second).times(100)
+        if len(first) >= 3:
+            values = np.zeros(len(first))
+            for factor, group in terms:
+                values += factor * np.array(self._seed_values(group, benchmarks))
+            # against nothing: Student's interval with the p of its being 0
+            return statistics.t_interval_paired(values, np.zeros(len(values))).times(100)
         parts = [
-            self._benchmark([*((1.0, x[name]) for x in a), *((-1.0, x[name]) for x in b)], len(a))
-            for name in _in_order(a, benchmarks)
+            self._benchmark([(factor, member[name]) for factor, group in terms for member in group], len(first))
+            for name in _in_order(first, benchmarks)
         ]
         return statistics.bootstrap_average(parts, self._rng(), self.draws, contrast=True).times(100)
 
@@ -89,22 +103,22 @@ class Estimator:
     def _seed_values(self, group: Group, benchmarks: Sequence[str]) -> list[float]:
         return [float(np.mean([self.value(member[name]) for name in benchmarks])) for member in group]
 
-    def _benchmark(self, signed: list[tuple[float, ProbeItems]], seeds: int | None = None) -> Benchmark:
-        """The signed sum over encoders, divided by ``seeds``, as a thing that can be resampled."""
-        divisor = seeds or len(signed)
-        if signed[0][1].value is not None:
-            total = np.zeros(signed[0][1].n)
-            for sign, items in signed:
-                total += sign * np.asarray(items.value)
+    def _benchmark(self, weighted: list[tuple[float, ProbeItems]], seeds: int | None = None) -> Benchmark:
+        """The weighted sum over encoders, divided by ``seeds``, as a thing that can be resampled."""
+        divisor = seeds or len(weighted)
+        if weighted[0][1].value is not None:
+            total = np.zeros(weighted[0][1].n)
+            for factor, items in weighted:
+                total += factor * np.asarray(items.value)
             return total / divisor
 
         def statistic(counts: NDArray[np.float64]) -> NDArray[np.float64]:
             total = np.zeros(len(counts))
-            for sign, items in signed:
-                total += sign * self._average_precision(items, counts)
+            for factor, items in weighted:
+                total += factor * self._average_precision(items, counts)
             return total / divisor
 
-        return statistic, signed[0][1].n
+        return statistic, weighted[0][1].n
 
     def _average_precision(self, items: ProbeItems, counts: NDArray[np.float64]) -> NDArray[np.float64]:
         if self.mean_average_precision is None:

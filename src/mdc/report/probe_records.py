@@ -36,6 +36,7 @@ class _Items(_Part):
 class _Training(_Part):
     pairs: Annotated[int, Field(gt=0)]
     steps: Annotated[int, Field(gt=0)]
+    samples_seen: Annotated[int, Field(gt=0)]
 
 
 class _Record(_Part):

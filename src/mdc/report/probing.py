@@ -6,6 +6,7 @@ item, or by seed where there are three or more.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -23,13 +24,15 @@ METRICS = {"top1": "top-1", "map": "mAP"}
 class Probing:
     """Records and specification brought together; every estimate is made once."""
 
-    always_average = True  # also of one probe
+    averages = True  # the mean of the probes is a measure of its own …
+    always_average = True  # … also of one probe
+    printed = True  # the paper prints these numbers; of a figure it only draws them
 
     def __init__(
         self, records: Iterable[Record], items: ItemsOf, spec: Mapping[str, Any], metric: MeanAveragePrecision | None
     ) -> None:
         self.table = str(spec.get("table", "table1"))
-        self.title = f"table {self.table.removeprefix('table')}"
+        self.title = re.sub(r"(?<=[a-z])(?=\d)", " ", self.table)  # as "table 1"
         self.scale = str(spec["scale"])
         label = str(spec.get("scale_label", self.scale))
         self.scale_text = f"scale {label if label.startswith(self.scale) else f'{self.scale} ({label})'}"
@@ -59,7 +62,8 @@ class Probing:
         )
         self.items = {id_: dict(items(record)) for id_, record in self.records.items()}
         self._pairs = [(e, e.control()) for e in self.trained] + self._named_pairs()
-        self.measures = [*self.probes, *([AVERAGE] if self.always_average or len(self.probes) > 1 else [])]
+        averaged = self.averages and (self.always_average or len(self.probes) > 1)
+        self.measures = [*self.probes, *([AVERAGE] if averaged else [])]
         # The least p of a bootstrap is 2/(draws + 1), and Holm multiplies it by up to the size of the family: with too
         # few draws no contrast of a large table could ever be told from 0.
         family = len(self._pairs) * len(self.measures)
@@ -117,7 +121,7 @@ class Probing:
         level = self.estimator.level(group, self._parts(measure))
         gain = self._differences.get((encoder, encoder.control(), measure))
         labels = self._dataset(encoder), self.backbones[encoder.backbone], self.method(encoder)
-        paper = self.scale == "paper" and encoder.corpus is not None
+        paper = self.printed and self.scale == "paper" and encoder.corpus is not None
         return Number(
             scale=self.scale,
             table=self.table,
@@ -191,9 +195,12 @@ class Probing:
     # words
 
     def interval_words(self) -> str:
-        seeds = f"seed{'s' if len(self.seeds) > 1 else ''} {_seeds(self.seeds)}"
         sizes = ", ".join(f"{label} {self._n(self.trained[0], key)}" for key, label in self.probes.items())
-        return f"In brackets the 95 % interval: {self.interval} ({seeds}). Test items: {sizes}."
+        return f"In brackets the 95 % interval: {self.interval} ({self.seed_words()}). Test items: {sizes}."
+
+    def seed_words(self) -> str:
+        """Which seeds the numbers are of."""
+        return f"seed{'s' if len(self.seeds) > 1 else ''} {_seeds(self.seeds)}"
 
     def labels(self, encoder: Encoder) -> tuple[str, str, str]:
         return self._dataset(encoder), self.backbones[encoder.backbone], self.method(encoder)

@@ -1,0 +1,101 @@
+"""What the figures of probe accuracies share: the vertical axis, points with their intervals, the untrained encoder."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from mdc.report.lines import POOLINGS, Number
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: width of a figure in inches: what a page holds, and one of a single panel
+WIDTH, NARROW = 7.0, 4.8
+#: of the axis, what the trained encoders' numbers fill at least; untrained ones further away are told in words
+_FILLED = 0.6
+_MARGIN, _WORDS = 0.08, 0.12  # above and below, and what words at the lower edge take, as shares of the axis
+_DASHES: tuple[Any, ...] = ((0, (1, 1.6)), (0, (3, 1.6, 1, 1.6)))  # one a pooling
+_GREY = "#6B6B6B"
+
+
+def accuracy_axis(
+    panel: Axes, trained: Sequence[Number], untrained: Sequence[Number], words: bool = True
+) -> list[Number]:
+    """The vertical range that shows ``trained`` with their intervals, and the ``untrained`` levels as dotted lines.
+
+    Levels so far below that they would leave too little of the axis to the others stand as words at the lower edge,
+    if ``words`` (of panels that share an axis, the first is enough). Equal numbers give equal ranges. The untrained
+    numbers that have become lines are returned.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    low, high = min(n.low for n in trained), max(n.high for n in trained)
+    least = 1.0  # a point: what lies closer together is not blown up
+    far = [n for n in untrained if high - low < _FILLED * (high - min(n.low, low)) and high - n.low > least]
+    near = [n for n in untrained if n not in far]
+    low, high = min([low, *(n.low for n in near)]), max([high, *(n.high for n in near)])
+    reach = max(high - low, least)
+    panel.set_ylim(low - (_MARGIN + (_WORDS if far else 0)) * reach, high + _MARGIN * reach)
+    panel.yaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
+    for number in near:
+        panel.axhline(number.value, color=_GREY, linestyle=_DASHES[untrained.index(number) % 2], linewidth=1.2)
+    if far and words:
+        told = ", ".join(f"{_name(n, len(untrained))} {n.value:.1f} %" for n in far)
+        ground = {"facecolor": "white", "linewidth": 0, "pad": 0.8}  # no line of the grid through the words
+        style: dict[str, Any] = {"fontsize": 7.5, "color": _GREY, "va": "bottom", "bbox": ground}
+        panel.text(0.02, 0.015, f"↓ {told}", transform=panel.transAxes, **style)
+    return near
+
+
+def _name(number: Number, count: int) -> str:
+    return "untrained" if count == 1 else f"untrained, {POOLINGS.get(number.pooling, number.pooling)}"
+
+
+def point(panel: Axes, x: float, number: Number, style: tuple[str, str]) -> None:
+    """A number as its method's marker, and its 95 % interval as a bar."""
+    colour, marker = style
+    panel.plot([x, x], [number.low, number.high], color=colour, linewidth=1.2, zorder=3, solid_capstyle="butt")
+    panel.plot([x], [number.value], **marked(colour, marker), linestyle="none", zorder=4)
+
+
+def marked(colour: str, marker: str) -> dict[str, Any]:
+    """A marker with a white edge, which sets it off from what lies below it."""
+    return {"color": colour, "marker": marker, "markersize": 6.3, "markeredgecolor": "white", "markeredgewidth": 0.6}
+
+
+def untrained_handles(numbers: Sequence[Number], drawn: Sequence[Number]) -> list[Any]:
+    """Entries of a legend for the ``numbers`` given to :func:`accuracy_axis` that it has drawn somewhere."""
+    from matplotlib.lines import Line2D
+
+    poolings = list(dict.fromkeys(n.pooling for n in numbers))
+    found = {n.pooling: n for n in drawn}
+    return [
+        Line2D([], [], color=_GREY, linewidth=1.2, linestyle=_DASHES[i % 2], label=_name(found[pooling], len(poolings)))
+        for i, pooling in enumerate(poolings)
+        if pooling in found
+    ]
+
+
+def bottom_legend(figure: Figure, entries: Sequence[tuple[Any, str]], note: str) -> None:
+    """One legend below all panels, in as many columns as fit, with a small ``note`` above it."""
+    from matplotlib.legend_handler import HandlerTuple
+
+    # a letter of 8 points is about 0.063 inches wide, a handle with its gaps 0.55
+    widest = max(0.063 * len(label) + 0.55 for _, label in entries)
+    inches = figure.get_figwidth()
+    columns = max(1, min(len(entries), int(inches / widest)))
+    figure.legend(
+        [handle for handle, _ in entries],
+        [label for _, label in entries],
+        loc="outside lower left",
+        ncols=columns,
+        fontsize=8,
+        title="\n".join(textwrap.wrap(note, int(inches / 0.063))),
+        title_fontsize=8,
+        alignment="left",
+        columnspacing=1.4,
+        handler_map={tuple: HandlerTuple(ndivide=None)},
+    )
