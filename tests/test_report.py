@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from mdc.records import UserError
-from mdc.report import figures, published, table1
+from mdc.report import figures, losses, published, table1
 from mdc.report.estimates import Estimator
 from mdc.report.items import ProbeItems, read_items
 from mdc.report.tables import Cell, Column, Row, Table, mark_rows, rank, write_csv, write_html, write_latex
@@ -592,7 +592,7 @@ def test_figures_are_equal_to_the_byte_and_leave_no_trace(
     before = dict(matplotlib.rcParams)
     for turn in ("a", "b"):
         (tmp_path / turn).mkdir()
-        figures.loss_curves(_logs(), [tmp_path / turn / f"loss.{s}" for s in ("png", "svg", "pdf")], "scale mini")
+        losses.loss_curves(_logs(), [tmp_path / turn / f"loss.{s}" for s in ("png", "svg", "pdf")], "scale mini")
         figures.table1_bars(made.numbers, [tmp_path / turn / "table1.svg"], "scale mini")
         # what a user set must not change the next one
         matplotlib.rcParams["lines.linewidth"] = 7
@@ -610,11 +610,11 @@ def test_figures_are_equal_to_the_byte_and_leave_no_trace(
 def test_figures_refuse_what_they_cannot_draw(built: tuple[World, table1.Table1, Path], tmp_path: Path) -> None:
     _, made, _ = built
     with pytest.raises(UserError, match=r"png, .svg, .pdf"):
-        figures.loss_curves(_logs(), [tmp_path / "loss.bmp"], "t")
+        losses.loss_curves(_logs(), [tmp_path / "loss.bmp"], "t")
     with pytest.raises(UserError, match="no run"):
-        figures.loss_curves([], [tmp_path / "loss.png"], "t")
+        losses.loss_curves([], [tmp_path / "loss.png"], "t")
     with pytest.raises(UserError, match="alt/B/mdc/s0 has 30 steps and 1 losses"):
-        figures.loss_curves([{**_logs()[0], "loss": [1.0]}], [tmp_path / "loss.png"], "t")
+        losses.loss_curves([{**_logs()[0], "loss": [1.0]}], [tmp_path / "loss.png"], "t")
     with pytest.raises(UserError, match="no trained encoder"):
         figures.table1_bars([n for n in made.numbers if n.gain is None], [tmp_path / "t.png"], "t")
     assert not list(tmp_path.iterdir())

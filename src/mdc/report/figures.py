@@ -7,7 +7,7 @@ drawn.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -39,7 +39,6 @@ _RC: dict[str, Any] = {
     "axes.edgecolor": "#7A828C",
     "legend.frameon": False,
 }
-_KINDS = {"captioning": "nats per token", "contrastive": "nats per pair"}
 
 
 def smooth(values: ArrayLike, window: int) -> NDArray[np.float64]:
@@ -52,65 +51,6 @@ def smooth(values: ArrayLike, window: int) -> NDArray[np.float64]:
     place = np.arange(len(array))
     reach = np.minimum(max(window, 1) // 2, np.minimum(place, len(array) - 1 - place))
     return np.asarray((sums[place + reach + 1] - sums[place - reach]) / (2 * reach + 1))
-
-
-def loss_curves(
-    logs: Sequence[Mapping[str, Any]],
-    paths: Sequence[str | Path],
-    title: str,
-    labels: Mapping[str, Mapping[str, str]] | None = None,
-    objectives: Mapping[str, str] | None = None,
-) -> None:
-    """Training loss (faint, with its running mean) and validation loss (points) over steps, one line a run.
-
-    ``logs``: one a run with ``corpus``, ``backbone``, ``method`` (keys), ``seed``, ``steps`` [int], ``loss`` [float] in
-    nats, ``validation`` [[step, loss], …]. ``labels``: {"corpora" | "backbones" | "methods": {key: label}}; a key
-    without one stands for itself. ``objectives``: {method: "masked" | "autoregressive" | "contrastive"}; without it,
-    methods whose key starts with ``clip`` are contrastive. A row of panels is a backbone; a column is a corpus with
-    either the captioning or the contrastive methods, because their losses have different units. ``paths`` end in png,
-    svg or pdf.
-    UserError if there is no log, or one without steps.
-    """
-    if not logs:
-        raise UserError("loss curves: no run to draw")
-    for log in logs:
-        if not len(log["steps"]) or len(log["steps"]) != len(log["loss"]):
-            run = f"{log['corpus']}/{log['backbone']}/{log['method']}/s{log['seed']}"
-            counts = f"{len(log['steps'])} steps and {len(log['loss'])} losses"
-            raise UserError(f"loss curves: {run} has {counts}; needed: as many, at least one")
-    names = labels or {}
-    kinds = {log["method"]: _kind(log["method"], objectives) for log in logs}
-    styles = method_styles(list(dict.fromkeys(log["method"] for log in logs)))
-    backbones = list(dict.fromkeys(log["backbone"] for log in logs))
-    columns = [
-        (kind, corpus)
-        for kind in _KINDS
-        for corpus in dict.fromkeys(log["corpus"] for log in logs)
-        if any(kinds[log["method"]] == kind and log["corpus"] == corpus for log in logs)
-    ]
-    with drawing(max(2.9 * len(columns) + 0.5, 6.0), 2.35 * len(backbones) + 1.3, paths) as figure:
-        axes = figure.subplots(len(backbones), len(columns), squeeze=False)
-        for i, backbone in enumerate(backbones):
-            for j, (kind, corpus) in enumerate(columns):
-                here = [
-                    log
-                    for log in logs
-                    if (log["backbone"], log["corpus"], kinds[log["method"]]) == (backbone, corpus, kind)
-                ]
-                for log in here:
-                    _one_loss(axes[i, j], log, styles[log["method"]])
-                _label_loss(axes[i, j], kind, corpus, backbone, names, top=i == 0)
-                axes[i, j].set_xlabel("step" if i == len(backbones) - 1 else "")
-        _share_y(axes, [kind for kind, _ in columns])
-        masked_beside_others = sum(kind == "captioning" for kind in kinds.values()) > 1
-        note = (
-            "Captioning methods weight tokens differently: their levels do not compare." if masked_beside_others else ""
-        )
-        headline(figure, title, note)
-        order = [m for m in METHOD_STYLE if m in styles] + [m for m in styles if m not in METHOD_STYLE]
-        handles = [_line(styles[m], names.get("methods", {}).get(m, m)) for m in order]
-        handles += [_line(("#555555", ""), "training, running mean"), _line(("#555555", "o"), "validation", ls="none")]
-        figure.legend(handles=handles, loc="outside lower left", ncols=len(handles), fontsize=8)
 
 
 def table1_bars(numbers: Sequence[Number], paths: Sequence[str | Path], title: str) -> None:
@@ -155,7 +95,7 @@ def table1_bars(numbers: Sequence[Number], paths: Sequence[str | Path], title: s
                 if i == len(backbones) - 1:
                     panel.set_xlabel("points above the untrained encoder, 95 % interval")
         headline(figure, title)
-        handles = [_line(styles[key], methods[key], ls="none") for key in order]
+        handles = [line_handle(styles[key], methods[key], "none") for key in order]
         figure.legend(handles=handles, loc="outside lower left", ncols=len(handles), fontsize=8)
 
 
@@ -175,51 +115,11 @@ def _dot(panel: Axes, number: Number, height: float, style: tuple[str, str]) -> 
     )
 
 
-def _kind(method: str, objectives: Mapping[str, str] | None) -> str:
-    if objectives is not None and method in objectives:
-        return "contrastive" if objectives[method] == "contrastive" else "captioning"
-    return "contrastive" if method.startswith("clip") else "captioning"
-
-
-def _one_loss(panel: Axes, log: Mapping[str, Any], style: tuple[str, str]) -> None:
-    colour, marker = style
-    steps = np.asarray(log["steps"])
-    panel.plot(steps, log["loss"], color=colour, linewidth=0.8, alpha=0.35)
-    panel.plot(steps, smooth(log["loss"], max(1, len(steps) // 15)), color=colour, linewidth=1.6)
-    if len(log["validation"]):
-        at, loss = zip(*log["validation"], strict=True)
-        panel.plot(
-            at, loss, color=colour, marker=marker, markersize=4.2, linestyle="none", markeredgecolor="white", zorder=3
-        )
-
-
-def _label_loss(
-    panel: Axes, kind: str, corpus: str, backbone: str, names: Mapping[str, Mapping[str, str]], top: bool
-) -> None:
-    head = f"{names.get('corpora', {}).get(corpus, corpus)}, {names.get('backbones', {}).get(backbone, backbone)}"
-    panel.set_title(f"{kind}\n{head}" if top else head, loc="left")
-    panel.set_ylabel(_KINDS[kind])
-
-
-def _share_y(axes: NDArray[Any], kinds: Sequence[str]) -> None:
-    """One vertical range for all panels of a kind. The first steps lie far above the rest and may run out of view."""
-    for kind in dict.fromkeys(kinds):
-        panels = [axes[i, j] for i in range(len(axes)) for j, other in enumerate(kinds) if other == kind]
-        curves = [np.asarray(line.get_ydata(), dtype=np.float64) for panel in panels for line in panel.get_lines()]
-        values = np.concatenate(curves) if curves else np.zeros(0)
-        values = values[np.isfinite(values)]
-        if not len(values):
-            continue
-        low, high = float(values.min()), float(np.quantile(values, 0.995))
-        margin = 0.06 * (high - low) or 0.5
-        for panel in panels:
-            panel.set_ylim(low - margin, high + margin)
-
-
-def _line(style: tuple[str, str], label: str, ls: Literal["-", "none"] = "-") -> Any:
+def line_handle(style: tuple[str, str], label: str, line: Literal["-", "none"] = "-") -> Any:
+    """An entry of a legend: a colour, a marker ('' for none), with or without a line."""
     from matplotlib.lines import Line2D
 
-    return Line2D([], [], color=style[0], marker=style[1] or None, linestyle=ls, markersize=5, label=label)
+    return Line2D([], [], color=style[0], marker=style[1] or None, linestyle=line, markersize=5, label=label)
 
 
 @contextmanager

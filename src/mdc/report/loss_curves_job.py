@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mdc.records import UserError, read_json, read_json_lines, sha256_file, write_made, write_text
-from mdc.report.figures import loss_curves
+from mdc.report.losses import loss_curves
 
 
 def main(args: argparse.Namespace) -> None:
@@ -40,6 +40,25 @@ def main(args: argparse.Namespace) -> None:
 
 def curve(path: Path) -> dict[str, Any]:
     """The losses of the run whose ``run.json`` is ``path``, with its keys."""
+    manifest, lines = run_log(path)
+    run = manifest["config"]
+    return {
+        "id": manifest["id"],
+        "corpus": run["corpus"],
+        "backbone": run["backbone_name"],
+        "method": run["method_name"],
+        "seed": run.get("seed"),
+        "steps": [line["step"] for line in lines if "loss" in line],
+        "loss": [line["loss"] for line in lines if "loss" in line],
+        "validation": [[line["step"], line["validation_loss"]] for line in lines if "validation_loss" in line],
+    }
+
+
+def run_log(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The manifest ``path`` of a run, which names its corpus, backbone and method, and the lines of the log beside it.
+
+    UserError if it is no run's manifest, or a line has a step or a loss that is no number.
+    """
     manifest = read_json(path)
     run = manifest.get("config")
     names = ("corpus", "backbone_name", "method_name")
@@ -52,17 +71,7 @@ def curve(path: Path) -> dict[str, Any]:
     for line in lines:
         if not all(isinstance(line.get(key, 0), int | float) for key in ("step", "loss", "validation_loss")):
             raise UserError(f"{log}: a step or a loss is no number; train the run again")
-    lines = [line for line in lines if "step" in line]
-    return {
-        "id": manifest["id"],
-        "corpus": run["corpus"],
-        "backbone": run["backbone_name"],
-        "method": run["method_name"],
-        "seed": run.get("seed"),
-        "steps": [line["step"] for line in lines if "loss" in line],
-        "loss": [line["loss"] for line in lines if "loss" in line],
-        "validation": [[line["step"], line["validation_loss"]] for line in lines if "validation_loss" in line],
-    }
+    return manifest, [line for line in lines if "step" in line]
 
 
 def csv_text(logs: list[dict[str, Any]], labels: dict[str, dict[str, str]]) -> str:
