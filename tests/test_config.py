@@ -94,6 +94,11 @@ CASES = [
         {"alt": ["mdc"]},
         "figure5.corpora = {'alt': ['mdc']}: dictionary should have at least 2",
     ),
+    (
+        (*TABLES, "figure5", "contrasts"),
+        [["mdc", "arc"]],
+        "tables.figure5: contrasts: this figure compares the corpora",
+    ),
     ((*TABLES, "figure5", "backbones"), ["ViT-T-8", "ViT-T-12"], "figure5.backbones"),
     (("methods", "mdc", "t_range"), [0.9, 0.4], "reversed"),
     (("methods", "mdc", "t_range"), [0.5, 1.5], "less than or equal to 1"),

@@ -88,6 +88,8 @@ def test_with_three_seeds_the_trend_is_students_over_slopes(tmp_path: Path) -> N
         low, high = oracle.confidence_interval(0.95)
         assert (trend.slope, trend.low, trend.high) == pytest.approx((np.mean(slopes), low, high))
         assert trend.p == pytest.approx(oracle.pvalue) and trend.interval == "t over 4 seeds"
+        error = np.std(slopes, ddof=1) / 2
+        assert trend.smallest_detectable == pytest.approx(stats.t(3).ppf([0.975, 0.8]).sum() * error)
     assert [t.p_holm for t in trends] == pytest.approx(statistics.holm([t.p for t in trends]))
     lines = read(tmp_path / "figure5_trend.csv")
     assert [line["benchmark"] for line in lines] == ["Shape", "Colour"]

@@ -202,6 +202,10 @@ def _edit_cell(name: str, column: str, row: int = 2, number: str = "99.0000") ->
     return change
 
 
+def _first_line(path: Path) -> None:
+    path.write_text(path.read_text().splitlines(keepends=True)[0])
+
+
 def _move_index(r: Path) -> None:
     """The index of another source, its shards under their own names; made.json says what it must."""
     alt = r / "data/corpora/alt"
@@ -362,10 +366,38 @@ TAMPERING: dict[str, tuple[Change, str]] = {
         _both(lambda r: replace(r / "figure5_trend.csv", ",MDC,", ",ARC,"), seal),
         "figure5_trend.csv: Shape of ARC is no trend of this figure",
     ),
+    "a mask ratio, hashes hidden": (
+        _both(_edit_cell("figure4.csv", "mask_ratio_low"), seal),
+        "figure4.csv: .*: mask_ratio_low is 99.0000",
+    ),
+    "a mask ratio of what masks nothing, hashes hidden": (
+        _both(_edit_cell("figure4.csv", "mask_ratio_high", row=0), seal),
+        "figure4.csv: .*untrained.*: mask_ratio_high is 99.0000, it has none",
+    ),
+    "samples seen, hashes hidden": (
+        _both(_edit_cell("figure5.csv", "samples_seen", number="65"), seal),
+        "figure5.csv: .*: samples_seen is 65, the probe record says",
+    ),
+    "a trend's pairs, hashes hidden": (
+        _both(_edit_cell("figure5_trend.csv", "pairs", row=0, number="64 33"), seal),
+        "figure5_trend.csv: Shape of MDC: pairs are 64 33",
+    ),
+    "a scatter about two points, hashes hidden": (
+        _both(_edit_cell("figure5_trend.csv", "residual_sd", row=0), seal),
+        "figure5_trend.csv: Shape of MDC: residual_sd is 99.0000, two points have none",
+    ),
+    "no trend, hashes hidden": (
+        _both(lambda r: _first_line(r / "figure5_trend.csv"), seal),
+        "figure5_trend.csv: Shape of MDC: no line of it",
+    ),
     "a drawn figure": (lambda r: flip(r / "figure4.svg"), "small/figure4.svg: its sha256 .* results/figure4.png"),
     "a schedule's steadiness": (
         lambda r: flip(r / "figure_schedules.csv"),
         "small/figure_schedules.csv: its sha256 .* results/figure_schedules.png",
+    ),
+    "a schedule's steadiness, hashes hidden": (
+        _both(_edit_cell("figure_schedules.csv", "value", row=0), seal),
+        "small/figure_schedules.csv, line 2: not what the logs give; .*--forcerun .*figure_schedules.json",
     ),
     "a gradient norm, hashes hidden": (
         _both(_edit_cell("figure_schedules_curves.csv", "grad_norm"), seal),

@@ -10,6 +10,7 @@ import shutil
 import xml.etree.ElementTree as ElementTree
 from argparse import Namespace
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +151,8 @@ def test_every_number_follows_from_the_log_by_hand(tmp_path: Path) -> None:
     norm = np.array([line["grad_norm"] for line in counted])
     middle = (loss[:-2] + loss[2:]) / 2 - loss[1:-1]
     assert float(of(rows, "loss_variance", "mdc")["value"]) == pytest.approx((middle**2).mean() / 1.5, rel=1e-5)
+    middle = (norm[:-2] + norm[2:]) / 2 - norm[1:-1]
+    assert float(of(rows, "grad_norm_variance", "mdc")["value"]) == pytest.approx((middle**2).mean() / 1.5, rel=1e-5)
     share = of(rows, "grad_norm_share_over_clip", "mdc")
     assert float(share["value"]) == pytest.approx((norm > 1.0).mean(), rel=1e-5)
     assert share["interval"] == "exact (Clopper-Pearson) over logged steps, this run only"
@@ -164,7 +167,7 @@ def test_every_number_follows_from_the_log_by_hand(tmp_path: Path) -> None:
 def test_p_is_corrected_over_all_ratios_of_the_figure(tmp_path: Path) -> None:
     rows = Project(tmp_path, (0, 1, 2)).rows()
     told = [row for row in rows if row["p"]]
-    assert len(told) == 2 * 4  # two schedules against the reference, four statistics that are ratios
+    assert len(told) == 2 * 5  # two schedules against the reference, five statistics that are ratios
     assert [float(row["p_holm"]) for row in told] == pytest.approx(holm([float(row["p"]) for row in told]), rel=1e-4)
 
 
@@ -215,6 +218,23 @@ def test_what_was_found_is_said_in_words(tmp_path: Path) -> None:
     numbers = f"{ratio.ratio_to_reference:.2f}× [{ratio.ratio_low:.2f}, {ratio.ratio_high:.2f}]"
     start = f"Short captions, ViT-B: with t in [0.0, 1.0] the loss varies {numbers} as much as with [0.5, 1.0] (more)"
     assert told.replace("\u00a0", " ").startswith(start)
+
+
+def test_what_cannot_be_told_is_said_with_what_could_have_been(tmp_path: Path) -> None:
+    project = Project(tmp_path, (0, 1, 2))
+    shown = schedules_job.shown_of(project.config)
+    tracks = [schedules_job.track(path, project.config["clip_norm"]) for path in project.runs]
+    reference = {track.seed: track for track in tracks if track.method == "mdc"}
+    # every schedule varies as the reference does, by draws of another seed
+    alike = [
+        t if t.method == "mdc" else replace(reference[(t.seed + 1) % 3], method=t.method, seed=t.seed) for t in tracks
+    ]
+    lines = schedules.measure(alike, shown)
+    (told,) = schedules.findings(lines, shown)
+    for statistic in ("loss_cv", "grad_norm_cv"):
+        line = next(x for x in lines if (x.method, x.statistic) == ("mdc_0_100", statistic))
+        assert line.verdict == "cannot be told" and line.smallest_detectable is not None
+        assert f"(cannot be told (≥ {line.smallest_detectable:.2f}×))" in told.replace("\u00a0", " ")
 
 
 def test_without_clipping_or_tokens_nothing_is_said_of_them(tmp_path: Path) -> None:

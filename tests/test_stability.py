@@ -97,6 +97,10 @@ def test_over_seeds_means_are_geometric_so_that_their_ratio_is_the_mean_ratio() 
     test = ttest_rel(np.log(a), np.log(b))
     low, high = np.exp(test.confidence_interval())
     assert (ratio.low, ratio.high, ratio.p) == pytest.approx((low, high, test.pvalue))
+    from scipy.stats import t
+
+    error = np.std(np.log(a) - np.log(b), ddof=1) / 2
+    assert math.log(ratio.detectable or 0) == pytest.approx((t(3).ppf(0.975) + t(3).ppf(0.8)) * error)
 
 
 def test_fewer_than_three_seeds_have_a_mean_and_no_interval() -> None:
@@ -150,6 +154,9 @@ def test_a_p_value_is_that_of_the_interval() -> None:
     squares = [stability.squares(np.arange(200), scale * rng.standard_normal(200)) for scale in (1.0, 1.0, 2.0)]
     for other in squares[1:]:
         found = stability.ratio_over_steps([other], [squares[0]], np.random.default_rng(0), 500, 0.5)
+        # between one half-width and two: a power of 80 % asks for less than one of 97.5 %
+        half = math.log((found.high or 0) / (found.low or 1)) / 2
+        assert half < math.log(found.detectable or 0) < 2 * half
         assert (found.p is not None and found.p < 0.05) == (stability.verdict(found) != "cannot be told")
     assert stability.verdict(found) == "more"
 

@@ -68,9 +68,17 @@ class RatioFigure(MethodTable):
 
 
 class PairsFigure(MethodTable):
-    """Figure 5: methods over corpora that differ in their number of pairs."""
+    """Figure 5: methods over corpora that differ in their number of pairs. Its comparison is the trend of each method."""
 
     corpora: Annotated[dict[Name, Names], Field(min_length=2)]
+
+    @model_validator(mode="after")
+    def _no_contrasts(self) -> Self:
+        if self.contrasts:
+            raise ValueError(
+                "contrasts: this figure compares the corpora of a method by their trend and names no others"
+            )
+        return self
 
 
 class Figure3(Strict):

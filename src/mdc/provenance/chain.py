@@ -7,6 +7,7 @@ hash that is written above it is the hash of what lies below, and if what lies t
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,10 +20,10 @@ from mdc.provenance import numbers
 from mdc.provenance.differences import what_changed
 from mdc.provenance.place import LOSS, SCHEDULES, TABLE, TARGETS, Broken, Place, target_of
 from mdc.records import UserError, read_json, sha256_file, sha256_json
+from mdc.report import schedules
 from mdc.report.estimates import Estimator
 from mdc.report.items import read_items
 from mdc.report.loss_curves_job import csv_text, curve
-from mdc.report.schedules import curves_text
 from mdc.report.schedules_job import shown_of, track
 
 Check = Callable[[], Iterator[None]]
@@ -216,13 +217,24 @@ def _losses(manifest: Path, config: Mapping[str, Any]) -> str:
 
 
 def _norms(manifest: Path, config: dict[str, Any]) -> str:
-    return curves_text([track(manifest, config["clip_norm"])], shown_of(config))
+    return schedules.curves_text([track(manifest, config["clip_norm"])], shown_of(config))
+
+
+def _steadiness(manifests: Sequence[Path], config: dict[str, Any]) -> str:
+    shown = shown_of(config)
+    tracks = [track(manifest, config["clip_norm"]) for manifest in manifests]
+    return schedules.text(schedules.measure(tracks, shown), shown)
 
 
 #: figure of the runs' logs → its file that holds all numbers of them, and how one run's stand there
 LOGS: dict[str, tuple[str, Callable[[Path, dict[str, Any]], str]]] = {
     LOSS: (f"{LOSS}.csv", _losses),
     SCHEDULES: (f"{SCHEDULES}_curves.csv", _norms),
+}
+
+#: figure of the runs' logs → its file of numbers that follow from all of them together, and how they stand there
+TOGETHER: dict[str, tuple[str, Callable[[Sequence[Path], dict[str, Any]], str]]] = {
+    SCHEDULES: (f"{SCHEDULES}.csv", _steadiness),
 }
 
 
@@ -240,6 +252,7 @@ class LogChain:
             ("copies in results/", lambda: copies(self.place, self.figure, self.made)),
             ("configuration of the figure", lambda: _configuration(self.place, self.figure, self.made)),
             ("loss logs", self._logs),
+            *([("numbers made from the logs", self._together)] if self.figure in TOGETHER else []),
         ]
 
     def _files(self) -> Iterator[None]:
@@ -264,6 +277,16 @@ class LogChain:
         if position != len(shown):
             again = self._again(self.figure)
             raise Broken(f"{path}: {len(shown)} losses, the logs hold {position}; to mend: {again}")
+
+    def _together(self) -> Iterator[None]:
+        name, written = TOGETHER[self.figure]
+        config, path = self.made["config"], self.place.folder / name
+        expected = written([self.place.record(f"runs/{id_}") for id_ in config["runs"]], config).splitlines()
+        found = path.read_text(encoding="utf-8").splitlines()
+        for number, (mine, line) in enumerate(itertools.zip_longest(expected, found), 1):
+            if mine != line:
+                raise Broken(f"{path}, line {number}: not what the logs give; to mend: {self._again(self.figure)}")
+            yield
 
     def _mend(self, job: str, log: Path) -> str:
         """A log that is as its run wrote it is newer than the figure; another one was changed."""

@@ -131,12 +131,24 @@ def _tidy(
             chance = [records[ids[0]]["probes"][p]["chance"] for p in probes]
             _equal(f"{where}: chance", line["chance"], sum(chance) / len(chance), _TIDY)
             training = records[ids[0]].get("training") or {}
-            for key in ("pairs", "steps"):
+            for key in ("pairs", "steps", *(["samples_seen"] if spec["table"] == "figure5" else [])):
                 if line[key] != str(training.get(key, "")):
                     raise Broken(f"{where}: {key} is {line[key] or 'empty'}, the probe record says {training.get(key)}")
+            if spec["table"] == "figure4":
+                _mask_ratios(where, line, ids, spec)
             if shown != "untrained" and set(control(ids, spec)) <= set(records):
                 _equal(f"{where}: gain", line["gain"], mine - value(control(ids, spec), probes, records), _TIDY)
             yield
+
+
+def _mask_ratios(where: str, line: Mapping[str, str], ids: Sequence[str], spec: Mapping[str, Any]) -> None:
+    """The ends of t's range in per cent; none of an untrained encoder, or of a method that masks nothing."""
+    method = spec["methods"].get(ids[0].split("/")[2], {}) if ids[0][:9] != "untrained" else {}
+    for key, share in zip(("mask_ratio_low", "mask_ratio_high"), method.get("t_range") or (None, None), strict=True):
+        if share is None and line[key]:
+            raise Broken(f"{where}: {key} is {line[key]}, it has none")
+        if share is not None:
+            _equal(f"{where}: {key}", line[key], 100 * share, _TIDY)
 
 
 def _shown(path: Path, values: Values) -> Iterator[None]:
@@ -185,21 +197,43 @@ def _contrasts(path: Path, spec: Mapping[str, Any], known: Sequence[tuple[str, .
 def _trends(path: Path, spec: Mapping[str, Any], records: Mapping[str, Record], values: Values) -> Iterator[None]:
     """Lines of least squares through a method's values over the binary logarithm of the pairs, one value a corpus."""
     (backbone,) = spec["backbones"]
-    for line in rows(path):
-        points = []
-        for corpus in spec["corpora"]:
-            for key in (key for key in corpus["methods"] if spec["methods"][key]["label"] == line["method"]):
+    expected: dict[tuple[str, str], list[tuple[int, float]]] = {}
+    for key in dict.fromkeys(key for corpus in spec["corpora"] for key in corpus["methods"]):
+        label = spec["methods"][key]["label"]
+        for column in benchmarks(spec):
+            points = []
+            for corpus in (corpus for corpus in spec["corpora"] if key in corpus["methods"]):
                 id_ = f"{corpus['key']}/{backbone['key']}/{key}/s{spec['seeds'][0]}"
-                found = values.get((corpus["label"], backbone["label"], line["method"], line["benchmark"]))
+                found = values.get((corpus["label"], backbone["label"], label, column))
                 if found and id_ in records:
-                    points.append((math.log2(records[id_]["training"]["pairs"]), found[0]))
-        where = f"{path}: {line['benchmark']} of {line['method']}"
-        if len(points) < 2:
+                    points.append((records[id_]["training"]["pairs"], found[0]))
+            if len(points) > 1:
+                expected[label, column] = points
+    written = rows(path)
+    lines = {(line["method"], line["benchmark"]): line for line in written}
+    if len(lines) < len(written):
+        raise Broken(f"{path}: a trend stands there twice")
+    for method, column in [*lines, *expected]:
+        where = f"{path}: {column} of {method}"
+        if (method, column) not in expected:
             raise Broken(f"{where} is no trend of this figure")
-        x, y = (sum(column) / len(points) for column in zip(*points, strict=True))
-        slope = sum((a - x) * (b - y) for a, b in points) / sum((a - x) ** 2 for a, _ in points)
+        if (method, column) not in lines:
+            raise Broken(f"{where}: no line of it")
+    for (method, column), points in expected.items():
+        line, where = lines[method, column], f"{path}: {column} of {method}"
+        if line["pairs"] != " ".join(str(pairs) for pairs, _ in points):
+            raise Broken(f"{where}: pairs are {line['pairs'] or 'empty'}, the probe records say others")
+        logs = [math.log2(pairs) for pairs, _ in points]
+        x, y = sum(logs) / len(points), sum(value for _, value in points) / len(points)
+        slope = sum((a - x) * (b - y) for a, (_, b) in zip(logs, points, strict=True)) / sum((a - x) ** 2 for a in logs)
         _equal(f"{where}: slope", line["slope"], slope, _TIDY)
         _equal(f"{where}: intercept", line["intercept"], y - slope * x, _TIDY * (1 + x))
+        if len(points) > 2:
+            off = sum((b - y - slope * (a - x)) ** 2 for a, (_, b) in zip(logs, points, strict=True))
+            # a root magnifies rounding where the points lie on the line
+            _equal(f"{where}: residual_sd", line["residual_sd"], math.sqrt(off / (len(points) - 2)), 2 * _TIDY)
+        elif line["residual_sd"]:
+            raise Broken(f"{where}: residual_sd is {line['residual_sd']}, two points have none")
         yield
 
 

@@ -47,7 +47,8 @@ class Trend:
     """One line of ``figure5_trend.csv``: accuracy = ``intercept`` + ``slope`` · log2(pairs), least squares.
 
     In per cent; ``slope`` in points a doubling of the pairs, with its 95 % interval. ``p_holm``: corrected over the
-    figure's trends. ``residual_sd``: what one point lies off the line, None where two points make it.
+    figure's trends; ``smallest_detectable``: the slope that would have been told from 0. ``residual_sd``: what one point
+    lies off the line, None where two points make it.
     """
 
     scale: str
@@ -65,6 +66,7 @@ class Trend:
     interval: str
     p: float
     p_holm: float
+    smallest_detectable: float
     intercept: float
     residual_sd: float | None
     seeds: str
@@ -179,6 +181,7 @@ class _Sizes(Probing):
             interval=self.interval,
             p=_p(slope),
             p_holm=holm,
+            smallest_detectable=statistics.smallest_detectable_difference(slope),
             intercept=intercept,
             residual_sd=math.sqrt(float(off @ off) / free) if free else None,
             seeds=" ".join(map(str, self.seeds)),

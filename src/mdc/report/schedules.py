@@ -18,6 +18,7 @@ import numpy as np
 from mdc import statistics
 from mdc.records import UserError
 from mdc.report import stability
+from mdc.report.accuracy_panels import marked
 from mdc.report.figures import drawing, headline, line_handle
 from mdc.report.stability import Estimate
 from mdc.report.styles import method_styles
@@ -26,12 +27,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 DRAWS = 2000  # of the bootstrap over logged steps
+_MARKERS = 6  # of each line of a curve
 
-LOSS, NORM, SPIKE, VARIANCE, OVER = (
+LOSS, NORM, SPIKE, VARIANCE, NORM_VARIANCE, OVER = (
     "loss_cv",
     "grad_norm_cv",
     "grad_norm_largest_over_median",
     "loss_variance",
+    "grad_norm_variance",
     "grad_norm_share_over_clip",
 )
 #: what is drawn: statistic -> label of its axis, factor from the number to that label's unit
@@ -103,8 +106,10 @@ class Shown:
 class Line:
     """One line of ``figure_schedules.csv``: a number of stability, and what it is of the reference's.
 
-    Deviations and shares are shares of 1, ``loss_variance`` is in nats². Over seeds the mean is geometric, but for the
-    share over the clipping norm. ``expected``: from the draw of t and masks alone (``stability.loss_variance``).
+    Deviations and shares are shares of 1, ``loss_variance`` is in nats², ``grad_norm_variance`` in the norm's unit squared.
+    Over seeds the mean is geometric, but for the share over the clipping norm. ``smallest_detectable``: the true ratio
+    that would have been told from 1 (``stability.Estimate``). ``expected``: from the draw of t and masks alone
+    (``stability.loss_variance``).
     """
 
     scale: str
@@ -126,6 +131,7 @@ class Line:
     p: float | None = None
     p_holm: float | None = None
     verdict: str = ""
+    smallest_detectable: float | None = None
     expected: float | None = None
 
 
@@ -205,6 +211,7 @@ _OF_STEPS: dict[str, tuple[Callable[[Track], Any], float]] = {
     LOSS: (lambda track: stability.relative_squares(track.steps, track.loss), 0.5),
     VARIANCE: (lambda track: stability.squares(track.steps, track.loss), 1.0),
     NORM: (lambda track: stability.relative_squares(track.steps, track.norm), 0.5),
+    NORM_VARIANCE: (lambda track: stability.squares(track.steps, track.norm), 1.0),
 }
 
 
@@ -303,6 +310,7 @@ def _compared(head: Line, name: str, value: Estimate, ratio: Estimate | None, al
         ratio_high=ratio.high,
         p=ratio.p,
         verdict=stability.verdict(ratio),
+        smallest_detectable=ratio.detectable,
     )
 
 
@@ -334,10 +342,17 @@ def findings(lines: Sequence[Line], shown: Shown) -> list[str]:
             continue
         told.append(
             f"{shown.place(*place)}: with t in {shown.range_of(first)} the loss varies {_times(here[LOSS])} as much as "
-            f"with {shown.range_of(shown.reference)} ({here[LOSS].verdict}), the gradient norm {_times(here[NORM])} "
-            f"({here[NORM].verdict})."
+            f"with {shown.range_of(shown.reference)} ({_verdict_words(here[LOSS])}), the gradient norm {_times(here[NORM])} "
+            f"({_verdict_words(here[NORM])})."
         )
     return told
+
+
+def _verdict_words(line: Line) -> str:
+    """A verdict; where it cannot be told, with the ratio that could have been."""
+    if line.verdict != "cannot be told" or line.smallest_detectable is None:
+        return line.verdict
+    return f"{line.verdict} (≥ {line.smallest_detectable:.2f}×)".replace(" ", "\u00a0")
 
 
 def _times(line: Line) -> str:
@@ -450,7 +465,12 @@ def _curves(
                 panel.plot(track.steps, series, color=styles[method][0], linewidth=0.7, alpha=alpha)
             mean = np.mean([getattr(track, values) for track in runs], axis=0)
             bold = stability.level(mean, max(stability.LEVEL_WINDOW, len(mean) // 15))
+            # a few markers, each method's between the others', tell the lines apart without their colour
+            every = max(1, len(bold) // _MARKERS)
+            first = every * methods.index(method) // len(methods)
+            at = slice(first, None, every)
             panel.plot(runs[0].steps, bold, color=styles[method][0], linewidth=1.8, zorder=3)
+            panel.plot(runs[0].steps[at], bold[at], **marked(*styles[method]), linestyle="none", zorder=4)
         panel.set_yscale("log")
         _plain(panel.yaxis)
         panel.set_ylabel(label)

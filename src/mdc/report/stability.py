@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mdc.records import UserError
-from mdc.statistics import t_interval, t_interval_paired
+from mdc.statistics import Interval, smallest_detectable_difference, t_interval, t_interval_paired
 
 Floats = NDArray[np.float64]
 Verdict = Literal["more", "less", "cannot be told"]
@@ -97,12 +97,17 @@ def share_over(values: ArrayLike, limit: float) -> float:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value or a ratio; None where nothing can be said of its uncertainty. ``p``: of a ratio being 1, two-sided."""
+    """A value or a ratio; None where nothing can be said of its uncertainty.
+
+    Of a ratio ``p``, two-sided, is of its being 1, and ``detectable`` the true ratio above 1 that would have been told from 1
+    with a probability of 80 % (below 1: its inverse).
+    """
 
     value: float
     low: float | None = None
     high: float | None = None
     p: float | None = None
+    detectable: float | None = None
 
 
 def over_seeds(values: Sequence[float]) -> Estimate:
@@ -123,7 +128,7 @@ def ratio_over_seeds(values: Sequence[float], reference: Sequence[float]) -> Est
         return over_seeds(list(np.divide(values, reference)))
     found = t_interval_paired(np.log(values), np.log(reference))
     value, low, high = (float(x) for x in np.exp([found.value, found.low, found.high]))
-    return Estimate(value, low, high, found.p)
+    return Estimate(value, low, high, found.p, math.exp(smallest_detectable_difference(found)))
 
 
 def share_over_seeds(shares: Sequence[float]) -> Estimate:
@@ -202,10 +207,13 @@ def _of_logs(
     if any(np.size(run) < NEEDED_FOR_INTERVAL for run in runs):
         return Estimate(math.exp(value))
     reach = float(t.ppf(0.975, freedom)) * error
-    p = None
+    p = detectable = None
     if against is not None:
         p = float(2 * t.sf(abs(value) / error, freedom)) if error > 0 else float(value == 0)
-    return Estimate(math.exp(value), math.exp(value - reach), math.exp(value + reach), p)
+        # as of seeds: one value more than there are degrees of freedom
+        told = Interval(value, value - reach, value + reach, freedom + 1, "seeds")
+        detectable = math.exp(smallest_detectable_difference(told))
+    return Estimate(math.exp(value), math.exp(value - reach), math.exp(value + reach), p, detectable)
 
 
 def _log_of_mean(means: Floats) -> Floats:
