@@ -174,6 +174,15 @@ def test_a_dataset_moved_or_a_fetch_changed_touches_what_it_gives() -> None:
     assert _changed(["scales", "paper", "data", "download", "runtime", "threads"], 3, "paper") == before
 
 
+def test_in_table_5_mdc_goes_by_its_range_of_t_and_others_by_their_names() -> None:
+    values = copy.deepcopy(VALUES)
+    values["scales"]["mini"]["tables"]["table5"]["corpora"]["brief"] = ["parallel", "mdc_30_80", "mdc"]
+    values["scales"]["mini"]["tables"]["table5"]["contrasts"] = []
+    told = jobs.table_config(validate({**values, "scale": "mini"}), "table5")["methods"]
+    shown = {"parallel": "Parallel decoding", "mdc_30_80": "[0.3, 0.8]", "mdc": "[0.5, 1.0]"}
+    assert {name: method["label"] for name, method in told.items()} == shown
+
+
 def test_the_figures_are_told_what_they_are_drawn_over() -> None:
     values = copy.deepcopy(VALUES)
     mini = values["scales"]["mini"]

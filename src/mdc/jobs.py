@@ -353,8 +353,9 @@ def table_config(params: Params, name: str) -> dict[str, Any]:
 
 
 def _label(table: str, method: Method) -> str:
-    """What a method is called in a table: in Table 5 by its range of t, as the paper has it."""
-    return str(list(method.t_range)) if table == "table5" and method.t_range is not None else method.label
+    """What a method is called in a table: in Table 5 MDC by its range of t, as the paper has it; others by their names."""
+    by_range = table == "table5" and method.t_range is not None and method.weight == "inverse_t"
+    return str(list(method.t_range or ())) if by_range else method.label
 
 
 def _ratios(table: str, method: Method) -> dict[str, Any]:
