@@ -13,7 +13,10 @@ from mdc import jobs
 from mdc.config import load
 from mdc.records import UserError
 from mdc.report import published
+from mdc.report.lines import Contrast
 from mdc.report.method_table import build, files
+from mdc.report.probing import verdict_words
+from mdc.statistics import Interval, verdict
 
 ROOT = Path(__file__).resolve().parent.parent
 PROBE = [{"key": "imagenet1k", "label": "ImageNet-1K"}]
@@ -98,3 +101,19 @@ def test_table_5_says_what_its_rows_are(tmp_path: Path) -> None:
     for ending in ("html", "md", "tex"):
         text = (tmp_path / f"table5.{ending}").read_text(encoding="utf-8")
         assert "Analysis of noise schedule" in text and "share of a caption that is masked" in text
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "says"),
+    [
+        (0.4, 3.0, "held, p 0.012"),
+        (-1.0, 1.5, "comparable"),
+        (-1.0, 2.5, "cannot be told (≥ 2.4)"),
+        (-7.1, -2.2, "cannot be told (below 0, p 0.012)"),
+    ],
+)
+def test_a_verdict_says_when_the_opposite_is_seen(low: float, high: float, says: str) -> None:
+    middle = (low + high) / 2
+    told = verdict(Interval(middle, low, high, 9, "seeds"))
+    line = Contrast(*[""] * 8, middle, low, high, "", 9, "0", 0.004, 0.012, told, 2.4)
+    assert verdict_words(line) == says

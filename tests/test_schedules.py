@@ -125,6 +125,13 @@ def number(row: dict[str, str], *names: str) -> list[float]:
     return [float(row[name]) for name in names]
 
 
+def test_schedules_stand_in_the_tables_order_though_a_configuration_is_sorted_by_name(tmp_path: Path) -> None:
+    project = Project(tmp_path, (0,))
+    project.config = json.loads(json.dumps(project.config, sort_keys=True))
+    assert list(project.config["schedules"]) != list(RANGES) == list(schedules_job.shown_of(project.config).ranges)
+    assert list(dict.fromkeys(row["method"] for row in project.rows())) == [LABELS["methods"][name] for name in RANGES]
+
+
 def test_the_noise_put_in_comes_out_without_the_warm_up(tmp_path: Path) -> None:
     rows = Project(tmp_path, (0, 1, 2, 3), count=200).rows()
     for method, noise in NOISE.items():

@@ -231,7 +231,9 @@ class Probing:
 
 
 def verdict_words(contrast: Contrast) -> str:
-    """A verdict as a table shows it."""
+    """A verdict as a table shows it; where the claim cannot be told, with what could have been, or that its opposite is seen."""
+    if contrast.verdict == "cannot be told" and contrast.high < 0:
+        return f"cannot be told (below 0, p {contrast.p_holm:.3f})"
     if contrast.verdict == "cannot be told":
         return f"cannot be told (≥ {contrast.smallest_detectable:.1f})"
     return f"{contrast.verdict}, p {contrast.p_holm:.3f}" if contrast.verdict == "held" else contrast.verdict

@@ -50,11 +50,14 @@ def main(args: argparse.Namespace) -> None:
 
 def shown_of(config: dict[str, Any]) -> Shown:
     """What the figure is told by the job's resolved configuration."""
+    # its mappings are sorted by name; its runs stand in the table's order
+    order = dict.fromkeys(run.split("/")[2] for run in config["runs"])
+    told = {method: config["schedules"][method]["t_range"] for method in order}
     return Shown(
         scale=config["scale"],
         scale_label=config["scale_label"],
         labels=config["labels"],
-        ranges={method: (values["t_range"][0], values["t_range"][1]) for method, values in config["schedules"].items()},
+        ranges={method: (low, high) for method, (low, high) in told.items()},
         reference=config["reference"],
         warmup=config["warmup"],
     )
