@@ -248,7 +248,7 @@ def slope_words(trends: Sequence[Trend]) -> str:
     numbers = [f"{t.slope:+.2f} [{t.low:+.2f}, {t.high:+.2f}]".replace("-", "−") for t in trends]
     each = [f"{t.method}: {number}" for t, number in zip(trends, numbers, strict=True)]
     unit = "points a doubling of the pairs"
-    return f"{each[0]} {unit}" if len(each) == 1 else "\n".join([unit, *each] if each else [])
+    return "\n".join([unit, *each] if each else [])  # below one another: a panel may be narrow
 
 
 def _entries(numbers: Sequence[PairsNumber]) -> list[tuple[Any, str]]:

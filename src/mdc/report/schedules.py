@@ -489,6 +489,8 @@ def _curves(
             xytext=(-3, 2),
             textcoords="offset points",
             ha="right",
+            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 0.8},
+            zorder=5,
             fontsize=7.5,
             color="#333333",
         )
