@@ -208,6 +208,11 @@ def _first_line(path: Path) -> None:
     path.write_text(path.read_text().splitlines(keepends=True)[0])
 
 
+def _last_line_twice(path: Path) -> None:
+    text = path.read_text()
+    path.write_text(text + text.splitlines(keepends=True)[-1])
+
+
 def _move_index(r: Path) -> None:
     """The index of another source, its shards under their own names; made.json says what it must."""
     alt = r / "data/corpora/alt"
@@ -351,6 +356,18 @@ TAMPERING: dict[str, tuple[Change, str]] = {
     "a difference in Figure 4, hashes hidden": (
         _both(_edit_cell("figure4_contrasts.csv", "difference", row=0), seal),
         r"figure4_contrasts.csv: .* is 99.0000",
+    ),
+    "a comparison of Table 1 called otherwise, hashes hidden": (
+        _both(_edit_cell("table1_contrasts.csv", "against", row=0, number="ARC"), seal),
+        r"table1_contrasts.csv: Shape of .* against untrained stands there 0 times, must 1 times",
+    ),
+    "the comparisons of Figure 4 left out, hashes hidden": (
+        _both(lambda r: _first_line(r / "figure4_contrasts.csv"), seal),
+        r"figure4_contrasts.csv: .* stands there 0 times, must 1 times",
+    ),
+    "a comparison of Table 4 twice, hashes hidden": (
+        _both(lambda r: _last_line_twice(r / "table4_contrasts.csv"), seal),
+        r"table4_contrasts.csv: .* stands there 2 times, must 1 times",
     ),
     "a point of Figure 5, hashes hidden": (
         _both(_edit_cell("figure5.csv", "gain"), seal),

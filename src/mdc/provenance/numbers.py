@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -182,7 +183,9 @@ def _by_method(path: Path, spec: Mapping[str, Any], values: Values) -> Iterator[
 
 def _contrasts(path: Path, spec: Mapping[str, Any], known: Sequence[tuple[str, ...]], values: Values) -> Iterator[None]:
     controls = {labels(ids, spec): labels(control(ids, spec), spec) for ids in known if ids[0][:9] != "untrained"}
-    for line in rows(path):
+    lines = rows(path)
+    _all_there(path, lines, spec, known, list(dict.fromkeys(column for *_, column in values)))
+    for line in lines:
         mine, column = (line["dataset"], line["backbone"], line["method"]), line["benchmark"]
         if mine not in controls:
             continue
@@ -192,6 +195,33 @@ def _contrasts(path: Path, spec: Mapping[str, Any], known: Sequence[tuple[str, .
             where = f"{path}: {column} of {', '.join(mine)} against {line['against']}"
             _equal(where, line["difference"], _nearest(line["difference"], differences), _TIDY)
             yield
+
+
+def _all_there(
+    path: Path,
+    lines: Sequence[Mapping[str, str]],
+    spec: Mapping[str, Any],
+    known: Sequence[tuple[str, ...]],
+    columns: Sequence[str],
+) -> None:
+    """Raises Broken if a comparison of known encoders is missing or doubled, or, with all known, one too many stands there."""
+    expected: Counter[tuple[str, ...]] = Counter()
+    for ids in known:
+        corpus, backbone, method, _ = ids[0].split("/")
+        if corpus == "untrained":
+            continue
+        against = ["untrained"] if control(ids, spec) in known else []
+        for first, second in spec["contrasts"]:
+            if first == method and _ids(f"{corpus}/{backbone}/{second}", spec) in known:
+                against.append(spec["methods"][second]["label"])
+        expected.update((*labels(ids, spec), other, column) for other in against for column in columns)
+    keys = ("dataset", "backbone", "method", "against", "benchmark")
+    written = Counter(tuple(line[key] for key in keys) for line in lines)
+    too_many = written - expected if len(known) == len(encoder_rows(spec)) else Counter()
+    for what in [*(expected - written), *(too_many if set(columns) == set(benchmarks(spec)) else ())]:
+        *mine, against_, column = what
+        where = f"{path}: {column} of {', '.join(mine)} against {against_}"
+        raise Broken(f"{where} stands there {written[what]} times, must {expected[what]} times")
 
 
 def _trends(path: Path, spec: Mapping[str, Any], records: Mapping[str, Record], values: Values) -> Iterator[None]:
