@@ -41,7 +41,7 @@ adopt: setup
 	@$(BIN)/python workflow/adopt.py $(STAGES)
 
 test: setup lint
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 lint: setup
 	$(BIN)/ruff check .
