@@ -19,6 +19,12 @@ from mdc.report.selection import ItemsOf, Record, check_items, select
 from mdc.statistics import Interval
 
 METRICS = {"top1": "top-1", "map": "mAP"}
+#: what the verdicts of a table mean, under its contrasts
+CLAIM = (
+    "Claim: the first method is better. Held: the interval lies above 0. Comparable: it lies within ±2 points. Otherwise it "
+    "cannot be told; beside it stands the smallest difference that could have been seen (power 80 %), or that the interval "
+    "lies below 0."
+)
 
 
 class Probing:

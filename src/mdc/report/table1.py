@@ -14,7 +14,7 @@ from typing import Any
 from mdc.records import write_text
 from mdc.report.estimates import MeanAveragePrecision
 from mdc.report.lines import AVERAGE, Contrast, Encoder, Number, tidy
-from mdc.report.probing import Probing, verdict_words
+from mdc.report.probing import CLAIM, Probing, verdict_words
 from mdc.report.selection import ItemsOf, Record
 from mdc.report.tables import Cell, Column, Row, Table, mark_rows, write_csv, write_html, write_latex
 from mdc.report.tables import write_markdown as write_md
@@ -123,9 +123,7 @@ class _Layout(Probing):
             title=f"Differences between methods, {self.scale_text}",
             caption=(
                 f"Points, paired by {'seed' if len(self.seeds) >= 3 else 'test item'}. {self.interval_words()}",
-                "Claim: the first method is better. Held: the interval lies above 0. Comparable: it lies within ±2 "
-                "points. Otherwise it cannot be told, and the number is the smallest difference that could have been "
-                "seen (power 80 %).",
+                CLAIM,
             ),
             labels=("Dataset", "Backbone", "Contrast"),
             columns=self._columns("Difference"),
