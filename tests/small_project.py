@@ -39,7 +39,7 @@ def values(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
     scale["pretrain"]["recipe"] |= {"epochs": 1, "batch_size": 16, "warmup_steps": 1, "validate_every": 4}
     scale["probe"] |= {"epochs": 1, "bootstrap": 200}
     tables = {
-        "table1": {"alt": ["mdc", "clip"]},
+        "table1": {"alt": ["mdc", "clip"], "half": ["mdc"]},
         "table4": {"alt": ["mdc"]},
         "table5": {"alt": ["parallel", "mdc"]},
         "figure4": {"alt": ["parallel", "mdc"]},
@@ -47,7 +47,10 @@ def values(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
     }
     for name, corpora in tables.items():
         scale["tables"][name] = {"corpora": corpora, "backbones": ["ViT-T-12"], "probes": ["shape"]}
-    scale["tables"]["table1"]["probes"] = ["shape", "colour"]
+    scale["tables"]["table1"] |= {
+        "probes": ["shape", "colour"],
+        "contrasts": [["mdc", "clip"], ["alt/mdc", "half/mdc"]],
+    }
     scale["tables"]["figure3"] = {"corpora": ["alt"]}
     scale["tables"]["recipes"] = {"table6": "ViT-T-12"}
     # no other scale: most of a `mdc verify` would be the reading of params.yaml

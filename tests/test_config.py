@@ -79,7 +79,26 @@ CASES = [
     (("scale",), "huge", "allowed: mini, flickr8k, paper"),
     (("scales", "mini", "tables", "table1", "backbones", 0), "ViT-X", "allowed: ViT-T-12"),
     (("scales", "mini", "tables", "table1", "probes", 0), "imagenet", "no probe"),
-    (("scales", "mini", "tables", "table1", "corpora", "alt", 0), "gan", "no method"),
+    (("scales", "mini", "tables", "table1", "corpora", "dense", 0), "gan", "no method"),
+    ((*TABLES, "table1", "contrasts", 0), ["mdc", "gan"], "table1.contrasts: no method is named 'gan'"),
+    ((*TABLES, "table1", "contrasts", 0), ["mdc", "alt/arc"], "contrasts: [mdc, alt/arc] names a corpus on one side"),
+    ((*TABLES, "table1", "contrasts", 0), ["alt/mdc", "alt/mdc"], "names one twice"),
+    ((*TABLES, "table1", "contrasts", 0), ["alt/mdc", "alt/mdc/cls"], "table1.contrasts[0][1] = 'alt/mdc/cls'"),
+    (
+        (*TABLES, "table1", "contrasts", 0),
+        ["dense/clip_lb", "alt/clip_lb"],
+        "contrasts: alt/clip_lb does not stand in corpora; allowed: alt/clip, alt/arc",
+    ),
+    (
+        (*TABLES, "table1", "contrasts", 0),
+        ["brief/mdc", "alt/mdc"],
+        "contrasts: brief/mdc does not stand in corpora",
+    ),
+    (
+        (*TABLES, "table4", "contrasts", 0),
+        ["dense/mdc", "alt/mdc"],
+        "contrasts: [dense/mdc, alt/mdc] compares corpora, which only table1 does",
+    ),
     ((*TABLES, "table5", "corpora", "brief"), ["mdc_0_100", "arc", "mdc"], "table5.corpora.brief: arc has no t_range"),
     ((*TABLES, "table5", "corpora", "brief"), ["mdc_wo_t", "mdc"], "mdc_wo_t and mdc have the same t_range"),
     (

@@ -115,5 +115,5 @@ def test_table_5_says_what_its_rows_are(tmp_path: Path) -> None:
 def test_a_verdict_says_when_the_opposite_is_seen(low: float, high: float, says: str) -> None:
     middle = (low + high) / 2
     told = verdict(Interval(middle, low, high, 9, "seeds"))
-    line = Contrast(*[""] * 8, middle, low, high, "", 9, "0", 0.004, 0.012, told, 2.4)
+    line = Contrast(*[""] * 9, middle, low, high, "", 9, "0", 0.004, 0.012, told, 2.4)
     assert verdict_words(line) == says

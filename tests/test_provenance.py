@@ -134,11 +134,11 @@ def test_as_made_every_link_holds(r: Path, capsys: pytest.CaptureFixture[str]) -
     for name, files in {"table4": 6, "table5": 6, "figure4": 5, "figure5": 5, "figure_schedules": 4}.items():
         assert re.search(rf"^  {files} files that {name}.json names: good$", out, re.M)
     assert re.findall(r"^  (\d+) loss logs: good$", out, re.M) == ["8", "4"], "of all runs, then of Table 5's"
-    assert counts["probe records"] == counts["per-item results"] == 8, "two methods and two poolings, two seeds"
-    assert counts["run manifests"] == counts["checkpoints"] == 4
+    assert counts["probe records"] == counts["per-item results"] == 10, "three runs and two poolings, two seeds"
+    assert counts["run manifests"] == counts["checkpoints"] == 6
     assert counts["loss logs"] == 8, "of all tables' runs"
-    assert counts["shards"] == 9, "64 + 16, and twice 48 + 32, at most 40 in one"
-    assert counts["resolved configurations"] == 8 + 4 + 3 + 1 + 1, "of Table 1: probes, runs, sets, vocabulary, itself"
+    assert counts["shards"] == 11, "64 + 16, 32 + 16, and twice 48 + 32, at most 40 in one"
+    assert counts["resolved configurations"] == 10 + 6 + 4 + 1 + 1, "of Table 1: probes, runs, sets, vocabulary, itself"
 
 
 def test_what_nothing_rests_on_may_be_missing(r: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -151,7 +151,7 @@ def test_what_nothing_rests_on_may_be_missing(r: Path, capsys: pytest.CaptureFix
         copy.unlink()
     code, out, err = verify(capsys)
     assert code == 0 and "no copies in results/" in out and "no resolved configurations" in out, err
-    assert main(["why", f"{r}/table1.csv", "--row", "MDC", "--column", "Shape"]) == 0
+    assert main(["why", f"{r}/table1.csv", "--row", "Alt-text, MDC", "--column", "Shape"]) == 0
     assert "not known: no host file" in capsys.readouterr().out
 
 
@@ -165,7 +165,7 @@ def test_copies_of_another_scale_are_left_alone(r: Path, capsys: pytest.CaptureF
 def test_no_torch_and_no_pandas(r: Path) -> None:
     code = (
         "import sys; from mdc.cli import main\n"
-        "assert main(['why', 'results/table1.csv', '--row', 'mdc', '--column', 'shape']) == 0\n"
+        "assert main(['why', 'results/table1.csv', '--row', 'alt-text, mdc', '--column', 'shape']) == 0\n"
         "assert not {'torch', 'pandas', 'matplotlib', 'scipy'} & set(sys.modules)\n"
         # the intervals of how steadily schedules train need quantiles
         "assert main(['verify']) == 0\n"
@@ -360,6 +360,14 @@ TAMPERING: dict[str, tuple[Change, str]] = {
     "a comparison of Table 1 called otherwise, hashes hidden": (
         _both(_edit_cell("table1_contrasts.csv", "against", row=0, number="ARC"), seal),
         r"table1_contrasts.csv: Shape of .* against untrained stands there 0 times, must 1 times",
+    ),
+    "a comparison of corpora, hashes hidden": (
+        _both(_edit_cell("table1_contrasts.csv", "difference", row=-1), seal),
+        r"table1_contrasts.csv: Average of Alt-text, ViT-T/12, MDC against MDC of Half is 99.0000",
+    ),
+    "a comparison of other corpora, hashes hidden": (
+        _both(_edit_cell("table1_contrasts.csv", "against_dataset", row=-1, number="Alt-text"), seal),
+        r"table1_contrasts.csv: Average of Alt-text, ViT-T/12, MDC against MDC of Half stands there 0 times, must 1",
     ),
     "the comparisons of Figure 4 left out, hashes hidden": (
         _both(lambda r: _first_line(r / "figure4_contrasts.csv"), seal),
@@ -577,7 +585,7 @@ def test_why_prints_what_stands_behind_a_number(r: Path, capsys: pytest.CaptureF
 @pytest.mark.parametrize(
     ("row", "column", "said"),
     [
-        ("mdc", "shape", "Alt-text, ViT-T/12, MDC: Shape"),
+        ("mdc, alt-text", "shape", "Alt-text, ViT-T/12, MDC: Shape"),
         ("CLIP, alt", "COLOUR", "Alt-text, ViT-T/12, CLIP: Colour"),
         ("alt/ViT-T-12/mdc", "Average", "mean of     Shape"),
         ("none, ViT-T/12, untrained, mean of patches", "Shape", "initial weights, never trained"),
@@ -595,7 +603,7 @@ def test_rows_and_columns_as_a_person_says_them(
 @pytest.mark.parametrize(
     ("row", "column", "said"),
     [
-        ("MDD", "Shape", "no row 'MDD'; rows: Alt-text, ViT-T/12, MDC; "),
+        ("MDD", "Shape", "no row 'MDD'; rows: Half, ViT-T/12, MDC; Alt-text, ViT-T/12, MDC; "),
         ("MDC", "Colours", "no column 'Colours'; columns: Colour, "),
         (
             "Alt-text",
@@ -616,17 +624,17 @@ def test_a_row_or_column_that_is_none_or_several(
     "table", ["results/none.csv", "results/table1.md", "results/figure_loss.csv", "results/figure4.csv", "params.yaml"]
 )
 def test_not_a_table(table: str, r: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert why(capsys, "MDC", "Shape", table)[0] == 2
+    assert why(capsys, "Alt-text, MDC", "Shape", table)[0] == 2
 
 
 def test_why_tells_a_broken_chain_and_what_it_can(r: Path, capsys: pytest.CaptureFixture[str]) -> None:
     flip(r / "runs" / MDC / "checkpoint.safetensors")
-    code, out, err = why(capsys, "MDC", "Shape")
+    code, out, err = why(capsys, "Alt-text, MDC", "Shape")
     assert code == 3 and "chain       BROKEN: " in out and "checkpoint.safetensors: its sha256" in err
     assert "command     mdc pretrain" in out
     assert why(capsys, "CLIP", "Shape")[0] == 0, "another number does not rest on it"
     (r / "runs" / MDC / "run.json").unlink()
-    code, out, _ = why(capsys, "MDC", "Shape")
+    code, out, _ = why(capsys, "Alt-text, MDC", "Shape")
     assert code == 3 and "run.json is missing" in out
     for path in (r / "probe/untrained").rglob("probe.json"):
         path.unlink()
@@ -639,7 +647,7 @@ def test_why_has_no_traceback_for_a_damaged_file(content: str, r: Path, capsys: 
     for path in [r / name for name in [*files, f"runs/{MDC}/host.json", "data/probes/shape/made.json"]]:
         before = path.read_bytes()
         path.write_text(content)
-        code, _, _ = why(capsys, "MDC", "Shape", f"{r}/table1.csv")
+        code, _, _ = why(capsys, "Alt-text, MDC", "Shape", f"{r}/table1.csv")
         assert code in ((0,) if path.name == "host.json" else (2, 3)), path
         path.write_bytes(before)
 
@@ -647,5 +655,5 @@ def test_why_has_no_traceback_for_a_damaged_file(content: str, r: Path, capsys: 
 def test_a_host_file_of_another_record_is_not_believed(r: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = r / "runs" / MDC.replace("s0", "s1")
     shutil.copy(other / "host.json", r / "runs" / MDC / "host.json")
-    code, out, _ = why(capsys, "MDC", "Shape")
+    code, out, _ = why(capsys, "Alt-text, MDC", "Shape")
     assert code == 0 and "not known: no host file of this record is here" in out

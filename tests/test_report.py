@@ -59,7 +59,7 @@ class World:
             "backbones": [{"key": "B", "label": "ViT-B/32"}, {"key": "A", "label": "ViT-T/8"}],
             "methods": METHODS,
             "probes": [{"key": "imagenet1k", "label": "ImageNet-1K"}, {"key": "pets", "label": "Pets"}],
-            "contrasts": [["mdc", "arc"], ["mdc", "clip"]],
+            "contrasts": [["mdc", "arc"], ["alt/clip", "dense/clip"], ["mdc", "clip"], ["dense/mdc", "alt/mdc"]],
             "seeds": list(seeds),
             "bootstrap": 200,
             "expected": {},
@@ -296,10 +296,18 @@ def test_contrasts_are_named_corrected_and_judged(built: tuple[World, table1.Tab
     _, made, out = built
     lines = read(out / "table1_contrasts.csv")
     blocks = {(x["dataset"], x["backbone"]) for x in lines}
-    named = {(d, b, "MDC", m) for d, b in blocks for m in ("ARC", "CLIP")}
-    gains = {(x.dataset, x.backbone, x.method, "untrained") for x in made.numbers if x.gain is not None}
-    assert {(x["dataset"], x["backbone"], x["method"], x["against"]) for x in lines} == named | gains
-    assert len(lines) == 3 * (8 + 14)
+    named = {(d, b, "MDC", m, d) for d, b in blocks for m in ("ARC", "CLIP")}
+    alt, dense = "Alt <text> & co", "Dense_2"
+    named |= {x for _, b in blocks for x in ((dense, b, "MDC", "MDC", alt), (alt, b, "CLIP", "CLIP", dense))}
+    gains = {(x.dataset, x.backbone, x.method, "untrained", "none") for x in made.numbers if x.gain is not None}
+    keys = ("dataset", "backbone", "method", "against", "against_dataset")
+    assert {tuple(line[key] for key in keys) for line in lines} == named | gains
+    assert len(lines) == 3 * (12 + 14)
+    value = {(n.dataset, n.backbone, n.method, n.benchmark): n.value for n in made.numbers if n.method != "untrained"}
+    for line in (line for line in lines if line["against"] != "untrained"):
+        first, second = (tuple(line[key] for key in side) for side in (keys[:3], (keys[4], keys[1], keys[3])))
+        difference = value[*first, line["benchmark"]] - value[*second, line["benchmark"]]
+        assert float(line["difference"]) == pytest.approx(difference, abs=2e-4)
     # Holm by its definition: the k-th smallest is rejected at level a only if it and all smaller ones pass
     p = np.array([contrast.p for contrast in made.contrasts])
     ordered = np.sort(p, kind="stable")

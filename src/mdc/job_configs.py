@@ -31,7 +31,9 @@ from mdc.config import (
     Recipe,
     RecipeTable,
     Share,
+    SidePair,
     first_problem,
+    sides_stand,
 )
 from mdc.records import UserError
 
@@ -165,7 +167,7 @@ class _ProbeTable(_Job):
     seeds: Annotated[list[NonNegative], Field(min_length=1)]
     bootstrap: Annotated[int, Field(ge=100, lt=2**31)]
     expected: dict[str, str]
-    contrasts: list[Annotated[list[str], Field(min_length=2, max_length=2)]]
+    contrasts: list[SidePair]
 
     @model_validator(mode="after")
     def _methods_are_there(self) -> Self:
@@ -173,6 +175,7 @@ class _ProbeTable(_Job):
             for name in corpus.methods:
                 if name not in self.methods:
                     raise ValueError(f"corpora: {corpus.key} names the method {name!r}, which methods lacks")
+        sides_stand(self.contrasts, {corpus.key: corpus.methods for corpus in self.corpora})
         return self
 
 

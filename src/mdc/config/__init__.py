@@ -27,7 +27,7 @@ from mdc.config.pretrain import Backbone, Decoder, Method, Override, Pretrain, R
 from mdc.config.problems import first_problem
 from mdc.config.read import load, read_yaml, validate
 from mdc.config.sources import CaptionList, ChoiceSource, CorpusSource, ProbeSource
-from mdc.config.types import Name, Names, NonNegative, Positive, Share, Strict
+from mdc.config.types import Name, Names, NonNegative, Positive, Share, SidePair, Strict, sides_stand
 
 __all__ = [
     "Backbone",
@@ -67,6 +67,7 @@ __all__ = [
     "Scale",
     "ScheduleTable",
     "Share",
+    "SidePair",
     "Strict",
     "Tables",
     "TextSet",
@@ -75,5 +76,6 @@ __all__ = [
     "load",
     "origin_of",
     "read_yaml",
+    "sides_stand",
     "validate",
 ]

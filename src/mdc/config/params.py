@@ -9,7 +9,19 @@ from pydantic import AfterValidator, Field, model_validator
 from mdc.config.data import Data
 from mdc.config.pretrain import Method, Pretrain
 from mdc.config.sources import ScenesCorpus
-from mdc.config.types import Name, Names, NonNegative, Positive, Share, Strict, Threads, each_once, known
+from mdc.config.types import (
+    Name,
+    Names,
+    NonNegative,
+    Positive,
+    Share,
+    SidePair,
+    Strict,
+    Threads,
+    each_once,
+    known,
+    sides_stand,
+)
 
 
 class Probe(Strict):
@@ -29,19 +41,34 @@ class Probe(Strict):
 class ProbeTable(Strict):
     """Which runs stand in a table of linear probes, and which of their differences are named beforehand.
 
-    ``contrasts``: pairs of methods, the first minus the second, within a corpus and backbone (where both stand).
+    ``contrasts``: pairs, the first minus the second: of methods within a corpus and backbone (where both stand), or, as
+    ``[dense/mdc, single/mdc]``, of encoders of two corpora within a backbone.
     """
 
     corpora: Annotated[dict[Name, Names], Field(min_length=1)]
     backbones: Names
     probes: Names
-    contrasts: list[Annotated[Names, Field(min_length=2, max_length=2)]] = Field(default_factory=list)
+    contrasts: list[SidePair] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _sides_stand(self) -> Self:
+        sides_stand(self.contrasts, self.corpora)
+        return self
 
 
 class MethodTable(ProbeTable):
-    """One row a method, one group of columns a corpus: of one backbone."""
+    """One row a method, one group of columns a corpus: of one backbone. Its comparisons are within a corpus."""
 
     backbones: Annotated[Names, Field(max_length=1)]
+
+    @model_validator(mode="after")
+    def _within_a_corpus(self) -> Self:
+        for pair in self.contrasts:
+            if "/" in "".join(pair):
+                raise ValueError(
+                    f"contrasts: [{', '.join(pair)}] compares corpora, which only table1 does; name methods alone"
+                )
+        return self
 
 
 class ScheduleTable(MethodTable):
@@ -205,7 +232,7 @@ class Params(Strict):
             for key, table in scale.tables.probing().items():
                 where = f"scales.{scale_name}.tables.{key}"
                 named = [(f"{where}.corpora.{corpus}", m) for corpus, ms in table.corpora.items() for m in ms]
-                named += [(f"{where}.contrasts", method) for pair in table.contrasts for method in pair]
+                named += [(f"{where}.contrasts", side.rpartition("/")[2]) for pair in table.contrasts for side in pair]
                 for place, method in named:
                     known(place, method, self.methods, "method")
             self._schedules(f"scales.{scale_name}.tables.table5", scale.tables.table5)

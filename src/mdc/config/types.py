@@ -17,6 +17,9 @@ def each_once(names: list[str]) -> list[str]:
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
 Names = Annotated[list[Name], Field(min_length=1), AfterValidator(each_once)]
+#: one side of a comparison: a method, or a corpus's method as dense/mdc
+Side = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9][A-Za-z0-9_.-]*)?$")]
+SidePair = Annotated[list[Side], Field(min_length=2, max_length=2), AfterValidator(each_once)]
 Positive = Annotated[int, Field(gt=0, lt=2**63)]  # what PyTorch and NumPy take
 NonNegative = Annotated[int, Field(ge=0, lt=2**63)]
 Threads = Annotated[int, Field(gt=0, le=4096)]
@@ -54,6 +57,20 @@ class Strict(BaseModel):
 def known(where: str, name: str, allowed: dict[str, Any], what: str) -> None:
     if name not in allowed:
         raise ValueError(f"{where}: no {what} is named '{name}'; allowed: {', '.join(allowed)}")
+
+
+def sides_stand(pairs: list[list[str]], corpora: Mapping[str, list[str]]) -> None:
+    """A comparison names a corpus on both sides or on neither, and a method that a table of ``corpora`` has there."""
+    for pair in pairs:
+        parts = [side.rpartition("/") for side in pair]
+        if len({bool(corpus) for corpus, _, _ in parts}) > 1:
+            raise ValueError(
+                f"contrasts: [{', '.join(pair)}] names a corpus on one side only; allowed: on both or neither"
+            )
+        for side, (corpus, _, method) in zip(pair, parts, strict=True):
+            if corpus and method not in corpora.get(corpus, []):
+                allowed = ", ".join(f"{corpus}/{method}" for corpus, methods in corpora.items() for method in methods)
+                raise ValueError(f"contrasts: {side} does not stand in corpora; allowed: {allowed}")
 
 
 def cut_has_length(mode: str, max_pieces: int | None) -> None:

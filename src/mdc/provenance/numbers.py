@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mdc.provenance.place import Broken
-from mdc.report.lines import AVERAGE, POOLINGS
+from mdc.report.lines import AVERAGE, POOLINGS, side
 
 Record = Mapping[str, Any]
 #: what the records give for (dataset, backbone, method, column); more than one where two rows bear the same labels
@@ -189,10 +189,11 @@ def _contrasts(path: Path, spec: Mapping[str, Any], known: Sequence[tuple[str, .
         mine, column = (line["dataset"], line["backbone"], line["method"]), line["benchmark"]
         if mine not in controls:
             continue
-        other = controls[mine] if line["against"] == "untrained" else (*mine[:2], line["against"])
+        alone = line["against"] == "untrained"
+        other = controls[mine] if alone else (line["against_dataset"], mine[1], line["against"])
         differences = [a - b for a in values.get((*mine, column), []) for b in values.get((*other, column), [])]
         if differences:
-            where = f"{path}: {column} of {', '.join(mine)} against {line['against']}"
+            where = f"{path}: {column} of {', '.join(mine)} against {_other(line['against'], line['against_dataset'])}"
             _equal(where, line["difference"], _nearest(line["difference"], differences), _TIDY)
             yield
 
@@ -210,17 +211,20 @@ def _all_there(
         corpus, backbone, method, _ = ids[0].split("/")
         if corpus == "untrained":
             continue
-        against = ["untrained"] if control(ids, spec) in known else []
-        for first, second in spec["contrasts"]:
-            if first == method and _ids(f"{corpus}/{backbone}/{second}", spec) in known:
-                against.append(spec["methods"][second]["label"])
-        expected.update((*labels(ids, spec), other, column) for other in against for column in columns)
-    keys = ("dataset", "backbone", "method", "against", "benchmark")
+        against = [("untrained", "none")] if control(ids, spec) in known else []
+        for pair in spec["contrasts"]:
+            (of, first), (other, second) = map(side, pair)
+            held_against = _ids(f"{other or corpus}/{backbone}/{second}", spec)
+            if first == method and of in ("", corpus) and held_against in known:
+                dataset, _, label = labels(held_against, spec)
+                against.append((label, dataset))
+        expected.update((*labels(ids, spec), *other, column) for other in dict.fromkeys(against) for column in columns)
+    keys = ("dataset", "backbone", "method", "against", "against_dataset", "benchmark")
     written = Counter(tuple(line[key] for key in keys) for line in lines)
     too_many = written - expected if len(known) == len(encoder_rows(spec)) else Counter()
     for what in [*(expected - written), *(too_many if set(columns) == set(benchmarks(spec)) else ())]:
-        *mine, against_, column = what
-        where = f"{path}: {column} of {', '.join(mine)} against {against_}"
+        *mine, name, dataset, column = what
+        where = f"{path}: {column} of {', '.join(mine)} against {_other(name, dataset)}"
         raise Broken(f"{where} stands there {written[what]} times, must {expected[what]} times")
 
 
@@ -265,6 +269,10 @@ def _trends(path: Path, spec: Mapping[str, Any], records: Mapping[str, Record], 
         elif line["residual_sd"]:
             raise Broken(f"{where}: residual_sd is {line['residual_sd']}, two points have none")
         yield
+
+
+def _other(label: str, dataset: str) -> str:
+    return label if dataset == "none" else f"{label} of {dataset}"
 
 
 def _nearest(text: str, candidates: Sequence[float]) -> float:

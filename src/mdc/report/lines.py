@@ -67,7 +67,8 @@ class Number:
 
 @dataclass(frozen=True)
 class Contrast:
-    """One line of ``tableN_contrasts.csv``: ``method`` minus ``against``, in points, paired."""
+    """One line of ``tableN_contrasts.csv``, in points, paired: ``method`` trained on ``dataset`` minus ``against`` trained on
+    ``against_dataset`` (none for an untrained encoder)."""
 
     scale: str
     table: str
@@ -75,6 +76,7 @@ class Contrast:
     backbone: str
     method: str
     against: str
+    against_dataset: str
     benchmark: str
     metric: str
     difference: float
@@ -87,6 +89,12 @@ class Contrast:
     p_holm: float
     verdict: str
     smallest_detectable: float
+
+
+def side(text: str) -> tuple[str, str]:
+    """The corpus ("" for every one) and the method of one side of a named comparison, "mdc" or "dense/mdc"."""
+    corpus, _, method = text.rpartition("/")
+    return corpus, method
 
 
 def tidy(lines: Sequence[Any], kind: type, leave_out: Sequence[str] = ()) -> str:

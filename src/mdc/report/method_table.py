@@ -123,9 +123,7 @@ class _Layout(Probing):
             labels=("Contrast",),
             columns=self._columns(),
             rows=tuple(rows),
-            footnotes=(
-                f"p is Holm-corrected over these differences and the gains, which {self.table}_contrasts.csv has.",
-            ),
+            footnotes=self.correction_words(),
             signed=True,
         )
 

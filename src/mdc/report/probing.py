@@ -14,14 +14,14 @@ from mdc import statistics
 from mdc.records import UserError
 from mdc.report import published
 from mdc.report.estimates import Estimator, MeanAveragePrecision, interval_label
-from mdc.report.lines import AVERAGE, POOLINGS, Contrast, Encoder, Number
+from mdc.report.lines import AVERAGE, POOLINGS, Contrast, Encoder, Number, side
 from mdc.report.selection import ItemsOf, Record, check_items, select
 from mdc.statistics import Interval
 
 METRICS = {"top1": "top-1", "map": "mAP"}
 #: what the verdicts of a table mean, under its contrasts
 CLAIM = (
-    "Claim: the first method is better. Held: the interval lies above 0. Comparable: it lies within ±2 points. Otherwise it "
+    "Claim: the first is better. Held: the interval lies above 0. Comparable: it lies within ±2 points. Otherwise it "
     "cannot be told; beside it stands the smallest difference that could have been seen (power 80 %), or that the interval "
     "lies below 0."
 )
@@ -51,8 +51,8 @@ class Probing:
         self.backbones = {b["key"]: b["label"] for b in spec["backbones"]}
         self.methods: dict[str, Mapping[str, Any]] = dict(spec["methods"])
         self.probes = {p["key"]: p["label"] for p in spec["probes"]}
-        # named beforehand: each is the first method minus the second, within a corpus and backbone
-        self.named = [(first, second) for first, second in spec["contrasts"]]
+        # named beforehand: each is the first method minus the second, within a backbone, and a corpus if it names none
+        self.named = [(side(first), side(second)) for first, second in spec["contrasts"]]
         self.seeds = tuple(int(seed) for seed in spec["seeds"])
         self.interval = interval_label(len(self.seeds))
         self.trained = [
@@ -106,6 +106,7 @@ class Probing:
                     backbone=self.backbones[a.backbone],
                     method=self.method(a),
                     against=self.method(b) if b.corpus else "untrained",
+                    against_dataset=self._dataset(b),
                     benchmark=self.benchmark(measure),
                     metric=self.metric[measure],
                     difference=interval.value,
@@ -178,12 +179,19 @@ class Probing:
     def _named_pairs(self) -> list[tuple[Encoder, Encoder]]:
         by_key = {(e.corpus, e.backbone, e.method): e for e in self.trained}
         blocks = dict.fromkeys((e.corpus, e.backbone) for e in self.trained)
-        return [
+        within = [
             (by_key[*block, first], by_key[*block, second])
             for block in blocks
-            for first, second in self.named
-            if (*block, first) in by_key and (*block, second) in by_key
+            for (of, first), (_, second) in self.named
+            if not of and (*block, first) in by_key and (*block, second) in by_key
         ]
+        across = [
+            (by_key[of, backbone, first], by_key[against, backbone, second])
+            for backbone in self.backbones
+            for (of, first), (against, second) in self.named
+            if of and (of, backbone, first) in by_key and (against, backbone, second) in by_key
+        ]
+        return list(dict.fromkeys(within + across))
 
     # tables
 
@@ -203,6 +211,15 @@ class Probing:
     def interval_words(self) -> str:
         sizes = ", ".join(f"{label} {self._n(self.trained[0], key)}" for key, label in self.probes.items())
         return f"In brackets the 95 % interval: {self.interval} ({self.seed_words()}). Test items: {sizes}."
+
+    def correction_words(self) -> tuple[str, str]:
+        """What p is corrected for, and what a claim that is held beside a large p is worth."""
+        return (
+            f"p is Holm-corrected over these differences and the gains, {len(self._differences)} in all "
+            f"({self.table}_contrasts.csv).",
+            "A verdict speaks of one interval alone: held beside a p above 0.05, it may be what so many comparisons bring by "
+            "chance.",
+        )
 
     def seed_words(self) -> str:
         """Which seeds the numbers are of."""

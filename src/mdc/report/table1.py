@@ -53,8 +53,14 @@ def build(
     numbers, contrasts = maker.numbers(), maker.contrasts()
     main = maker.main_table(numbers)
     shown = [main, maker.gain_table(numbers)]
-    if any(contrast.against != "untrained" for contrast in contrasts):
-        shown.append(maker.contrast_table(contrasts))
+    named = [contrast for contrast in contrasts if contrast.against != "untrained"]
+    within = [contrast for contrast in named if contrast.against_dataset == contrast.dataset]
+    across = [contrast for contrast in named if contrast.against_dataset != contrast.dataset]
+    shown += [
+        maker.contrast_table(f"Differences between {what}", lines)
+        for what, lines in (("methods", within), ("datasets", across))
+        if lines
+    ]
     out = Path(out)
     write_csv(main, out / "table1.csv", {"scale": maker.scale_words})
     write_text(out / "table1_long.csv", tidy(numbers, Number, leave_out=("method_key",)))
@@ -81,7 +87,8 @@ class _Layout(Probing):
             "Within a dataset and backbone: best in bold, second best underlined, compared as printed.",
             *((f"Grey († in Markdown), shown but not ranked: {', '.join(grey)}.",) if grey else ()),
             "Untrained: the initial weights of the same backbone, seed and pooling. Chance: what guessing would score.",
-            f"{AVERAGE}: plain mean of the columns; its interval resamples within each benchmark.",
+            f"{AVERAGE}: plain mean of the columns"
+            + ("." if len(self.seeds) >= 3 else "; its interval resamples within each benchmark."),
             *self.pairs_words(),
             *(("Paper: the value printed in the paper's Table 1.",) if any(n.published for n in numbers) else ()),
         )
@@ -110,25 +117,27 @@ class _Layout(Probing):
             signed=True,
         )
 
-    def contrast_table(self, contrasts: Sequence[Contrast]) -> Table:
-        named = [c for c in contrasts if c.against != "untrained"]
+    def contrast_table(self, title: str, contrasts: Sequence[Contrast]) -> Table:
+        """``contrasts``: a line a measure, those of one comparison beside each other."""
         rows = []
-        for first in range(0, len(named), len(self.measures)):
-            line = named[first : first + len(self.measures)]
+        for first in range(0, len(contrasts), len(self.measures)):
+            line = contrasts[first : first + len(self.measures)]
             head = line[0]
             cells = tuple(Cell(c.difference, c.low, c.high, note=verdict_words(c)) for c in line)
-            labels = (head.dataset, head.backbone, f"{head.method} − {head.against}")
-            rows.append(Row(labels, cells, f"{head.backbone}/{head.dataset}"))
+            dataset = _minus(head.dataset, head.against_dataset)
+            rows.append(
+                Row((dataset, head.backbone, _minus(head.method, head.against)), cells, f"{head.backbone}/{dataset}")
+            )
         return Table(
-            title=f"Differences between methods, {self.scale_text}",
+            title=f"{title}, {self.scale_text}",
             caption=(
                 f"Points, paired by {'seed' if len(self.seeds) >= 3 else 'test item'}. {self.interval_words()}",
                 CLAIM,
             ),
-            labels=("Dataset", "Backbone", "Contrast"),
+            labels=("Dataset", "Backbone", "Method"),
             columns=self._columns("Difference"),
             rows=tuple(rows),
-            footnotes=("p is Holm-corrected over these differences and the gains; all are in table1_contrasts.csv.",),
+            footnotes=self.correction_words(),
             signed=True,
         )
 
@@ -143,3 +152,8 @@ class _Layout(Probing):
     def _columns(self, group: str) -> tuple[Column, ...]:
         probes = [Column(label, group, self.metric[key]) for key, label in self.probes.items()]
         return (*probes, Column(AVERAGE, "", self.metric[AVERAGE]))
+
+
+def _minus(first: str, second: str) -> str:
+    """What a difference is of: the one thing that both sides are, or the first minus the second."""
+    return first if first == second else f"{first} − {second}"
