@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import csv
+import itertools
 import json
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,11 +25,13 @@ SKILL = {"bert_90": 0.6, "bert_15": 0.5, "bert_55": 0.62, "parallel": 0.55, "mdc
 CORPORA = {"alt": [*RATIOS, "mdc"], "dense": [*RATIOS, "mdc", "arc"]}
 
 
-def world(untrained: float = SKILL["untrained"], **given: Any) -> ProbingWorld:
+def world(
+    untrained: float = SKILL["untrained"], corpora: Mapping[str, Sequence[str]] = CORPORA, **given: Any
+) -> ProbingWorld:
     def skill(corpus: str | None, method: str, probe: str, seed: int) -> float:
         return SKILL[method] + 0.01 * seed + 0.05 * (corpus == "dense") if corpus else untrained
 
-    made = ProbingWorld(CORPORA, skill, {"alt": 800, "dense": 800}, **{"table": "figure4", **given})
+    made = ProbingWorld(corpora, skill, dict.fromkeys(corpora, 800), **{"table": "figure4", **given})
     ranges = {method: [ratio, ratio] for method, ratio in RATIOS.items()}
     for method, entry in made.spec["methods"].items():
         entry["t_range"] = {**ranges, "mdc": [0.5, 1.0], "arc": None}[method]
@@ -112,6 +115,19 @@ def test_fixed_ratios_are_a_curve_and_drawn_ones_a_level(tmp_path: Path, monkeyp
         "ARC",
         "untrained",
     }
+
+
+@pytest.mark.parametrize(("panels", "shown"), [(2, ["15", "55", "90", "100"]), (3, ["15", "55", "", "100"])])
+def test_no_two_ratios_below_a_panel_touch(
+    panels: int, shown: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = world(corpora={corpus: [*RATIOS, "mdc"] for corpus in ("alt", "dense", "brief")[:panels]})
+    for panel in panels_of(made, tmp_path, monkeypatch):
+        panel.figure.canvas.draw()
+        labels = panel.get_xticklabels()
+        assert [label.get_text() for label in labels] == shown
+        boxes = [label.get_window_extent() for label in labels if label.get_text()]
+        assert all(b.x0 - a.x1 > 3 for a, b in itertools.pairwise(boxes)), "three pixels at least"
 
 
 def _places(method: str) -> set[float]:

@@ -60,6 +60,11 @@ def test_several_probes_stand_side_by_side_with_their_average(tmp_path: Path) ->
     columns = ["Dense_2, ImageNet-1K", "Dense_2, Pets", "Dense_2, Average"]
     assert float(mdc[columns[2]]) == pytest.approx((float(mdc[columns[0]]) + float(mdc[columns[1]])) / 2, abs=0.11)
     assert set(columns) < set(arc)
+    page = (tmp_path / "table4.html").read_text(encoding="utf-8")
+    assert page.count('colspan="3">Dense_2</th>') == 2, "a heading over its corpus's columns, in both tables"
+    assert page.count(">Pets<small>") == 4 and "Dense_2, Pets" not in page
+    assert "Dense\\_2, Pets" in (tmp_path / "table4.md").read_text(encoding="utf-8"), "Markdown has one row of headings"
+    assert r"\multicolumn{3}{c}{Dense\_2}" in (tmp_path / "table4.tex").read_text(encoding="utf-8")
 
 
 def test_a_method_that_a_corpus_lacks_leaves_an_empty_cell(tmp_path: Path) -> None:

@@ -104,10 +104,11 @@ class _Ratios(Probing):
                     if i == 0:
                         axes[i, j].set_title(label, loc="left")
                 axes[i, 0].set_ylabel(f"{name}, {self.metric[probe]} (%)")
+            ticks = _ticks(fixed)
             for panel in axes[-1]:
                 panel.set_xlabel("mask ratio (%)")
                 panel.set_xlim(0, _ALL + _EDGE + max(len(drawn) - 0.2, 0.2) * _APART)
-                panel.set_xticks(_ticks(fixed))
+                panel.set_xticks(ticks, _tick_labels(ticks, len(labels)))
             headline(figure, f"Fixed mask ratios against drawn ones, linear probing of {backbone}, {self.scale_text}")
             entries = _entries([n for n in numbers if n.dataset in labels])
             entries += [(h, str(h.get_label())) for h in untrained_handles(controls, near)]
@@ -153,6 +154,13 @@ def _ticks(ratios: Sequence[float]) -> list[float]:
     """The ratios themselves, unless some stand too close to be read."""
     close = any(b - a < 8 for a, b in itertools.pairwise(ratios))
     return [0, 25, 50, 75, _ALL] if close or not ratios else list(ratios)
+
+
+def _tick_labels(ticks: Sequence[float], panels: int) -> list[str]:
+    """No label that would touch the next: of three panels and more, 90 beside 100."""
+    least = 12 if panels > 2 else 8
+    gaps = [b - a for a, b in itertools.pairwise(ticks)]
+    return [f"{tick:g}" if gap >= least else "" for tick, gap in zip(ticks, [*gaps, least], strict=True)]
 
 
 def _entries(trained: Sequence[RatioNumber]) -> list[tuple[Any, str]]:

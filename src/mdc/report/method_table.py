@@ -130,10 +130,9 @@ class _Layout(Probing):
     def _columns(self) -> tuple[Column, ...]:
         alone = len(self.measures) == 1
         return tuple(
-            Column(label if alone else f"{label}, {self.benchmark(measure)}", "", self._note(measure, alone))
+            Column(label, note=f"{self.benchmark(measure)}, {self.metric[measure]}")
+            if alone
+            else Column(self.benchmark(measure), label, self.metric[measure], f"{label}, {self.benchmark(measure)}")
             for label in self.corpora.values()
             for measure in self.measures
         )
-
-    def _note(self, measure: str, alone: bool) -> str:
-        return f"{self.benchmark(measure)}, {self.metric[measure]}" if alone else self.metric[measure]

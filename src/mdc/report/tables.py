@@ -33,11 +33,20 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of numbers; neighbours with an equal ``group`` share a heading. ``note`` stands small below it."""
+    """A column of numbers; neighbours with an equal ``group`` share a heading. ``note`` stands small below it.
+
+    ``full``: its name in csv and Markdown, which have no headings over several columns (default: ``label``).
+    """
 
     label: str
     group: str = ""
     note: str = ""
+    full: str = ""
+
+    @property
+    def name(self) -> str:
+        """What tells it from the other columns where groups are not shown."""
+        return self.full or self.label
 
 
 @dataclass(frozen=True)
@@ -126,7 +135,7 @@ def mark_rows(rows: Sequence[Row], ranked: Sequence[bool], decimals: int = 1) ->
 def write_csv(table: Table, path: str | Path, constant: Mapping[str, str] | None = None) -> None:
     """Labels and rounded numbers only, lower-case label headings; ``constant`` columns are added at the end."""
     extra = dict(constant or {})
-    columns = [label.lower() for label in table.labels] + [column.label for column in table.columns] + list(extra)
+    columns = [label.lower() for label in table.labels] + [column.name for column in table.columns] + list(extra)
     if len(set(columns)) != len(columns):
         raise UserError(f"{path}: column names repeat: {', '.join(columns)}")
     lines = [[*row.labels, *(_plain(table, cell.value) for cell in row.cells), *extra.values()] for row in table.rows]
@@ -162,7 +171,7 @@ def write_markdown(tables: Sequence[Table], path: str | Path) -> None:
 
 
 def _markdown(table: Table) -> str:
-    head = [*table.labels, *(f"{c.label} ({c.note})" if c.note else c.label for c in table.columns)]
+    head = [*table.labels, *(f"{c.name} ({c.note})" if c.note else c.name for c in table.columns)]
     lines = [f"### {_md(table.title)}", "", *(f"{_md(line)}  " for line in table.caption), ""]
     lines.append("| " + " | ".join(_md(text) for text in head) + " |")
     lines.append("|" + " --- |" * len(table.labels) + " ---: |" * len(table.columns))
@@ -204,6 +213,7 @@ th.label, td.label { text-align: left; }
 thead { position: sticky; top: 0; z-index: 1; }
 thead th { background: var(--head); font-weight: 600; vertical-align: bottom; }
 thead th.group { text-align: center; padding-bottom: .1rem; border-bottom: 1px solid var(--rule); }
+thead th.group + th.group { border-left: .8rem solid var(--head); }
 thead tr:last-child th { border-bottom: 2px solid var(--rule); }
 thead small { display: block; font-weight: 400; }
 tbody tr.rule td { border-top: 1px solid var(--rule); }
