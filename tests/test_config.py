@@ -90,6 +90,12 @@ CASES = [
         "contrasts: alt/clip_lb does not stand in corpora; allowed: alt/clip, alt/arc",
     ),
     (
+        ("scales", "mini", "data", "corpora", "dense", "label"),
+        VALUES["scales"]["mini"]["data"]["corpora"]["alt"]["label"],
+        "tables.table1.corpora: alt and dense are both called 'Alt-text'; give each a label of its own",
+    ),
+    (("methods", "arc", "label"), "MDC", "tables.table1.corpora: arc and mdc are both called 'MDC'"),
+    (
         (*TABLES, "table1", "contrasts", 0),
         ["brief/mdc", "alt/mdc"],
         "contrasts: brief/mdc does not stand in corpora",

@@ -130,6 +130,14 @@ def test_no_two_ratios_below_a_panel_touch(
         assert all(b.x0 - a.x1 > 3 for a, b in itertools.pairwise(boxes)), "three pixels at least"
 
 
+@pytest.mark.parametrize(
+    ("panels", "shown"),
+    [(1, ["60", "70", "80", "90", "100"]), (3, ["60", "", "80", "", "100"])],
+)
+def test_ratios_ten_apart_are_every_second_one_where_panels_are_narrow(panels: int, shown: list[str]) -> None:
+    assert figure4._tick_labels([60, 70, 80, 90, 100], panels) == shown
+
+
 def _places(method: str) -> set[float]:
     return {round(100 * RATIOS[method], 6)} if method in RATIOS else {107.0, 112.0}
 

@@ -176,6 +176,8 @@ class _ProbeTable(_Job):
                 if name not in self.methods:
                     raise ValueError(f"corpora: {corpus.key} names the method {name!r}, which methods lacks")
         sides_stand(self.contrasts, {corpus.key: corpus.methods for corpus in self.corpora})
+        if self.table != "table1" and any("/" in name for pair in self.contrasts for name in pair):
+            raise ValueError("contrasts: only table1 compares corpora")
         return self
 
 

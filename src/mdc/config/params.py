@@ -20,6 +20,7 @@ from mdc.config.types import (
     Threads,
     each_once,
     known,
+    own_labels,
     sides_stand,
 )
 
@@ -235,6 +236,11 @@ class Params(Strict):
                 named += [(f"{where}.contrasts", side.rpartition("/")[2]) for pair in table.contrasts for side in pair]
                 for place, method in named:
                     known(place, method, self.methods, "method")
+                shown = dict.fromkeys(method for methods in table.corpora.values() for method in methods)
+                own_labels(f"{where}.corpora", {key: scale.data.corpora[key].label for key in table.corpora})
+                own_labels(f"{where}.corpora", {key: self.methods[key].label for key in shown})
+                own_labels(f"{where}.backbones", {key: scale.pretrain.backbones[key].label for key in table.backbones})
+                own_labels(f"{where}.probes", {key: scale.data.probes[key].label for key in table.probes})
             self._schedules(f"scales.{scale_name}.tables.table5", scale.tables.table5)
             self._ratios(f"scales.{scale_name}.tables.figure4", scale.tables.figure4)
             for number, override in enumerate(scale.pretrain.overrides):

@@ -59,6 +59,17 @@ def known(where: str, name: str, allowed: dict[str, Any], what: str) -> None:
         raise ValueError(f"{where}: no {what} is named '{name}'; allowed: {', '.join(allowed)}")
 
 
+def own_labels(where: str, labels: Mapping[str, str]) -> None:
+    """Rows and columns are told apart by their labels ({key: label}), by readers and by `mdc verify`."""
+    seen: dict[str, str] = {}
+    for key, label in labels.items():
+        if label in seen:
+            raise ValueError(
+                f"{where}: {seen[label]} and {key} are both called '{label}'; give each a label of its own"
+            )
+        seen[label] = key
+
+
 def sides_stand(pairs: list[list[str]], corpora: Mapping[str, list[str]]) -> None:
     """A comparison names a corpus on both sides or on neither, and a method that a table of ``corpora`` has there."""
     for pair in pairs:

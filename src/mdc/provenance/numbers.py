@@ -20,16 +20,22 @@ Record = Mapping[str, Any]
 #: what the records give for (dataset, backbone, method, column); more than one where two rows bear the same labels
 Values = dict[tuple[str, str, str, str], list[float]]
 _TIDY = 2e-4  # tidy files have four decimals, and values come from float32 items
+#: what tells a comparison from the others of its file
+_COMPARED = ("dataset", "backbone", "method", "against", "against_dataset", "benchmark")
 _SHOWN = 0.05 + _TIDY  # table1.csv has one decimal
 
 
-def rows(path: Path) -> list[dict[str, str]]:
-    """The lines of a csv file by heading. Raises Broken if it cannot be read."""
+def rows(path: Path, needed: Sequence[str] = ()) -> list[dict[str, str]]:
+    """The lines of a csv file by heading. Raises Broken if it cannot be read or lacks a ``needed`` column."""
     try:
         with path.open(encoding="utf-8", newline="") as stream:
-            return list(csv.DictReader(stream))
+            lines = list(csv.DictReader(stream))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise Broken(f"{path}: cannot be read ({error})") from None
+    for column in needed:
+        if any(line.get(column) is None for line in lines):
+            raise Broken(f"{path}: no column {column}")
+    return lines
 
 
 def encoder_rows(spec: Mapping[str, Any]) -> list[tuple[str, ...]]:
@@ -183,7 +189,7 @@ def _by_method(path: Path, spec: Mapping[str, Any], values: Values) -> Iterator[
 
 def _contrasts(path: Path, spec: Mapping[str, Any], known: Sequence[tuple[str, ...]], values: Values) -> Iterator[None]:
     controls = {labels(ids, spec): labels(control(ids, spec), spec) for ids in known if ids[0][:9] != "untrained"}
-    lines = rows(path)
+    lines = rows(path, (*_COMPARED, "difference"))
     _all_there(path, lines, spec, known, list(dict.fromkeys(column for *_, column in values)))
     for line in lines:
         mine, column = (line["dataset"], line["backbone"], line["method"]), line["benchmark"]
@@ -211,16 +217,16 @@ def _all_there(
         corpus, backbone, method, _ = ids[0].split("/")
         if corpus == "untrained":
             continue
-        against = [("untrained", "none")] if control(ids, spec) in known else []
+        others = {}  # by the runs held against: a pair may be named twice
         for pair in spec["contrasts"]:
             (of, first), (other, second) = map(side, pair)
             held_against = _ids(f"{other or corpus}/{backbone}/{second}", spec)
             if first == method and of in ("", corpus) and held_against in known:
                 dataset, _, label = labels(held_against, spec)
-                against.append((label, dataset))
-        expected.update((*labels(ids, spec), *other, column) for other in dict.fromkeys(against) for column in columns)
-    keys = ("dataset", "backbone", "method", "against", "against_dataset", "benchmark")
-    written = Counter(tuple(line[key] for key in keys) for line in lines)
+                others[held_against] = (label, dataset)
+        against = [*others.values(), *([("untrained", "none")] if control(ids, spec) in known else [])]
+        expected.update((*labels(ids, spec), *other, column) for other in against for column in columns)
+    written = Counter(tuple(line[key] for key in _COMPARED) for line in lines)
     too_many = written - expected if len(known) == len(encoder_rows(spec)) else Counter()
     for what in [*(expected - written), *(too_many if set(columns) == set(benchmarks(spec)) else ())]:
         *mine, name, dataset, column = what

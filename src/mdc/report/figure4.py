@@ -6,6 +6,7 @@ A panel a corpus and probe. The paper draws its values and prints none, so none 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -157,10 +158,13 @@ def _ticks(ratios: Sequence[float]) -> list[float]:
 
 
 def _tick_labels(ticks: Sequence[float], panels: int) -> list[str]:
-    """No label that would touch the next: of three panels and more, 90 beside 100."""
-    least = 12 if panels > 2 else 8
-    gaps = [b - a for a, b in itertools.pairwise(ticks)]
-    return [f"{tick:g}" if gap >= least else "" for tick, gap in zip(ticks, [*gaps, least], strict=True)]
+    """No label that would touch the next one shown: of three panels and more, 90 beside 100."""
+    least, next_, found = 12 if panels > 2 else 8, math.inf, []
+    for tick in reversed(ticks):
+        fits = next_ - tick >= least
+        found.append(f"{tick:g}" if fits else "")
+        next_ = tick if fits else next_
+    return found[::-1]
 
 
 def _entries(trained: Sequence[RatioNumber]) -> list[tuple[Any, str]]:

@@ -215,8 +215,8 @@ class Probing:
     def correction_words(self) -> tuple[str, str]:
         """What p is corrected for, and what a claim that is held beside a large p is worth."""
         return (
-            f"p is Holm-corrected over these differences and the gains, {len(self._differences)} in all "
-            f"({self.table}_contrasts.csv).",
+            f"p is Holm-corrected over all {len(self._differences)} comparisons of {self.table}_contrasts.csv, which has the "
+            "gains too.",
             "A verdict speaks of one interval alone: held beside a p above 0.05, it may be what so many comparisons bring by "
             "chance.",
         )
