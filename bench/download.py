@@ -115,8 +115,8 @@ def write_list(folder: Path, captions: list[str], urls: list[str]) -> None:
 
 def ours(folder: Path, settings: dict[str, object]) -> tuple[float, float, dict[str, object]]:
     """Seconds of the download and of the shards made of it, and the download's account."""
-    from mdc.data.shard_writer import write_corpus
     from mdc.obtain.urls import obtain
+    from mdc.shards.writer import write_corpus
 
     columns = {"format": "parquet", "url_column": "url", "caption_column": "caption", "path": "list/list.parquet"}
     config = {"dataset": {"path": "ours", "list": columns, "subset": None}, "download": settings}

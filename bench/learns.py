@@ -19,7 +19,7 @@ from mdc.config import load
 from mdc.jobs import Run, runs
 from mdc.records import read_json
 from mdc.report.items import ProbeItems, read_items
-from mdc.statistics import bootstrap_average, t_interval
+from mdc.statistics.intervals import bootstrap_average, t_interval
 
 
 def items_of(folder: Path) -> dict[str, ProbeItems]:

@@ -34,13 +34,14 @@ from PIL import Image
 from torchvision.io import decode_jpeg
 from tqdm import tqdm
 
-from mdc.data import images, loader
-from mdc.data.loader import CaptionBatches
-from mdc.data.place import data_folder
-from mdc.data.shard_writer import write_corpus
-from mdc.data.shards import ShardReader
-from mdc.data.tar import TarWriter
+from mdc.formats import images
+from mdc.formats.data_folder import data_folder
+from mdc.formats.tar import TarWriter
+from mdc.loader import batches as loader
+from mdc.loader.batches import CaptionBatches
 from mdc.records import sha256_file, write_json
+from mdc.shards.index import ShardReader
+from mdc.shards.writer import write_corpus
 from mdc.text import Vocabulary
 
 SIZE, SHORTER, BATCH = 224, 256, 64

@@ -25,9 +25,9 @@ import torch
 
 from mdc import jobs
 from mdc.config import Params, Runtime, load
-from mdc.data.shard_writer import write_corpus
 from mdc.processes.group import ALONE
 from mdc.records import write_json
+from mdc.shards.writer import write_corpus
 from mdc.text import Vocabulary
 from mdc.training import run, trainer
 from mdc.training.checkpoint import LATEST

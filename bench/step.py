@@ -22,7 +22,7 @@ import torch
 import torch.nn.functional as F
 
 from mdc.config import load
-from mdc.data.images import normalise
+from mdc.formats.images import normalise
 from mdc.models.build import build_model
 from mdc.models.captioner import Captioner
 from mdc.models.precision import autocast

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from mdc.config import Backbone
-from mdc.data.images import normalise
+from mdc.formats.images import normalise
 from mdc.models.encoder import Encoder, build_encoder, pool
 from mdc.models.precision import autocast
 from mdc.records import UserError, read_json, sha256_file

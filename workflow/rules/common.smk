@@ -14,7 +14,7 @@ os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PAT
 
 from mdc import jobs
 from mdc.config import read_yaml, validate
-from mdc.data.place import data_folder
+from mdc.formats.data_folder import data_folder
 from mdc.processes.gpus import gpu_ids, wanted_gpus
 from mdc.records import UserError, json_text, write_text_if_changed
 

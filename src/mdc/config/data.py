@@ -111,7 +111,7 @@ class Download(Strict):
     rows_per_shard: Positive
     max_bytes: Positive
     min_image_size: NonNegative
-    max_pixels: Annotated[int, Field(gt=0, le=89_478_485)]  # mdc.data.images takes no more
+    max_pixels: Annotated[int, Field(gt=0, le=89_478_485)]  # mdc.formats.images takes no more
     max_aspect: Annotated[float, Field(ge=1, le=200)]  # … nor longer ones
     quality: Annotated[int, Field(ge=1, le=100)]
     respect_robots: bool  # the X-Robots-Tag of an answer

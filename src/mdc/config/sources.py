@@ -1,4 +1,4 @@
-"""Where samples come from: a class for each ``kind`` of source, with all its keys (see mdc.data.sources)."""
+"""Where samples come from: a class for each ``kind`` of source, with all its keys (see mdc.sources.source)."""
 
 from __future__ import annotations
 

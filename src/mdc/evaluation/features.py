@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from mdc.data.loader import evaluation_batches
+from mdc.loader.batches import evaluation_batches
 from mdc.predictors import Predictor
 from mdc.records import atomic_path, clear_leftovers, sha256_json
 

@@ -16,10 +16,8 @@ import numpy as np
 import torch
 
 from mdc.config import Backbone, Probe, ProtocolProbe
-from mdc.data.shards import read_index
 from mdc.evaluation.features import split_features
 from mdc.evaluation.linear_probe import ProbeRecipe, predict, train_linear_probe
-from mdc.metrics import mean_average_precision, mean_per_class_accuracy, per_item_top1
 from mdc.models.encoder import Encoder, build_encoder
 from mdc.predictors import Predictor, run_manifest, trained_encoder
 from mdc.records import (
@@ -32,7 +30,9 @@ from mdc.records import (
     versions,
     write_json,
 )
-from mdc.statistics import bootstrap_mean, bootstrap_statistic
+from mdc.shards.index import read_index
+from mdc.statistics.intervals import bootstrap_mean, bootstrap_statistic
+from mdc.statistics.metrics import mean_average_precision, mean_per_class_accuracy, per_item_top1
 from mdc.training.device import choose_device
 
 

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from mdc.config import Method, ProtocolPretrain
-from mdc.data.loader import Batch
 from mdc.diffusion.corruption import mask_tokens
 from mdc.diffusion.schedule import MaskSchedule
+from mdc.loader.batches import Batch
 
 
 class Supervision(NamedTuple):

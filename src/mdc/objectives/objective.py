@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from mdc.config import Method, ProtocolPretrain
-from mdc.data.images import normalise
-from mdc.data.loader import Batch
+from mdc.formats.images import normalise
+from mdc.loader.batches import Batch
 from mdc.models.captioner import Captioner
 from mdc.models.contrastive import Contrastive
 from mdc.models.precision import autocast

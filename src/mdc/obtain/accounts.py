@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from mdc.data.foreign_tar import tar_samples
-from mdc.data.parquet_file import open_parquet, readable
+from mdc.formats.foreign_tar import tar_samples
+from mdc.formats.parquet_file import open_parquet, readable
 from mdc.obtain.plan import Planned, part_file, read_part, rows_digest
 from mdc.obtain.reasons import OUTCOMES, SILENCE, outcome_of, reason_of
 from mdc.records import UserError, read_json, write_json

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from mdc.config import DownloadRuntime, first_problem
-from mdc.data.place import data_folder
+from mdc.formats.data_folder import data_folder
 from mdc.obtain.checks import Finding, demand, run_checks
 from mdc.processes.lock import locked
 from mdc.records import UserError, beside, read_json, write_json, write_made

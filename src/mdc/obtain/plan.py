@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from tqdm import tqdm
 
-from mdc.data.rank import rank_hash
+from mdc.formats.rank import rank_hash
 from mdc.obtain.reasons import SAME_AGAIN
 from mdc.obtain.subset import Least
 from mdc.obtain.url_list import BadRow, Columns, Row, pair_digest, read_rows
@@ -57,7 +57,7 @@ def part_file(folder: Path, shard: int) -> Path:
 
 def read_part(folder: Path, shard: int) -> Any:
     """The rows of one shard as a pyarrow table."""
-    from mdc.data.parquet_file import open_parquet, readable
+    from mdc.formats.parquet_file import open_parquet, readable
 
     path = part_file(folder, shard)
     with open_parquet(path) as file, readable(path, "its rows cannot be read"):

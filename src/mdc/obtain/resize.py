@@ -1,6 +1,6 @@
 """What a downloaded image becomes before it goes into a shard.
 
-An image is decoded once, in full, by the project's own rules (:mod:`mdc.data.images`), so that a shard holds nothing that
+An image is decoded once, in full, by the project's own rules (:mod:`mdc.formats.images`), so that a shard holds nothing that
 cannot be trained on. What is a small enough upright RGB JPEG already keeps its bytes; everything else becomes an RGB JPEG
 whose shorter side is ``image_size`` at most.
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 from PIL import Image
 
-from mdc.data.images import ImageError, decode_at_least
+from mdc.formats.images import ImageError, decode_at_least
 from mdc.obtain.reasons import LARGE_IMAGE, NARROW_IMAGE, NO_IMAGE, SMALL_IMAGE
 
 _DRAFT = 2  # a JPEG may be decoded at a fraction of its size, but not below so many times the wanted one

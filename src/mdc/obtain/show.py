@@ -9,13 +9,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mdc.data.place import data_folder
+from mdc.formats.data_folder import data_folder
 from mdc.obtain.checks import Finding, demand, run_checks
 from mdc.obtain.job import chosen_parts, own_copy, way
 from mdc.records import UserError
 from mdc.registry.datasets import REGISTRY
-from mdc.registry.entry import RegistryEntry, Way
-from mdc.report.table9 import size
+from mdc.registry.entry import RegistryEntry, Way, size
 
 Datasets = Mapping[str, Mapping[str, Any]]
 

@@ -1,6 +1,6 @@
 """A random subset of a list that depends on nothing but a seed and the rows' keys.
 
-The rows with the N least hashes of (seed, key) (mdc.data.rank) are a subset of size N; for one seed a smaller one lies in
+The rows with the N least hashes of (seed, key) (mdc.formats.rank) are a subset of size N; for one seed a smaller one lies in
 every larger one. Neither the order of the list, nor other rows, nor what could be downloaded moves a row in or out.
 """
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mdc.data.captions import clean_caption
-from mdc.data.parquet_file import open_parquet, readable
-from mdc.data.table_rows import ENDINGS, Column, json_rows, table_rows
+from mdc.formats.captions import clean_caption
+from mdc.formats.parquet_file import open_parquet, readable
+from mdc.formats.table_rows import ENDINGS, Column, json_rows, table_rows
 from mdc.obtain.reasons import NO_CAPTION_TEXT, NO_KEY, NO_TEXT, Failure
 from mdc.obtain.web_url import web_url
 from mdc.records import UserError

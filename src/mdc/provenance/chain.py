@@ -14,17 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mdc.data.shards import read_index, shard_list, verify_shard
-from mdc.metrics import mean_average_precision
 from mdc.provenance import numbers
 from mdc.provenance.differences import what_changed
 from mdc.provenance.place import LOSS, SCHEDULES, TABLE, TARGETS, Broken, Place, target_of
 from mdc.records import UserError, read_json, sha256_file, sha256_json
-from mdc.report import schedules
 from mdc.report.estimates import Estimator
+from mdc.report.figures import schedules
+from mdc.report.figures.loss_curves_job import csv_text, curve
+from mdc.report.figures.schedules_job import shown_of, track
 from mdc.report.items import read_items
-from mdc.report.loss_curves_job import csv_text, curve
-from mdc.report.schedules_job import shown_of, track
+from mdc.shards.index import read_index, shard_list, verify_shard
+from mdc.statistics.metrics import mean_average_precision
 
 Check = Callable[[], Iterator[None]]
 _QUICK = 4 << 30  # bytes of shards that are hashed for one cell

@@ -133,3 +133,15 @@ def known_bytes(*files: RemoteFile) -> int | None:
     """The size of ``files`` together, None unless all are known."""
     sizes = [file.bytes for file in files]
     return None if None in sizes else sum(size for size in sizes if size is not None)
+
+
+def size(bytes_: int | None) -> str:
+    """A size for a person: three digits and a decimal unit; empty if it is not known."""
+    if bytes_ is None:
+        return ""
+    value, unit = float(bytes_), "B"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if value < 999.5:
+            break
+        value, unit = value / 1000, larger
+    return f"{value:.3g} {unit}"

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mdc import statistics
 from mdc.records import UserError
 from mdc.report.items import ProbeItems
-from mdc.statistics import Interval
+from mdc.statistics import intervals as statistics
+from mdc.statistics.intervals import Interval
 
 #: (scores (N, K), targets (N, K), counts (R, N)) -> mean average precision (R,), a share of 1
 MeanAveragePrecision = Callable[[Any, Any, Any], Any]
@@ -68,7 +68,7 @@ class Estimator:
     def combination(self, terms: Sequence[tuple[float, Group]], benchmarks: Sequence[str]) -> Interval:
         """Σ factor · level over ``terms`` [(factor, group)], in points, with ``p`` of its being 0.
 
-        A difference has the factors 1 and -1; a least-squares slope those of :func:`mdc.report.trend.slope_weights`.
+        A difference has the factors 1 and -1; a least-squares slope those of :func:`mdc.statistics.trend.slope_weights`.
         Paired by item (one or two seeds: each group is the mean of its own) or by seed (three or more). UserError if
         the groups have unlike numbers of seeds or were not tested on the same items.
         """

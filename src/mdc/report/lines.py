@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from mdc.report.tables import csv_text
+from mdc.report.tables.layout import csv_text
 
 AVERAGE = "Average"
 POOLINGS = {"patch_mean": "mean of patches", "cls": "[CLS]"}

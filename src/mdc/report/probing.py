@@ -1,6 +1,6 @@
 """Every number and every contrast of a table of probes, each estimated once from the encoders' per-item results.
 
-Which encoders stand in it comes from a specification (see :func:`mdc.report.table1.build`). Comparisons are paired by test
+Which encoders stand in it comes from a specification (see :func:`mdc.report.tables.table1.build`). Comparisons are paired by test
 item, or by seed where there are three or more.
 """
 
@@ -10,13 +10,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from mdc import statistics
 from mdc.records import UserError
 from mdc.report import published
 from mdc.report.estimates import Estimator, MeanAveragePrecision, interval_label
 from mdc.report.lines import AVERAGE, POOLINGS, Contrast, Encoder, Number, side
 from mdc.report.selection import ItemsOf, Record, check_items, select
-from mdc.statistics import Interval
+from mdc.statistics import intervals as statistics
+from mdc.statistics.intervals import Interval
 
 METRICS = {"top1": "top-1", "map": "mAP"}
 #: what the verdicts of a table mean, under its contrasts

@@ -19,8 +19,7 @@ import torch
 from pydantic import ValidationError
 
 from mdc.config import Backbone, Method, ProtocolData, ProtocolPretrain, Recipe, Runtime, first_problem
-from mdc.data.loader import Batch, CaptionBatches, evaluation_batches
-from mdc.data.shards import read_index
+from mdc.loader.batches import Batch, CaptionBatches, evaluation_batches
 from mdc.models.build import build_model
 from mdc.models.initial import count_parameters
 from mdc.objectives.objective import build_objective
@@ -37,6 +36,7 @@ from mdc.records import (
     versions,
     write_json,
 )
+from mdc.shards.index import read_index
 from mdc.text import Vocabulary
 from mdc.training.checkpoint import WEIGHTS_FORMAT, save_weights
 from mdc.training.clock import RunClock

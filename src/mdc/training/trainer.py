@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from mdc.config import ProtocolPretrain, Recipe, Runtime
-from mdc.data.loader import Batch
+from mdc.loader.batches import Batch
 from mdc.objectives.objective import Objective
 from mdc.processes.group import ALONE, Group
 from mdc.records import UserError

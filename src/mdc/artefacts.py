@@ -1,0 +1,142 @@
+"""Every table and figure: what makes it, what it is made from, its files, its title and its caption.
+
+The command line, the workflow's rules and its report, DVC's stages, ``mdc verify`` and the tests' stand-ins all read this
+one dictionary. A new one is a module under :mod:`mdc.report`, an entry here, its class in :mod:`mdc.config.tables` and
+its name in dvc.yaml. It imports nothing, so that every start of Snakemake can afford it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Artefact:
+    """One table or figure.
+
+    ``module``: its ``make(job, given, out)`` writes the files. ``plan``: how its job follows from params.yaml (a key of
+    ``mdc.jobs.plan.ARTEFACT_PLANS``). ``files``: what it writes into its folder besides its record, NAME.json; the first is
+    the one to ask the workflow for. ``shown``: of these, what the workflow's report shows, each with its title there.
+    ``caption``: what the report says below; ``{scale}`` is filled in.
+    """
+
+    module: str
+    plan: str
+    category: Literal["Tables", "Figures"]
+    files: tuple[str, ...]
+    shown: dict[str, str]
+    caption: str
+
+    @property
+    def target(self) -> str:
+        """The file of ``results/`` to ask the workflow for."""
+        return self.files[0]
+
+
+def _files(stem: str, endings: str) -> tuple[str, ...]:
+    return tuple(f"{stem}{ending}" for ending in endings.split())
+
+
+def _method_table(name: str, title: str) -> Artefact:
+    return Artefact(
+        "mdc.report.tables.method_table",
+        "probing",
+        "Tables",
+        _files(name, ".csv _long.csv _contrasts.csv .html .md .tex"),
+        {f"{name}.html": title},
+        "Methods by corpora at scale {scale}: linear probes in per cent with 95 % intervals, beside the same encoder before "
+        "training, and the differences that were named beforehand.",
+    )
+
+
+def _recipe_table(name: str) -> Artefact:
+    return Artefact(
+        "mdc.report.tables.recipes",
+        "recipes",
+        "Tables",
+        _files(name, ".csv .html .md .tex"),
+        {f"{name}.html": f"Table {name.removeprefix('table')}: hyper-parameters"},
+        "How the runs of one backbone are trained at scale {scale}, read from their own resolved configurations (the paper's "
+        "Tables 6 to 8).",
+    )
+
+
+ARTEFACTS = {
+    "table1": Artefact(
+        "mdc.report.tables.table1",
+        "probing",
+        "Tables",
+        (
+            *_files("table1", ".csv _long.csv _contrasts.csv .html .md .tex"),
+            *_files("figure_table1", ".png .svg"),
+            "table1_metrics.json",
+        ),
+        {"table1.html": "Table 1: linear probing", "figure_table1.png": "Figure: what training adds"},
+        "Linear-probe accuracy (or mean average precision) at scale {scale}, in per cent, of every method and backbone with "
+        "95 % intervals, beside the same encoder before training: the gains over it, and the differences between methods "
+        "and between corpora that were named beforehand.",
+    ),
+    "table4": _method_table("table4", "Table 4: ablation on t"),
+    "table5": _method_table("table5", "Table 5: noise schedules"),
+    "table6": _recipe_table("table6"),
+    "table7": _recipe_table("table7"),
+    "table8": _recipe_table("table8"),
+    "table9": Artefact(
+        "mdc.report.tables.table9",
+        "licences",
+        "Tables",
+        _files("table9", ".csv _long.csv .html .md .tex"),
+        {"table9.html": "Table 9: licences"},
+        "The licence of every dataset, as the paper's Table 9 prints it and as the dataset's own page has it. The same at "
+        "every scale.",
+    ),
+    "figure3": Artefact(
+        "mdc.report.figures.figure3",
+        "lengths",
+        "Figures",
+        _files("figure3", ".png .svg .pdf .csv _summary.csv"),
+        {"figure3.png": "Figure 3: caption lengths"},
+        "Caption lengths in CLIP tokens, SOT and EOT counted, of the corpora of scale {scale} (the paper's Figure 3). The "
+        "line is the context of 77 tokens, beyond which captions are cut.",
+    ),
+    "figure4": Artefact(
+        "mdc.report.figures.figure4",
+        "probing",
+        "Figures",
+        _files("figure4", ".png .svg .pdf .csv _contrasts.csv"),
+        {"figure4.png": "Figure 4: mask ratios"},
+        "Linear-probe accuracy at scale {scale} over the share of a caption that is masked, the same for all captions (the "
+        "paper's image-conditioned BERT; at 100 % parallel decoding), against MDC, which draws the share anew; with 95 % "
+        "intervals, a panel a corpus.",
+    ),
+    "figure5": Artefact(
+        "mdc.report.figures.figure5",
+        "probing",
+        "Figures",
+        _files("figure5", ".png .svg .pdf .csv _trend.csv"),
+        {"figure5.png": "Figure 5: numbers of pairs"},
+        "Linear-probe accuracy at scale {scale} over the number of pairs of nested corpora, with 95 % intervals, and the "
+        "points that a doubling adds. Each corpus is trained on for the same number of epochs, so samples seen grow with the "
+        "pairs, and the warm-up takes a larger share of a smaller corpus's steps: the trend is of all three together, as in "
+        "the paper.",
+    ),
+    "figure_loss": Artefact(
+        "mdc.report.figures.losses",
+        "losses",
+        "Figures",
+        _files("figure_loss", ".png .svg .csv"),
+        {"figure_loss.png": "Figure: losses"},
+        "Training and held-out loss of every run at scale {scale}, in nats. Levels of different methods do not compare, since "
+        "they are losses of different things.",
+    ),
+    "figure_schedules": Artefact(
+        "mdc.report.figures.schedules",
+        "schedules",
+        "Figures",
+        _files("figure_schedules", ".png .svg .csv _curves.csv"),
+        {"figure_schedules.png": "Figure: steadiness of the noise schedules"},
+        "How steadily the runs of Table 5 train at scale {scale}: loss and gradient norm (before clipping) over steps, and how "
+        "much each varies around its trend after warm-up, one noise schedule beside the other.",
+    ),
+}

@@ -1,0 +1,70 @@
+"""A dataset's own folder: where it must be, and the images that its lists name, which must lie within."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mdc.formats.samples import Skipped, image_file
+from mdc.records import UserError
+
+
+def dataset_folder(source: Mapping[str, Any], data_dir: Path) -> Path:
+    """Where a dataset lies. UserError if there is no such folder; it says which key of params.yaml names it."""
+    return existing_folder(Path(data_dir) / source["path"], source.get("dataset", source["kind"]))
+
+
+def existing_folder(folder: Path, dataset: str) -> Path:
+    """``folder``, if it is one; otherwise a UserError that says how to put it right."""
+    if not folder.is_dir():
+        raise UserError(
+            f"{folder}: no such folder; put {dataset} there (`mdc data list` says from where), or name the place of "
+            f"your own copy in datasets.{dataset}.path of params.yaml; relative paths start from MDC_DATA"
+        )
+    return folder
+
+
+def existing_file(file: Path, dataset: str) -> Path:
+    """``file``, if it is one; otherwise a UserError that says how to put it right."""
+    if not file.is_file():
+        raise UserError(
+            f"{file}: no such file; it belongs to {dataset}, whose place is datasets.{dataset}.path of params.yaml"
+        )
+    return file
+
+
+def inside(root: Path, name: str) -> Path | None:
+    """Where ``name`` lies under ``root``, which must be resolved.
+
+    None if the name is absolute, climbs out with '..', or is a link that leads outside.
+    """
+    if name.startswith("/"):
+        return None
+    try:
+        place = (root / name).resolve()
+    except (OSError, ValueError, RuntimeError):  # a NUL in the name, a name too long, a circle of links
+        return root / "\0"  # no file can be called that, so it is left out as one that cannot be read
+    return place if place.is_relative_to(root) and place != root else None
+
+
+class NamedImages:
+    """The images of a folder by name; the last one is remembered, since lists name an image several times in a row."""
+
+    def __init__(self, root: Path, skipped: Skipped) -> None:
+        self._root = root.resolve()
+        self._skipped = skipped
+        self._last: tuple[str, bytes, str] | None = None
+
+    def read(self, key: str, name: str) -> tuple[bytes, str] | None:
+        """(encoded bytes, extension); None for an image that is missing, broken or outside: sample ``key`` is left out."""
+        if self._last is not None and self._last[0] == name:
+            return self._last[1:]
+        place = inside(self._root, name)
+        if place is None:
+            self._skipped.add("image outside the folder", key, name)
+            return None
+        found = image_file(place, self._skipped, key, name)
+        if found is not None:
+            self._last = (name, *found)
+        return found

@@ -1,0 +1,289 @@
+"""Batches as a pure function of (seed, step): the same bytes with any number of workers, on any rank, after any resume.
+
+An epoch is a permutation of the samples; step s of an epoch takes its s-th run of ``batch_size`` (global), and each
+rank its contiguous part. Everything random about a sample comes from one Philox stream named by (seed, epoch, sample).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+
+from mdc.formats.images import CROP_DRAWS, ImageError, center_resize, decode, decode_pixels, random_resized_crop
+from mdc.records import UserError
+from mdc.shards.index import ShardReader, token_hash
+from mdc.text import CONTEXT_LENGTH, Vocabulary
+
+Batch = dict[str, Any]
+T = TypeVar("T")
+
+# The last word of a Philox counter says what the draws are for, so that no two purposes share a number.
+_SAMPLE, _ORDER, _VALIDATION = 0, 1, 2
+_AT_ONCE = 32  # samples that are read before the first of them is decoded
+_TEXT_CACHE = 1 << 16  # captions whose ids are kept: tokenising costs as much as decoding a small image
+
+
+def epoch_order(num_samples: int, seed: int, epoch: int) -> np.ndarray:
+    """The permutation of 0…``num_samples`` − 1 (int64) in which an epoch shows the samples."""
+    return sample_rng(seed, epoch, 0, _ORDER).permutation(num_samples)
+
+
+def sample_rng(seed: int, epoch: int, index: int, stream: int = _SAMPLE) -> np.random.Generator:
+    """Generator of one sample's draws: Philox with key ``seed`` and counter [0, index, epoch, stream]."""
+    return np.random.Generator(np.random.Philox(key=seed, counter=[0, index, epoch, stream]))
+
+
+class CaptionBatches:
+    """Training batches of one rank, from ``start_step`` to ``steps``; iterate it once.
+
+    ``batch_size`` is the global batch; ``world`` must divide it. An epoch has ``steps_per_epoch`` = ⌊N / batch_size⌋
+    steps and drops the rest of its permutation (OpenCLIP's ``drop_last``). ``workers`` processes prepare whole batches
+    ahead (0: none, in this process). ``caption_transform`` is applied to the caption drawn (it must pickle when
+    workers are spawned).
+
+    Each batch, with B = batch_size / world and T = the longest sequence here rounded up to a multiple of 8, at most
+    ``context_length``:
+
+    ============ ================= ==================================================================
+    images       uint8 (B,3,S,S)   random resized crop
+    tokens       int64 (B,T)       [SOT, pieces…, EOT], then EOT as padding: use ``lengths``
+    lengths      int64 (B,)        ids from SOT to EOT
+    jitter       float32 (B,)      in [0, 1): the place within t's stratum
+    uniforms     float32 (B,T)     in [0, 1): a number a token, the same whatever T is
+    place        int64 (B,)        position in the global batch
+    caption_hash int64 (B,)        equal for equal tokens, for masking duplicates
+    keys         list of str
+    epoch, step  int
+    ============ ================= ==================================================================
+
+    A sample's draws, in float32 from ``sample_rng(seed, epoch, index)``, always in this order: caption, jitter,
+    ``CROP_DRAWS`` for the crop, then one a token place.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        split: str,
+        vocabulary: Vocabulary,
+        *,
+        image_size: int,
+        batch_size: int,
+        seed: int,
+        steps: int,
+        start_step: int = 0,
+        crop_scale: tuple[float, float] = (0.9, 1.0),
+        crop_ratio: tuple[float, float] = (3 / 4, 4 / 3),
+        context_length: int = CONTEXT_LENGTH,
+        max_pieces: int | None = None,
+        rank: int = 0,
+        world: int = 1,
+        workers: int = 0,
+        caption_transform: Callable[[str], str] | None = None,
+    ) -> None:
+        self.reader = ShardReader(path, split)
+        if batch_size % world or not 0 <= rank < world:
+            raise UserError(f"a global batch of {batch_size} cannot be shared by {world} ranks; it must be a multiple")
+        if len(self.reader) < batch_size:
+            raise UserError(
+                f"{path}: split {split} has {len(self.reader)} samples, fewer than a batch of {batch_size}; "
+                "allowed: a smaller batch_size or more samples"
+            )
+        self.seed, self.batch_size, self.image_size = seed, batch_size, image_size
+        self.start_step, self.steps, self.workers = start_step, steps, workers
+        self.crop_scale, self.crop_ratio = crop_scale, crop_ratio
+        self.steps_per_epoch = len(self.reader) // batch_size
+        self._local = range(rank * (batch_size // world), (rank + 1) * (batch_size // world))
+        self._texts = _Texts(vocabulary, context_length, max_pieces, caption_transform)
+        self._order: tuple[int, np.ndarray] = (-1, np.zeros(0, dtype=np.int64))
+
+    def __len__(self) -> int:
+        """Steps left."""
+        return max(self.steps - self.start_step, 0)
+
+    def __iter__(self) -> Iterator[Batch]:
+        steps = range(self.start_step, self.steps)
+        if not self.workers:
+            return map(self.batch, steps)
+        loader = torch.utils.data.DataLoader(
+            _Steps(self),
+            batch_size=None,  # a work item is a whole batch
+            sampler=steps,
+            num_workers=self.workers,
+            collate_fn=_unchanged,
+            # Only the workers' own seeds come from it, which nothing uses; without it the loader would draw from the
+            # global generator, and a run with workers would differ from one without.
+            generator=torch.Generator().manual_seed(0),
+        )
+        return map(_checked, loader)
+
+    def batch(self, step: int) -> Batch:
+        """The batch of one step; a function of the constructor's arguments and ``step`` only."""
+        epoch, position = divmod(step, self.steps_per_epoch)
+        if self._order[0] != epoch:
+            self._order = (epoch, epoch_order(len(self.reader), self.seed, epoch))
+        first = position * self.batch_size
+        images = torch.empty((len(self._local), 3, self.image_size, self.image_size), dtype=torch.uint8)
+        indices = self._order[1][first + self._local.start : first + self._local.stop].tolist()
+        rows: list[_Row] = []
+        for part in range(0, len(indices), _AT_ONCE):
+            rows += self._samples(indices[part : part + _AT_ONCE], epoch, images[part : part + _AT_ONCE])
+        batch = {"images": images, **self._texts.collate(rows)}
+        batch["place"] = torch.arange(self._local.start, self._local.stop)
+        return {**batch, "epoch": epoch, "step": step}
+
+    def _samples(self, indices: list[int], epoch: int, images: torch.Tensor) -> list[_Row]:
+        """A few samples; their pixels go into ``images`` (n, 3, S, S). One kind of work after the other: changing
+        between them image by image costs a tenth more, because each finds the processor's caches cold."""
+        draws = [self._texts.draws(sample_rng(self.seed, epoch, index)) for index in indices]
+        crops = [drawn[2 : 2 + CROP_DRAWS].tolist() for drawn in draws]
+        read = [self.reader.read(index) for index in indices]
+        for (key, data, _), crop, image in zip(read, crops, images, strict=True):
+            pixels = _decoded(data, key, self.reader, decode_pixels)
+            image.copy_(random_resized_crop(pixels, self.image_size, crop, self.crop_scale, self.crop_ratio))
+        return [_Row(key, record, drawn) for (key, _, record), drawn in zip(read, draws, strict=True)]
+
+
+def evaluation_batches(
+    path: str | Path,
+    split: str,
+    *,
+    image_size: int,
+    batch_size: int,
+    limit: int | None = None,
+    vocabulary: Vocabulary | None = None,
+    context_length: int = CONTEXT_LENGTH,
+    max_pieces: int | None = None,
+    rank: int = 0,
+    world: int = 1,
+) -> Iterator[Batch]:
+    """All samples of a split (or the first ``limit``) in order, with CLIP's central crop; the last batch may be short.
+    Several ranks take whole batches in turn.
+
+    Always: ``images`` uint8 (B,3,S,S), ``keys``, ``records`` (each sample's JSON). Of a probe set: ``labels`` int64
+    (B,) or float32 (B, K). Of a corpus with a ``vocabulary``: also the text fields of ``CaptionBatches``, with draws
+    that belong to the sample alone, so that validation sees the same captions and masks every time; ``place`` is the
+    sample's position in the batch.
+    """
+    reader = ShardReader(path, split)
+    texts = None if vocabulary is None else _Texts(vocabulary, context_length, max_pieces, None)
+    total = len(reader) if limit is None else min(limit, len(reader))
+    for first in range(rank * batch_size, total, world * batch_size):
+        indices = range(first, min(first + batch_size, total))
+        images = torch.empty((len(indices), 3, image_size, image_size), dtype=torch.uint8)
+        rows = []
+        for index, image in zip(indices, images, strict=True):
+            key, data, record = reader.read(index)
+            draws = _NO_DRAWS if texts is None else texts.draws(sample_rng(0, 0, index, _VALIDATION))
+            pixels = center_resize(_decoded(data, key, reader, decode), image_size)
+            image.copy_(torch.from_numpy(pixels).permute(2, 0, 1))
+            rows.append(_Row(key, record, draws))
+        batch: Batch = {"images": images, "keys": [row.key for row in rows]}
+        if texts is not None:
+            batch |= texts.collate(rows)
+            batch["place"] = torch.arange(len(rows))
+        batch["records"] = [row.record for row in rows]
+        if "label" in rows[0].record:
+            batch["labels"] = torch.tensor([row.record["label"] for row in rows], dtype=torch.int64)
+        elif "labels" in rows[0].record:
+            batch["labels"] = torch.tensor([row.record["labels"] for row in rows], dtype=torch.float32)
+        yield batch
+
+
+class _Row:
+    """One sample on its way into a batch, without its image."""
+
+    __slots__ = ("draws", "key", "record")
+
+    def __init__(self, key: str, record: dict[str, Any], draws: np.ndarray) -> None:
+        self.key, self.record, self.draws = key, record, draws
+
+
+_NO_DRAWS = np.zeros(0, dtype=np.float32)
+
+
+class _Texts:
+    """Draws, tokens and their collation, the same for training and validation."""
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        context_length: int,
+        max_pieces: int | None,
+        transform: Callable[[str], str] | None,
+    ) -> None:
+        self.vocabulary, self.context_length = vocabulary, context_length
+        self.max_pieces, self.transform = max_pieces, transform
+        self._ids = lru_cache(_TEXT_CACHE)(self._encode)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_ids"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._ids = lru_cache(_TEXT_CACHE)(self._encode)
+
+    def _encode(self, caption: str) -> tuple[list[int], int]:
+        caption = caption if self.transform is None else self.transform(caption)
+        ids = self.vocabulary.encode(caption, self.context_length, self.max_pieces)
+        return ids, token_hash(ids)
+
+    def draws(self, rng: np.random.Generator) -> np.ndarray:
+        """float32 (2 + CROP_DRAWS + context_length,) in [0, 1)."""
+        return rng.random(2 + CROP_DRAWS + self.context_length, dtype=np.float32)
+
+    def collate(self, rows: list[_Row]) -> Batch:
+        """Tokens, lengths, jitter, uniforms, caption_hash and keys of a batch."""
+        encoded = []
+        for row in rows:
+            captions = row.record["captions"]
+            encoded.append(self._ids(captions[int(float(row.draws[0]) * len(captions))]))
+        lengths = [len(ids) for ids, _ in encoded]
+        width = min(-(-max(lengths) // 8) * 8, self.context_length)
+        tokens = np.full((len(rows), width), self.vocabulary.eot, dtype=np.int64)
+        for row_tokens, (ids, _) in zip(tokens, encoded, strict=True):
+            row_tokens[: len(ids)] = ids
+        draws = np.stack([row.draws for row in rows])
+        first = 2 + CROP_DRAWS
+        return {
+            "tokens": torch.from_numpy(tokens),
+            "lengths": torch.tensor(lengths, dtype=torch.int64),
+            "jitter": torch.from_numpy(draws[:, 1].copy()),
+            "uniforms": torch.from_numpy(draws[:, first : first + width].copy()),
+            "caption_hash": torch.tensor([hashed for _, hashed in encoded], dtype=torch.int64),
+            "keys": [row.key for row in rows],
+        }
+
+
+class _Steps(torch.utils.data.Dataset[Batch]):
+    """A map from step to batch, for torch's workers."""
+
+    def __init__(self, batches: CaptionBatches) -> None:
+        self.batches = batches
+
+    def __getitem__(self, step: int) -> Batch:
+        try:
+            return self.batches.batch(step)
+        except UserError as error:  # torch would bury the message in the worker's traceback
+            return {"error": str(error)}
+
+
+def _unchanged(batch: Any) -> Any:
+    return batch
+
+
+def _checked(batch: Batch) -> Batch:
+    if "error" in batch:
+        raise UserError(batch["error"])
+    return batch
+
+
+def _decoded(data: bytes, key: str, reader: ShardReader, how: Callable[[bytes], T]) -> T:
+    try:
+        return how(data)
+    except ImageError as error:
+        raise UserError(f"{reader.index['name']}, split {reader.split}: image of {key} {error}") from None

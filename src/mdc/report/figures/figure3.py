@@ -1,0 +1,146 @@
+"""Figure 3: how long captions are after tokenisation, one distribution a corpus, with the context that cuts them.
+
+Lengths are counted in tokens as a model reads them: CLIP pieces, SOT and EOT.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mdc.records import UserError
+from mdc.report.figures.drawing import drawing, headline
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+ENDS = 2  # SOT and EOT
+# colour, line, marker: their greys differ where colours are lost, and so do the lines and markers
+_STYLES: tuple[tuple[str, Any, str], ...] = (
+    ("#0072B2", "-", "o"),
+    ("#E69F00", (0, (5, 1.5)), "s"),
+    ("#000000", (0, (1.2, 1.2)), "^"),
+    ("#CC79A7", (0, (6, 1.5, 1.2, 1.5)), "D"),
+    ("#009E73", "-", "v"),
+    ("#56B4E9", (0, (5, 1.5)), "P"),
+)
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """The caption lengths of one corpus: ``tokens`` (K,) increasing, ``captions`` (K,) how many have that many."""
+
+    key: str
+    label: str
+    tokens: np.ndarray
+    captions: np.ndarray
+
+    @classmethod
+    def of_histogram(cls, key: str, label: str, pieces: Mapping[int, int]) -> Lengths:
+        """From {CLIP pieces without SOT and EOT: captions}; UserError if it counts no caption."""
+        there = sorted(length for length, count in pieces.items() if count)
+        if not there:
+            raise UserError(f"figure 3: {label} has no caption")
+        return cls(key, label, np.asarray(there) + ENDS, np.asarray([pieces[length] for length in there]))
+
+    @property
+    def count(self) -> int:
+        """Captions."""
+        return int(self.captions.sum())
+
+    @property
+    def shares(self) -> np.ndarray:
+        """The share of captions (K,) of each length."""
+        return np.asarray(self.captions / self.count)
+
+    @property
+    def mean(self) -> float:
+        """Tokens a caption."""
+        return float((self.tokens * self.captions).sum() / self.count)
+
+    @property
+    def median(self) -> float:
+        """The middle caption's tokens; of an even number the mean of both in the middle."""
+        reached = np.cumsum(self.captions)
+        middle = [(self.count - 1) // 2, self.count // 2]
+        return float(self.tokens[np.searchsorted(reached, middle, side="right")].mean())
+
+    def truncated(self, context_length: int) -> float:
+        """The share of captions with more tokens than the context holds."""
+        return float(self.captions[self.tokens > context_length].sum() / self.count)
+
+    def quantile(self, share: float) -> int:
+        """The least number of tokens that so large a share of captions does not exceed."""
+        return int(self.tokens[np.searchsorted(np.cumsum(self.captions), share * self.count)])
+
+
+def percent(share: float) -> str:
+    """A share as a percentage with one decimal; one above zero that rounds to zero says so."""
+    return "< 0.1 %" if 0 < share < 0.0005 else f"{100 * share:.1f} %"
+
+
+def legend_text(lengths: Lengths, context_length: int) -> str:
+    """What the legend says of a corpus."""
+    cut = f"truncated at {context_length}: {percent(lengths.truncated(context_length))}"
+    return f"{lengths.label}: mean {lengths.mean:.1f}, median {lengths.median:g}, {cut} (n = {lengths.count:,})"
+
+
+def draw(corpora: Sequence[Lengths], context_length: int, paths: Sequence[str | Path], title: str) -> None:
+    """The distributions over one another, a line at the context's end; a marker stands at each median.
+
+    ``paths`` end in png, svg or pdf; ``corpora`` are one or more.
+    """
+    # to the longest captions but for a thousandth, and a little beyond the context, so that its end is seen
+    last = max(context_length + 6, *(min(one.quantile(0.999), 2 * context_length) + 2 for one in corpora))
+    with drawing(7.2, 3.3 + 0.19 * len(corpora), paths) as figure:
+        panel = figure.subplots()
+        handles = [_one(panel, one, number, context_length) for number, one in enumerate(corpora)]
+        panel.set_xlim(0, last)
+        panel.set_ylim(bottom=0)
+        panel.margins(y=0.08)
+        panel.set_xlabel("tokens a caption (CLIP pieces, SOT and EOT)")
+        panel.set_ylabel("share of captions, %")
+        _context(panel, context_length, last)
+        headline(figure, title)
+        note = "tokens a caption; a marker stands at the median"
+        figure.legend(
+            handles=handles, loc="outside lower left", fontsize=8, handlelength=3.2, title=note, alignment="left"
+        ).get_title().set_fontsize(8)
+
+
+def _one(panel: Axes, lengths: Lengths, number: int, context_length: int) -> Any:
+    from matplotlib.lines import Line2D
+
+    colour, line, marker = _STYLES[number % len(_STYLES)]
+    dense = np.zeros(int(lengths.tokens[-1]) + 2)
+    dense[lengths.tokens] = 100 * lengths.shares
+    edges = np.arange(len(dense) + 1) - 0.5
+    panel.stairs(dense, edges, color=colour, alpha=0.13, fill=True, linewidth=0)
+    panel.stairs(dense, edges, color=colour, linestyle=line, linewidth=1.3)
+    median = lengths.median
+    top = dense[[int(np.floor(median)), int(np.ceil(median))]].mean()
+    style: dict[str, Any] = {"color": colour, "marker": marker, "markeredgecolor": "white", "markersize": 6.5}
+    panel.plot([median], [top], linestyle="none", zorder=4, clip_on=False, **style)
+    return Line2D([], [], linestyle=line, linewidth=1.4, label=legend_text(lengths, context_length), **style)
+
+
+def _context(panel: Axes, context_length: int, last: float) -> None:
+    """A line behind the last token that the context holds, and what lies beyond it in grey."""
+    end = context_length + 0.5
+    panel.axvline(end, color="#333333", linewidth=1)
+    panel.axvspan(end, last, color="#8A8A8A", alpha=0.16, linewidth=0, zorder=0)
+    panel.annotate(
+        f"context: {context_length} tokens",
+        (end, 1),
+        xycoords=("data", "axes fraction"),
+        xytext=(-4, -2),
+        textcoords="offset points",
+        ha="right",
+        va="top",
+        fontsize=8,
+        color="#333333",
+    )

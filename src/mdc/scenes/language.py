@@ -1,0 +1,167 @@
+"""The words of the captions, and the claims they make, for the writer and for the reader that checks it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mdc.scenes.world import RELATIONS, Scene, SceneObject, relation, relation_between
+
+# The first word of each entry is the usual one.
+SHAPE_WORDS: dict[str, tuple[str, ...]] = {
+    "circle": ("circle", "disc"),
+    "square": ("square", "box"),
+    "triangle": ("triangle",),
+    "star": ("star",),
+    "cross": ("cross", "plus"),
+    "heart": ("heart",),
+    "ring": ("ring", "hoop"),
+    "crescent": ("crescent", "moon"),
+}
+COLOUR_WORDS: dict[str, tuple[str, ...]] = {
+    "red": ("red", "crimson"),
+    "orange": ("orange",),
+    "yellow": ("yellow", "golden"),
+    "green": ("green", "emerald"),
+    "blue": ("blue", "azure"),
+    "purple": ("purple", "violet"),
+    "pink": ("pink",),
+    "white": ("white",),
+}
+SIZE_WORDS: dict[str, tuple[str, ...]] = {"small": ("small", "little", "tiny"), "large": ("large", "big", "huge")}
+ANY_SHAPE = ("shape", "object", "figure", "thing")
+RELATION_WORDS: dict[str, tuple[str, ...]] = {
+    "left of": ("left of", "to the left of", "on the left of"),
+    "right of": ("right of", "to the right of", "on the right of"),
+    "above": ("above", "over"),
+    "below": ("below", "under", "beneath"),
+}
+ARRANGEMENT_WORDS: dict[str, tuple[str, ...]] = {
+    "side by side": ("side by side", "next to each other"),
+    "one above the other": ("one above the other", "one below the other"),
+}
+NUMBER_WORDS = {1: "one", 2: "two", 3: "three", 4: "four"}
+# Words that claim nothing. None of them, nor any word above, says anything about the background.
+FILLERS = frozenset(
+    [
+        "there",
+        "is",
+        "are",
+        "and",
+        "with",
+        "we",
+        "see",
+        "in",
+        "all",
+        "total",
+        "this",
+        "picture",
+        "image",
+        "shows",
+        "also",
+    ]
+)
+JUNK = (
+    "stock photo",
+    "free download",
+    "clip art",
+    "vector icon",
+    "hd wallpaper",
+    "for sale",
+    "buy now",
+    "high quality",
+    "logo design",
+    "sticker pack",
+    "click to enlarge",
+    "royalty free",
+    "new arrival",
+    "best price",
+    "home page",
+    "gift idea",
+)
+JUNK_WORDS = frozenset(word for phrase in JUNK for word in phrase.split())
+
+
+def plural(word: str) -> str:
+    """The plural of a shape word."""
+    return word + ("es" if word.endswith(("s", "x")) else "s")
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a noun phrase asks of an object; None asks nothing."""
+
+    size: str | None = None
+    colour: str | None = None
+    shape: str | None = None
+
+    def fits(self, one: SceneObject) -> bool:
+        """Whether the object answers the description."""
+        return (
+            self.size in (None, one.size_word) and self.colour in (None, one.colour) and self.shape in (None, one.shape)
+        )
+
+    def among(self, scene: Scene) -> list[SceneObject]:
+        """The scene's objects that answer the description."""
+        return [one for one in scene.objects if self.fits(one)]
+
+    def __str__(self) -> str:
+        return " ".join(word for word in (self.size, self.colour, self.shape or "shape") if word)
+
+
+@dataclass(frozen=True)
+class Number:
+    """``exact``: so many objects fit. Otherwise at least so many."""
+
+    what: Description
+    count: int
+    exact: bool
+
+    def holds(self, scene: Scene) -> bool:
+        """Whether the scene makes the claim true."""
+        found = len(self.what.among(scene))
+        return found == self.count if self.exact else found >= self.count
+
+    def __str__(self) -> str:
+        return f"{'exactly' if self.exact else 'at least'} {self.count} {self.what}"
+
+
+@dataclass(frozen=True)
+class Relation:
+    """Every object that fits ``first`` has the relation to every object that fits ``second``; both exist."""
+
+    first: Description
+    name: str
+    second: Description
+
+    def holds(self, scene: Scene) -> bool:
+        """Whether the scene makes the claim true."""
+        assert self.name in RELATIONS
+        return relation_between(self.first.among(scene), self.second.among(scene)) == self.name
+
+    def __str__(self) -> str:
+        return f"{self.first} {self.name} {self.second}"
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """Exactly two objects fit, and they stand side by side or one above the other."""
+
+    what: Description
+    name: str
+
+    def holds(self, scene: Scene) -> bool:
+        """Whether the scene makes the claim true."""
+        return arrangement(self.what.among(scene)) == self.name
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.name}"
+
+
+Claim = Number | Relation | Arrangement
+
+
+def arrangement(pair: list[SceneObject] | tuple[SceneObject, ...]) -> str | None:
+    """How two like objects stand to one another; None when that is unclear or they are not two."""
+    if len(pair) != 2 or (name := relation(pair[0], pair[1])) is None:
+        return None
+    return "side by side" if name in ("left of", "right of") else "one above the other"

@@ -1,0 +1,63 @@
+"""What is counted over a set's captions: their lengths in CLIP pieces, and what batches and vocabularies need of them."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from mdc.shards.index import token_hash
+from mdc.text import clip_pieces
+
+UNIT = "CLIP pieces, SOT and EOT not counted"
+
+
+class CaptionLengths:
+    """How many captions have how many CLIP pieces; ``context_length`` (SOT and EOT within it) cuts longer ones."""
+
+    def __init__(self, context_length: int) -> None:
+        self.most = context_length - 2
+        self.lengths: Counter[int] = Counter()
+
+    def summary(self) -> dict[str, Any]:
+        """Count, mean, median, maximum, share that the context cuts, and the histogram {pieces: captions}."""
+        count = sum(self.lengths.values())
+        if not count:
+            return {"count": 0, "mean": None, "median": None, "max": None, "truncated_share": None, "histogram": {}}
+        ordered = sorted(self.lengths)
+        reached = np.cumsum([self.lengths[length] for length in ordered])
+        lower, upper = (ordered[int(np.searchsorted(reached, k, side="right"))] for k in ((count - 1) // 2, count // 2))
+        return {
+            "count": count,
+            "mean": sum(length * n for length, n in self.lengths.items()) / count,
+            "median": (lower + upper) / 2,
+            "max": ordered[-1],
+            "truncated_share": sum(n for length, n in self.lengths.items() if length > self.most) / count,
+            "histogram": {str(length): self.lengths[length] for length in ordered},
+        }
+
+
+class CaptionStatistics(CaptionLengths):
+    """Lengths, pieces and hashes of the captions of samples, a few bytes each."""
+
+    def __init__(self, context_length: int) -> None:
+        super().__init__(context_length)
+        self.pieces: set[int] = set()
+        self.starts = array("q")  # where each sample's captions begin in ``hashes``
+        self.hashes = array("q")
+
+    def add(self, captions: Iterable[str]) -> None:
+        """Count the captions of one sample."""
+        self.starts.append(len(self.hashes))
+        for caption in captions:
+            pieces = clip_pieces(caption)
+            self.lengths[len(pieces)] += 1
+            self.pieces.update(pieces)
+            self.hashes.append(token_hash(pieces[: self.most]))
+
+    def captions_of_samples(self) -> list[np.ndarray]:
+        """For each sample the hashes of its captions as the context cuts them."""
+        return np.split(np.frombuffer(self.hashes, dtype=np.int64), np.frombuffer(self.starts, dtype=np.int64)[1:])

@@ -1,0 +1,69 @@
+"""Choice sets on disk: images with one right caption and some wrong ones, as shards with an ``index.json``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mdc.formats.samples import ChoiceSample, Skipped
+from mdc.records import write_json
+from mdc.shards.index import INDEX
+from mdc.shards.writer import canonical, write_splits
+from mdc.sources import source as sources
+from mdc.sources.source import Source
+
+SPLIT = "test"  # a choice set is there to be scored, never to be trained on
+
+
+def write_choices(
+    name: str,
+    source: Source,
+    out_dir: str | Path,
+    data_dir: str | Path,
+    *,
+    samples_per_shard: int = 4000,
+    max_skipped: float = 0.05,
+) -> dict[str, Any]:
+    """Write a choice set into ``out_dir`` and return its index (also in ``out_dir/index.json``); errors as for corpora.
+
+    A sample's record has "options", "answer" (0, the first), "group", "id", and "box" where the image is to be cropped.
+    The index counts samples by their number of options ("options") and by group ("groups"), and those in which an
+    option is the right caption itself ("same_as_answer": "any", and by the option's place): a perturbation that changed
+    nothing, which no model can tell apart.
+    ``chance`` is the share that guessing gets right: the mean of 1 / number of options, a tie among k counting 1 / k.
+    """
+    sizes: Counter[int] = Counter()
+    groups: Counter[str] = Counter()
+    same: Counter[str] = Counter()
+
+    def files(split: str, sample: ChoiceSample) -> list[tuple[str, bytes]]:
+        sizes[len(sample.options)] += 1
+        groups[sample.group] += 1
+        right, *wrong = sample.options
+        same.update(str(place) for place, text in enumerate(wrong, start=1) if text == right)
+        same["any"] += right in wrong
+        record: dict[str, Any] = {
+            "options": list(sample.options),
+            "answer": 0,
+            "group": sample.group,
+            "id": sample.id,
+        }
+        if sample.box is not None:
+            record["box"] = list(sample.box)
+        return [("json", canonical(record))]
+
+    def stream(skipped: Skipped) -> Iterator[ChoiceSample]:
+        return sources.iter_choices(source, Path(data_dir), skipped)
+
+    index: dict[str, Any] = {"kind": "choices", "name": name, "source": dict(source)}
+    index |= sources.choice_facts(source)
+    index |= write_splits(name, {SPLIT: stream}, files, Path(out_dir), samples_per_shard, max_skipped)
+    total = sum(sizes.values())
+    index["options"] = {str(size): sizes[size] for size in sorted(sizes)}
+    index["chance"] = sum(count / size for size, count in sizes.items()) / total
+    index["groups"] = dict(sorted(groups.items()))
+    index["same_as_answer"] = dict(sorted(same.items()))
+    write_json(Path(out_dir) / INDEX, index)
+    return index

@@ -1,0 +1,87 @@
+"""The job ``mdc texts``: how long the captions of a list are, without any image. Writes ``index.json``.
+
+The captions are cleaned as those of a corpus are, so that a list and the corpus made of it are counted alike; what was
+left out stands in ``skipped.jsonl``, one row a line.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mdc.formats.captions import clean_caption, clean_captions
+from mdc.formats.data_folder import data_folder
+from mdc.formats.samples import Skipped, skipped_list
+from mdc.records import (
+    UserError,
+    beside,
+    clear_leftovers,
+    obtained_inputs,
+    read_json,
+    sha256_file,
+    write_json,
+    write_made,
+)
+from mdc.shards.caption_statistics import UNIT, CaptionLengths
+from mdc.shards.index import INDEX
+from mdc.sources.caption_list import caption_lists
+from mdc.text import clip_pieces
+
+SKIPPED = "skipped.jsonl"
+SPLIT = "all"
+
+
+def main(args: argparse.Namespace) -> None:
+    """Run the job. ``args``: config (see mdc.jobs), obtained (records of what it is made of), out (folder)."""
+    config = read_json(args.config)
+    out = Path(args.out)
+    write_texts(config["name"], config["source"], out, data_folder(), config["protocol"]["context_length"])
+    write_made(beside(out / INDEX, "made"), config, obtained_inputs(args.obtained), [out / INDEX])
+
+
+def write_texts(
+    name: str, source: Mapping[str, Any], out_dir: str | Path, data_dir: str | Path, context_length: int
+) -> dict[str, Any]:
+    """Count the captions of ``source`` and return the index that is written into ``out_dir``.
+
+    The index has ``captions`` as a corpus's, with one split "all" (histogram of CLIP pieces, SOT and EOT not counted).
+    UserError if there is no caption at all.
+    """
+    out = Path(out_dir)
+    out.mkdir(parents=True, exist_ok=True)
+    clear_leftovers(out)
+    for old in (INDEX, SKIPPED):
+        (out / old).unlink(missing_ok=True)
+    with skipped_list(out / SKIPPED) as skipped:
+        lengths = count_lengths(source, Path(data_dir), context_length, skipped)
+    summary = lengths.summary()
+    if not summary["count"]:
+        raise UserError(f"{name}: {source['path']} has no caption ({skipped or 'no row was left out'})")
+    index: dict[str, Any] = {"kind": "texts", "name": name, "source": dict(source), "skipped": dict(skipped.counts)}
+    index["captions"] = {"unit": UNIT, "per_split": {SPLIT: summary}}
+    if skipped.counts:
+        listed = out / SKIPPED
+        index["skipped_list"] = {"file": SKIPPED, "bytes": listed.stat().st_size, "sha256": sha256_file(listed)}
+    write_json(out / INDEX, index)
+    return index
+
+
+def count_lengths(source: Mapping[str, Any], data_dir: Path, context_length: int, skipped: Skipped) -> CaptionLengths:
+    """The lengths of a source's captions in CLIP pieces; a row without a caption is added to ``skipped``."""
+    from tqdm import tqdm
+
+    found = CaptionLengths(context_length)
+    mode, most = source.get("caption_mode", "each"), source.get("max_pieces")
+    rows = tqdm(caption_lists(source, data_dir, skipped), desc=f"{source['path']}", unit=" rows", disable=None)
+    for number, texts in enumerate(rows):
+        if mode == "each":  # as `clean_captions`, which would tokenise to see whether there is a piece, and we again
+            counts = [len(clip_pieces(clean_caption(text))) for text in texts]
+        else:
+            counts = [len(clip_pieces(text)) for text in clean_captions(texts, mode, most)]
+        kept = [count for count in counts if count]
+        found.lengths.update(kept)
+        if not kept:
+            skipped.add("no caption", f"row {number}", detail=repr(texts[0]) if texts else "")
+    return found

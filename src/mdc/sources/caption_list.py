@@ -1,0 +1,124 @@
+"""Captions without images: a list as its publisher distributes it, for looking at before any image is fetched.
+
+``caption_list`` is a source with a ``path`` (a file, or a data set's folder: then all its files of one format in
+``list/``, or beside one another; ``file`` names one of them) and a ``format``: tsv, csv, jsonl, parquet, or coco_json
+(COCO's own captions file, plain or gzipped). A bad row is counted by its reason; a bad file is a UserError.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from mdc.formats.captions import texts_of
+from mdc.formats.samples import Skipped
+from mdc.formats.table_rows import ENDINGS, Column, table_rows
+from mdc.records import UserError
+from mdc.sources.parquet import captions_of_file
+
+Source = Mapping[str, Any]
+FORMATS = {**ENDINGS, ".parquet": "parquet", ".json": "coco_json", ".json.gz": "coco_json"}
+_LARGEST_JSON = 1 << 30  # bytes unpacked; COCO's largest captions file has 92 million
+
+
+def caption_lists(source: Source, data_dir: Path, skipped: Skipped) -> Iterator[list[str]]:
+    """The captions of each row (of coco_json: of each image), as the files hold them, in a fixed order.
+
+    Where ``split_column`` is given, only those of rows that hold ``split`` there. ``skipped`` takes account of rows
+    that cannot be read; a row without a caption is an empty list.
+    """
+    if (source.get("split_column") is None) != (source.get("split") is None):
+        raise UserError(f"{source['path']}: split_column and split go together: the column, and what it must hold")
+    for path, kind in list_files(source, data_dir):
+        if kind == "coco_json":
+            if source.get("split") is not None:
+                raise UserError(f"{path}: COCO's captions files have no split_column; choose the split by the file")
+            yield from _coco(path, skipped)
+        elif kind == "parquet":
+            yield from captions_of_file(source, path, source.get("split_column"), source.get("split"))
+        else:
+            yield from _table(source, path, kind, skipped)
+
+
+def list_files(source: Source, data_dir: Path) -> list[tuple[Path, str]]:
+    """The files of a source in order, each with its format. UserError if there is none, or if formats mix."""
+    path = Path(data_dir) / source["path"]
+    if source.get("file") is not None:
+        path = path / source["file"]
+    if path.is_dir():
+        folder = path / "list" if (path / "list").is_dir() else path
+        wanted = source.get("format")
+        found = [(file, kind) for file in sorted(folder.iterdir()) if file.is_file() and (kind := format_of(file))]
+        found = [(file, kind) for file, kind in found if wanted in (None, kind)]
+        if not found:
+            raise UserError(f"{folder}: holds no list of captions; its name must end in {', '.join(FORMATS)}")
+        if len({kind for _, kind in found}) > 1:
+            names = ", ".join(file.name for file, _ in found)[:200]
+            raise UserError(f"{folder}: holds lists of several formats ({names}); set source.format or source.file")
+        return found
+    if not path.is_file():
+        raise UserError(f"{path}: no such file or folder; put the list there, or set MDC_DATA to the folder with it")
+    kind = source.get("format") or format_of(path)
+    if kind is None:
+        raise UserError(f"{path}: the name's end tells no format; set source.format to one of {', '.join(_kinds())}")
+    if kind not in _kinds():
+        raise UserError(f"{path}: format {kind!r} is unknown; allowed: {', '.join(_kinds())}")
+    return [(path, kind)]
+
+
+def format_of(path: Path) -> str | None:
+    """The format that a file's name tells, or None."""
+    name = path.name.lower()
+    return next((kind for ending, kind in FORMATS.items() if name.endswith(ending)), None)
+
+
+def _kinds() -> list[str]:
+    return list(dict.fromkeys(FORMATS.values()))
+
+
+def _table(source: Source, path: Path, kind: str, skipped: Skipped) -> Iterator[list[str]]:
+    column: Column = source.get("caption_column", "caption")
+    split_column, split = source.get("split_column"), source.get("split")
+    for line, row, complaint in table_rows(path, kind, source.get("header", True), [column, split_column]):
+        if complaint:
+            skipped.add(complaint, f"line {line}", path.name)
+        elif split_column is None or row.get(split_column) == split:
+            yield texts_of(row.get(column))
+
+
+def _coco(path: Path, skipped: Skipped) -> Iterator[list[str]]:
+    """The captions of each image, in the order of their first caption."""
+    listed = _json(path).get("annotations")
+    if not isinstance(listed, list):
+        raise UserError(f"{path}: not COCO's captions file (it has no list 'annotations')")
+    by_image: dict[str, list[str]] = {}
+    for number, entry in enumerate(listed):
+        if isinstance(entry, dict) and isinstance(entry.get("caption"), str) and "image_id" in entry:
+            by_image.setdefault(str(entry["image_id"]), []).append(entry["caption"])
+        else:
+            skipped.add("annotation without image_id and caption", f"annotation {number}", path.name)
+    yield from by_image.values()
+
+
+def _json(path: Path) -> dict[str, Any]:
+    """A JSON object, of bounded size: a few kilobytes of gzip can unpack to gigabytes."""
+    try:
+        with path.open("rb") as raw:
+            zipped = raw.read(2) == b"\x1f\x8b"
+            raw.seek(0)
+            data = (gzip.GzipFile(fileobj=raw) if zipped else raw).read(_LARGEST_JSON + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise UserError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+    if len(data) > _LARGEST_JSON:
+        raise UserError(f"{path}: more than {_LARGEST_JSON} bytes of JSON; is it a captions file?")
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path}: not valid JSON ({error})") from None
+    if not isinstance(value, dict):
+        raise UserError(f"{path}: holds a JSON {type(value).__name__} where COCO's captions file has an object")
+    return value

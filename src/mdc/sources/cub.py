@@ -1,0 +1,56 @@
+"""CUB-200-2011 with ten captions an image: the birds (Wah et al., 2011) and their texts (Reed et al., 2016).
+
+Layout: CUB_200_2011/images.txt (``number class/name.jpg``), CUB_200_2011/train_test_split.txt (``number 1`` for
+training), CUB_200_2011/images/class/name.jpg, and text_c10/class/name.txt with one caption a line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from mdc.formats.annotations import published_lines
+from mdc.formats.folders import NamedImages, dataset_folder, existing_folder, inside
+from mdc.formats.samples import Skipped, held_out, safe_key
+from mdc.records import UserError
+
+Source = Mapping[str, Any]
+
+
+def samples(
+    source: Source, split: str, data_dir: Path, skipped: Skipped
+) -> Iterator[tuple[str, str, bytes, str, list[str]]]:
+    """(key, image name, encoded bytes, extension, captions) of one split, in the order of images.txt.
+
+    "test" is the published one; "val" is the share ``val_share`` of the training images, by a hash of their names.
+    """
+    root, dataset = dataset_folder(source, data_dir), source["dataset"]
+    birds = root / "CUB_200_2011"
+    names = _table(birds / "images.txt", dataset)
+    training = _table(birds / "train_test_split.txt", dataset)
+    if missing := [number for number in names if training.get(number) not in ("0", "1")]:
+        raise UserError(f"{birds / 'train_test_split.txt'}: image {missing[0]} has no 0 or 1; get the file again")
+    texts = existing_folder(root / "text_c10", dataset).resolve()
+    images = NamedImages(existing_folder(birds / "images", dataset), skipped)
+    share = source.get("val_share", 0.0)
+    for number, name in names.items():
+        held = "val" if held_out(name, share) else "train"
+        if split != (held if training[number] == "1" else "test"):
+            continue
+        key = safe_key(Path(name).stem)
+        text = inside(texts, f"{name.rpartition('.')[0]}.txt")
+        if text is None or not text.is_file():
+            skipped.add("caption file is missing", key, name)
+        elif (found := images.read(key, name)) is not None:
+            yield key, name, *found, [line for _, line in published_lines(text, dataset)]
+
+
+def _table(path: Path, dataset: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for line_number, line in published_lines(path, dataset):
+        number, _, value = line.strip().partition(" ")
+        if not number.isdigit() or not value.strip() or number in found:
+            raise UserError(f"{path}, line {line_number}: {line[:60]!r} is not a new number and its value")
+        found[number] = value.strip()
+    return found

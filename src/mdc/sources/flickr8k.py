@@ -1,0 +1,49 @@
+"""Flickr8k as its two archives unpack: Flicker8k_Dataset/, Flickr8k.token.txt and Flickr_8k.{train,dev,test}Images.txt.
+
+Format (Hodosh, Young and Hockenmaier, 2013): a line of the token file is ``name.jpg#number<TAB>caption``, five an
+image; a split's file has one image name a line. The token file captions one image ("….jpg.1") that does not exist and
+some that are in no split: only the splits' images are taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from mdc.formats.annotations import published_lines
+from mdc.formats.folders import NamedImages, dataset_folder, existing_folder
+from mdc.formats.samples import Skipped, safe_key
+from mdc.records import UserError
+
+Source = Mapping[str, Any]
+SPLITS = {"train": "train", "val": "dev", "test": "test"}
+
+
+def samples(
+    source: Source, split: str, data_dir: Path, skipped: Skipped
+) -> Iterator[tuple[str, str, bytes, str, list[str]]]:
+    """(key, image name, encoded bytes, extension, captions) of one split, in the order of the split's file."""
+    root, dataset = dataset_folder(source, data_dir), source["dataset"]
+    captions = _captions(root / "Flickr8k.token.txt", dataset)
+    images = NamedImages(existing_folder(root / "Flicker8k_Dataset", dataset), skipped)
+    for _, line in published_lines(root / f"Flickr_8k.{SPLITS[split]}Images.txt", dataset):
+        name = line.strip()
+        key = safe_key(Path(name).stem)
+        if (found := images.read(key, name)) is not None:
+            yield key, name, *found, captions.get(name, [])
+
+
+def _captions(path: Path, dataset: str) -> dict[str, list[str]]:
+    """The captions of each image in the order of their numbers."""
+    numbered: dict[str, dict[int, str]] = {}
+    for line_number, line in published_lines(path, dataset):
+        place, tab, caption = line.partition("\t")
+        name, mark, number = place.strip().rpartition("#")
+        if not tab or not mark or not name or not (number.isascii() and number.isdigit()):
+            raise UserError(f"{path}, line {line_number}: {line[:60]!r} is not `image.jpg#number<TAB>caption`")
+        of_image = numbered.setdefault(name, {})
+        if int(number) in of_image:
+            raise UserError(f"{path}, line {line_number}: caption {place.strip()!r} stands twice; get the file again")
+        of_image[int(number)] = caption
+    return {name: [texts[number] for number in sorted(texts)] for name, texts in numbered.items()}

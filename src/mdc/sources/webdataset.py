@@ -1,0 +1,87 @@
+"""webdataset shards as img2dataset writes them: tars of ``key.jpg``, ``key.txt`` and ``key.json``.
+
+Failed downloads stand in no tar (only in the parquet file beside it), so nothing is counted for them here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from mdc.formats.captions import texts_of
+from mdc.formats.foreign_tar import TarSample, tar_samples
+from mdc.formats.samples import IMAGE_ENDINGS, Skipped, checked_image, held_out, safe_key
+from mdc.records import UserError, read_json
+
+Source = Mapping[str, Any]
+
+
+def samples(
+    source: Source, split: str, data_dir: Path, skipped: Skipped
+) -> Iterator[tuple[str, str, bytes, str, list[str]]]:
+    """(key, shard, encoded bytes, extension, captions) of one split, shard by shard in the order of their names."""
+    share = source.get("val_share", 0.0)
+    for shard in _shards(source, split, data_dir):
+        count = 0
+        for sample in tar_samples(shard):
+            count += 1
+            if source.get("splits") is None and held_out(sample.key, share) != (split == "val"):
+                continue
+            key = safe_key(sample.key)
+            found = _image(sample, skipped, key, shard.name)
+            if found is not None:
+                yield key, shard.name, *found, _captions(sample, source.get("caption_field"))
+        _as_many_as_downloaded(shard, count)
+
+
+def _shards(source: Source, split: str, data_dir: Path) -> list[Path]:
+    """All tars under ``path``; with ``splits``, those in the folder of that name under it."""
+    root = Path(data_dir) / source["path"]
+    splits = source.get("splits")
+    folder = root if splits is None else root / splits[split]
+    if splits is None and (split == "test" or (split == "val" and not source.get("val_share"))):
+        return []
+    if folder.is_file():
+        return [folder]
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such file or folder; put the shards there, or set MDC_DATA")
+    found = sorted(folder.rglob("*.tar"))
+    if not found:
+        raise UserError(f"{folder}: holds no .tar file")
+    return found
+
+
+def _image(sample: TarSample, skipped: Skipped, key: str, file: str) -> tuple[bytes, str] | None:
+    there = [ending for ending in sample.files if ending in IMAGE_ENDINGS]
+    if not there:
+        skipped.add("no image", key, file, f"files: {', '.join(sample.files)}")
+        return None
+    image = sample.files[there[0]]
+    if image is None:
+        skipped.add("image too large", key, file)
+        return None
+    return checked_image(image, skipped, key, file)
+
+
+def _captions(sample: TarSample, field: str | None) -> list[str]:
+    """From the text file, or from a field of the JSON file; bytes that are no UTF-8 become replacement characters."""
+    if field is None:
+        text = sample.files.get("txt")
+        return [] if text is None else [text.decode("utf-8", errors="replace")]
+    try:
+        record = json.loads(sample.files.get("json") or b"{}")
+    except (ValueError, RecursionError):
+        return []
+    return texts_of(record.get(field)) if isinstance(record, dict) else []
+
+
+def _as_many_as_downloaded(shard: Path, count: int) -> None:
+    """img2dataset says in NNNNN_stats.json how many images it got; a download that was broken off leaves fewer."""
+    path = shard.with_name(f"{shard.stem}_stats.json")
+    if not path.is_file():
+        return
+    told = read_json(path).get("successes")
+    if told != count:
+        raise UserError(f"{shard}: holds {count} samples, {path.name} says {told}; download this shard again")

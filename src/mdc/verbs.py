@@ -1,0 +1,70 @@
+"""The verbs of the pipeline: which module does each, what it leaves, and what it may be told besides its job.
+
+The command line, the workflow's rules, the provenance walk and the tests' stand-in all read this one dictionary. It
+imports nothing, so that every start of Snakemake can afford it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Verb:
+    """One verb.
+
+    ``module``: its ``main(call)`` does the job (see :class:`mdc.jobs.call.Call`). In the job's folder, ``record`` is the
+    file that says what was asked (``config``), from what it was made (``inputs`` {job: sha256}) and what it left
+    (``outputs`` {file: sha256}); ``manifest`` is the file that later jobs read and name by sha256. For data the two
+    differ, so that code that writes an equal set anew reruns nothing after it. ``outputs``: its other files that the
+    workflow must know. ``options``: what else its command line takes.
+    """
+
+    module: str
+    text: str
+    record: str
+    manifest: str
+    outputs: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+
+
+def _data(module: str, text: str, manifest: str = "index.json", options: tuple[str, ...] = ()) -> Verb:
+    return Verb(module, text, "made.json", manifest, options=options)
+
+
+VERBS = {
+    "obtain": _data(
+        "mdc.obtain.job",
+        "bring a dataset to its place under MDC_DATA, and check what is there",
+        "obtained.json",
+        ("runtime",),
+    ),
+    "corpus": _data("mdc.shards.corpus_job", "write a corpus as webdataset shards with a manifest"),
+    "probe-set": _data("mdc.shards.probe_set_job", "write a labelled image set as webdataset shards with a manifest"),
+    "choice-set": _data(
+        "mdc.shards.choice_set_job",
+        "write images with one right caption among several as webdataset shards with a manifest",
+    ),
+    "texts": _data("mdc.shards.texts_job", "count the lengths of captions without their images"),
+    "vocabulary": _data(
+        "mdc.shards.vocabulary_job", "collect the word pieces that a list of corpora uses", "vocabulary.json"
+    ),
+    "pretrain": Verb(
+        "mdc.training.run",
+        "train one run: an encoder with its decoder or text tower; it resumes where it was killed",
+        "run.json",
+        "run.json",
+        ("checkpoint.safetensors", "log.jsonl"),
+        ("runtime", "state", "wait"),
+    ),
+    "probe": Verb(
+        "mdc.evaluation.probe",
+        "train and test linear probes on one encoder's features",
+        "probe.json",
+        "probe.json",
+        ("items.parquet",),
+        ("cache",),
+    ),
+    # the files of a table or figure stand in mdc.artefacts
+    "make": Verb("mdc.report.make", "make a table or figure from what it needs", "{job}.json", "{job}.json"),
+}

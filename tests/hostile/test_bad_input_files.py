@@ -1,0 +1,392 @@
+"""Whole files and places that are wrong: parquet, labels and splits, checkpoints, configurations, disks, permissions."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import pickle
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+import toy
+from bad_input import ROOT, corpus_config, job_config, told, write_config
+from data_samples import encoded, write_parquet
+from safetensors.torch import save_file
+
+from mdc.config import read_yaml
+from mdc.models.build import build_model
+from mdc.predictors import run_manifest, trained_encoder
+from mdc.records import UserError, read_json_lines, sha256_file, write_json
+from mdc.shards.writer import write_corpus, write_probe
+from mdc.sources import source as sources
+from mdc.text import Vocabulary
+from mdc.training.checkpoint import LATEST, Position, load_state, load_weights, save_state, save_weights
+from mdc.training.optimizer import build_optimizer
+
+# --- parquet ----------------------------------------------------------------------------------------------------------
+
+IMAGES = [encoded(i) for i in range(4)]
+GOOD = {"image": IMAGES, "caption": ["a b"] * 4, "split": ["train"] * 4, "label": [0, 1, 0, 1]}
+COLUMNS: dict[str, tuple[dict[str, Any], str]] = {
+    "images are numbers": ({"image": [1, 2, 3, 4]}, "column 'image' holds int64; images are bytes"),
+    "images are texts": ({"image": ["a.jpg"] * 4}, "column 'image' holds string; images are bytes"),
+    "images are lists": ({"image": [[1]] * 4}, "images are bytes"),
+    "a struct without bytes": ({"image": [{"path": "a.jpg"}] * 4}, "images are bytes, or a struct with bytes"),
+    "captions are numbers": ({"caption": [1.5] * 4}, "captions are texts or lists of texts"),
+    "captions are bytes": ({"caption": [b"a"] * 4}, "captions are texts or lists of texts"),
+    "captions are nested": ({"caption": [[["a"]]] * 4}, "captions are texts or lists of texts"),
+    "no image column": ({"image": None}, "has no column 'image'"),
+    "no split column": ({"split": None}, "has no column 'split'"),
+    "no caption column": ({"caption": None}, "no caption: 4"),
+    "splits are numbers": ({"split": [0] * 4}, "split train has no samples"),
+    "an empty split": ({"split": ["test"] * 4}, "split train has no samples"),
+    "no rows": ({"image": pa.array([], pa.binary()), "caption": [], "split": [], "label": []}, "has no samples"),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_a_parquet_with_wrong_columns_or_types(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    changes, said = COLUMNS[name]
+    columns = {key: value for key, value in {**GOOD, **changes}.items() if value is not None}
+    write_parquet(tmp_path / "c.parquet", columns)
+    config = corpus_config(tmp_path / "c.json", {"kind": "parquet", "path": str(tmp_path / "c.parquet")})
+    line = told(["corpus", config, "--out", str(tmp_path / "out")], capsys)
+    assert said in line, line
+    assert not (tmp_path / "out/index.json").exists()
+
+
+def test_texts_in_a_parquet_that_are_no_utf_8(tmp_path: Path) -> None:
+    buffers = [None, pa.py_buffer(b"\0\0\0\0\2\0\0\0"), pa.py_buffer(b"\xff\xfe")]
+    column = pa.Array.from_buffers(pa.string(), 1, buffers)
+    pq.write_table(pa.table({"image": IMAGES[:1], "caption": column, "split": ["train"]}), tmp_path / "c.parquet")
+    with pytest.raises(UserError, match=r"c\.parquet: row group 0 cannot be read"):
+        list(sources.iter_corpus({"kind": "parquet", "path": "c.parquet"}, "train", tmp_path))
+
+
+# --- labels and splits ------------------------------------------------------------------------------------------------
+
+LABELS: dict[str, tuple[list[Any], str]] = {
+    "missing in test": ([0, 1, 2, 0, 1, 0], "split test has no image of 1 classes that another has: 2"),
+    "missing in train": ([0, 1, 0, 0, 1, 2], "split train has no image of 1 classes that another has: 2"),
+    "one class only": ([0, 0, 0, 0, 0, 0], "all images are of one class (0)"),
+    "negative": ([-1, 0, 1, 0, 1, 0], "must hold class names or numbers from 0"),
+    "identifiers": ([10**12, 0, 1, 0, 1, 0], "must hold class names or numbers from 0"),
+    "texts in one class": (["x"] * 6, "all images are of one class (x)"),
+    "none at all": ([None] * 6, "must hold class names or numbers from 0|a label is a whole number"),
+}
+
+
+@pytest.mark.parametrize("name", LABELS)
+def test_labels_that_no_probe_can_use(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    labels, said = LABELS[name]
+    columns = {"image": [encoded(i) for i in range(6)], "split": ["train"] * 3 + ["test"] * 3}
+    write_parquet(tmp_path / "c.parquet", {**columns, "label": labels})
+    source = {"kind": "parquet", "path": str(tmp_path / "c.parquet")}
+    config = write_config(tmp_path / "c.json", job_config("data/probes/digits", source=source))
+    line = told(["probe-set", config, "--out", str(tmp_path / "out")], capsys)
+    assert any(part in line for part in said.split("|")), line
+    assert not (tmp_path / "out/index.json").exists()
+
+
+def test_labels_of_two_types_in_two_files(tmp_path: Path) -> None:
+    for name, labels in (("a", [0, 1]), ("b", ["x", "y"])):
+        columns = {"image": IMAGES[:2], "split": ["train"] * 2, "label": labels}
+        write_parquet(tmp_path / f"set/{name}.parquet", columns)
+    with pytest.raises(UserError, match="numbers in one file and texts in another"):
+        sources.probe_classes({"kind": "parquet", "path": "set"}, tmp_path)
+
+
+def class_folders(folder: Path, found: dict[str, str]) -> None:
+    for split, classes in found.items():
+        (folder / split).mkdir(parents=True)
+        for number, name in enumerate(classes):
+            (folder / split / name).mkdir()
+            (folder / split / name / "a.png").write_bytes(encoded(number))
+
+
+FOLDERS = {
+    "a class missing in test": ({"train": "abc", "test": "ab"}, "test: 1 classes of the other split are missing: c"),
+    "a class missing in train": ({"train": "ab", "test": "abc"}, "train: 1 classes of the other split are missing: c"),
+    "one class only": ({"train": "a", "test": "a"}, "all images are of one class (a)"),
+    "no test folder": ({"train": "ab"}, "test: no such folder"),
+    "an empty split": ({"train": "ab", "test": ""}, "test: holds no folder"),
+}
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_class_folders_that_no_probe_can_use(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found, said = FOLDERS[name]
+    class_folders(tmp_path / "p", found)
+    source = {"kind": "class_folder", "path": str(tmp_path / "p")}
+    config = write_config(tmp_path / "c.json", job_config("data/probes/digits", source=source))
+    assert said in told(["probe-set", config, "--out", str(tmp_path / "out")], capsys)
+    assert not list((tmp_path / "out").glob("index.json"))
+
+
+def test_a_class_without_a_usable_image_in_one_split(tmp_path: Path) -> None:
+    class_folders(tmp_path / "p", {"train": "ab", "test": "ab"})
+    (tmp_path / "p/test/b/a.png").write_bytes(b"broken")
+    source = {"kind": "class_folder", "path": "p"}
+    with pytest.raises(UserError, match="split test has no image of 1 classes that another has: b"):
+        write_probe("p", source, tmp_path / "out", tmp_path, max_skipped=1.0)
+
+
+# --- checkpoints ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run's folder with a checkpoint and the manifest that names it."""
+    model = build_model(toy.METHODS["arc"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
+    folder = tmp_path / "run"
+    save_weights(folder / "checkpoint.safetensors", model, {"format": "mdc-weights-1"})
+    named(folder)
+    return folder
+
+
+def named(folder: Path) -> None:
+    checkpoint = {"file": "checkpoint.safetensors", "sha256": sha256_file(folder / "checkpoint.safetensors")}
+    write_json(folder / "run.json", {"kind": "run", "config_sha256": "c", "checkpoint": checkpoint})
+
+
+class Payload:
+    def __init__(self, target: Path) -> None:
+        self.target = str(target)
+
+    def __reduce__(self) -> Any:
+        return (os.mkdir, (self.target,))
+
+
+def test_pickled_code_is_not_run(run: Path, tmp_path: Path) -> None:
+    path = run / "checkpoint.safetensors"
+    for dump in (torch.save, lambda obj, to: Path(to).write_bytes(pickle.dumps(obj))):
+        dump({"encoder.x": Payload(tmp_path / "evil")}, path)
+        named(run)
+        checkpoint, _ = run_manifest(run)
+        with pytest.raises(UserError, match=r"checkpoint\.safetensors: not a readable safetensors"):
+            trained_encoder(checkpoint, toy.BACKBONE)
+        assert not (tmp_path / "evil").exists()
+    # the payload works where pickles are loaded
+    torch.save({"x": Payload(tmp_path / "evil")}, tmp_path / "weights.pt")
+    torch.load(tmp_path / "weights.pt", weights_only=False)
+    assert (tmp_path / "evil").exists()
+
+
+def test_pickled_code_as_a_runs_state_is_not_run(tmp_path: Path) -> None:
+    model = build_model(toy.METHODS["arc"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
+    torch.save({"x": Payload(tmp_path / "evil")}, tmp_path / LATEST)
+    assert load_state(tmp_path, model, build_optimizer(model, toy.recipe(), toy.PROTOCOL), "c") is None
+    assert not (tmp_path / "evil").exists()
+
+
+@pytest.mark.parametrize("metadata", [None, {}, {"mdc": "{"}, {"mdc": "[]"}, {"mdc": '{"format": "mdc-weights-0"}'}])
+def test_a_checkpoint_of_an_older_format(run: Path, metadata: dict[str, str] | None) -> None:
+    save_file({"encoder.x": torch.zeros(2)}, run / "checkpoint.safetensors", metadata=metadata)
+    with pytest.raises(
+        UserError, match=r"a checkpoint of format '(unknown|mdc-weights-0)'; this version reads mdc-weights-1"
+    ):
+        load_weights(run / "checkpoint.safetensors")
+
+
+@pytest.mark.parametrize("length", [0, 7, 8, 100, 5_000, -1])
+def test_a_checkpoint_cut_short(run: Path, length: int) -> None:
+    path = run / "checkpoint.safetensors"
+    path.write_bytes(path.read_bytes()[:length])
+    with pytest.raises(UserError, match=r"not the checkpoint that .* names"):
+        run_manifest(run)
+    with pytest.raises(UserError, match="not a readable safetensors"):
+        load_weights(path)
+
+
+def test_a_checkpoint_of_another_run(run: Path, tmp_path: Path) -> None:
+    other = toy.BACKBONE.model_copy(update={"width": 64})
+    with pytest.raises(UserError, match="does not fit the backbone"):
+        trained_encoder(run / "checkpoint.safetensors", other)
+    model = build_model(toy.METHODS["arc"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=1)
+    save_weights(run / "checkpoint.safetensors", model, {"format": "mdc-weights-1"})
+    with pytest.raises(UserError, match="not the checkpoint that"):
+        run_manifest(run)
+    sha256 = sha256_file(run / "checkpoint.safetensors")
+    write_json(run / "run.json", {"checkpoint": {"file": "../run/checkpoint.safetensors", "sha256": sha256}})
+    with pytest.raises(UserError, match="outside its folder"):
+        run_manifest(run)
+
+
+def test_a_state_of_another_model_is_passed_over_and_changes_nothing(tmp_path: Path) -> None:
+    models = [
+        build_model(toy.METHODS[method], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0) for method in ("arc", "clip")
+    ]
+    optimizers = [build_optimizer(model, toy.recipe(), toy.PROTOCOL) for model in models]
+    save_state(tmp_path, models[0], optimizers[0], Position(3, "c"))
+    before = {name: tensor.clone() for name, tensor in models[1].state_dict().items()}
+    assert load_state(tmp_path, models[1], optimizers[1], "c") is None
+    assert all(torch.equal(before[name], tensor) for name, tensor in models[1].state_dict().items())
+    save_state(tmp_path, models[0], optimizers[0], Position(3, "c"))
+    assert load_state(tmp_path, models[0], optimizers[0], "c") == Position(3, "c")
+
+
+# --- small files ------------------------------------------------------------------------------------------------------
+
+VOCABULARIES = [
+    {},
+    {"kind": "tea"},
+    {"kind": "corpus"},
+    {"kind": "corpus", "pieces": ["a"]},
+    {"kind": "full", "pieces": [1]},
+]
+VOCABULARIES += [
+    {"kind": "corpus", "pieces": [3, 1]},
+    {"kind": "corpus", "pieces": [10**9]},
+    {"kind": "corpus", "pieces": 3},
+]
+
+
+@pytest.mark.parametrize("content", VOCABULARIES, ids=str)
+def test_a_vocabulary_that_is_none_names_its_file(tmp_path: Path, content: dict[str, Any]) -> None:
+    (tmp_path / "vocabulary.json").write_text(json.dumps(content))
+    with pytest.raises(UserError, match=r"vocabulary\.json: not a vocabulary"):
+        Vocabulary.read(tmp_path / "vocabulary.json")
+
+
+GOOD_RECORD = {"kind": "probe", "id": "probe/alt/b/m/s0", "scale": "mini", "encoder": {"id": "e"}, "config_sha256": "c"}
+GOOD_RECORD |= {"probes": {"p": {"metric": "top1", "n": 2, "value": 50.0, "chance": 50.0}}}
+GOOD_RECORD |= {"items": {"file": "items.parquet", "sha256": "0"}}
+RECORDS = {
+    "kind": "run",
+    "encoder": {},
+    "probes": {"p": {"metric": "top1", "n": 0, "value": 50.0, "chance": 50.0}},
+    "items": {"file": "../items.parquet", "sha256": "0"},
+    "config_sha256": None,
+}
+
+
+@pytest.mark.parametrize("key", RECORDS)
+def test_a_probe_record_that_is_none(tmp_path: Path, key: str, capsys: pytest.CaptureFixture[str]) -> None:
+    config = write_config(tmp_path / "c.json", job_config("table1"))
+    (tmp_path / "probe.json").write_text(json.dumps({**GOOD_RECORD, key: RECORDS[key]}))
+    said = told(["table1", config, "--records", str(tmp_path / "probe.json"), "--out", str(tmp_path / "out")], capsys)
+    assert f"probe.json: not a probe record: {key}" in said and not (tmp_path / "out").exists()
+
+
+JSON = [b"", b"{", b"[" * 200_000, b"\xff", b"[]", b'{"a": NaN}', b'{"a": 1, "a": 2}', b'{"a": ' + b"9" * 5_000 + b"}"]
+
+
+@pytest.mark.parametrize("content", JSON, ids=lambda c: repr(c[:20]))
+def test_a_configuration_that_is_no_json_object(
+    tmp_path: Path, content: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "c.json").write_bytes(content)
+    assert "c.json" in told(["corpus", str(tmp_path / "c.json"), "--out", str(tmp_path / "out")], capsys)
+
+
+YAML = {
+    "a bomb of aliases": "a: &a [x,x,x,x,x,x,x,x,x]\n"
+    + "".join(f"{chr(i + 1)}: &{chr(i + 1)} [{','.join(['*' + chr(i)] * 9)}]\n" for i in range(97, 121)),
+    "an alias inside itself": "a: &a [*a]\n",
+    "a tag that runs code": "a: !!python/object/apply:os.mkdir [evil]\n",
+    "nested too deeply": "a: " + "[" * 5_000,
+    "a date that is none": "a: 2001-99-99\n",
+    "a number that is none": "a: !!int x\n",
+    "a truth that is none": "a: !!bool x\n",
+    "a NUL": "a: \0\n",
+    "no text": "a: \udcff\n",
+    "a set with a value": "a: !!set [b]\n",
+    "a merge of nothing": "<<: 3\n",
+}
+
+
+@pytest.mark.parametrize("name", YAML)
+def test_yaml_that_would_hang_or_run_code(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.yaml").write_bytes(YAML[name].encode("utf-8", errors="surrogateescape"))
+    with pytest.raises(UserError, match=r"p\.yaml: not valid YAML"):
+        read_yaml("p.yaml")
+    assert not (tmp_path / "evil").exists()
+
+
+# --- disks and permissions --------------------------------------------------------------------------------------------
+
+
+def without_root_powers() -> None:
+    """Root may write anywhere; a child started with this may not, though its user stays the same."""
+    libc = ctypes.CDLL(None)
+    for capability in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+        libc.prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
+
+
+def full_disk() -> None:
+    """The nearest to a full disk that needs no mount: no file may grow beyond 20 kB."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+
+
+def mdc(*arguments: str, before: Any = without_root_powers) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "mdc.cli", *arguments], preexec_fn=before, cwd=ROOT, capture_output=True, text=True
+    )
+
+
+def test_no_space_for_shards(tmp_path: Path) -> None:
+    write_parquet(tmp_path / "c.parquet", {**GOOD, "image": [encoded(i, 80, 80) for i in range(4)]})
+    config = corpus_config(tmp_path / "c.json", {"kind": "parquet", "path": str(tmp_path / "c.parquet")})
+    done = mdc("corpus", config, "--out", str(tmp_path / "out"), before=full_disk)
+    assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
+    assert "train-00000.tar: File too large; nothing was half-written" in done.stderr
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_no_permission_to_read_and_to_write(tmp_path: Path) -> None:
+    write_parquet(tmp_path / "c.parquet", GOOD)
+    (tmp_path / "c.parquet").chmod(0)
+    config = corpus_config(tmp_path / "c.json", {"kind": "parquet", "path": str(tmp_path / "c.parquet")})
+    done = mdc("corpus", config, "--out", str(tmp_path / "out"))
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+    assert "c.parquet" in done.stderr and "ermission denied" in done.stderr
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    closed.chmod(0o500)
+    vocabulary = write_config(tmp_path / "v.json", job_config("data/vocabulary", "paper"))
+    done = mdc("vocabulary", vocabulary, "--out", str(closed / "v.json"))
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+    assert str(closed) in done.stderr and "Permission denied" in done.stderr
+
+
+def test_read_only_results(tmp_path: Path) -> None:
+    """Snakemake itself: the configurations are written while it reads the rules."""
+    import shutil
+
+    shutil.copy(ROOT / "Snakefile", tmp_path)
+    shutil.copy(ROOT / "params.yaml", tmp_path)
+    shutil.copytree(ROOT / "workflow", tmp_path / "workflow")
+    (tmp_path / "results").mkdir(mode=0o500)
+    snakemake = str(Path(sys.executable).parent / "snakemake")
+    done = subprocess.run(
+        [snakemake, "-n", "results/table1.csv"],
+        preexec_fn=without_root_powers,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    everything = done.stdout + done.stderr
+    assert done.returncode != 0 and "Traceback" not in everything
+    said = [line for line in everything.splitlines() if "ermission denied" in line]
+    assert said == ["results/mini: Permission denied"], everything
+
+
+def test_the_list_of_what_was_left_out_is_the_same_every_time(tmp_path: Path) -> None:
+    write_parquet(tmp_path / "c.parquet", {**GOOD, "image": [IMAGES[0], b"x", b"", IMAGES[1]]})
+    source = {"kind": "parquet", "path": "c.parquet"}
+    made = [write_corpus("c", source, tmp_path / name, tmp_path, max_skipped=0.5) for name in "ab"]
+    assert made[0] == made[1] and made[0]["skipped_list"]["bytes"] > 0
+    assert (tmp_path / "a/skipped.jsonl").read_bytes() == (tmp_path / "b/skipped.jsonl").read_bytes()
+    assert len(read_json_lines(tmp_path / "a/skipped.jsonl")) == 2
+    write_parquet(tmp_path / "c.parquet", GOOD)
+    again = write_corpus("c", source, tmp_path / "a", tmp_path)
+    assert "skipped_list" not in again and not (tmp_path / "a/skipped.jsonl").exists()

@@ -1,0 +1,246 @@
+"""Every kind of image that goes wrong somewhere: what is seen of it, or the reason it is left out for."""
+
+from __future__ import annotations
+
+import io
+import os
+import struct
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from bad_input import corpus_config, told
+from data_samples import encoded, write_parquet
+from PIL import Image, PngImagePlugin
+
+from mdc.cli import main
+from mdc.formats import images
+from mdc.formats.images import ImageError, decode
+from mdc.formats.samples import MAX_FILE, Skipped, image_file
+from mdc.records import read_json, read_json_lines, sha256_file
+
+
+def save(image: Image.Image, kind: str, **options: Any) -> bytes:
+    buffer = io.BytesIO()
+    image.save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+def chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def png(width: int, height: int, *before: bytes, rows: bytes = b"") -> bytes:
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    body = b"".join(before) + chunk(b"IDAT", zlib.compress(rows, 9))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + body + chunk(b"IEND", b"")
+
+
+def gif_of(width: int, height: int) -> bytes:
+    data = bytearray(save(Image.new("P", (4, 4)), "GIF"))
+    data[6:10] = struct.pack("<HH", width, height)
+    return bytes(data)
+
+
+def webp_of(width: int, height: int) -> bytes:
+    frames = [Image.new("RGB", (16, 16), colour) for colour in ("red", "blue")]
+    data = bytearray(save(frames[0], "WEBP", save_all=True, append_images=frames[1:]))
+    data[24:30] = (width - 1).to_bytes(3, "little") + (height - 1).to_bytes(3, "little")
+    return bytes(data)
+
+
+def tiff_of(width: int, height: int) -> bytes:
+    data = bytearray(save(Image.new("RGB", (4, 4)), "TIFF"))
+    offset = struct.unpack_from("<I", data, 4)[0]
+    for entry in range(offset + 2, offset + 2 + 12 * struct.unpack_from("<H", data, offset)[0], 12):
+        tag, kind = struct.unpack_from("<HH", data, entry)
+        if tag in (256, 257):
+            struct.pack_into("<I" if kind == 4 else "<H", data, entry + 8, width if tag == 256 else height)
+    return bytes(data)
+
+
+def bmp_of(width: int, height: int) -> bytes:
+    data = bytearray(save(Image.new("RGB", (4, 4)), "BMP"))
+    data[18:26] = struct.pack("<ii", width, height)
+    return bytes(data)
+
+
+BOMBS = {
+    "png": png(60_000, 60_000),
+    "gif": gif_of(60_000, 60_000),
+    "webp": webp_of(60_000, 60_000),
+    "tiff": tiff_of(60_000, 60_000),
+    "bmp": bmp_of(60_000, 60_000),
+    "large png": png(10_000, 10_000),  # above our limit and below twice that, where Pillow itself refuses
+}
+FRAMES = [Image.fromarray(np.random.default_rng(i).integers(0, 256, (20, 20, 3), dtype=np.uint8)) for i in range(3)]
+WHOLE = encoded(3, 64, 64, "JPEG")
+
+UNUSABLE = {
+    "zero_bytes": (b"", "no image"),
+    "none": (None, "no image"),
+    "text": (b"<html>404 not found</html>", "image cannot be decoded"),
+    "corrupt_png": (encoded(1)[:60] + b"\xff" * 40 + encoded(1)[100:], "image cannot be decoded"),
+    "corrupt_header": (b"\xff\xd8\xff\xe0" + b"\0" * 300, "image cannot be decoded"),
+    "truncated_jpeg": (WHOLE[: len(WHOLE) // 2], "image cannot be decoded"),
+    "truncated_png": (encoded(1)[:-40], "image cannot be decoded"),
+    "postscript": (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "image cannot be decoded"),
+    "float_tiff": (save(Image.new("F", (9, 9)), "TIFF"), "image cannot be decoded"),
+    "text_bomb": (
+        png(4, 4, chunk(b"zTXt", b"k\0\0" + zlib.compress(b"\0" * 80_000_000, 9))),
+        "image cannot be decoded",
+    ),
+    "narrow": (save(Image.new("RGB", (1, 4_000)), "PNG"), "image too narrow"),
+    **{f"{name} bomb": (data, "image too large") for name, data in BOMBS.items()},
+}
+
+
+@pytest.mark.parametrize("name", UNUSABLE)
+def test_an_unusable_image_is_left_out_for_its_reason(name: str) -> None:
+    from mdc.formats.samples import checked_image
+
+    data, reason = UNUSABLE[name]
+    skipped = Skipped()
+    assert checked_image(data, skipped, "k", "f") is None
+    assert skipped.counts == {reason: 1}
+
+
+def test_bombs_cost_no_memory() -> None:
+    """In a process that may have 1 GiB more than it has now, all bombs are refused for their size, none for memory."""
+    code = (
+        "import resource, test_bad_input_images as t, pathlib\n"
+        "from mdc.formats.images import decode, ImageError\n"
+        "now = int(pathlib.Path('/proc/self/statm').read_text().split()[0]) * 4096\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (now + 2**30,) * 2)\n"
+        "for data in t.BOMBS.values():\n"
+        "    try: decode(data)\n"
+        "    except ImageError as error: print(error.reason)\n"
+        "peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "try: decode(t.UNUSABLE['text_bomb'][0])\n"
+        "except ImageError: print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak) // 2**10 < 128)\n"
+    )
+    here = Path(__file__).parent
+    paths = os.pathsep.join([str(here), str(here.parent / "support")])
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True
+    )
+    assert done.stdout.splitlines() == ["image too large"] * len(BOMBS) + ["True"], done.stderr
+
+
+@pytest.mark.parametrize("kind", ["GIF", "WEBP", "PNG", "TIFF"])
+def test_of_an_animated_image_the_first_frame_is_seen(kind: str) -> None:
+    options = {"lossless": True} if kind == "WEBP" else {}
+    data = save(FRAMES[0], kind, save_all=True, append_images=FRAMES[1:], **options)
+    alone = save(FRAMES[0], kind, **options)
+    assert Image.open(io.BytesIO(data)).n_frames == 3
+    np.testing.assert_array_equal(np.asarray(decode(data)), np.asarray(decode(alone)))
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "TIFF"])
+def test_cmyk(kind: str) -> None:
+    colour = np.array([200, 30, 90])
+    data = save(Image.new("RGB", (16, 16), tuple(colour.tolist())).convert("CMYK"), kind)
+    assert Image.open(io.BytesIO(data)).mode == "CMYK"
+    assert np.abs(np.asarray(decode(data), dtype=int) - colour).max() < 12
+
+
+@pytest.mark.parametrize("kind", ["PNG", "TIFF"])
+def test_16_bit_grey_keeps_its_high_byte(kind: str) -> None:
+    deep = (np.arange(256, dtype=np.uint16).reshape(16, 16) << 8) + 77
+    seen = np.asarray(decode(save(Image.fromarray(deep), kind)))
+    np.testing.assert_array_equal(seen, np.repeat((deep >> 8).astype(np.uint8)[..., None], 3, axis=2))
+
+
+def test_16_bit_colour() -> None:
+    """Pillow writes none, so by hand: two bytes a channel, the high one first."""
+    pixel = bytes([200, 7, 30, 7, 90, 7])
+    rows = b"".join(b"\0" + pixel * 4 for _ in range(4))
+    header = struct.pack(">IIBBBBB", 4, 4, 16, 2, 0, 0, 0)
+    data = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    assert np.asarray(decode(data)).reshape(-1, 3).tolist() == [[200, 30, 90]] * 16
+
+
+@pytest.mark.parametrize("kind", ["PNG", "GIF"])
+def test_palette_with_and_without_transparency(kind: str) -> None:
+    few = FRAMES[0].quantize(16)
+    np.testing.assert_array_equal(np.asarray(decode(save(few, kind))), np.asarray(few.convert("RGB")))
+    hole = int(np.asarray(few)[0, 0])
+    seen = np.asarray(decode(save(few, kind, transparency=hole)))
+    assert (seen[np.asarray(few) == hole] == 255).all()
+
+
+def test_exif_rotated() -> None:
+    image = FRAMES[0].crop((0, 0, 12, 20))
+    turns = {1: 0, 3: 2, 6: -1, 8: 1}
+    for orientation, quarter in turns.items():
+        exif = Image.Exif()
+        exif[0x0112] = orientation
+        seen = np.asarray(decode(save(image, "PNG", exif=exif.tobytes())))
+        np.testing.assert_array_equal(seen, np.rot90(np.asarray(image), quarter))
+
+
+def test_broken_exif_is_ignored() -> None:
+    for exif in (b"Exif\0\0", b"Exif\0\0MM\0*\xff\xff\xff\xff", b"Exif\0\0" + b"\xff" * 40):
+        np.testing.assert_array_equal(np.asarray(decode(save(FRAMES[0], "PNG", exif=exif))), np.asarray(FRAMES[0]))
+
+
+def test_broken_colour_profile_is_ignored() -> None:
+    data = save(FRAMES[0], "PNG", icc_profile=b"nonsense" * 10)
+    np.testing.assert_array_equal(np.asarray(decode(data)), np.asarray(FRAMES[0]))
+    info = PngImagePlugin.PngInfo()
+    info.add_text("Raw profile type exif", "\n  exif\n   999\nzz")
+    np.testing.assert_array_equal(np.asarray(decode(save(FRAMES[0], "PNG", pnginfo=info))), np.asarray(FRAMES[0]))
+
+
+def test_oversized_files_and_what_is_no_file(tmp_path: Path) -> None:
+    import os
+
+    with (tmp_path / "large.jpg").open("wb") as file:
+        file.truncate(MAX_FILE + 1)  # takes no room on disk
+    os.mkfifo(tmp_path / "pipe.jpg")  # reading it would wait for ever
+    (tmp_path / "folder.jpg").mkdir()
+    skipped = Skipped()
+    for name in ("large.jpg", "pipe.jpg", "folder.jpg", "none.jpg", "n\0l.jpg", "n" * 300):
+        assert image_file(tmp_path / name, skipped, name, name) is None
+    assert skipped.counts == {"image too large": 1, "image file cannot be read": 4, "image file is missing": 1}
+
+
+def test_the_widest_images_still_allowed_are_cheap_to_resize() -> None:
+    image = decode(save(Image.new("RGB", (1, images.MAX_ASPECT)), "PNG"))
+    assert images.center_resize(image, 32).shape == (32, 32, 3)
+
+
+def test_bad_images_are_skipped_counted_and_listed_and_the_run_goes_on(tmp_path: Path) -> None:
+    data = [value[0] for value in UNUSABLE.values()] + [encoded(i) for i in range(30)]
+    columns = {"image": data, "caption": ["a b"] * len(data), "split": ["train"] * len(data)}
+    write_parquet(tmp_path / "c.parquet", columns)
+    source = {"kind": "parquet", "path": str(tmp_path / "c.parquet")}
+    assert main(["corpus", corpus_config(tmp_path / "config.json", source), "--out", str(tmp_path / "out")]) == 0
+    index = read_json(tmp_path / "out/index.json")
+    assert index["splits"]["train"]["samples"] == 30 and sum(index["skipped"].values()) == len(UNUSABLE)
+    listed = read_json_lines(tmp_path / "out/skipped.jsonl")
+    assert [row["reason"] for row in listed] == [reason for _, reason in UNUSABLE.values()]
+    assert [row["key"] for row in listed] == [f"{i:08d}" for i in range(len(UNUSABLE))]
+    assert all(row["file"] == "c.parquet" and row["split"] == "train" for row in listed)
+    assert index["skipped_list"]["sha256"] == sha256_file(tmp_path / "out/skipped.jsonl")
+
+
+def test_over_the_allowed_share_the_run_stops_and_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    columns = {"image": [encoded(0), b"", b"no", b"no"], "caption": ["a b"] * 4, "split": ["train"] * 4}
+    write_parquet(tmp_path / "c.parquet", columns)
+    config = corpus_config(tmp_path / "config.json", {"kind": "parquet", "path": str(tmp_path / "c.parquet")})
+    said = told(["corpus", config, "--out", str(tmp_path / "out")], capsys)
+    assert "3 of 4 samples had to be left out, max_skipped allows a share of 0.5" in said
+    assert "image cannot be decoded: 2 (first: split train, key 00000002, file c.parquet); no image: 1" in said
+    assert len(read_json_lines(tmp_path / "out/skipped.jsonl")) == 3 and not (tmp_path / "out/index.json").exists()
+
+
+def test_pillow_starts_no_other_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Left to itself, Pillow hands PostScript to Ghostscript."""
+    monkeypatch.setattr(subprocess, "Popen", lambda *a, **k: pytest.fail("a program was started"))
+    with pytest.raises(ImageError):
+        decode(UNUSABLE["postscript"][0])

@@ -1,0 +1,322 @@
+"""Damaged files of every kind that the pipeline reads: a result or one line, and never another exception."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import toy
+from bad_input import downloaded, tar_of
+from data_samples import encoded, scenes, use_scenes, write_parquet
+from fuzzing import ANY, changed_bytes, changed_tree, fuzz
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from mdc.formats.images import MAX_ASPECT, MAX_PIXELS, ImageError, center_resize, decode
+from mdc.loader.batches import CaptionBatches, evaluation_batches
+from mdc.models.build import build_model
+from mdc.predictors import run_manifest, trained_encoder
+from mdc.records import UserError, read_json_lines, sha256_file, write_json
+from mdc.report.figures.loss_curves_job import main as loss_curves
+from mdc.report.items import read_items
+from mdc.report.probe_records import read_record
+from mdc.shards import writer as shard_writer
+from mdc.shards.index import ShardReader, read_index
+from mdc.sources import source as sources
+from mdc.text import Vocabulary
+from mdc.training.checkpoint import LATEST, Position, load_state, load_weights, save_state, save_weights
+from mdc.training.optimizer import build_optimizer
+
+
+@contextlib.contextmanager
+def one_line_at_most() -> Iterator[None]:
+    try:
+        yield
+    except UserError as error:
+        assert str(error) and "\n" not in str(error) and len(str(error)) < 2_000, str(error)[:300]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("readers")
+
+
+# --- images -----------------------------------------------------------------------------------------------------------
+
+
+def _images() -> list[bytes]:
+    frames = [Image.open(io.BytesIO(encoded(i))) for i in range(2)]
+    exif = Image.Exif()
+    exif[0x0112], exif[0x010E] = 6, "a text"
+    made = []
+    for kind, image, options in (
+        ("JPEG", frames[0], {"exif": exif.tobytes()}),
+        ("JPEG", frames[0], {"progressive": True}),
+        ("JPEG", frames[0].convert("CMYK"), {}),
+        ("PNG", frames[0], {"exif": exif.tobytes()}),
+        ("PNG", frames[0].quantize(8), {"transparency": 1}),
+        ("PNG", frames[0], {"save_all": True, "append_images": frames[1:]}),
+        ("WEBP", frames[0], {"save_all": True, "append_images": frames[1:]}),
+        ("WEBP", frames[0], {"lossless": True, "exif": exif.tobytes()}),
+        ("GIF", frames[0], {"save_all": True, "append_images": frames[1:]}),
+        ("BMP", frames[0], {}),
+        ("TIFF", frames[0], {"compression": "tiff_lzw", "exif": exif.tobytes()}),
+        ("TIFF", frames[0], {}),
+        ("TIFF", frames[0].convert("CMYK"), {"compression": "tiff_adobe_deflate"}),
+        ("TIFF", frames[0].convert("I;16"), {}),
+    ):
+        buffer = io.BytesIO()
+        image.save(buffer, kind, **options)
+        made.append(buffer.getvalue())
+    return made
+
+
+@fuzz(400)
+@given(st.sampled_from(range(14)).flatmap(lambda number: changed_bytes(IMAGES[number])))
+def test_images(data: bytes) -> None:
+    try:
+        image = decode(data)
+    except ImageError as error:
+        assert error.reason
+    else:
+        width, height = image.size
+        assert (
+            image.mode == "RGB"
+            and 0 < width * height <= MAX_PIXELS
+            and max(width, height) <= MAX_ASPECT * min(width, height)
+        )
+        assert center_resize(image, 8).shape == (8, 8, 3)
+
+
+IMAGES = _images()
+
+# --- sources ----------------------------------------------------------------------------------------------------------
+
+
+def _sums(data: bytearray) -> None:
+    """Right checksums for all headers, so that what stands in them is read."""
+    for start in range(0, len(data) - 511, 512):
+        if data[start + 257 : start + 262] == b"ustar":
+            data[start + 148 : start + 156] = b" " * 8
+            data[start + 148 : start + 156] = b"%06o\0 " % sum(data[start : start + 512])
+
+
+def _pax_members() -> list[Any]:
+    import tarfile
+
+    info = tarfile.TarInfo("d/" + "x" * 150 + ".jpg")
+    info.pax_headers = {"comment": "a text", "SCHILY.xattr.user": "b"}
+    return [*downloaded(["a"]), (info, b"content")]
+
+
+FOREIGN = [tar_of(downloaded(["a", "b"])), tar_of(_pax_members(), 2), tar_of(_pax_members(), 1)]
+
+
+@fuzz(150)
+@given(st.sampled_from(range(3)).flatmap(lambda number: changed_bytes(FOREIGN[number], _sums)))
+def test_tars_of_others(folder: Path, data: bytes) -> None:
+    (folder / "foreign.tar").write_bytes(data)
+    with one_line_at_most():
+        list(
+            sources.iter_corpus(
+                {"kind": "webdataset", "path": "foreign.tar", "caption_field": "caption"}, "train", folder
+            )
+        )
+
+
+TABLES = {
+    "t.csv": b'image,caption,split\n0.png,"a, b",train\nsub/1.png,c,val\n0.png,"d\ne",train\n',
+    "t.tsv": b"image\tcaption\tsplit\n0.png\ta b\ttrain\n1.png\tc\tval\n",
+    "t.jsonl": b'{"image": "0.png", "caption": ["a", "b"], "split": "train"}\n{"image": "1.png", "caption": "c"}\n',
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables(folder: Path, name: str) -> None:
+    (folder / "0.png").write_bytes(encoded(0))
+
+    @fuzz(70)
+    @given(changed_bytes(TABLES[name]), st.booleans())
+    def check(data: bytes, split: bool) -> None:
+        (folder / name).write_bytes(data)
+        source = {"kind": "caption_table", "path": name, "split_column": "split" if split else None}
+        with one_line_at_most():
+            list(sources.iter_corpus(source, "train", folder))
+
+    check()
+
+
+@fuzz(120)
+@given(st.data())
+def test_parquet(folder: Path, data: st.DataObject) -> None:
+    if not (folder / "good.parquet").exists():
+        columns = {"image": [encoded(i) for i in range(6)], "captions": [["a b", "c"], None, []] * 2}
+        write_parquet(folder / "good.parquet", {**columns, "split": ["train", "test"] * 3, "label": [0, 1, 2] * 2})
+    (folder / "p.parquet").write_bytes(data.draw(changed_bytes((folder / "good.parquet").read_bytes())))
+    source = {"kind": "parquet", "path": "p.parquet"}
+    with one_line_at_most():
+        list(sources.iter_corpus(source, "train", folder))
+    with one_line_at_most():
+        list(sources.iter_probe(source, "train", folder))
+
+
+# --- what the pipeline wrote itself -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def corpus(folder: Path) -> Path:
+    with pytest.MonkeyPatch.context() as patch:
+        use_scenes(patch)
+        shard_writer.write_corpus("alt", scenes(train=5, val=2), folder / "corpus", folder)
+        probe = {"kind": "scenes", "task": "colour", "train": 4, "test": 4, "seed": 3, "pixels": 12}
+        shard_writer.write_probe("colour", probe, folder / "set", folder)
+    return folder / "corpus"
+
+
+def _read_all(path: Path) -> None:
+    index = read_index(path)
+    for split in index["splits"]:
+        reader = ShardReader(path, split)
+        for number in range(len(reader)):
+            reader.read(number)
+        reader.close()
+    if index["kind"] == "corpus":
+        vocabulary = Vocabulary.corpus(index["pieces"])
+        list(CaptionBatches(path, "train", vocabulary, image_size=8, batch_size=2, seed=0, steps=2))
+    else:
+        list(evaluation_batches(path, "test", image_size=8, batch_size=3))
+
+
+def test_our_shards(corpus: Path) -> None:
+    path = corpus / "train-00000.tar"
+    whole = path.read_bytes()
+
+    @fuzz(120)
+    @given(changed_bytes(whole, _sums))
+    def check(data: bytes) -> None:
+        path.write_bytes(data)
+        with one_line_at_most():
+            _read_all(corpus)
+
+    check()
+    path.write_bytes(whole)
+    _read_all(corpus)
+
+
+@pytest.mark.parametrize("name", ["corpus", "set"])
+def test_manifests_of_sets(corpus: Path, name: str) -> None:
+    path = corpus.parent / name / "index.json"
+    whole = path.read_bytes()
+    tree = json.loads(whole)
+
+    @fuzz(60)
+    @given(changed_bytes(whole) | changed_tree([lambda: tree]).map(_as_json))
+    def check(data: bytes) -> None:
+        path.write_bytes(data)
+        with one_line_at_most():
+            read_index(path, verify="auto")
+            _read_all(path)
+
+    check()
+    path.write_bytes(whole)
+
+
+def _as_json(tree: Any) -> bytes:
+    try:
+        return json.dumps(tree, default=str, skipkeys=True).encode()
+    except (ValueError, RecursionError):
+        return b"{}"
+
+
+@pytest.fixture(scope="module")
+def run(folder: Path) -> Path:
+    model = build_model(toy.METHODS["arc"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
+    place = folder / "run"
+    save_weights(place / "checkpoint.safetensors", model, {"format": "mdc-weights-1"})
+    checkpoint = {"file": "checkpoint.safetensors", "sha256": sha256_file(place / "checkpoint.safetensors")}
+    config = {"corpus": "alt", "backbone_name": "b", "method_name": "m", "seed": 0}
+    write_json(
+        place / "run.json",
+        {"kind": "run", "id": "runs/alt/b/m/s0", "config": config, "config_sha256": "c", "checkpoint": checkpoint},
+    )
+    (place / "log.jsonl").write_text('{"step": 1, "loss": 2.0}\n{"step": 2, "loss": 1.5, "validation_loss": 1.0}\n')
+    save_state(folder / "state", model, build_optimizer(model, toy.recipe(), toy.PROTOCOL), Position(3, "c"))
+    write_parquet(
+        place / "items.parquet",
+        {"probe": ["p", "p"], "item": ["a", "b"], "value": [0.5, 1.0], "scores": [None, [0.5]], "targets": [None, [1]]},
+    )
+    result = {"metric": "top1", "n": 2, "value": 75.0, "chance": 50.0}
+    items = {"file": "items.parquet", "sha256": "x"}
+    record = {
+        "kind": "probe",
+        "id": "probe/alt/b/m/s0",
+        "scale": "mini",
+        "encoder": {"id": "e"},
+        "config_sha256": "c",
+        "items": items,
+    }
+    write_json(place / "probe.json", {**record, "probes": {"p": result}})
+    write_json(place / "vocabulary.json", Vocabulary.corpus([1, 5, 9]).to_json())
+    return place
+
+
+def _fuzz_file(path: Path, examples: int, read: Callable[[], object], mutated: int | None = None) -> None:
+    """Damage the first ``mutated`` bytes of a file (default: all), and, of JSON, also its tree."""
+    whole = path.read_bytes()
+    head, tail = whole[:mutated], whole[mutated:] if mutated else b""
+    changes = changed_bytes(head).map(lambda data: data + tail)
+    if path.suffix == ".json":
+        changes |= changed_tree([lambda: json.loads(whole)], ANY).map(_as_json)
+
+    @fuzz(examples)
+    @given(changes)
+    def check(data: bytes) -> None:
+        path.write_bytes(data)
+        with one_line_at_most():
+            read()
+
+    try:
+        read()
+        check()
+    finally:
+        path.write_bytes(whole)
+
+
+def test_checkpoints(run: Path) -> None:
+    path = run / "checkpoint.safetensors"
+    _fuzz_file(path, 50, lambda: load_weights(path), mutated=600)
+    _fuzz_file(path, 20, lambda: trained_encoder(path, toy.BACKBONE), mutated=6_000)
+
+
+def test_states(run: Path) -> None:
+    path = run.parent / "state" / LATEST
+    model = build_model(toy.METHODS["arc"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
+    optimizer = build_optimizer(model, toy.recipe(), toy.PROTOCOL)
+    generator = torch.get_rng_state()
+    _fuzz_file(path, 60, lambda: load_state(path.parent, model, optimizer, "c"), mutated=9_000)
+    torch.set_rng_state(generator)
+
+
+def test_records(run: Path, tmp_path: Path) -> None:
+    from argparse import Namespace
+
+    _fuzz_file(run / "run.json", 50, lambda: run_manifest(run))
+    _fuzz_file(run / "probe.json", 50, lambda: read_record(run / "probe.json"))
+    _fuzz_file(run / "vocabulary.json", 50, lambda: Vocabulary.read(run / "vocabulary.json"))
+    _fuzz_file(run / "log.jsonl", 40, lambda: read_json_lines(run / "log.jsonl"))
+    items = run / "items.parquet"
+    _fuzz_file(items, 40, lambda: read_items(items, sha256_file(items)))
+    labels = {"corpora": {"alt": "A"}, "backbones": {"b": "B"}, "methods": {"m": "M"}}
+    config = {"job": "figure_loss", "labels": labels, "scale_label": "mini", "objectives": {"m": "masked"}}
+    write_json(tmp_path / "config.json", config)
+    arguments = Namespace(config=tmp_path / "config.json", runs=[run / "run.json"], out=tmp_path / "out")
+    _fuzz_file(run / "log.jsonl", 4, lambda: loss_curves(arguments))
+    shutil.rmtree(tmp_path / "out")

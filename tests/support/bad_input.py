@@ -1,0 +1,71 @@
+"""Inputs that are wrong in one way each, and what the tests of bad input share."""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+import tarfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from data_samples import encoded
+
+from mdc.cli import main
+from mdc.config import load
+from mdc.jobs import configs
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def job_config(job: str, scale: str = "mini", **changes: Any) -> dict[str, Any]:
+    """A job's resolved configuration as the workflow writes it, with values replaced."""
+    return {**copy.deepcopy(_configs(scale)[job]), **changes}
+
+
+@cache
+def _configs(scale: str) -> dict[str, dict[str, Any]]:
+    return configs(load(ROOT / "params.yaml", scale))
+
+
+def write_config(path: Path, config: dict[str, Any]) -> str:
+    path.write_text(json.dumps(config))
+    return str(path)
+
+
+def corpus_config(path: Path, source: dict[str, Any], max_skipped: float = 0.5) -> str:
+    """A configuration of ``mdc corpus`` with this source."""
+    return write_config(path, job_config("data/corpora/alt", name="c", source=source, max_skipped=max_skipped))
+
+
+def told(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """What ``mdc`` says to a mistake: exit code 2, nothing on standard output, one line on standard error."""
+    assert main(arguments) == 2
+    said = capsys.readouterr()
+    lines = [line for line in said.err.splitlines() if line.startswith("mdc ")]
+    assert said.out == "" and len(lines) == 1 and "Traceback" not in said.err, said
+    return lines[0]
+
+
+def tar_of(members: list[tuple[str | tarfile.TarInfo, bytes]], form: int = tarfile.GNU_FORMAT) -> bytes:
+    """A tar as others write it: time, owner and all."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=form) as tar:
+        for member, content in members:
+            info = tarfile.TarInfo(member) if isinstance(member, str) else member
+            info.size, info.mtime, info.uname = len(content), 1_600_000_000.25, "root"
+            tar.addfile(info, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def downloaded(keys: list[str], first: int = 0, **changes: bytes) -> list[tuple[str, bytes]]:
+    """Members as img2dataset writes them, one sample a key."""
+    members: list[tuple[str, bytes]] = []
+    for number, key in enumerate(keys, first):
+        record = {"caption": f"raw {number}", "recaption": f"a long text {number}", "url": "x", "status": "success"}
+        files = {"jpg": encoded(number, kind="JPEG"), "txt": f"a thing {number}".encode()} | changes
+        members += [(f"{key}.{ending}", content) for ending, content in files.items()]
+        members.append((f"{key}.json", json.dumps(record).encode()))
+    return members

@@ -1,0 +1,218 @@
+"""MSCOCO, Flickr30k, Flickr8k and CUB in their published layouts, as corpora."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import evaluation_files as files
+import pytest
+
+from mdc.formats.samples import RawSample, Skipped
+from mdc.records import UserError
+from mdc.shards.index import ShardReader, read_index
+from mdc.shards.writer import write_corpus
+from mdc.sources import source as sources
+
+KARPATHY = {"kind": "karpathy", "dataset": "mscoco", "path": "there"}
+COCO = {"kind": "coco_captions", "dataset": "mscoco", "path": "there"}
+FLICKR8K = {"kind": "flickr8k", "dataset": "flickr8k", "path": "there"}
+CUB = {"kind": "cub", "dataset": "cub200", "path": "there"}
+ALL: list[tuple[dict[str, Any], Callable[[Path], Path]]] = [
+    (KARPATHY, files.karpathy),
+    (COCO, files.coco),
+    (FLICKR8K, files.flickr8k),
+    (CUB, files.cub),
+]
+
+
+def read(source: dict[str, Any], split: str, root: Path, skipped: Skipped | None = None) -> list[RawSample]:
+    return list(sources.iter_corpus(source, split, root, skipped))
+
+
+def edit(path: Path, change: Callable[[Any], Any]) -> None:
+    """Change a JSON file: what ``change`` returns takes its place, if that is a tuple of one; otherwise it edits."""
+    content = json.loads(path.read_text())
+    found = change(content)
+    path.write_text(json.dumps(found[0] if isinstance(found, tuple) else content))
+
+
+def test_karpathys_coco_joins_restval_and_looks_where_filepath_says(tmp_path: Path) -> None:
+    root = files.karpathy(tmp_path / "there")
+    keys = {split: [s.key for s in read(KARPATHY, split, tmp_path)] for split in ("train", "val", "test")}
+    assert keys == {
+        "train": ["COCO_train2014_000000000000", "COCO_val2014_000000000001"],
+        "val": ["COCO_val2014_000000000002"],
+        "test": ["COCO_val2014_000000000003"],
+    }
+    alone = read(KARPATHY | {"restval": False}, "train", tmp_path)
+    assert [s.key for s in alone] == ["COCO_train2014_000000000000"]
+    (sample,) = read(KARPATHY, "test", tmp_path)
+    assert sample.image == (root / "val2014/COCO_val2014_000000000003.jpg").read_bytes() and sample.extension == "jpg"
+    assert sample.captions == ("A brown dog runs, number 3, near the red car.",) * 2
+    # another split of theirs under a name of ours, and no split at all
+    theirs = KARPATHY | {"splits": {"train": "train", "val": "test"}}
+    assert [s.key for s in read(theirs, "val", tmp_path)] == keys["test"] and not read(theirs, "test", tmp_path)
+
+
+@pytest.mark.parametrize("dataset", ["flickr30k", "flickr8k"])
+def test_karpathys_flickr_has_one_folder(dataset: str, tmp_path: Path) -> None:
+    root = files.karpathy(tmp_path / "there", dataset)
+    source = KARPATHY | {"dataset": dataset}
+    assert [s.key for s in read(source, "train", tmp_path)] == ["100000", "100001"]
+    (root / f"dataset_{dataset}.json").rename(root / "k.json")
+    (moved,) = (path for path in root.iterdir() if path.is_dir())
+    moved.rename(tmp_path / "images")
+    named = source | {"annotations": "k.json", "images": str(tmp_path / "images")}
+    assert [s.key for s in read(named, "test", tmp_path)] == ["100003"]
+
+
+@pytest.mark.parametrize("year", [2014, 2017])
+def test_cocos_official_captions_go_to_their_images(year: int, tmp_path: Path) -> None:
+    root = files.coco(tmp_path / "there", year)
+    source = COCO | {"year": year}
+    assert [(s.key, s.captions) for s in read(source, "train", tmp_path)] == [
+        ("000000000030", ("Caption 0 of 30.", "Caption 1 of 30.")),
+        ("000000000009", ("Caption 0 of 9.", "Caption 1 of 9.")),
+    ]
+    (first, _) = read(source, "val", tmp_path)
+    assert first.image == (root / f"val{year}/000000000139.jpg").read_bytes()
+    assert not read(source, "test", tmp_path)
+
+
+def test_flickr8ks_own_files(tmp_path: Path) -> None:
+    files.flickr8k(tmp_path / "there")
+    found = {split: read(FLICKR8K, split, tmp_path) for split in ("train", "val", "test")}
+    assert {split: [s.key for s in samples] for split, samples in found.items()} == {
+        "train": ["b_2", "a_1"],
+        "val": ["c_3"],
+        "test": ["d_4"],
+    }
+    # by their numbers, whatever the order of the lines
+    assert found["val"][0].captions == ("A child of c_3.jpg , number 0 .", "A child of c_3.jpg , number 1 .")
+
+
+def test_cub_has_ten_captions_and_holds_out_of_its_training_images(tmp_path: Path) -> None:
+    files.cub(tmp_path / "there", count=40)
+    train, test = (read(CUB, split, tmp_path) for split in ("train", "test"))
+    assert len(test) == 13 and [s.key for s in test][:2] == ["Some_Bird_0002_102", "Some_Bird_0005_105"]
+    assert len(train) == 27 and {len(s.captions) for s in train + test} == {10}
+    assert train[0].captions[3] == "this bird 0 has feature 3." and not read(CUB, "val", tmp_path)
+    shared = CUB | {"val_share": 0.3}
+    kept, held = ({s.key for s in read(shared, split, tmp_path)} for split in ("train", "val"))
+    assert kept | held == {s.key for s in train} and not kept & held and 2 <= len(held) <= 14
+    assert read(shared, "test", tmp_path) == test
+
+
+@pytest.mark.parametrize(("source", "write"), ALL, ids=lambda each: each["kind"] if isinstance(each, dict) else "")
+def test_as_corpora_on_disk(source: dict[str, Any], write: Callable[[Path], Path], tmp_path: Path) -> None:
+    write(tmp_path / "there")
+    joined = source | {"caption_mode": "join"}
+    splits = ("train", "val") if source is COCO else ("train", "val", "test")
+    index = write_corpus("set", joined, tmp_path / "out", tmp_path, max_skipped=0, splits=splits)
+    assert read_index(tmp_path / "out", verify=True, kind="corpus") == index
+    _, image, record = ShardReader(tmp_path / "out", "train").read(0)
+    (sample, *_) = read(joined, "train", tmp_path)
+    assert (image, tuple(record["captions"])) == (sample.image, sample.captions) and len(sample.captions) == 1
+    again = write_corpus("set", joined, tmp_path / "again", tmp_path, splits=splits)
+    assert again == index  # with the sha256 of every shard in it
+    cut = read(source | {"caption_mode": "cut", "max_pieces": 3}, "train", tmp_path)
+    assert max(len(text.split()) for s in cut for text in s.captions) <= 3
+
+
+@pytest.mark.parametrize(("source", "write"), ALL, ids=lambda each: each["kind"] if isinstance(each, dict) else "")
+def test_bad_samples_are_counted(source: dict[str, Any], write: Callable[[Path], Path], tmp_path: Path) -> None:
+    root = write(tmp_path / "there")
+    before = read(source, "train", tmp_path)
+    first, second = (next(root.rglob(f"{sample.key}.jpg")) for sample in before[:2])
+    first.write_bytes(first.read_bytes()[:40])
+    second.unlink()
+    skipped = Skipped()
+    assert read(source, "train", tmp_path, skipped) == before[2:]
+    assert skipped.counts == {"image cannot be decoded": 1, "image file is missing": 1}
+
+
+@pytest.mark.parametrize(("source", "write"), ALL, ids=lambda each: each["kind"] if isinstance(each, dict) else "")
+def test_missing_files_are_one_line(source: dict[str, Any], write: Callable[[Path], Path], tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=rf"there: no such folder; put {source['dataset']} there .*params\.yaml"):
+        read(source, "train", tmp_path)
+    root = write(tmp_path / "there")
+    for path in [*root.glob("*.*"), *root.glob("annotations/*"), *root.glob("CUB_200_2011/*.txt")]:
+        if path.suffix in (".json", ".txt"):
+            path.rename(path.with_suffix(".away"))
+    with pytest.raises(UserError, match=rf"no such file; it belongs to {source['dataset']}"):
+        read(source, "train", tmp_path)
+
+
+def test_names_that_lead_outside_and_images_without_words(tmp_path: Path) -> None:
+    root = files.coco(tmp_path / "there")
+    files.put(tmp_path / "secret.jpg", files.jpeg(1))
+    path = root / "annotations/captions_val2017.json"
+
+    def change(content: Any) -> None:
+        content["images"][0]["file_name"] = "../../secret.jpg"
+        for note in content["annotations"]:
+            note["caption"] = " "
+
+    edit(path, change)
+    skipped = Skipped()
+    assert not read(COCO, "val", tmp_path, skipped)
+    assert skipped.counts == {"image outside the folder": 1, "no caption": 1}
+    files.cub(root)
+    names = root / "CUB_200_2011/images.txt"
+    names.write_text(names.read_text().replace("1 001", "1 ../001", 1))
+    (root / "text_c10/002.Some_Bird/Some_Bird_0001_101.txt").unlink()
+    skipped = Skipped()
+    assert len(read(CUB, "train", tmp_path, skipped)) == 2
+    assert skipped.counts == {"caption file is missing": 2}
+
+
+def _first(name: str, value: Any) -> Callable[[Any], None]:
+    return lambda content: content["images"][0].update({name: value})
+
+
+@pytest.mark.parametrize(
+    ("source", "file", "change", "said"),
+    [
+        (KARPATHY, "dataset_coco.json", "{", r"dataset_coco\.json: not valid JSON"),
+        (KARPATHY, "dataset_coco.json", lambda c: ({"pictures": 1},), "holds no list of images"),
+        (KARPATHY, "dataset_coco.json", lambda c: ([c],), "holds no list of images"),
+        (KARPATHY, "dataset_coco.json", _first("filename", 7), "item 0: filename is 7; needed: a text"),
+        (KARPATHY, "dataset_coco.json", lambda c: c["images"][1].pop("split"), "item 1: split is missing"),
+        (KARPATHY, "dataset_coco.json", lambda c: c["images"][1]["sentences"][0].pop("raw"), "item 1: raw is missing"),
+        (KARPATHY, "dataset_coco.json", lambda c: c["images"].append(c["images"][0]), "item 4: train2014.* stands twice"),
+        (KARPATHY, "dataset_coco.json", lambda c: c["images"][2]["sentences"].append("A dog."), "item 2: a sentence is"),
+        (COCO, "annotations/captions_train2017.json", _first("id", "9"), 'item 0: id is "9"; needed: a whole number'),
+        (
+            COCO,
+            "annotations/captions_train2017.json",
+            lambda c: c["annotations"][2].update(image_id=5),
+            "item 2: image_id 5 is none of the file's images",
+        ),
+        (
+            COCO,
+            "annotations/captions_train2017.json",
+            lambda c: c["images"][1].update(id=c["images"][0]["id"]),
+            r"item 1: image \d+ stands twice",
+        ),
+        (FLICKR8K, "Flickr8k.token.txt", "a_1.jpg A child\n", "line 1: 'a_1.jpg A child' is not"),
+        (FLICKR8K, "Flickr8k.token.txt", "a.jpg#0\tA\na.jpg#0\tB\n", "line 2: caption 'a.jpg#0' stands twice"),
+        (FLICKR8K, "Flickr8k.token.txt", b"a.jpg#0\t\xff\n", "not UTF-8"),
+        (CUB, "CUB_200_2011/images.txt", "1 a.jpg\n1 b.jpg\n", "line 2: '1 b.jpg' is not a new number"),
+        (CUB, "CUB_200_2011/train_test_split.txt", "1 1\n", "image 2 has no 0 or 1"),
+    ],
+)  # fmt: skip
+def test_files_of_another_format_are_one_line(
+    source: dict[str, Any], file: str, change: Any, said: str, tmp_path: Path
+) -> None:
+    write = next(write for each, write in ALL if each is source)
+    path = write(tmp_path / "there") / file
+    if callable(change):
+        edit(path, change)
+    else:
+        files.put(path, change)
+    with pytest.raises(UserError, match=said) as error:
+        read(source, "train", tmp_path)
+    assert path.name in str(error.value)

@@ -1,0 +1,114 @@
+"""CLIP's loss against OpenCLIP's, accumulation against the full batch, and what equal captions do."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import toy
+
+from mdc.formats.images import normalise
+from mdc.models.build import build_model
+from mdc.models.contrastive import Contrastive
+from mdc.objectives.contrastive import contrastive_loss, contrastive_part, duplicate_share
+from mdc.objectives.objective import ContrastiveObjective, build_objective
+from mdc.open_clip_parts import load
+
+
+def _features(size: int = 12) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    pair = (torch.nn.functional.normalize(torch.randn(size, 8, generator=generator), dim=1) for _ in range(2))
+    image, text = pair
+    return image, text
+
+
+def test_equals_open_clip() -> None:
+    image, text = _features()
+    scale = torch.tensor(20.0)
+    theirs = load("loss").ClipLoss()(image, text, scale)
+    assert torch.allclose(contrastive_loss(image, text, scale), theirs, atol=1e-6)
+    distinct = torch.arange(len(image))
+    assert torch.equal(contrastive_loss(image, text, scale, distinct), contrastive_loss(image, text, scale))
+
+
+def test_equal_captions_are_no_negatives() -> None:
+    image, text = _features()
+    text[5] = text[2]
+    captions = torch.arange(12)
+    captions[5] = 2
+    scale = 10.0
+    total = 0.0
+    for rows, columns in ((image, text), (text, image)):  # brute force: leave the twin out of the sum
+        for i in range(12):
+            others = [j for j in range(12) if j == i or captions[j] != captions[i]]
+            logits = torch.stack([scale * rows[i] @ columns[j] for j in others])
+            total -= float(logits.log_softmax(0)[others.index(i)]) / 24
+    assert abs(float(contrastive_loss(image, text, torch.tensor(scale), captions)) - total) < 1e-5
+    assert duplicate_share(captions) == pytest.approx(2 / 12)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_parts_of_a_batch_sum_to_its_loss(masked: bool) -> None:
+    image, text = _features()
+    scale = torch.tensor(10.0)
+    captions = torch.arange(12)
+    captions[[3, 5, 10]] = 2  # equal captions within a part and across parts
+    given = captions if masked else None
+    parts = [contrastive_part(image, text, scale, given, rows) for rows in (range(0, 4), range(4, 6), range(6, 12))]
+    assert torch.allclose(torch.stack(parts).sum(), contrastive_loss(image, text, scale, given), atol=1e-6)
+
+
+@pytest.mark.parametrize("parts", [2, 3])
+def test_accumulation_is_the_full_batch(parts: int) -> None:
+    batch = toy.batch(8)
+    batch["caption_hash"][3] = batch["caption_hash"][1]
+    gradients = []
+    losses = []
+    for micro in (1, parts):
+        model = build_model(toy.METHODS["clip"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
+        assert isinstance(model, Contrastive)
+        losses.append(ContrastiveObjective(model, True, "fp32").backward(batch, micro)["loss"])
+        gradients.append({n: p.grad for n, p in model.named_parameters() if p.grad is not None})
+    assert torch.allclose(losses[0], losses[1], atol=1e-6)
+    assert gradients[0].keys() == gradients[1].keys() and "logit_scale" in gradients[0]
+    for name, gradient in gradients[0].items():
+        assert (gradient - gradients[1][name]).norm() <= 1e-5 * gradient.norm() + 1e-7, name
+
+
+def test_logit_scale_starts_at_the_temperature_and_is_kept_below_its_maximum() -> None:
+    model = build_model(toy.METHODS["clip"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
+    assert isinstance(model, Contrastive)
+    assert float(model.scale().detach()) == pytest.approx(1 / 0.07)
+    with torch.no_grad():
+        model.logit_scale.fill_(9.0)
+    model.clamp_scale()
+    assert float(model.scale().detach()) == pytest.approx(100.0)
+
+
+def test_text_is_pooled_at_eot() -> None:
+    model = build_model(toy.METHODS["clip"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0).eval()
+    assert isinstance(model, Contrastive)
+    batch = toy.batch(4)
+    images = torch.zeros(4, 3, 16, 16)
+    with torch.no_grad():
+        before = model(images, batch["tokens"], batch["lengths"])[1]
+        padded = batch["tokens"].clone()
+        changed = batch["tokens"].clone()
+        for row, length in enumerate(batch["lengths"].tolist()):
+            padded[row, length:] = 3
+            changed[row, length - 2] = (changed[row, length - 2] + 1) % toy.SOT
+        assert torch.equal(model(images, padded, batch["lengths"])[1], before)
+        assert not torch.equal(model(images, changed, batch["lengths"])[1], before)
+
+
+@pytest.mark.parametrize(("share", "masked"), [(0.049, False), (0.051, True)])
+def test_duplicates_are_masked_above_the_limit_only(share: float, masked: bool) -> None:
+    batch = toy.batch(8)
+    batch["tokens"][3], batch["lengths"][3] = batch["tokens"][1], batch["lengths"][1]
+    batch["caption_hash"][3] = batch["caption_hash"][1]
+    model = build_model(toy.METHODS["clip"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
+    assert isinstance(model, Contrastive)
+    objective = build_objective(model, toy.METHODS["clip"], toy.PROTOCOL, toy.MASK, 8, "fp32", share)
+    image, text = model(normalise(batch["images"]), batch["tokens"], batch["lengths"])
+    captions = batch["caption_hash"] if masked else None
+    wanted = contrastive_loss(image, text, model.scale(), captions)
+    assert torch.allclose(objective.backward(batch, 1)["loss"], wanted.detach(), atol=1e-6)

@@ -1,0 +1,479 @@
+"""Downloading from a list of URLs: every row accounted for, every good pair bit-true, killed, on a full disk, gone on with."""
+
+from __future__ import annotations
+
+import copy
+import fcntl
+import io
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from bad_input import tar_of
+from PIL import Image
+from url_server import IMAGES, Server, image, serving, turned
+
+from mdc.formats.foreign_tar import tar_samples
+from mdc.formats.samples import Skipped
+from mdc.obtain import crew
+from mdc.obtain.accounts import Incomplete, Silence, account_file, shard_files, take_account
+from mdc.obtain.plan import part_file, read_part
+from mdc.obtain.resize import Resize
+from mdc.obtain.urls import obtain
+from mdc.records import UserError, read_json
+from mdc.sources import source as sources
+
+GOOD = 300
+ROWS_PER_SHARD = 60
+DOWNLOAD: dict[str, Any] = {
+    "image_size": 64,
+    "rows_per_shard": ROWS_PER_SHARD,
+    "processes": 1,
+    "threads": 16,
+    "timeout": 1,
+    "deadline": 2,
+    "retries": 1,
+    "max_bytes": 1_000_000,
+    "min_image_size": 8,
+    "max_pixels": 89_478_485,
+    "max_aspect": 20.0,
+    "quality": 95,
+    "respect_robots": True,
+    "allow_addresses": ["127.0.0.1/32"],
+    "use_proxy": False,
+}
+CAPTIONS = (
+    "a\ttab",
+    "quotes \"double\" and 'single'",
+    "two\nlines\r\nand a half",
+    "emoji 🦆🏳️‍🌈 and ﷽",
+    "long " + "x" * 9_995,
+    " spaces  kept ",
+    "back\\slash, comma; \u2028 separator",
+)
+# path → the outcome and the reason that must be counted for it
+TROUBLES = {
+    "status/404/1.jpg": ("dead", "HTTP 404"),
+    "status/403/1.jpg": ("dead", "HTTP 403"),
+    "status/500/1.jpg": ("dead", "HTTP 500"),
+    "hang/1.jpg": ("timed_out", "timed out"),
+    "trickle/1.jpg": ("timed_out", "over the deadline"),
+    "endless/1.jpg": ("too_large", "body over max_bytes"),
+    "huge/1.jpg": ("too_large", "body over max_bytes"),
+    "cut/1.jpg": ("dead", "connection broken off"),
+    "garbage/1.jpg": ("dead", "answer is not HTTP"),
+    "loop/1.jpg": ("dead", "too many redirects"),
+    "inside/1.jpg": ("refused", "address is not public"),
+    "file/1.jpg": ("refused", "URL scheme"),
+    "robots/1.jpg": ("forbidden", "X-Robots-Tag"),
+    "text/1.jpg": ("corrupt", "image cannot be decoded"),
+    "truncated/1.jpg": ("corrupt", "image cannot be decoded"),
+    "empty/1.jpg": ("corrupt", "empty answer"),
+    "pixel/1.png": ("too_small", "image too small"),
+    "bomb/1.png": ("too_large", "image too large"),
+    "narrow/1.jpg": ("too_narrow", "image too narrow"),
+    "gif/1.gif": ("obtained", ""),
+    "cmyk/1.jpg": ("obtained", ""),
+    "deep/1.png": ("obtained", ""),
+    "turned/1.jpg": ("obtained", ""),
+    "large/1.jpg": ("obtained", ""),
+    "flaky/1.jpg": ("obtained", ""),
+    "redirect/1.jpg": ("obtained", ""),
+    "image/spaces and ümlaut 5.jpg": ("obtained", ""),
+}
+LEFT_OUT = {
+    "URL scheme": 2,
+    "no valid URL": 2,
+    "no caption": 3,
+    "same url and caption again": 2,
+    "text is not UTF-8": 1,
+}
+
+
+def rows(address: str) -> list[dict[str, Any]]:
+    """The list: good rows and planted troubles in a random order, with the row's expected outcome beside it."""
+    found = [{"url": f"{address}/image/{n}.jpg", "text": f"{CAPTIONS[n % len(CAPTIONS)]} {n}"} for n in range(GOOD)]
+    found += [{"url": f"{address}/{path}", "text": f"trouble {path}"} for path in TROUBLES]
+    again = [dict(found[0]), dict(found[1])]  # exact duplicates; the same URL with another caption is a pair
+    found.append({"url": found[0]["url"], "text": "another caption"})
+    found += [{"url": url, "text": "x"} for url in ("ftp://a.example/1.jpg", "file:///etc/passwd", "", None)]
+    found += [{"url": f"{address}/image/1.jpg", "text": text} for text in ("", " \t\n", None)]
+    found.append({"url": f"{address}/image/1.jpg", "text": "broken \ud800 text"})
+    random.Random(3).shuffle(found)
+    return [{"id": f"k{n}", **row} for n, row in enumerate([*found, *again])]
+
+
+def config(**changes: Any) -> dict[str, Any]:
+    columns = {"format": "jsonl", "header": True, "url_column": "url", "caption_column": "text", "key_column": "id"}
+    dataset = {"path": "set", "from": "urls", "list": {"path": None, **columns}, "subset": None}
+    return {"dataset": dataset, "download": {**DOWNLOAD, **changes}}
+
+
+def prepared(folder: Path, address: str) -> Path:
+    (folder / "set/list").mkdir(parents=True)
+    lines = [json.dumps(row) for row in rows(address)]
+    (folder / "set/list/rows.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with serving(delay=0.05) as started:
+        yield started
+
+
+LISTENER = """
+import os, sys
+
+def heard(event, args):
+    if event in ("socket.connect", "socket.getaddrinfo"):
+        address = args[1] if event == "socket.connect" else args[:2]
+        with open(os.environ["MDC_TEST_CONNECTIONS"], "a") as file:
+            file.write(f"{address[0]} {address[1]}\\n" if isinstance(address, tuple) else f"{address}\\n")
+
+sys.addaudithook(heard)
+"""
+
+
+@pytest.fixture(scope="module")
+def whole(server: Server, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """An undisturbed download, and what it says. ``connections`` lists every connection and look-up of its process."""
+    folder = prepared(tmp_path_factory.mktemp("whole"), server.address)
+    (folder / "listener").mkdir()
+    (folder / "listener/sitecustomize.py").write_text(LISTENER)
+    with pytest.MonkeyPatch.context() as patched:
+        (folder / "scratch").mkdir()
+        patched.setattr(tempfile, "tempdir", str(folder / "scratch"))
+        patched.setenv("MDC_TEST_CONNECTIONS", str(folder / "connections"))
+        patched.setenv("PYTHONPATH", f"{folder / 'listener'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+        return folder, obtain(config(), None, folder)
+
+
+def test_every_outcome_is_counted(whole: tuple[Path, dict[str, Any]]) -> None:
+    told = whole[1]
+    outcomes = Counter(outcome for outcome, _ in TROUBLES.values())
+    outcomes["obtained"] += GOOD + 1
+    assert {name: count for name, count in told["outcomes"].items() if count} == outcomes
+    assert told["reasons"] == Counter(reason for _, reason in TROUBLES.values() if reason)
+    assert told["left_out"] == LEFT_OUT
+    assert sum(told["outcomes"].values()) == told["chosen"] == sum(shard["rows"] for shard in told["shards"])
+    assert told["chosen"] + sum(told["left_out"].values()) == told["rows"] == told["list"]["rows"]
+
+
+def test_each_good_pair_arrives_bit_true(whole: tuple[Path, dict[str, Any]], server: Server) -> None:
+    folder, told = whole
+    sent = {row["id"]: row for row in rows(server.address)}
+    arrived: dict[str, Any] = {}
+    for shard in sorted((folder / "set/shards").glob("*.tar")):
+        for sample in tar_samples(shard):
+            record = json.loads(sample.files["json"] or b"")
+            row = sent[record["source_key"]]
+            assert record["source_key"] not in arrived and (sample.files["txt"] or b"").decode() == row["text"]
+            assert record["caption"] == row["text"] and record["row"] == int(record["source_key"][1:])
+            assert int(sample.key) % 100 == record["place"] % ROWS_PER_SHARD
+            arrived[record["source_key"]] = sample.files["jpg"]
+            kind, _, rest = row["url"].removeprefix(server.address + "/").partition("/")
+            number = int("".join(c for c in rest if c.isdigit()))
+            if kind in ("image", "flaky", "redirect"):
+                assert sample.files["jpg"] == image(number)  # nothing to change: not a bit is
+    assert len(arrived) == told["outcomes"]["obtained"] == sum(shard["obtained"] for shard in told["shards"])
+
+
+def test_nobody_is_called_but_those_on_the_list(whole: tuple[Path, dict[str, Any]], server: Server) -> None:
+    called = set((whole[0] / "connections").read_text().splitlines())
+    assert called == {f"127.0.0.1 {server.server_address[1]}", "10.0.0.1 80"}  # the latter looked up, then refused
+
+
+def test_no_temporary_folder_is_left(whole: tuple[Path, dict[str, Any]]) -> None:
+    assert not list((whole[0] / "scratch").iterdir())
+
+
+def test_final_failures_are_asked_for_once(whole: tuple[Path, dict[str, Any]], server: Server) -> None:
+    # by two downloads at most: the fixture's, and the disturbed one's, which may have lost a shard or two
+    assert server.asked["trickle"] <= 4 and server.asked["flaky"] >= 2
+
+
+def test_the_corpus_made_of_it_is_the_same_whatever_thread_was_first(whole: tuple[Path, dict[str, Any]]) -> None:
+    folder, told = whole
+    source = {"kind": "pairs", "path": "set", "from": "urls", "pairs": None, "val_share": 0.2}
+    read = {split: list(sources.iter_corpus(source, split, folder, Skipped())) for split in ("train", "val")}
+    keys = {split: [sample.key for sample in found] for split, found in read.items()}
+    assert all(found == sorted(found) and found for found in keys.values())
+    assert len(keys["train"]) + len(keys["val"]) == told["outcomes"]["obtained"]
+
+
+def test_full_disk_and_kill_then_the_same_manifest(
+    whole: tuple[Path, dict[str, Any]], server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = prepared(tmp_path, server.address)
+    start = crew._start
+
+    def on_a_full_disk(scratch: str) -> Any:
+        process = start(scratch)
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (50_000, 50_000))
+        return process
+
+    with monkeypatch.context() as patched:
+        patched.setattr(crew, "_start", on_a_full_disk)
+        with pytest.raises(UserError, match=r"set: cannot be written \(File too large; \d+ MiB free\); 0 of 6 shards"):
+            obtain(config(), None, folder)
+    assert not list((folder / "set/shards").iterdir())  # nothing half-written is left
+
+    code = (
+        "import json, pathlib, sys; from mdc.obtain.urls import obtain; "
+        "obtain(json.loads(sys.argv[1]), None, pathlib.Path(sys.argv[2]))"
+    )
+    command = [sys.executable, "-c", code, json.dumps(config()), str(folder)]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, env={**os.environ, "TMPDIR": str(tmp_path)})
+    first = account_file(folder / "set", 0)
+    while not first.exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    time.sleep(random.uniform(0, 0.8))
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    time.sleep(0.3)  # its worker ends with it; asked for from here on is only what is not there
+    there = sorted((folder / "set/accounts").glob("*.json"))
+    before = Counter(server.asked)
+    time.sleep(0.3)
+    assert server.asked == before, "a worker outlived the process that started it"
+    assert 0 < len(there) < 6
+    assert obtain(config(), None, folder) == whole[1]
+    assert server.asked["image"] - before["image"] <= GOOD + 2 - 40 * len(there)
+
+
+def test_a_shard_that_was_tampered_with_is_downloaded_again_and_strays_do_not_matter(
+    whole: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, told = whole
+    place = folder / "set"
+    (place / "shards/stray.json").write_text("[]")
+    (place / "stray.json").write_text("{")
+    assert obtain(config(), None, folder) == told
+    asked: list[int] = []
+
+    def no_download(settings: Any, orders: Any, believe: bool) -> Iterator[crew.Answer]:
+        asked.extend(shard for shard, _ in orders)
+        yield from ()
+
+    monkeypatch.setattr("mdc.obtain.urls.download", no_download)
+    saved = {path: path.read_bytes() for path in [*shard_files(place, 1), account_file(place, 1)]}
+    for damaged in shard_files(place, 1):
+        for path, content in saved.items():
+            path.write_bytes(content)
+        damaged.write_bytes(saved[damaged][: len(saved[damaged]) // 2])
+        asked.clear()
+        with pytest.raises(UserError, match=r"1 of 6 shards are not whole after 2 tries \(shard 00001: "):
+            obtain(config(), None, folder)
+        assert asked == [1, 1] and not any(path.exists() for path in saved)
+    for path, content in saved.items():
+        path.write_bytes(content)
+    tar = shard_files(place, 1)[0]
+    (first, *_) = (sample for sample in tar_samples(tar) if len(sample.files["jpg"] or b"") > 600)
+    turned_bit = bytearray(saved[tar])
+    turned_bit[saved[tar].index(first.files["jpg"] or b"") + 500] ^= (
+        1  # within an image: no name, size or caption tells
+    )
+    tar.write_bytes(turned_bit)
+    asked.clear()
+    with pytest.raises(UserError, match=r"1 of 6 shards are not whole"):
+        obtain(config(), None, folder)
+    assert asked == [1, 1]
+    for path, content in saved.items():
+        path.write_bytes(content)
+    asked.clear()
+    assert obtain(config(), None, folder) == told and not asked  # whole, though without a valid account
+
+
+@pytest.mark.parametrize(
+    ("change", "trouble"),
+    [
+        (lambda name, content: (name, b"another caption" if name.endswith(".txt") else content), "has another caption"),
+        (lambda name, content: (name, content.replace(b"http", b"hxxp")), "has another caption or url"),
+        (lambda name, content: None if name.endswith("20.json") else (name, content), "is not as its rows tell"),
+        (lambda name, content: None if name.startswith("000011") else (name, content), "lacks pairs that its rows"),
+        (lambda name, content: (name.replace("000011", "999911"), content), "is not as its rows tell"),
+        (lambda name, content: (f"../{name}", content), "is absolute or leads outside"),
+        (lambda name, content: (name, b"{"), "is not as its rows tell|caption|property name"),
+    ],
+)
+def test_a_tar_that_tells_other_things_than_its_rows_is_not_whole(
+    whole: tuple[Path, dict[str, Any]], tmp_path: Path, change: Any, trouble: str
+) -> None:
+    place = whole[0] / "set"
+    for path in (*shard_files(place, 1), part_file(place, 1)):
+        (tmp_path / path.parent.name).mkdir(exist_ok=True)
+        shutil.copy(path, tmp_path / path.parent.name)
+    files = [
+        (f"{one.key}.{end}", content)
+        for one in tar_samples(shard_files(place, 1)[0])
+        for end, content in one.files.items()
+    ]
+    part = read_json(place / "plan/plan.json")["parts"][1]
+    shard_files(tmp_path, 1)[0].write_bytes(tar_of(files))
+    sound = take_account(tmp_path, 1, part)
+    assert sound["sha256"] == whole[1]["shards"][1]["sha256"]
+    changed = [new for name, content in files if (new := change(name, content)) is not None]
+    assert changed != files
+    shard_files(tmp_path, 1)[0].write_bytes(tar_of(changed))
+    with pytest.raises(Incomplete, match=trouble):
+        take_account(tmp_path, 1, part)
+    part_file(tmp_path, 1).write_bytes(part_file(place, 0).read_bytes())
+    with pytest.raises(UserError, match=r"part-00001\.parquet: is damaged; remove .*plan and run again"):
+        take_account(tmp_path, 1, part)
+
+
+def test_an_outage_is_not_taken_for_link_rot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan's 40 rows in two shards; what a worker would answer comes from here."""
+    (tmp_path / "set/list").mkdir(parents=True)
+    lines = [json.dumps({"id": str(n), "url": f"http://a.example/{n}", "text": "x"}) for n in range(40)]
+    (tmp_path / "set/list/rows.jsonl").write_text("\n".join(lines))
+    outcomes = {0: "no word of the name server", 1: "HTTP 404"}
+    tried: list[tuple[int, bool]] = []
+
+    def download(settings: Any, orders: Any, believe: bool) -> Iterator[crew.Answer]:
+        for shard, part in orders:
+            tried.append((shard, believe))
+            write_shard(tmp_path / "set", shard, outcomes[shard])
+            try:
+                take_account(tmp_path / "set", shard, part, believe)
+            except Silence as error:
+                yield crew.Answer(shard, str(error), "network")
+            else:
+                yield crew.Answer(shard, "")
+
+    monkeypatch.setattr("mdc.obtain.urls.download", download)
+    with pytest.raises(
+        UserError, match=r"20 of 20 rows met no server at all; is this machine connected\? 0 of 2 shards"
+    ):
+        obtain(config(rows_per_shard=20), None, tmp_path)
+    assert tried == [(0, False)]  # and not one more
+    # hosts that refuse or are not known are dead, however many; and others answered, so the second try is believed
+    outcomes.update({0: "connection refused", 1: "no word of the name server"})
+    tried.clear()
+    told = obtain(config(rows_per_shard=20), None, tmp_path)  # others answered, so the second try is believed
+    assert tried == [(0, False), (1, False), (1, True)] and told["reasons"] == {
+        "connection refused": 20,
+        outcomes[1]: 20,
+    }
+
+
+def write_shard(folder: Path, shard: int, reason: str) -> None:
+    """A shard as img2dataset writes it where every row failed."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    tar, parquet, stats = shard_files(folder, shard)
+    tar.write_bytes(tar_of([]))
+    rows = read_part(folder, shard)
+    for name, value in (("key", "k"), ("status", "failed_to_download"), ("error_message", reason), ("sha256", None)):
+        rows = rows.append_column(name, pa.array([value] * rows.num_rows, pa.string()))
+    pq.write_table(rows, parquet)
+    stats.write_text(json.dumps({"count": rows.num_rows, "successes": 0}))
+
+
+def test_a_worker_that_is_still_ending_is_waited_for(whole: tuple[Path, dict[str, Any]]) -> None:
+    folder, told = whole
+    left = (folder / "set/workers").open("a")
+    fcntl.flock(left, fcntl.LOCK_SH)
+    threading.Timer(0.4, left.close).start()
+    began = time.monotonic()
+    assert obtain(config(), None, folder) == told and time.monotonic() - began >= 0.4
+
+
+def test_other_settings_for_the_same_folder_are_refused(whole: tuple[Path, dict[str, Any]]) -> None:
+    folder, _ = whole
+    with pytest.raises(UserError, match="made with image_size 64, now it is 96; take another path"):
+        obtain(config(image_size=96), None, folder)
+    other = copy.deepcopy(config())
+    other["dataset"]["list"]["caption_column"] = "id"
+    with pytest.raises(UserError, match="made from another list or other columns"):
+        obtain(other, None, folder)
+    with pytest.raises(UserError, match=r"allow_addresses: '10.0.0.1/8' is no network .* allowed: CIDR"):
+        obtain(config(allow_addresses=["10.0.0.1/8"]), None, folder)
+
+
+def test_a_dead_process_is_told(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def dead(scratch: str) -> Any:
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return subprocess.Popen(["sh", "-c", "kill -9 $$"], **pipes, text=True)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(crew, "_start", dead)
+    with pytest.raises(UserError, match=r"6 of 6 shards .* a process was ended by signal 9; is the memory full\?"):
+        obtain(config(), None, prepared(tmp_path, server.address))
+
+
+# --- images ----------------------------------------------------------------------------------------------------------
+
+RESIZE = Resize(image_size=64, quality=95, min_image_size=8, max_pixels=2_000_000, max_aspect=20.0)
+
+
+def resized(data: bytes) -> Any:
+    return RESIZE(io.BytesIO(data))
+
+
+@pytest.mark.parametrize("kind", ["gif", "cmyk", "deep", "turned", "large"])
+def test_what_is_no_small_rgb_jpeg_becomes_one(kind: str) -> None:
+    from mdc.formats.images import decode
+
+    data, width, height, *original, trouble = resized(IMAGES[kind](4))
+    assert trouble is None and data is not None
+    shown, there = Image.open(io.BytesIO(data)), decode(IMAGES[kind](4))
+    assert (shown.format, shown.mode, shown.size) == ("JPEG", "RGB", (width, height)) and tuple(original) == there.size
+    assert not shown.getexif() and abs(width / height - there.width / there.height) < 0.02
+    # in grey: JPEG halves the resolution of colour, which a dithered palette shows
+    wanted = np.asarray(there.resize(shown.size, Image.Resampling.BICUBIC).convert("L"), dtype=float)
+    assert np.abs(np.asarray(shown.convert("L"), dtype=float) - wanted).mean() < 3
+
+
+def test_a_draft_is_as_good_as_a_full_decoding() -> None:
+    noise = np.random.default_rng(0).normal(0, 20, (900, 1200, 1))
+    smooth = np.asarray(Image.open(io.BytesIO(image(1, 1200, 900))), dtype=float)
+    photo = Image.fromarray(np.clip(smooth + noise, 0, 255).astype(np.uint8))
+    buffer = io.BytesIO()
+    photo.save(buffer, "JPEG", quality=92)
+    data = resized(buffer.getvalue())[0]
+    full = Image.open(io.BytesIO(buffer.getvalue())).resize((85, 64), Image.Resampling.BICUBIC)
+    apart = np.abs(np.asarray(Image.open(io.BytesIO(data)), dtype=float) - np.asarray(full, dtype=float))
+    assert apart.mean() < 2
+
+
+def test_junk_behind_a_small_image_is_not_kept() -> None:
+    assert resized(image(1))[0] == image(1)
+    data = resized(image(1) + bytes(300_000))[0]
+    assert data is not None and len(data) < 10_000
+
+
+def test_an_upright_mark_changes_nothing_and_a_turned_image_is_turned() -> None:
+    data, width, height, *original, _ = resized(turned(7))
+    assert (width, height) == (36, 48) == tuple(original) and data != turned(7)
+
+
+def test_bad_images_are_told_by_reason() -> None:
+    told = {kind: resized(IMAGES[kind](1))[-1] for kind in ("text", "truncated", "pixel", "narrow", "bomb")}
+    assert told == {
+        "text": "image cannot be decoded",
+        "truncated": "image cannot be decoded",
+        "pixel": "image too small",
+        "narrow": "image too narrow",
+        "bomb": "image too large",
+    }
+
+
+def test_the_record_of_a_shard_tells_no_time(whole: tuple[Path, dict[str, Any]]) -> None:
+    assert "duration" in read_json(shard_files(whole[0] / "set", 0)[2])  # img2dataset's own file does
+    assert not {"time", "duration", "start_time"} & set(json.dumps(whole[1]).replace('"', " ").split())

@@ -1,0 +1,186 @@
+"""Figure 4: its numbers against the records, what its panels show, and its job."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import itertools
+import json
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from probing_world import ProbingWorld
+
+from mdc.records import UserError, sha256_file
+from mdc.report.figures import figure4, figure4_job
+from mdc.report.figures.styles import METHOD_STYLE
+from mdc.statistics.intervals import holm
+
+RATIOS = {"bert_90": 0.9, "bert_15": 0.15, "bert_55": 0.55, "parallel": 1.0}  # in no order
+SKILL = {"bert_90": 0.6, "bert_15": 0.5, "bert_55": 0.62, "parallel": 0.55, "mdc": 0.65, "arc": 0.58, "untrained": 0.4}
+CORPORA = {"alt": [*RATIOS, "mdc"], "dense": [*RATIOS, "mdc", "arc"]}
+
+
+def world(
+    untrained: float = SKILL["untrained"], corpora: Mapping[str, Sequence[str]] = CORPORA, **given: Any
+) -> ProbingWorld:
+    def skill(corpus: str | None, method: str, probe: str, seed: int) -> float:
+        return SKILL[method] + 0.01 * seed + 0.05 * (corpus == "dense") if corpus else untrained
+
+    made = ProbingWorld(corpora, skill, dict.fromkeys(corpora, 800), **{"table": "figure4", **given})
+    ranges = {method: [ratio, ratio] for method, ratio in RATIOS.items()}
+    for method, entry in made.spec["methods"].items():
+        entry["t_range"] = {**ranges, "mdc": [0.5, 1.0], "arc": None}[method]
+    made.spec["contrasts"] = [["mdc", method] for method in RATIOS]
+    return made
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+
+
+def panels_of(made: ProbingWorld, out: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The panels that a figure draws, as matplotlib's objects."""
+    drawn = []
+
+    @contextmanager
+    def kept(*given: Any) -> Iterator[Any]:
+        with drawing(*given) as figure:
+            yield figure
+            drawn.append(figure)
+
+    drawing = figure4.drawing
+    monkeypatch.setattr(figure4, "drawing", kept)
+    figure4.build(made.records, made.items, made.spec, out)
+    return list(drawn[0].axes)
+
+
+@pytest.mark.parametrize("seeds", [(0,), (0, 1, 2)])
+def test_every_number_has_its_ratios_and_is_that_of_its_records(tmp_path: Path, seeds: tuple[int, ...]) -> None:
+    made = world(probes=("shape", "colour"), seeds=seeds)
+    _, told = figure4.build(made.records, made.items, made.spec, tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(figure4.FILES)
+    lines = read(tmp_path / "figure4.csv")
+    assert len(lines) == 2 * (1 + 5 + 6), "two probes, the untrained encoder once, and no average"
+    for line in lines:
+        records = [made.record(id_) for id_ in line["run"].split()]
+        values = [record["probes"][line["benchmark"].lower()]["value"] for record in records]
+        assert len(records) == len(seeds)
+        assert float(line["value"]) == pytest.approx(sum(values) / len(values), abs=5.1e-5)
+        ratios = {"MDC": ("50.0000", "100.0000"), "ARC": ("", ""), "untrained": ("", ""), "PARALLEL": ("100.0000",) * 2}
+        fixed = {f"BERT_{share}": (f"{share}.0000",) * 2 for share in (15, 55, 90)}
+        assert (line["mask_ratio_low"], line["mask_ratio_high"]) == (ratios | fixed)[line["method"]]
+    contrasts = read(tmp_path / "figure4_contrasts.csv")
+    assert len(contrasts) == 2 * (2 * 4 + 11), "each ratio in each corpus, and each encoder against its initial weights"
+    assert [c.p_holm for c in told] == pytest.approx(holm([c.p for c in told])), "one family"
+
+
+def test_what_the_paper_only_draws_has_no_published_value(tmp_path: Path) -> None:
+    made = world(scale="paper")
+    figure4.build(made.records, made.items, made.spec, tmp_path)
+    assert {line["published"] for line in read(tmp_path / "figure4.csv")} == {""}
+
+
+def test_fixed_ratios_are_a_curve_and_drawn_ones_a_level(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = world()
+    alt, dense = panels_of(made, tmp_path, monkeypatch)
+    assert (alt.get_title(loc="left"), dense.get_title(loc="left")) == ("Alt", "Dense")
+    assert alt.get_ylim() == dense.get_ylim() and alt.get_ylabel() == "Shape, top-1 (%)"
+    assert alt.get_xlabel() == "mask ratio (%)" and list(alt.get_xticks()) == [15, 55, 90, 100]
+    for panel, corpus in ((alt, "alt"), (dense, "dense")):
+        value = {m: made.record(f"{corpus}/B/{m}/s0")["probes"]["shape"]["value"] for m in CORPORA[corpus]}
+        lines = [(list(map(float, line.get_xdata())), line) for line in panel.get_lines()]
+        (curve,) = [line for x, line in lines if x == [15, 55, 90, 100]]
+        expected = [value[method] for method in ("bert_15", "bert_55", "bert_90", "parallel")]
+        assert list(curve.get_ydata()) == pytest.approx(expected)
+        for method in CORPORA[corpus]:
+            marked = [
+                (x, line)
+                for x, line in lines
+                if len(x) == 1 and line.get_ydata()[0] == pytest.approx(value[method]) and x[0] in _places(method)
+            ]
+            ((_, point),) = marked
+            if method in METHOD_STYLE:
+                assert (point.get_color(), point.get_marker()) == METHOD_STYLE[method]
+        thick = [line.get_ydata()[0] for x, line in lines if x == [50, 100]]
+        assert thick == [pytest.approx(value["mdc"])], "over the ratios that it draws"
+    assert {text.get_text() for text in alt.figure.legends[0].get_texts()} == {
+        "BERT_15 to BERT_90",
+        "PARALLEL",
+        "MDC (drawn from 50 to 100 %)",
+        "ARC",
+        "untrained",
+    }
+
+
+@pytest.mark.parametrize(("panels", "shown"), [(2, ["15", "55", "90", "100"]), (3, ["15", "55", "", "100"])])
+def test_no_two_ratios_below_a_panel_touch(
+    panels: int, shown: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = world(corpora={corpus: [*RATIOS, "mdc"] for corpus in ("alt", "dense", "brief")[:panels]})
+    for panel in panels_of(made, tmp_path, monkeypatch):
+        panel.figure.canvas.draw()
+        labels = panel.get_xticklabels()
+        assert [label.get_text() for label in labels] == shown
+        boxes = [label.get_window_extent() for label in labels if label.get_text()]
+        assert all(b.x0 - a.x1 > 3 for a, b in itertools.pairwise(boxes)), "three pixels at least"
+
+
+@pytest.mark.parametrize(
+    ("panels", "shown"),
+    [(1, ["60", "70", "80", "90", "100"]), (3, ["60", "", "80", "", "100"])],
+)
+def test_ratios_ten_apart_are_every_second_one_where_panels_are_narrow(panels: int, shown: list[str]) -> None:
+    assert figure4._tick_labels([60, 70, 80, 90, 100], panels) == shown
+
+
+def _places(method: str) -> set[float]:
+    return {round(100 * RATIOS[method], 6)} if method in RATIOS else {107.0, 112.0}
+
+
+def test_an_untrained_encoder_far_below_is_told_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    near = world()
+    told = near.record("untrained/B/patch_mean/s0")["probes"]["shape"]["value"]
+    for panel in panels_of(near, tmp_path, monkeypatch):
+        dotted = [line for line in panel.get_lines() if line.get_ydata()[0] == pytest.approx(told)]
+        assert len(dotted) == 1 and panel.get_ylim()[0] < told and not panel.texts
+    monkeypatch.undo()
+    far = world(untrained=0.02)
+    first, second = panels_of(far, tmp_path, monkeypatch)
+    value = far.record("untrained/B/patch_mean/s0")["probes"]["shape"]["value"]
+    assert first.get_ylim()[0] > 30 and first.get_ylim() == second.get_ylim()
+    assert [text.get_text() for text in first.texts] == [f"↓ untrained {value:.1f} %"] and not second.texts
+    assert "untrained" not in {text.get_text() for text in first.figure.legends[0].get_texts()}
+
+
+def test_same_records_same_bytes_whatever_their_order(tmp_path: Path) -> None:
+    made = world()
+    for name, records in (("a", made.records), ("b", made.records[::-1])):
+        figure4.build(records, made.items, made.spec, tmp_path / name)
+    for name in figure4.FILES:
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
+    ElementTree.parse(tmp_path / "a/figure4.svg")
+
+
+def test_a_missing_record_is_named(tmp_path: Path) -> None:
+    made = world()
+    made.records = [record for record in made.records if record["encoder"]["id"] != "dense/B/bert_55/s0"]
+    with pytest.raises(UserError, match="figure 4: no probe record for dense/B/bert_55/s0"):
+        figure4.build(made.records, made.items, made.spec, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_job_names_what_it_made_and_from_what(tmp_path: Path) -> None:
+    made = world()
+    files = made.write(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps({**made.spec, "job": "figure4"}))
+    out = tmp_path / "out"
+    figure4_job.main(argparse.Namespace(config=tmp_path / "config.json", records=files, out=out))
+    record = json.loads((out / "figure4.json").read_text())
+    assert record["outputs"] == {name: sha256_file(out / name) for name in figure4.FILES}
+    assert len(record["inputs"]) == len(made.records) == len(files)
+    assert record["inputs"]["probe/alt/B/mdc/s0/probe.json"] == sha256_file(tmp_path / "probe/alt/B/mdc/s0/probe.json")

@@ -1,0 +1,291 @@
+from __future__ import annotations
+
+import os
+import pickle
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from data_samples import encoded, scenes, use_scenes, write_parquet
+
+from mdc.formats import images
+from mdc.loader import batches as loader
+from mdc.loader.batches import CaptionBatches, epoch_order, evaluation_batches, sample_rng
+from mdc.records import UserError
+from mdc.shards import index as shards
+from mdc.shards import writer as shard_writer
+from mdc.text import Vocabulary
+
+FIELDS = {"images", "tokens", "lengths", "jitter", "uniforms", "place", "caption_hash", "keys", "epoch", "step"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """23 training samples in three shards, with one to three captions each."""
+    path = tmp_path_factory.mktemp("corpus")
+    with pytest.MonkeyPatch.context() as patch:
+        use_scenes(patch)
+        shard_writer.write_corpus("alt", scenes(), path, path, samples_per_shard=10)
+        probe = {"kind": "scenes", "task": "colour", "train": 8, "test": 7, "seed": 3, "pixels": 12}
+        shard_writer.write_probe("colour", probe, path / "probe", path)
+    return path
+
+
+@pytest.fixture
+def vocabulary(folder: Path) -> Vocabulary:
+    return Vocabulary.corpus(shards.read_index(folder)["pieces"])
+
+
+def batches(folder: Path, vocabulary: Vocabulary, **changes: Any) -> CaptionBatches:
+    options: dict[str, Any] = {"image_size": 8, "batch_size": 6, "seed": 5, "steps": 8}
+    return CaptionBatches(folder, "train", vocabulary, **(options | changes))
+
+
+def assert_equal(left: dict[str, Any], right: dict[str, Any]) -> None:
+    assert left.keys() == right.keys() == FIELDS
+    for name, value in left.items():
+        if isinstance(value, torch.Tensor):
+            assert value.dtype == right[name].dtype and torch.equal(value, right[name]), name
+        else:
+            assert value == right[name], name
+
+
+def test_shapes_and_types(folder: Path, vocabulary: Vocabulary) -> None:
+    batch = next(iter(batches(folder, vocabulary)))
+    assert batch.keys() == FIELDS
+    width = batch["tokens"].shape[1]
+    assert {
+        name: (value.dtype, tuple(value.shape))
+        for name, value in batch.items()
+        if name not in ("keys", "epoch", "step")
+    } == {
+        "images": (torch.uint8, (6, 3, 8, 8)),
+        "tokens": (torch.int64, (6, width)),
+        "lengths": (torch.int64, (6,)),
+        "jitter": (torch.float32, (6,)),
+        "uniforms": (torch.float32, (6, width)),
+        "place": (torch.int64, (6,)),
+        "caption_hash": (torch.int64, (6,)),
+    }
+    assert width % 8 == 0 and width - 8 < int(batch["lengths"].max()) <= width
+    assert batch["images"].is_contiguous()
+    for name in ("jitter", "uniforms"):
+        assert float(batch[name].min()) >= 0 and float(batch[name].max()) < 1
+
+
+def test_every_value_follows_from_the_documented_draws(folder: Path, vocabulary: Vocabulary) -> None:
+    """A slow, separate reading of the docstring: order, caption, crop, jitter, uniforms, padding."""
+    reader = shards.ShardReader(folder, "train")
+    for batch in batches(folder, vocabulary):
+        epoch, position = divmod(batch["step"], 3)
+        assert batch["epoch"] == epoch
+        order = np.random.Generator(np.random.Philox(key=5, counter=[0, 0, epoch, 1])).permutation(23)
+        for row, index in enumerate(order[6 * position : 6 * position + 6]):
+            key, data, record = reader.read(int(index))
+            rng = np.random.Generator(np.random.Philox(key=5, counter=[0, int(index), epoch, 0]))
+            caption, jitter, *crop = rng.random(42, dtype=np.float32).tolist()
+            ids = vocabulary.encode(record["captions"][int(caption * len(record["captions"]))])
+            assert batch["keys"][row] == key and float(batch["jitter"][row]) == jitter
+            assert batch["tokens"][row].tolist() == ids + [vocabulary.eot] * (batch["tokens"].shape[1] - len(ids))
+            assert int(batch["lengths"][row]) == len(ids)
+            expected = images.random_resized_crop(torch.from_numpy(np.array(images.decode(data))), 8, crop)
+            assert torch.equal(batch["images"][row], expected)
+            uniforms = rng.random(77, dtype=np.float32)[: batch["tokens"].shape[1]]
+            np.testing.assert_array_equal(batch["uniforms"][row], uniforms)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_workers_change_no_byte_and_leave_the_global_generator_alone(
+    folder: Path, vocabulary: Vocabulary, workers: int
+) -> None:
+    torch.manual_seed(7)
+    state = torch.get_rng_state()
+    for ours, theirs in zip(batches(folder, vocabulary), batches(folder, vocabulary, workers=workers), strict=True):
+        assert_equal(ours, theirs)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("start", [1, 3, 7, 8])
+def test_resume_at_any_step_is_exact(folder: Path, vocabulary: Vocabulary, start: int, workers: int) -> None:
+    whole = list(batches(folder, vocabulary))
+    rest = batches(folder, vocabulary, start_step=start, workers=workers)
+    assert len(rest) == 8 - start
+    for left, right in zip(whole[start:], rest, strict=True):
+        assert_equal(left, right)
+
+
+@pytest.mark.parametrize("world", [2, 3, 6])
+def test_ranks_partition_the_global_batch(folder: Path, vocabulary: Vocabulary, world: int) -> None:
+    ranks = [batches(folder, vocabulary, rank=rank, world=world) for rank in range(world)]
+    for whole, *parts in zip(batches(folder, vocabulary), *ranks, strict=True):
+        assert [key for part in parts for key in part["keys"]] == whole["keys"]
+        for name in ("images", "lengths", "jitter", "place", "caption_hash"):
+            assert torch.equal(torch.cat([part[name] for part in parts]), whole[name])
+        row = 0
+        for part in parts:
+            rows = slice(row, row := row + len(part["keys"]))
+            width = part["tokens"].shape[1]
+            assert torch.equal(part["tokens"], whole["tokens"][rows, :width])
+            assert torch.equal(part["uniforms"], whole["uniforms"][rows, :width])
+
+
+def test_how_many_are_read_at_once_changes_no_byte(
+    folder: Path, vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = list(batches(folder, vocabulary))
+    for at_once in (1, 4):
+        monkeypatch.setattr(loader, "_AT_ONCE", at_once)
+        for ours, theirs in zip(whole, batches(folder, vocabulary), strict=True):
+            assert_equal(ours, theirs)
+
+
+def test_an_epoch_shows_no_sample_twice_and_epochs_differ(folder: Path, vocabulary: Vocabulary) -> None:
+    seen: dict[int, list[str]] = {}
+    for batch in batches(folder, vocabulary, steps=9, batch_size=7):
+        seen.setdefault(batch["epoch"], []).extend(batch["keys"])
+    assert [len(keys) for keys in seen.values()] == [21, 21, 21]
+    assert all(len(set(keys)) == 21 for keys in seen.values())
+    assert len({tuple(keys) for keys in seen.values()}) == 3
+    whole = [key for batch in batches(folder, vocabulary, steps=1, batch_size=23) for key in batch["keys"]]
+    assert sorted(whole) == [f"train-{i:06d}" for i in range(23)]
+
+
+def test_captions_are_drawn_evenly_and_anew_each_epoch(folder: Path, vocabulary: Vocabulary) -> None:
+    shown: Counter[tuple[str, int]] = Counter()
+    epochs = 120
+    for batch in batches(folder, vocabulary, steps=epochs, batch_size=23):
+        shown.update(zip(batch["keys"], batch["caption_hash"].tolist(), strict=True))
+    for i in range(23):
+        counts = [count for (key, _), count in shown.items() if key == f"train-{i:06d}"]
+        assert len(counts) == 1 + i % 3
+        expected = epochs / len(counts)
+        assert max(abs(count - expected) for count in counts) < 4.5 * expected**0.5 or len(counts) == 1
+
+
+def test_seeds_epochs_samples_and_streams_draw_apart() -> None:
+    names = [
+        (seed, epoch, index, stream) for seed in (0, 1) for epoch in (0, 1) for index in (0, 1) for stream in (0, 2)
+    ]
+    first = {tuple(sample_rng(*name).random(200)) for name in names}
+    assert len(first) == len(names)
+    assert len({value for draws in first for value in draws}) == 200 * len(names)
+    assert sorted(epoch_order(50, 3, 1)) == list(range(50))
+
+
+def test_equal_captions_share_a_hash_and_others_do_not(folder: Path, vocabulary: Vocabulary) -> None:
+    texts: dict[int, set[tuple[int, ...]]] = {}
+    for batch in batches(folder, vocabulary, steps=30):
+        for row, length, hashed in zip(batch["tokens"], batch["lengths"], batch["caption_hash"].tolist(), strict=True):
+            texts.setdefault(hashed, set()).add(tuple(row[:length].tolist()))
+    assert len(texts) > 20 and all(len(found) == 1 for found in texts.values())
+
+
+def test_long_captions_are_cut_to_the_context(folder: Path, vocabulary: Vocabulary) -> None:
+    for batch in batches(folder, vocabulary, context_length=5):
+        assert batch["tokens"].shape == (6, 5)
+        last = batch["tokens"][torch.arange(6), batch["lengths"] - 1]
+        assert (last == vocabulary.eot).all() and (batch["tokens"][:, 0] == vocabulary.sot).all()
+    short = next(iter(batches(folder, vocabulary, max_pieces=2)))
+    assert int(short["lengths"].max()) == 4
+
+
+def test_the_transform_sees_the_drawn_caption(folder: Path, vocabulary: Vocabulary) -> None:
+    batch = next(iter(batches(folder, vocabulary, caption_transform=lambda caption: "something", workers=0)))
+    assert batch["tokens"][:, :3].tolist() == [vocabulary.encode("something")] * 6
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_errors_stay_one_line(folder: Path, workers: int) -> None:
+    with pytest.raises(UserError) as caught:
+        list(batches(folder, Vocabulary.corpus([1, 2]), workers=workers))
+    assert "outside this vocabulary" in str(caught.value) and "Traceback" not in str(caught.value)
+
+
+def test_impossible_batches_are_refused(folder: Path, vocabulary: Vocabulary) -> None:
+    with pytest.raises(UserError, match="23 samples, fewer than a batch of 24"):
+        batches(folder, vocabulary, batch_size=24)
+    with pytest.raises(UserError, match="4 ranks"):
+        batches(folder, vocabulary, world=4)
+
+
+def test_handles_survive_fork_and_pickle(folder: Path) -> None:
+    reader = shards.ShardReader(folder, "train")
+    expected = [reader.read(i) for i in range(23)]
+    copy = pickle.loads(pickle.dumps(reader))
+    assert [copy.read(i) for i in range(23)] == expected
+    child = os.fork()
+    if child == 0:  # the child opens its own, reads, closes
+        right = [reader.read(i) for i in range(23)] == expected
+        reader.close()
+        os._exit(0 if right else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert [reader.read(i) for i in range(23)] == expected
+    reader.close()
+    assert reader.read(3) == expected[3]
+
+
+def test_evaluation_covers_all_in_order_with_the_central_crop(folder: Path) -> None:
+    found = list(evaluation_batches(folder / "probe", "test", image_size=8, batch_size=3))
+    assert [len(batch["keys"]) for batch in found] == [3, 3, 1]
+    assert [key for batch in found for key in batch["keys"]] == [f"{i:06d}" for i in range(7)]
+    assert torch.cat([batch["labels"] for batch in found]).tolist() == [0, 1, 2, 0, 1, 2, 0]
+    reader = shards.ShardReader(folder / "probe", "test")
+    pixels = torch.cat([batch["images"] for batch in found])
+    for i in range(7):
+        expected = images.center_resize(images.decode(reader.read(i)[1]), 8)
+        np.testing.assert_array_equal(pixels[i].permute(1, 2, 0), expected)
+    limited = list(evaluation_batches(folder / "probe", "test", image_size=8, batch_size=3, limit=4))
+    assert [len(batch["keys"]) for batch in limited] == [3, 1]
+
+
+@pytest.mark.parametrize("world", [2, 4])
+def test_ranks_take_validation_batches_in_turn(folder: Path, vocabulary: Vocabulary, world: int) -> None:
+    def keys(**ranks: int) -> list[list[str]]:
+        found = evaluation_batches(folder, "val", image_size=8, batch_size=2, vocabulary=vocabulary, **ranks)
+        return [batch["keys"] for batch in found]
+
+    whole = keys()
+    assert len(whole) == 3
+    for rank in range(world):
+        assert keys(rank=rank, world=world) == whole[rank::world]
+
+
+def test_validation_is_the_same_whatever_the_batch(folder: Path, vocabulary: Vocabulary) -> None:
+    def rows(batch_size: int) -> list[tuple]:
+        out = []
+        for batch in evaluation_batches(folder, "val", image_size=8, batch_size=batch_size, vocabulary=vocabulary):
+            width = batch["tokens"].shape[1]
+            assert batch["place"].tolist() == list(range(len(batch["keys"])))
+            for i, key in enumerate(batch["keys"]):
+                tokens = batch["tokens"][i, : int(batch["lengths"][i])].tolist()
+                out.append((key, tokens, float(batch["jitter"][i]), batch["uniforms"][i, : min(width, 8)].tolist()))
+        return out
+
+    assert rows(5) == rows(2) == rows(1)
+    assert len(rows(5)) == 5
+
+
+def test_multi_labels_are_floats(tmp_path: Path) -> None:
+    caption = "a dog is near two boats . the boat sits near a dog ."
+    columns = {
+        "image": [encoded(i) for i in range(12)],
+        "captions": [[caption]] * 9 + [["dog"], ["boat"], ["x"]],
+        "split": ["train"] * 9 + ["dev"] + ["test"] * 2,
+    }
+    write_parquet(tmp_path / "n.parquet", columns)
+    shard_writer.write_probe("n", {"kind": "caption_nouns", "path": "n.parquet"}, tmp_path / "out", tmp_path)
+    (batch,) = evaluation_batches(tmp_path / "out", "test", image_size=8, batch_size=4)
+    assert batch["labels"].dtype == torch.float32 and batch["labels"].tolist() == [[1.0, 0.0], [0.0, 0.0]]
+
+
+def test_a_damaged_image_is_named(folder: Path, vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(data: bytes) -> None:
+        raise images.ImageError("cannot be decoded")
+
+    monkeypatch.setattr(loader, "decode_pixels", broken)
+    with pytest.raises(UserError, match="alt, split train: image of train-0000"):
+        next(iter(batches(folder, vocabulary)))

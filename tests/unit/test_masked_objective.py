@@ -1,0 +1,152 @@
+"""MDC's loss against Algorithm 1 of the paper, written out plainly: padded to 77, all logits, the same masks."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+import toy
+
+from mdc.formats.images import normalise
+from mdc.models.attention import Attention
+from mdc.models.build import build_model
+from mdc.models.captioner import Captioner
+from mdc.objectives.captioning import supervise
+from mdc.objectives.objective import CaptioningObjective
+
+CONTEXT = 77
+
+
+def _plain_attention(layer: Attention, x: torch.Tensor, memory: torch.Tensor, visible: torch.Tensor) -> torch.Tensor:
+    """Multi-head attention from its definition, head by head. visible (B, T, keys) bool."""
+    width = x.shape[-1]
+    if layer.cross:
+        q, (k, v) = layer.query(x), layer.key_value(memory).split(width, dim=-1)
+    else:
+        q, k, v = layer.qkv(x).split(width, dim=-1)
+    size = width // layer.heads
+    outputs = []
+    for h in range(layer.heads):
+        part = slice(h * size, (h + 1) * size)
+        score = q[..., part] @ k[..., part].transpose(1, 2) / math.sqrt(size)
+        weight = score.masked_fill(~visible, float("-inf")).softmax(-1)
+        outputs.append(weight @ v[..., part])
+    return layer.out(torch.cat(outputs, dim=-1))
+
+
+def _plain_logits(model: Captioner, images: torch.Tensor, tokens: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
+    _, memory = model.encoder(normalise(images))
+    text = model.text
+    x = text.token_embedding(tokens) + text.positional_embedding
+    length = tokens.shape[1]
+    sees_text = real[:, None, :].expand(-1, length, -1)
+    sees_image = torch.ones(len(tokens), length, memory.shape[1], dtype=torch.bool)
+    for block in text.blocks:
+        x = x + _plain_attention(block.self_attention, block.norm_self(x), x, sees_text)
+        x = x + _plain_attention(block.cross_attention, block.norm_cross(x), memory, sees_image)
+        x = x + block.mlp(block.norm_mlp(x))
+    return model.head(text.norm(x))
+
+
+def _algorithm_1(model: Captioner, batch: dict, low: float, high: float, weighted: bool) -> torch.Tensor:
+    """The paper's pseudo-code on captions padded to 77, token by token."""
+    size = len(batch["tokens"])
+    caps = torch.full((size, CONTEXT), toy.EOT)
+    p = torch.full((size, CONTEXT), 2.0)  # never below t
+    real = torch.zeros(size, CONTEXT, dtype=torch.bool)
+    t = torch.empty(size)
+    for b in range(size):
+        n = int(batch["lengths"][b])
+        caps[b, :n] = batch["tokens"][b, :n]
+        p[b, 1:n] = batch["uniforms"][b, 1:n]
+        real[b, :n] = True
+        t[b] = low + (high - low) * (b + batch["jitter"][b]) / size  # one stratum a sample
+    masked_caps = caps.clone()
+    masked_caps[p < t[:, None]] = toy.MASK
+    logits = _plain_logits(model, batch["images"], masked_caps, real)
+    loss = torch.zeros(())
+    for b in range(size):
+        for i in range(CONTEXT):
+            if p[b, i] < t[b]:
+                entropy = F.cross_entropy(logits[b, i], caps[b, i])
+                loss = loss + (entropy / t[b] if weighted else entropy)
+    count = (batch["lengths"] - 1).sum() if weighted else (p < t[:, None]).sum()
+    return loss / count
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize("micro_batches", [1, 3])
+def test_loss_and_gradient_equal_algorithm_1(weighted: bool, micro_batches: int) -> None:
+    method = toy.METHODS["mdc"]
+    if not weighted:
+        method = method.model_copy(update={"weight": "none", "normaliser": "masked_tokens"})
+    batch = toy.batch(8)
+    model = build_model(method, toy.BACKBONE, toy.PROTOCOL, toy.V, CONTEXT, seed=0)
+    assert isinstance(model, Captioner)
+    objective = CaptioningObjective(model, method, toy.PROTOCOL, toy.MASK, 8, "fp32")
+    loss = objective.backward(batch, micro_batches)["loss"]
+    ours = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    model.zero_grad()
+    reference = _algorithm_1(model, batch, 0.5, 1.0, weighted)
+    reference.backward()
+    assert abs(float(loss) - float(reference.detach())) < 1e-5
+    theirs = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+    # the plain form also reaches position embeddings that are padding there: with zero gradient
+    assert ours.keys() == theirs.keys()
+    for name, gradient in theirs.items():
+        assert torch.allclose(ours[name], gradient, atol=1e-5), name
+    assert max(g.abs().max() for g in theirs.values()) > 1e-2, "the comparison would pass on zeros"
+
+
+def test_true_token_under_a_mask_changes_no_logit_by_a_bit() -> None:
+    method = toy.METHODS["mdc"]
+    model = build_model(method, toy.BACKBONE, toy.PROTOCOL, toy.V, CONTEXT, seed=0).eval()
+    assert isinstance(model, Captioner)
+    batch = toy.batch(8)
+    target = supervise(method, toy.PROTOCOL, batch, toy.MASK, 8)
+    other = dict(batch)
+    masked = target.weights != 0
+    other["tokens"] = torch.where(masked, (batch["tokens"] + 1) % toy.SOT, batch["tokens"])
+    assert masked.any() and not torch.equal(other["tokens"], batch["tokens"])
+    changed = supervise(method, toy.PROTOCOL, other, toy.MASK, 8)
+    images = normalise(batch["images"])
+    with torch.no_grad():
+        before = model.logits(images, target.inputs, batch["lengths"])
+        after = model.logits(images, changed.inputs, batch["lengths"])
+    assert torch.equal(before, after)
+
+
+def test_mask_is_an_input_that_cannot_be_predicted() -> None:
+    model = build_model(toy.METHODS["mdc"], toy.BACKBONE, toy.PROTOCOL, toy.V, CONTEXT, seed=0)
+    assert isinstance(model, Captioner)
+    assert model.text.token_embedding.num_embeddings == toy.V + 1
+    batch = toy.batch(2)
+    logits = model.logits(normalise(batch["images"]), batch["tokens"], batch["lengths"])
+    assert logits.shape[-1] == toy.V == toy.MASK
+
+
+def test_arc_and_mdc_supervise_the_same_tokens() -> None:
+    batch = toy.batch(8)
+    batch["uniforms"] = torch.zeros_like(batch["uniforms"])  # everything that can be masked is
+    arc = supervise(toy.METHODS["arc"], toy.PROTOCOL, batch, toy.MASK, 8)
+    mdc = supervise(toy.METHODS["mdc"], toy.PROTOCOL, batch, toy.MASK, 8)
+    for b, length in enumerate(batch["lengths"].tolist()):
+        wanted = batch["tokens"][b, 1:length]
+        assert torch.equal(arc.targets[b][arc.weights[b] != 0], wanted)
+        assert torch.equal(mdc.targets[b][mdc.weights[b] != 0], wanted)
+    assert arc.normaliser == mdc.normaliser == (batch["lengths"] - 1).sum()
+
+
+def test_no_mask_drawn_is_zero_loss() -> None:
+    method = toy.METHODS["mdc"].model_copy(update={"weight": "none", "normaliser": "masked_tokens"})
+    model = build_model(method, toy.BACKBONE, toy.PROTOCOL, toy.V, CONTEXT, seed=0)
+    assert isinstance(model, Captioner)
+    batch = toy.batch(4)
+    batch["uniforms"] = torch.full_like(batch["uniforms"], 0.9999999)
+    batch["jitter"] = torch.zeros(4)
+    low = method.model_copy(update={"t_range": (0.0, 0.5)})
+    measured = CaptioningObjective(model, low, toy.PROTOCOL, toy.MASK, 4, "fp32").backward(batch, 1)
+    assert float(measured["loss"]) == 0.0
+    assert all(p.grad is None or torch.equal(p.grad, torch.zeros_like(p)) for p in model.parameters())

@@ -1,0 +1,175 @@
+"""The paper's methods as they stand in params.yaml: one masked objective with different values, and what theory says."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import toy
+
+from mdc.config import load
+from mdc.diffusion.schedule import MaskSchedule
+from mdc.formats.images import normalise
+from mdc.models.build import build_model
+from mdc.models.captioner import Captioner
+from mdc.objectives.captioning import Supervision, masked, schedule_of, supervise
+from mdc.objectives.objective import build_objective
+from mdc.training.optimizer import build_optimizer
+
+ROOT = Path(__file__).resolve().parents[2]
+METHODS = load(ROOT / "params.yaml").methods
+MASKED = [name for name, method in METHODS.items() if method.objective == "masked"]
+
+
+def test_the_papers_methods_are_there_each_once() -> None:
+    """CLIP, CLIP-LB, ARC, MDC, MDC (w/o t), BERT at six ratios, parallel decoding; Table 5's ranges of t."""
+    ranges = {name: METHODS[name].t_range for name in MASKED}
+    ratios = sorted(low for low, high in ranges.values() if low == high)  # type: ignore[misc]
+    assert ratios == [0.15, 0.3, 0.45, 0.6, 0.75, 0.9, 1.0] and ranges["parallel"] == (1.0, 1.0)
+    weighted = sorted(METHODS[name].t_range for name in MASKED if METHODS[name].weight == "inverse_t")  # type: ignore[type-var]
+    assert weighted == [(0.0, 1.0), (0.3, 0.8), (0.4, 0.9), (0.5, 1.0)]
+    assert METHODS["mdc_wo_t"].t_range == METHODS["mdc"].t_range and METHODS["mdc_wo_t"].weight == "none"
+    assert METHODS["clip_lb"].batch_factor == 2
+    assert {m.objective for m in METHODS.values()} == {"masked", "autoregressive", "contrastive"}
+    values = [m.model_dump(exclude={"label"}) for m in METHODS.values()]
+    assert all(a != b for a, b in itertools.combinations(values, 2))
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if name != "clip_lb"])  # that is CLIP with another batch
+def test_overfits_eight_pairs(name: str) -> None:
+    """Eight pairs by heart: with enough masked, even all tokens at once from the image alone."""
+    torch.set_num_threads(1)
+    method, batch = METHODS[name], toy.batch(8, longest=8, width=8)
+    model = build_model(method, toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
+    objective = build_objective(model, method, toy.PROTOCOL, toy.MASK, 8, "fp32")
+    recipe = toy.recipe(lr=5e-3, weight_decay=0.0)
+    optimizer = build_optimizer(model, recipe, toy.PROTOCOL)
+    noise = torch.Generator().manual_seed(0)
+    losses: list[float] = []
+    # with one token in seven masked, a caption is seen whole only after many draws
+    while len(losses) < 800 and not (len(losses) > 20 and np.mean(losses[-10:]) < 0.1):
+        batch["uniforms"] = torch.rand(batch["uniforms"].shape, generator=noise)
+        batch["jitter"] = torch.rand(8, generator=noise)
+        optimizer.zero_grad()
+        losses.append(float(objective.backward(batch, 1)["loss"]))
+        optimizer.step()
+        objective.after_step()
+    assert np.mean(losses[-10:]) < 0.1 < 1 < np.mean(losses[:3]), (len(losses), losses[:3], losses[-10:])
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_the_true_token_under_a_mask_changes_no_logit_by_a_bit(name: str) -> None:
+    method = METHODS[name]
+    model = build_model(method, toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0).eval()
+    assert isinstance(model, Captioner)
+    batch = toy.batch(8)
+    target = supervise(method, toy.PROTOCOL, batch, toy.MASK, 8)
+    where = target.weights != 0
+    other = {**batch, "tokens": torch.where(where, (batch["tokens"] + 1) % toy.SOT, batch["tokens"])}
+    assert where.any() and not torch.equal(other["tokens"], batch["tokens"])
+    changed = supervise(method, toy.PROTOCOL, other, toy.MASK, 8)
+    images = normalise(batch["images"])
+    with torch.no_grad():
+        before = model.logits(images, target.inputs, batch["lengths"])
+        after = model.logits(images, changed.inputs, batch["lengths"])
+    assert torch.equal(before, after)
+
+
+def _bert(batch: dict[str, torch.Tensor], ratio: float) -> Supervision:
+    """Image-conditioned BERT written plainly: each token masked with probability ``ratio``, the mean over the masked."""
+    inputs, weights = batch["tokens"].clone(), torch.zeros(batch["tokens"].shape)
+    for b, length in enumerate(batch["lengths"].tolist()):
+        for i in range(1, length):
+            if batch["uniforms"][b, i] < ratio:
+                inputs[b, i], weights[b, i] = toy.MASK, 1.0
+    return Supervision(inputs, batch["tokens"], weights, weights.sum().to(torch.int64))
+
+
+@pytest.mark.parametrize("ratio", [0.15, 0.3, 0.45, 0.6, 0.75, 0.9, 1.0])
+def test_one_ratio_without_a_weight_is_bert_and_all_masked_is_parallel_decoding(ratio: float) -> None:
+    batch = toy.batch(64)
+    plain = METHODS["mdc"].model_copy(
+        update={"t_range": (ratio, ratio), "weight": "none", "normaliser": "masked_tokens"}
+    )
+    entry = METHODS["parallel"] if ratio == 1.0 else METHODS[f"bert_{round(100 * ratio)}"]
+    expected = _bert(batch, ratio)
+    for method in (plain, entry):
+        found = supervise(method, toy.PROTOCOL, batch, toy.MASK, 64)
+        assert all(torch.equal(ours, theirs) for ours, theirs in zip(found, expected, strict=True))
+    assert 0 < int(expected.normaliser) <= int((batch["lengths"] - 1).sum())
+    if ratio == 1.0:  # nothing of the caption is left to see but SOT
+        assert expected.normaliser == (batch["lengths"] - 1).sum()
+
+
+# --- the bound on a language whose likelihood is known --------------------------------------------------------------------
+
+TOKENS, LENGTH = 3, 3
+_rng = np.random.default_rng(3)
+LANGUAGE = _rng.dirichlet(np.full(TOKENS**LENGTH, 0.5)).reshape((TOKENS,) * LENGTH)  # p(x1, x2, x3)
+SENTENCES = list(itertools.product(range(TOKENS), repeat=LENGTH))
+
+
+def _entropy(language: np.ndarray, sentence: tuple[int, ...], hidden: frozenset[int], place: int) -> float:
+    """−log p(x_place | the tokens that are not hidden): what a perfect denoiser has as cross-entropy."""
+    seen = tuple(slice(None) if i in hidden else token for i, token in enumerate(sentence))
+    left = language[seen]  # axes: the hidden places in order
+    axes = tuple(axis for axis, i in enumerate(sorted(hidden)) if i != place)
+    marginal = left.sum(axis=axes)
+    return -math.log(marginal[sentence[place]] / marginal.sum())
+
+
+def _integral(language: np.ndarray, sentence: tuple[int, ...], schedule: MaskSchedule) -> float:
+    """∫ weight(t) · E[Σ over masked of cross-entropy] dt over all masks, by Gauss–Legendre: exact for polynomials."""
+    nodes, weights = np.polynomial.legendre.leggauss(20)
+    times = torch.tensor(schedule.low + (schedule.high - schedule.low) * (nodes + 1) / 2)
+    factors, rates = schedule.weight(times).numpy(), schedule.masked(times).numpy()
+    total = 0.0
+    for size in range(1, LENGTH + 1):
+        for hidden in itertools.combinations(range(LENGTH), size):
+            entropy = sum(_entropy(language, sentence, frozenset(hidden), i) for i in hidden)
+            chance = rates**size * (1 - rates) ** (LENGTH - size)
+            total += float((weights / 2 * factors * chance).sum()) * entropy
+    return total
+
+
+def test_the_weight_1_over_t_integrates_to_the_likelihood() -> None:
+    """For a perfect denoiser the bound of equation 5 over t in [0, 1] is −log p(x) itself, sentence by sentence."""
+    schedule = MaskSchedule(0.0, 1.0, inverse_t=True, least_t=0.0)
+    for sentence in SENTENCES:
+        assert _integral(LANGUAGE, sentence, schedule) == pytest.approx(-math.log(LANGUAGE[sentence]), rel=1e-9)
+    # without the weight, or over a part of the range, it is not
+    for other in (MaskSchedule(0.0, 1.0, inverse_t=False), MaskSchedule(0.5, 1.0, inverse_t=True)):
+        told = [_integral(LANGUAGE, sentence, other) + math.log(LANGUAGE[sentence]) for sentence in SENTENCES]
+        assert max(map(abs, told)) > 0.1
+
+
+def test_for_a_wrong_denoiser_it_is_an_upper_bound_on_average() -> None:
+    wrong = np.random.default_rng(4).dirichlet(np.full(TOKENS**LENGTH, 0.5)).reshape(LANGUAGE.shape)
+    schedule = MaskSchedule(0.0, 1.0, inverse_t=True, least_t=0.0)
+    bound = sum(LANGUAGE[s] * _integral(wrong, s, schedule) for s in SENTENCES)
+    assert bound > -sum(LANGUAGE[s] * math.log(LANGUAGE[s]) for s in SENTENCES) + 0.1
+
+
+def test_what_a_batch_is_supervised_with_is_that_bound() -> None:
+    """The training code itself (draw of t, masks, weights) on a sentence many times, against −log p(x)."""
+    draws = 1 << 18
+    schedule = schedule_of(METHODS["mdc_0_100"], toy.PROTOCOL.model_copy(update={"least_t": 1e-6}))
+    generator = torch.Generator().manual_seed(0)
+    masks = [frozenset(i for i in range(LENGTH) if code >> i & 1) for code in range(2**LENGTH)]
+    for sentence in SENTENCES[::5]:
+        entropies = [sum(_entropy(LANGUAGE, sentence, hidden, i) for i in hidden) for hidden in masks]
+        # SOT, then the sentence, whose last token stands where EOT would
+        tokens = torch.tensor([[TOKENS, *sentence]]).expand(draws, -1)
+        lengths, uniforms = torch.full((draws,), LENGTH + 1), torch.rand(draws, LENGTH + 1, generator=generator)
+        t = schedule.draw(torch.rand(draws, generator=generator), torch.arange(draws), draws)
+        found = masked(tokens, lengths, uniforms, t, schedule, TOKENS + 1, "valid_tokens")
+        weights = found.weights[:, 1:].double()
+        codes = ((weights > 0) * torch.tensor([1, 2, 4])).sum(dim=1)
+        values = (weights.amax(dim=1) * torch.tensor(entropies, dtype=torch.float64)[codes]).numpy()
+        error = values.std() / math.sqrt(draws)
+        assert abs(values.mean() + math.log(LANGUAGE[sentence])) < 5 * error, sentence
+        assert error < 0.03 * -math.log(LANGUAGE[sentence]), "too coarse to tell"

@@ -1,0 +1,70 @@
+"""Datasets as the Hugging Face hub's parquet copies lay them out, for those who have these instead of the archives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from data_samples import encoded, write_parquet
+
+from mdc.config.sources import ParquetCorpus, ParquetProbe
+from mdc.shards.writer import write_corpus, write_probe
+
+# the source as params.yaml would have it; the folder in it, file names by split
+LAYOUTS = {
+    "imagenet1k": (
+        {"splits": {"train": "train", "test": "validation"}},
+        "data",
+        {"train": "train-00000-of-00001", "test": "validation-00000-of-00001"},
+    ),
+    "food101": (
+        {"splits": {"train": "train", "test": "validation"}},
+        "data",
+        {"train": "train-00000-of-00001", "test": "validation-00000-of-00001"},
+    ),
+    "cifar10": (
+        {"image_column": "img"},
+        "plain_text",
+        {"train": "train-00000-of-00001", "test": "test-00000-of-00001"},
+    ),
+    "cifar100": (
+        {"image_column": "img", "label_column": "fine_label"},
+        "cifar100",
+        {"train": "train-00000-of-00001", "test": "test-00000-of-00001"},
+    ),
+    "pets": ({}, "data", {"train": "train-00000-of-00001", "test": "test-00000-of-00001"}),
+}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_probe_set(name: str, tmp_path: Path) -> None:
+    keys, inner, files = LAYOUTS[name]
+    source = ParquetProbe.model_validate({"kind": "parquet", "path": name, "split_column": None, **keys}).model_dump()
+    image, label, folder = source["image_column"], source["label_column"], tmp_path / name / inner
+    for number, file in enumerate(files.values()):
+        rows = 6 - 2 * number
+        images = [{"bytes": encoded(10 * number + i), "path": f"{i}.png"} for i in range(rows)]
+        columns = {image: images, label: [i % 3 for i in range(rows)]}
+        if name == "cifar100":
+            columns["coarse_label"] = [0] * rows
+        folder.mkdir(parents=True, exist_ok=True)
+        write_parquet(folder / f"{file}.parquet", columns)
+    if name == "imagenet1k":  # its test split has no labels
+        hidden = {image: [{"bytes": encoded(99), "path": "x.png"}], label: [-1]}
+        write_parquet(folder / "test-00000-of-00001.parquet", hidden)
+    index = write_probe(name, source, tmp_path / "out", tmp_path)
+    assert {split: index["splits"][split]["samples"] for split in ("train", "test")} == {"train": 6, "test": 4}
+    assert len(index["classes"]) == 3
+
+
+def test_corpus(tmp_path: Path) -> None:
+    source = ParquetCorpus.model_validate({"kind": "parquet", "path": "pairs", "split_column": None}).model_dump()
+    (tmp_path / "pairs").mkdir()
+    for part in range(2):
+        columns = {
+            "image": [encoded(10 * part + i) for i in range(3)],
+            "caption": [f"a photo {part} {i}" for i in range(3)],
+        }
+        write_parquet(tmp_path / "pairs" / f"{part:05d}.parquet", columns)
+    index = write_corpus("pairs", source, tmp_path / "out", tmp_path)
+    assert index["splits"]["train"]["samples"] == 6

@@ -1,0 +1,111 @@
+"""Tables 6 to 8 from the runs' own configurations: the paper's, cell by cell, at scale paper."""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mdc.config import load, read_yaml, validate
+from mdc.jobs import recipes_config
+from mdc.report.tables.recipes import rows, scientific
+from mdc.report.tables.recipes_job import main
+
+ROOT = Path(__file__).resolve().parents[2]
+VALUES = read_yaml(ROOT / "params.yaml")
+
+# "Masked Diffusion Captioning for Visual Feature Learning", appendix A, typed in; the three differ in these rows only
+PAPER = """\
+config,CC12M,Recap-DataComp-10M
+optimizer,AdamW,AdamW
+base lr,{lr},{lr}
+warmup steps,"10,000","10,000"
+weight decay,{decay},{decay}
+β_1,0.9,0.9
+β_2,0.98,0.98
+batch size,1024,1024
+lr schedule,Cosine,Cosine
+epochs,32,32
+"""
+TABLES = {
+    "table6": PAPER.format(lr="5e-4", decay="0.1"),
+    "table7": PAPER.format(lr="5e-4", decay="0.2"),
+    "table8": PAPER.format(lr="4e-4", decay="0.2") + "grad norm (for AR only),1.0,-\n",
+}
+
+
+def made(tmp_path: Path, values: dict[str, Any]) -> Path:
+    config = recipes_config(validate(values))
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    main(argparse.Namespace(config=str(tmp_path / "config.json"), out=str(tmp_path / "out")))
+    return tmp_path / "out"
+
+
+def test_at_scale_paper_they_are_the_papers_cell_by_cell(tmp_path: Path) -> None:
+    out = made(tmp_path, {**VALUES, "scale": "paper"})
+    for name, text in TABLES.items():
+        found = list(csv.reader((out / f"{name}.csv").read_text(encoding="utf-8").splitlines()))
+        assert found == list(csv.reader(text.splitlines())), name
+    for ending in ("html", "md", "tex"):
+        assert "CLIP-LB: batch size 2048." in (out / f"table6.{ending}").read_text(encoding="utf-8")
+    record = json.loads((out / "recipes.json").read_text())
+    assert sorted(record["outputs"]) == sorted(path.name for path in out.iterdir() if path.name != "recipes.json")
+
+
+def test_an_edited_recipe_is_an_edited_table(tmp_path: Path) -> None:
+    values = copy.deepcopy({**VALUES, "scale": "paper"})
+    values["scales"]["paper"]["pretrain"]["recipe"]["warmup_steps"] = 2000
+    values["scales"]["paper"]["pretrain"]["overrides"].append(
+        {"when": {"corpus": ["recap10m"], "method": ["mdc"]}, "set": {"epochs": 16}}
+    )
+    text = (made(tmp_path, values) / "table7.csv").read_text(encoding="utf-8")
+    assert 'warmup steps,"2,000","2,000"' in text
+    assert "epochs,32,32\nepochs (for MDC only),-,16\n" in text
+
+
+@pytest.mark.parametrize(
+    ("scale", "says"),
+    [
+        ("mini", "base lr,1e-3,1e-3\n"),
+        ("flickr8k", "base lr,3e-3,3e-3,3e-3\nbase lr (for CLIP only),1e-3,1e-3,1e-3\n"),
+    ],
+)
+def test_other_scales_have_theirs(scale: str, says: str, tmp_path: Path) -> None:
+    out = made(tmp_path, {**VALUES, "scale": scale})
+    tables = load(ROOT / "params.yaml", scale).current().tables.recipes
+    assert {path.stem for path in out.glob("*.csv")} == set(tables)
+    assert says in (out / "table6.csv").read_text(encoding="utf-8")
+
+
+def test_a_table_that_is_no_longer_asked_for_goes(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/table8.csv").write_text("old")
+    assert not (made(tmp_path, {**VALUES, "scale": "flickr8k"}) / "table8.csv").exists()
+
+
+def test_who_differs_is_named() -> None:
+    usual = {
+        **dict.fromkeys(("optimizer", "lr_schedule"), "x"),
+        **dict.fromkeys(("lr", "beta1"), 0.5),
+        "clip_norm": 1.0,
+    }
+    usual |= {"beta2": 0.5, "weight_decay": 0.5, "warmup_steps": 5, "batch_size": 8, "epochs": 2}
+
+    def run(label: str, objective: str, **changes: Any) -> dict[str, Any]:
+        return {"label": label, "objective": objective, "ranked": True, "training": usual | changes}
+
+    corpus = [run("A", "masked"), run("B", "masked"), run("C", "masked", epochs=3), run("D", "contrastive", epochs=3)]
+    found = {line[0]: line[1:] for line in rows([corpus, corpus[:2]])}
+    assert found["grad norm"] == ("1.0", "1.0") and found["epochs (for C, D only)"] == ("3", "-")
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(5e-4, "5e-4"), (4e-4, "4e-4"), (1e-3, "1e-3"), (2.5e-5, "2.5e-5"), (0.1, "1e-1")]
+)
+def test_learning_rates_as_the_paper_writes_them(value: float, shown: str) -> None:
+    assert scientific(value) == shown

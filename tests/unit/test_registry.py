@@ -1,0 +1,156 @@
+"""The registry's facts are whole, agree with the installed packages, and its checks hold on files of the real layout."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path, PurePosixPath
+from urllib.parse import urlsplit
+
+import pytest
+
+from mdc.formats.data_folder import data_folder
+from mdc.obtain.checks import look, run_checks
+from mdc.records import UserError
+from mdc.registry.datasets import REGISTRY, find
+from mdc.registry.entry import Check, RegistryEntry, RemoteFile, known_bytes
+
+WANTED = {
+    *("cc3m", "cc12m", "recap_datacomp_1b"),
+    *("imagenet1k", "food101", "cifar10", "cifar100", "pets", "stl10", "flowers102", "voc2007"),
+    *("mscoco", "flickr30k", "flickr8k", "cub200", "sugarcrepe", "aro", "scenes", "digits"),
+}
+
+
+def test_every_dataset_is_there() -> None:
+    assert set(REGISTRY) == WANTED
+    assert find("cifar10").label == "CIFAR-10"
+    with pytest.raises(UserError, match=r"no dataset 'cifar' in the registry; allowed: cc3m, cc12m, .*, digits"):
+        find("cifar")
+
+
+@pytest.mark.parametrize("entry", REGISTRY.values(), ids=REGISTRY)
+def test_an_entry_is_whole(entry: RegistryEntry) -> None:
+    for text in (entry.label, entry.citation, entry.reference, entry.licence, entry.licence_note):
+        assert text and text == text.strip()
+    assert set(entry.used_for) <= {"pretraining", "probe", "captioning", "compositionality"} and entry.used_for
+    assert all(count > 0 for count in entry.items.values())
+    if entry.origin == "embedded":
+        assert not (entry.files or entry.checks or entry.ways)
+        return
+    assert urlsplit(entry.url).scheme in ("http", "https") and entry.items and entry.checks
+    for way in entry.ways:
+        assert [check for check in entry.checks if check.of == way], f"nothing is checked of what comes from {way}"
+    if entry.origin == "own copy":
+        assert entry.own_copy and entry.needs
+    if entry.origin == "urls":
+        assert entry.list_columns and (entry.list_files or entry.list_mirror or entry.own_copy)
+    told = entry.own_copy.format(path="/data/x", name=entry.name)
+    assert not entry.own_copy or ("https://" in told and f"datasets.{entry.name}." in told and "/data/x" in told)
+    for mirror in filter(None, (entry.mirror, entry.list_mirror)):
+        assert re.fullmatch(r"[\w-]+/[\w.-]+", mirror.repo) and re.fullmatch("[0-9a-f]{40}", mirror.revision)
+    for file in (*entry.files, *entry.list_files):
+        assert urlsplit(file.url).scheme in ("http", "https") and "/" not in file.name
+        # without a checksum a file could be any, so its publisher has to be reached safely
+        assert file.sha256 or file.md5 or file.url.startswith("https://"), file.name
+        assert file.sha256 is None or re.fullmatch("[0-9a-f]{64}", file.sha256)
+        assert file.md5 is None or re.fullmatch("[0-9a-f]{32}", file.md5)
+    for check in entry.checks:
+        assert not check.path.startswith("/") and ".." not in PurePosixPath(check.path).parts
+        assert isinstance(check.expected, int) == (check.kind not in ("md5", "sha256"))
+        assert not check.part or check.part in entry.parts
+    names = [file.name for file in entry.files]
+    assert len(set(names)) == len(names)
+    if entry.files and entry.origin == "files":
+        assert entry.size_bytes in (known_bytes(*entry.files), None)
+
+
+def test_the_checksums_are_those_of_torchvision() -> None:
+    """torchvision publishes md5 sums of most probe sets' archives; it must find our files good too."""
+    from torchvision import datasets
+    from torchvision.datasets import food101, stl10
+    from torchvision.datasets.voc import DATASET_YEAR_DICT
+
+    published = {
+        "cifar10": {datasets.CIFAR10.tgz_md5},
+        "cifar100": {datasets.CIFAR100.tgz_md5},
+        "food101": {food101.Food101._MD5},
+        "stl10": {stl10.STL10.tgz_md5},
+        "pets": {md5 for _, md5 in datasets.OxfordIIITPet._RESOURCES},
+        "flowers102": {md5 for _, md5 in datasets.Flowers102._file_dict.values()},
+        "voc2007": {DATASET_YEAR_DICT[year]["md5"] for year in ("2007", "2007-test")},
+    }
+    for name, sums in published.items():
+        assert {file.md5 for file in REGISTRY[name].files} == sums, name
+    inside = {check.path.rpartition("/")[2]: check.expected for name in published for check in find(name).checks}
+    for set_ in (datasets.CIFAR10, datasets.CIFAR100):
+        for name, md5 in (*set_.train_list, *set_.test_list, (set_.meta["filename"], set_.meta["md5"])):
+            assert inside[name] == md5
+    for name, md5 in (*datasets.STL10.train_list[:2], *datasets.STL10.test_list):
+        assert inside[name] == md5
+
+
+def test_the_archives_unpack_to_what_torchvision_reads() -> None:
+    """The folders below the dataset's path that torchvision's classes look for."""
+    from torchvision import datasets
+
+    assert datasets.CIFAR10.base_folder == "cifar-10-batches-py" == find("cifar10").checks[0].path.partition("/")[0]
+    assert datasets.CIFAR100.base_folder == find("cifar100").checks[0].path.partition("/")[0]
+    assert datasets.STL10.base_folder == find("stl10").checks[0].path.partition("/")[0]
+    assert {file.into for file in find("pets").files} == {"oxford-iiit-pet"}
+    assert {file.into for file in find("flowers102").files} == {"flowers-102"}
+
+
+@pytest.mark.parametrize(
+    ("check", "found"),
+    [
+        (Check("files", "a/*/*.jpg", 2), 2),
+        (Check("files", "a/**/*", 4), 4),
+        (Check("folders", "a/*", 2), 2),
+        (Check("lines", "a/x/lines.txt", 3), 3),
+        (Check("json", "list.json", 2), 2),
+        (Check("json", "object.json", 1, key="images"), 1),
+        (Check("json", "object.json", 1, key="none"), "has no list or object none"),
+        (Check("json", "a/x/lines.txt", 1), "not valid JSON"),
+        (Check("json", "gone.json", 1), "missing"),
+        (Check("md5", "a", "0"), "Is a directory"),
+        (Check("md5", "a/x/1.jpg", "d41d8cd98f00b204e9800998ecf8427e"), "d41d8cd98f00b204e9800998ecf8427e"),
+        (Check("files", "a/*/*.jpg", 1, at_least=True), 2),
+    ],
+)
+def test_checks_find_what_is_there(tmp_path: Path, check: Check, found: int | str) -> None:
+    for folder in ("a/x", "a/y"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "a" / "x" / "1.jpg").touch()
+    (tmp_path / "a" / "y" / "2.jpg").touch()
+    (tmp_path / "a" / "x" / "lines.txt").write_bytes(b"one\ntwo\nthree")
+    (tmp_path / "a" / "y" / "empty.txt").touch()
+    (tmp_path / "list.json").write_text("[1, 2]")
+    (tmp_path / "object.json").write_text('{"images": [1]}')
+    finding = look(check, tmp_path)
+    assert (finding.found if finding.found is not None else finding.trouble) == found
+    assert finding.good == (found == check.expected or check.at_least)
+
+
+def test_a_check_that_is_not_met_is_not_good(tmp_path: Path) -> None:
+    (tmp_path / "1").touch()
+    assert not look(Check("files", "*", 2), tmp_path).good
+    assert not look(Check("files", "*", 2, at_least=True), tmp_path).good
+    assert not look(Check("lines", "1", 1), tmp_path).good  # an empty file has no line
+    assert not look(Check("md5", "1", "0" * 32), tmp_path).good
+
+
+def test_sizes_that_are_not_known_are_not_guessed() -> None:
+    assert known_bytes(RemoteFile("a", "u", bytes=1), RemoteFile("b", "u", bytes=2)) == 3
+    assert known_bytes(RemoteFile("a", "u", bytes=1), RemoteFile("b", "u")) is None
+
+
+@pytest.mark.data
+def test_real_sugarcrepe_files_pass() -> None:
+    folder = data_folder() / "sugarcrepe"
+    if not folder.is_dir():
+        pytest.skip("no sugarcrepe folder in MDC_DATA")
+    entry = find("sugarcrepe")
+    assert all(finding.good for finding in run_checks(entry, folder, "files"))
+    for file in entry.files:
+        assert look(Check("sha256", file.name, file.sha256 or ""), folder).good
+        assert (folder / file.name).stat().st_size == file.bytes

@@ -1,0 +1,380 @@
+"""The rendered world against its own truth: pictures are measured, captions are read back, splits are hashed."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+from scipy import ndimage
+
+from mdc.open_clip_parts import load
+from mdc.records import UserError
+from mdc.scenes import language
+from mdc.scenes.captions import compose
+from mdc.scenes.embedded import (
+    PROBE_CLASSES,
+    STYLES,
+    Scene,
+    SceneObject,
+    check_caption,
+    corpus_samples,
+    describe,
+    draw_scene,
+    label_of,
+    missing_from,
+    probe_samples,
+    render,
+)
+from mdc.scenes.render import RGB
+from mdc.scenes.shapes import outline
+from mdc.scenes.world import BACKGROUNDS, COLOURS, RELATIONS, SHAPES
+
+SPLITS = [("caption", "train"), ("caption", "val")] + [(t, s) for t in PROBE_CLASSES for s in ("train", "test")]
+
+
+def without_objects(scene: Scene) -> Scene:
+    return Scene(scene.background, scene.ground, scene.phase, ())
+
+
+def painted(scene: Scene, pixels: int = 96) -> np.ndarray:
+    """Where the objects changed the picture."""
+    change = render(scene, pixels).astype(int) - render(without_objects(scene), pixels)
+    return np.abs(change).sum(axis=2) > 60
+
+
+def each_alone(scene: Scene, pixels: int = 96) -> list[np.ndarray]:
+    return [painted(Scene(scene.background, scene.ground, scene.phase, (o,)), pixels) for o in scene.objects]
+
+
+# Red circle (small) left of blue star (large); two small green squares on one line below them.
+HAND = Scene(
+    "stripes",
+    (150, 150, 150),
+    0,
+    (
+        SceneObject("circle", "red", 48, 40, 50),
+        SceneObject("star", "blue", 76, 140, 50),
+        SceneObject("square", "green", 48, 50, 150),
+        SceneObject("square", "green", 48, 130, 150),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("caption", "false"),
+    [
+        ("a small red circle is left of the blue star", []),
+        ("to the right of the disc there is a huge azure star", []),
+        ("the red circle is right of the star", ["red circle right of star"]),
+        ("red circle above a blue star", ["red circle above blue star"]),
+        ("a large red circle", ["at least 1 large red circle"]),
+        ("a red star, img_0042", ["at least 1 red star"]),
+        ("four shapes: two small green boxes side by side", []),
+        ("three green squares", ["exactly 3 green square"]),
+        ("one green square", ["exactly 1 green square"]),
+        ("the square", ["exactly 1 square"]),
+        ("circles", ["at least 2 circle"]),
+        ("squares one above the other", ["square one above the other"]),
+        ("a pair of emerald squares. 3 things", ["exactly 3 shape"]),
+        ("the star is above the squares", ["star above square"]),
+        ("a star on stripes", ["cannot read 'on'", "cannot read 'stripes'"]),
+        ("a red circle left of", ["cannot read 'left of'"]),
+        ("two circle, a squares", ["cannot read 'two'", "cannot read 'a'"]),
+    ],
+)
+def test_reading_a_caption_by_hand(caption: str, false: list[str]) -> None:
+    assert check_caption(HAND, caption) == false
+
+
+def test_missing_by_hand() -> None:
+    complete = (
+        "a small red circle, a large blue star right of the circle and two small green squares side by side. "
+        "the squares are below the star."
+    )
+    # The squares lie across both sides of the circle and the star, so no relation to them is clear for both.
+    assert HAND.relations.get((("small", "green", "square"), ("large", "blue", "star"))) is None
+    assert check_caption(HAND, complete) == ["square below star"]
+    honest = complete.removesuffix(" the squares are below the star.")
+    assert check_caption(HAND, honest) == [] and missing_from(HAND, honest) == []
+    assert missing_from(HAND, "a red circle. a large blue star. two small green squares side by side.") == [
+        "exactly 1 small red circle",
+        "small red circle left of large blue star",
+        "large blue star right of small red circle",
+    ]
+    assert "small green square side by side" in missing_from(HAND, honest.replace(" side by side", ""))
+
+
+@pytest.mark.parametrize(("task", "split"), SPLITS)
+def test_dense_is_true_and_complete_and_alt_is_wrong_only_where_it_says_so(task: str, split: str) -> None:
+    wrong = 0
+    for index in range(250):
+        scene = draw_scene(task, split, 1, index)
+        dense, alt = (compose(scene, style, 1, index) for style in ("dense", "alt"))
+        assert dense.errors == () and check_caption(scene, dense.text) == [], dense
+        assert missing_from(scene, dense.text) == [], dense
+        assert check_caption(scene, alt.text) == list(alt.errors), alt
+        wrong += bool(alt.errors)
+    assert 2 <= wrong <= 40  # asked for in 6 % of 250
+
+
+def test_a_changed_word_of_a_dense_caption_is_noticed() -> None:
+    """Replaces one meaningful word by one of another meaning; the oracle must object every time.
+
+    Left alone: words after "the" (another reference may be true as well), and "one above the other", which its
+    opposite leaves true.
+    """
+    attributes = [tuple(words[0] for words in t.values()) for t in (language.COLOUR_WORDS, language.SHAPE_WORDS)]
+    attributes += [("small", "large"), ("two", "three", "four"), tuple(map(language.plural, attributes[1]))]
+    relations = [("left", "right"), ("above", "below")]
+    tried = 0
+    for index in range(150):
+        scene = draw_scene("caption", "train", 2, index)
+        text = describe(scene, "dense", 2, index)
+        for word in re.finditer(r"\w+", text):
+            before, after = text[: word.start()], text[word.end() :]
+            pools = relations if re.search(r"\bthe( \w+){0,3} $", before) else attributes + relations
+            for pool in pools:
+                if word[0] in pool and not before.endswith(("one ", "a ")[: word[0] in relations[1]]):
+                    for other in set(pool) - {word[0]}:
+                        changed = before + other + after
+                        assert check_caption(scene, changed) or missing_from(scene, changed), changed
+                        tried += 1
+    assert tried > 1500
+
+
+def test_no_caption_mentions_the_background() -> None:
+    banned = re.compile(r"background|backdrop|plain|gradient|strip|check|dot|behind|grey|gray|ground|pattern|texture")
+    tables = [language.SHAPE_WORDS, language.COLOUR_WORDS, language.SIZE_WORDS, language.RELATION_WORDS]
+    every = {
+        phrase for table in [*tables, language.ARRANGEMENT_WORDS] for phrases in table.values() for phrase in phrases
+    }
+    every |= language.FILLERS | language.JUNK_WORDS | set(language.ANY_SHAPE)
+    assert len(every) > 60
+    texts = [s.captions[0] for style in STYLES for s in corpus_samples(style, "train", 600, 3, 16)]
+    assert not [text for text in [*texts, *map(str, every)] if banned.search(text)]
+    assert all(text == text.lower() and re.fullmatch(r"[a-z0-9_ .,:-]+", text) for text in texts)
+
+
+def test_a_caption_is_the_same_whatever_the_background() -> None:
+    for index in range(50):
+        scene = draw_scene("caption", "train", 4, index)
+        other = Scene(BACKGROUNDS[index % 5], (160, 150, 140), 3, scene.objects)
+        assert all(describe(scene, style, 4, index) == describe(other, style, 4, index) for style in STYLES)
+
+
+def test_splits_share_no_scene() -> None:
+    owned: dict[str, set[str]] = {"train": set(), "val": set(), "probe-train": set(), "probe-test": set()}
+    for task, split in SPLITS:
+        name = split if task == "caption" else f"probe-{split}"
+        owned[name] |= {
+            hashlib.sha256(json.dumps(draw_scene(task, split, 5, i).to_json()).encode()).hexdigest() for i in range(400)
+        }
+    assert all(len(hashes) >= 400 for hashes in owned.values())
+    assert sum(map(len, owned.values())) == len(set.union(*owned.values()))
+
+
+def test_a_shared_scene_is_impossible_not_just_rare() -> None:
+    """The bucket is a function of the scene, and no bucket belongs to two splits."""
+    from mdc.scenes.embedded import bucket, owner
+
+    parts = [owner("caption", "train"), owner("caption", "val"), owner("shape", "train"), owner("shape", "test")]
+    assert len({b for part in parts for b in part}) == sum(map(len, parts))
+    for task, split in SPLITS:
+        assert all(bucket(draw_scene(task, split, 6, i)) in owner(task, split) for i in range(40))
+
+
+def test_pictures_show_their_truth() -> None:
+    """Counts, colours, relations and backgrounds are measured in the pixels."""
+    for task in ("count", "colour", "relation", "background"):
+        for index in range(60):
+            scene = draw_scene(task, "test", 7, index)
+            label, image, where = label_of(task, scene), render(scene, 96), painted(scene)
+            masks = each_alone(scene)
+            if task == "count":
+                parts, found = ndimage.label(where, structure=np.ones((3, 3)))
+                sizes = np.bincount(parts.ravel())[1:]
+                assert (sizes > 8).sum() == label + 1, found  # a crescent's tip may come off: a few pixels
+            elif task == "colour":
+                inside = image[ndimage.binary_erosion(where, iterations=2)].mean(axis=0)
+                distance = {c: np.linalg.norm(inside - np.array(rgb)) for c, rgb in RGB.items()}
+                assert min(distance, key=distance.__getitem__) == COLOURS[label]
+            elif task == "relation":
+                red, blue = (
+                    np.array(ndimage.center_of_mass(masks[[o.colour for o in scene.objects].index(c)]))
+                    for c in ("red", "blue")
+                )
+                dy, dx = red - blue
+                seen = ("left of" if dx < 0 else "right of") if abs(dx) > abs(dy) else ("above" if dy < 0 else "below")
+                assert seen == RELATIONS[label]
+            else:
+                ground = render(without_objects(scene), 96).astype(int)
+                assert (ground.max() - ground.min() - np.ptp(ground[0, 0]) <= 0) == (BACKGROUNDS[label] == "plain")
+                assert np.abs(ground - ground.mean(axis=(0, 1))).max() < 25  # low contrast
+
+
+def test_shapes_fill_what_their_polygons_fill() -> None:
+    """Each shape's painted area against the shoelace formula, so that no outline crosses itself."""
+    for shape in SHAPES:
+        scene = Scene("plain", (150, 150, 150), 0, (SceneObject(shape, "white", 100, 96, 96),))
+        xs, ys = np.array(outline(shape)).T
+        area = abs(np.dot(xs, np.roll(ys, -1)) - np.dot(ys, np.roll(xs, -1))) / 2
+        assert painted(scene, 192).sum() == pytest.approx(area * 100**2, rel=0.06), shape
+        assert max(np.ptp(xs), np.ptp(ys)) == pytest.approx(1)
+
+
+def test_objects_lie_inside_and_apart_and_are_large_enough() -> None:
+    for task in ("caption", "count", "relation"):
+        for index in range(150):
+            scene = draw_scene(task, "train", 8, index)
+            masks = each_alone(scene)
+            assert np.sum(masks, axis=0).max() <= 1
+            for mask, one in zip(masks, scene.objects, strict=True):
+                xs, ys = np.array(outline(one.shape, one.rotation)).T
+                area = abs(np.dot(xs, np.roll(ys, -1)) - np.dot(ys, np.roll(xs, -1))) / 2 * (one.size / 2) ** 2
+                assert mask.sum() > 0.85 * area  # legible: it differs from the ground nearly everywhere
+                assert not (mask[0].any() and mask[-1].any()) and one.size >= 44  # 11 of 48 pixels
+                height, width = (np.ptp(np.nonzero(mask)[i]) + 1 for i in (0, 1))
+                assert one.size / 2 - 3 <= max(height, width) <= one.size / 2 * 1.15 + 2
+                reach = one.size / 2 * 0.99
+                assert reach <= one.x <= 192 - reach and reach <= one.y <= 192 - reach
+                assert one.size_word == ("large" if one.size >= 66 else "small")
+
+
+def test_painted_area_does_not_tell_the_count() -> None:
+    """A classifier of area quantiles (majority count of each of 20 bins) is at chance on held-out scenes."""
+
+    def areas(split: str, count: int) -> tuple[np.ndarray, np.ndarray]:
+        scenes = [draw_scene("count", split, 9, i) for i in range(count)]
+        return np.array([painted(s).sum() for s in scenes]), np.array([label_of("count", s) for s in scenes])
+
+    area, label = areas("train", 1200)
+    test_area, test_label = areas("test", 600)
+    edges = np.quantile(area, np.linspace(0, 1, 21)[1:-1])
+    votes = np.zeros((20, 4))
+    np.add.at(votes, (np.searchsorted(edges, area), label), 1)
+    accuracy = (votes.argmax(1)[np.searchsorted(edges, test_area)] == test_label).mean()
+    assert accuracy < 0.25 + 4 * np.sqrt(0.25 * 0.75 / 600)  # four standard errors
+
+
+def test_labels_are_balanced_and_pose_one_question() -> None:
+    for task, classes in PROBE_CLASSES.items():
+        samples = list(probe_samples(task, "test", 10 * len(classes), 10, 16))
+        assert np.bincount([s.label for s in samples if s.label is not None]).tolist() == [10] * len(classes)
+        assert len({s.key for s in samples}) == len(samples)
+    with pytest.raises(UserError, match="does not pose"):
+        label_of("shape", HAND)
+
+
+def test_other_attributes_do_not_tell_the_label() -> None:
+    """In the shape probe colours are spread evenly over shapes, and so on: no short cut by design."""
+    scenes = [draw_scene("shape", "train", 11, i) for i in range(1600)]
+    table = np.zeros((8, 8))
+    for s in scenes:
+        table[SHAPES.index(s.objects[0].shape), COLOURS.index(s.objects[0].colour)] += 1
+    assert table.min() > 8 and table.max() < 50  # 25 expected
+    for name in RELATIONS:
+        shapes = [
+            draw_scene("relation", "train", 11, 4 * i + RELATIONS.index(name)).objects[0].shape for i in range(100)
+        ]
+        assert len(set(shapes)) == len(SHAPES)
+
+
+def test_pretraining_meets_every_probe_situation() -> None:
+    scenes = [draw_scene("caption", "train", 12, i) for i in range(800)]
+    seen: dict[str, set[int]] = {task: set() for task in PROBE_CLASSES}
+    for scene in scenes:
+        for task, labels in seen.items():
+            try:
+                labels.add(label_of(task, scene))
+            except UserError:
+                continue
+    assert {task: len(labels) for task, labels in seen.items()} == {t: len(c) for t, c in PROBE_CLASSES.items()}
+
+
+def test_same_bytes_in_any_order_and_process() -> None:
+    def digest(samples: list[tuple[bytes, list[str]]]) -> str:
+        return hashlib.sha256(b"".join(png + json.dumps(captions).encode() for png, captions in samples)).hexdigest()
+
+    here = [(s.png, s.captions) for s in corpus_samples("alt", "train", 40, 13, 48)]
+    backwards = []
+    for index in reversed(range(40)):
+        scene = draw_scene("caption", "train", 13, index)
+        buffer = io.BytesIO()
+        Image.fromarray(render(scene, 48)).save(buffer, "PNG", compress_level=1)
+        backwards.append((buffer.getvalue(), [describe(scene, "alt", 13, index)]))
+    assert here == backwards[::-1]
+    program = (
+        "import hashlib, json\nfrom mdc.scenes.embedded import corpus_samples\n"
+        "all = [(s.png, s.captions) for s in corpus_samples('alt', 'train', 40, 13, 48)]\n"
+        "print(hashlib.sha256(b''.join(p + json.dumps(c).encode() for p, c in all)).hexdigest())"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], env=os.environ | {"PYTHONHASHSEED": "7"}, capture_output=True, text=True
+    )
+    assert run.stdout.strip() == digest(here), run.stderr
+    assert digest([(s.png, s.captions) for s in corpus_samples("alt", "train", 40, 14, 48)]) != digest(here)
+
+
+def test_png_holds_the_picture_and_truth_holds_the_scene() -> None:
+    for style in STYLES:
+        for index, sample in enumerate(corpus_samples(style, "val", 20, 15, 48)):
+            scene = draw_scene("caption", "val", 15, index)
+            assert Scene.from_json(json.loads(json.dumps(sample.truth))) == scene
+            picture = Image.open(io.BytesIO(sample.png))
+            assert picture.mode == "RGB" and not picture.info
+            np.testing.assert_array_equal(np.asarray(picture), render(scene, 48))
+
+
+def test_brief_captions_say_something_true_of_every_scene() -> None:
+    for index in range(300):
+        scene = draw_scene("caption", "train", 21, index)
+        caption = compose(scene, "brief", 21, index)
+        assert check_caption(scene, caption.text) == [] and not caption.errors
+        colours = {word for words in language.COLOUR_WORDS.values() for word in words}
+        shapes = {
+            form for words in language.SHAPE_WORDS.values() for word in words for form in (word, language.plural(word))
+        }
+        assert any(word in caption.text for word in colours | shapes)
+
+
+def test_a_smaller_corpus_of_scenes_is_the_head_of_a_larger_one() -> None:
+    small, large = (list(corpus_samples("dense", "train", count, 2, 16)) for count in (5, 9))
+    assert small == large[:5]
+
+
+def test_lengths_in_clip_pieces() -> None:
+    tokenizer = load("tokenizer").SimpleTokenizer()
+    lengths = {
+        style: np.array([len(tokenizer.encode(s.captions[0])) for s in corpus_samples(style, "train", 800, 16, 16)])
+        for style in STYLES
+    }
+    assert lengths["dense"].max() <= 60 and lengths["alt"].max() <= 25 and lengths["brief"].max() <= 6
+    assert lengths["alt"].mean() > 2 * lengths["brief"].mean()
+    assert lengths["dense"].mean() > 2.5 * lengths["alt"].mean()
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: draw_scene("texture", "train", 0, 0), "unknown task 'texture'"),
+        (lambda: draw_scene("shape", "val", 0, 0), "no split 'val'"),
+        (lambda: draw_scene("caption", "test", 0, 0), "no split 'test'"),
+        (lambda: draw_scene("caption", "train", -1, 0), "seed -1"),
+        (lambda: describe(HAND, "prose", 0, 0), "unknown caption style 'prose'"),
+        (lambda: render(HAND, 8), "at least 16"),
+        (lambda: list(corpus_samples("alt", "train", 0, 0, 48)), "count must be"),
+        (lambda: list(probe_samples("caption", "train", 1, 0, 48)), "unknown probe"),
+    ],
+)
+def test_what_is_not_allowed_is_refused_in_one_line(call: object, says: str) -> None:
+    with pytest.raises(UserError, match=says) as caught:
+        call()  # type: ignore[operator]
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,304 @@
+"""The figure of the noise schedules and its job."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import shutil
+import xml.etree.ElementTree as ElementTree
+from argparse import Namespace
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mdc.records import UserError, sha256_file
+from mdc.report.figures import schedules, schedules_job
+from mdc.statistics import steadiness as stability
+from mdc.statistics.intervals import holm
+
+RANGES = {"mdc_0_100": [0.0, 1.0], "mdc_30_80": [0.3, 0.8], "mdc": [0.5, 1.0]}
+NOISE = {"mdc_0_100": 0.12, "mdc_30_80": 0.05, "mdc": 0.04}
+LABELS = {
+    "corpora": {"short": "Short captions"},
+    "backbones": {"B": "ViT-B"},
+    "methods": {"mdc_0_100": "MDC [0.0, 1.0]", "mdc_30_80": "MDC [0.3, 0.8]", "mdc": "MDC"},
+}
+WARMUP, EVERY, TOKENS = 30, 10, 400
+FILES = [f"figure_schedules{end}" for end in (".csv", ".png", ".svg", "_curves.csv")]
+
+Log = list[dict[str, Any]]
+
+
+def log(method: str, seed: int, count: int) -> Log:
+    rng = np.random.default_rng([seed, len(method), count])
+    lines: Log = []
+    for step in range(EVERY, EVERY * count + 1, EVERY):
+        loss, norm = 2 + 4 * math.exp(-step / 100), 0.5 + math.exp(-step / 60)
+        noise = 1 + NOISE[method] * rng.standard_normal(2)
+        wild = {"loss": 50.0, "grad_norm": 40.0} if step <= WARMUP else {}  # must not be counted
+        lines.append(
+            {"step": step, "loss": loss * noise[0], "grad_norm": norm * noise[1] ** 2, "tokens": TOKENS, **wild}
+        )
+        if step % 50 == 0:
+            lines.append({"step": step, "validation_loss": loss})
+    return lines
+
+
+class Project:
+    """Runs with logs and the job's configuration, in a folder."""
+
+    def __init__(self, folder: Path, seeds: tuple[int, ...], count: int = 40, clip: float | None = 1.0) -> None:
+        self.folder, self.out = folder, folder / "out"
+        self.runs = []
+        for method in RANGES:
+            for seed in seeds:
+                self.add(method, seed, log(method, seed, count))
+        ids = [path.parent.relative_to(folder / "runs").as_posix() for path in self.runs]
+        self.config: dict[str, Any] = {
+            "job": "figure_schedules",
+            "verb": "schedules",
+            "scale": "mini",
+            "fingerprint": "f",
+            "table": "table5",
+            "scale_label": "mini (a test)",
+            "runs": ids,
+            "labels": LABELS,
+            "schedules": {method: {"t_range": span} for method, span in RANGES.items()},
+            "reference": "mdc",
+            "warmup": dict.fromkeys(RANGES, WARMUP),
+            "clip_norm": dict.fromkeys(ids, clip),
+            "seeds": list(seeds),
+        }
+
+    def add(self, method: str, seed: int, lines: Log) -> None:
+        place = self.folder / "runs" / "short" / "B" / method / f"s{seed}"
+        place.mkdir(parents=True)
+        job = f"runs/short/B/{method}/s{seed}"
+        config = {
+            "job": job,
+            "corpus": "short",
+            "backbone_name": "B",
+            "method_name": method,
+            "seed": seed,
+            "method": {"weight": "inverse_t", "normaliser": "valid_tokens"},
+            "protocol": {"pretrain": {"least_t": 1e-3}},
+        }
+        (place / "run.json").write_text(json.dumps({"id": job, "config": config}))
+        self.write(place / "log.jsonl", lines)
+        self.runs.append(place / "run.json")
+
+    @staticmethod
+    def write(path: Path, lines: Log) -> None:
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    def log(self, method: str, seed: int) -> Path:
+        return self.folder / "runs" / "short" / "B" / method / f"s{seed}" / "log.jsonl"
+
+    def edit(self, method: str, seed: int, change: Callable[[Log], Log]) -> None:
+        path = self.log(method, seed)
+        self.write(path, change([json.loads(line) for line in path.read_text().splitlines()]))
+
+    def rows(self) -> list[dict[str, str]]:
+        """The lines of the csv, without a drawing."""
+        shown = schedules_job.shown_of(self.config)
+        tracks = [schedules_job.track(path, self.config["clip_norm"]) for path in self.runs]
+        return list(csv.DictReader(io.StringIO(schedules.text(schedules.measure(tracks, shown), shown))))
+
+    def make(self) -> list[dict[str, str]]:
+        self.folder.joinpath("config.json").write_text(json.dumps(self.config))
+        schedules_job.main(Namespace(config=self.folder / "config.json", runs=self.runs, out=self.out))
+        with (self.out / "figure_schedules.csv").open(newline="") as file:
+            return list(csv.DictReader(file))
+
+
+def of(rows: list[dict[str, str]], statistic: str, method: str) -> dict[str, str]:
+    (found,) = [row for row in rows if (row["statistic"], row["method"]) == (statistic, LABELS["methods"][method])]
+    return found
+
+
+def number(row: dict[str, str], *names: str) -> list[float]:
+    return [float(row[name]) for name in names]
+
+
+def test_schedules_stand_in_the_tables_order_though_a_configuration_is_sorted_by_name(tmp_path: Path) -> None:
+    project = Project(tmp_path, (0,))
+    project.config = json.loads(json.dumps(project.config, sort_keys=True))
+    assert list(project.config["schedules"]) != list(RANGES) == list(schedules_job.shown_of(project.config).ranges)
+    assert list(dict.fromkeys(row["method"] for row in project.rows())) == [LABELS["methods"][name] for name in RANGES]
+
+
+def test_the_noise_put_in_comes_out_without_the_warm_up(tmp_path: Path) -> None:
+    rows = Project(tmp_path, (0, 1, 2, 3), count=200).rows()
+    for method, noise in NOISE.items():
+        row = of(rows, "loss_cv", method)
+        assert float(row["value"]) == pytest.approx(noise, rel=0.1)
+        assert row["interval"] == "t over 4 seeds" and row["seeds"] == "0 1 2 3" and row["logged_steps"] == "197"
+        assert number(row, "t_low", "t_high") == RANGES[method]
+        assert float(of(rows, "grad_norm_largest_over_median", method)["value"]) < 2  # the warm-up's 40 is not counted
+    told = of(rows, "loss_cv", "mdc_0_100")
+    assert float(told["ratio_to_reference"]) == pytest.approx(3, rel=0.1)
+    assert told["verdict"] == "more" and float(told["ratio_low"]) > 2
+    ratio = of(rows, "loss_cv", "mdc_30_80")
+    values = [float(of(rows, "loss_cv", method)["value"]) for method in ("mdc_30_80", "mdc")]
+    assert float(ratio["ratio_to_reference"]) == pytest.approx(values[0] / values[1], rel=1e-4)
+    assert of(rows, "loss_cv", "mdc")["verdict"] == of(rows, "loss_cv", "mdc")["ratio_to_reference"] == ""
+
+
+def test_every_number_follows_from_the_log_by_hand(tmp_path: Path) -> None:
+    project = Project(tmp_path, (0,))
+    rows = project.rows()
+    lines = [json.loads(line) for line in project.log("mdc", 0).read_text().splitlines()]
+    counted = [line for line in lines if "loss" in line and line["step"] > WARMUP]
+    loss = np.array([line["loss"] for line in counted])
+    norm = np.array([line["grad_norm"] for line in counted])
+    middle = (loss[:-2] + loss[2:]) / 2 - loss[1:-1]
+    assert float(of(rows, "loss_variance", "mdc")["value"]) == pytest.approx((middle**2).mean() / 1.5, rel=1e-5)
+    middle = (norm[:-2] + norm[2:]) / 2 - norm[1:-1]
+    assert float(of(rows, "grad_norm_variance", "mdc")["value"]) == pytest.approx((middle**2).mean() / 1.5, rel=1e-5)
+    share = of(rows, "grad_norm_share_over_clip", "mdc")
+    assert float(share["value"]) == pytest.approx((norm > 1.0).mean(), rel=1e-5)
+    assert share["interval"] == "exact (Clopper-Pearson) over logged steps, this run only"
+    expected = math.sqrt((2 * math.log(2) - 1) / TOKENS)  # E[1/t] of [0.5, 1] is ln 4
+    assert float(of(rows, "loss_cv", "mdc")["expected"]) == pytest.approx(expected, rel=1e-5)
+    assert of(rows, "loss_cv", "mdc")["interval"] == "moving-block bootstrap over logged steps, this run only"
+    # nothing can be said of the largest of one run
+    largest = of(rows, "grad_norm_largest_over_median", "mdc_0_100")
+    assert (largest["low"], largest["interval"], largest["verdict"]) == ("", "none", "cannot be told")
+
+
+def test_p_is_corrected_over_all_ratios_of_the_figure(tmp_path: Path) -> None:
+    rows = Project(tmp_path, (0, 1, 2)).rows()
+    told = [row for row in rows if row["p"]]
+    assert len(told) == 2 * 5  # two schedules against the reference, five statistics that are ratios
+    assert [float(row["p_holm"]) for row in told] == pytest.approx(holm([float(row["p"]) for row in told]), rel=1e-4)
+
+
+def test_files_are_whole_named_and_equal_to_the_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import matplotlib
+
+    project = Project(tmp_path, (0, 1))
+    rows = project.make()
+    assert of(rows, "loss_cv", "mdc")["interval"].endswith("these 2 runs only")
+    first = {path.name: path.read_bytes() for path in project.out.iterdir()}
+    assert sorted(first) == sorted([*FILES, "figure_schedules.json"])
+    shutil.rmtree(project.out)
+    project.runs.reverse()  # in whatever order they are given
+    monkeypatch.setitem(matplotlib.rcParams, "lines.linewidth", 7)  # whatever the user's matplotlibrc says
+    project.make()
+    assert {path.name: path.read_bytes() for path in project.out.iterdir()} == first
+    record = json.loads(first["figure_schedules.json"])
+    assert record["outputs"] == {name: sha256_file(project.out / name) for name in FILES}
+    assert record["inputs"] == {
+        f"runs/short/B/{path.parts[-3]}/{path.parts[-2]}/run.json": sha256_file(path) for path in project.runs
+    }
+    ElementTree.parse(project.out / "figure_schedules.svg")
+
+
+def test_the_curves_are_the_logs_run_after_run(tmp_path: Path) -> None:
+    project = Project(tmp_path, (0, 3))
+    project.make()
+    with (project.out / "figure_schedules_curves.csv").open(newline="") as file:
+        shown = [tuple(row.values()) for row in csv.DictReader(file)]
+    keys = ("step", "loss", "grad_norm")
+    logged = [
+        ("Short captions", "ViT-B", LABELS["methods"][method], str(seed), *(repr(line[key]) for key in keys))
+        for method in RANGES
+        for seed in (0, 3)
+        for line in map(json.loads, project.log(method, seed).read_text().splitlines())
+        if "loss" in line
+    ]
+    assert shown == logged
+
+
+def test_what_was_found_is_said_in_words(tmp_path: Path) -> None:
+    project = Project(tmp_path, (0, 1, 2), count=100)
+    shown = schedules_job.shown_of(project.config)
+    tracks = [schedules_job.track(path, project.config["clip_norm"]) for path in project.runs]
+    lines = schedules.measure(tracks, shown)
+    (told,) = schedules.findings(lines, shown)
+    ratio = next(x for x in lines if (x.method, x.statistic) == ("mdc_0_100", "loss_cv"))
+    numbers = f"{ratio.ratio_to_reference:.2f}× [{ratio.ratio_low:.2f}, {ratio.ratio_high:.2f}]"
+    start = f"Short captions, ViT-B: with t in [0.0, 1.0] the loss varies {numbers} as much as with [0.5, 1.0] (more)"
+    assert told.replace("\u00a0", " ").startswith(start)
+
+
+def test_what_cannot_be_told_is_said_with_what_could_have_been(tmp_path: Path) -> None:
+    project = Project(tmp_path, (0, 1, 2))
+    shown = schedules_job.shown_of(project.config)
+    tracks = [schedules_job.track(path, project.config["clip_norm"]) for path in project.runs]
+    reference = {track.seed: track for track in tracks if track.method == "mdc"}
+    # every schedule varies as the reference does, by draws of another seed
+    alike = [
+        t if t.method == "mdc" else replace(reference[(t.seed + 1) % 3], method=t.method, seed=t.seed) for t in tracks
+    ]
+    lines = schedules.measure(alike, shown)
+    (told,) = schedules.findings(lines, shown)
+    for statistic in ("loss_cv", "grad_norm_cv"):
+        line = next(x for x in lines if (x.method, x.statistic) == ("mdc_0_100", statistic))
+        assert line.verdict == "cannot be told" and line.smallest_detectable is not None
+        assert f"(cannot be told (≥ {line.smallest_detectable:.2f}×))" in told.replace("\u00a0", " ")
+
+
+def test_without_clipping_or_tokens_nothing_is_said_of_them(tmp_path: Path) -> None:
+    project = Project(tmp_path, (0,), clip=None)
+    for method in RANGES:
+        project.edit(method, 0, lambda lines: [{k: v for k, v in x.items() if k != "tokens"} for x in lines])
+    rows = project.make()
+    assert not [row for row in rows if row["statistic"] == "grad_norm_share_over_clip" or row["expected"]]
+
+
+def test_a_short_run_has_numbers_without_an_interval(tmp_path: Path) -> None:
+    rows = Project(tmp_path, (0,), count=3 + stability.NEEDED).make()
+    row = of(rows, "loss_cv", "mdc_0_100")
+    assert (row["interval"], row["low"], row["p"], row["verdict"]) == ("none", "", "", "cannot be told")
+    assert float(row["value"]) > 0 and float(row["ratio_to_reference"]) > 0
+
+
+def _without_norm(lines: Log) -> Log:
+    return [*lines[:3], {"step": 40, "loss": 1.0}, *lines[4:]]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda p: p.edit("mdc", 0, _without_norm), r"mdc/s0/log.jsonl: step 40 has no grad_norm"),
+        (lambda p: p.edit("mdc", 0, lambda lines: []), r"log.jsonl: it holds no loss"),
+        (
+            lambda p: p.edit("mdc", 1, lambda lines: lines[:-3]),
+            r"short/B/mdc_0_100/s0 has 40 logged steps up to 400 and short/B/mdc/s1 has 38 logged steps up to 380",
+        ),
+        (lambda p: p.runs.pop(), "no run.json given of short/B/mdc/s1; table5 needs each"),
+        (lambda p: p.config["runs"].pop(), "run short/B/mdc/s1 is none of table5's at this scale"),
+        (lambda p: p.runs.append(p.runs[0]), "run short/B/mdc_0_100/s0 is given twice"),
+        (
+            lambda p: (p.config["runs"].pop(), p.runs.pop()),
+            r"has seeds \[0, 1\] of mdc_0_100 and \[0\] of mdc; needed: the same",
+        ),
+        (
+            lambda p: p.config.update(warmup=dict.fromkeys(RANGES, 385)),
+            "has 2 logged steps after its warm-up of 385; needed: 3, and 12 for an interval",
+        ),
+        (
+            lambda p: p.edit("mdc", 0, lambda lines: [{**x, "loss": 1.0} if "loss" in x else x for x in lines]),
+            "never varies",
+        ),
+        (
+            lambda p: p.edit("mdc", 0, lambda lines: [{**x, "loss": 0.0} if "loss" in x else x for x in lines]),
+            "short/B/mdc/s0: stability: a level of 0",
+        ),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_in_one_line(
+    tmp_path: Path, spoil: Callable[[Project], Any], words: str
+) -> None:
+    project = Project(tmp_path, (0, 1))
+    spoil(project)
+    with pytest.raises(UserError, match=words):
+        project.make()
+    assert not project.out.exists()

@@ -1,0 +1,278 @@
+from __future__ import annotations
+
+import io
+import json
+import math
+import tarfile
+from collections import Counter
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from data_samples import encoded, scenes, use_scenes, write_parquet
+
+from mdc.formats.tar import TarWriter, padded, tar_members
+from mdc.records import UserError, sha256_file
+from mdc.shards import index as shards
+from mdc.shards import writer as shard_writer
+from mdc.sources import source as sources
+from mdc.text import clip_pieces
+
+PROBE = {"kind": "scenes", "task": "colour", "train": 8, "test": 7, "seed": 3, "pixels": 12}
+
+
+@pytest.fixture(autouse=True)
+def world(monkeypatch: pytest.MonkeyPatch) -> None:
+    use_scenes(monkeypatch)
+
+
+def corpus(out: Path, **changes: object) -> dict:
+    return shard_writer.write_corpus("alt", scenes(**changes), out, out, samples_per_shard=10)
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_same_input_same_bytes_and_nothing_stale_stays(tmp_path: Path) -> None:
+    corpus(tmp_path / "a")
+    corpus(tmp_path / "b", train=60, seed=9)
+    (tmp_path / "b" / "train-00077.tar").write_bytes(b"old")
+    corpus(tmp_path / "b")
+    assert content(tmp_path / "a") == content(tmp_path / "b")
+    names = ["index.json", "train-00000.tar", "train-00001.tar", "train-00002.tar", "val-00000.tar"]
+    assert sorted(content(tmp_path / "a")) == names
+    corpus(tmp_path / "b", seed=2)
+    assert content(tmp_path / "a") != content(tmp_path / "b")
+
+
+def test_tars_hold_every_sample_as_it_was_and_nothing_of_this_machine(tmp_path: Path) -> None:
+    """Read back by Python's tarfile, independently of our reader."""
+    index = corpus(tmp_path)
+    for split, count in (("train", 23), ("val", 5)):
+        expected = list(sources.iter_corpus(scenes(), split, tmp_path))
+        assert len(expected) == count == index["splits"][split]["samples"]
+        found: dict[str, bytes] = {}
+        for shard in index["splits"][split]["shards"]:
+            with tarfile.open(tmp_path / shard["file"]) as tar:
+                for member in tar:
+                    assert (member.mtime, member.uid, member.gid, member.mode) == (0, 0, 0, 0o644)
+                    assert member.uname == member.gname == "" and member.isreg()
+                    found[member.name] = tar.extractfile(member).read()
+        assert len(found) == 3 * count
+        for sample in expected:
+            assert found[f"{sample.key}.png"] == sample.image
+            assert found[f"{sample.key}.txt"].decode() == sample.captions[0]
+            record = json.loads(found[f"{sample.key}.json"])
+            assert record == {"captions": list(sample.captions), "truth": sample.truth}
+
+
+def test_our_tar_index_agrees_with_tarfile(tmp_path: Path) -> None:
+    corpus(tmp_path)
+    with tarfile.open(tmp_path / "train-00001.tar") as tar:
+        theirs = [(member.name, member.offset_data, member.size) for member in tar]
+    assert [(m.name, m.offset, m.size) for m in tar_members(tmp_path / "train-00001.tar")] == theirs
+
+
+def test_webdataset_reads_the_shards(tmp_path: Path) -> None:
+    webdataset = pytest.importorskip("webdataset")
+    corpus(tmp_path)
+    read = list(webdataset.WebDataset(str(tmp_path / "train-00000.tar"), shardshuffle=False))
+    expected = list(sources.iter_corpus(scenes(), "train", tmp_path))[:10]
+    assert [sample["__key__"] for sample in read] == [sample.key for sample in expected]
+    assert [sample["png"] for sample in read] == [sample.image for sample in expected]
+
+
+def test_index_says_what_is_there(tmp_path: Path) -> None:
+    index = corpus(tmp_path)
+    assert shards.read_index(tmp_path) == shards.read_index(tmp_path / "index.json", verify=True) == index
+    for split in index["splits"].values():
+        assert split["bytes"] == sum((tmp_path / shard["file"]).stat().st_size for shard in split["shards"])
+        for shard in split["shards"]:
+            assert shard["sha256"] == sha256_file(tmp_path / shard["file"])
+    texts = {s: [c for r in sources.iter_corpus(scenes(), s, tmp_path) for c in r.captions] for s in ("train", "val")}
+    assert index["pieces"] == sorted({piece for both in texts.values() for c in both for piece in clip_pieces(c)})
+    for split, captions in texts.items():
+        lengths = [len(clip_pieces(caption)) for caption in captions]
+        found = index["captions"]["per_split"][split]
+        assert found["count"] == len(captions) and found["max"] == max(lengths) and found["truncated_share"] == 0
+        assert found["mean"] == pytest.approx(np.mean(lengths)) and found["median"] == np.median(lengths)
+        assert found["histogram"] == {str(k): v for k, v in Counter(lengths).items()}
+
+
+def test_truncated_share_counts_what_the_context_cuts(tmp_path: Path) -> None:
+    captions = [" ".join(["a"] * length) for length in (3, 4, 5, 6)]
+    columns = {"image": [encoded(i) for i in range(4)], "caption": captions, "split": ["train"] * 4}
+    write_parquet(tmp_path / "c.parquet", columns)
+    source = {"kind": "parquet", "path": "c.parquet"}
+    index = shard_writer.write_corpus("c", source, tmp_path / "out", tmp_path, context_length=6)
+    assert index["captions"]["per_split"]["train"]["truncated_share"] == 0.5
+    # cut to four pieces, three of the four captions are equal
+    assert index["captions"]["duplicate_share"] == {"4": 0.75}
+    assert index["splits"]["val"]["samples"] == 0 and index["captions"]["per_split"]["val"]["count"] == 0
+
+
+def test_probe_index(tmp_path: Path) -> None:
+    index = shard_writer.write_probe("colour", PROBE, tmp_path, tmp_path)
+    assert (index["kind"], index["task"], index["classes"][0]) == ("probe", "single", "red")
+    assert index["chance"] == 3 / 7 and index["class_counts"] == {"train": [3, 3, 2, 0], "test": [3, 2, 2, 0]}
+    assert shards.read_index(tmp_path, verify=True) == index
+    reader = shards.ShardReader(tmp_path, "test")
+    assert [reader.read(i)[2]["label"] for i in range(7)] == [0, 1, 2, 0, 1, 2, 0]
+
+
+def test_multi_label_chance_is_the_average_precision_of_constant_scores(tmp_path: Path) -> None:
+    from sklearn.metrics import average_precision_score
+
+    caption = "a dog is near two boats and the house is by a wug . the boat sits near a dog ."
+    held_out = [["dog"], ["boat dog"], [], ["house"], ["dog boat"]]
+    columns = {
+        "image": [encoded(i) for i in range(16)],
+        "captions": [[caption]] * 10 + [["a"]] + held_out,
+        "split": ["train"] * 10 + ["dev"] + ["test"] * 5,
+    }
+    write_parquet(tmp_path / "n.parquet", columns)
+    source = {"kind": "caption_nouns", "path": "n.parquet"}
+    index = shard_writer.write_probe("nouns", source, tmp_path / "out", tmp_path)
+    reader = shards.ShardReader(tmp_path / "out", "test")
+    labels = np.array([reader.read(i)[2]["labels"] for i in range(5)])
+    assert index["task"] == "multi" and labels.sum(0).tolist() == index["class_counts"]["test"]
+    scores = [average_precision_score(column, np.zeros(5)) for column in labels.T if column.any()]
+    assert index["chance"] == pytest.approx(np.mean(scores))
+    assert len(scores) < len(index["classes"])  # "wug" is never positive
+
+
+def test_too_many_skipped_samples_stop_the_work_and_leave_no_index(tmp_path: Path) -> None:
+    images = [encoded(i) for i in range(9)] + [b"broken"]
+    columns = {"image": images, "caption": ["a"] * 10, "split": ["train"] * 10}
+    write_parquet(tmp_path / "c.parquet", columns)
+    source = {"kind": "parquet", "path": "c.parquet"}
+    index = shard_writer.write_corpus("c", source, tmp_path / "out", tmp_path, max_skipped=0.1)
+    assert index["skipped"] == {"image cannot be decoded": 1} and index["splits"]["train"]["samples"] == 9
+    with pytest.raises(UserError, match=r"1 of 10 samples .*image cannot be decoded: 1"):
+        shard_writer.write_corpus("c", source, tmp_path / "out", tmp_path, max_skipped=0.09)
+    assert not (tmp_path / "out" / "index.json").exists()
+
+
+def test_repeated_keys_and_empty_splits_are_refused(tmp_path: Path) -> None:
+    columns = {"image": [encoded(0)] * 2, "caption": ["a", "b"], "split": ["train"] * 2, "id": ["x.y", "x/y"]}
+    write_parquet(tmp_path / "c.parquet", columns)
+    source = {"kind": "parquet", "path": "c.parquet", "key_column": "id"}
+    with pytest.raises(UserError, match="1 keys repeat"):
+        shard_writer.write_corpus("c", source, tmp_path / "out", tmp_path)
+    with pytest.raises(UserError, match="split train has no samples"):
+        shard_writer.write_corpus("c", source | {"splits": {"train": "tea"}}, tmp_path / "out", tmp_path)
+
+
+def test_verify_names_the_first_shard_that_does_not_hold(tmp_path: Path) -> None:
+    index = corpus(tmp_path)
+    path = tmp_path / "train-00001.tar"
+    data = bytearray(path.read_bytes())
+    data[700] ^= 1
+    path.write_bytes(data)
+    shards.read_index(tmp_path)
+    with pytest.raises(UserError, match=r"train-00001\.tar.*sha256"):
+        shards.read_index(tmp_path, verify=True)
+    path.unlink()
+    with pytest.raises(UserError, match=r"train-00001\.tar.*missing"):
+        shards.read_index(tmp_path, verify=True)
+    (tmp_path / "index.json").write_text(json.dumps(index | {"kind": "cake"}))
+    with pytest.raises(UserError, match="neither"):
+        shards.read_index(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["link", "hard link", "device", "folder", "climbing", "absolute"])
+def test_hostile_tar_members_are_refused(tmp_path: Path, kind: str) -> None:
+    types = {
+        "link": tarfile.SYMTYPE,
+        "hard link": tarfile.LNKTYPE,
+        "device": tarfile.CHRTYPE,
+        "folder": tarfile.DIRTYPE,
+    }
+    info = tarfile.TarInfo({"climbing": "a/../../b.png", "absolute": "/b.png"}.get(kind, "b.png"))
+    info.type = types.get(kind, tarfile.REGTYPE)
+    with tarfile.open(tmp_path / "x.tar", "w", format=tarfile.USTAR_FORMAT) as tar:
+        tar.addfile(info)
+    with pytest.raises(UserError, match=r"x\.tar"):
+        tar_members(tmp_path / "x.tar")
+
+
+def test_damaged_tars_are_refused(tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    writer = TarWriter(buffer)
+    writer.add("a.png", b"x" * 2000)
+    writer.add("a.json", b"{}")
+    writer.close()
+    whole = buffer.getvalue()
+    path = tmp_path / "x.tar"
+    path.write_bytes(whole)
+    assert [member.size for member in tar_members(path)] == [2000, 2]
+    wrong_sum = bytearray(whole)
+    wrong_sum[3] ^= 1
+    for damaged in (
+        whole[:1000],
+        whole[:2560],
+        whole[:3072],
+        bytes(wrong_sum),
+        whole[:2560] + b"y" * 512 + whole[3072:],
+    ):
+        path.write_bytes(damaged)
+        with pytest.raises(UserError, match=r"x\.tar"):
+            tar_members(path)
+    with pytest.raises(UserError, match="cannot be opened"):
+        tar_members(tmp_path / "none.tar")
+
+
+def test_reader_returns_each_sample(tmp_path: Path) -> None:
+    corpus(tmp_path)
+    reader = shards.ShardReader(tmp_path, "train")
+    expected = list(sources.iter_corpus(scenes(), "train", tmp_path))
+    assert len(reader) == 23
+    for number in (22, 0, 10, 9, 5):
+        key, image, record = reader.read(number)
+        assert (key, image) == (expected[number].key, expected[number].image)
+        assert tuple(record["captions"]) == expected[number].captions
+    with pytest.raises(UserError, match="allowed: train, val"):
+        shards.ShardReader(tmp_path, "test")
+
+
+def test_duplicate_share_equals_the_hypergeometric_expectation() -> None:
+    """One caption a sample: a sample is alone if none of the batch's other b − 1 shares its caption."""
+    captions = ["a"] * 5 + ["b"] * 2 + list("cdefghijklm")
+    n, batch = len(captions), 6
+    counts = Counter(captions)
+    alone = [math.comb(n - counts[c], batch - 1) / math.comb(n - 1, batch - 1) for c in captions]
+    found = shard_writer.duplicate_share([[c] for c in captions], batch, seed=1)
+    assert found == pytest.approx(1 - np.mean(alone), abs=0.04)
+    assert found == shard_writer.duplicate_share([[c] for c in captions], batch, seed=1)
+    assert shard_writer.duplicate_share([[c] for c in set(captions)], 10, seed=1) == 0
+
+
+def test_duplicate_share_of_several_captions_equals_enumeration() -> None:
+    captions = [["a", "b"], ["a"], ["c", "a", "d"], ["b", "e"]]
+    share = 0.0
+    for left, right in combinations(captions, 2):
+        share += sum(x == y for x in left for y in right) / (len(left) * len(right)) / 6
+    draws = [shard_writer.duplicate_share(captions, 2, seed) for seed in range(8)]
+    assert np.mean(draws) == pytest.approx(share, abs=0.04)
+
+
+def test_headers_are_found_wherever_they_lie(tmp_path: Path) -> None:
+    """Of contents that end anywhere: several headers in what is read at once, and headers across its end."""
+    sizes = [0, 1, 511, 512, 513, *range(1000, 9000, 333), 100_000, 0, 0, 3 * 4096 - 512, 4096]
+    path = tmp_path / "t.tar"
+    with path.open("wb") as file:
+        writer = TarWriter(file)
+        for number, size in enumerate(sizes):
+            writer.add(f"{number // 2:03d}.{'ab'[number % 2]}", bytes([number + 1]) * size)
+        writer.close()
+    with tarfile.open(path) as theirs:
+        expected = [(member.name, member.offset_data, member.size) for member in theirs.getmembers()]
+    assert [(member.name, member.offset, member.size) for member in tar_members(path)] == expected
+    whole = path.read_bytes()
+    for length in range(0, len(whole) - 2 * 512, 1024):
+        path.write_bytes(whole[:length])
+        if length < expected[-1][1] + padded(expected[-1][2]):
+            with pytest.raises(UserError, match=r"cut off|no tar header"):
+                tar_members(path)

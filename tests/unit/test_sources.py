@@ -1,0 +1,259 @@
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from data_samples import COLOURS, encoded, scenes, use_scenes, write_parquet
+from PIL import Image
+
+from mdc.formats.captions import clean_captions
+from mdc.formats.rank import rank_hash
+from mdc.formats.samples import Skipped
+from mdc.records import UserError
+from mdc.sources import nouns
+from mdc.sources import source as sources
+from mdc.text import clip_pieces
+
+NOWHERE = Path("nowhere")
+
+
+def captioned(path: Path, **columns: list) -> Path:
+    rows = len(next(iter(columns.values()))) if columns else 9
+    base = {
+        "image": [encoded(i, kind="JPEG" if i % 2 else "PNG") for i in range(rows)],
+        "captions": [[f"First {i} .", f"a second  {i}"] for i in range(rows)],
+        "split": [("train", "dev", "test")[i % 3] for i in range(rows)],
+    }
+    return write_parquet(path, base | columns)
+
+
+def test_scenes_pass_through_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
+    use_scenes(monkeypatch)
+    samples = list(sources.iter_corpus(scenes(), "val", NOWHERE))
+    assert [sample.truth for sample in samples] == [{"number": 15_000 + i} for i in range(5)]
+    assert samples[1].captions == ("a green thing 1", "alt green") and samples[1].extension == "png"
+    probe = {"kind": "scenes", "task": "colour", "train": 4, "test": 7, "seed": 3, "pixels": 12}
+    assert [sample.label for sample in sources.iter_probe(probe, "test", NOWHERE)] == [0, 1, 2, 0, 1, 2, 0]
+    assert sources.probe_classes(probe, NOWHERE) == list(COLOURS)
+
+
+def test_digits_are_scikit_learns_and_the_split_is_fixed_and_stratified() -> None:
+    from sklearn.datasets import load_digits
+
+    data = load_digits()
+    source = {"kind": "digits", "seed": 0}
+    splits = {split: list(sources.iter_probe(source, split, NOWHERE)) for split in ("train", "test")}
+    assert {split: len(samples) for split, samples in splits.items()} == {"train": 1200, "test": 597}
+    assert sorted(int(s.key) for samples in splits.values() for s in samples) == list(range(1797))
+    for samples in splits.values():
+        shares = np.bincount([s.label for s in samples], minlength=10) / len(samples)
+        assert np.abs(shares - np.bincount(data.target) / 1797).max() < 0.002
+        for sample in samples[::97]:
+            pixels = np.asarray(Image.open(io.BytesIO(sample.image)))
+            assert pixels.shape == (32, 32) and sample.label == data.target[int(sample.key)]
+            np.testing.assert_array_equal(np.rint(pixels[::4, ::4] * (16 / 255)), data.images[int(sample.key)])
+            np.testing.assert_array_equal(pixels, np.kron(pixels[::4, ::4], np.ones((4, 4), dtype=np.uint8)))
+    assert [s.key for s in sources.iter_probe(source, "test", NOWHERE)] == [s.key for s in splits["test"]]
+    other = sources.iter_probe({"kind": "digits", "seed": 1}, "test", NOWHERE)
+    assert [s.key for s in other] != [s.key for s in splits["test"]]
+
+
+@pytest.mark.parametrize("key_column", ["image_id", None])
+def test_parquet_pairs_are_nested_subsets_of_the_train_split(tmp_path: Path, key_column: str | None) -> None:
+    names = [f"x/{i}.jpg" for i in range(60)]
+    captioned(tmp_path / "a.parquet", image_id=names)
+    source = {"kind": "parquet", "path": "a.parquet", "splits": {"val": "dev"}, "key_column": key_column}
+    whole = [s.key for s in sources.iter_corpus(source, "train", tmp_path)]
+    found = [[s.key for s in sources.iter_corpus(source | {"pairs": n}, "train", tmp_path)] for n in (3, 7, 20)]
+    # the oracle: rank all keys of the split, take the first N, keep the file's order
+    ranked = sorted(whole, key=lambda key: rank_hash(0, key))
+    assert found == [[key for key in whole if key in ranked[:n]] for n in (3, 7, 20)]
+    assert found[0] != whole[:3] and found[2] == whole
+    held_out = [s.key for s in sources.iter_corpus(source | {"pairs": 3}, "val", tmp_path)]
+    assert held_out == [s.key for s in sources.iter_corpus(source, "val", tmp_path)]
+    with pytest.raises(UserError, match="21 pairs are asked for, its train split has 20"):
+        list(sources.iter_corpus(source | {"pairs": 21}, "train", tmp_path))
+
+
+def test_parquet_splits_columns_and_keys(tmp_path: Path) -> None:
+    captioned(tmp_path / "a.parquet", image_id=[f"x/{i}.jpg" for i in range(9)])
+    source = {"kind": "parquet", "path": "a.parquet", "splits": {"val": "dev"}}
+    found = list(sources.iter_corpus(source, "val", tmp_path))
+    assert [sample.key for sample in found] == ["00000000", "00000001", "00000002"]
+    assert [sample.captions for sample in found] == [(f"First {i} .", f"a second {i}") for i in (1, 4, 7)]
+    assert [sample.image for sample in found] == [encoded(i, kind="JPEG" if i % 2 else "PNG") for i in (1, 4, 7)]
+    assert [sample.extension for sample in found] == ["jpg", "png", "jpg"]
+    keyed = list(sources.iter_corpus(source | {"key_column": "image_id"}, "train", tmp_path))
+    assert [sample.key for sample in keyed] == ["x_0_jpg", "x_3_jpg", "x_6_jpg"]
+    assert not list(sources.iter_corpus(source | {"path": str(tmp_path / "a.parquet")}, "none", tmp_path))
+
+
+def test_a_folder_is_read_in_sorted_order_and_hugging_face_structs_are_understood(tmp_path: Path) -> None:
+    for number in (2, 0, 1):
+        struct = [{"bytes": encoded(10 * number + i), "path": None} for i in range(3)]
+        columns = {"image": struct, "caption": [f"c {number} {i}" for i in range(3)]}
+        write_parquet(tmp_path / "set" / "data" / f"train-0000{number}-of-00003.parquet", columns)
+    columns = {"image": [encoded(99)], "caption": ["held out"]}
+    write_parquet(tmp_path / "set" / "data" / "validation-00000-of-00001.parquet", columns)
+    source = {"kind": "parquet", "path": "set", "split_column": None, "splits": {"val": "validation"}}
+    train = list(sources.iter_corpus(source, "train", tmp_path))
+    assert [sample.captions for sample in train] == [(f"c {n} {i}",) for n in range(3) for i in range(3)]
+    assert train[4].image == encoded(11) and [sample.key for sample in train] == [f"{i:08d}" for i in range(9)]
+    assert [sample.captions for sample in sources.iter_corpus(source, "val", tmp_path)] == [("held out",)]
+    for path in (tmp_path / "set" / "data").glob("*"):
+        path.rename(path.with_name("part" + path.name.partition("-")[2]))
+    assert len(list(sources.iter_corpus(source, "train", tmp_path))) == 10
+    assert not list(sources.iter_corpus(source, "val", tmp_path))
+
+
+def test_bad_samples_are_counted_and_keys_still_name_rows(tmp_path: Path) -> None:
+    images = [encoded(0), b"not an image", None, encoded(3)[:-40], encoded(4), encoded(5)]
+    captions = [["a"], ["b"], ["c"], ["d"], ["  ", None, "\x00"], [" e "]]
+    captioned(tmp_path / "a.parquet", image=images, captions=captions, split=["train"] * 6)
+    skipped = Skipped()
+    found = list(sources.iter_corpus({"kind": "parquet", "path": "a.parquet"}, "train", tmp_path, skipped))
+    assert [(sample.key, sample.captions) for sample in found] == [("00000000", ("a",)), ("00000005", ("e",))]
+    assert skipped.counts == {"no image": 1, "image cannot be decoded": 2, "no caption": 1}
+
+
+def test_bad_files_are_user_errors(tmp_path: Path) -> None:
+    source = {"kind": "parquet", "path": "a.parquet"}
+    with pytest.raises(UserError, match="MDC_DATA"):
+        list(sources.iter_corpus(source, "train", tmp_path))
+    (tmp_path / "a.parquet").write_bytes(b"PAR1 no")
+    with pytest.raises(UserError, match=r"a\.parquet.*not a readable parquet"):
+        list(sources.iter_corpus(source, "train", tmp_path))
+    captioned(tmp_path / "a.parquet")
+    with pytest.raises(UserError, match="has no column 'nope'"):
+        list(sources.iter_corpus(source | {"image_column": "nope"}, "train", tmp_path))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match=r"no \.parquet"):
+        list(sources.iter_corpus(source | {"path": "empty"}, "train", tmp_path))
+    for function in (sources.iter_corpus, sources.iter_probe):
+        with pytest.raises(UserError, match="'tea'"):
+            list(function({"kind": "tea"}, "train", tmp_path))
+
+
+def test_caption_modes() -> None:
+    captions = ["A  dog runs .", "", "two", "so what ?"]
+    assert clean_captions(captions) == ("A dog runs .", "two", "so what ?")
+    assert clean_captions(captions, "join") == ("A dog runs . two . so what ?",)
+    assert clean_captions(["", " "], "join") == ()
+    with pytest.raises(UserError, match="caption_mode"):
+        clean_captions(captions, "cut")
+
+
+@pytest.mark.parametrize("most", [1, 2, 6])
+def test_cut_keeps_the_longest_run_of_whole_words(most: int) -> None:
+    captions = [
+        "a child in a pink dress is climbing up a set of stairs",
+        "antidisestablishmentarianism",
+        "naïve café's \U0001f408\U0001f408 ok",
+        "short",
+    ]
+    for before, after in zip(captions, clean_captions(captions, "cut", most), strict=True):
+        pieces = clip_pieces(after)
+        assert 1 <= len(pieces) <= most
+        runs = [" ".join(before.split()[:end]) for end in range(1, len(before.split()) + 1)]
+        fitting = [run for run in runs if len(clip_pieces(run)) <= most]
+        if fitting:
+            assert after == fitting[-1]
+        else:
+            assert clip_pieces(before)[: len(pieces) - 1] == pieces[:-1]
+
+
+def test_integer_and_text_labels(tmp_path: Path) -> None:
+    images = [encoded(i) for i in range(4)]
+    splits = ["train", "train", "test", "test"]
+    columns = {"image": images, "split": splits, "label": [2, 0, 1, 0], "word": ["cat", "ant", "bee", "ant"]}
+    write_parquet(tmp_path / "p.parquet", columns)
+    source = {"kind": "parquet", "path": "p.parquet"}
+    labels = {
+        column: [
+            [s.label for s in sources.iter_probe(source | column_source, split, tmp_path)] for split in splits[::2]
+        ]
+        for column, column_source in {"label": {}, "word": {"label_column": "word"}}.items()
+    }
+    assert labels["label"] == [[2, 0], [1, 0]]
+    assert labels["word"] == [[2, 0], [1, 0]]
+    assert sources.probe_classes(source, tmp_path) == ["0", "1", "2"]
+    assert sources.probe_classes(source | {"class_name_column": "word"}, tmp_path) == ["ant", "bee", "cat"]
+    assert sources.probe_classes(source | {"label_column": "word"}, tmp_path) == ["ant", "bee", "cat"]
+    write_parquet(tmp_path / "p.parquet", columns | {"word": ["cat", "ant", "bee", "bee"]})
+    with pytest.raises(UserError, match="label 0 has several names"):
+        sources.probe_classes(source | {"class_name_column": "word"}, tmp_path)
+
+
+def test_hugging_face_class_names_are_read_from_the_schema(tmp_path: Path) -> None:
+    import json
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    features = {"label": {"names": ["cat", "dog"], "_type": "ClassLabel"}}
+    table = pa.table({"image": [encoded(0)], "label": [1]})
+    metadata = {"huggingface": json.dumps({"info": {"features": features}})}
+    pq.write_table(table.replace_schema_metadata(metadata), tmp_path / "p.parquet")
+    assert sources.probe_classes({"kind": "parquet", "path": "p.parquet"}, tmp_path) == ["cat", "dog"]
+
+
+SENTENCES = [
+    ["A big {0} is near two {1} .", "The {0} jumps over a small {2} .", "a black {2} in the {1}"],
+    ["two big {1} and a {0}", "A {0} sits by the black {2} , running .", "the small {1} is on a {0}"],
+]
+
+
+def test_nouns_are_found_by_their_places() -> None:
+    images = [
+        [sentence.format("dog", "boats", "house") for sentence in sentences]
+        + [sentence.format("woman", "dogs", "boat") for sentence in sentences]
+        + [sentence.format("wug", "women", "wugs") for sentence in sentences]
+        for sentences in SENTENCES * 10
+    ]
+    found = nouns.commonest_nouns(images, 10)
+    assert found == {
+        "boat": ("boat", "boats"),
+        "dog": ("dog", "dogs"),
+        "house": ("house",),
+        "woman": ("woman", "women"),
+        "wug": ("wug", "wugs"),
+    }
+    assert list(nouns.commonest_nouns(images, 2)) == ["boat", "dog"]
+    assert nouns.presence(["Two women.", "a house"], found) == [0, 0, 1, 1, 0]
+    assert nouns.presence(["housewomen boating"], found) == [0] * 5
+
+
+def test_caption_nouns_count_on_train_only_and_label_dev_and_test(tmp_path: Path) -> None:
+    fillers = [("dog", "boats", "house"), ("house", "dogs", "boat")]
+    train = [[s.format(*fillers[i // 2 % 2]) for s in SENTENCES[i % 2]] for i in range(12)]
+    held_out = [["a wug and a dog"], ["the boat"], ["nothing"], [s.format("wug", "wugs", "wug") for s in SENTENCES[0]]]
+    split = ["train"] * 12 + ["dev", "dev", "test", "test"]
+    captioned(tmp_path / "f.parquet", image=[encoded(i) for i in range(16)], captions=train + held_out, split=split)
+    source = {"kind": "caption_nouns", "path": "f.parquet", "count": 60}
+    assert sources.probe_classes(source, tmp_path) == ["boat", "dog", "house"]
+    assert sources.probe_task(source) == "multi"
+    assert [s.labels for s in sources.iter_probe(source, "train", tmp_path)] == [(0, 1, 0), (1, 0, 0)]
+    assert [s.labels for s in sources.iter_probe(source, "test", tmp_path)] == [(0, 0, 0), (0, 0, 0)]
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "said"),
+    [
+        ("caption", [1.5, 2.0], "captions are texts or lists of texts"),
+        ("captions", [[{"raw": "a dog"}], [{"raw": "a cat"}]], "captions are texts or lists of texts"),
+    ],
+)
+def test_captions_of_another_type_are_refused(tmp_path: Path, column: str, values: list, said: str) -> None:
+    write_parquet(tmp_path / "c.parquet", {"image": [encoded(0), encoded(1)], column: values, "split": ["train"] * 2})
+    with pytest.raises(UserError, match=said):
+        list(sources.iter_corpus({"kind": "parquet", "path": "c.parquet"}, "train", tmp_path))
+
+
+@pytest.mark.parametrize("values", [[0.0, None, 1.0], [[0], [1], [0, 1]]])
+def test_labels_of_another_type_are_refused(tmp_path: Path, values: list) -> None:
+    columns = {"image": [encoded(i) for i in range(3)], "label": values, "split": ["train", "train", "test"]}
+    write_parquet(tmp_path / "c.parquet", columns)
+    with pytest.raises(UserError, match="a label is a whole number or a text"):
+        sources.probe_classes({"kind": "parquet", "path": "c.parquet"}, tmp_path)

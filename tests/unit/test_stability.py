@@ -1,0 +1,265 @@
+"""How unsteady a training is: against series whose noise is known, and against every outcome of small draws."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from mdc.diffusion.schedule import MaskSchedule
+from mdc.records import UserError
+from mdc.statistics import steadiness as stability
+from mdc.statistics.steadiness import Estimate
+
+LEAST = 1e-3
+
+
+def falling(n: int, sd: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """A loss that falls from 7 to 2 with a relative noise of ``sd``, logged every ten steps and at an odd last one."""
+    steps = np.append(np.arange(10, 10 * n, 10), 10 * n - 3)
+    trend = 2 + 5 * np.exp(-3 * steps / steps[-1])
+    return steps, trend * (1 + sd * rng.standard_normal(n))
+
+
+# --- one run --------------------------------------------------------------------------------------------------------
+
+
+def test_a_straight_line_leaves_no_residual_however_its_steps_lie() -> None:
+    steps = np.array([1, 5, 6, 20, 21, 40])
+    assert stability.residuals(steps, 3.0 - 0.2 * steps) == pytest.approx(np.zeros(4), abs=1e-12)
+
+
+def test_a_residual_is_that_of_the_line_through_the_neighbours() -> None:
+    # at step 3 the line through (0, 1) and (4, 5) has 4
+    (found,) = stability.residuals([0, 3, 4], [1.0, 7.0, 5.0])
+    assert found == pytest.approx((4 - 7) / math.sqrt(1 + 0.25**2 + 0.75**2))
+
+
+@pytest.mark.parametrize("sd", [0.01, 0.05, 0.3])
+def test_variation_is_the_noise_put_in_and_not_the_fall(sd: float) -> None:
+    rng = np.random.default_rng(1)
+    found = [math.sqrt(stability.relative_squares(*falling(300, sd, rng)).mean()) for _ in range(20)]
+    assert np.mean(found) == pytest.approx(sd, rel=0.05)
+    # what a plain coefficient of variation would say is how much was learnt
+    _, loss = falling(300, sd, rng)
+    assert loss.std() / loss.mean() > 0.35
+
+
+def test_variance_has_no_bias_even_of_few_steps_unevenly_logged() -> None:
+    rng = np.random.default_rng(2)
+    steps = np.array([10, 20, 25, 60, 70, 73])
+    found = [stability.squares(steps, 9 - 0.1 * steps + 0.5 * rng.standard_normal(6)).mean() for _ in range(20000)]
+    assert np.mean(found) == pytest.approx(0.25, abs=4 * np.std(found) / math.sqrt(len(found)))
+
+
+def test_a_level_follows_a_trend_and_forgets_a_spike() -> None:
+    fall = np.linspace(5, 1, 21)
+    assert stability.level(fall) == pytest.approx(fall)
+    spiked = fall.copy()
+    spiked[10] = 400.0
+    assert np.abs(stability.level(spiked) - fall).max() < 0.3
+    assert stability.spike(spiked) == pytest.approx(400 / stability.level(spiked)[10])
+    assert stability.spike(fall) == 1.0
+
+
+def test_a_share_over_a_limit_counts_what_is_above_it() -> None:
+    assert stability.share_over([0.5, 1.0, 1.5, 3.0], 1.0) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("steps", "values", "words"),
+    [
+        ([1, 2], [1.0, 2.0], "2 steps and 2 values, needed: as many, at least 3"),
+        ([1, 2, 3], [1.0, 2.0], "3 steps and 2 values"),
+        ([1, 3, 2], [1.0, 2.0, 3.0], "must increase"),
+        ([1, 2, 3], [1.0, math.nan, 3.0], "be finite"),
+        ([1, 2, 3, 4], [1.0, 0.0, 0.0, 0.0], "a level of 0 or below"),
+    ],
+)
+def test_series_that_say_nothing_are_refused(steps: list[int], values: list[float], words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        stability.relative_squares(steps, values)
+
+
+# --- over seeds -----------------------------------------------------------------------------------------------------
+
+
+def test_over_seeds_means_are_geometric_so_that_their_ratio_is_the_mean_ratio() -> None:
+    a, b = [2.0, 4.0, 9.0, 3.0], [1.0, 1.5, 3.0, 2.0]
+    ratio = stability.ratio_over_seeds(a, b)
+    assert ratio.value == pytest.approx(stability.over_seeds(a).value / stability.over_seeds(b).value)
+    assert ratio.value == pytest.approx(math.prod(x / y for x, y in zip(a, b, strict=True)) ** 0.25)
+    from scipy.stats import ttest_rel
+
+    test = ttest_rel(np.log(a), np.log(b))
+    low, high = np.exp(test.confidence_interval())
+    assert (ratio.low, ratio.high, ratio.p) == pytest.approx((low, high, test.pvalue))
+    from scipy.stats import t
+
+    error = np.std(np.log(a) - np.log(b), ddof=1) / 2
+    assert math.log(ratio.detectable or 0) == pytest.approx((t(3).ppf(0.975) + t(3).ppf(0.8)) * error)
+
+
+def test_fewer_than_three_seeds_have_a_mean_and_no_interval() -> None:
+    assert stability.over_seeds([2.0, 8.0]) == Estimate(pytest.approx(4.0))
+    assert stability.ratio_over_seeds([2.0], [4.0]) == Estimate(pytest.approx(0.5))
+    assert stability.share_over_seeds([0.0, 0.5]) == Estimate(0.25)
+
+
+def test_shares_stay_shares_and_equal_ones_claim_no_certainty() -> None:
+    found = stability.share_over_seeds([0.0, 0.0, 0.3])
+    assert found.value == pytest.approx(0.1) and found.low == 0.0 and 0.3 < (found.high or 0) <= 1
+    assert stability.share_over_seeds([0.0, 0.0, 0.0]) == Estimate(0.0)
+
+
+def test_verdicts() -> None:
+    assert stability.verdict(Estimate(2.0, 1.1, 3.0)) == "more"
+    assert stability.verdict(Estimate(0.5, 0.3, 0.9)) == "less"
+    assert stability.verdict(Estimate(2.0, 0.9, 3.0)) == "cannot be told"
+    assert stability.verdict(Estimate(9.0)) == "cannot be told"
+
+
+# --- over the steps of one run --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n", "memory"), [(40, 0.0), (40, 0.6), (400, 0.6)])
+def test_the_interval_of_one_run_covers_what_it_estimates(n: int, memory: float) -> None:
+    # noise with memory: E[r²] = (1.5 g0 - 2 g1 + 0.5 g2) / 1.5 of its autocovariances g
+    g = [memory**lag / (1 - memory**2) for lag in range(3)]
+    truth = (1.5 * g[0] - 2 * g[1] + 0.5 * g[2]) / 1.5
+    covered, ratio_covered, trials = 0, 0, 300
+    for trial in range(trials):
+        rng = np.random.default_rng(trial)
+        squares = []
+        for scale in (1.0, 3.0):
+            noise = np.zeros(n + 40)
+            for i, shock in enumerate(rng.standard_normal(n + 40)):
+                noise[i] = memory * noise[i - 1] + shock
+            squares.append(stability.squares(np.arange(n), 20 - 0.01 * np.arange(n) + scale * noise[40:]))
+        one = stability.over_steps([squares[0]], rng, 200, 1.0)
+        both = stability.ratio_over_steps([squares[1]], [squares[0]], rng, 200, 0.5)
+        assert one.value == pytest.approx(squares[0].mean())
+        assert both.value == pytest.approx(math.sqrt(squares[1].mean() / squares[0].mean()))
+        covered += (one.low or 0) <= truth <= (one.high or 0)
+        ratio_covered += (both.low or 0) <= 3 <= (both.high or 0)
+    assert 0.89 <= covered / trials <= 0.99
+    assert 0.89 <= ratio_covered / trials <= 0.99
+
+
+def test_a_p_value_is_that_of_the_interval() -> None:
+    rng = np.random.default_rng(5)
+    squares = [stability.squares(np.arange(200), scale * rng.standard_normal(200)) for scale in (1.0, 1.0, 2.0)]
+    for other in squares[1:]:
+        found = stability.ratio_over_steps([other], [squares[0]], np.random.default_rng(0), 500, 0.5)
+        # between one half-width and two: a power of 80 % asks for less than one of 97.5 %
+        half = math.log((found.high or 0) / (found.low or 1)) / 2
+        assert half < math.log(found.detectable or 0) < 2 * half
+        assert (found.p is not None and found.p < 0.05) == (stability.verdict(found) != "cannot be told")
+    assert stability.verdict(found) == "more"
+
+
+def test_what_two_runs_share_cancels_in_their_ratio() -> None:
+    rng = np.random.default_rng(6)
+    common = stability.squares(np.arange(100), rng.standard_normal(100))
+    found = stability.ratio_over_steps([4 * common], [common], np.random.default_rng(0), 200, 0.5)
+    assert (found.value, found.low, found.high) == pytest.approx((2.0, 2.0, 2.0))
+
+
+def test_resampled_means_are_those_of_blocks_taken_one_by_one() -> None:
+    series = np.random.default_rng(7).random((2, 13))
+    made = stability._block_means(series, np.random.default_rng(8), draws=50, block=5, blocks=3)
+    starts = np.random.default_rng(8).integers(0, 13, size=(50, 3))
+    for draw, row in enumerate(starts):
+        picked = [(start + j) % 13 for start in row for j in range(5)]
+        assert made[:, draw] == pytest.approx(series[:, picked].mean(1))
+
+
+def test_two_runs_are_narrower_than_one() -> None:
+    rng = np.random.default_rng(9)
+    runs = [stability.squares(np.arange(300), rng.standard_normal(300)) for _ in range(2)]
+    one, two = (stability.over_steps(runs[:k], np.random.default_rng(0), 1000, 1.0) for k in (1, 2))
+    assert two.value == pytest.approx(math.sqrt(runs[0].mean() * runs[1].mean()))
+    widths = [math.log((e.high or 0) / (e.low or 1)) for e in (one, two)]
+    assert 0.5 < widths[1] / widths[0] < 0.9
+
+
+def test_too_few_steps_have_a_value_and_no_interval() -> None:
+    few, enough = np.arange(1.0, 10.0), np.arange(1.0, 11.0)
+    assert stability.over_steps([few], np.random.default_rng(0), 50, 1.0) == Estimate(pytest.approx(5.0))
+    assert stability.over_steps([enough], np.random.default_rng(0), 50, 1.0).low is not None
+    one = stability.ratio_over_steps([[4.0]], [[1.0]], np.random.default_rng(0), 50, 0.5)
+    assert one == Estimate(pytest.approx(2.0))
+
+
+def test_runs_that_cannot_be_compared_are_refused() -> None:
+    rng = np.random.default_rng(0)
+    with pytest.raises(UserError, match="as many steps"):
+        stability.ratio_over_steps([np.ones(12)], [np.ones(13)], rng, 10, 1.0)
+    with pytest.raises(UserError, match="nothing varies"):
+        stability.over_steps([np.zeros(12)], rng, 10, 1.0)
+
+
+def test_a_share_of_steps_has_the_exact_interval() -> None:
+    from scipy.stats import binomtest
+
+    for count, n in ((0, 20), (3, 20), (20, 20)):
+        found = stability.share_over_steps([True] * count + [False] * (n - count))
+        exact = binomtest(count, n).proportion_ci(method="exact")
+        assert (found.value, found.low, found.high) == pytest.approx((count / n, exact.low, exact.high))
+
+
+# --- what the draw of t and masks gives alone -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (0.3, 0.8), (0.5, 1.0), (0.15, 0.15), (0.0, 0.0005)])
+def test_the_mean_of_one_over_t_is_the_schedules_own(low: float, high: float) -> None:
+    schedule = MaskSchedule(low, high, least_t=LEAST)
+    count = 400_000
+    place = torch.arange(count)
+    t = schedule.draw(torch.full((count,), 0.5, dtype=torch.float64), place, count)
+    assert stability.mean_inverse_t(low, high, LEAST) == pytest.approx(
+        schedule.weight(t).double().mean().item(), rel=1e-4
+    )
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (0.5, 1.0), (0.3, 0.3)])
+@pytest.mark.parametrize("tokens", [1, 2, 5])
+def test_the_loss_varies_as_every_outcome_of_its_masks_says(low: float, high: float, tokens: int) -> None:
+    """One caption: all 2^L masks at each of many t, weighted by their probability."""
+    strata = 200_000
+    t = np.maximum(low + (high - low) * (np.arange(strata) + 0.5) / strata, LEAST)
+    first, second = np.zeros(strata), np.zeros(strata)
+    for masks in itertools.product((0, 1), repeat=tokens):
+        k = sum(masks)
+        probability = t**k * (1 - t) ** (tokens - k)
+        loss = 2.5 * k / t / tokens
+        first += probability * loss
+        second += probability * loss**2
+    assert first.mean() == pytest.approx(2.5)  # unbiased whatever the range of t
+    exact = second.mean() - first.mean() ** 2
+    assert stability.loss_variance(low, high, tokens, LEAST, cost=2.5) == pytest.approx(exact, rel=1e-4)
+
+
+def test_a_batch_varies_as_its_tokens_together_say_stratified_or_not() -> None:
+    rng = np.random.default_rng(3)
+    lengths = np.array([1, 2, 3, 4, 6, 8, 8, 20])
+    draws, batch = 40_000, len(lengths)
+    for jitter in ((np.arange(batch) + rng.random((draws, batch))) / batch, rng.random((draws, batch))):
+        t = 0.3 + 0.5 * rng.permuted(jitter, axis=1)
+        loss = (rng.binomial(lengths, t) / t).sum(1) / lengths.sum()
+        expected = stability.loss_variance(0.3, 0.8, float(lengths.sum()), LEAST)
+        assert loss.var() == pytest.approx(expected, rel=0.04)
+
+
+def test_short_captions_and_small_t_make_the_loss_vary() -> None:
+    def variance(low: float, tokens: float) -> float:
+        return stability.loss_variance(low, low + 0.5 if low else 1.0, tokens, LEAST)
+
+    assert variance(0.0, 5) == pytest.approx(12 * variance(0.0, 60))
+    assert variance(0.0, 5) > variance(0.3, 5) > variance(0.4, 5) > variance(0.5, 5) > 0
+    assert stability.loss_variance(1.0, 1.0, 5, LEAST) == 0  # all masked: nothing is drawn
+    with pytest.raises(UserError, match=r"\[0.8, 0.3\]"):
+        stability.loss_variance(0.8, 0.3, 5, LEAST)

@@ -1,0 +1,372 @@
+"""Lists of URLs: read in every format, subsets chosen by hash, and the plan that fixes what is asked for."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from mdc.formats.rank import rank_hash
+from mdc.obtain import plan as planning
+from mdc.obtain import subset as choosing
+from mdc.obtain.plan import make_plan, read_part
+from mdc.obtain.reasons import Failure
+from mdc.obtain.subset import Least
+from mdc.obtain.url_list import BadRow, Columns, Row, list_files, pair_digest, read_rows
+from mdc.obtain.urls import obtain
+from mdc.obtain.web_url import web_url
+from mdc.records import UserError
+from mdc.registry.datasets import REGISTRY
+
+HARD = ['say "hi"', "two  spaces", "emoji 🦆", "comma, semicolon; 'x'", "x" * 10_000]
+URLS = [f"http://a.example/{n}.jpg" for n in range(len(HARD))]
+SHAPE: dict[str, Any] = {
+    **{"image_size": 64, "rows_per_shard": 10, "max_bytes": 10, "min_image_size": 1, "max_pixels": 10},
+    **{"max_aspect": 2.0, "quality": 95, "respect_robots": True},
+}
+
+
+def read(path: Path, columns: Columns) -> list[Row | BadRow]:
+    return list(read_rows(list_files(path, columns), columns))
+
+
+def test_formats_say_the_same(tmp_path: Path) -> None:
+    named = Columns("url", "caption", header=True)
+    quoted = ['"' + caption.replace('"', '""') + '"' for caption in HARD]
+    (tmp_path / "a.tsv").write_text("".join(f"{c}\t{u}\n" for c, u in zip(HARD, URLS, strict=True)))
+    (tmp_path / "b.csv").write_text(
+        "url,caption\r\n" + "".join(f"{u},{c}\r\n" for u, c in zip(URLS, quoted, strict=True))
+    )
+    lines = [json.dumps({"caption": c, "more": [1], "url": u}) for c, u in zip(HARD, URLS, strict=True)]
+    (tmp_path / "c.jsonl").write_text("\n".join(lines))
+    pq.write_table(pa.table({"caption": HARD, "x": [1] * 5, "url": URLS}), tmp_path / "d.parquet", row_group_size=2)
+    wanted = [Row(n, pair_digest(u, c).hex(), u, c) for n, (c, u) in enumerate(zip(HARD, URLS, strict=True))]
+    assert read(tmp_path / "a.tsv", Columns(1, 0, header=False)) == wanted
+    for name in ("b.csv", "c.jsonl", "d.parquet"):
+        assert read(tmp_path / name, named) == wanted
+
+
+def test_a_folder_of_files_is_one_list_numbered_through(tmp_path: Path) -> None:
+    for part in (2, 0, 1):
+        table = {
+            "url": [f"http://a.example/{part}/{n}" for n in range(3)],
+            "re_caption": ["x"] * 3,
+            "id": [part, 10, 20],
+        }
+        pq.write_table(pa.table(table), tmp_path / f"train-{part}.parquet")
+    (tmp_path / "README.md").write_text("not a list")
+    found = read(tmp_path, Columns("url", "re_caption", "id", "parquet"))
+    assert [row.number for row in found] == list(range(9))
+    assert [row.key for row in found if isinstance(row, Row)][::3] == ["0", "1", "2"]
+
+
+def test_bad_rows_are_told_by_reason_and_bad_files_end_in_a_line(tmp_path: Path) -> None:
+    lines = [
+        b"good\thttp://a.example/1.jpg",
+        b"one column",
+        b"three\thttp://a.example/1.jpg\tcolumns",
+        b"\thttp://a.example/1.jpg",
+        b" \x00 \thttp://a.example/1.jpg",
+        b"broken \xff\thttp://a.example/1.jpg",
+        b"scheme\tftp://a.example/1.jpg",
+        b"none\t",
+    ]
+    (tmp_path / "a.tsv").write_bytes(b"\n".join(lines))
+    found = read(tmp_path / "a.tsv", Columns(1, 0, header=False))
+    columns = "row has another number of columns"
+    assert [row.reason if isinstance(row, BadRow) else "" for row in found] == [
+        *("", columns, columns, "no caption", "no caption", "text is not UTF-8", "URL scheme", "no valid URL")
+    ]
+    (tmp_path / "a.csv").write_text('url,caption\nhttp://a.example/1,"open\nhttp://a.example/2,x\n')
+    with pytest.raises(UserError, match=r"a\.csv, line 3: .*; is a quotation left open"):
+        read(tmp_path / "a.csv", Columns("url", "caption"))
+    with pytest.raises(UserError, match="has no column 'text'; it has url, caption"):
+        read(tmp_path / "a.csv", Columns("url", "text"))
+    (tmp_path / "a.parquet").write_bytes(b"PAR1 no")
+    with pytest.raises(UserError, match="not a readable parquet file"):
+        read(tmp_path / "a.parquet", Columns("url", "caption"))
+    with pytest.raises(UserError, match="no such file or folder; put the list of URLs there"):
+        read(tmp_path / "none.tsv", Columns(1, 0))
+    (tmp_path / "list.txt").write_text("x")
+    with pytest.raises(UserError, match=r"tells no format; set list\.format to tsv, csv, jsonl or parquet"):
+        read(tmp_path / "list.txt", Columns(1, 0))
+
+
+@pytest.mark.parametrize(
+    ("text", "fit"),
+    [
+        ("http://a.example/1.jpg?x=1&y=%20", "http://a.example/1.jpg?x=1&y=%20"),
+        ("  HTTPS://A.Example/b c.jpg#part ", "https://a.example/b%20c.jpg"),
+        ("http://bücher.example/ü?q=ä ö", "http://xn--bcher-kva.example/%C3%BC?q=%C3%A4%20%C3%B6"),
+        ("http://a.example:80/x", "http://a.example/x"),
+        ("http://a.example:8080", "http://a.example:8080/"),
+        ("http://[::1]:8080/x", "http://[::1]:8080/x"),
+        ("http://a.example/a\\b|c<d>", "http://a.example/a%5Cb|c%3Cd%3E"),
+        ("file:///etc/passwd", "URL scheme"),
+        ("ftp://a.example/x", "URL scheme"),
+        ("data:image/png;base64,xyz", "URL scheme"),
+        ("gopher://a.example:25/x", "URL scheme"),
+        ("//a.example/x", "no valid URL"),
+        ("a.example/x", "no valid URL"),
+        ("http:///x", "no valid URL"),
+        ("http://user:pass@a.example/x", "no valid URL"),
+        ("http://a.example:port/x", "no valid URL"),
+        ("http://a.example:99999/x", "no valid URL"),
+        ("http://a.example/x\r\nHost: b.example", "no valid URL"),
+        ("http://[::1/x", "no valid URL"),
+        ("http://" + "a" * 64 + ".example/", "no valid URL"),
+        ("http://a.example/" + "x" * 9000, "no valid URL"),
+        ("http://a b.example/", "no valid URL"),
+    ],
+)
+def test_urls_are_made_fit_or_refused(text: str, fit: str) -> None:
+    if "://" in fit:
+        assert web_url(text) == fit == web_url(fit)
+    else:
+        with pytest.raises(Failure, match=fit):
+            web_url(text)
+
+
+def test_the_short_way_for_plain_urls_is_the_long_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = random.Random(4)
+    pieces = [
+        "a",
+        "B",
+        "7",
+        "/",
+        "?",
+        "#",
+        ":",
+        ".",
+        "-",
+        "_",
+        "%41",
+        " ",
+        "ü",
+        "[",
+        "]",
+        "|",
+        "@",
+        "\\",
+        "&=",
+        "\t",
+        "//",
+        "80",
+    ]
+    texts = [f"http{draw.choice('s ')}".strip() + "://" + "".join(draw.choices(pieces, k=12)) for _ in range(4000)]
+    texts += [f"http://a.example/{''.join(draw.choices(pieces, k=6))}" for _ in range(4000)]
+
+    def outcomes() -> list[str]:
+        found = []
+        for text in texts:
+            try:
+                found.append(web_url(text))
+            except Failure as failure:
+                found.append(str(failure))
+        return found
+
+    short = outcomes()
+    plain = sum(one == text for one, text in zip(short, texts, strict=True))
+    monkeypatch.setattr("mdc.obtain.web_url._FIT", re.compile("never"))
+    assert short == outcomes() and 50 < plain < len(texts) - 1000
+
+
+# --- subsets ---------------------------------------------------------------------------------------------------------
+
+
+def test_one_broken_text_of_a_parquet_list_leaves_out_its_row_alone(tmp_path: Path) -> None:
+    captions = pa.array([b"a", b"\xff", None, "\u00e9".encode()]).view(pa.string())
+    urls = [f"http://a.example/{n}" for n in range(4)]
+    pq.write_table(pa.table({"url": urls, "caption": captions}), tmp_path / "l.parquet")
+    found = list(read_rows([tmp_path / "l.parquet"], Columns("url", "caption")))
+    assert [row.caption if isinstance(row, Row) else row.reason for row in found] == [
+        "a",
+        "text is not UTF-8",
+        "no caption",
+        "\u00e9",
+    ]
+
+
+def test_pairs_of_one_key_are_pairs_of_their_own_and_their_order_is_theirs(tmp_path: Path) -> None:
+    rows = {"url": ["http://a.example/2", "http://a.example/1", "http://a.example/1"], "caption": ["b", "a", "a"]}
+    for number, order in enumerate(([0, 1, 2], [2, 1, 0])):
+        place = tmp_path / str(number) / "l.parquet"
+        place.parent.mkdir()
+        columns = {name: [values[n] for n in order] for name, values in rows.items()}
+        pq.write_table(pa.table({**columns, "key": ["k"] * 3}), place)
+        plan = make_plan(place.parent, [place], KEYED, {"pairs": 1, "seed": 0}, SHAPE)
+        (chosen,) = planning.read_part(place.parent, 0).to_pylist()
+        assert chosen["url"] == "http://a.example/1" and plan["rows"] == plan["chosen"] + sum(plan["left_out"].values())
+
+
+def test_least_keeps_the_least_distinct_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choosing, "_SPARE", 5)
+    draw = random.Random(0)
+    numbers = [draw.choice((draw.getrandbits(64), draw.randrange(50))) for _ in range(2000)]
+    for count in (1, 7, 60, 900):
+        least = Least(count)
+        for number in numbers:
+            least.add(number)
+        assert least.threshold() == sorted(set(numbers))[count - 1] and least.found() == count
+    few = Least(10)
+    for number in (5, 5, 2**64 - 1):
+        few.add(number)
+    assert few.threshold() is None and few.found() == 2
+
+
+def listed(folder: Path, keys: list[str]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = {"url": [f"http://a.example/{key}" for key in keys], "caption": [f"c {key}" for key in keys], "key": keys}
+    pq.write_table(pa.table(rows), folder / "list.parquet")
+    return folder / "list.parquet"
+
+
+KEYED = Columns("url", "caption", "key", "parquet")
+
+
+def planned(
+    folder: Path, keys: list[str], subset: dict[str, int] | None, **shape: Any
+) -> tuple[dict[str, Any], list[Any]]:
+    plan = make_plan(folder, [listed(folder / "list", keys)], KEYED, subset, {**SHAPE, **shape})
+    rows = [row for shard in range(len(plan["parts"])) for row in read_part(folder, shard).to_pylist()]
+    assert [row["place"] for row in rows] == list(range(plan["chosen"]))
+    assert plan["rows"] == plan["chosen"] + sum(plan["left_out"].values())
+    return plan, [row["source_key"] for row in rows]
+
+
+KEYS = [f"k{n:03d}" for n in range(300)]
+
+
+@pytest.mark.parametrize("bucket", [1000, 17])
+def test_a_subset_is_the_rows_of_least_hash_in_that_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bucket: int
+) -> None:
+    monkeypatch.setattr(planning, "_BUCKET", bucket)
+    monkeypatch.setattr(planning, "_BUFFERED", 64)
+    oracle = sorted(KEYS, key=lambda key: (rank_hash(5, key), key))
+    other = sorted(KEYS, key=lambda key: (rank_hash(6, key), key))
+    assert oracle[:100] != other[:100]
+    shuffled = random.Random(1).sample(KEYS, len(KEYS))
+    for number, (keys, pairs, seed, wanted) in enumerate(
+        [(KEYS, 100, 5, oracle), (shuffled, 100, 5, oracle), (shuffled, 40, 5, oracle), (KEYS, 300, 6, other)]
+    ):
+        plan, found = planned(tmp_path / str(number), keys, {"pairs": pairs, "seed": seed})
+        assert found == wanted[:pairs] and plan["left_out"] == {"not in the subset": 300 - pairs}
+    without = [key for key in KEYS if key not in oracle[40:60]]
+    assert planned(tmp_path / "less", without, {"pairs": 100, "seed": 5})[1] == (oracle[:40] + oracle[60:])[:100]
+
+
+def test_ties_of_the_hash_go_by_key_and_a_key_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "rank_hash", lambda seed, key: int(key[1:]) // 4)
+    draw = random.Random(2).sample([*KEYS, *KEYS[:50]], 350)
+    plan, found = planned(tmp_path, draw, {"pairs": 70, "seed": 0})
+    assert found == KEYS[:70]
+    assert plan["left_out"]["same url and caption again"] == sum(
+        count - 1 for count in Counter(draw).values() if count > 1
+    )
+
+
+def test_a_key_that_is_no_text_is_left_out_of_a_subset(tmp_path: Path) -> None:
+    path = tmp_path / "list.csv"
+    rows = b"".join(f"{key},http://a.example/{key},c\n".encode() for key in KEYS)
+    path.write_bytes(rows.replace(b"k007,", b"k\xff07,"))
+    columns = Columns(1, 2, 0, header=False)
+    plan = make_plan(tmp_path, [path], columns, {"pairs": 299, "seed": 0}, SHAPE)
+    assert (plan["chosen"], plan["left_out"]) == (299, {"not in the subset": 0, "text is not UTF-8": 1})
+
+
+def test_a_subset_larger_than_the_list_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="a subset of 400 pairs is asked for, the list has 300 rows that can be used"):
+        planned(tmp_path, KEYS, {"pairs": 400, "seed": 0})
+
+
+def test_a_larger_subset_goes_on_where_the_smaller_ended(tmp_path: Path) -> None:
+    small, first = planned(tmp_path, KEYS, {"pairs": 95, "seed": 5})
+    large, found = planned(tmp_path, KEYS, {"pairs": 200, "seed": 5})
+    assert found[:95] == first
+    assert large["parts"][:9] == small["parts"][:9] and large["parts"][9] != small["parts"][9]
+    with pytest.raises(
+        UserError, match="holds a subset of 200 pairs, now 95 are asked for; keep the larger and set pairs: 95"
+    ):
+        planned(tmp_path, KEYS, {"pairs": 95, "seed": 5})
+    for subset in ({"pairs": 200, "seed": 6}, None):
+        with pytest.raises(UserError, match="other rows, or another order"):
+            planned(tmp_path, KEYS, subset)
+    with pytest.raises(UserError, match="made from another list"):
+        planned(tmp_path, KEYS[1:], {"pairs": 200, "seed": 5})
+
+
+def test_without_a_subset_the_order_is_the_lists_and_duplicates_go(tmp_path: Path) -> None:
+    plan, found = planned(tmp_path, [*KEYS, "k007", "k008", "k007"], None)
+    assert found == KEYS and plan["left_out"] == {"same url and caption again": 3}
+    assert [part["rows"] for part in plan["parts"]] == [10] * 30
+
+
+def test_a_plan_is_made_once_and_again_where_it_was_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, _ = planned(tmp_path, KEYS, None)
+    (tmp_path / "plan/part-00003.parquet").unlink()
+    assert planned(tmp_path, KEYS, None)[0] == plan
+    monkeypatch.setattr(planning, "read_rows", None)  # not read again
+    assert make_plan(tmp_path, [tmp_path / "list/list.parquet"], KEYED, None, SHAPE) == plan
+    with pytest.raises(UserError, match="made with quality 95, now it is 90"):
+        make_plan(tmp_path, [tmp_path / "list/list.parquet"], KEYED, None, {**SHAPE, "quality": 90})
+
+
+def test_a_list_without_a_good_row_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("x\tftp://a.example/\n")
+    with pytest.raises(UserError, match=r"none of the list's 1 rows can be used \(left out: 1 URL scheme\)"):
+        make_plan(tmp_path / "set", [tmp_path / "a.tsv"], Columns(1, 0, header=False), None, SHAPE)
+
+
+def seen_by(
+    data: Path, dataset: dict[str, Any], entry: Any, monkeypatch: pytest.MonkeyPatch
+) -> tuple[list[str], Columns]:
+    """Names of the files that a plan is made of, and their columns."""
+    seen: list[Any] = []
+
+    def plan(folder: Path, files: list[Path], columns: Columns, *_: Any) -> None:
+        seen.extend((sorted(file.name for file in files), columns))
+        raise UserError("seen")
+
+    monkeypatch.setattr("mdc.obtain.urls.make_plan", plan)
+    config = {"dataset": {"path": "set", "subset": None, **dataset}, "download": {"allow_addresses": []}}
+    with pytest.raises(UserError, match=r"^seen$"):
+        obtain(config, entry, data)
+    return seen[0], seen[1]
+
+
+def test_a_file_beside_the_registrys_list_is_no_part_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CC3M's form offers a validation split too, and nobody wants to train on it."""
+    put = tmp_path / "set/list"
+    (put / "data/train_data").mkdir(parents=True)
+    for name in ("Train_GCC-training.tsv", "Validation_GCC-1.1.0-Validation.tsv", "cc12m.tsv", "old.parquet"):
+        (put / name).write_text("x")
+    for number in range(2):
+        (put / f"data/train_data/train-{number}.parquet").write_text("x")
+    for name, wanted in {
+        "cc3m": ["Train_GCC-training.tsv"],
+        "cc12m": ["cc12m.tsv"],
+        "recap_datacomp_1b": ["train-0.parquet", "train-1.parquet"],
+    }.items():
+        assert seen_by(tmp_path, {"list": None}, REGISTRY[name], monkeypatch)[0] == wanted
+
+
+def test_a_list_may_lie_in_the_datasets_own_folder_and_has_usual_columns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("mine.csv", "plan/part-00000.parquet", "shards/00000.parquet"):
+        (tmp_path / "set" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "set" / name).write_text("x")
+    found = seen_by(tmp_path, {"list": {"path": "set"}}, None, monkeypatch)
+    assert found == (["mine.csv"], Columns("url", "caption"))
+    (tmp_path / "set/mine.csv").unlink()
+    config = {"dataset": {"path": "set", "list": {"path": "set"}}, "download": {"allow_addresses": []}}
+    with pytest.raises(UserError, match="holds no list but what was downloaded"):
+        obtain(config, None, tmp_path)
