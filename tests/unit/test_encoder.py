@@ -17,7 +17,7 @@ from mdc.models.initial import same_tensors
 def test_equals_open_clips_tower() -> None:
     """In a process of its own: `import open_clip` is what the package avoids."""
     code = """
-import sys; sys.path.insert(0, "tests")
+import sys; sys.path.insert(0, "tests/support")
 import torch, toy, open_clip
 from mdc.models.encoder import build_encoder
 assert "transformers" in sys.modules
