@@ -3,7 +3,8 @@
 #   snakemake results/table1.csv --cores all                              Table 1 at the scale that params.yaml names
 #   snakemake -n results/table1.csv --config scale=paper                  the paper's whole grid, without running it
 #
-# Everything a job reads or writes lies under results/<scale>/; results/table1.* are copies of the chosen scale's.
+# Everything a job reads or writes lies under results/<scale>/, a folder a job; results/table1.* are copies of the chosen
+# scale's.
 
 from snakemake.utils import min_version
 
@@ -21,23 +22,18 @@ include: "workflow/rules/lock.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/pretrain.smk"
 include: "workflow/rules/probe.smk"
-include: "workflow/rules/report.smk"
+include: "workflow/rules/artefacts.smk"
 
 
 rule all:
     default_target: True
     input:
-        [f"results/{name}" for names in ARTEFACTS.values() for name in names],
+        [f"results/{file}" for name in NAMED for file in (f"{name}.json", *ARTEFACTS[name].files)],
 
 
 rule data:
     input:
-        [corpus_index(name) for name in SCALE.data.corpora],
-        [probe_index(name) for name in SCALE.data.probes],
-        [choices_index(name) for name in SCALE.data.choices],
-        [texts_index(name) for name in SCALE.data.texts],
-        [obtained_record(name) for name in SCALE.data.datasets],
-        VOCABULARY,
+        [manifest(name) for name in JOBS if name.startswith("data/")],
 
 
 # one target a dataset: `snakemake obtain_cc12m --config scale=paper`
@@ -48,17 +44,17 @@ for name in SCALE.data.datasets:
             f"obtain_{name}"
         localrule: True
         input:
-            obtained_record(name),
+            manifest(f"data/obtained/{name}"),
 
 
 rule pretrain_all:
     input:
-        [run_manifest(run) for run in RUNS],
+        manifests("pretrain"),
 
 
 rule probe_all:
     input:
-        [probe_record(encoder) for encoder in ENCODERS],
+        manifests("probe"),
 
 
 localrules:
@@ -66,3 +62,8 @@ localrules:
     data,
     pretrain_all,
     probe_all,
+
+
+onerror:
+    # at the exit, since Snakemake itself says more after this: the last lines on the screen are what failed and why
+    atexit.register(print, causes(log), file=sys.stderr)

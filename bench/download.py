@@ -115,17 +115,22 @@ def write_list(folder: Path, captions: list[str], urls: list[str]) -> None:
 
 def ours(folder: Path, settings: dict[str, object]) -> tuple[float, float, dict[str, object]]:
     """Seconds of the download and of the shards made of it, and the download's account."""
+    from mdc.config.sources import PairsCorpus
     from mdc.obtain.urls import obtain
-    from mdc.shards.writer import write_corpus
+    from mdc.shards.corpus import write_corpus
+    from mdc.sources.source import open_corpus
 
     columns = {"format": "parquet", "url_column": "url", "caption_column": "caption", "path": "list/list.parquet"}
     config = {"dataset": {"path": "ours", "list": columns, "subset": None}, "download": settings}
     began = time.perf_counter()
     account = obtain(config, None, folder)
     downloaded = time.perf_counter() - began
-    source = {"kind": "pairs", "path": "ours", "from": "urls", "pairs": None, "val_share": 0.01}
+    pairs = PairsCorpus.model_validate(
+        {"kind": "pairs", "dataset": "ours", "path": "ours", "from": "urls", "val_share": 0.01}
+    )
+    source = pairs.model_dump(mode="json", by_alias=True)
     began = time.perf_counter()
-    write_corpus("bench", source, folder / "corpus", folder, samples_per_shard=10_000)
+    write_corpus("bench", open_corpus(source, folder), folder / "corpus", samples_per_shard=10_000)
     return downloaded, time.perf_counter() - began, account
 
 

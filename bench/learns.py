@@ -1,8 +1,7 @@
 """Does training teach the encoder anything? Each method against its own initial weights, on the embedded probes.
 
 Over a method's rows of Table 1 (every corpus and backbone) and the embedded-world probes, the mean gain in points of
-top-1 accuracy over the untrained encoder with the same pooling and seed, with a paired 95 % interval: for each seed by
-bootstrap over test items, and over the seeds by Student's t. Digits are reported, not counted.
+top-1 accuracy over the system's control, with a paired interval (see docs/statistics.md).
 
     snakemake probe_all --cores all && python bench/learns.py
 """
@@ -11,21 +10,33 @@ from __future__ import annotations
 
 import argparse
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from mdc.config import load
-from mdc.jobs import Run, runs
+from mdc.jobs.folder import ScaleFolder
+from mdc.jobs.model import ProbingJob, System
+from mdc.jobs.plan import Plan
 from mdc.records import read_json
+from mdc.report.estimates import Estimator
 from mdc.report.items import ProbeItems, read_items
-from mdc.statistics.intervals import bootstrap_average, t_interval
 
 
-def items_of(folder: Path) -> dict[str, ProbeItems]:
+def items_of(folder: ScaleFolder, record: str) -> dict[str, ProbeItems]:
     """Per-item results of an encoder, by probe."""
-    record = read_json(folder / "probe.json")
-    return dict(read_items(folder / record["items"]["file"], record["items"]["sha256"]))
+    path = folder.record(record, "probe")
+    ((name, sha256),) = read_json(path)["outputs"].items()
+    return read_items(path.parent / name, sha256)
+
+
+def mean_of(members: list[dict[str, ProbeItems]], probes: list[str]) -> dict[str, ProbeItems]:
+    """One encoder in the place of several that were tested on the same items: an item drawn is drawn for all."""
+    return {
+        name: replace(members[0][name], value=np.mean([np.asarray(one[name].value) for one in members], axis=0))
+        for name in probes
+    }
 
 
 def main() -> None:
@@ -34,38 +45,27 @@ def main() -> None:
     parser.add_argument("--scale", default="mini")
     parser.add_argument("--results", type=Path, default=Path("results"))
     args = parser.parse_args()
-    params = load(args.params, args.scale)
-    sets = params.current().data.probes
-    embedded = [name for name in params.current().tables.table1.probes if sets[name].source.kind == "scenes"]
-    other = [name for name in params.current().tables.table1.probes if name not in embedded]
-    root = args.results / args.scale / "probe"
-    by_method: dict[str, dict[int, list[Run]]] = defaultdict(lambda: defaultdict(list))
-    for run in runs(params):
-        by_method[run.method][run.seed].append(run)
-    for method, seeds in by_method.items():
-        label = params.methods[method].label
-        pooling = params.methods[method].pooling
-        means = []
-        for seed, rows in seeds.items():
-            gains: dict[str, list[np.ndarray]] = defaultdict(list)
-            for run in rows:
-                trained = items_of(root / run.id)
-                control = items_of(root / "untrained" / run.backbone / pooling / f"s{seed}")
-                for name in trained:
-                    assert trained[name].ids == control[name].ids
-                    gains[name].append(np.asarray(trained[name].value) - np.asarray(control[name].value))
-            # the rows share their test items: an item drawn is drawn for all of them
-            arrays = [np.mean(gains[name], axis=0) for name in embedded]
-            interval = bootstrap_average(arrays, np.random.default_rng(0), 2000, contrast=True).times(100)
-            means.append(interval.value / 100)
-            each = ", ".join(f"{name} {100 * np.mean(gains[name]):+.1f}" for name in [*embedded, *other])
-            print(
-                f"{label:8s} seed {seed}: {interval.value:+.2f} points [{interval.low:+.2f}, {interval.high:+.2f}] "
-                f"over {len(rows)} rows; {each}"
-            )
-        if len(means) > 2:
-            over = t_interval(np.asarray(means)).times(100)
-            print(f"{label:8s} {len(means)} seeds: {over.value:+.2f} points [{over.low:+.2f}, {over.high:+.2f}] (t)")
+    plan = Plan(load(args.params, args.scale))
+    job = plan.jobs["table1"]
+    assert isinstance(job, ProbingJob)
+    folder, estimator = ScaleFolder(args.results / args.scale), Estimator()
+    kinds = {name: probe.source.kind for name, probe in plan.scale.data.probes.items()}
+    probes = [column.key for column in job.columns if kinds[column.key] == "scenes"]
+    by_key = {system.key: system for system in job.systems}
+    rows: dict[str, list[System]] = defaultdict(list)
+    for system in job.systems:
+        if system.control is not None:
+            rows[system.method.label].append(system)
+    for label, systems in rows.items():
+        sides = []
+        for group in (systems, [by_key[system.control] for system in systems if system.control]):
+            seeds = range(len(job.seeds))
+            sides.append([mean_of([items_of(folder, s.records[k]) for s in group], probes) for k in seeds])
+        gain = estimator.difference(sides[0], sides[1], probes)
+        print(
+            f"{label:8s} {gain.value:+.2f} points [{gain.low:+.2f}, {gain.high:+.2f}] over {len(systems)} rows, "
+            f"{len(job.seeds)} seed{'s' if len(job.seeds) > 1 else ''}"
+        )
 
 
 if __name__ == "__main__":

@@ -34,14 +34,16 @@ from PIL import Image
 from torchvision.io import decode_jpeg
 from tqdm import tqdm
 
+from mdc.config.sources import ParquetCorpus
 from mdc.formats import images
 from mdc.formats.data_folder import data_folder
 from mdc.formats.tar import TarWriter
 from mdc.loader import batches as loader
 from mdc.loader.batches import CaptionBatches
 from mdc.records import sha256_file, write_json
+from mdc.shards.corpus import write_corpus
 from mdc.shards.index import ShardReader
-from mdc.shards.writer import write_corpus
+from mdc.sources.source import open_corpus
 from mdc.text import Vocabulary
 
 SIZE, SHORTER, BATCH = 224, 256, 64
@@ -86,8 +88,8 @@ def corpus_of(data: list[tuple[bytes, list[str]]], folder: Path) -> Path:
 
     columns = {"image": [image for image, _ in data], "captions": [captions for _, captions in data]}
     pq.write_table(pa.table(columns), folder / "photos.parquet")
-    source = {"kind": "parquet", "path": "photos.parquet", "split_column": None}
-    write_corpus("photos", source, folder / "corpus", folder, splits=("train",))
+    source = ParquetCorpus(kind="parquet", path="photos.parquet", split_column=None).model_dump(mode="json")
+    write_corpus("photos", open_corpus(source, folder), folder / "corpus", splits=("train",))
     return folder / "corpus"
 
 
@@ -167,12 +169,21 @@ def pillow_crop(pixels: torch.Tensor, size: int, uniforms: list[float], *ranges:
 def whole_ways(corpus: Path) -> dict[str, Part]:
     """Our whole path as it is, with another decoder, and with Pillow in the place of the resizer."""
     batches = CaptionBatches(
-        corpus, "train", Vocabulary.full(), image_size=SIZE, batch_size=BATCH, seed=0, steps=1 << 30
+        corpus,
+        "train",
+        Vocabulary.full(),
+        image_size=SIZE,
+        batch_size=BATCH,
+        seed=0,
+        steps=1 << 30,
+        crop_scale=(0.9, 1.0),
+        crop_ratio=(3 / 4, 4 / 3),
+        context_length=77,
     )
     steps = iter(batches)  # epoch after epoch, each with other crops and captions, as in training
 
     def run() -> int:
-        return sum(len(next(steps)["keys"]) for _ in range(batches.steps_per_epoch))
+        return sum(len(next(steps)) for _ in range(batches.steps_per_epoch))
 
     def with_vision() -> int:
         with patch.object(loader, "decode_pixels", vision_checked):

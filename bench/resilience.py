@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
-import json
 import statistics
 import tempfile
 import time
@@ -23,22 +22,23 @@ from typing import Any
 
 import torch
 
-from mdc import jobs
-from mdc.config import Params, Runtime, load
-from mdc.processes.group import ALONE
-from mdc.records import write_json
-from mdc.shards.writer import write_corpus
-from mdc.text import Vocabulary
-from mdc.training import run, trainer
-from mdc.training.checkpoint import LATEST
+from mdc.config import load
+from mdc.jobs.call import Call
+from mdc.jobs.folder import ScaleFolder
+from mdc.jobs.model import PretrainJob
+from mdc.jobs.plan import Plan
+from mdc.records import json_text, write_text
+from mdc.training import corpus, results, run
+from mdc.training.state import LATEST, States
+from mdc.work import do
 
-# what is timed: (module, function) → part
+# what is timed: (module or class, function) → part
 PARTS = {
-    (trainer, "save_state"): "states saved on the way",
-    (run, "save_weights"): "final weights saved",
-    (run, "read_index"): "shards hashed before training",
-    (run, "sha256_file"): "results hashed",
-    (trainer, "load_state"): "state looked for or loaded",
+    (States, "save"): "states saved on the way",
+    (results, "save_weights"): "final weights saved",
+    (corpus, "read_index"): "shards hashed before training",
+    (results, "sha256_file"): "results hashed",
+    (States, "load"): "state looked for or loaded",
 }
 
 
@@ -71,45 +71,29 @@ class Stopped(Exception):
     """Stands for a kill between the last state and the end."""
 
 
-def prepare(params: Params, chosen: jobs.Run, folder: Path) -> None:
-    """The run's corpus and vocabulary."""
-    config = jobs.corpus_config(params, chosen.corpus)
-    index = write_corpus(
-        config["name"],
-        config["source"],
-        folder / "shards",
-        folder,
-        samples_per_shard=config["samples_per_shard"],
-        max_skipped=config["max_skipped"],
-        context_length=config["protocol"]["context_length"],
-    )
-    write_json(folder / "vocabulary.json", Vocabulary.corpus(index["pieces"]).to_json())
-
-
-def one(config: dict[str, Any], runtime: Runtime, folder: Path, name: str) -> tuple[float, dict[str, float]]:
+def one(job: PretrainJob, folder: ScaleFolder, root: Path, name: str) -> tuple[float, dict[str, float]]:
     """(seconds of the whole job without imports, seconds by part)."""
+    call = Call(job, folder, root / "out" / name, root / "runtime.json", root / "state" / name)
     with clocks() as spent, contextlib.redirect_stderr(io.StringIO()):
         began = time.perf_counter()
-        shards, vocabulary = folder / "shards/index.json", folder / "vocabulary.json"
-        out, state = folder / "out" / name, folder / "state" / name
-        run.pretrain(config, shards, vocabulary, runtime, out, state, torch.device("cpu"), ALONE)
+        run.main(call)
         return time.perf_counter() - began, dict(spent)
 
 
-def resume(config: dict[str, Any], runtime: Runtime, folder: Path) -> float:
+def resume(job: PretrainJob, folder: ScaleFolder, root: Path) -> float:
     """Seconds to find, read and restore the last state of a run that was stopped before it wrote its results."""
 
     def stop(*_: Any) -> None:
         raise Stopped
 
-    kept, run.save_weights = run.save_weights, stop
+    kept, results.save_weights = results.save_weights, stop
     try:
         with contextlib.suppress(Stopped):
-            one(config, runtime, folder, "stopped")
+            one(job, folder, root, "stopped")
     finally:
-        run.save_weights = kept
-    print(f"a state: {(folder / 'state/stopped' / LATEST).stat().st_size / 2**20:.1f} MiB")
-    _, spent = one(config, runtime, folder, "stopped")
+        results.save_weights = kept
+    print(f"a state: {(root / 'state/stopped' / LATEST).stat().st_size / 2**20:.1f} MiB")
+    _, spent = one(job, folder, root, "stopped")
     return spent["state looked for or loaded"]
 
 
@@ -117,23 +101,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--params", default="params.yaml")
     parser.add_argument("--scale", default="mini")
-    parser.add_argument("--run", help="default: the scale's last MDC run")
+    parser.add_argument("--run", help="its id; default: the scale's last MDC run")
     parser.add_argument("--repeats", type=int, default=3)
     args = parser.parse_args()
-    params = load(args.params, args.scale)
-    chosen = jobs.parse_run(params, args.run) if args.run else [r for r in jobs.runs(params) if r.method == "mdc"][-1]
-    torch.set_num_threads(jobs.recipe(params, chosen).threads)
-    config, runtime = jobs.run_config(params, chosen), params.current().pretrain.runtime
+    plan = Plan(load(args.params, args.scale))
+    chosen = plan.find_run(args.run) if args.run else [found for found in plan.runs if found.method == "mdc"][-1]
+    job, runtime = plan.pretrain(chosen), plan.scale.training.runtime
+    torch.set_num_threads(job.recipe.threads)
     with tempfile.TemporaryDirectory(prefix="mdc-resilience-") as name:
-        folder = Path(name)
-        prepare(params, chosen, folder)
-        one(config, runtime, folder, "warm-up")  # the first in a process pays for its memory
-        measured = [one(config, runtime, folder, str(k)) for k in range(args.repeats)]
-        loaded = resume(config, runtime, folder)
-        checkpoint = json.loads((folder / "out/0/run.json").read_text())["checkpoint"]["bytes"]
+        root = Path(name)
+        folder = ScaleFolder(root / "results")
+        write_text(root / "runtime.json", json_text(runtime.model_dump(mode="json")))
+        for needed in (name for name in plan.jobs if name in set(plan.behind(job.job))):
+            do(plan.jobs[needed].verb, Call(plan.jobs[needed], folder, folder.job(needed)))
+        one(job, folder, root, "warm-up")  # the first in a process pays for its memory
+        measured = [one(job, folder, root, str(k)) for k in range(args.repeats)]
+        loaded = resume(job, folder, root)
+        weights = (root / "out/0/checkpoint.safetensors").stat().st_size
     whole = statistics.median(seconds for seconds, _ in measured)
     print(f"{chosen.id}, scale {args.scale}: {whole:.2f} s, a state every {runtime.checkpoint_every} steps")
-    print(f"final weights: {checkpoint / 2**20:.1f} MiB")
+    print(f"final weights: {weights / 2**20:.1f} MiB")
     total = []
     for part in PARTS.values():
         seconds = statistics.median(spent.get(part, 0.0) for _, spent in measured)

@@ -23,10 +23,10 @@ import torch.nn.functional as F
 
 from mdc.config import load
 from mdc.formats.images import normalise
-from mdc.models.build import build_model
+from mdc.loader.batch import CaptionBatch
 from mdc.models.captioner import Captioner
 from mdc.models.precision import autocast
-from mdc.objectives.objective import CaptioningObjective
+from mdc.objectives.masked import build_model, build_objective
 from mdc.text import Vocabulary
 
 CONTEXT = 77
@@ -40,7 +40,7 @@ def coco_captions(path: Path, count: int, seed: int) -> list[str]:
     return [captions[i] for i in rng.choice(len(captions), count, replace=False)]
 
 
-def make_batch(captions: list[str], vocabulary: Vocabulary, size: int, seed: int) -> dict[str, Any]:
+def make_batch(captions: list[str], vocabulary: Vocabulary, size: int, seed: int) -> CaptionBatch:
     """A batch as the loader yields it; images are noise, whose content costs nothing."""
     generator = torch.Generator().manual_seed(seed)
     encoded = [vocabulary.encode(c, CONTEXT) for c in captions]
@@ -49,33 +49,34 @@ def make_batch(captions: list[str], vocabulary: Vocabulary, size: int, seed: int
     tokens = torch.full((len(encoded), width), vocabulary.eot)
     for row, ids in enumerate(encoded):
         tokens[row, : len(ids)] = torch.tensor(ids)
-    return {
-        "images": torch.randint(0, 256, (len(encoded), 3, size, size), generator=generator, dtype=torch.uint8),
-        "tokens": tokens,
-        "lengths": torch.tensor([len(ids) for ids in encoded]),
-        "jitter": torch.rand(len(encoded), generator=generator),
-        "uniforms": torch.rand(len(encoded), CONTEXT, generator=generator)[:, :width],
-        "place": torch.arange(len(encoded)),
-        "keys": [str(i) for i in range(len(encoded))],
-    }
+    return CaptionBatch(
+        images=torch.randint(0, 256, (len(encoded), 3, size, size), generator=generator, dtype=torch.uint8),
+        keys=[str(i) for i in range(len(encoded))],
+        tokens=tokens,
+        lengths=torch.tensor([len(ids) for ids in encoded]),
+        jitter=torch.rand(len(encoded), generator=generator),
+        uniforms=torch.rand(len(encoded), CONTEXT, generator=generator)[:, :width],
+        place=torch.arange(len(encoded)),
+        caption_hash=torch.arange(len(encoded)),
+    )
 
 
-def plain_backward(model: Captioner, batch: dict[str, Any], mask_id: int, pad_id: int, precision: str) -> torch.Tensor:
+def plain_backward(model: Captioner, batch: CaptionBatch, mask_id: int, pad_id: int, precision: str) -> torch.Tensor:
     """Algorithm 1, line by line, on captions padded to 77."""
-    size, width = batch["tokens"].shape
-    device = batch["tokens"].device
-    caps = F.pad(batch["tokens"], (0, CONTEXT - width), value=pad_id)
-    p = F.pad(batch["uniforms"], (0, CONTEXT - width), value=2.0)
+    size, width = batch.tokens.shape
+    device = batch.tokens.device
+    caps = F.pad(batch.tokens, (0, CONTEXT - width), value=pad_id)
+    p = F.pad(batch.uniforms, (0, CONTEXT - width), value=2.0)
     positions = torch.arange(CONTEXT, device=device)
-    p = torch.where((positions > 0) & (positions < batch["lengths"][:, None]), p, 2.0)
-    t = (0.5 + 0.5 * (batch["place"] + batch["jitter"]) / size)[:, None]
+    p = torch.where((positions > 0) & (positions < batch.lengths[:, None]), p, 2.0)
+    t = (0.5 + 0.5 * (batch.place + batch.jitter) / size)[:, None]
     masked_caps = caps.clone()
     masked_caps[p < t] = mask_id
     with autocast(device, precision):
-        logits = model.logits(normalise(batch["images"]), masked_caps, batch["lengths"])
+        logits = model.logits(normalise(batch.images), masked_caps, batch.lengths)
         weight = (1 / t).expand_as(p)[p < t]
         entropy = F.cross_entropy(logits[p < t].float(), caps[p < t], reduction="none")
-        loss = (weight * entropy).sum() / (batch["lengths"] - 1).sum()
+        loss = (weight * entropy).sum() / (batch.lengths - 1).sum()
     loss.backward()
     return loss.detach()
 
@@ -106,9 +107,8 @@ def main() -> None:
         made = {}
         for name in ("ours", "plain"):
             model = build_model(method, backbone, protocol, vocabulary.size, CONTEXT, seed=0).to(device)
-            assert isinstance(model, Captioner)
             optimizer = torch.optim.AdamW(model.parameters(), lr=5e-4, fused=True)
-            objective = CaptioningObjective(model, method, protocol, vocabulary.mask_id, args.batch, args.precision)
+            objective = build_objective(model, method, protocol, vocabulary.mask_id, args.batch, args.precision)
             made[name] = (model, optimizer, objective)
         return made
 
@@ -116,8 +116,7 @@ def main() -> None:
     both = sides()
     for repeat in range(args.repeats + 1):
         chunk = captions[repeat * args.batch : (repeat + 1) * args.batch]
-        batch = make_batch(chunk, vocabulary, backbone.image_size, repeat)
-        batch = {k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in batch.items()}
+        batch = make_batch(chunk, vocabulary, backbone.image_size, repeat).to(device)
         losses = {}
         turns = list(both.items())
         for name, (model, optimizer, objective) in turns if repeat % 2 else turns[::-1]:

@@ -13,7 +13,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 LONGEST = (
     "test_pipeline",
     "test_dvc_trials",
+    "test_edits",
     "test_provenance",
+    "test_why",
+    "test_vouch",
     "test_interruption",
     "test_fuzz_readers",
     "test_slurm",

@@ -16,6 +16,8 @@ from typing import Any
 
 import yaml
 
+from mdc.artefacts import ARTEFACTS
+
 BIN = Path(sys.executable).parent
 
 
@@ -34,16 +36,17 @@ def main(wanted: list[str]) -> None:
             f"adopt: not as dvc.lock has it: {'; '.join(_words(*item) for item in status.items())}. Bring back what is "
             "missing with `dvc pull` or `dvc checkout`, undo edits until after this step, or let `dvc repro` make it anew"
         )
-    chosen = [stage for name, stage in stages.items() if name in wanted or not wanted]
-    for stage in chosen:
-        for path in (Path(out["path"]) for out in stage["outs"]):
-            # a table or a figure, or the folder of the recipes' tables; its copy may be another scale's
-            for file in [path] if path.is_file() else path.iterdir() if path.name == "recipes" else ():
-                shutil.copyfile(file, Path("results") / file.name)
+    chosen = {name: stage for name, stage in stages.items() if name in wanted or not wanted}
+    for stage in chosen.values():
+        for folder in (Path(out["path"]) for out in stage["outs"]):
+            if folder.name in ARTEFACTS:  # a table or figure; its copies may be another scale's
+                for name in (f"{folder.name}.json", *ARTEFACTS[folder.name].files):
+                    if (folder / name).is_file():  # a scale that does not name it has none
+                        shutil.copyfile(folder / name, Path("results") / name)
     # a plain --touch would leave out what Snakemake takes for out of date
-    targets = [stage["cmd"].split()[1] for stage in chosen]
+    targets = [stage["cmd"].split("snakemake ")[1].split()[0] for stage in chosen.values()]
     _run("snakemake", *targets, "--touch", "--forceall", "--cores", "1")
-    print(f"adopted: {', '.join(name for name, stage in stages.items() if stage in chosen)}")
+    print(f"adopted: {', '.join(chosen)}")
 
 
 def _run(tool: str, *arguments: str) -> str:

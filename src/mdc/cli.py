@@ -8,18 +8,29 @@ line; 3 a link in the chain behind a number does not hold (``verify``, ``why``);
 from __future__ import annotations
 
 import argparse
-import importlib
+import json
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from mdc.job_configs import check_job_config
-from mdc.jobs import RECORDS, VERBS
+from mdc.artefacts import ARTEFACTS
+from mdc.jobs.call import Call
+from mdc.jobs.folder import ScaleFolder
+from mdc.jobs.model import read_job
 from mdc.processes import launch
 from mdc.processes.lost import LostPeer
-from mdc.records import UserError, read_json
+from mdc.records import UserError
+from mdc.verbs import VERBS
+from mdc.work import do
+
+#: option of a verb → how it stands on the command line
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "runtime": {"metavar": "FILE", "help": "processes, workers, intervals, time-outs (JSON); they decide no result"},
+    "state": {"metavar": "DIR", "required": True, "help": "folder for the resumable state while it runs"},
+    "cache": {"metavar": "DIR", "required": True, "help": "folder for features, cached by content"},
+    "wait": {"action": "store_true", "help": "if another process trains this run, wait for it and take over"},
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -28,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = build_parser().parse_args(arguments)
     try:
         if args.verb in VERBS:
-            _job(args, arguments)
+            do(args.verb, _call(args, arguments))
         else:
             args.run(args)
     except UserError as error:
@@ -62,73 +73,20 @@ def build_parser() -> argparse.ArgumentParser:
     )
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
 
-    def job(verb: str, text: str) -> argparse.ArgumentParser:
-        sub = verbs.add_parser(verb, help=text, description=text)
-        sub.add_argument("config", help="the job's resolved configuration (JSON); `mdc config JOB` prints one")
-        return sub
-
-    sub = job("obtain", "bring a dataset to its place under MDC_DATA, and check what is there")
-    sub.add_argument("--runtime", metavar="FILE", help="processes, time-outs, … of a download (JSON); decide no result")
-    sub.add_argument("--out", required=True, metavar="DIR", help="folder for obtained.json")
-    for verb, what in (
-        ("corpus", "write a corpus as webdataset shards with a manifest"),
-        ("probe-set", "write a labelled image set as webdataset shards with a manifest"),
-        ("choice-set", "write images with one right caption among several as webdataset shards with a manifest"),
-        ("texts", "count the lengths of captions without their images"),
-    ):
-        sub = job(verb, what)
-        sub.add_argument(
-            "--obtained", nargs="*", default=[], metavar="FILE", help="obtained.json of what it is made of"
-        )
-        sub.add_argument(
-            "--out", required=True, metavar="DIR", help="folder for index.json, and shards if there are any"
-        )
-    sub = job("vocabulary", "collect the word pieces that a scale's corpora use")
-    sub.add_argument("--corpora", nargs="*", default=[], metavar="INDEX", help="the corpora's index.json files")
-    sub.add_argument("--out", required=True, metavar="FILE", help="vocabulary.json to write")
-    sub = job("pretrain", "train one run: an encoder with its decoder or text tower; resumes where it was killed")
-    sub.add_argument("--shards", required=True, metavar="INDEX", help="the corpus's index.json")
-    sub.add_argument("--vocabulary", required=True, metavar="FILE", help="vocabulary.json")
-    sub.add_argument("--runtime", required=True, metavar="FILE", help="workers and intervals (JSON); decide no result")
-    sub.add_argument("--out", required=True, metavar="DIR", help="folder for the checkpoint, the log and run.json")
-    sub.add_argument("--state", required=True, metavar="DIR", help="folder for the resumable state while it runs")
-    sub.add_argument("--wait", action="store_true", help="if another process trains this run, wait for it and go on")
-    sub = job("probe", "train and test linear probes on one encoder's features")
-    sub.add_argument("--sets", nargs="+", required=True, metavar="INDEX", help="the probe sets' index.json files")
-    sub.add_argument("--run", metavar="FILE", help="run.json of the encoder; leave out for the untrained control")
-    sub.add_argument("--cache", required=True, metavar="DIR", help="folder for features, cached by content")
-    sub.add_argument("--out", required=True, metavar="DIR", help="folder for probe.json and items.parquet")
-    sub = job("table1", "make Table 1 (csv, tidy csv, html, md, tex) from probe records")
-    sub.add_argument("--records", nargs="+", required=True, metavar="FILE", help="probe.json files")
-    sub.add_argument("--out", required=True, metavar="DIR", help="folder for table1.*")
-    sub = job("method-table", "make a table of methods by corpora, as Tables 4 and 5, from probe records")
-    sub.add_argument("--records", nargs="+", required=True, metavar="FILE", help="probe.json files")
-    sub.add_argument("--out", required=True, metavar="DIR", help="folder for table4.* or table5.*")
-    for verb, what, files in (
-        ("mask-ratios", "draw accuracy over fixed mask ratios against drawn ones (Figure 4)", "figure4.*"),
-        ("pair-counts", "draw accuracy over the number of pairs (Figure 5)", "figure5.*"),
-    ):
-        sub = job(verb, f"{what} from probe records")
-        sub.add_argument("--records", nargs="+", required=True, metavar="FILE", help="probe.json files")
-        sub.add_argument("--out", required=True, metavar="DIR", help=f"folder for {files}")
-    sub = job("schedules", "measure and draw how steadily the runs of Table 5 train")
-    sub.add_argument("--runs", nargs="+", required=True, metavar="FILE", help="run.json files")
-    sub.add_argument("--out", required=True, metavar="DIR", help="folder for figure_schedules.*")
-    sub = job("loss-curves", "draw the training and validation losses of all runs")
-    sub.add_argument("--runs", nargs="+", required=True, metavar="FILE", help="run.json files")
-    sub.add_argument("--out", required=True, metavar="DIR", help="folder for figure_loss.*")
-    sub = job("caption-lengths", "draw the distribution of caption lengths in tokens (Figure 3)")
-    sub.add_argument(
-        "--indexes", nargs="+", required=True, metavar="FILE", help="index.json of corpora and of captions"
-    )
-    sub.add_argument("--out", required=True, metavar="DIR", help="folder for figure3.*")
-    sub = job("table9", "make Table 9, the licences (csv, html, md, tex), from the registry of datasets")
-    sub.add_argument("--out", required=True, metavar="DIR", help="folder for table9.*")
-
-    sub = job("recipes", "make Tables 6 to 8, the hyper-parameters of the runs (csv, html, md, tex)")
-    sub.add_argument("--out", required=True, metavar="DIR", help="folder for table6.*, … and recipes.json")
+    for name, verb in VERBS.items():
+        sub = verbs.add_parser(name, help=verb.text, description=verb.text)
+        what = "the job's resolved configuration (JSON), as `mdc config JOB` prints it"
+        if name == "make":
+            what = f"one of {', '.join(ARTEFACTS)}; or its resolved configuration (JSON)"
+            _params(sub)
+        sub.add_argument("config", metavar="ARTEFACT" if name == "make" else "CONFIG", help=what)
+        sub.add_argument("--folder", metavar="DIR", help="the scale's folder, with its inputs; default: results/SCALE")
+        sub.add_argument("--out", metavar="DIR", help="where its files go; default: FOLDER/JOB")
+        for option in verb.options:
+            sub.add_argument(f"--{option}", **_OPTIONS[option])
 
     _data_verbs(verbs)
+    _init_verb(verbs)
     sub = verbs.add_parser("check", help="check params.yaml", description="Check params.yaml and say what it asks for.")
     _params(sub)
     sub.set_defaults(run=_check)
@@ -147,20 +105,61 @@ def build_parser() -> argparse.ArgumentParser:
         "and one line if a link does not hold.",
     )
     _params(sub)
-    sub.add_argument("--rebuild", action="store_true", help="also make the tables anew and compare every byte")
+    sub.add_argument("--deep", action="store_true", help="hash every file, however large")
     sub.set_defaults(run=_verify)
+    sub = verbs.add_parser(
+        "vouch",
+        help="say that an edit of the code changes no result, so that nothing reruns",
+        description="Link the old and the new code of every job whose record differs from what is asked now by its code "
+        "alone, in vouched.json, with the reason and what the golden case showed under both versions.",
+    )
+    _params(sub)
+    sub.add_argument("jobs", nargs="*", metavar="JOB", help="patterns, as 'runs/*'; default: all")
+    sub.add_argument("--reason", required=True, metavar="TEXT", help="why the edit changes no result")
+    sub.add_argument(
+        "--against", default="HEAD", metavar="REVISION", help="git revision before the edit; default: HEAD"
+    )
+    sub.add_argument("--anyway", action="store_true", help="also where the golden case shows that results change")
+    sub.set_defaults(run=_vouch)
     sub = verbs.add_parser(
         "why",
         help="print what stands behind one number of a table",
         description="Print one number's interval, runs and seeds, configuration, exact commands, library versions, run "
         "times and logs, and whether its chain holds (exit code 3 if not).",
     )
-    sub.add_argument("table", help="results/table1.csv, or results/SCALE/table1.csv")
+    sub.add_argument("table", help="results/table1.csv, or results/SCALE/table1/table1.csv; so too every other table")
     sub.add_argument("--row", required=True, metavar="LABELS", help='as much as tells it: "Alt-text, ViT-T/12, MDC"')
-    sub.add_argument("--column", required=True, metavar="LABEL", help="a benchmark, or Average")
+    sub.add_argument("--column", required=True, metavar="LABEL", help="a column's label, as Shape or Average")
+    sub.add_argument("--deep", action="store_true", help="hash every file, however large")
     sub.add_argument("--params", default="params.yaml", metavar="FILE", help="default: params.yaml")
     sub.set_defaults(run=_why)
     return parser
+
+
+def _init_verb(verbs: Any) -> None:
+    sub = verbs.add_parser(
+        "init",
+        help="append a scale for your own data to params.yaml",
+        description="Append a small scale for your own data to params.yaml, with every value that it needs, and print the "
+        "command that runs it. No image is opened. All files lie under the folder that MDC_DATA names (default: data/), and "
+        "params.yaml names them relative to it; here a path may start from there or from the current folder. A file that "
+        "lies elsewhere is refused.",
+    )
+    sub.add_argument("name", metavar="NAME", help="of the new scale; its results lie under results/NAME")
+    sub.add_argument("--images", required=True, metavar="FOLDER", help="the image names in FILE start from this folder")
+    sub.add_argument(
+        "--captions",
+        required=True,
+        metavar="FILE",
+        help="a table of image names and captions: .csv, .tsv or .jsonl, in UTF-8, with or without a header",
+    )
+    sub.add_argument(
+        "--probe",
+        metavar="FOLDER",
+        help="labelled images, as FOLDER/train/CLASS/x.jpg and FOLDER/test/CLASS/x.jpg; without it there is no Table 1",
+    )
+    sub.add_argument("--params", default="params.yaml", metavar="FILE", help="default: params.yaml")
+    sub.set_defaults(run=_init)
 
 
 def _data_verbs(verbs: Any) -> None:
@@ -189,37 +188,44 @@ def _data_verbs(verbs: Any) -> None:
 
 
 def _data(args: argparse.Namespace) -> None:
-    from mdc.config import load
-    from mdc.jobs import obtain_config
     from mdc.obtain.show import main_check, main_list
 
-    params = load(args.params, args.scale)
-    args.datasets = {name: obtain_config(params, name)["dataset"] for name in params.current().data.datasets}
+    plan = _plan(args)
+    args.datasets = {name: plan.obtain(name).config()["dataset"] for name in plan.scale.data.datasets}
     (main_list if args.asked == "list" else main_check)(args)
 
 
-def _job(args: argparse.Namespace, arguments: list[str]) -> None:
-    """Do a job of the pipeline, then write down how it was called and how long it took."""
-    from mdc.host import command_line, write_host
+def _call(args: argparse.Namespace, arguments: list[str]) -> Call:
+    """The job that is asked for, checked, with the folders that belong to it."""
+    path, name = Path(args.config), args.config
+    root: Path | None
+    if args.verb == "make" and name in ARTEFACTS and not path.is_file():
+        plan = _plan(args)
+        if name not in plan.jobs:
+            there = ", ".join(plan.scale.tables.named())
+            raise UserError(f"scale {plan.params.scale} names no {name}; it has {there}")
+        job, root = plan.jobs[name], Path("results") / plan.params.scale
+    else:
+        job = read_job(path, args.verb)
+        root = path.parents[job.job.count("/") + 1] if path.match(f"configs/{job.job}.json") else None
+    root = Path(args.folder) if args.folder else root
+    if job.inputs and root is None:
+        raise UserError(f"{path}: --folder is missing; it says where {job.inputs[0]} and what else it needs lies")
+    if not args.out and root is None:
+        raise UserError(f"{path}: --out is missing; it says where the job's files go")
+    folder = ScaleFolder(root or Path())
+    places = {key: Path(value) for key in ("runtime", "state", "cache") if (value := getattr(args, key, None))}
+    out = Path(args.out) if args.out else folder.job(job.job)
+    return Call(job, folder, out, wait=getattr(args, "wait", False), arguments=tuple(arguments), **places)
 
-    began = time.perf_counter()
-    config = _job_config(args)
-    if launch.enter(args, config, arguments):
-        return  # its workers have done it, and written that
-    facts = importlib.import_module(VERBS[args.verb]).main(args) or {}
-    if "taken_over" in facts:
-        return  # so has the process that was waited for
-    record = (
-        Path(args.out) if args.verb == "vocabulary" else Path(args.out) / RECORDS[args.verb].format(job=config["job"])
-    )
-    write_host(record, command_line(arguments), time.perf_counter() - began, facts)
 
+def _plan(args: argparse.Namespace) -> Any:
+    """The jobs of the scale that the command line and the parameter file name."""
+    from mdc.config import load
+    from mdc.jobs.plan import Plan
+    from mdc.jobs.vouched import read_vouched
 
-def _job_config(args: argparse.Namespace) -> dict[str, Any]:
-    """The job's resolved configuration, if it is the verb's own, made by this version of the code."""
-    config = read_json(args.config)
-    check_job_config(config, args.verb, args.config)
-    return config
+    return Plan(load(args.params, args.scale), read_vouched(Path(args.params).parent))
 
 
 def _params(parser: argparse.ArgumentParser) -> None:
@@ -227,35 +233,37 @@ def _params(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scale", metavar="NAME", help="instead of the file's own scale")
 
 
-def _check(args: argparse.Namespace) -> None:
-    from mdc.config import load
-    from mdc.jobs import configs, runs
+def _init(args: argparse.Namespace) -> None:
+    from mdc.init import main as init
 
-    params = load(args.params, args.scale)
-    print(
-        f"{args.params}: good; scale {params.scale}: {len(configs(params))} jobs, {len(runs(params))} of them trainings"
-    )
+    init(args)
+
+
+def _check(args: argparse.Namespace) -> None:
+    plan = _plan(args)
+    print(f"{args.params}: good; scale {plan.params.scale}: {len(plan.jobs)} jobs, {len(plan.runs)} of them trainings")
 
 
 def _config(args: argparse.Namespace) -> None:
-    import json
-
-    from mdc.config import load
-    from mdc.jobs import configs
-
-    all_jobs = configs(load(args.params, args.scale))
+    jobs = _plan(args).jobs
     if args.job == "list":
-        print("\n".join(all_jobs))
+        print("\n".join(jobs))
         return
-    if args.job not in all_jobs:
-        raise UserError(f"no job '{args.job}'; `mdc config list` names all {len(all_jobs)}")
-    print(json.dumps(all_jobs[args.job], indent=1, sort_keys=True))
+    if args.job not in jobs:
+        raise UserError(f"no job '{args.job}'; `mdc config list` names all {len(jobs)}")
+    print(json.dumps(jobs[args.job].config(), indent=1, sort_keys=True))
 
 
 def _verify(args: argparse.Namespace) -> None:
     from mdc.provenance.verify import main as verify
 
     verify(args)
+
+
+def _vouch(args: argparse.Namespace) -> None:
+    from mdc.vouch import main as vouch
+
+    vouch(args)
 
 
 def _why(args: argparse.Namespace) -> None:

@@ -1,28 +1,38 @@
 """What source code a job runs, as one hash.
 
-The hash covers the module of a verb and everything of this package that it imports, directly or not, at module level
-or inside a function, each as its syntax tree without docstrings. So a comment, a docstring or a line break reruns
-nothing; a changed loss reruns what it decides. The package ``mdc.config`` is left out: it decides nothing but the values that a
-job's resolved configuration holds anyway, and a new table's schema must not retrain every model.
+The hash covers the module of the job's verb, the modules that the job loads by name (its objective's, its source kind's,
+see :mod:`mdc.parts`), and everything of this package that these import, directly or not, at module level or inside a
+function, each as its syntax tree without docstrings. So a comment, a docstring or a line break reruns nothing; a changed
+loss reruns what it decides; a new objective or a new kind of source reruns nothing at all.
+
+A module that reads files of the package, as templates, names them in ``DATA_FILES``; their bytes are covered with it.
+
+Left out is what only says which values a job is asked with: they stand in its configuration and are compared there.
 """
 
 from __future__ import annotations
 
 import ast
 import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 PACKAGE = "mdc"
 ROOT = Path(__file__).resolve().parent
-LEFT_OUT = "mdc.config"
+LEFT_OUT = (
+    *("mdc.config", "mdc.jobs", "mdc.registry"),  # parameters, jobs and datasets: values
+    *("mdc.artefacts", "mdc.parts", "mdc.verbs"),  # names of modules
+)
 
 
 def left_out(module: str) -> bool:
     """Whether no fingerprint covers ``module``."""
-    return module == LEFT_OUT or module.startswith(f"{LEFT_OUT}.")
+    return any(module == name or module.startswith(f"{name}.") for name in LEFT_OUT)
 
 
+@cache
 def module_file(module: str) -> Path | None:
     """The source file of a module of this package, or None if there is no such module."""
     parts = module.split(".")
@@ -35,45 +45,63 @@ def module_file(module: str) -> Path | None:
     return None
 
 
+@dataclass(frozen=True)
+class _Source:
+    """What a fingerprint takes of one module: a hash of its code, the names in its import statements, its data files."""
+
+    sha256: str
+    named: frozenset[str]
+    data_files: tuple[str, ...]
+
+
 @cache
-def _tree(module: str) -> ast.Module:
+def _read(module: str) -> _Source:
     path = module_file(module)
     assert path is not None
     tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            first = node.body[0] if node.body else None
-            if (
-                isinstance(first, ast.Expr)
-                and isinstance(first.value, ast.Constant)
-                and isinstance(first.value.value, str)
-            ):
-                node.body = node.body[1:]
-    return tree
-
-
-def _dump(module: str) -> str:
+            node.body = node.body[ast.get_docstring(node, clean=False) is not None :]
     # Python 3.12's syntax trees have a field that 3.11's lack; we use no type parameters
-    return ast.dump(_tree(module)).replace(", type_params=[]", "")
+    dumped = ast.dump(tree).replace(", type_params=[]", "")
+    return _Source(hashlib.sha256(dumped.encode()).hexdigest(), frozenset(_named(tree)), _data_files(tree))
+
+
+def _named(tree: ast.AST) -> Iterator[str]:
+    """What is named in import statements that can run; those for a type checker alone cannot."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            node = ast.Module(node.orelse, [])
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        yield from _named(node)
+
+
+def _data_files(tree: ast.Module) -> tuple[str, ...]:
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "DATA_FILES" for t in node.targets):
+            return tuple(ast.literal_eval(node.value))
+    return ()
+
+
+def imports(module: str) -> frozenset[str]:
+    """The modules of this package that ``module`` names in an import statement anywhere in its text."""
+    return frozenset(name for name in _read(module).named if module_file(name))
+
+
+def data_files(module: str) -> tuple[str, ...]:
+    """The files, relative to the package, that ``module`` names in a literal ``DATA_FILES = ("folder/file", ...)``."""
+    return _read(module).data_files
 
 
 @cache
-def imports(module: str) -> frozenset[str]:
-    """The modules of this package that ``module`` names in an import statement anywhere in its text."""
-    found: set[str] = set()
-    for node in ast.walk(_tree(module)):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            found.add(node.module)
-            found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return frozenset(name for name in found if module_file(name))
-
-
-def closure(module: str) -> list[str]:
-    """``module`` and all it imports of this package, sorted, without what is left out."""
+def closure(*modules: str) -> list[str]:
+    """``modules`` and all that they import of this package, sorted, without what is left out."""
     seen: set[str] = set()
-    waiting = [module]
+    waiting = list(modules)
     while waiting:
         name = waiting.pop()
         if name in seen or left_out(name):
@@ -88,9 +116,11 @@ def closure(module: str) -> list[str]:
 
 
 @cache
-def fingerprint(module: str) -> str:
-    """Hash of the syntax trees of ``module``'s closure."""
+def fingerprint(*modules: str) -> str:
+    """Hash of the syntax trees of the closure of ``modules`` and of the data files that they name."""
     digest = hashlib.sha256()
-    for name in closure(module):
-        digest.update(f"{name}\n{_dump(name)}\n".encode())
+    for name in closure(*modules):
+        digest.update(f"{name} {_read(name).sha256}\n".encode())
+        for file in data_files(name):
+            digest.update(f"{file} {hashlib.sha256((ROOT / file).read_bytes()).hexdigest()}\n".encode())
     return digest.hexdigest()

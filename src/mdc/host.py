@@ -1,7 +1,7 @@
-"""Where, how and how long a job ran: a ``host`` file beside its record.
+"""Where, how and how long a job ran: the file ``host.json`` beside its record.
 
-It differs from machine to machine and from call to call, so it is no part of a record, and nothing rests on it: it
-names the record it is about by sha256, and may be missing.
+It differs from machine to machine and from call to call. It is therefore no part of the record, no job reads it, and it
+may be missing. It names the manifest that it belongs to by sha256.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mdc.records import beside, sha256_file, write_json
+from mdc.records import sha256_file, write_json
 
 
 def command_line(arguments: Sequence[str]) -> str:
-    """The call ``mdc ARGUMENTS`` as text for a shell in the project's folder, with what it took from the environment.
+    """The call ``mdc ARGUMENTS`` as a line for a shell in the project's folder, with MDC_DATA if it was set.
 
-    A process that torchrun started is one of several, so there the call is torchrun's.
+    For a process that torchrun started it is the call of torchrun, because the process is one of several.
     """
     words = ["mdc", *arguments]
     if "TORCHELASTIC_RUN_ID" in os.environ:
@@ -37,20 +37,22 @@ def _parents_words() -> list[str]:
     return [Path(word).name if number < 2 else word for number, word in enumerate(words)][1:]
 
 
-def write_host(record: Path, command: str, seconds: float, facts: Mapping[str, Any] | None = None) -> None:
-    """Write the host file of ``record``, made by a process that took ``seconds``.
+def write_host(
+    path: Path, manifest: Path, command: str, seconds: float, facts: Mapping[str, Any] | None = None
+) -> None:
+    """Write the host file ``path`` of the job that left ``manifest``, done by a process that took ``seconds``.
 
-    ``facts``: what else the job has to say; ``seconds_before`` are those of earlier processes that this one went on
-    from, and add up. Of several processes of one job only the first writes.
+    ``facts``: what else the job reports. Its ``seconds_before`` are the seconds of earlier processes whose work this one
+    resumed; they are added. If a job has several processes, only the first one writes.
     """
     if os.environ.get("RANK", "0") != "0":
         return
     facts = facts or {}
     write_json(
-        beside(record, "host"),
+        path,
         {
-            "record": record.name,
-            "record_sha256": sha256_file(record),
+            "manifest": manifest.name,
+            "manifest_sha256": sha256_file(manifest),
             "command": command,
             "seconds": round(seconds + facts.get("seconds_before", 0.0), 3),
             "log": _log(),
@@ -62,7 +64,7 @@ def write_host(record: Path, command: str, seconds: float, facts: Mapping[str, A
 
 
 def _log() -> str | None:
-    """The file that messages go into, relative to the folder the job was called in; None if they go to no file."""
+    """The file that the job's messages go to, relative to the current folder; None if they do not go to a file."""
     try:
         path = Path("/proc/self/fd/2").readlink()
     except OSError:

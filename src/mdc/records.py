@@ -8,13 +8,13 @@ import os
 import platform
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NoReturn
 
-# What a record names besides Python: the packages whose version can change a number.
+# A record names the versions of Python and of these packages, because they can change a number.
 _PACKAGES = (
     "clip-benchmark",
     "matplotlib",
@@ -30,12 +30,9 @@ _PACKAGES = (
     "torchvision",
 )
 
-#: records whose job has a folder of its own; the others stand beside other jobs' records
-OWN_FOLDER = frozenset({"index.json", "obtained.json", "run.json", "probe.json", "recipes.json"})
-
 
 class UserError(Exception):
-    """Something the user can put right. The message is one line: what is wrong, where, and what is allowed."""
+    """A mistake that the user can put right. The message is one line: what is wrong, where, and what is allowed."""
 
     exit_code = 2
 
@@ -47,10 +44,10 @@ class UserError(Exception):
 def atomic_path(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside ``path``; when the block ends well, its file takes the name ``path`` at once.
 
-    The folder is made if missing. The temporary name keeps the suffix, because some writers choose a format by it.
-    Content and folder entry are flushed to disk (fsync) before and after the rename. If the block raises, or writes
-    no file (FileNotFoundError), ``path`` keeps its old content and the temporary file is removed. What a killed process
-    left is for ``clear_leftovers``.
+    The folder is made if it is missing. The temporary name keeps the suffix, because some writers choose a format by it.
+    The content is flushed to disk (fsync) before the rename, and the folder's entry after it. If the block raises, or
+    writes no file (FileNotFoundError), ``path`` keeps its old content and the temporary file is removed. If the process is
+    killed, the temporary file stays, and ``clear_leftovers`` removes it later.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -71,8 +68,8 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
 def clear_leftovers(folder: str | Path, name: str = "*") -> None:
     """Remove the temporary files that killed writers of ``folder/name`` left (see ``atomic_path``).
 
-    For a job that starts and owns what it names: a writer that still runs would lose its file. A whole folder also
-    loses what safetensors leaves, which writes under a name of its own and then takes ours.
+    Only a job that starts and that owns these files may call it, since a writer that is still running would lose its file.
+    When a whole folder is cleared, the temporary files of safetensors go too; it writes under names of its own.
     """
     patterns = [f".{name}.*-????????.tmp*", *([".tmp??????"] if name == "*" else [])]
     for leftover in (path for pattern in patterns for path in Path(folder).glob(pattern)):
@@ -88,7 +85,7 @@ def _fsync(path: Path) -> None:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write ``text`` as UTF-8 with its own line ends, atomically."""
+    """Write ``text`` as UTF-8, whole or not at all; its line ends stay as they are."""
     with atomic_path(path) as temporary:
         temporary.write_bytes(text.encode("utf-8"))
 
@@ -131,7 +128,7 @@ def read_json(path: str | Path) -> dict[str, Any]:
 
 
 def read_json_lines(path: str | Path) -> list[dict[str, Any]]:
-    """The objects of a JSON-lines file, none if it is not there; a last line cut short by a kill is left out."""
+    """The objects of a JSON-lines file; none if it does not exist. A last line that a kill cut short is left out."""
     path = Path(path)
     if not path.exists():
         return []
@@ -176,12 +173,12 @@ def sha256_text(text: str) -> str:
 
 
 def sha256_json(obj: Any) -> str:
-    """Hexadecimal sha256 of ``obj`` as canonical JSON (keys sorted, no spaces, ASCII): equal content, equal hash."""
+    """Hexadecimal sha256 of ``obj`` as canonical JSON (keys sorted, no spaces, ASCII), so equal content gives equal hashes."""
     return sha256_text(json.dumps(obj, sort_keys=True, separators=(",", ":"), allow_nan=False))
 
 
 def versions() -> dict[str, str]:
-    """Installed versions of Python and of the packages that can change a number; nothing is imported for it."""
+    """The installed versions of Python and of the packages that can change a number. No package is imported for this."""
     found = {"python": platform.python_version()}
     for name in _PACKAGES:
         try:
@@ -189,43 +186,3 @@ def versions() -> dict[str, str]:
         except metadata.PackageNotFoundError:
             continue
     return found
-
-
-def beside(record: str | Path, kind: str) -> Path:
-    """The file about a record: ``host`` (where and how long its job ran) or ``made`` (what a data set was made with).
-
-    ``made`` stands beside a set, not in it, so that code that writes the same set anew retrains nothing.
-    """
-    record = Path(record)
-    return record.with_name(f"{kind}.json") if record.name in OWN_FOLDER else record.with_suffix(f".{kind}.json")
-
-
-def write_made(
-    path: str | Path,
-    config: Mapping[str, Any],
-    inputs: Mapping[str, str],
-    outputs: Iterable[str | Path],
-    packages: Mapping[str, str] | None = None,
-) -> None:
-    """Write what a job made, and from what: its resolved ``config``, ``inputs`` (name → sha256), ``outputs``.
-
-    ``outputs`` are files in the folder of ``path``; ``packages``: versions of those that this job used besides. Equal files
-    made with equal inputs give equal bytes.
-    """
-    write_json(
-        path,
-        {
-            "kind": "made",
-            "id": config["job"],
-            "config": config,
-            "config_sha256": sha256_json(config),
-            "inputs": dict(inputs),
-            "outputs": {Path(output).name: sha256_file(output) for output in outputs},
-            "versions": {**versions(), **(packages or {})},
-        },
-    )
-
-
-def obtained_inputs(records: Iterable[str | Path]) -> dict[str, str]:
-    """The inputs that ``obtained.json`` files are to a data set: job → sha256 (see ``write_made``)."""
-    return {f"data/obtained/{Path(record).parent.name}": sha256_file(record) for record in records}

@@ -1,7 +1,7 @@
 """Captions as token ids: CLIP's byte-pair encoding, whole or restricted to the pieces that a set of corpora uses.
 
-A sequence is always ``[SOT, pieces…, EOT]`` with an explicit length. CLIP's own padding id 0 is a real piece ('!'), so
-nothing here pads, and no one should look for padding with ``ids != 0``.
+A sequence is always ``[SOT, pieces…, EOT]`` with an explicit length. CLIP's own padding id 0 is also a real piece ('!').
+Nothing here pads, therefore, and ``ids != 0`` must not be used to find padding.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ _LONGEST_WORD = 256  # bytes
 
 @cache
 def _tokenizer() -> Any:
-    # Loaded on first use: OpenCLIP's module imports torch. Its own table memoises every word it has split.
+    # Loaded on first use, because OpenCLIP's module imports torch. The tokenizer remembers every word that it has split.
     return load("tokenizer").SimpleTokenizer()
 
 
 def clip_pieces(caption: str) -> list[int]:
     """CLIP BPE ids of a caption, without SOT and EOT (``open_clip.SimpleTokenizer.encode``, lower-cased and cleaned).
 
-    Two differences to OpenCLIP: a caption that spells out a special token, such as ``<end_of_text>``, could end its own
-    sequence, so those ids are left out; and a word of more than 256 bytes is split as if it were several, because
-    merging its pairs takes a time that grows with the square of its length.
+    There are two differences to OpenCLIP. A caption that spells out a special token, such as ``<end_of_text>``, could end
+    its own sequence, so these ids are left out. And a word of more than 256 bytes is split as if it were several words,
+    because the time for merging its pairs grows with the square of its length.
     """
     tokenizer = _tokenizer()
-    # Plain ASCII passes OpenCLIP's repair of encodings and entities unchanged, and that repair costs more than all
-    # the rest: without it a caption of known words takes a fifth of the time.
+    # OpenCLIP's repair of encodings and entities leaves plain ASCII unchanged, and it costs more than everything else:
+    # without it a caption of known words takes a fifth of the time.
     plain = caption.isascii() and caption.isprintable() and "&" not in caption
     text = caption.lower() if plain else tokenizer.clean_fn(caption)
     return [piece for word in tokenizer.pat.findall(text) for piece in _word_pieces(word)]
@@ -46,7 +46,7 @@ def clip_pieces(caption: str) -> list[int]:
 @lru_cache(1 << 17)
 def _word_pieces(word: str) -> tuple[int, ...]:
     tokenizer = _tokenizer()
-    # half of a surrogate pair, as JSON can escape it, is no character that UTF-8 could write
+    # JSON can escape half of a surrogate pair, which UTF-8 cannot encode
     coded = "".join(tokenizer.byte_encoder[byte] for byte in word.encode("utf-8", errors="replace"))
     parts = [coded[start : start + _LONGEST_WORD] for start in range(0, len(coded), _LONGEST_WORD)]
     ids = (tokenizer.encoder[piece] for part in parts for piece in tokenizer.bpe(part).split(" "))
@@ -54,17 +54,17 @@ def _word_pieces(word: str) -> tuple[int, ...]:
 
 
 def clip_text(pieces: Sequence[int]) -> str:
-    """The text of CLIP BPE ids, stripped; lower case and CLIP's spacing, so not always the caption they came from."""
+    """The text of CLIP BPE ids, in lower case and with CLIP's spacing, so not always the caption that they came from."""
     return str(_tokenizer().decode(list(pieces))).strip()
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The ids a model reads and predicts.
+    """The ids that a model reads and predicts.
 
     ``kind`` "full": CLIP's numbering, 49,408 ids. ``kind`` "corpus": the given CLIP ids, renumbered 0…n−1 in CLIP id
-    order, then SOT = n and EOT = n + 1. ``size`` counts the ids a model can predict. The mask is one more *input* id,
-    ``mask_id == size``: an embedding has ``size + 1`` rows, an output layer ``size``.
+    order, then SOT = n and EOT = n + 1. ``size`` counts the ids that a model can predict. The mask is one more *input* id,
+    ``mask_id == size``, so an embedding has ``size + 1`` rows and an output layer ``size``.
     """
 
     kind: str
@@ -118,7 +118,7 @@ class Vocabulary:
 
     @cached_property
     def sha256(self) -> str:
-        """Hash of ``to_json()``: equal numbering, equal hash."""
+        """Hash of ``to_json()``; vocabularies with equal numbering have equal hashes."""
         return sha256_json(self.to_json())
 
     @property
@@ -145,21 +145,19 @@ class Vocabulary:
     def _number(self) -> dict[int, int]:
         return {piece: number for number, piece in enumerate(self.pieces or ())}
 
-    def encode(self, caption: str, context_length: int = CONTEXT_LENGTH, max_pieces: int | None = None) -> list[int]:
-        """``[SOT, pieces…, EOT]``, at most ``context_length`` ids (≥ 2) and ``max_pieces`` pieces, EOT always kept.
+    def encode(self, caption: str, context_length: int = CONTEXT_LENGTH) -> list[int]:
+        """``[SOT, pieces…, EOT]``, at most ``context_length`` ids (≥ 2), EOT always kept.
 
-        Equal to ``open_clip.SimpleTokenizer.__call__`` without its padding. A piece outside the vocabulary is a
-        UserError, never an unknown id: a likelihood under a smaller vocabulary would compare with nothing.
+        Equal to ``open_clip.SimpleTokenizer.__call__`` without its padding. A piece outside the vocabulary is a UserError and
+        never becomes an "unknown" id: a likelihood under a smaller vocabulary could not be compared with any other.
         """
-        return self.encode_pieces(clip_pieces(caption), context_length, max_pieces)
+        return self.encode_pieces(clip_pieces(caption), context_length)
 
-    def encode_pieces(
-        self, pieces: Sequence[int], context_length: int = CONTEXT_LENGTH, max_pieces: int | None = None
-    ) -> list[int]:
+    def encode_pieces(self, pieces: Sequence[int], context_length: int = CONTEXT_LENGTH) -> list[int]:
         """``encode`` for CLIP ids that are at hand already."""
         if context_length < 2:
             raise ValueError("context_length must hold SOT and EOT")
-        kept = pieces[: context_length - 2 if max_pieces is None else min(max_pieces, context_length - 2)]
+        kept = pieces[: context_length - 2]
         if self.pieces is None:
             return [self.sot, *kept, self.eot]
         try:
@@ -177,7 +175,7 @@ class Vocabulary:
         ValueError for an id outside 0…``mask_id``.
         """
         words: list[str] = []
-        run: list[int] = []  # pieces between masks: a character can be spread over several pieces
+        run: list[int] = []  # pieces between two masks, decoded together because a character can span several pieces
         for token in map(int, ids):
             if not 0 <= token <= self.mask_id:
                 raise ValueError(f"token id {token} is outside 0…{self.mask_id}")

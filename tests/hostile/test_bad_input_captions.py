@@ -10,14 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from bad_input import corpus_config, downloaded, tar_of, told
-from data_samples import encoded, write_parquet
+from data_samples import encoded, iter_corpus, write_parquet
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mdc.formats.captions import MAX_CHARACTERS, clean_caption, clean_captions, texts_of
-from mdc.formats.samples import Skipped
+from mdc.formats.captions import MAX_CHARACTERS, clean_caption, clean_captions
+from mdc.formats.samples import Skipped, texts_of
 from mdc.records import UserError
-from mdc.sources import source as sources
 from mdc.text import Vocabulary, clip_pieces
 
 
@@ -29,7 +28,7 @@ def parquet(folder: Path, captions: Any) -> dict[str, Any]:
 
 def read(source: dict[str, Any], folder: Path) -> tuple[list[tuple[str, ...]], dict[str, int]]:
     skipped = Skipped()
-    return [sample.captions for sample in sources.iter_corpus(source, "train", folder, skipped)], dict(skipped.counts)
+    return [sample.captions for sample in iter_corpus(source, "train", folder, skipped)], dict(skipped.counts)
 
 
 def test_empty_and_missing_captions(tmp_path: Path) -> None:

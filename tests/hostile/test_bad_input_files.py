@@ -18,18 +18,19 @@ import pytest
 import torch
 import toy
 from bad_input import ROOT, corpus_config, job_config, told, write_config
-from data_samples import encoded, write_parquet
+from data_samples import complete, encoded, iter_corpus, probe_of, write_corpus, write_parquet, write_probe
+from probing_world import ProbingWorld
 from safetensors.torch import save_file
 
 from mdc.config import read_yaml
-from mdc.models.build import build_model
-from mdc.predictors import run_manifest, trained_encoder
+from mdc.config.sources import ProbeSource
+from mdc.models.weights import load_weights, save_weights
+from mdc.predictors.encode import trained_encoder
+from mdc.predictors.runs import read_run
 from mdc.records import UserError, read_json_lines, sha256_file, write_json
-from mdc.shards.writer import write_corpus, write_probe
-from mdc.sources import source as sources
 from mdc.text import Vocabulary
-from mdc.training.checkpoint import LATEST, Position, load_state, load_weights, save_state, save_weights
 from mdc.training.optimizer import build_optimizer
+from mdc.training.state import LATEST, Position
 
 # --- parquet ----------------------------------------------------------------------------------------------------------
 
@@ -68,7 +69,7 @@ def test_texts_in_a_parquet_that_are_no_utf_8(tmp_path: Path) -> None:
     column = pa.Array.from_buffers(pa.string(), 1, buffers)
     pq.write_table(pa.table({"image": IMAGES[:1], "caption": column, "split": ["train"]}), tmp_path / "c.parquet")
     with pytest.raises(UserError, match=r"c\.parquet: row group 0 cannot be read"):
-        list(sources.iter_corpus({"kind": "parquet", "path": "c.parquet"}, "train", tmp_path))
+        list(iter_corpus({"kind": "parquet", "path": "c.parquet"}, "train", tmp_path))
 
 
 # --- labels and splits ------------------------------------------------------------------------------------------------
@@ -90,7 +91,7 @@ def test_labels_that_no_probe_can_use(tmp_path: Path, name: str, capsys: pytest.
     columns = {"image": [encoded(i) for i in range(6)], "split": ["train"] * 3 + ["test"] * 3}
     write_parquet(tmp_path / "c.parquet", {**columns, "label": labels})
     source = {"kind": "parquet", "path": str(tmp_path / "c.parquet")}
-    config = write_config(tmp_path / "c.json", job_config("data/probes/digits", source=source))
+    config = write_config(tmp_path / "c.json", job_config("data/probes/digits", source=complete(source, ProbeSource)))
     line = told(["probe-set", config, "--out", str(tmp_path / "out")], capsys)
     assert any(part in line for part in said.split("|")), line
     assert not (tmp_path / "out/index.json").exists()
@@ -101,7 +102,7 @@ def test_labels_of_two_types_in_two_files(tmp_path: Path) -> None:
         columns = {"image": IMAGES[:2], "split": ["train"] * 2, "label": labels}
         write_parquet(tmp_path / f"set/{name}.parquet", columns)
     with pytest.raises(UserError, match="numbers in one file and texts in another"):
-        sources.probe_classes({"kind": "parquet", "path": "set"}, tmp_path)
+        probe_of({"kind": "parquet", "path": "set"}, tmp_path)
 
 
 def class_folders(folder: Path, found: dict[str, str]) -> None:
@@ -126,7 +127,7 @@ def test_class_folders_that_no_probe_can_use(tmp_path: Path, name: str, capsys: 
     found, said = FOLDERS[name]
     class_folders(tmp_path / "p", found)
     source = {"kind": "class_folder", "path": str(tmp_path / "p")}
-    config = write_config(tmp_path / "c.json", job_config("data/probes/digits", source=source))
+    config = write_config(tmp_path / "c.json", job_config("data/probes/digits", source=complete(source, ProbeSource)))
     assert said in told(["probe-set", config, "--out", str(tmp_path / "out")], capsys)
     assert not list((tmp_path / "out").glob("index.json"))
 
@@ -145,7 +146,7 @@ def test_a_class_without_a_usable_image_in_one_split(tmp_path: Path) -> None:
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """A run's folder with a checkpoint and the manifest that names it."""
-    model = build_model(toy.METHODS["arc"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
+    model = toy.build_model(toy.METHODS["arc"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
     folder = tmp_path / "run"
     save_weights(folder / "checkpoint.safetensors", model, {"format": "mdc-weights-1"})
     named(folder)
@@ -153,8 +154,8 @@ def run(tmp_path: Path) -> Path:
 
 
 def named(folder: Path) -> None:
-    checkpoint = {"file": "checkpoint.safetensors", "sha256": sha256_file(folder / "checkpoint.safetensors")}
-    write_json(folder / "run.json", {"kind": "run", "config_sha256": "c", "checkpoint": checkpoint})
+    outputs = {"checkpoint.safetensors": sha256_file(folder / "checkpoint.safetensors")}
+    write_json(folder / "run.json", {"kind": "run", "config_sha256": "c", "outputs": outputs})
 
 
 class Payload:
@@ -170,7 +171,7 @@ def test_pickled_code_is_not_run(run: Path, tmp_path: Path) -> None:
     for dump in (torch.save, lambda obj, to: Path(to).write_bytes(pickle.dumps(obj))):
         dump({"encoder.x": Payload(tmp_path / "evil")}, path)
         named(run)
-        checkpoint, _ = run_manifest(run)
+        checkpoint, _ = read_run(run)
         with pytest.raises(UserError, match=r"checkpoint\.safetensors: not a readable safetensors"):
             trained_encoder(checkpoint, toy.BACKBONE)
         assert not (tmp_path / "evil").exists()
@@ -181,9 +182,11 @@ def test_pickled_code_is_not_run(run: Path, tmp_path: Path) -> None:
 
 
 def test_pickled_code_as_a_runs_state_is_not_run(tmp_path: Path) -> None:
-    model = build_model(toy.METHODS["arc"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
+    model = toy.build_model(toy.METHODS["arc"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
     torch.save({"x": Payload(tmp_path / "evil")}, tmp_path / LATEST)
-    assert load_state(tmp_path, model, build_optimizer(model, toy.recipe(), toy.PROTOCOL), "c") is None
+    states = toy.states(tmp_path, toy.job(toy.METHODS["arc"], toy.recipe()))
+    states.set_foreign_aside()
+    assert states.load(model, build_optimizer(model, toy.recipe(), toy.PROTOCOL)) is None
     assert not (tmp_path / "evil").exists()
 
 
@@ -201,7 +204,7 @@ def test_a_checkpoint_cut_short(run: Path, length: int) -> None:
     path = run / "checkpoint.safetensors"
     path.write_bytes(path.read_bytes()[:length])
     with pytest.raises(UserError, match=r"not the checkpoint that .* names"):
-        run_manifest(run)
+        read_run(run)
     with pytest.raises(UserError, match="not a readable safetensors"):
         load_weights(path)
 
@@ -210,27 +213,30 @@ def test_a_checkpoint_of_another_run(run: Path, tmp_path: Path) -> None:
     other = toy.BACKBONE.model_copy(update={"width": 64})
     with pytest.raises(UserError, match="does not fit the backbone"):
         trained_encoder(run / "checkpoint.safetensors", other)
-    model = build_model(toy.METHODS["arc"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=1)
+    model = toy.build_model(toy.METHODS["arc"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=1)
     save_weights(run / "checkpoint.safetensors", model, {"format": "mdc-weights-1"})
     with pytest.raises(UserError, match="not the checkpoint that"):
-        run_manifest(run)
+        read_run(run)
     sha256 = sha256_file(run / "checkpoint.safetensors")
-    write_json(run / "run.json", {"checkpoint": {"file": "../run/checkpoint.safetensors", "sha256": sha256}})
-    with pytest.raises(UserError, match="outside its folder"):
-        run_manifest(run)
+    for outputs in ({"../run/checkpoint.safetensors": sha256}, {}, [], None, "checkpoint.safetensors"):
+        write_json(run / "run.json", {"outputs": outputs})
+        with pytest.raises(UserError, match=r"not a run manifest \(its outputs name no checkpoint.safetensors\)"):
+            read_run(run)
 
 
 def test_a_state_of_another_model_is_passed_over_and_changes_nothing(tmp_path: Path) -> None:
     models = [
-        build_model(toy.METHODS[method], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0) for method in ("arc", "clip")
+        toy.build_model(toy.METHODS[method], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
+        for method in ("arc", "clip")
     ]
     optimizers = [build_optimizer(model, toy.recipe(), toy.PROTOCOL) for model in models]
-    save_state(tmp_path, models[0], optimizers[0], Position(3, "c"))
+    states = toy.states(tmp_path, toy.job(toy.METHODS["arc"], toy.recipe()))
+    states.save(models[0], optimizers[0], Position(3))
     before = {name: tensor.clone() for name, tensor in models[1].state_dict().items()}
-    assert load_state(tmp_path, models[1], optimizers[1], "c") is None
+    assert states.load(models[1], optimizers[1]) is None
     assert all(torch.equal(before[name], tensor) for name, tensor in models[1].state_dict().items())
-    save_state(tmp_path, models[0], optimizers[0], Position(3, "c"))
-    assert load_state(tmp_path, models[0], optimizers[0], "c") == Position(3, "c")
+    states.save(models[0], optimizers[0], Position(3))
+    assert states.load(models[0], optimizers[0]) == Position(3)
 
 
 # --- small files ------------------------------------------------------------------------------------------------------
@@ -256,24 +262,30 @@ def test_a_vocabulary_that_is_none_names_its_file(tmp_path: Path, content: dict[
         Vocabulary.read(tmp_path / "vocabulary.json")
 
 
-GOOD_RECORD = {"kind": "probe", "id": "probe/alt/b/m/s0", "scale": "mini", "encoder": {"id": "e"}, "config_sha256": "c"}
-GOOD_RECORD |= {"probes": {"p": {"metric": "top1", "n": 2, "value": 50.0, "chance": 50.0}}}
-GOOD_RECORD |= {"items": {"file": "items.parquet", "sha256": "0"}}
-RECORDS = {
-    "kind": "run",
-    "encoder": {},
-    "probes": {"p": {"metric": "top1", "n": 0, "value": 50.0, "chance": 50.0}},
-    "items": {"file": "../items.parquet", "sha256": "0"},
-    "config_sha256": None,
+BAD_RECORDS: dict[str, tuple[Any, str]] = {
+    "kind": ("run", "not a probe record: kind"),
+    "id": ("probe/another", "needs the record of probe/alt/B/mdc/s0, this is of probe/another"),
+    "scale": ("paper", "is of scale paper; needed: mini"),
+    "config_sha256": (None, "stale"),
+    "training": ({"pairs": 0, "steps": 1, "samples_seen": 1}, "not a probe record: training.pairs"),
+    "probes": (
+        {"shape": {"metric": "top1", "n": 0, "value": 50.0, "chance": 50.0}},
+        "not a probe record: probes.shape.n",
+    ),
+    "outputs": ({"../items.parquet": "0"}, "names no items.parquet"),
 }
 
 
-@pytest.mark.parametrize("key", RECORDS)
+@pytest.mark.parametrize("key", BAD_RECORDS)
 def test_a_probe_record_that_is_none(tmp_path: Path, key: str, capsys: pytest.CaptureFixture[str]) -> None:
-    config = write_config(tmp_path / "c.json", job_config("table1"))
-    (tmp_path / "probe.json").write_text(json.dumps({**GOOD_RECORD, key: RECORDS[key]}))
-    said = told(["table1", config, "--records", str(tmp_path / "probe.json"), "--out", str(tmp_path / "out")], capsys)
-    assert f"probe.json: not a probe record: {key}" in said and not (tmp_path / "out").exists()
+    value, said = BAD_RECORDS[key]
+    world = ProbingWorld({"alt": ["mdc"]}, lambda *_: 0.5, n=20)
+    path = world.write(tmp_path)["probe/alt/B/mdc/s0"]
+    path.write_text(json.dumps({**json.loads(path.read_text()), key: value}))
+    config = write_config(tmp_path / "c.json", world.job.config())
+    line = told(["make", config, "--folder", str(tmp_path)], capsys)
+    assert "probe.json" in line and said in line, line
+    assert not (tmp_path / "table1").exists() or not list((tmp_path / "table1").iterdir()), "nothing half-written"
 
 
 JSON = [b"", b"{", b"[" * 200_000, b"\xff", b"[]", b'{"a": NaN}', b'{"a": 1, "a": 2}', b'{"a": ' + b"9" * 5_000 + b"}"]
@@ -352,8 +364,8 @@ def test_no_permission_to_read_and_to_write(tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     closed.mkdir()
     closed.chmod(0o500)
-    vocabulary = write_config(tmp_path / "v.json", job_config("data/vocabulary", "paper"))
-    done = mdc("vocabulary", vocabulary, "--out", str(closed / "v.json"))
+    vocabulary = write_config(tmp_path / "v.json", job_config("data/vocabularies/clip", "paper"))
+    done = mdc("vocabulary", vocabulary, "--out", str(closed / "v"))
     assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
     assert str(closed) in done.stderr and "Permission denied" in done.stderr
 

@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 from bad_input import corpus_config, downloaded, job_config, tar_of, told, write_config
-from data_samples import encoded, scenes, use_scenes, write_parquet
+from data_samples import encoded, scenes, use_scenes, write_corpus, write_parquet
 
 from mdc.formats.foreign_tar import tar_samples
 from mdc.formats.tar import TarWriter, parse_header, tar_members
 from mdc.records import UserError, sha256_file
-from mdc.shards import writer as shard_writer
 from mdc.shards.index import ShardReader, read_index
 
 # --- tars of others ---------------------------------------------------------------------------------------------------
@@ -80,16 +79,14 @@ def test_a_member_twice_and_a_sample_without_image(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"'a\.jpg' stands twice"):
         list(tar_samples(tmp_path / "t.tar"))
     (tmp_path / "t.tar").write_bytes(tar_of([("b.txt", b"b"), *downloaded(["a"])]))
-    index = shard_writer.write_corpus(
-        "t", {"kind": "webdataset", "path": "t.tar"}, tmp_path / "out", tmp_path, max_skipped=1
-    )
+    index = write_corpus("t", {"kind": "webdataset", "path": "t.tar"}, tmp_path / "out", tmp_path, max_skipped=1)
     assert index["skipped"] == {"no image": 1} and index["splits"]["train"]["samples"] == 1
 
 
 def test_folders_without_shards(tmp_path: Path) -> None:
     for path, said in (("none", "MDC_DATA"), (".", r"no \.tar file")):
         with pytest.raises(UserError, match=said):
-            shard_writer.write_corpus("t", {"kind": "webdataset", "path": path}, tmp_path / "out", tmp_path)
+            write_corpus("t", {"kind": "webdataset", "path": path}, tmp_path / "out", tmp_path)
 
 
 # --- keys -------------------------------------------------------------------------------------------------------------
@@ -105,7 +102,7 @@ def test_duplicate_keys_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[
     write_parquet(tmp_path / "c.parquet", columns)
     source = {"kind": "parquet", "path": "c.parquet", "key_column": "id"}
     with pytest.raises(UserError, match=r"the first is 'x_y'.*key_column"):
-        shard_writer.write_corpus("c", source, tmp_path / "out", tmp_path)
+        write_corpus("c", source, tmp_path / "out", tmp_path)
 
 
 def test_a_key_twice_in_a_manifest(tmp_path: Path) -> None:
@@ -120,7 +117,7 @@ def test_a_key_twice_in_a_manifest(tmp_path: Path) -> None:
 @pytest.fixture
 def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     use_scenes(monkeypatch)
-    shard_writer.write_corpus("alt", scenes(), tmp_path / "set", tmp_path, samples_per_shard=10)
+    write_corpus("alt", scenes(), tmp_path / "set", tmp_path, samples_per_shard=10)
     return tmp_path / "set"
 
 
@@ -166,8 +163,11 @@ def test_jobs_refuse_manifests_of_another_kind(
     corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     changed(corpus, ("kind",), "cake")
-    config = write_config(tmp_path / "v.json", job_config("data/vocabulary"))
-    said = told(["vocabulary", config, "--corpora", str(corpus / "index.json"), "--out", str(tmp_path / "v")], capsys)
+    job = job_config("data/vocabularies/words", inputs=["data/corpora/alt"], corpora=["alt"])
+    (tmp_path / "data/corpora").mkdir(parents=True)
+    (tmp_path / "data/corpora/alt").symlink_to(corpus)
+    config = write_config(tmp_path / "v.json", job)
+    said = told(["vocabulary", config, "--folder", str(tmp_path), "--out", str(tmp_path / "v")], capsys)
     assert "describes neither a corpus nor a set of probes or choices" in said and not (tmp_path / "v").exists()
     changed(corpus, ("kind",), "corpus")
     with pytest.raises(UserError, match="describes a corpus, a probe is needed here"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,26 +13,29 @@ import pytest
 import torch
 import toy
 from bad_input import downloaded, tar_of
-from data_samples import encoded, scenes, use_scenes, write_parquet
+from data_samples import encoded, iter_corpus, iter_probe, scenes, use_scenes, write_corpus, write_parquet, write_probe
 from fuzzing import ANY, changed_bytes, changed_tree, fuzz
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
+from probing_world import ProbingWorld
 
 from mdc.formats.images import MAX_ASPECT, MAX_PIXELS, ImageError, center_resize, decode
-from mdc.loader.batches import CaptionBatches, evaluation_batches
-from mdc.models.build import build_model
-from mdc.predictors import run_manifest, trained_encoder
+from mdc.jobs.model import as_job
+from mdc.loader.batches import CaptionBatches, labelled_batches
+from mdc.models.weights import load_weights, save_weights
+from mdc.predictors.encode import trained_encoder
+from mdc.predictors.runs import read_run
 from mdc.records import UserError, read_json_lines, sha256_file, write_json
-from mdc.report.figures.loss_curves_job import main as loss_curves
+from mdc.report.estimates import Estimator
+from mdc.report.figures import losses
+from mdc.report.given import run_log
 from mdc.report.items import read_items
-from mdc.report.probe_records import read_record
-from mdc.shards import writer as shard_writer
+from mdc.report.measured import measured
 from mdc.shards.index import ShardReader, read_index
-from mdc.sources import source as sources
 from mdc.text import Vocabulary
-from mdc.training.checkpoint import LATEST, Position, load_state, load_weights, save_state, save_weights
 from mdc.training.optimizer import build_optimizer
+from mdc.training.state import LATEST, Position
 
 
 @contextlib.contextmanager
@@ -125,11 +127,7 @@ FOREIGN = [tar_of(downloaded(["a", "b"])), tar_of(_pax_members(), 2), tar_of(_pa
 def test_tars_of_others(folder: Path, data: bytes) -> None:
     (folder / "foreign.tar").write_bytes(data)
     with one_line_at_most():
-        list(
-            sources.iter_corpus(
-                {"kind": "webdataset", "path": "foreign.tar", "caption_field": "caption"}, "train", folder
-            )
-        )
+        list(iter_corpus({"kind": "webdataset", "path": "foreign.tar", "caption_field": "caption"}, "train", folder))
 
 
 TABLES = {
@@ -149,7 +147,7 @@ def test_tables(folder: Path, name: str) -> None:
         (folder / name).write_bytes(data)
         source = {"kind": "caption_table", "path": name, "split_column": "split" if split else None}
         with one_line_at_most():
-            list(sources.iter_corpus(source, "train", folder))
+            list(iter_corpus(source, "train", folder))
 
     check()
 
@@ -163,9 +161,9 @@ def test_parquet(folder: Path, data: st.DataObject) -> None:
     (folder / "p.parquet").write_bytes(data.draw(changed_bytes((folder / "good.parquet").read_bytes())))
     source = {"kind": "parquet", "path": "p.parquet"}
     with one_line_at_most():
-        list(sources.iter_corpus(source, "train", folder))
+        list(iter_corpus(source, "train", folder))
     with one_line_at_most():
-        list(sources.iter_probe(source, "train", folder))
+        list(iter_probe(source, "train", folder))
 
 
 # --- what the pipeline wrote itself -----------------------------------------------------------------------------------
@@ -175,9 +173,9 @@ def test_parquet(folder: Path, data: st.DataObject) -> None:
 def corpus(folder: Path) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         use_scenes(patch)
-        shard_writer.write_corpus("alt", scenes(train=5, val=2), folder / "corpus", folder)
+        write_corpus("alt", scenes(train=5, val=2), folder / "corpus", folder)
         probe = {"kind": "scenes", "task": "colour", "train": 4, "test": 4, "seed": 3, "pixels": 12}
-        shard_writer.write_probe("colour", probe, folder / "set", folder)
+        write_probe("colour", probe, folder / "set", folder)
     return folder / "corpus"
 
 
@@ -190,9 +188,10 @@ def _read_all(path: Path) -> None:
         reader.close()
     if index["kind"] == "corpus":
         vocabulary = Vocabulary.corpus(index["pieces"])
-        list(CaptionBatches(path, "train", vocabulary, image_size=8, batch_size=2, seed=0, steps=2))
+        crops = {"crop_scale": (0.9, 1.0), "crop_ratio": (0.75, 1.25), "context_length": 77}
+        list(CaptionBatches(path, "train", vocabulary, image_size=8, batch_size=2, seed=0, steps=2, **crops))
     else:
-        list(evaluation_batches(path, "test", image_size=8, batch_size=3))
+        list(labelled_batches(path, "test", image_size=8, batch_size=3))
 
 
 def test_our_shards(corpus: Path) -> None:
@@ -238,32 +237,22 @@ def _as_json(tree: Any) -> bytes:
 
 @pytest.fixture(scope="module")
 def run(folder: Path) -> Path:
-    model = build_model(toy.METHODS["arc"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
+    model = toy.build_model(toy.METHODS["arc"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
     place = folder / "run"
     save_weights(place / "checkpoint.safetensors", model, {"format": "mdc-weights-1"})
-    checkpoint = {"file": "checkpoint.safetensors", "sha256": sha256_file(place / "checkpoint.safetensors")}
-    config = {"corpus": "alt", "backbone_name": "b", "method_name": "m", "seed": 0}
+    outputs = {"checkpoint.safetensors": sha256_file(place / "checkpoint.safetensors")}
+    config = {"scale": "mini"}
     write_json(
         place / "run.json",
-        {"kind": "run", "id": "runs/alt/b/m/s0", "config": config, "config_sha256": "c", "checkpoint": checkpoint},
+        {"kind": "run", "id": "runs/alt/b/m/s0", "config": config, "config_sha256": "c", "outputs": outputs},
     )
     (place / "log.jsonl").write_text('{"step": 1, "loss": 2.0}\n{"step": 2, "loss": 1.5, "validation_loss": 1.0}\n')
-    save_state(folder / "state", model, build_optimizer(model, toy.recipe(), toy.PROTOCOL), Position(3, "c"))
+    states = toy.states(folder / "state", toy.job(toy.METHODS["arc"], toy.recipe()))
+    states.save(model, build_optimizer(model, toy.recipe(), toy.PROTOCOL), Position(3))
     write_parquet(
         place / "items.parquet",
         {"probe": ["p", "p"], "item": ["a", "b"], "value": [0.5, 1.0], "scores": [None, [0.5]], "targets": [None, [1]]},
     )
-    result = {"metric": "top1", "n": 2, "value": 75.0, "chance": 50.0}
-    items = {"file": "items.parquet", "sha256": "x"}
-    record = {
-        "kind": "probe",
-        "id": "probe/alt/b/m/s0",
-        "scale": "mini",
-        "encoder": {"id": "e"},
-        "config_sha256": "c",
-        "items": items,
-    }
-    write_json(place / "probe.json", {**record, "probes": {"p": result}})
     write_json(place / "vocabulary.json", Vocabulary.corpus([1, 5, 9]).to_json())
     return place
 
@@ -298,25 +287,38 @@ def test_checkpoints(run: Path) -> None:
 
 def test_states(run: Path) -> None:
     path = run.parent / "state" / LATEST
-    model = build_model(toy.METHODS["arc"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
+    model = toy.build_model(toy.METHODS["arc"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
     optimizer = build_optimizer(model, toy.recipe(), toy.PROTOCOL)
     generator = torch.get_rng_state()
-    _fuzz_file(path, 60, lambda: load_state(path.parent, model, optimizer, "c"), mutated=9_000)
+    states = toy.states(path.parent, toy.job(toy.METHODS["arc"], toy.recipe()))
+
+    def resume() -> None:
+        states.set_foreign_aside()
+        states.load(model, optimizer)
+
+    _fuzz_file(path, 60, resume, mutated=9_000)
     torch.set_rng_state(generator)
 
 
 def test_records(run: Path, tmp_path: Path) -> None:
-    from argparse import Namespace
-
-    _fuzz_file(run / "run.json", 50, lambda: run_manifest(run))
-    _fuzz_file(run / "probe.json", 50, lambda: read_record(run / "probe.json"))
+    _fuzz_file(run / "run.json", 50, lambda: read_run(run))
     _fuzz_file(run / "vocabulary.json", 50, lambda: Vocabulary.read(run / "vocabulary.json"))
     _fuzz_file(run / "log.jsonl", 40, lambda: read_json_lines(run / "log.jsonl"))
     items = run / "items.parquet"
     _fuzz_file(items, 40, lambda: read_items(items, sha256_file(items)))
-    labels = {"corpora": {"alt": "A"}, "backbones": {"b": "B"}, "methods": {"m": "M"}}
-    config = {"job": "figure_loss", "labels": labels, "scale_label": "mini", "objectives": {"m": "masked"}}
-    write_json(tmp_path / "config.json", config)
-    arguments = Namespace(config=tmp_path / "config.json", runs=[run / "run.json"], out=tmp_path / "out")
-    _fuzz_file(run / "log.jsonl", 4, lambda: loss_curves(arguments))
-    shutil.rmtree(tmp_path / "out")
+    head = {"job": "figure_loss", "verb": "make", "scale": "mini", "fingerprint": "f", "inputs": ["runs/alt/b/m/s0"]}
+    head |= {"artefact": "figure_loss", "plan": "losses", "scale_label": "mini", "expected": {"runs/alt/b/m/s0": "c"}}
+    shown = {name: {"key": name, "label": name} for name in ("corpus", "backbone", "method")}
+    shown |= {"job": "runs/alt/b/m/s0", "objective": "masked", "seed": 0, "t_range": None}
+    job = as_job({**head, "runs": [{**shown, "warmup_steps": 0, "clip_norm": None}]}, "make", "a test")
+    given = {"runs/alt/b/m/s0": run / "run.json"}
+    _fuzz_file(run / "run.json", 40, lambda: run_log(job, given, "runs/alt/b/m/s0"))
+    _fuzz_file(run / "log.jsonl", 40, lambda: run_log(job, given, "runs/alt/b/m/s0"))
+    _fuzz_file(run / "log.jsonl", 4, lambda: losses.make(job, given, tmp_path))
+
+
+def test_probe_records(tmp_path: Path) -> None:
+    world = ProbingWorld({"alt": ["mdc"]}, lambda *_: 0.5, n=8)
+    given = world.write(tmp_path)
+    for path in given.values():
+        _fuzz_file(path, 50, lambda: measured(world.job, given, Estimator(draws=100)))

@@ -17,26 +17,22 @@ import yaml
 from toy_project import ROOT, Project
 from warm import environment
 
-from mdc import jobs
+from mdc.artefacts import ARTEFACTS
 from mdc.config import read_yaml, validate
+from mdc.jobs.plan import Plan
 from mdc.records import sha256_file
 
+pytestmark = pytest.mark.slow
+
 # a job's layer is the first part of its name or of its first output below the scale; a layer's stage is
-STAGE = {
-    "data": "data",
-    "runs": "pretrain",
-    "probe": "probe",
-    "table1": "table@table1",
-    "table4": "method_table@table4",
-    "table5": "method_table@table5",
-}
-FIGURES = ("figure_loss", "figure_schedules", "figure3", "figure4", "figure5")
-STAGE |= {name: name for name in (*FIGURES, "recipes", "table9")}
-#: the figures of the runs' logs
-LOGS = ("figure_loss", "figure_schedules")
-#: the layers of linear probes, and their stages
-TABLES = list(jobs.TABLES)
-TABLE_STAGES = [STAGE[name] for name in TABLES]
+STAGE = {"data": "data", "runs": "pretrain", "probe": "probe", **{name: f"artefact@{name}" for name in ARTEFACTS}}
+#: artefacts by what they are made from
+PLANS = {name: artefact.plan for name, artefact in ARTEFACTS.items()}
+TABLES = [name for name, plan in PLANS.items() if plan == "probing"]
+LOGS = [name for name, plan in PLANS.items() if plan in ("losses", "schedules")]
+LENGTHS = [name for name, plan in PLANS.items() if plan == "lengths"]
+METRICS = "results/toy/table1/table1_metrics.json"
+RECIPE = "table6"  # the one of its kind that the toy scale names
 RUNS = {*(f"alt/tiny/{method}/s0" for method in ("clip", "arc", "mdc", "parallel")), "half/tiny/mdc/s0"}
 PROBES = {
     *(f"probe/{run}" for run in RUNS),
@@ -45,7 +41,27 @@ PROBES = {
 
 
 #: what the Snakefile itself runs: modules, and packages whole
-ORDERLY = {"config", "data/place.py", "fingerprint.py", "jobs.py", "processes/gpus.py", "records.py", "registry"}
+ORDERLY = {
+    *(
+        "artefacts.py",
+        "config",
+        "fingerprint.py",
+        "formats/data_folder.py",
+        "jobs",
+        "parts.py",
+        "processes/failures.py",
+    ),
+    *("processes/gpus.py", "records.py", "registry", "verbs.py"),
+}
+
+
+def _jobs(project: Project) -> list[str]:
+    return sorted(Plan(validate(project.values)).jobs)
+
+
+def _layer(output: str) -> str:
+    """Of a file below results/toy/."""
+    return output.split("/")[2]
 
 
 class World:
@@ -64,7 +80,9 @@ class World:
                 path.write_text("pass\n")
         toy = self.project.values["scales"]["toy"]
         # no scale but these: most of a DVC call is the reading of params.yaml
-        self.project.values["scales"] = {"toy": toy, "other": {**copy.deepcopy(toy), "label": "other"}}
+        others = {name: {**copy.deepcopy(toy), "label": name} for name in ("other", "lone")}
+        others["lone"]["tables"] = {"table1": toy["tables"]["table1"]}
+        self.project.values["scales"] = {"toy": toy, **others}
         self.project.write()
         self.project.dvc("remote", "add", "--default", "store", str(folder / "remote"))
         self.project.commit()
@@ -100,6 +118,16 @@ def _stages(said: str) -> list[str]:
     return [line.split("'")[1] for line in said.splitlines() if line.startswith("Running stage")]
 
 
+def _stages_of(*layers: str) -> list[str]:
+    """The stages of layers, in their order."""
+    return [stage for layer, stage in STAGE.items() if layer in layers]
+
+
+def _named(project: Project) -> set[str]:
+    """The tables and figures that the toy scale makes."""
+    return set(project.values["scales"]["toy"]["tables"])
+
+
 def _status(project: Project) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(project.dvc("status", "--json"))
     return found
@@ -123,12 +151,16 @@ def test_snakemake_then_dvc_runs_nothing_again(world: World) -> None:
     project = world.project
     done = project.snakemake("all", "--cores", "2")
     assert done.returncode == 0, done.stderr
-    assert world.called() == sorted(jobs.configs(validate(project.values)))
+    assert world.called() == _jobs(project)
     said = project.dvc("repro")
     assert _stages(said) == list(STAGE.values()), "DVC knows nothing yet, so it asks Snakemake for every layer"
     assert world.called() == []
     assert _status(project) == {}
     assert _stages(project.dvc("repro")) == []
+    for name in ARTEFACTS:
+        found = {path.name for path in (project.folder / "results/toy" / name).iterdir()}
+        named = name in _named(project)
+        assert found == ({f"{name}.json", *ARTEFACTS[name].files} if named else {"not_named.txt"})
     project.commit()
     project.dvc("push")
 
@@ -137,7 +169,7 @@ def test_a_killed_snakemakes_lock_is_lifted_unless_another_lives(world: World) -
     project = world.project
     note = project.folder / ".snakemake/locks/0.output.lock"
     note.parent.mkdir(exist_ok=True)
-    note.write_text("results/toy/table1.csv\n")
+    note.write_text("results/toy/table1/table1.csv\n")
     with (project.folder / ".snakemake/alive").open() as alive:
         fcntl.flock(alive, fcntl.LOCK_SH)  # as a living one does
         done = project.snakemake("all", "--cores", "1")
@@ -156,21 +188,22 @@ def test_an_edited_probe_hyper_parameter_reruns_probes_and_tables(world: World) 
     done = project.snakemake("all", "--cores", "2")
     assert done.returncode == 0, done.stderr
     assert world.called() == sorted({*PROBES, *TABLES})
-    # the other tool runs these layers, in which there is nothing left to do
-    assert _stages(project.dvc("repro")) == ["probe", *TABLE_STAGES]
+    # the other tool runs these layers, and every artefact's stage, in which there is nothing left to do
+    assert _stages(project.dvc("repro")) == _stages_of("probe", *ARTEFACTS)
     assert world.called() == []
     assert _status(project) == {}
     after = _outs(project)
-    changed = {path.split("/")[2].partition(".")[0] for path in after if after[path] != before.get(path)}
-    tables = {f"{table}{part}" for table in TABLES if "table" in table for part in ("", "_long", "_contrasts")}
-    figures = {"figure_table1", "figure4", "figure4_contrasts", "figure5", "figure5_trend"}
-    assert changed == {"probe", "table1_metrics", *tables, *figures}
+    changed = {path for path in after if after[path] != before.get(path)}
+    assert {_layer(path) for path in changed} == {"probe", *TABLES}
+    # whole: every file of theirs, and the record
+    files = {f"results/toy/{name}/{file}" for name in TABLES for file in (f"{name}.json", *ARTEFACTS[name].files)}
+    assert {path for path in changed if _layer(path) != "probe"} == files
 
 
 def test_metrics_and_params_of_an_edit_are_shown(world: World) -> None:
     """… as the edit before has left them: workspace against commit."""
     project = world.project
-    name = "results/toy/table1_metrics.json"
+    name = METRICS
     now = json.loads((project.folder / name).read_text())
     assert set(now) == {"alt/tiny/clip", "alt/tiny/arc", "alt/tiny/mdc"}
     assert json.loads(project.dvc("metrics", "show", "--json"))[""]["data"][name]["data"] == now
@@ -191,38 +224,89 @@ def test_after_checkout_and_adoption_there_is_no_job(world: World) -> None:
     _go_back(project)
     assert project.planned("all") == {}
     assert world.called() == []
-    for file in (project.folder / "results/toy").glob("*.*"):
-        assert (project.folder / "results" / file.name).read_bytes() == file.read_bytes()
+    for name in _named(project):
+        for file in (f"{name}.json", *ARTEFACTS[name].files):
+            made = project.folder / "results/toy" / name / file
+            assert (project.folder / "results" / file).read_bytes() == made.read_bytes()
+    assert not (project.folder / "results/not_named.txt").exists()
 
 
 def test_switching_the_scale_and_back_makes_the_copies_only(world: World) -> None:
     project = world.project
     done = project.snakemake("all", "--cores", "2", "--config", "scale=other")
     assert done.returncode == 0, done.stderr
-    assert len(world.called()) == len(jobs.configs(validate(project.values)))
-    artefacts = set(STAGE) - {"data", "runs", "probe"}
-    copies = {f"publish_{name}": 1 for name in artefacts}
+    assert world.called() == _jobs(project)
+    copies = dict.fromkeys(_named(project), 1)
     # one after the other, as after a second `snakemake --config scale=other`
     for scale in ("toy", "other"):
         assert project.planned("all", "--config", f"scale={scale}") == (copies if scale == "toy" else {})
     assert _status(project) == {}, "DVC certifies the scale that params.yaml names"
     # a copy of another scale's table is no longer there after adoption
     assert project.adopt().returncode == 0
-    table = "table1.csv"
-    assert (project.folder / "results" / table).read_bytes() == (project.folder / "results/toy" / table).read_bytes()
+    copy_, made = (project.folder / "results" / place for place in ("table1.csv", "toy/table1/table1.csv"))
+    assert copy_.read_bytes() == made.read_bytes()
     assert project.planned("all") == {}
     assert project.planned("all", "--config", "scale=other") == copies
     assert world.called() == []
 
 
+def _copies(project: Project) -> set[str]:
+    """The tables and figures that lie at results/."""
+    there = {path.name for path in (project.folder / "results").iterdir()}
+    found = {name for name in ARTEFACTS if f"{name}.json" in there}
+    assert {file for name in found for file in (f"{name}.json", *ARTEFACTS[name].files)} == {
+        name for name in there if "." in name and name != "README.md"
+    }
+    return found
+
+
+def test_a_scale_makes_what_it_names_and_copies_of_others_go(world: World) -> None:
+    project = world.project
+    assert project.adopt().returncode == 0
+    assert _copies(project) == _named(project)
+    done = project.snakemake("all", "--cores", "2", "--config", "scale=lone")
+    assert done.returncode == 0, done.stderr
+    runs = ["runs/alt/tiny/arc/s0", "runs/alt/tiny/clip/s0", "runs/alt/tiny/mdc/s0"]
+    controls = [f"untrained/tiny/{pooling}/s0" for pooling in ("cls", "patch_mean")]
+    probes = [f"probe/{name}" for name in (*(run.removeprefix("runs/") for run in runs), *controls)]
+    called = world.called()
+    assert [name for name in called if not name.startswith("data/")] == sorted([*probes, *runs, "table1"])
+    assert _copies(project) == {"table1"}
+    # each is a target of its own; back at the other scale, its copies come back
+    done = project.snakemake("table1", "figure3", "--cores", "1")
+    assert done.returncode == 0, done.stderr
+    assert _copies(project) == {"table1", "figure3"}
+    assert project.adopt().returncode == 0
+    assert _copies(project) == _named(project)
+    assert project.planned("all") == {} and world.called() == []
+
+
+def test_a_corpus_with_a_vocabulary_of_its_own_changes_no_job_that_exists(world: World) -> None:
+    project = world.project
+    scale = project.values["scales"]["toy"]
+    source = {**scale["data"]["corpora"]["alt"]["source"], "train": 64}
+    scale["data"]["corpora"]["more"] = {"label": "More", "source": source, "vocabulary": "more_words"}
+    scale["data"]["vocabularies"]["more_words"] = ["more"]
+    scale["tables"]["figure5"]["corpora"]["more"] = ["mdc"]
+    project.write()
+    planned = project.planned_jobs("all", "data")
+    assert {rule: len(outputs) for rule, outputs in planned.items()} == {
+        **dict.fromkeys(("corpus", "vocabulary", "pretrain", "probe"), 1),
+        **{rule: 1 for name in ("figure5", "figure_loss") for rule in (f"make_{name}", name)},
+    }
+    assert planned["pretrain"] == ["results/toy/runs/more/tiny/mdc/s0/run.json"]
+    project.git("checkout", ".")
+    project.values = yaml.safe_load((project.folder / "params.yaml").read_text())
+
+
 @pytest.mark.parametrize(
     ("path", "value", "layers"),
     [
-        (("data", "samples_per_shard"), 50, set(STAGE) - {"table9", "recipes"}),
-        (("pretrain", "recipe", "lr"), 2.0e-3, {"runs", "probe", *TABLES, *LOGS, "recipes"}),
+        (("data", "samples_per_shard"), 50, {"data", "runs", "probe", *TABLES, *LOGS, *LENGTHS}),
+        (("pretrain", "recipe", "lr"), 2.0e-3, {"runs", "probe", *TABLES, *LOGS, RECIPE}),
         (("probe", "epochs"), 3, {"probe", *TABLES}),
         (("data", "probes", "shape", "label"), "Form", set(TABLES)),
-        (("data", "corpora", "alt", "label"), "Words", {*TABLES, *LOGS, "figure3", "recipes"}),
+        (("data", "corpora", "alt", "label"), "Words", {*TABLES, *LOGS, *LENGTHS, RECIPE}),
     ],
     ids=lambda x: ".".join(x) if isinstance(x, tuple) else "",
 )
@@ -232,7 +316,7 @@ def test_every_job_that_snakemake_names_lies_in_a_layer_that_dvc_names(
     project = world.project
     world.edit(project, "scales", "toy", *path, value=value)
     planned = [output for outputs in project.planned_jobs("all").values() for output in outputs]
-    found = {o.split("/")[2].partition(".")[0] for o in planned if o.startswith("results/toy/")}
+    found = {_layer(output) for output in planned if output.startswith("results/toy/")}
     assert found == layers
     named = _with_downstream(set(_status(project)))
     assert {STAGE[layer] for layer in layers} <= named
@@ -241,12 +325,9 @@ def test_every_job_that_snakemake_names_lies_in_a_layer_that_dvc_names(
 
 
 def _with_downstream(named: set[str]) -> set[str]:
-    """The stages, and those made from them: DVC sees these change when it comes to them."""
-    followers = {
-        "data": {"pretrain", "probe", "figure3"},
-        "pretrain": {"probe", *LOGS},
-        "probe": set(TABLE_STAGES),
-    }
+    """The stages, and those that have them as deps: DVC sees these change when it comes to them."""
+    artefacts = {STAGE[name] for name in ARTEFACTS}
+    followers = {"data": {"pretrain", "probe", *artefacts}, "pretrain": {"probe", *artefacts}, "probe": artefacts}
     while more := {f for stage in named for f in followers.get(stage, ())} - named:
         named |= more
     return named
@@ -292,7 +373,7 @@ def _files(project: Project, digest: str) -> dict[str, str]:
 def test_experiment_in_the_workspace_and_what_is_shown_of_both(world: World) -> None:
     project = world.project
     said = project.dvc("exp", "run", "--name", "warm", "--set-param", "scales.toy.probe.lr=0.3")
-    assert _stages(said) == ["probe", *TABLE_STAGES]
+    assert _stages(said) == _stages_of("probe", *ARTEFACTS)
     assert world.called() == sorted({*PROBES, *TABLES})
     rows = {}
     for entry in json.loads(project.dvc("exp", "show", "--json")):
@@ -300,7 +381,7 @@ def test_experiment_in_the_workspace_and_what_is_shown_of_both(world: World) -> 
             (rev,) = experiment["revs"]
             rows[experiment["name"]] = rev["data"]
     assert set(rows) == {"hot", "warm"}
-    metrics = "results/toy/table1_metrics.json"
+    metrics = METRICS
     here = json.loads((project.folder / metrics).read_text())
     assert rows["warm"]["metrics"][metrics]["data"] == here
     assert rows["warm"]["params"]["params.yaml"]["data"]["scales"]["toy"]["probe"]["lr"] == 0.3
@@ -343,8 +424,10 @@ def test_a_second_clone_pulls_everything_and_reruns_nothing(world: World, clone:
     assert _status(clone) == {}
     assert _stages(clone.dvc("repro")) == []
     assert world.called() == []
-    for name in ("table1.csv", "figure_loss.png"):
-        assert (clone.folder / "results" / name).read_bytes() == (clone.folder / "results/toy" / name).read_bytes()
+    for name in ("table1", "figure_loss"):
+        file = ARTEFACTS[name].target
+        made = clone.folder / "results/toy" / name / file
+        assert (clone.folder / "results" / file).read_bytes() == made.read_bytes()
 
 
 def test_one_edited_method_one_dying_training(world: World, clone: Project) -> None:
@@ -358,8 +441,7 @@ def test_one_edited_method_one_dying_training(world: World, clone: Project) -> N
     assert world.called() == sorted([*[f"{run} died"] * 3, f"runs/{other}"]), "Snakemake tries again twice"
     world.die.unlink()
     before = _outs(clone)
-    touched = {"runs", "probe", *TABLES, *LOGS, "recipes"}
-    assert _stages(clone.dvc("repro")) == [stage for layer, stage in STAGE.items() if layer in touched]
+    assert _stages(clone.dvc("repro")) == _stages_of("runs", "probe", *ARTEFACTS)
     assert world.called() == sorted([*LOGS, "probe/alt/tiny/mdc/s0", f"probe/{other}", f"{run} resumed", *TABLES])
     assert _status(clone) == {}
     after = _outs(clone)
@@ -387,7 +469,7 @@ def test_datasets_are_obtained_before_what_is_made_of_them(world: World) -> None
     world.called()
     done = project.snakemake("data", "--cores", "2")
     assert done.returncode == 0, done.stderr
-    called = [name for name in world.called() if name != "data/vocabulary"]
+    called = world.called()
     sets = ["data/choices/swaps", "data/corpora/mine", "data/probes/food", "data/texts/list"]
     assert called == sorted([*sets, *(f"data/obtained/{name}" for name in data["datasets"])])
     assert project.planned("data") == project.planned("obtain_food101") == {}

@@ -4,59 +4,72 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from toy_project import toy as toy_values
+import torch
 
-from mdc import jobs
-from mdc.config import Params, read_yaml, validate
-from mdc.records import read_json_lines, write_json
+from mdc import golden
+from mdc.cli import main
+from mdc.config import read_yaml, validate
+from mdc.jobs.folder import ScaleFolder
+from mdc.jobs.plan import Plan
+from mdc.models.weights import load_weights
+from mdc.records import read_json, read_json_lines, write_json
 
 ROOT = Path(__file__).resolve().parents[2]
-RUN = "alt/tiny/mdc/s0"
+RUN = "alt/ViT-T-12/mdc/s0"
+
+pytestmark = pytest.mark.slow
+
+
+def plan(**recipe: Any) -> Plan:
+    """The golden scale with a longer training."""
+    values = golden.params(read_yaml(ROOT / "params.yaml"))
+    scale = values["scales"][golden.SCALE]
+    scale["data"]["corpora"]["alt"]["source"] |= {"train": 192, "val": 32}
+    scale["pretrain"]["recipe"] |= {"epochs": 8, "batch_size": 32, "validate_every": 20, **recipe}
+    return Plan(validate(values))
 
 
 class Place:
-    """Shards, vocabulary and configurations of a toy scale, and what a run of it must give."""
+    """A scale's folder with the data of a toy run, and what the run must give."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        values = toy_values(read_yaml(ROOT / "params.yaml"))
-        values["scales"]["toy"]["pretrain"]["recipe"] |= {"epochs": 8, "validate_every": 20}
-        values["scales"]["toy"]["tables"]["table1"]["probes"] = ["shape"]
-        self.params: Params = validate(values)
-        for name, config in jobs.configs(self.params).items():
-            write_json(folder / f"{name}.json", config)
-        self.runtime(folder / "often.json", checkpoint_every=3)
-        self.mdc("corpus", "data/corpora/alt", "--out", folder / "alt")
-        self.mdc("probe-set", "data/probes/shape", "--out", folder / "shape")
-        self.mdc("vocabulary", "data/vocabulary", "--corpora", folder / "alt/index.json", "--out", folder / "v.json")
+        self.folder, self.scale = folder, ScaleFolder(folder / "results" / golden.SCALE)
+        self.jobs = plan().jobs
+        for name, job in self.jobs.items():
+            write_json(self.scale.config(name), job.config())
+            if name.startswith("data/"):
+                assert main([job.verb, str(self.scale.config(name))]) == 0
+        self.runtime("often", checkpoint_every=3)
         (self.whole,) = self.carry_out("whole", {"argv": self.pretrain("whole"), "kills": [[]]})
         assert self.whole["statuses"] == [0]
 
-    def runtime(self, path: Path, checkpoint_every: int) -> None:
-        write_json(path, {"workers": 0, "log_every": 1, "checkpoint_every": checkpoint_every})
+    def runtime(self, name: str, checkpoint_every: int) -> None:
+        values = {"workers": 0, "log_every": 1, "checkpoint_every": checkpoint_every}
+        write_json(self.folder / f"{name}.json", values)
 
-    def mdc(self, verb: str, job: str, *arguments: object) -> None:
-        from mdc.cli import main
-
-        assert main([verb, str(self.folder / f"{job}.json"), *map(str, arguments)]) == 0
+    def call(self, verb: str, config: Path, **places: Path) -> list[str]:
+        options = [word for option, path in places.items() for word in (f"--{option}", str(path))]
+        return [verb, str(config), "--folder", str(self.scale.root), *options]
 
     def pretrain(self, name: str, runtime: str = "often", config: Path | None = None) -> list[str]:
-        f = self.folder
-        argv = ["pretrain", str(config or f / f"runs/{RUN}.json"), "--shards", str(f / "alt/index.json")]
-        argv += ["--vocabulary", str(f / "v.json"), "--runtime", str(f / f"{runtime}.json")]
-        return [*argv, "--out", str(f / "out" / name), "--state", str(f / "state" / name)]
+        f, config = self.folder, config or self.scale.config(f"runs/{RUN}")
+        places = {"out": f / "out" / name, "state": f / "state" / name, "runtime": f / f"{runtime}.json"}
+        return self.call("pretrain", config, **places)
 
     def probe(self, name: str) -> list[str]:
-        f = self.folder
-        argv = ["probe", str(f / f"probe/{RUN}.json"), "--run", str(f / "out/whole/run.json")]
-        argv += ["--sets", str(f / "shape/index.json")]
-        return [*argv, "--cache", str(f / "cache" / name), "--out", str(f / "probed" / name)]
+        """Of the run where the convention has it, trained once."""
+        run = self.scale.job(f"runs/{RUN}")
+        if not run.exists():
+            shutil.copytree(self.folder / "out/whole", run)
+        places = {"out": self.folder / "probed" / name, "cache": self.folder / "cache" / name}
+        return self.call("probe", self.scale.config(f"probe/{RUN}"), **places)
 
     def carry_out(self, name: str, case: dict[str, Any]) -> list[dict[str, Any]]:
         """tests/support/killing.py on one case; see there."""
@@ -82,6 +95,10 @@ class Place:
         return [{key: value for key, value in line.items() if key != "images_per_second"} for line in lines]
 
 
+def _text(paths: dict[str, Path]) -> dict[str, str]:
+    return {name: str(path) for name, path in paths.items()}
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     return Place(tmp_path_factory.mktemp("killing"))
@@ -103,9 +120,9 @@ def test_a_training_killed_at_twenty_random_moments(place: Place) -> None:
 def test_a_training_killed_after_each_file_operation(place: Place) -> None:
     """Writing a state, in its middle too, fsync, both renames; the same of the results; the removal of the states."""
     # one state in the middle, one at the end
-    place.runtime(place.folder / "twice.json", checkpoint_every=30)
+    place.runtime("twice", checkpoint_every=30)
     told = place.carry_out("operations", {"argv": place.pretrain("op{n}", "twice"), "every_operation": True})
-    assert len(told) > 30, "fewer operations than a save of two states and four results takes"
+    assert len(told) > 25, "fewer operations than a save of two states and three results takes"
     for n, one in enumerate(told, start=1):
         assert one["statuses"] == ([-9, 0] if n < len(told) else [0])
         place.assert_whole(f"op{n}")
@@ -138,3 +155,22 @@ def test_a_full_disk_while_saving_is_one_line_and_the_last_state_stays(place: Pl
     assert str(state) in line and "cannot be saved" in line and "File too large" in line and "is kept" in line
     assert not any("Traceback" in line for line in said)
     place.assert_whole("full")
+
+
+def test_a_run_that_resumes_with_another_tempo_says_so(place: Place) -> None:
+    """Validation at other steps changes no arithmetic: the same weights, and a manifest that tells of two segments."""
+    rarely = place.folder / "rarely.json"
+    write_json(rarely, plan(validate_every=30).jobs[f"runs/{RUN}"].config())
+    killed = {"argv": place.pretrain("tempo"), "kills": [[{"operation": 30}]]}
+    (first,) = place.carry_out("tempo", {**killed, "leave": True})
+    assert first["statuses"] == [-9]
+    (told,) = place.carry_out("tempo", {"argv": place.pretrain("tempo", config=rarely), "kills": [[]]})
+    assert told["statuses"] == [0]
+    ours, whole = (place.folder / "out" / name for name in ("tempo", "whole"))
+    left, right = (load_weights(out / "checkpoint.safetensors") for out in (ours, whole))
+    assert left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
+    segments = read_json(ours / "run.json")["segments"]
+    assert [one["validate_every"] for one in segments] == [20, 30]
+    assert segments[0]["first_step"] == 1 and segments[0]["last_step"] + 1 == segments[1]["first_step"]
+    assert segments[1]["last_step"] == 48
+    assert not list((place.folder / "state").glob("*.set-aside-*"))

@@ -20,11 +20,18 @@ from typing import Any
 import pytest
 from toy_project import BIN, Project
 
-from mdc.config import load
-from mdc.fingerprint import ROOT as SRC
+from mdc.artefacts import ARTEFACTS
+from mdc.config import load, validate
 from mdc.fingerprint import closure, left_out
-from mdc.jobs import TABLES, VERBS, runs
+from mdc.jobs.folder import ScaleFolder
+from mdc.jobs.plan import Plan
 from mdc.records import sha256_file
+from mdc.verbs import VERBS
+
+pytestmark = pytest.mark.slow
+
+#: the tables and figures of linear probes
+PROBED = [name for name, artefact in ARTEFACTS.items() if artefact.plan == "probing"]
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +66,7 @@ def test_headline_numbers_are_the_tables(project: Project) -> None:
         rows = [row for row in csv.DictReader(stream) if row["benchmark"] == "Average" and row["gain"]]
     assert len(rows) == 3
     shown = json.loads(project.dvc("metrics", "show", "--json"))
-    headline = shown[""]["data"]["results/toy/table1_metrics.json"]["data"]
+    headline = shown[""]["data"]["results/toy/table1/table1_metrics.json"]["data"]
     assert set(headline) == {"alt/tiny/clip", "alt/tiny/arc", "alt/tiny/mdc"}
     for row in rows:
         numbers = headline[row["run"].removesuffix("/s0")]
@@ -79,42 +86,45 @@ def test_table_holds_every_row(project: Project) -> None:
             values = [float(row[name]) for name in ("Shape", "Digits")]
             assert all(0 <= v <= 100 for v in values)
             assert abs(float(row["Average"]) - sum(values) / 2) <= 0.1
-    for name in ("table1_long.csv", "table1.html", "table1.md", "table1.tex", "table1_contrasts.csv"):
+    for name in ARTEFACTS["table1"].files:
         assert (project.folder / "results" / name).stat().st_size > 0
 
 
 def test_chain_of_hashes_holds(project: Project) -> None:
-    scale = project.folder / "results/toy"
-    run = json.loads((scale / "runs/alt/tiny/mdc/s0/run.json").read_text())
-    folder = scale / "runs/alt/tiny/mdc/s0"
-    assert run["checkpoint"]["sha256"] == sha256_file(folder / run["checkpoint"]["file"])
-    assert run["inputs"]["shards_sha256"] == sha256_file(scale / "data/corpora/alt/index.json")
-    assert run["config"] == json.loads((scale / "configs/runs/alt/tiny/mdc/s0.json").read_text())
-    assert run["skipped"] == json.loads((scale / "data/corpora/alt/index.json").read_text())["skipped"]
-    record = json.loads((scale / "probe/alt/tiny/mdc/s0/probe.json").read_text())
-    assert all("skipped" in result for result in record["probes"].values())
-    assert record["run_sha256"] == sha256_file(folder / "run.json")
-    assert record["items"]["sha256"] == sha256_file(scale / "probe/alt/tiny/mdc/s0/items.parquet")
+    """Every record names its configuration, its inputs' manifests and its own files as they are."""
+    folder, jobs = ScaleFolder(project.folder / "results/toy"), Plan(validate(project.values)).jobs
+    for name, job in jobs.items():
+        path = folder.record(name, job.verb)
+        record = json.loads(path.read_text())
+        assert record["config"] == json.loads(folder.config(name).read_text()) == job.config(), name
+        inputs = {one: sha256_file(folder.manifest(one, jobs[one].verb)) for one in job.inputs}
+        assert record["inputs"] == inputs, name
+        assert record["outputs"] == {file: sha256_file(path.parent / file) for file in record["outputs"]}, name
+        files = ARTEFACTS[name].files if name in ARTEFACTS else VERBS[job.verb].outputs
+        assert set(files) - {"log.jsonl"} <= set(record["outputs"]), name
+    index = json.loads(folder.manifest("data/corpora/alt", "corpus").read_text())
+    run = json.loads(folder.manifest("runs/alt/tiny/mdc/s0", "pretrain").read_text())
+    assert run["skipped"] == index["skipped"]
 
 
 def test_every_link_behind_the_tables_holds(project: Project) -> None:
     """`mdc verify` and `mdc why` on what the real workflow left: its files, copies, commands and logs."""
-    done = project.mdc("verify", "--rebuild")
+    done = project.mdc("verify")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "5 probe records: good" in done.stdout and "5 loss logs: good" in done.stdout
+    assert "7 probe records, with their per-item results: good" in done.stdout
+    assert "5 runs, with their checkpoints: good" in done.stdout
     results = project.folder / "results"
-    artefacts = (*TABLES, "figure_loss", "figure_schedules", "figure3", "table9", "recipes")
-    records = {f"{name}.json" for name in artefacts}
-    named = {name for record in records for name in _outputs(results / record)}
-    assert {path.name for path in results.glob("*.*")} == named | records | {"README.md"}
+    named = project.values["scales"]["toy"]["tables"]
+    copies = {file for name in named for file in (f"{name}.json", *ARTEFACTS[name].files)}
+    assert {path.name for path in results.glob("*.*")} == copies | {"README.md"}
     done = project.mdc("why", "results/table1.csv", "--row", "MDC", "--column", "Digits")
     assert done.returncode == 0, done.stderr
     logs = re.findall(r"^  log +(.*)$", done.stdout, re.M)
-    assert len(logs) == 6 and all((project.folder / log).is_file() for log in logs), logs
+    assert len(logs) >= 6 and all((project.folder / log).is_file() for log in logs), logs
     # the command that is printed does the job again
-    command = re.search(r"^  command +(mdc table1 .*)$", done.stdout, re.M)
-    before = (results / "toy/table1.json").read_bytes()
-    assert command and project.shell(command[1].replace("--out results/toy", "--out again")).returncode == 0
+    command = re.search(r"^  command +(mdc make .*table1.*)$", done.stdout, re.M)
+    before = (results / "toy/table1/table1.json").read_bytes()
+    assert command and project.shell(f"{command[1]} --out again").returncode == 0
     assert (project.folder / "again/table1.json").read_bytes() == before
 
 
@@ -124,25 +134,13 @@ def test_the_report_is_one_page_with_every_table_and_figure(project: Project) ->
     assert done.returncode == 0, done.stderr
     text = page.read_text(encoding="utf-8")
     page.unlink()
-    titles = [
-        "Table 1: linear probing",
-        "Table 4: ablation on t",
-        "Table 5: noise schedules",
-        "Table 6: hyper-parameters",
-        "Table 9: licences",
-        "Figure 3: caption lengths",
-    ]
-    titles += ["Figure 4: mask ratios", "Figure 5: numbers of pairs", "Figure: steadiness of the noise schedules"]
-    for title in [*titles, "Figure: losses", "Figure: what training adds"]:
-        assert title in text
+    for name in project.values["scales"]["toy"]["tables"]:
+        for title in ARTEFACTS[name].shown.values():
+            assert title in text
     # what each shows says which runs it is made from, at which scale; and nothing is loaded from elsewhere
-    assert "at scale toy" in text and "Made from 5 probe records" in text and "alt/tiny/mdc/s0" in text
+    assert "at scale toy" in text and "Made from 5 records" in text and "alt/tiny/mdc/s0" in text
     assert not re.search(r'(src|href)="https?://[^"]*\.(js|css)"', text)
     assert text.count("data:image/png;") >= 3 and text.count("data:text/html") >= 3
-
-
-def _outputs(record: Path) -> list[str]:
-    return list(json.loads(record.read_text())["outputs"])
 
 
 def test_again_there_is_nothing_to_do_and_edits_rerun_what_they_decide(project: Project) -> None:
@@ -151,11 +149,11 @@ def test_again_there_is_nothing_to_do_and_edits_rerun_what_they_decide(project: 
     try:
         project.values["scales"]["toy"]["probe"]["lr"] = 0.2
         project.write()
-        assert project.planned() == {"probe": 3, "probe_untrained": 2, "table1": 1, "publish_table1": 1}
+        assert project.planned() == {"probe": 5, "make_table1": 1, "table1": 1}
         project.values = copy.deepcopy(before)
         project.values["methods"]["mdc"]["t_range"] = [0.3, 0.9]
         project.write()
-        assert project.planned() == {"pretrain": 1, "probe": 1, "table1": 1, "publish_table1": 1}
+        assert project.planned() == {"pretrain": 1, "probe": 1, "make_table1": 1, "table1": 1}
     finally:
         project.values = before
         project.write()
@@ -170,14 +168,14 @@ def test_again_there_is_nothing_to_do_and_edits_rerun_what_they_decide(project: 
 
 
 def test_the_papers_tables_and_figures_need_44_trainings_each_once(project: Project) -> None:
-    targets = [f"results/paper/{name}.csv" for name in ("table1", "table4", "table5", "figure4", "figure5")]
+    targets = [f"results/{ARTEFACTS[name].target}" for name in PROBED]
     planned = project.planned_jobs(*targets, "--config", "scale=paper")
     assert len(planned["pretrain"]) == len(set(planned["pretrain"])) == 44
     trained = {name.removeprefix("results/paper/runs/").rpartition("/")[0] for name in planned["pretrain"]}
-    assert trained == {run.id for run in runs(load(project.folder / "params.yaml", "paper"))}
+    assert trained == {run.id for run in Plan(load(project.folder / "params.yaml", "paper")).runs}
     # a probe of each, and of the initial weights of three towers, each once for patches and once for [CLS]
-    assert len(planned["probe"]) == 44 and len(planned["probe_untrained"]) == 3 * 2
-    assert [len(planned[name]) for name in TABLES] == [1] * len(TABLES)
+    assert len(planned["probe"]) == len(set(planned["probe"])) == 44 + 3 * 2
+    assert [len(planned[f"make_{name}"]) for name in PROBED] == [1] * len(PROBED)
 
 
 def test_a_wrong_value_stops_before_the_first_job(project: Project) -> None:
@@ -186,13 +184,20 @@ def test_a_wrong_value_stops_before_the_first_job(project: Project) -> None:
     assert "allowed: mini, flickr8k, paper" in done.stderr and "Traceback" not in done.stderr
 
 
-def test_a_missing_dataset_fails_in_its_job_with_one_line(project: Project) -> None:
-    target = "results/flickr8k/data/corpora/single/index.json"
-    done = project.snakemake(target, "--cores", "1", "--config", "scale=flickr8k")
+def test_a_missing_dataset_fails_in_its_job_and_the_last_lines_say_so(project: Project) -> None:
+    names = ("single", "dense")
+    targets = [f"results/flickr8k/data/corpora/{name}/index.json" for name in names]
+    done = project.snakemake(*targets, "--cores", "2", "--config", "scale=flickr8k")
     assert done.returncode != 0
-    log = (project.folder / "results/flickr8k/logs/data/corpora/single.log").read_text()
-    assert "MDC_DATA" in log and "Traceback" not in log
-    assert not (project.folder / target).exists()
+    logs = [f"results/flickr8k/logs/data/corpora/{name}.log" for name in names]
+    for log, target in zip(logs, targets, strict=True):
+        assert "Traceback" not in (project.folder / log).read_text()
+        assert not (project.folder / target).exists()
+    # both jobs have the same cause
+    count, cause = done.stderr.rstrip().splitlines()[-2:]
+    assert count == "2 jobs failed:"
+    assert cause.startswith("mdc corpus: data/flickr8k.parquet: no such file") and "MDC_DATA" in cause
+    assert cause.endswith(tuple(f"(log: {log}, and those of 1 more)" for log in logs))
 
 
 def test_a_killed_snakemake_leaves_a_trainer_that_the_next_one_waits_for(project: Project) -> None:
@@ -224,11 +229,9 @@ def test_a_killed_snakemake_leaves_a_trainer_that_the_next_one_waits_for(project
         assert first.wait() == -9
         # by hand: refused with the holder's process id
         job = [str(BIN / "mdc"), "pretrain", str(scale / "configs/runs/alt/tiny/arc/s0.json")]
-        job += ["--shards", str(scale / "data/corpora/alt/index.json")]
-        job += ["--vocabulary", str(scale / "data/vocabulary.json"), "--runtime", str(scale / "configs/runtime.json")]
-        refused = subprocess.run(
-            [*job, "--out", str(scale / "runs/alt/tiny/arc/s0"), "--state", str(state)], capture_output=True, text=True
-        )
+        job += ["--runtime", str(scale / "configs/runtime.json")]
+        plain: dict[str, Any] = {"capture_output": True, "text": True, "env": project.environment}
+        refused = subprocess.run([*job, "--state", str(state)], **plain)
         assert refused.returncode == 2 and f"process {orphan} is training this run already" in refused.stderr
         # by Snakemake: waited for
         second = subprocess.Popen(command, cwd=project.folder, **quiet)
@@ -238,11 +241,9 @@ def test_a_killed_snakemake_leaves_a_trainer_that_the_next_one_waits_for(project
         os.kill(orphan, signal.SIGCONT)
     assert second.wait() == 0
     assert "has finished this run" in job_log.read_text()
-    done = subprocess.run(
-        [*job, "--out", str(project.folder / "alone"), "--state", str(project.folder / ".state/alone")],
-        capture_output=True,
-    )
-    assert done.returncode == 0
+    alone = ["--out", str(project.folder / "alone"), "--state", str(project.folder / ".state/alone")]
+    done = subprocess.run([*job, *alone], **plain)
+    assert done.returncode == 0, done.stderr
     for name in ("run.json", "checkpoint.safetensors"):
         assert (scale / "runs/alt/tiny/arc/s0" / name).read_bytes() == (project.folder / "alone" / name).read_bytes()
     project.values = before
@@ -250,39 +251,26 @@ def test_a_killed_snakemake_leaves_a_trainer_that_the_next_one_waits_for(project
     project.snakemake("-n", target)  # the configurations, too, are again what they were
 
 
-@pytest.mark.parametrize("verb", ["corpus", "probe", "table1"])
-def test_fingerprints_cover_what_a_real_job_imports(project: Project, tmp_path: Path, verb: str) -> None:
-    scale = Path("results/toy")
-    control = "untrained/tiny/cls/s0"
-    arguments = {
-        "corpus": [str(scale / "configs/data/corpora/alt.json")],
-        "probe": [
-            str(scale / f"configs/probe/{control}.json"),
-            "--sets",
-            *(str(scale / f"data/probes/{name}/index.json") for name in ("shape", "digits")),
-            "--cache",
-            str(tmp_path / "cache"),
-        ],
-        "table1": [
-            str(scale / "configs/table1.json"),
-            "--records",
-            *(str(p.relative_to(project.folder)) for p in (project.folder / scale / "probe").rglob("probe.json")),
-        ],
-    }[verb]
+@pytest.mark.parametrize("name", ["data/corpora/alt", "probe/untrained/tiny/cls/s0", "table1"])
+def test_fingerprints_cover_what_a_real_job_imports(project: Project, tmp_path: Path, name: str) -> None:
+    job = Plan(validate(project.values)).jobs[name]
+    arguments = [job.verb, f"results/toy/configs/{name}.json", "--out", str(tmp_path / "out")]
+    arguments += ["--cache", str(tmp_path / "cache")] if "cache" in VERBS[job.verb].options else []
     code = (
         "import sys; from mdc.cli import main\n"
         "assert main(sys.argv[1:]) == 0\n"
         "print(*(m for m in sys.modules if (m == 'mdc' or m.startswith('mdc.')) and '._open_clip' not in m))"
     )
-    command = [sys.executable, "-c", code, verb, *arguments, "--out", str(tmp_path / "out")]
-    done = subprocess.run(command, cwd=project.folder, capture_output=True, text=True)
+    command = [sys.executable, "-c", code, *arguments]
+    done = subprocess.run(command, cwd=project.folder, capture_output=True, text=True, env=project.environment)
     assert done.returncode == 0, done.stderr
-    # the command line itself and what it needs to find the verb decide no result
-    starting = {"mdc.cli", "mdc.jobs", "mdc.job_configs", "mdc.fingerprint", "mdc.host", "mdc.processes"}
-    starting |= {f"mdc.processes.{name}" for name in ("launch", "gpus", "lock", "lost")}
-    starting |= {
-        f"mdc.{path.relative_to(SRC).with_suffix('').as_posix().replace('/', '.')}"
-        for path in (SRC / "registry").glob("*.py")
+    # the command line itself decides no result
+    starting = {"mdc.cli", "mdc.fingerprint", "mdc.host", "mdc.processes", "mdc.work"}
+    starting |= {f"mdc.processes.{module}" for module in ("launch", "gpus", "lock", "lost")}
+    parts = {
+        "data/corpora/alt": "mdc.sources.scenes_corpus",
+        "probe/untrained/tiny/cls/s0": "mdc.predictors.encode",
+        "table1": ARTEFACTS["table1"].module,
     }
-    starting.add("mdc.registry")
-    assert {m for m in done.stdout.split() if m not in starting and not left_out(m)} <= set(closure(VERBS[verb]))
+    covered = set(closure(parts[name], VERBS[job.verb].module))
+    assert {m for m in done.stdout.split() if m not in starting and not left_out(m)} <= covered

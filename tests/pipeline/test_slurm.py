@@ -18,8 +18,10 @@ from toy_project import BIN, Project
 
 from mdc.cli import main
 from mdc.config import validate
-from mdc.jobs import configs
+from mdc.jobs.plan import Plan
 from mdc.records import json_text, read_json_lines, write_text
+
+pytestmark = pytest.mark.slow
 
 RUN = "runs/alt/tiny/mdc/s0"
 STEPS = 30
@@ -45,13 +47,10 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     profile.write_text(text)
 
     monkeypatch.chdir(made.folder)
-    for name, config in configs(validate(made.values)).items():
-        write_text(f"results/toy/configs/{name}.json", json_text(config))
-    data = "results/toy/data"
-    assert main(["corpus", "results/toy/configs/data/corpora/alt.json", "--out", f"{data}/corpora/alt"]) == 0
-    index = f"{data}/corpora/alt/index.json"
-    vocabulary = ["vocabulary", "results/toy/configs/data/vocabulary.json", "--corpora", index]
-    assert main([*vocabulary, "--out", f"{data}/vocabulary.json"]) == 0
+    for name, job in Plan(validate(made.values)).jobs.items():
+        write_text(f"results/toy/configs/{name}.json", json_text(job.config()))
+        if job.verb in ("corpus", "vocabulary"):
+            assert main([job.verb, f"results/toy/configs/{name}.json"]) == 0
 
     commands = tmp_path / "bin"
     commands.mkdir()
@@ -70,7 +69,7 @@ def _submitted(queue: Path) -> list[dict[str, Any]]:
 
 
 def _kill_a_worker(state: Path, snakemake: subprocess.Popen[str]) -> None:
-    """SIGKILL for the training's second process, once there is a state to go on from."""
+    """SIGKILL for the training's second process, once there is a state to resume from."""
     deadline = time.monotonic() + 600
     while not (state / "state.safetensors").exists():
         assert time.monotonic() < deadline and snakemake.poll() is None
@@ -110,8 +109,7 @@ def test_a_training_of_two_processes_survives_the_loss_of_one(project: Project, 
     # an undisturbed run of two processes, started by hand, makes the same bytes
     config = f"results/toy/configs/{RUN}.json"
     whole = tmp_path / "whole"
-    arguments = ["pretrain", config, "--shards", "results/toy/data/corpora/alt/index.json"]
-    arguments += ["--vocabulary", "results/toy/data/vocabulary.json", "--runtime", "results/toy/configs/runtime.json"]
+    arguments = ["pretrain", config, "--runtime", "results/toy/configs/runtime.json"]
     arguments += ["--out", str(whole), "--state", str(tmp_path / "state")]
     torchrun = [str(BIN / "torchrun"), "--standalone", "--local-addr", "127.0.0.1", "--nproc-per-node", "2"]
     environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo"}

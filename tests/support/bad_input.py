@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from data_samples import encoded
+from data_samples import complete, encoded
 
 from mdc.cli import main
 from mdc.config import load
-from mdc.jobs import configs
+from mdc.config.sources import CorpusSource
+from mdc.jobs.plan import Plan
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -27,7 +28,7 @@ def job_config(job: str, scale: str = "mini", **changes: Any) -> dict[str, Any]:
 
 @cache
 def _configs(scale: str) -> dict[str, dict[str, Any]]:
-    return configs(load(ROOT / "params.yaml", scale))
+    return {name: job.config() for name, job in Plan(load(ROOT / "params.yaml", scale)).jobs.items()}
 
 
 def write_config(path: Path, config: dict[str, Any]) -> str:
@@ -37,6 +38,7 @@ def write_config(path: Path, config: dict[str, Any]) -> str:
 
 def corpus_config(path: Path, source: dict[str, Any], max_skipped: float = 0.5) -> str:
     """A configuration of ``mdc corpus`` with this source."""
+    source = complete(source, CorpusSource)
     return write_config(path, job_config("data/corpora/alt", name="c", source=source, max_skipped=max_skipped))
 
 

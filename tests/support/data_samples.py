@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import copy
 import io
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
-from typing import Any
+from types import ModuleType
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image
+
+from mdc.config.sources import CaptionList, ChoiceSource, CorpusSource, ProbeSource
+from mdc.formats.samples import ChoiceSample, RawSample, Skipped
+from mdc.shards import choices, corpus, probe_set, texts_job
+from mdc.sources.source import Source, open_choices, open_corpus, open_probe, open_texts
 
 COLOURS = ("red", "green", "blue", "yellow")
 
@@ -32,30 +39,84 @@ def write_parquet(path: Path, columns: dict[str, list[Any]], row_group_size: int
 
 
 def use_scenes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replace mdc.scenes.embedded by a world of noise with the same interface."""
-    import sys
+    """Replace the embedded world by one of noise with the same interface."""
 
-    import mdc.scenes
+    class Corpus(Source[RawSample]):
+        def samples(self, split: str, skipped: Skipped) -> Iterator[RawSample]:
+            style, pixels = self.config["style"], self.config["pixels"]
+            for i in range(self.config.get(split, 0)):
+                number = self.config["seed"] * 10_000 + i + (5_000 if split == "val" else 0)
+                captions = (f"a {COLOURS[i % 4]} thing {i}", f"{style} {COLOURS[i % 4]}", "something")[: 1 + i % 3]
+                image = encoded(number, pixels, pixels)
+                yield RawSample(f"{split}-{i:06d}", image, "png", captions, {"number": number})
 
-    world = ModuleType("mdc.scenes.embedded")
+    class Probe(Source[RawSample]):
+        def samples(self, split: str, skipped: Skipped) -> Iterator[RawSample]:
+            for i in range(self.config.get(split, 0)):
+                image = encoded(self.config["seed"] + i, self.config["pixels"], self.config["pixels"])
+                yield RawSample(f"{i:06d}", image, "png", truth={"task": self.config["task"]}, label=i % 3)
 
-    def corpus_samples(style: str, split: str, count: int, seed: int, pixels: int) -> Iterator[Any]:
-        for i in range(count):
-            number = seed * 10_000 + i + (5_000 if split == "val" else 0)
-            captions = [f"a {COLOURS[i % 4]} thing {i}", f"{style} {COLOURS[i % 4]}", "something"][: 1 + i % 3]
-            image = encoded(number, pixels, pixels)
-            yield SimpleNamespace(key=f"{split}-{i:06d}", png=image, captions=captions, truth={"number": number})
+    def open_probe_of_noise(source: dict[str, Any], folder: Path) -> Probe:
+        opened = Probe(source)
+        opened.classes = {"colour": list(COLOURS)}[source["task"]]
+        return opened
 
-    def probe_samples(task: str, split: str, count: int, seed: int, pixels: int) -> Iterator[Any]:
-        for i in range(count):
-            image = encoded(seed + i, pixels, pixels)
-            yield SimpleNamespace(key=f"{i:06d}", png=image, captions=[], truth={"task": task}, label=i % 3)
-
-    world.corpus_samples, world.probe_samples = corpus_samples, probe_samples  # type: ignore[attr-defined]
-    world.PROBE_CLASSES = {"colour": COLOURS}  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "mdc.scenes.embedded", world)
-    monkeypatch.setattr(mdc.scenes, "embedded", world, raising=False)
+    for name, open_source in (("corpus", lambda source, folder: Corpus(source)), ("probe", open_probe_of_noise)):
+        world = ModuleType(f"mdc.sources.scenes_{name}")
+        world.open_source = open_source  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, world.__name__, world)
 
 
 def scenes(**changes: Any) -> dict[str, Any]:
     return {"kind": "scenes", "style": "alt", "train": 23, "val": 5, "seed": 1, "pixels": 12} | changes
+
+
+# --- a source completed, opened, read or written, in one call ---------------------------------------------------------
+
+
+def complete(source: dict[str, Any], union: Any) -> dict[str, Any]:
+    """``source`` with the defaults of its kind (one of ``union``), as a job's configuration has it; nothing is checked."""
+    for kind in get_args(get_args(union)[0]) if get_args(union) else (union,):
+        if get_args(kind.model_fields["kind"].annotation) == (source["kind"],):
+            fields = {field.alias or name: field for name, field in kind.model_fields.items()}
+            return {n: copy.deepcopy(f.default) for n, f in fields.items() if not f.is_required()} | source
+    return source
+
+
+def corpus_of(source: dict[str, Any], folder: Path) -> Source[RawSample]:
+    return open_corpus(complete(source, CorpusSource), folder)
+
+
+def probe_of(source: dict[str, Any], folder: Path) -> Source[RawSample]:
+    return open_probe(complete(source, ProbeSource), folder)
+
+
+def choices_of(source: dict[str, Any], folder: Path) -> Source[ChoiceSample]:
+    return open_choices(complete(source, ChoiceSource), folder)
+
+
+def iter_corpus(
+    source: dict[str, Any], split: str, folder: Path, skipped: Skipped | None = None
+) -> Iterator[RawSample]:
+    return corpus_of(source, folder).samples(split, Skipped() if skipped is None else skipped)
+
+
+def iter_probe(source: dict[str, Any], split: str, folder: Path, skipped: Skipped | None = None) -> Iterator[RawSample]:
+    return probe_of(source, folder).samples(split, Skipped() if skipped is None else skipped)
+
+
+def write_corpus(name: str, source: dict[str, Any], out: Path, folder: Path, **more: Any) -> dict[str, Any]:
+    return corpus.write_corpus(name, corpus_of(source, folder), out, **more)
+
+
+def write_probe(name: str, source: dict[str, Any], out: Path, folder: Path, **more: Any) -> dict[str, Any]:
+    return probe_set.write_probe(name, probe_of(source, folder), out, **more)
+
+
+def write_choices(name: str, source: dict[str, Any], out: Path, folder: Path, **more: Any) -> dict[str, Any]:
+    return choices.write_choices(name, choices_of(source, folder), out, **more)
+
+
+def write_texts(name: str, source: dict[str, Any], out: Path, folder: Path, context_length: int) -> dict[str, Any]:
+    opened = open_texts(complete({"kind": "caption_list", **source}, CaptionList), folder)
+    return texts_job.write_texts(name, opened, out, context_length)

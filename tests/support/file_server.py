@@ -12,7 +12,11 @@ from typing import Any
 
 @dataclass
 class Page:
-    """What the server answers at one path. ``cuts``: after how many bytes each of the first answers breaks off."""
+    """What the server answers at one path.
+
+    ``cuts``: after how many bytes each of the first answers breaks off. ``tells_size``: in the answer to a range that the
+    file does not have.
+    """
 
     body: bytes = b""
     status: int = 200
@@ -22,6 +26,7 @@ class Page:
     cuts: list[int] = field(default_factory=list)
     length: bool = True
     endless: bool = False
+    tells_size: bool = True
 
 
 class Server:
@@ -71,6 +76,8 @@ def serving() -> Iterator[Server]:
                 self.send_header("ETag", page.etag)
             if status == 206:
                 self.send_header("Content-Range", f"bytes {start}-{start + len(body) - 1}/{len(page.body)}")
+            if status == 416 and page.tells_size:
+                self.send_header("Content-Range", f"bytes */{len(page.body)}")
             if page.length and not page.endless:
                 self.send_header("Content-Length", str(len(body)))
             else:

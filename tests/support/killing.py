@@ -18,9 +18,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import mdc.jobs
 from mdc.cli import main
 from mdc.records import sha256_file
+from mdc.verbs import VERBS
 
 
 def kill_after_operation(number: int) -> None:
@@ -55,7 +55,7 @@ def kill_after_operation(number: int) -> None:
 
     for name in ("fsync", "replace", "unlink"):
         setattr(os, name, ticking(getattr(os, name)))
-    for module in ("mdc.training.checkpoint", "mdc.evaluation.features"):
+    for module in ("mdc.training.state", "mdc.models.weights", "mdc.evaluation.features"):
         part = importlib.import_module(module)
         part.save_file = torn(part.save_file)
 
@@ -92,7 +92,8 @@ def carry_out(case: dict[str, Any]) -> list[dict[str, Any]]:
     """Start a job, kill it, start it again until it ends; how each start ended, its seconds, and what it left in ``watch``.
 
     ``case``: ``argv``, in which {n} stands for the number of the try; ``log``; a file to ``watch``; and either
-    ``kills``, for each try a list of kills, or ``every_operation``: try n dies after operation n, until a try lives.
+    ``kills``, for each try a list of kills (with ``leave`` the last one ends the try), or ``every_operation``: try n
+    dies after operation n, until a try lives.
     """
     if "kills" in case:
         return [_try(case, n, kills) for n, kills in enumerate(case["kills"])]
@@ -107,20 +108,22 @@ def _try(case: dict[str, Any], n: int, kills: list[dict[str, Any]]) -> dict[str,
     statuses: list[int] = []
     seconds: list[float] = []
     left: list[str | None] = []
-    for kill in [*kills, {}]:
+    for kill in kills if case.get("leave") else [*kills, {}]:
         if 0 in statuses:  # it had ended before the kill came
             break
         began = time.perf_counter()
         statuses.append(start(argv, Path(case["log"]), **kill))
         seconds.append(time.perf_counter() - began)
-        watched = Path(case.get("watch", argv[0]))
+        watched = Path(case.get("watch", argv[1]))
         left.append(sha256_file(watched) if watched.exists() else None)
     return {"statuses": statuses, "seconds": seconds, "left": left}
 
 
 if __name__ == "__main__":
     for verb in ("pretrain", "probe"):
-        importlib.import_module(mdc.jobs.VERBS[verb])
+        importlib.import_module(VERBS[verb].module)
+    for part in ("mdc.objectives.masked", "mdc.predictors.encode"):
+        importlib.import_module(part)
     # what a job imports or makes late, here once for all children
     import torch
     import torch.utils.tensorboard

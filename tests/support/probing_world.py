@@ -2,106 +2,204 @@
 
 from __future__ import annotations
 
-import hashlib
+import importlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from mdc.artefacts import ARTEFACTS
+from mdc.jobs.model import ProbingJob, as_job
+from mdc.records import sha256_file, sha256_text
 from mdc.report.items import ProbeItems
+from mdc.statistics.metrics import mean_average_precision
 
 #: (corpus or None for an untrained encoder, method, probe, seed) -> the share of items that it gets right
 Skill = Callable[[str | None, str, str, int], float]
+BACKBONES = {"B": "ViT-T/12"}
 
 
 class ProbingWorld:
-    """One backbone on ``corpora`` {key: methods}, every encoder with ``n`` items a probe.
+    """Systems on ``corpora`` {key: methods}, all with their untrained controls, every record with ``n`` items a probe.
 
     ``skill`` says how good each encoder is. All see the same items, some of which are easy for all. ``pairs`` and
-    ``epochs``: {corpus: pairs}, and how often they are seen.
+    ``epochs``: {corpus: pairs}, and how often they are seen. ``cls``: methods probed on [CLS]. ``multi``: multi-label probes.
+    ``labels`` {key: label}. ``job``: fields of the job. The contrasts are within a corpus and backbone, by methods.
     """
 
     def __init__(
         self,
         corpora: Mapping[str, Sequence[str]],
         skill: Skill,
-        pairs: Mapping[str, int],
+        pairs: Mapping[str, int] | None = None,
         probes: Sequence[str] = ("shape",),
         seeds: Sequence[int] = (0,),
         n: int = 200,
         epochs: int = 2,
-        **spec: Any,
+        backbones: Mapping[str, str] = BACKBONES,
+        cls: Sequence[str] = (),
+        unranked: Sequence[str] = (),
+        multi: Sequence[str] = (),
+        ranges: Mapping[str, tuple[float, float] | None] | None = None,
+        labels: Mapping[str, str] | None = None,
+        contrasts: Sequence[tuple[str, str]] = (),
+        **job: Any,
     ) -> None:
         self.rng = np.random.default_rng(5)
-        self.scale = str(spec.get("scale", "mini"))
-        self.skill, self.probes, self.n = skill, probes, n
+        self.scale, self.artefact = str(job.pop("scale", "mini")), str(job.pop("artefact", "table1"))
+        self.skill, self.probes, self.multi, self.n, self.seeds = skill, probes, multi, n, list(seeds)
+        self.labels, self.fields, self.backbones = dict(labels or {}), job, backbones
         self.easy = {probe: self.rng.random(n) for probe in probes}
-        self.records: list[dict[str, Any]] = []
-        self._items: dict[str, dict[str, ProbeItems]] = {}
-        self.expected: dict[str, str] = {}
-        for seed in seeds:
-            self._add("untrained/B/patch_mean", None, "untrained", seed, None)
+        self.targets = (self.rng.random((n, 3)) < 0.3).astype(np.int64)
+        self.records: dict[str, dict[str, Any]] = {}
+        self.items: dict[str, dict[str, ProbeItems]] = {}
+        self.systems: list[dict[str, Any]] = []
+        self.contrasts: list[list[str]] = []
+        for backbone in backbones:
+            place = {"backbone": {"key": backbone, "label": backbones[backbone]}}
+            poolings = dict.fromkeys(_pooling(m, cls) for listed in corpora.values() for m in listed)
+            for pooling in poolings:
+                key = f"untrained/{backbone}/{pooling}"
+                self.add(key, None, "untrained", **place, pooling=pooling, reference=True, note="Untrained: a control.")
             for corpus, methods in corpora.items():
-                told = {"pairs": pairs[corpus], "steps": pairs[corpus] * epochs // 8}
+                told = {"pairs": (pairs or {}).get(corpus, 800)}
+                told |= {"steps": told["pairs"] * epochs // 8, "samples_seen": told["pairs"] * epochs}
                 for method in methods:
-                    self._add(f"{corpus}/B/{method}", corpus, method, seed, {**told, "samples_seen": told["steps"] * 8})
-        methods = dict.fromkeys(method for listed in corpora.values() for method in listed)
-        self.spec: dict[str, Any] = {
-            "scale": "mini",
-            "scale_label": "mini (made up)",
-            "corpora": [{"key": key, "label": key.title(), "methods": list(m)} for key, m in corpora.items()],
-            "backbones": [{"key": "B", "label": "ViT-T/12"}],
-            "methods": {key: {"label": key.upper(), "pooling": "patch_mean", "grey": False} for key in methods},
-            "probes": [{"key": key, "label": key.title()} for key in probes],
-            "contrasts": [],
-            "seeds": list(seeds),
-            "bootstrap": 200,
-            "expected": self.expected,
-            **spec,
-        }
+                    pooling = _pooling(method, cls)
+                    more = {"control": f"untrained/{backbone}/{pooling}", "t_range": (ranges or {}).get(method)}
+                    more |= {"pooling": pooling, "ranked": method not in unranked}
+                    self.add(f"{corpus}/{backbone}/{method}", corpus, method, training=told, **place, **more)
+                self.contrasts += [
+                    [f"{corpus}/{backbone}/{first}", f"{corpus}/{backbone}/{second}"]
+                    for first, second in contrasts
+                    if {first, second} <= set(methods)
+                ]
 
-    def _add(self, name: str, corpus: str | None, method: str, seed: int, training: dict[str, int] | None) -> None:
-        id_ = f"{name}/s{seed}"
+    def label(self, key: str) -> str:
+        """Of a corpus."""
+        return self.labels.get(key, key.title())
+
+    def add(
+        self,
+        key: str,
+        corpus: str | None,
+        method: str,
+        training: Mapping[str, int] | None = None,
+        runs: Sequence[str] | None = None,
+        suffix: str = "",
+        **system: Any,
+    ) -> None:
+        """A system, and a record a seed of it, named by ``runs`` or its key with ``suffix``."""
+        named = list(runs or (f"{key}/s{seed}" for seed in self.seeds))
+        records = [f"probe/{run}{suffix}" for run in named]
+        self.systems.append(
+            {
+                "key": key,
+                "corpus": corpus and {"key": corpus, "label": self.label(corpus)},
+                "backbone": {"key": "B", "label": BACKBONES["B"]},
+                "method": {"key": method, "label": self.labels.get(method, _method_label(method))},
+                "pooling": "patch_mean",
+                "runs": named,
+                "records": records,
+                **system,
+            }
+        )
+        for record, seed in zip(records, self.seeds, strict=True):
+            self._measure(record, corpus, method, seed, training)
+
+    def _measure(
+        self, name: str, corpus: str | None, method: str, seed: int, training: Mapping[str, int] | None
+    ) -> None:
         ids = tuple(f"item{i}" for i in range(self.n))
-        self._items[id_], probes = {}, {}
+        self.items[name], probes = {}, {}
         for probe in self.probes:
             share = self.skill(corpus, method, probe, seed)
-            right = (self.easy[probe] + 0.1 * self.rng.normal(size=self.n) < share).astype(float)
-            self._items[id_][probe] = ProbeItems(ids, value=right)
-            probes[probe] = {"metric": "top1", "value": 100 * float(right.mean()), "n": self.n, "chance": 12.5}
-        self.expected[id_] = hashlib.sha256(id_.encode()).hexdigest()
-        record = {"kind": "probe", "scale": self.scale, "encoder": {"id": id_}}
-        record |= {"config_sha256": self.expected[id_]}
-        self.records.append({**record, "training": training, "probes": probes})
+            if probe in self.multi:
+                scores = 2 * share * self.targets + self.rng.normal(size=self.targets.shape)
+                self.items[name][probe] = ProbeItems(ids, scores=scores, targets=self.targets)
+                value = float(mean_average_precision(scores, self.targets, np.ones((1, self.n)))[0])
+                probes[probe] = {"metric": "map", "value": 100 * value, "n": self.n, "chance": 30.0}
+            else:
+                right = (self.easy[probe] + 0.1 * self.rng.normal(size=self.n) < share).astype(float)
+                self.items[name][probe] = ProbeItems(ids, value=right)
+                probes[probe] = {"metric": "top1", "value": 100 * right.mean(), "n": self.n, "chance": 12.5}
+        self.records[name] = {
+            "kind": "probe",
+            "id": name,
+            "scale": self.scale,
+            "config_sha256": sha256_text(name),
+            "training": training,
+            "probes": probes,
+        }
 
-    def items(self, record: Mapping[str, Any]) -> dict[str, ProbeItems]:
-        return self._items[record["encoder"]["id"]]
+    def value(self, run: str, probe: str) -> float:
+        """Per cent, as the record of a run says it."""
+        return float(self.records[f"probe/{run}"]["probes"][probe]["value"])
 
-    def record(self, id_: str) -> dict[str, Any]:
-        return next(record for record in self.records if record["encoder"]["id"] == id_)
+    @property
+    def job(self) -> ProbingJob:
+        """What is asked, typed."""
+        config = {
+            "job": self.artefact,
+            "verb": "make",
+            "scale": self.scale,
+            "fingerprint": "f",
+            "inputs": list(self.records),
+            "artefact": self.artefact,
+            "plan": "probing",
+            "scale_label": f"{self.scale} (made up)",
+            "expected": {name: sha256_text(name) for name in self.records},
+            "systems": self.systems,
+            "columns": [{"key": key, "label": self.labels.get(key, key.title())} for key in self.probes],
+            "contrasts": self.contrasts,
+            "primary": self.contrasts[:6],
+            "primary_column": self.probes[0],
+            "seeds": self.seeds,
+            "statistics": {"level": 0.95, "comparable": 2.0, "power": 0.8, "bootstrap": 500},
+            **self.fields,
+        }
+        job = as_job(config, "make", "a test")
+        assert isinstance(job, ProbingJob)
+        return job
 
-    def write(self, out: Path) -> list[Path]:
-        """The records and their items as ``mdc probe`` leaves them; the records' files."""
-        import json
+    def write(self, folder: Path) -> dict[str, Path]:
+        """The records and their items as ``mdc probe`` leaves them, by their jobs' names."""
+        import pandas as pd
 
-        import pyarrow
-        import pyarrow.parquet as parquet
-
-        from mdc.records import sha256_file
-
-        files = []
-        for record in self.records:
-            folder = out / "probe" / record["encoder"]["id"]
-            folder.mkdir(parents=True)
-            rows = [
-                {"probe": probe, "item": id_, "value": value}
-                for probe, items in self.items(record).items()
-                for id_, value in zip(items.ids, np.asarray(items.value).tolist(), strict=True)
+        given = {}
+        for name, record in self.records.items():
+            own = folder / name
+            own.mkdir(parents=True, exist_ok=True)
+            frames = [
+                pd.DataFrame(
+                    {
+                        "probe": probe,
+                        "item": items.ids,
+                        "value": items.value if items.value is not None else np.nan,
+                        "scores": None if items.scores is None else items.scores.tolist(),
+                        "targets": None if items.targets is None else items.targets.tolist(),
+                    }
+                )
+                for probe, items in self.items[name].items()
             ]
-            parquet.write_table(pyarrow.Table.from_pylist(rows), folder / "items.parquet")
-            items = {"file": "items.parquet", "sha256": sha256_file(folder / "items.parquet")}
-            id_ = f"probe/{record['encoder']['id']}"
-            (folder / "probe.json").write_text(json.dumps({**record, "id": id_, "items": items}))
-            files.append(folder / "probe.json")
-        return files
+            pd.concat(frames).to_parquet(own / "items.parquet", index=False)
+            outputs = {"items.parquet": sha256_file(own / "items.parquet")}
+            (own / "probe.json").write_text(json.dumps({"outputs": outputs, **record}))
+            given[name] = own / "probe.json"
+        return given
+
+    def make(self, folder: Path) -> Path:
+        """The artefact, in ``folder/out``."""
+        out = folder / "out"
+        importlib.import_module(ARTEFACTS[self.artefact].module).make(self.job, self.write(folder), out)
+        return out
+
+
+def _pooling(method: str, cls: Sequence[str]) -> str:
+    return "cls" if method in cls else "patch_mean"
+
+
+def _method_label(method: str) -> str:
+    return method if method == "untrained" else method.upper()

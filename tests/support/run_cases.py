@@ -6,21 +6,22 @@ only: alone each case is the whole batch at once.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 import toy
 
 from mdc.config import Method
-from mdc.models.build import build_model
-from mdc.objectives.objective import build_objective
+from mdc.loader.batch import CaptionBatch
 from mdc.processes.group import Group, process_group
 from mdc.records import UserError
-from mdc.training.trainer import train
+from mdc.training.segments import Segment
+from mdc.training.trainer import Training, train
 
 STEPS, BATCH = 20, 8
 
@@ -50,36 +51,41 @@ CASES: dict[str, tuple[Method, int, float]] = {
 }
 
 
-def global_batch(step: int) -> dict[str, Any]:
+def global_batch(step: int) -> CaptionBatch:
     """A batch with two equal captions, in different halves of it."""
     batch = toy.batch(BATCH, seed=step)
     first, second = step % 4, 4 + (step // 4) % 4
-    for name in ("tokens", "lengths", "caption_hash"):
-        batch[name][second] = batch[name][first]
+    for values in (batch.tokens, batch.lengths, batch.caption_hash):
+        values[second] = values[first]
     return batch
 
 
-def part(batch: dict[str, Any], rows: range) -> dict[str, Any]:
+def part(batch: CaptionBatch, rows: range) -> CaptionBatch:
     """The rows of one process, as the loader gives them: no wider than its own longest caption needs."""
-    own = {k: v[rows.start : rows.stop] if isinstance(v, torch.Tensor | list) else v for k, v in batch.items()}
-    width = min(-(-int(own["lengths"].max()) // 8) * 8, own["tokens"].shape[1])
-    return {**own, "tokens": own["tokens"][:, :width], "uniforms": own["uniforms"][:, :width]}
+    own = CaptionBatch(**{name: value[rows.start : rows.stop] for name, value in vars(batch).items()})
+    width = min(-(-int(own.lengths.max()) // 8) * 8, own.tokens.shape[1])
+    return replace(own, tokens=own.tokens[:, :width], uniforms=own.uniforms[:, :width])
 
 
 def run_case(
-    name: str, group: Group, state: Path, stop_at: int | None = None, spoil_at: int | None = None
+    name: str,
+    group: Group,
+    state: Path,
+    stop_at: int | None = None,
+    spoil_at: int | None = None,
+    segments: list[Segment] | None = None,
 ) -> dict[str, torch.Tensor]:
     """The weights after STEPS steps; the log lies in ``state``. Stopped, it raises Stopped; spoilt, the last rank's
-    weights turn to NaN.
+    weights turn to NaN. ``segments`` takes what the steps were computed with.
     """
     method, accumulation, duplicates = CASES[name]
     # the paper's learning rate. Keys' biases have no gradient in truth (softmax does not see them), so AdamW makes
     # steps of pure rounding out of theirs: a larger rate shows as a larger difference there, and nowhere else.
     recipe = toy.recipe(accumulation=accumulation if group.world > 1 else 1, processes=group.world, lr=5e-4)
-    model = build_model(method, toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
-    objective = build_objective(model, method, toy.PROTOCOL, toy.MASK, BATCH, "fp32", duplicates, group)
+    model = toy.build_model(method, toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
+    objective = toy.build_objective(model, method, toy.PROTOCOL, toy.MASK, BATCH, "fp32", duplicates, group)
 
-    def batches(start: int) -> Iterator[dict[str, Any]]:
+    def batches(start: int) -> Iterator[CaptionBatch]:
         for step in range(start, STEPS):
             if step == stop_at:
                 raise Stopped
@@ -88,13 +94,16 @@ def run_case(
                     next(model.parameters()).fill_(math.nan)
             yield part(global_batch(step), group.own_rows(BATCH))
 
-    cpu = torch.device("cpu")
-    train(model, objective, batches, STEPS, recipe, toy.PROTOCOL, toy.RUNTIME, state, "toy", name, cpu, None, group)
+    job = toy.job(method, recipe)
+    training = Training(job, model, objective, toy.Data(STEPS, batches), torch.device("cpu"), None, group)
+    found = train(training, toy.states(state, job), toy.RUNTIME)
+    if segments is not None:
+        segments.extend(found)
     return {key: value.clone() for key, value in model.state_dict().items()}
 
 
 def main(out: Path, processes: int) -> None:
-    """All cases; `resumed` goes on from the state that lies there."""
+    """All cases; `resumed` and `there and back` resume from the states that lie there, and the second stops again."""
     torch.set_num_threads(1)
     with process_group(processes, torch.device("cpu")) as group:
         for folder in [*CASES, "resumed"]:
@@ -103,6 +112,8 @@ def main(out: Path, processes: int) -> None:
             assert all(found == sums[0] for found in sums), f"{folder}: the ranks have parted"
             if group.rank == 0:
                 torch.save(weights, out / folder / "weights.pt")
+        with contextlib.suppress(Stopped):
+            run_case("mdc", group, out / "there and back", stop_at=14)
         try:
             run_case("clip", group, out / "spoilt", spoil_at=7)
         except UserError as error:

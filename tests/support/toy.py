@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 
-from mdc.config import Backbone, Decoder, Method, ProtocolPretrain, Recipe, Runtime
+from mdc.config import (
+    Backbone,
+    Decoder,
+    Method,
+    Probe,
+    ProtocolData,
+    ProtocolPretrain,
+    ProtocolProbe,
+    Recipe,
+    Runtime,
+)
+from mdc.jobs.model import PretrainJob, ProbeJob, Protocol
+from mdc.loader.batch import CaptionBatch
+from mdc.models.image_text import ImageText
+from mdc.objectives.objective import Objective
+from mdc.parts import OBJECTIVES, load
+from mdc.training.state import Owner, States
 
 V = 40  # predictable tokens; SOT and EOT are the last two of them
 SOT, EOT, MASK = V - 2, V - 1, V
@@ -41,18 +60,13 @@ PROTOCOL = ProtocolPretrain(
     least_t=1e-3,
     t_draw="stratified",
     adam_eps=1e-6,
-    decay="matrices_only",
     final_lr=0.0,
     temperature=0.07,
     max_logit_scale=100.0,
     clip_text_attention="causal",
     mask_duplicates_over=0.05,
-    arc_normaliser="valid_tokens",
-    interpolation="bicubic",
-    mean_and_std="openai",
     crop_scale=(0.9, 1.0),
     crop_ratio=(0.75, 4 / 3),
-    flips=False,
 )
 
 RUNTIME = Runtime(workers=0, log_every=1, checkpoint_every=5)
@@ -79,7 +93,80 @@ def recipe(**changes: Any) -> Recipe:
     return Recipe(**(values | changes))
 
 
-def batch(size: int = 8, seed: int = 0, longest: int = 14, width: int = 16) -> dict[str, Any]:
+def build_model(method: Method, *arguments: Any, **named: Any) -> Any:
+    """The model of a method, by its objective's module."""
+    return load(OBJECTIVES, method.objective).build_model(method, *arguments, **named)
+
+
+def build_objective(model: ImageText, method: Method, *arguments: Any, **named: Any) -> Objective:
+    """The objective of a method, by its module."""
+    built: Objective = load(OBJECTIVES, method.objective).build_objective(model, method, *arguments, **named)
+    return built
+
+
+def job(method: Method, recipe: Recipe, **changes: Any) -> PretrainJob:
+    """A run of the toy backbone."""
+    return PretrainJob(
+        **{
+            "job": "runs/toy/toy/method/s0",
+            "verb": "pretrain",
+            "scale": "toy",
+            "fingerprint": "f",
+            "inputs": ["data/corpora/toy", "data/vocabularies/toy"],
+            "corpus": "toy",
+            "vocabulary": "toy",
+            "backbone_name": "toy",
+            "method_name": "method",
+            "seed": 0,
+            "backbone": BACKBONE,
+            "method": method,
+            "recipe": recipe,
+            "protocol": Protocol(data=ProtocolData(context_length=77), pretrain=PROTOCOL),
+            **changes,
+        }
+    )
+
+
+def probe_job(lr: float = 0.1, **changes: Any) -> ProbeJob:
+    """The probes of an encoder; without a ``run`` of the untrained one."""
+    values: dict[str, Any] = {
+        "job": "probe/untrained/toy/patch_mean/s0",
+        "verb": "probe",
+        "scale": "toy",
+        "fingerprint": "f",
+        "inputs": ["data/probes/light"],
+        "probes": ["light"],
+        "recipe": Probe(
+            lr=lr, epochs=5, batch_size=16, seed=0, feature_batch=32, precision="fp32", threads=1, device="cpu"
+        ),
+        "protocol": ProtocolProbe(normalise=False, weight_decay=0.0),
+        "backbone_name": "toy",
+        "backbone": BACKBONE,
+        "seed": 0,
+        "pooling": "patch_mean",
+        "run": None,
+        "run_config_sha256": None,
+        **changes,
+    }
+    if values["run"]:
+        values["inputs"] = [*values["inputs"], values["run"]]
+    return ProbeJob(**values)
+
+
+def states(folder: Path, of: PretrainJob) -> States:
+    """The states of a run whose inputs nobody reads."""
+    return States(folder, Owner.of(of, dict.fromkeys(of.inputs, "0" * 64)))
+
+
+@dataclass(frozen=True)
+class Data:
+    """Batches made as they are asked for: ``batches(k)`` yields those of steps k, k + 1, …"""
+
+    steps: int
+    batches: Callable[[int], Iterable[CaptionBatch]]
+
+
+def batch(size: int = 8, seed: int = 0, longest: int = 14, width: int = 16) -> CaptionBatch:
     """A random batch as the loader yields it: captions of different lengths, none twice."""
     generator = torch.Generator().manual_seed(seed)
     lengths = torch.randint(4, longest + 1, (size,), generator=generator)
@@ -87,15 +174,18 @@ def batch(size: int = 8, seed: int = 0, longest: int = 14, width: int = 16) -> d
     for row, length in enumerate(lengths.tolist()):
         tokens[row, 0] = SOT
         tokens[row, length - 1 :] = EOT
-    return {
-        "images": torch.randint(0, 256, (size, 3, 16, 16), generator=generator, dtype=torch.uint8),
-        "tokens": tokens,
-        "lengths": lengths,
-        "jitter": torch.rand(size, generator=generator),
-        "uniforms": torch.rand(size, width, generator=generator),
-        "place": torch.arange(size),
-        "keys": [f"sample{i}" for i in range(size)],
-        "caption_hash": torch.arange(size),
-        "epoch": 0,
-        "step": 0,
-    }
+    return CaptionBatch(
+        images=torch.randint(0, 256, (size, 3, 16, 16), generator=generator, dtype=torch.uint8),
+        keys=[f"sample{i}" for i in range(size)],
+        tokens=tokens,
+        lengths=lengths,
+        jitter=torch.rand(size, generator=generator),
+        uniforms=torch.rand(size, width, generator=generator),
+        place=torch.arange(size),
+        caption_hash=torch.arange(size),
+    )
+
+
+def same_tensors(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> bool:
+    """Whether two state dictionaries hold the same names and the same bits."""
+    return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)

@@ -35,9 +35,11 @@ WHO = {f"GIT_{role}_{what}": "test@localhost" for role in ("AUTHOR", "COMMITTER"
 
 def toy(values: dict[str, Any]) -> dict[str, Any]:
     """Scale mini made as small as it goes: one backbone, a corpus and its half, four methods, two probes."""
+    values = copy.deepcopy(values)
     scale = copy.deepcopy(values["scales"]["mini"])
     scale["label"] = "toy"
     data = scale["data"]
+    data["vocabularies"] = {"words": ["alt", "half"]}
     data["corpora"] = {"alt": data["corpora"]["alt"]}
     data["corpora"]["alt"]["source"] |= {"train": 192, "val": 32}
     data["corpora"]["half"] = {"label": "Half", "source": {**data["corpora"]["alt"]["source"], "train": 96}}
@@ -48,7 +50,8 @@ def toy(values: dict[str, Any]) -> dict[str, Any]:
     scale["pretrain"]["backbones"] = {"tiny": backbone}
     scale["pretrain"]["recipe"] |= {"epochs": 1, "batch_size": 32, "warmup_steps": 2, "validate_every": 4}
     scale["pretrain"]["runtime"]["log_every"] = 1
-    scale["probe"] |= {"epochs": 2, "bootstrap": 200}
+    scale["probe"] |= {"epochs": 2}
+    values["protocol"]["statistics"]["bootstrap"] = 200
     tables = {
         "table1": {"alt": ["clip", "arc", "mdc"]},
         "table4": {"alt": ["arc", "mdc"]},
@@ -56,11 +59,12 @@ def toy(values: dict[str, Any]) -> dict[str, Any]:
         "figure4": {"alt": ["parallel", "mdc"]},
         "figure5": {"alt": ["mdc"], "half": ["mdc"]},
     }
-    for name, corpora in tables.items():
-        scale["tables"][name] = {"corpora": corpora, "backbones": ["tiny"], "probes": ["shape"]}
-    scale["tables"]["table1"]["probes"] = ["shape", "digits"]
-    scale["tables"]["figure3"] = {"corpora": ["alt"]}
-    scale["tables"]["recipes"] = {"table6": "tiny"}
+    named: dict[str, Any] = {
+        name: {"corpora": corpora, "backbones": ["tiny"], "probes": ["shape"]} for name, corpora in tables.items()
+    }
+    named["table1"]["probes"] = ["shape", "digits"]
+    named |= {"table6": {"backbone": "tiny"}, "table9": {}, "figure3": {"corpora": ["alt"]}}
+    scale["tables"] = {**named, "figure_loss": {}, "figure_schedules": {}}
     return {**values, "scale": "toy", "scales": {**values["scales"], "toy": scale}}
 
 
@@ -139,8 +143,8 @@ class Project:
         """Jobs that a dry run would do: by rule, their first outputs."""
         targets = arguments if arguments and not arguments[0].startswith("-") else ("results/table1.csv", *arguments)
         done = self.snakemake(*targets, "-n")
-        assert done.returncode == 0, done.stderr
         text = done.stdout + done.stderr
+        assert done.returncode == 0, text
         # without its profile, Snakemake would stop at what a killed one left incomplete
         assert "Using workflow specific profile profiles/default" in text
         found: dict[str, list[str]] = {}

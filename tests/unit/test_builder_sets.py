@@ -13,14 +13,12 @@ from typing import Any
 import evaluation_files as files
 import numpy as np
 import pytest
+from data_samples import iter_probe, probe_of, write_probe
 from PIL import Image
 
-from mdc.formats.plain_pickle import load_plain
 from mdc.formats.samples import RawSample, Skipped
 from mdc.records import UserError
 from mdc.shards.index import ShardReader, read_index
-from mdc.shards.writer import write_probe
-from mdc.sources import source as sources
 
 # our name, CLIP-benchmark's, its training split, the folder that must be there, who writes the files
 SETS: dict[str, tuple[str, str, str, Callable[[Path], Path]]] = {
@@ -44,8 +42,6 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No network, no wget, and nobody may try; torchvision takes the tests' files for the published ones, by MD5."""
     import torchvision.datasets as theirs
 
-    from mdc.sources import builder as source_builder
-
     tried = []
 
     def refused(*_: Any, **__: Any) -> Any:
@@ -57,7 +53,6 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(subprocess, "Popen", refused)
     for module in (theirs.cifar, theirs.stl10, theirs.flowers102):
         monkeypatch.setattr(module, "check_integrity", lambda *_: True)
-    source_builder._built.cache_clear()
     yield
     assert not tried
 
@@ -74,7 +69,7 @@ def test_images_labels_and_classes_are_those_of_clip_benchmark(name: str, tmp_pa
     write(tmp_path / "there")
     for split, their_split in (("train", train), ("test", "test")):
         oracle = build_dataset(theirs, root=str(tmp_path / "there"), split=their_split, download=False)
-        found: list[RawSample] = list(sources.iter_probe(source(name), split, tmp_path))
+        found: list[RawSample] = list(iter_probe(source(name), split, tmp_path))
         assert len(found) == len(oracle) > 1 and [s.key for s in found] == [f"{i:08d}" for i in range(len(found))]
         for sample, (image, target) in zip(found, [oracle[i] for i in range(len(oracle))], strict=True):
             np.testing.assert_array_equal(pixels(sample.image), np.asarray(image))
@@ -85,17 +80,17 @@ def test_images_labels_and_classes_are_those_of_clip_benchmark(name: str, tmp_pa
         expected = oracle.classes
         if name == "imagenet1k":  # the tests' folders are three of a thousand
             expected = [oracle.classes[i] for i in (0, 1, 999)]
-        assert sources.probe_classes(source(name), tmp_path) == list(expected)
-    assert sources.probe_task(source(name)) == ("multi" if name == "voc2007" else "single")
+        assert probe_of(source(name), tmp_path).classes == list(expected)
+    assert probe_of(source(name), tmp_path).task == ("multi" if name == "voc2007" else "single")
 
 
 def test_files_keep_their_bytes_and_arrays_become_png(tmp_path: Path) -> None:
     files.pets(tmp_path / "there")
-    (first, *_) = sources.iter_probe(source("pets"), "train", tmp_path)
+    (first, *_) = iter_probe(source("pets"), "train", tmp_path)
     assert first.image == (tmp_path / "there/oxford-iiit-pet/images/Abyssinian_100.jpg").read_bytes()
     assert first.extension == "jpg"
     files.stl10(tmp_path / "there")
-    assert next(sources.iter_probe(source("stl10"), "test", tmp_path)).image.startswith(b"\x89PNG")
+    assert next(iter_probe(source("stl10"), "test", tmp_path)).image.startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -103,14 +98,12 @@ def test_missing_data_are_one_line_with_folder_and_key(name: str, tmp_path: Path
     for made in ("", "there"):
         (tmp_path / made).mkdir(exist_ok=True)
         folder = tmp_path / "there" / (SETS[name][2] if made else "")
-        for ask in (lambda: list(sources.iter_probe(source(name), "train", tmp_path)),
-                    lambda: sources.probe_classes(source(name), tmp_path)):  # fmt: skip
+        for ask in (lambda: list(iter_probe(source(name), "train", tmp_path)),
+                    lambda: probe_of(source(name), tmp_path).classes):  # fmt: skip
             with pytest.raises(UserError) as error:
                 ask()
             assert str(error.value).startswith(f"{folder}: no such folder")
             assert f"datasets.{name}.path of params.yaml" in str(error.value)
-    with pytest.raises(UserError, match="no builder reads dataset 'mnist'; allowed: imagenet1k, food101"):
-        list(sources.iter_probe(source("mnist"), "train", tmp_path))
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -118,7 +111,7 @@ def test_an_empty_folder_is_one_line(name: str, tmp_path: Path) -> None:
     """Where a builder that may download would begin to."""
     (tmp_path / "there" / SETS[name][2]).mkdir(parents=True)
     with pytest.raises(UserError, match=r"cannot be read|no such file|no such folder") as error:
-        list(sources.iter_probe(source(name), "test", tmp_path))
+        list(iter_probe(source(name), "test", tmp_path))
     assert str(tmp_path / "there") in str(error.value) and "download" not in str(error.value)
 
 
@@ -134,8 +127,6 @@ def test_an_empty_folder_is_one_line(name: str, tmp_path: Path) -> None:
         ("stl10", "stl10_binary/train_y.bin", bytes([1, 2, 1, 2, 1, 3]), "label 2 is outside the 2 classes"),
         ("stl10", "stl10_binary/class_names.txt", b"bird\n", "no list of class names"),
         ("cifar10", "cifar-10-batches-py/data_batch_3", None, "data_batch_3: no such file"),
-        ("cifar10", "cifar-10-batches-py/data_batch_1", b"\x80\x02}.", "no array of rows with 3,072 bytes"),
-        ("cifar100", "cifar-100-python/meta", b"\x80\x02]q", "not a pickle of plain values"),
         ("imagenet1k", "train/n99999999/a.JPEG", b"x", "1 classes of the other split are missing: n99999999"),
     ],
 )
@@ -147,8 +138,8 @@ def test_bad_files_are_one_line(name: str, file: str, content: bytes | None, sai
     else:
         files.put(place, content)
     with pytest.raises(UserError, match=said):
-        sources.probe_classes(source(name), tmp_path)
-        list(sources.iter_probe(source(name), "train", tmp_path))
+        probe_of(source(name), tmp_path)
+        list(iter_probe(source(name), "train", tmp_path))
 
 
 def test_folders_that_are_no_class_of_imagenet_are_named(tmp_path: Path) -> None:
@@ -156,7 +147,7 @@ def test_folders_that_are_no_class_of_imagenet_are_named(tmp_path: Path) -> None
     for split in ("train", "val"):
         (tmp_path / split / files.WNIDS[0]).rename(tmp_path / split / "tench")
     with pytest.raises(UserError, match="1 folders are no class of ImageNet-1k, the first is 'tench'"):
-        sources.probe_classes(source("imagenet1k", "."), tmp_path)
+        probe_of(source("imagenet1k", "."), tmp_path)
 
 
 def test_broken_and_foreign_images_are_counted(tmp_path: Path) -> None:
@@ -167,7 +158,7 @@ def test_broken_and_foreign_images_are_counted(tmp_path: Path) -> None:
     (images / "apple_pie/train9.jpg").unlink()
     (images / "apple_pie/train9.jpg").symlink_to(files.put(tmp_path / "elsewhere.jpg", files.jpeg(1)))
     skipped = Skipped()
-    assert [s.key for s in sources.iter_probe(source("food101"), "train", tmp_path, skipped)] == ["00000003"]
+    assert [s.key for s in iter_probe(source("food101"), "train", tmp_path, skipped)] == ["00000003"]
     reasons = {"image cannot be decoded": 1, "image file is missing": 1, "image outside the folder": 1}
     assert skipped.counts == reasons
 
@@ -208,7 +199,7 @@ def test_flowers_labels_reach_the_matlab_reader_only_as_published(
     monkeypatch.setattr(scipy.io, "loadmat", lambda *_, **__: reached.append(1))
     monkeypatch.setattr(flowers102, "check_integrity", check_integrity)
     with pytest.raises(UserError, match=r"train split of flowers102 cannot be read .*not found or corrupted"):
-        sources.probe_classes(source("flowers102"), tmp_path)
+        probe_of(source("flowers102"), tmp_path)
     assert not reached
 
 
@@ -222,42 +213,28 @@ class Runs:
         return Path.touch, (self.path,)
 
 
-def test_a_pickle_runs_nothing(tmp_path: Path) -> None:
+def test_only_the_published_pickles_are_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """torchvision unpickles CIFAR's files, so a file of another MD5 must not come so far, whichever of them it is."""
+    from torchvision.datasets import cifar
+    from torchvision.datasets.utils import calculate_md5, check_integrity
+
+    files.cifar(tmp_path / "there")
+    folder = tmp_path / "there" / "cifar-10-batches-py"
+    sums = {path.name: calculate_md5(path) for path in folder.iterdir()}
+    monkeypatch.setattr(cifar, "check_integrity", check_integrity)
+    kind = cifar.CIFAR10
+    for name in ("train_list", "test_list"):
+        monkeypatch.setattr(kind, name, [[file, sums[file]] for file, _ in getattr(kind, name)])
+    monkeypatch.setattr(kind, "meta", {**kind.meta, "md5": sums["batches.meta"]})
+    assert len(list(iter_probe(source("cifar10"), "train", tmp_path))) == 20  # with the sums of the tests' files
     victim = tmp_path / "ran"
-    for number, value in enumerate((Runs(victim), {"data": Runs(victim)}, [np.zeros(2, dtype=object)], np.float64(1))):
-        path = files.put(tmp_path / f"{number}", pickle.dumps(value, protocol=2))
-        with pytest.raises(UserError, match=r"not a pickle of plain values \(asks for \S+, which is refused\)"):
-            load_plain(path)
+    for file in sums:
+        before = (folder / file).read_bytes()
+        (folder / file).write_bytes(pickle.dumps(Runs(victim), protocol=2))
+        for split in ("train", "test"):
+            with pytest.raises(UserError, match=rf"{file}: not the published file, whose MD5 is {sums[file]}"):
+                list(iter_probe(source("cifar10"), split, tmp_path))
+        (folder / file).write_bytes(before)
     assert not victim.exists()
-    pickle.loads((tmp_path / "0").read_bytes())
+    pickle.loads(pickle.dumps(Runs(victim), protocol=2))
     assert victim.exists()  # so the test could have failed
-
-
-def test_plain_pickles_come_back_whole(tmp_path: Path) -> None:
-    rows = np.arange(24, dtype=np.uint8).reshape(4, 6)
-    value = {"data": rows, "names": ["a", "é"], "number": 300, "pair": (1, None), "long": "x" * 300}
-    path = files.put(tmp_path / "a", files.python2_pickle(value))
-    found, theirs = load_plain(path), pickle.loads(path.read_bytes(), encoding="latin-1")
-    for read in (found, theirs):
-        np.testing.assert_array_equal(read.pop("data"), rows)
-    value.pop("data")
-    assert found == theirs == value
-    whole = path.read_bytes()
-    for end in range(2, len(whole) - 1, 7):
-        with pytest.raises(UserError):
-            load_plain(files.put(path, whole[:end]))
-
-
-@pytest.mark.parametrize(
-    ("shape", "kind", "data"),
-    [((2, 2), "u1", b"abc"), ((2, -1), "u1", b"ab"), ((8,), "O8", b"abcdefgh"), ((8,), "f8", b"abcdefgh")],
-)
-def test_arrays_that_are_not_of_bytes_or_do_not_fit_are_refused(
-    shape: tuple[int, ...], kind: str, data: bytes, tmp_path: Path
-) -> None:
-    good = np.frombuffer(data, dtype=np.uint8)
-    written = files.python2_pickle(good).replace(b"U\x02u1", b"U\x02" + kind.encode())
-    one = files._python2(good.shape)
-    path = files.put(tmp_path / "a", written.replace(one, files._python2(shape)))
-    with pytest.raises(UserError, match="not a pickle of plain values"):
-        load_plain(path)

@@ -9,12 +9,11 @@ from typing import Any
 
 import evaluation_files as files
 import pytest
+from data_samples import iter_corpus, write_corpus
 
 from mdc.formats.samples import RawSample, Skipped
 from mdc.records import UserError
 from mdc.shards.index import ShardReader, read_index
-from mdc.shards.writer import write_corpus
-from mdc.sources import source as sources
 
 KARPATHY = {"kind": "karpathy", "dataset": "mscoco", "path": "there"}
 COCO = {"kind": "coco_captions", "dataset": "mscoco", "path": "there"}
@@ -29,7 +28,7 @@ ALL: list[tuple[dict[str, Any], Callable[[Path], Path]]] = [
 
 
 def read(source: dict[str, Any], split: str, root: Path, skipped: Skipped | None = None) -> list[RawSample]:
-    return list(sources.iter_corpus(source, split, root, skipped))
+    return list(iter_corpus(source, split, root, skipped))
 
 
 def edit(path: Path, change: Callable[[Any], Any]) -> None:
@@ -177,25 +176,25 @@ def _first(name: str, value: Any) -> Callable[[Any], None]:
     ("source", "file", "change", "said"),
     [
         (KARPATHY, "dataset_coco.json", "{", r"dataset_coco\.json: not valid JSON"),
-        (KARPATHY, "dataset_coco.json", lambda c: ({"pictures": 1},), "holds no list of images"),
-        (KARPATHY, "dataset_coco.json", lambda c: ([c],), "holds no list of images"),
-        (KARPATHY, "dataset_coco.json", _first("filename", 7), "item 0: filename is 7; needed: a text"),
-        (KARPATHY, "dataset_coco.json", lambda c: c["images"][1].pop("split"), "item 1: split is missing"),
-        (KARPATHY, "dataset_coco.json", lambda c: c["images"][1]["sentences"][0].pop("raw"), "item 1: raw is missing"),
-        (KARPATHY, "dataset_coco.json", lambda c: c["images"].append(c["images"][0]), "item 4: train2014.* stands twice"),
-        (KARPATHY, "dataset_coco.json", lambda c: c["images"][2]["sentences"].append("A dog."), "item 2: a sentence is"),
-        (COCO, "annotations/captions_train2017.json", _first("id", "9"), 'item 0: id is "9"; needed: a whole number'),
+        (KARPATHY, "dataset_coco.json", lambda c: ({"pictures": 1},), r"dataset_coco\.json: images is missing"),
+        (KARPATHY, "dataset_coco.json", lambda c: ([c],), "the file is .*; needed: an object"),
+        (KARPATHY, "dataset_coco.json", _first("filename", 7), r"images\[0\]\.filename is 7; needed: a valid string"),
+        (KARPATHY, "dataset_coco.json", lambda c: c["images"][1].pop("split"), r"images\[1\]\.split is missing"),
+        (KARPATHY, "dataset_coco.json", lambda c: c["images"][1]["sentences"][0].pop("raw"), r"\[1\]\.sentences\[0\]\.raw is"),
+        (KARPATHY, "dataset_coco.json", lambda c: c["images"].append(c["images"][0]), r"images\[4\]: train2014.* stands twice"),
+        (KARPATHY, "dataset_coco.json", lambda c: c["images"][2]["sentences"].append("A dog."), r"\[2\]\.sentences\[2\] is 'A"),
+        (COCO, "annotations/captions_train2017.json", _first("id", "9"), r"images\[0\]\.id is '9'; needed: a valid integer"),
         (
             COCO,
             "annotations/captions_train2017.json",
             lambda c: c["annotations"][2].update(image_id=5),
-            "item 2: image_id 5 is none of the file's images",
+            r"annotations\[2\]: image_id 5 is none of the file's images",
         ),
         (
             COCO,
             "annotations/captions_train2017.json",
             lambda c: c["images"][1].update(id=c["images"][0]["id"]),
-            r"item 1: image \d+ stands twice",
+            r"images\[1\]: image \d+ stands twice",
         ),
         (FLICKR8K, "Flickr8k.token.txt", "a_1.jpg A child\n", "line 1: 'a_1.jpg A child' is not"),
         (FLICKR8K, "Flickr8k.token.txt", "a.jpg#0\tA\na.jpg#0\tB\n", "line 2: caption 'a.jpg#0' stands twice"),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import builtins
 import json
 import re
 import sys
 from collections import Counter
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -16,15 +16,13 @@ from typing import Any
 import evaluation_files as files
 import numpy as np
 import pytest
+from data_samples import choices_of, write_choices
 
 from mdc.formats.samples import ChoiceSample, Skipped
 from mdc.formats.tar import TarWriter
-from mdc.records import UserError, read_json, sha256_file
-from mdc.shards import choice_set_job
-from mdc.shards.choices import write_choices
+from mdc.records import UserError
 from mdc.shards.index import ShardReader, read_index
 from mdc.sources import perturbations, tagging
-from mdc.sources import source as sources
 from mdc.sources.caption_order import generator, options_of
 
 SUGARCREPE = {"kind": "sugarcrepe", "dataset": "sugarcrepe", "path": "sc", "images": "coco/val2017", "task": "swap_obj"}
@@ -35,7 +33,7 @@ TAGS = {"dog": "NN", "car": "NN", "number": "NN", "brown": "JJ", "red": "JJ", "r
 
 
 def choices(source: dict[str, Any], root: Path, skipped: Skipped | None = None) -> list[ChoiceSample]:
-    return list(sources.iter_choices(source, root, skipped))
+    return list(choices_of(source, root).samples("test", Skipped() if skipped is None else skipped))
 
 
 @pytest.fixture
@@ -56,9 +54,7 @@ def spacy(monkeypatch: pytest.MonkeyPatch) -> None:
 
     module.load = load  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "spacy", module)
-    tagging._spacy.cache_clear()
-    yield
-    tagging._spacy.cache_clear()
+    pytest.importorskip("nltk")  # of the extra "order"
 
 
 # --- SugarCrepe and ARO -----------------------------------------------------------------------------------------------
@@ -93,16 +89,10 @@ def test_aro(task: str, tmp_path: Path) -> None:
     assert found[0].image == found[1].image != found[2].image
 
 
-def test_a_choice_set_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_choice_set_on_disk(tmp_path: Path) -> None:
     files.aro(tmp_path / "aro")
-    monkeypatch.setenv("MDC_DATA", str(tmp_path))
-    config = {"job": "choice-set/aro", "verb": "choice-set", "scale": "mini", "fingerprint": "f", "name": "aro"}
-    config |= {"source": ARO, "samples_per_shard": 2, "max_skipped": 0.0}
-    (tmp_path / "config.json").write_text(json.dumps(config))
     for out in ("out", "again"):
-        choice_set_job.main(
-            argparse.Namespace(config=str(tmp_path / "config.json"), obtained=[], out=str(tmp_path / out))
-        )
+        write_choices("aro", ARO, tmp_path / out, tmp_path, samples_per_shard=2, max_skipped=0.0)
     index = read_index(tmp_path / "out", verify=True, kind="choices")
     assert {key: index[key] for key in ("kind", "name", "source", "skipped", "options", "chance", "groups")} == {
         "kind": "choices",
@@ -125,9 +115,8 @@ def test_a_choice_set_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         "box": [3, 2, 11, 9],
     }
     there, again = (sorted((tmp_path / out).iterdir()) for out in ("out", "again"))
-    assert [p.name for p in there] == ["index.json", "made.json", "test-00000.tar", "test-00001.tar"]
+    assert [p.name for p in there] == ["index.json", "test-00000.tar", "test-00001.tar"]
     assert [p.read_bytes() for p in there] == [p.read_bytes() for p in again]
-    assert read_json(tmp_path / "out/made.json")["outputs"] == {"index.json": sha256_file(tmp_path / "out/index.json")}
     with pytest.raises(UserError, match="describes a choice set, a probe is needed"):
         read_index(tmp_path / "out", kind="probe")
 
@@ -183,18 +172,24 @@ def _edit(path: Path, change: Callable[[Any], Any]) -> None:
 @pytest.mark.parametrize(
     ("source", "change", "said"),
     [
-        (SUGARCREPE | {"task": "swap"}, None, "task 'swap' is none of SugarCrepe's; allowed: add_att"),
         (SUGARCREPE | {"task": "add_obj"}, None, r"add_obj\.json: no such file; it belongs to sugarcrepe"),
         (SUGARCREPE | {"images": "no"}, None, r"no: no such folder; put mscoco there"),
-        (SUGARCREPE, lambda c: c["4"].pop("negative_caption"), r"swap_obj\.json, item 4: negative_caption is missing"),
-        (SUGARCREPE, lambda c: c.update({"1": 3}), "item 1: is no object"),
-        (ARO | {"task": "order"}, None, "task 'order' is none of ARO's here; allowed: relation, attribution"),
-        (ARO, lambda c: c[1].pop("relation_name"), "item 1: relation_name is missing"),
-        (ARO, lambda c: c[2].update(bbox_w=None), "item 2: bbox_w is None; needed: a number"),
-        (ARO, lambda c: c[2].update(bbox_x=float("nan")), "item 2: bbox_x is nan; needed: a number"),
-        (ARO, lambda c: c[2].update(bbox_x=10**400), "item 2: bbox_x is 1000*; needed: a number"),
-        (ARO, lambda c: c.clear(), "holds no list of items"),
-        (ARO | {"task": "attribution"}, lambda c: c[0].update(attributes=["a"]), "item 0: attributes are"),
+        (SUGARCREPE, lambda c: c["4"].pop("negative_caption"), r"swap_obj\.json: 4\.negative_caption is missing"),
+        (
+            SUGARCREPE,
+            lambda c: c.update({"1": 3}),
+            r"swap_obj\.json: 1 is 3; needed: an object; is it the published file",
+        ),
+        (ARO, lambda c: c[1].pop("relation_name"), r"relation\.json: \[1\]\.relation_name is missing"),
+        (ARO, lambda c: c[2].update(bbox_w=None), r"\[2\]\.bbox_w is None; needed: a number"),
+        (ARO, lambda c: c[2].update(bbox_x=float("nan")), r"\[2\]\.bbox_x is nan; needed: a number"),
+        (ARO, lambda c: c[2].update(bbox_x=10**400), r"\[2\]\.bbox_x is 1000*; needed: a number"),
+        (ARO, lambda c: c.clear(), r"relation\.json: the file is \[\]; List should have at least 1 item"),
+        (
+            ARO | {"task": "attribution"},
+            lambda c: c[0].update(attributes=["a"]),
+            r"\[0\]\.attributes is \['a'\]; .*at least 2 items",
+        ),
         ({"kind": "digits"}, None, "source kind 'digits' is no choice set; allowed: sugarcrepe, aro, caption_order"),
     ],
 )
@@ -327,7 +322,8 @@ def test_the_published_form() -> None:
     ],
 )
 def test_treebank_words(text: str, words: str) -> None:
-    assert tagging.treebank_words(text) == words.split()
+    pytest.importorskip("nltk")
+    assert tagging.treebank_words()[0](text) == words.split()
 
 
 # --- the order sets ---------------------------------------------------------------------------------------------------
@@ -383,12 +379,14 @@ def test_perturbations_without_effect_are_kept_and_counted(tmp_path: Path) -> No
     assert set(same) == {"1", "2", "3", "4", "any"} and same["3"] in (1, 2)
     assert (same["1"], same["2"], same["4"], same["any"]) == (2, 2, 2, 2)
     assert index["tagger"] == {"tagger": "spacy", "version": "3.8.0", "model": "en_core_web_sm 3.8.0"}
+    assert index["tokenizer"] == {"tokenizer": "nltk", "version": metadata.version("nltk")}
     assert read_index(tmp_path / "out", verify=True, kind="choices") == index
 
 
 def test_tags_go_with_the_taggers_words_and_trigrams_with_treebanks() -> None:
     tagged = (["A", "well", "-", "fed", "dog", "."], ["DT", "RB", "HYPH", "VBN", "NN", "."])
-    _, nouns, others, within, whole = options_of("A well-fed dog.", tagged, generator(0, "1"), 30)
+    words = ["A", "well-fed", "dog", "."]
+    _, nouns, others, within, whole = options_of("A well-fed dog.", tagged, words, generator(0, "1"), 30)
     assert sorted(nouns.split()) == sorted(others.split()) == ["-", "a", "dog", "fed", "well"]
     assert sorted(within.split()) == sorted(whole.split()) == ["a", "dog", "well-fed"]
 
@@ -398,14 +396,14 @@ def test_generators_are_apart_and_the_same_everywhere() -> None:
     assert len(set(drawn.values())) == 6
     assert drawn[0, "1"] == generator(0, "1").random() == pytest.approx(GOLDEN)
     tagged = (WORDS, TAGGED)
-    options = options_of(" ".join(WORDS), tagged, generator(0, "1"), 30)
+    options = options_of(" ".join(WORDS), tagged, WORDS, generator(0, "1"), 30)
     assert [len(option.split()) for option in options] == [16] * 5
 
 
 GOLDEN = 0.9576226571429748
 
 
-@pytest.mark.parametrize("name", ["spacy", "textblob"])
+@pytest.mark.parametrize("name", ["spacy", "textblob", "nltk"])
 def test_a_tagger_that_is_not_installed_is_one_line(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files.karpathy(tmp_path / "coco")
     usual = builtins.__import__
@@ -416,16 +414,14 @@ def test_a_tagger_that_is_not_installed_is_one_line(name: str, tmp_path: Path, m
         return usual(module, *args, **named)
 
     monkeypatch.setattr(builtins, "__import__", missing)
-    tagging._spacy.cache_clear()
-    tagging._textblob.cache_clear()
     with pytest.raises(UserError, match="pip install") as error:
-        choices(ORDER | {"tagger": name}, tmp_path)
-    assert name == "textblob" or "spacy download en_core_web_sm" in str(error.value)
-    with pytest.raises(UserError, match="tagger 'nltk' is not known; allowed: spacy, textblob"):
-        choices(ORDER | {"tagger": "nltk"}, tmp_path)
+        choices(ORDER | {"tagger": name}, tmp_path) if name != "nltk" else tagging.treebank_words()
+    assert name != "spacy" or "spacy download en_core_web_sm" in str(error.value)
 
 
 def test_textblob_gets_treebank_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("nltk")
+
     def tag(text: str, tokenize: bool = True) -> list[tuple[str, str]]:
         assert not tokenize  # or it would cut the words anew
         return [(word, TAGS.get(word, "IN")) for word in text.split(" ")]
@@ -433,9 +429,7 @@ def test_textblob_gets_treebank_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "textblob", ModuleType("textblob"))
     monkeypatch.setitem(sys.modules, "textblob.en", SimpleNamespace(tag=tag))
     monkeypatch.setattr(tagging.metadata, "version", lambda name: f"version of {name}")
-    tagging._textblob.cache_clear()
     found, facts = tagging.tagger("textblob")
-    tagging._textblob.cache_clear()
     assert found("A brown dog's car.") == (
         ["A", "brown", "dog", "'s", "car", "."],
         ["IN", "JJ", "NN", "IN", "NN", "IN"],
@@ -448,6 +442,5 @@ def test_a_model_that_spacy_does_not_have_is_one_line(monkeypatch: pytest.Monkey
         raise OSError("[E050] Can't find model 'en_core_web_sm'.")
 
     monkeypatch.setitem(sys.modules, "spacy", SimpleNamespace(load=load))
-    tagging._spacy.cache_clear()
     with pytest.raises(UserError, match="tagger of ARO's order sets is missing"):
         tagging.tagger("spacy")

@@ -75,6 +75,13 @@ def test_every_number_refuses_a_negative_one(path: tuple[Step, ...]) -> None:
 
 DATA = ("scales", "paper", "data")
 TABLES = ("scales", "mini", "tables")
+
+
+def _shown(**corpora: list[str]) -> dict[str, Any]:
+    """A table or figure without comparisons, which could not stand either."""
+    return {"corpora": corpora, "backbones": ["ViT-T-12"], "probes": ["shape"]}
+
+
 CASES = [
     (("scale",), "huge", "allowed: mini, flickr8k, paper"),
     (("scales", "mini", "tables", "table1", "backbones", 0), "ViT-X", "allowed: ViT-T-12"),
@@ -82,7 +89,7 @@ CASES = [
     (("scales", "mini", "tables", "table1", "corpora", "dense", 0), "gan", "no method"),
     ((*TABLES, "table1", "contrasts", 0), ["mdc", "gan"], "table1.contrasts: no method is named 'gan'"),
     ((*TABLES, "table1", "contrasts", 0), ["mdc", "alt/arc"], "contrasts: [mdc, alt/arc] names a corpus on one side"),
-    ((*TABLES, "table1", "contrasts", 0), ["alt/mdc", "alt/mdc"], "names one twice"),
+    ((*TABLES, "table1", "contrasts", 0), ["alt/mdc", "alt/mdc"], "a name stands twice"),
     ((*TABLES, "table1", "contrasts", 0), ["alt/mdc", "alt/mdc/cls"], "table1.contrasts[0][1] = 'alt/mdc/cls'"),
     (
         (*TABLES, "table1", "contrasts", 0),
@@ -105,15 +112,15 @@ CASES = [
         ["dense/mdc", "alt/mdc"],
         "contrasts: [dense/mdc, alt/mdc] compares corpora, which only table1 does",
     ),
-    ((*TABLES, "table5", "corpora", "brief"), ["mdc_0_100", "arc", "mdc"], "table5.corpora.brief: arc has no t_range"),
-    ((*TABLES, "table5", "corpora", "brief"), ["mdc_wo_t", "mdc"], "mdc_wo_t and mdc have the same t_range"),
+    ((*TABLES, "table5"), _shown(brief=["mdc_0_100", "arc", "mdc"]), "table5.corpora.brief: arc has no t_range"),
+    ((*TABLES, "table5"), _shown(brief=["mdc_wo_t", "mdc"]), "mdc_wo_t and mdc have the same t_range"),
     (
         (*TABLES, "table5", "corpora", "alt"),
         ["mdc_30_80"],
         "corpora.alt ends with mdc_30_80, the first corpus with mdc",
     ),
-    ((*TABLES, "figure4", "corpora", "alt"), ["arc", "mdc"], "none of arc, mdc is a method with a t_range [r, r]"),
-    ((*TABLES, "figure4", "corpora", "alt"), ["bert_15", "parallel"], "is a method without a fixed mask ratio"),
+    ((*TABLES, "figure4"), _shown(alt=["arc", "mdc"]), "none of arc, mdc is a method with a t_range [r, r]"),
+    ((*TABLES, "figure4"), _shown(alt=["bert_15", "parallel"]), "is a method without a fixed mask ratio"),
     (
         (*TABLES, "figure5", "corpora"),
         {"alt": ["mdc"]},
@@ -147,7 +154,14 @@ CASES = [
     (("scales", "mini", "data", "primary_probe"), "none", "no probe"),
     (("scales", "flickr8k", "data", "corpora", "dense", "source", "caption_mode"), "cut", "max_pieces"),
     (("protocol", "pretrain", "crop_scale"), [1.0, 0.9], "crop_scale"),
-    (("protocol", "pretrain", "flips"), True, "False"),
+    (("methods", "mdc", "objective"), "tea", "allowed: masked, autoregressive, contrastive"),
+    (
+        (*DATA, "vocabularies"),
+        {"clip": "ful"},
+        "data.vocabularies.clip: 'ful' is no vocabulary; allowed: full, or a list",
+    ),
+    ((*DATA, "vocabularies"), {"clip": ["cc12m", "cc12m"]}, "allowed: full, or a list of corpora, each once"),
+    ((*DATA, "vocabularies"), {"clip": ["cc4m"]}, "vocabularies.clip: no corpus is named 'cc4m'"),
     ((*DATA, "corpora", "cc12m", "source", "dataset"), "cc4m", "no dataset is named 'cc4m'"),
     ((*DATA, "corpora", "cc12m", "source", "path"), "cc12m", "give dataset or path, not both"),
     ((*DATA, "corpora", "cc12m", "source", "pairs"), 5, "draws no subset"),
@@ -156,7 +170,7 @@ CASES = [
     ((*DATA, "choices", "sugarcrepe_swap_obj", "source", "dataset"), "aro", "input should be 'sugarcrepe'"),
     ((*DATA, "probes", "pets", "source", "dataset"), "cc12m", "'imagenet1k', 'food101'"),
     ((*DATA, "corpora", "cc12m", "source", "from"), "mirror", "from stands in datasets.cc12m"),
-    ((*DATA, "datasets", "food101", "path"), "./pets", "datasets.pets.path = pets: is that of food101"),
+    ((*DATA, "datasets", "food101", "path"), "./pets", "datasets.pets.path = pets: is the path of food101 too"),
     ((*DATA, "datasets", "cc5m"), {"path": "x"}, "not in the registry"),
     ((*DATA, "datasets", "scenes"), {"path": "x"}, "embedded"),
     ((*DATA, "datasets", "food101", "from"), "mirror", "allowed: files"),

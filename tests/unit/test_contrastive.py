@@ -7,10 +7,8 @@ import torch
 import toy
 
 from mdc.formats.images import normalise
-from mdc.models.build import build_model
 from mdc.models.contrastive import Contrastive
-from mdc.objectives.contrastive import contrastive_loss, contrastive_part, duplicate_share
-from mdc.objectives.objective import ContrastiveObjective, build_objective
+from mdc.objectives.contrastive import ContrastiveObjective, contrastive_loss, duplicate_share
 from mdc.open_clip_parts import load
 
 
@@ -53,18 +51,18 @@ def test_parts_of_a_batch_sum_to_its_loss(masked: bool) -> None:
     captions = torch.arange(12)
     captions[[3, 5, 10]] = 2  # equal captions within a part and across parts
     given = captions if masked else None
-    parts = [contrastive_part(image, text, scale, given, rows) for rows in (range(0, 4), range(4, 6), range(6, 12))]
+    parts = [contrastive_loss(image, text, scale, given, rows) for rows in (range(0, 4), range(4, 6), range(6, 12))]
     assert torch.allclose(torch.stack(parts).sum(), contrastive_loss(image, text, scale, given), atol=1e-6)
 
 
 @pytest.mark.parametrize("parts", [2, 3])
 def test_accumulation_is_the_full_batch(parts: int) -> None:
     batch = toy.batch(8)
-    batch["caption_hash"][3] = batch["caption_hash"][1]
+    batch.caption_hash[3] = batch.caption_hash[1]
     gradients = []
     losses = []
     for micro in (1, parts):
-        model = build_model(toy.METHODS["clip"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
+        model = toy.build_model(toy.METHODS["clip"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
         assert isinstance(model, Contrastive)
         losses.append(ContrastiveObjective(model, True, "fp32").backward(batch, micro)["loss"])
         gradients.append({n: p.grad for n, p in model.named_parameters() if p.grad is not None})
@@ -75,7 +73,7 @@ def test_accumulation_is_the_full_batch(parts: int) -> None:
 
 
 def test_logit_scale_starts_at_the_temperature_and_is_kept_below_its_maximum() -> None:
-    model = build_model(toy.METHODS["clip"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
+    model = toy.build_model(toy.METHODS["clip"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
     assert isinstance(model, Contrastive)
     assert float(model.scale().detach()) == pytest.approx(1 / 0.07)
     with torch.no_grad():
@@ -85,30 +83,30 @@ def test_logit_scale_starts_at_the_temperature_and_is_kept_below_its_maximum() -
 
 
 def test_text_is_pooled_at_eot() -> None:
-    model = build_model(toy.METHODS["clip"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0).eval()
+    model = toy.build_model(toy.METHODS["clip"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0).eval()
     assert isinstance(model, Contrastive)
     batch = toy.batch(4)
     images = torch.zeros(4, 3, 16, 16)
     with torch.no_grad():
-        before = model(images, batch["tokens"], batch["lengths"])[1]
-        padded = batch["tokens"].clone()
-        changed = batch["tokens"].clone()
-        for row, length in enumerate(batch["lengths"].tolist()):
+        before = model(images, batch.tokens, batch.lengths)[1]
+        padded = batch.tokens.clone()
+        changed = batch.tokens.clone()
+        for row, length in enumerate(batch.lengths.tolist()):
             padded[row, length:] = 3
             changed[row, length - 2] = (changed[row, length - 2] + 1) % toy.SOT
-        assert torch.equal(model(images, padded, batch["lengths"])[1], before)
-        assert not torch.equal(model(images, changed, batch["lengths"])[1], before)
+        assert torch.equal(model(images, padded, batch.lengths)[1], before)
+        assert not torch.equal(model(images, changed, batch.lengths)[1], before)
 
 
 @pytest.mark.parametrize(("share", "masked"), [(0.049, False), (0.051, True)])
 def test_duplicates_are_masked_above_the_limit_only(share: float, masked: bool) -> None:
     batch = toy.batch(8)
-    batch["tokens"][3], batch["lengths"][3] = batch["tokens"][1], batch["lengths"][1]
-    batch["caption_hash"][3] = batch["caption_hash"][1]
-    model = build_model(toy.METHODS["clip"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
+    batch.tokens[3], batch.lengths[3] = batch.tokens[1], batch.lengths[1]
+    batch.caption_hash[3] = batch.caption_hash[1]
+    model = toy.build_model(toy.METHODS["clip"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
     assert isinstance(model, Contrastive)
-    objective = build_objective(model, toy.METHODS["clip"], toy.PROTOCOL, toy.MASK, 8, "fp32", share)
-    image, text = model(normalise(batch["images"]), batch["tokens"], batch["lengths"])
-    captions = batch["caption_hash"] if masked else None
+    objective = toy.build_objective(model, toy.METHODS["clip"], toy.PROTOCOL, toy.MASK, 8, "fp32", share)
+    image, text = model(normalise(batch.images), batch.tokens, batch.lengths)
+    captions = batch.caption_hash if masked else None
     wanted = contrastive_loss(image, text, model.scale(), captions)
     assert torch.allclose(objective.backward(batch, 1)["loss"], wanted.detach(), atol=1e-6)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -56,6 +58,54 @@ def test_bf16_autocast_stays_near_fp32() -> None:
     full.backward()
     assert torch.allclose(low, full, rtol=2e-2)
     assert (low_grad - matrix.grad).norm() < 2e-2 * matrix.grad.norm()
+
+
+def _share(numbers: torch.Tensor, others: torch.Tensor) -> float:
+    """The factor by which ``numbers`` are ``others`` too large: a projection, in which random rounding averages out."""
+    x, y = numbers.double().flatten(), others.double().flatten()
+    return float(x @ y / (y @ y)) - 1
+
+
+def test_a_normaliser_scales_bf16_gradients_exactly() -> None:
+    """1/255 in bf16 is 0.39 % too large; the gradient may only have the rounding of its own numbers."""
+    hidden, matrix, targets, weights = _case(512, torch.float32)
+    gradients = []
+    for normaliser in (1.0, 255.0):
+        hidden.grad = matrix.grad = None
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = weighted_cross_entropy_sum(hidden, matrix, targets, weights)
+        (loss / normaliser).backward()
+        gradients.append((hidden.grad * normaliser, matrix.grad * normaliser))
+    reciprocal = torch.tensor(1 / 255)
+    assert abs(_share(reciprocal.bfloat16(), reciprocal)) > 3.5e-3, "this normaliser would not show it"
+    for whole, scaled in zip(*gradients, strict=True):
+        assert abs(_share(scaled, whole)) < 1e-4
+
+
+def test_without_gradients_none_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three products of matrices with gradients, one without; nothing as large as a gradient is allocated."""
+    hidden, matrix, targets, weights = _case(64, torch.float32)
+    calls: list[str] = []
+
+    class Counted(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            calls.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    def products() -> int:
+        calls.clear()
+        with Counted():
+            values.append(weighted_cross_entropy_sum(hidden, matrix, targets, weights))
+        return sum("mm" in call for call in calls)
+
+    values: list[torch.Tensor] = []
+    assert products() == 3 and values[-1].requires_grad
+    with torch.no_grad():
+        assert products() == 1 and not any("zeros_like" in call or "empty_like" in call for call in calls)
+    hidden.requires_grad_(False)
+    matrix.requires_grad_(False)
+    assert products() == 1 and not values[-1].requires_grad
+    assert values[0].detach() == values[1] == values[2]
 
 
 def test_large_logits_do_not_overflow() -> None:

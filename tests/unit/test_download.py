@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import pytest
 from bad_input import tar_of
+from data_samples import iter_corpus
 from PIL import Image
 from url_server import IMAGES, Server, image, serving, turned
 
@@ -35,7 +36,6 @@ from mdc.obtain.plan import part_file, read_part
 from mdc.obtain.resize import Resize
 from mdc.obtain.urls import obtain
 from mdc.records import UserError, read_json
-from mdc.sources import source as sources
 
 GOOD = 300
 ROWS_PER_SHARD = 60
@@ -210,7 +210,7 @@ def test_final_failures_are_asked_for_once(whole: tuple[Path, dict[str, Any]], s
 def test_the_corpus_made_of_it_is_the_same_whatever_thread_was_first(whole: tuple[Path, dict[str, Any]]) -> None:
     folder, told = whole
     source = {"kind": "pairs", "path": "set", "from": "urls", "pairs": None, "val_share": 0.2}
-    read = {split: list(sources.iter_corpus(source, split, folder, Skipped())) for split in ("train", "val")}
+    read = {split: list(iter_corpus(source, split, folder, Skipped())) for split in ("train", "val")}
     keys = {split: [sample.key for sample in found] for split, found in read.items()}
     assert all(found == sorted(found) and found for found in keys.values())
     assert len(keys["train"]) + len(keys["val"]) == told["outcomes"]["obtained"]

@@ -9,9 +9,7 @@ import pytest
 import torch
 import toy
 
-from mdc.models.build import build_model
 from mdc.models.encoder import build_encoder, pool
-from mdc.models.initial import same_tensors
 
 
 def test_equals_open_clips_tower() -> None:
@@ -50,17 +48,17 @@ def test_importing_the_probe_imports_no_transformers_and_no_compiler() -> None:
 def test_all_methods_start_from_the_same_encoder(seed: int) -> None:
     start = build_encoder(toy.BACKBONE, seed).state_dict()
     for method in toy.METHODS.values():
-        model = build_model(method, toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed)
-        assert same_tensors(model.encoder.state_dict(), start)
-    other_words = build_model(toy.METHODS["mdc"], toy.BACKBONE, toy.PROTOCOL, toy.V + 9, 77, seed)
-    assert same_tensors(other_words.encoder.state_dict(), start)
-    assert not same_tensors(build_encoder(toy.BACKBONE, seed + 1).state_dict(), start)
+        model = toy.build_model(method, toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed)
+        assert toy.same_tensors(model.encoder.state_dict(), start)
+    other_words = toy.build_model(toy.METHODS["mdc"], toy.BACKBONE, toy.PROTOCOL, toy.V + 9, 77, seed)
+    assert toy.same_tensors(other_words.encoder.state_dict(), start)
+    assert not toy.same_tensors(build_encoder(toy.BACKBONE, seed + 1).state_dict(), start)
 
 
 def test_building_leaves_the_global_generator_alone() -> None:
     torch.manual_seed(1)
     before = torch.get_rng_state()
-    build_model(toy.METHODS["clip"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
+    toy.build_model(toy.METHODS["clip"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -68,9 +66,9 @@ def test_initial_weights_do_not_depend_on_the_global_generator() -> None:
     states = []
     for seed in (1, 2):
         torch.manual_seed(seed)
-        states.append([build_model(m, toy.BACKBONE, toy.PROTOCOL, toy.V, 77, 0) for m in toy.METHODS.values()])
+        states.append([toy.build_model(m, toy.BACKBONE, toy.PROTOCOL, toy.V, 77, 0) for m in toy.METHODS.values()])
     for left, right in zip(*states, strict=True):
-        assert same_tensors(left.state_dict(), right.state_dict())
+        assert toy.same_tensors(left.state_dict(), right.state_dict())
 
 
 def test_poolings() -> None:

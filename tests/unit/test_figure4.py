@@ -1,11 +1,9 @@
-"""Figure 4: its numbers against the records, what its panels show, and its job."""
+"""Figure 4: its numbers against the records, and what its panels show."""
 
 from __future__ import annotations
 
-import argparse
 import csv
 import itertools
-import json
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,10 +13,9 @@ from typing import Any
 import pytest
 from probing_world import ProbingWorld
 
-from mdc.records import UserError, sha256_file
-from mdc.report.figures import figure4, figure4_job
-from mdc.report.figures.styles import METHOD_STYLE
-from mdc.statistics.intervals import holm
+from mdc.artefacts import ARTEFACTS
+from mdc.report.figures import figure4
+from mdc.report.figures.styles import METHOD_STYLE, method_styles
 
 RATIOS = {"bert_90": 0.9, "bert_15": 0.15, "bert_55": 0.55, "parallel": 1.0}  # in no order
 SKILL = {"bert_90": 0.6, "bert_15": 0.5, "bert_55": 0.62, "parallel": 0.55, "mdc": 0.65, "arc": 0.58, "untrained": 0.4}
@@ -31,12 +28,9 @@ def world(
     def skill(corpus: str | None, method: str, probe: str, seed: int) -> float:
         return SKILL[method] + 0.01 * seed + 0.05 * (corpus == "dense") if corpus else untrained
 
-    made = ProbingWorld(corpora, skill, dict.fromkeys(corpora, 800), **{"table": "figure4", **given})
-    ranges = {method: [ratio, ratio] for method, ratio in RATIOS.items()}
-    for method, entry in made.spec["methods"].items():
-        entry["t_range"] = {**ranges, "mdc": [0.5, 1.0], "arc": None}[method]
-    made.spec["contrasts"] = [["mdc", method] for method in RATIOS]
-    return made
+    ranges = {method: (ratio, ratio) for method, ratio in RATIOS.items()} | {"mdc": (0.5, 1.0)}
+    contrasts = [("mdc", method) for method in RATIOS]
+    return ProbingWorld(corpora, skill, ranges=ranges, contrasts=contrasts, **{"artefact": "figure4", **given})
 
 
 def read(path: Path) -> list[dict[str, str]]:
@@ -55,34 +49,52 @@ def panels_of(made: ProbingWorld, out: Path, monkeypatch: pytest.MonkeyPatch) ->
 
     drawing = figure4.drawing
     monkeypatch.setattr(figure4, "drawing", kept)
-    figure4.build(made.records, made.items, made.spec, out)
+    made.make(out)
     return list(drawn[0].axes)
 
 
 @pytest.mark.parametrize("seeds", [(0,), (0, 1, 2)])
 def test_every_number_has_its_ratios_and_is_that_of_its_records(tmp_path: Path, seeds: tuple[int, ...]) -> None:
     made = world(probes=("shape", "colour"), seeds=seeds)
-    _, told = figure4.build(made.records, made.items, made.spec, tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(figure4.FILES)
-    lines = read(tmp_path / "figure4.csv")
+    out = made.make(tmp_path)
+    assert sorted(path.name for path in out.iterdir()) == sorted(ARTEFACTS["figure4"].files)
+    lines = read(out / "figure4.csv")
     assert len(lines) == 2 * (1 + 5 + 6), "two probes, the untrained encoder once, and no average"
     for line in lines:
-        records = [made.record(id_) for id_ in line["run"].split()]
-        values = [record["probes"][line["benchmark"].lower()]["value"] for record in records]
-        assert len(records) == len(seeds)
+        values = [made.value(run, line["benchmark"].lower()) for run in line["run"].split()]
+        assert len(values) == len(seeds)
         assert float(line["value"]) == pytest.approx(sum(values) / len(values), abs=5.1e-5)
         ratios = {"MDC": ("50.0000", "100.0000"), "ARC": ("", ""), "untrained": ("", ""), "PARALLEL": ("100.0000",) * 2}
         fixed = {f"BERT_{share}": (f"{share}.0000",) * 2 for share in (15, 55, 90)}
         assert (line["mask_ratio_low"], line["mask_ratio_high"]) == (ratios | fixed)[line["method"]]
-    contrasts = read(tmp_path / "figure4_contrasts.csv")
+    contrasts = read(out / "figure4_contrasts.csv")
     assert len(contrasts) == 2 * (2 * 4 + 11), "each ratio in each corpus, and each encoder against its initial weights"
-    assert [c.p_holm for c in told] == pytest.approx(holm([c.p for c in told])), "one family"
+    primary = [line for line in contrasts if line["primary"] == "true"]
+    assert len(primary) == 6 and {line["benchmark"] for line in primary} == {"Shape"}
+    assert {line["p"] == "" for line in contrasts if line not in primary} == {True}
 
 
 def test_what_the_paper_only_draws_has_no_published_value(tmp_path: Path) -> None:
-    made = world(scale="paper")
-    figure4.build(made.records, made.items, made.spec, tmp_path)
-    assert {line["published"] for line in read(tmp_path / "figure4.csv")} == {""}
+    out = world(scale="paper").make(tmp_path)
+    assert {line["published"] for line in read(out / "figure4.csv")} == {""}
+
+
+def test_a_method_that_some_panels_lack_changes_no_colour_in_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpora = {"alt": ["bert_15", "yyy"], "dense": ["bert_15", "xxx", "yyy"]}
+    SKILL.update({"xxx": 0.5, "yyy": 0.6})
+    made = world(corpora=corpora)
+    found = method_styles(["bert_15", "xxx", "yyy"])
+    for panel, corpus in zip(panels_of(made, tmp_path, monkeypatch), corpora, strict=True):
+        for method in corpora[corpus]:
+            value = made.value(f"{corpus}/B/{method}/s0", "shape")
+            (point,) = [
+                line
+                for line in panel.get_lines()
+                if line.get_marker() != "None" and list(line.get_ydata()) == [pytest.approx(value)]
+            ]
+            assert (point.get_color(), point.get_marker()) == found[method]
 
 
 def test_fixed_ratios_are_a_curve_and_drawn_ones_a_level(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +104,7 @@ def test_fixed_ratios_are_a_curve_and_drawn_ones_a_level(tmp_path: Path, monkeyp
     assert alt.get_ylim() == dense.get_ylim() and alt.get_ylabel() == "Shape, top-1 (%)"
     assert alt.get_xlabel() == "mask ratio (%)" and list(alt.get_xticks()) == [15, 55, 90, 100]
     for panel, corpus in ((alt, "alt"), (dense, "dense")):
-        value = {m: made.record(f"{corpus}/B/{m}/s0")["probes"]["shape"]["value"] for m in CORPORA[corpus]}
+        value = {m: made.value(f"{corpus}/B/{m}/s0", "shape") for m in CORPORA[corpus]}
         lines = [(list(map(float, line.get_xdata())), line) for line in panel.get_lines()]
         (curve,) = [line for x, line in lines if x == [15, 55, 90, 100]]
         expected = [value[method] for method in ("bert_15", "bert_55", "bert_90", "parallel")]
@@ -144,14 +156,14 @@ def _places(method: str) -> set[float]:
 
 def test_an_untrained_encoder_far_below_is_told_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     near = world()
-    told = near.record("untrained/B/patch_mean/s0")["probes"]["shape"]["value"]
+    told = near.value("untrained/B/patch_mean/s0", "shape")
     for panel in panels_of(near, tmp_path, monkeypatch):
         dotted = [line for line in panel.get_lines() if line.get_ydata()[0] == pytest.approx(told)]
         assert len(dotted) == 1 and panel.get_ylim()[0] < told and not panel.texts
     monkeypatch.undo()
     far = world(untrained=0.02)
     first, second = panels_of(far, tmp_path, monkeypatch)
-    value = far.record("untrained/B/patch_mean/s0")["probes"]["shape"]["value"]
+    value = far.value("untrained/B/patch_mean/s0", "shape")
     assert first.get_ylim()[0] > 30 and first.get_ylim() == second.get_ylim()
     assert [text.get_text() for text in first.texts] == [f"↓ untrained {value:.1f} %"] and not second.texts
     assert "untrained" not in {text.get_text() for text in first.figure.legends[0].get_texts()}
@@ -159,28 +171,9 @@ def test_an_untrained_encoder_far_below_is_told_in_words(tmp_path: Path, monkeyp
 
 def test_same_records_same_bytes_whatever_their_order(tmp_path: Path) -> None:
     made = world()
-    for name, records in (("a", made.records), ("b", made.records[::-1])):
-        figure4.build(records, made.items, made.spec, tmp_path / name)
-    for name in figure4.FILES:
+    given = made.write(tmp_path)
+    for name, records in (("a", given), ("b", dict(reversed(given.items())))):
+        figure4.make(made.job, records, tmp_path / name)
+    for name in ARTEFACTS["figure4"].files:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
     ElementTree.parse(tmp_path / "a/figure4.svg")
-
-
-def test_a_missing_record_is_named(tmp_path: Path) -> None:
-    made = world()
-    made.records = [record for record in made.records if record["encoder"]["id"] != "dense/B/bert_55/s0"]
-    with pytest.raises(UserError, match="figure 4: no probe record for dense/B/bert_55/s0"):
-        figure4.build(made.records, made.items, made.spec, tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
-def test_the_job_names_what_it_made_and_from_what(tmp_path: Path) -> None:
-    made = world()
-    files = made.write(tmp_path)
-    (tmp_path / "config.json").write_text(json.dumps({**made.spec, "job": "figure4"}))
-    out = tmp_path / "out"
-    figure4_job.main(argparse.Namespace(config=tmp_path / "config.json", records=files, out=out))
-    record = json.loads((out / "figure4.json").read_text())
-    assert record["outputs"] == {name: sha256_file(out / name) for name in figure4.FILES}
-    assert len(record["inputs"]) == len(made.records) == len(files)
-    assert record["inputs"]["probe/alt/B/mdc/s0/probe.json"] == sha256_file(tmp_path / "probe/alt/B/mdc/s0/probe.json")

@@ -1,12 +1,9 @@
-"""Figure 5: its trend against numpy's least squares, what it draws and refuses, and its job."""
+"""Figure 5: its trend against numpy's least squares, what it draws and refuses."""
 
 from __future__ import annotations
 
-import argparse
 import csv
-import json
 import xml.etree.ElementTree as ElementTree
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +11,11 @@ import numpy as np
 import pytest
 from probing_world import ProbingWorld
 
-from mdc.records import UserError, sha256_file
-from mdc.report.estimates import Estimator
-from mdc.report.figures import figure5, figure5_job
-from mdc.report.items import ProbeItems
-from mdc.statistics import intervals as statistics
+from mdc.artefacts import ARTEFACTS
+from mdc.records import UserError
+from mdc.report.figures import figure5
+from mdc.report.figures.trends import Sizes, Trend
+from mdc.statistics.contrasts import holm
 from mdc.statistics.trend import slope_weights
 
 PAIRS = {"d750": 750, "d2000": 2000, "d6000": 6000}
@@ -32,14 +29,16 @@ def world(corpora: dict[str, list[str]] | None = None, pairs: dict[str, int] = P
         return 0.35 + 0.01 * seed + {"mdc": 0.03, "arc": 0.02}[method] * float(np.log2(pairs[corpus] / 100))
 
     chosen = {corpus: ["mdc"] for corpus in pairs} if corpora is None else corpora
-    return ProbingWorld(chosen, skill, pairs, **{"table": "figure5", **given})
+    return ProbingWorld(chosen, skill, pairs, **{"artefact": "figure5", **given})
 
 
 def values(made: ProbingWorld, probe: str = "shape", method: str = "mdc") -> np.ndarray:
     """Of all items (seeds, corpora, N)."""
-    seeds = made.spec["seeds"]
-    records = [[made.record(f"{corpus}/B/{method}/s{seed}") for corpus in PAIRS] for seed in seeds]
-    return np.array([[made.items(record)[probe].value for record in line] for line in records])
+    return np.array([[made.items[f"probe/{c}/B/{method}/s{seed}"][probe].value for c in PAIRS] for seed in made.seeds])
+
+
+def trends(made: ProbingWorld, folder: Path) -> list[Trend]:
+    return Sizes(made.job, made.write(folder)).trends()
 
 
 def read(path: Path) -> list[dict[str, str]]:
@@ -60,8 +59,9 @@ def test_slope_weights_are_least_squares() -> None:
 
 @pytest.mark.parametrize("seeds", [(0,), (0, 1)])
 def test_with_few_seeds_the_trend_is_resampled_over_items(tmp_path: Path, seeds: tuple[int, ...]) -> None:
-    made = world(seeds=seeds, n=300, bootstrap=20_000)
-    _, (trend,) = figure5.build(made.records, made.items, made.spec, tmp_path)
+    statistics = {"level": 0.95, "comparable": 2.0, "power": 0.8, "bootstrap": 20_000}
+    made = world(seeds=seeds, n=300, statistics=statistics)
+    (trend,) = trends(made, tmp_path)
     mean = values(made).mean(axis=0)
     slope, intercept = np.polyfit(LOGS, 100 * mean.mean(axis=1), 1)
     assert (trend.slope, trend.intercept) == (pytest.approx(slope), pytest.approx(intercept))
@@ -74,66 +74,44 @@ def test_with_few_seeds_the_trend_is_resampled_over_items(tmp_path: Path, seeds:
     assert (trend.low, trend.high) == pytest.approx(np.quantile(slopes, [0.025, 0.975]), abs=0.06)
     apart = [100 * (np.polyfit(LOGS, np.eye(3), 1)[0] * mean.std(axis=1) / np.sqrt(300))]
     assert trend.high - trend.low < 0.9 * 2 * 1.96 * np.sqrt((np.array(apart) ** 2).sum()), "paired by item"
-    assert "bootstrap over test items" in trend.interval and 0 < trend.p < 0.01
+    assert "bootstrap over test items" in trend.interval and 0 < float(trend.p) < 0.01
+    assert (trend.verdict, trend.primary) == ("held", "true")
 
 
-def test_with_three_seeds_the_trend_is_students_over_slopes(tmp_path: Path) -> None:
+def test_with_three_seeds_the_trend_counts_seeds_and_items(tmp_path: Path) -> None:
     from scipy import stats
 
     made = world(seeds=(0, 1, 2, 3), probes=("shape", "colour"))
-    _, trends = figure5.build(made.records, made.items, made.spec, tmp_path)
-    for trend, probe in zip(trends, ("shape", "colour"), strict=True):
+    found = trends(made, tmp_path)
+    for trend, probe in zip(found, ("shape", "colour"), strict=True):
         slopes = [np.polyfit(LOGS, 100 * seed.mean(axis=1), 1)[0] for seed in values(made, probe)]
-        oracle = stats.ttest_1samp(slopes, 0)
-        low, high = oracle.confidence_interval(0.95)
-        assert (trend.slope, trend.low, trend.high) == pytest.approx((np.mean(slopes), low, high))
-        assert trend.p == pytest.approx(oracle.pvalue) and trend.interval == "t over 4 seeds"
-        error = np.std(slopes, ddof=1) / 2
-        assert trend.smallest_detectable == pytest.approx(stats.t(3).ppf([0.975, 0.8]).sum() * error)
-    assert [t.p_holm for t in trends] == pytest.approx(statistics.holm([t.p for t in trends]))
-    lines = read(tmp_path / "figure5_trend.csv")
-    assert [line["benchmark"] for line in lines] == ["Shape", "Colour"]
+        per_item = np.polyfit(LOGS, 100 * values(made, probe).mean(axis=0), 1)[0]
+        over_seeds = np.var(slopes, ddof=1) / len(slopes)
+        whole = over_seeds + per_item.var(ddof=1) / len(per_item)
+        assert trend.slope == pytest.approx(np.mean(slopes))
+        assert trend.interval == "t over 4 seeds and test items"
+        half = (trend.high - trend.low) / 2
+        # the items' part is a bootstrap's, and Student's quantile lies between those of 3 and of all items' degrees of freedom
+        least, most = (float(stats.t.isf(0.025, df)) * np.sqrt(whole) for df in (3 + made.n, 3))
+        assert 0.9 * least < half < 1.1 * most
+        assert half > 1.1 * stats.norm.isf(0.025) * np.sqrt(over_seeds), "seeds alone would be too narrow"
+    shape, colour = found
+    assert (shape.primary, colour.primary) == ("true", "false")
+    assert (colour.p, colour.p_holm, colour.verdict, colour.smallest_detectable) == ("", "", "", None)
+
+
+def test_trends_of_the_primary_column_are_corrected_for_one_another(tmp_path: Path) -> None:
+    made = world({corpus: ["arc", "mdc"] for corpus in PAIRS}, n=40, probes=("shape", "colour"))
+    found = [trend for trend in trends(made, tmp_path) if trend.primary == "true"]
+    assert [trend.method for trend in found] == ["ARC", "MDC"] and {trend.benchmark for trend in found} == {"Shape"}
+    assert [float(t.p_holm) for t in found] == pytest.approx(holm([float(t.p) for t in found]), rel=1e-3)
+    out = made.make(tmp_path)
+    lines = read(out / "figure5_trend.csv")
+    assert [line["benchmark"] for line in lines] == ["Shape", "Colour"] * 2
     assert {line["pairs"] for line in lines} == {"750 2000 6000"}
-    assert [float(line["slope"]) for line in lines] == pytest.approx([t.slope for t in trends], abs=5.1e-5)
-
-
-@pytest.mark.parametrize("seeds", [1, 2, 3])
-def test_a_difference_is_one_combination(seeds: int) -> None:
-    rng = np.random.default_rng(3)
-    ids = tuple(map(str, range(80)))
-    a, b = ([{"x": ProbeItems(ids, value=rng.integers(0, 2, 80) * 1.0)} for _ in range(seeds)] for _ in "ab")
-    estimator = Estimator(draws=500)
-    apart = estimator.difference(a, b, ["x"])
-    by_hand = [np.array([member["x"].value for member in group]) for group in (a, b)]
-    if seeds < 3:
-        x, y = (group.mean(axis=0) for group in by_hand)
-        expected = statistics.bootstrap_paired(x, y, np.random.default_rng(0), 500)
-    else:
-        expected = statistics.t_interval_paired(*(group.mean(axis=1) for group in by_hand))
-    assert apart == expected.times(100) and apart.p is not None
-    double = estimator.combination([(2.0, a), (-2.0, b)], ["x"])
-    assert double == replace(apart.times(2), p=pytest.approx(apart.p))
-    with pytest.raises(UserError, match="as many seeds"):
-        estimator.combination([(1.0, a), (1.0, b), (1.0, a * 2)], ["x"])
-    moved = [{"x": ProbeItems(ids[::-1], value=member["x"].value)} for member in b]
-    with pytest.raises(UserError, match="not tested on the same items"):
-        estimator.combination([(1.0, a), (1.0, b), (1.0, moved)], ["x"])
-
-
-def test_of_multi_label_probes_too() -> None:
-    rng = np.random.default_rng(4)
-    ids, targets = tuple("abcdefghij"), rng.integers(0, 2, (10, 2))
-
-    def linear(scores: Any, targets: Any, counts: Any) -> Any:
-        return counts @ (scores * targets).mean(axis=1) / counts.sum(axis=1)
-
-    groups = [[{"x": ProbeItems(ids, scores=rng.random((10, 2)), targets=targets)}] for _ in range(3)]
-    weights = slope_weights(LOGS).tolist()
-    estimator = Estimator(draws=300, mean_average_precision=linear)
-    slope = estimator.combination(list(zip(weights, groups, strict=True)), ["x"])
-    levels = [estimator.level(group, ["x"]).value for group in groups]
-    assert slope.value == pytest.approx(np.polyfit(LOGS, levels, 1)[0])
-    assert slope.low < slope.value < slope.high
+    assert [line["primary"] for line in lines] == ["true", "false"] * 2 and {line["scale"] for line in lines} == {
+        "mini"
+    }
 
 
 # --- files ----------------------------------------------------------------------------------------------------------
@@ -141,37 +119,50 @@ def test_of_multi_label_probes_too() -> None:
 
 def test_every_number_has_its_pairs_and_the_samples_seen(tmp_path: Path) -> None:
     made = world(epochs=4)
-    figure5.build(made.records, made.items, made.spec, tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(figure5.FILES)
-    untrained, *lines = read(tmp_path / "figure5.csv")
+    out = made.make(tmp_path)
+    assert sorted(path.name for path in out.iterdir()) == sorted(ARTEFACTS["figure5"].files)
+    untrained, *lines = read(out / "figure5.csv")
     assert (untrained["pairs"], untrained["samples_seen"]) == ("", "")
     assert [int(line["pairs"]) for line in lines] == list(PAIRS.values())
     assert [int(line["samples_seen"]) for line in lines] == [4 * pairs for pairs in PAIRS.values()]
     for line in lines:
-        assert float(line["value"]) == pytest.approx(made.record(line["run"])["probes"]["shape"]["value"], abs=5.1e-5)
-    svg = (tmp_path / "figure5.svg").read_text(encoding="utf-8")
+        assert float(line["value"]) == pytest.approx(made.value(line["run"], "shape"), abs=5.1e-5)
+    svg = (out / "figure5.svg").read_text(encoding="utf-8")
     for words in ("image–caption pairs", "2,000", "8,000", "points a doubling of the pairs", "not a reproduction"):
         assert words in svg, "as a comment beside the drawn letters"
 
 
 def test_methods_of_one_size_have_a_point_and_no_trend(tmp_path: Path) -> None:
     made = world({"d750": ["mdc"], "d2000": ["arc", "mdc"], "d6000": ["mdc"]})
-    numbers, trends = figure5.build(made.records, made.items, made.spec, tmp_path)
-    assert [trend.method_key for trend in trends] == ["mdc"]
-    assert [number.method_key for number in numbers].count("arc") == 1
+    assert [trend.method for trend in trends(made, tmp_path)] == ["MDC"]
+    assert [line["method"] for line in read(made.make(tmp_path) / "figure5.csv")].count("ARC") == 1
     made = world({"d750": ["arc", "mdc"], "d2000": ["mdc"], "d6000": ["arc"]})
-    _, trends = figure5.build(made.records, made.items, made.spec, tmp_path)
-    assert {t.method_key: (t.pairs, t.residual_sd) for t in trends} == {
-        "arc": ("750 6000", None),
-        "mdc": ("750 2000", None),
+    assert {t.method: (t.pairs, t.residual_sd) for t in trends(made, tmp_path)} == {
+        "ARC": ("750 6000", None),
+        "MDC": ("750 2000", None),
     }
+
+
+def test_a_run_by_two_estimators_has_two_trends(tmp_path: Path) -> None:
+    made = world()
+    for corpus, pairs in PAIRS.items():
+        told = {"pairs": pairs, "steps": 1, "samples_seen": pairs}
+        more: dict[str, Any] = {"runs": [f"{corpus}/B/mdc/s0"], "suffix": "/heuristic", "estimator": "heuristic"}
+        made.add(f"{corpus}/heuristic", corpus, "mdc", training=told, **more)
+        made.systems[-1]["method"] = {"key": "mdc", "label": "MDC (heuristic)"}
+    found = trends(made, tmp_path)
+    assert [(trend.system.estimator, trend.pairs) for trend in found] == [
+        ("linear probe", "750 2000 6000"),
+        ("heuristic", "750 2000 6000"),
+    ]
 
 
 def test_same_records_same_bytes_whatever_their_order(tmp_path: Path) -> None:
     made = world()
-    for name, records in (("a", made.records), ("b", made.records[::-1])):
-        figure5.build(records, made.items, made.spec, tmp_path / name)
-    for name in figure5.FILES:
+    given = made.write(tmp_path)
+    for name, records in (("a", given), ("b", dict(reversed(given.items())))):
+        figure5.make(made.job, records, tmp_path / name)
+    for name in ARTEFACTS["figure5"].files:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
     ElementTree.parse(tmp_path / "a/figure5.svg")
 
@@ -194,25 +185,21 @@ def test_counts_are_short(count: int, words: str) -> None:
 def test_what_makes_no_trend_is_refused(tmp_path: Path) -> None:
     def refused(match: str, made: ProbingWorld) -> None:
         with pytest.raises(UserError, match=match) as told:
-            figure5.build(made.records, made.items, made.spec, tmp_path / "out")
+            made.make(tmp_path)
         assert "\n" not in str(told.value) and not (tmp_path / "out").exists()
 
     refused("figure 5: d750 and d2000 both had 750 pairs", world(pairs={**PAIRS, "d2000": 750}))
     refused("figure 5: a trend needs two corpora or more", world({"d750": ["mdc"]}))
     made = world(seeds=(0, 1))
-    made.record("d2000/B/mdc/s1")["training"]["pairs"] = 1999
-    refused("runs of d2000 saw different numbers of pairs: d2000/B/mdc/s0 on 2,000, d2000/B/mdc/s1 on 1,999", made)
+    made.records["probe/d2000/B/mdc/s1"]["training"] = {"pairs": 1999, "steps": 9, "samples_seen": 3998}
+    refused("runs of d2000 saw different numbers of pairs: .*d2000/B/mdc/s0 on 2,000, .*d2000/B/mdc/s1 on 1,999", made)
     made = world()
-    made.record("d2000/B/mdc/s0")["training"] = None
-    refused("the probe record of d2000/B/mdc/s0 does not tell its pairs", made)
-
-
-def test_the_job_names_what_it_made_and_from_what(tmp_path: Path) -> None:
+    made.records["probe/d2000/B/mdc/s0"]["training"] = None
+    refused("the record of probe/d2000/B/mdc/s0 does not tell its pairs", made)
     made = world()
-    files = made.write(tmp_path)
-    (tmp_path / "config.json").write_text(json.dumps({**made.spec, "job": "figure5"}))
-    out = tmp_path / "out"
-    figure5_job.main(argparse.Namespace(config=tmp_path / "config.json", records=files, out=out))
-    record = json.loads((out / "figure5.json").read_text())
-    assert record["outputs"] == {name: sha256_file(out / name) for name in figure5.FILES}
-    assert len(record["inputs"]) == len(made.records) == len(files)
+    made.fields["primary_column"] = "average"
+    made.probes = ("shape", "shape2")
+    made.records = {
+        name: {**r, "probes": dict.fromkeys(made.probes, r["probes"]["shape"])} for name, r in made.records.items()
+    }
+    refused("figure 5: it has no average; primary_column must be one of shape, shape2", made)

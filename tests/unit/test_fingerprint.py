@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,11 +12,18 @@ from pathlib import Path
 import pytest
 
 import mdc.fingerprint as fp
-from mdc.jobs import VERBS
+from mdc import golden, parts
+from mdc.artefacts import ARTEFACTS
+from mdc.config import read_yaml, validate
+from mdc.jobs.folder import ScaleFolder
+from mdc.jobs.plan import Plan
+from mdc.verbs import VERBS
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clean: None) -> Path:
     (tmp_path / "__init__.py").write_text("")
     (tmp_path / "a.py").write_text('"""Doc."""\nfrom mdc.b import f\n\ndef g():\n    """Doc."""\n    return f() + 1\n')
     (tmp_path / "b.py").write_text("def f():\n    import mdc.c\n    return 1\n")
@@ -25,15 +34,15 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _print(module: str) -> str:
-    for cached in (fp.fingerprint, fp.imports, fp._tree):
+    for cached in (fp.fingerprint, fp.closure, fp.module_file, fp._read):
         cached.cache_clear()
     return fp.fingerprint(module)
 
 
-@pytest.fixture(autouse=True)
-def _clean() -> Iterator[None]:
+@pytest.fixture
+def clean() -> Iterator[None]:
     yield
-    for cached in (fp.fingerprint, fp.imports, fp._tree):
+    for cached in (fp.fingerprint, fp.closure, fp.module_file, fp._read):
         cached.cache_clear()
 
 
@@ -49,20 +58,125 @@ def test_what_changes_it(package: Path) -> None:
     assert _print("mdc.a") != before, "a module imported inside a function counts"
 
 
-@pytest.mark.parametrize("verb", sorted(VERBS))
-def test_covers_what_importing_the_job_really_loads(verb: str) -> None:
-    module = VERBS[verb]
-    code = (
-        f"import sys, {module}\n"
-        "print(*sorted(m for m in sys.modules if m == 'mdc' or m.startswith('mdc.') and '._open_clip' not in m))"
+def test_a_data_file_that_a_module_names_counts(package: Path) -> None:
+    (package / "look.css").write_text("a {}")
+    (package / "c.py").write_text('DATA_FILES = ("look.css",)\n')
+    before, other = _print("mdc.a"), _print("mdc.unused")
+    assert fp.data_files("mdc.c") == ("look.css",) and fp.data_files("mdc.a") == ()
+    (package / "look.css").write_text("a { color: red }")
+    assert _print("mdc.a") != before
+    assert _print("mdc.unused") == other
+
+
+def test_an_edited_template_makes_the_tables_anew_and_trains_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clean: None
+) -> None:
+    shutil.copytree(fp.ROOT, tmp_path / "mdc", ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(fp, "ROOT", tmp_path / "mdc")
+    tables = ("table1", "method_table", "table9", "recipes")
+    modules = [f"mdc.report.tables.{table}" for table in tables]
+    modules += ["mdc.report.figures.figure4", "mdc.training.run"]
+    for file in fp.data_files("mdc.report.tables.render"):
+        before = {module: _print(module) for module in modules}
+        with (tmp_path / "mdc" / file).open("a") as template:
+            template.write("\n")
+        changed = {module for module in modules if _print(module) != before[module]}
+        assert changed == set(modules[: len(tables)]), file
+
+
+def test_what_only_a_type_checker_imports_is_not_covered(package: Path) -> None:
+    text = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import mdc.unused\nelse:\n    import mdc.b\n"
+    (package / "d.py").write_text(text)
+    assert fp.closure("mdc.d") == ["mdc", "mdc.b", "mdc.c", "mdc.d"]
+
+
+def test_imports_are_found_wherever_they_stand(package: Path) -> None:
+    (package / "d.py").write_text(
+        "class A:\n    def f(self):\n        try:\n            pass\n        except KeyError:\n            import mdc.a\n"
+        "        match self:\n            case 1:\n                with x:\n                    from mdc import unused\n"
     )
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    # the registry is loaded by mdc.config, which asks it whether a dataset is known; who reads it imports it himself
-    known = set(fp.closure(module)) | {name for name in loaded if name.split(".")[1:2] == ["registry"]}
-    assert {name for name in loaded if not fp.left_out(name)} <= known
-    assert module in loaded
+    assert fp.imports("mdc.d") == {"mdc", "mdc.a", "mdc.unused"}
 
 
-@pytest.mark.parametrize("verb", ["obtain", "table9"])
-def test_who_reads_the_registry_is_made_anew_when_it_changes(verb: str) -> None:
-    assert "mdc.registry.probes" in fp.closure(VERBS[verb])
+# --- the jobs of the golden project -----------------------------------------------------------------------------------
+
+MDC, ARC, CLIP = (f"runs/alt/ViT-T-12/{method}/s0" for method in ("mdc", "arc", "clip"))
+#: job → the parts that it loads by name
+PARTS = {
+    "data/corpora/alt": {parts.CORPORA["scenes"]},
+    "data/probes/shape": {parts.PROBES["scenes"]},
+    "data/vocabularies/words": set(),
+    MDC: {parts.OBJECTIVES["masked"]},
+    ARC: {parts.OBJECTIVES["autoregressive"]},
+    CLIP: {parts.OBJECTIVES["contrastive"]},
+    "probe/alt/ViT-T-12/mdc/s0": {parts.ABILITIES["encode"]},
+    "probe/untrained/ViT-T-12/cls/s0": {parts.ABILITIES["encode"]},
+    **{name: {ARTEFACTS[name].module} for name in golden.scale()["tables"]},
+}
+#: every part that some job loads by name
+ALL_PARTS = {
+    *parts.OBJECTIVES.values(),
+    *parts.CORPORA.values(),
+    *parts.PROBES.values(),
+    *parts.CHOICES.values(),
+    *parts.TEXTS.values(),
+    *parts.ABILITIES.values(),
+    *(artefact.module for artefact in ARTEFACTS.values()),
+}
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    return Plan(validate(golden.params(read_yaml(ROOT / "params.yaml"))))
+
+
+def covered(plan: Plan, job: str) -> set[str]:
+    """The modules that the fingerprint of a job covers, by the plan that made it."""
+    modules = (*sorted(PARTS[job]), VERBS[plan.jobs[job].verb].module)
+    assert plan.jobs[job].fingerprint == fp.fingerprint(*modules), "the plan takes other modules"
+    return set(fp.closure(*modules))
+
+
+@pytest.fixture(scope="module")
+def loaded(plan: Plan, tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
+    """The modules that each job really loads, when it is done once more in a process of its own."""
+    root = tmp_path_factory.mktemp("golden")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        golden.make(plan, root)
+    folder = ScaleFolder(root / "results" / golden.SCALE)
+    calls = {}
+    for number, job in enumerate(PARTS):
+        places = {"folder": folder.root, "out": root / "out" / str(number), "state": root / "state" / str(number)}
+        places |= {"runtime": root / "runtime.json", "cache": root / "cache", "config": folder.config(job)}
+        calls[job] = {"verb": plan.jobs[job].verb, **{name: str(path) for name, path in places.items()}}
+    (root / "plan.json").write_text(json.dumps(calls))
+    script = ROOT / "tests/support/loaded_modules.py"
+    done = subprocess.run(
+        [sys.executable, str(script), str(root / "plan.json"), str(root / "told.json")], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return {job: set(names) for job, names in json.loads((root / "told.json").read_text()).items()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("job", PARTS)
+def test_covers_what_a_job_really_loads(plan: Plan, loaded: dict[str, set[str]], job: str) -> None:
+    found = covered(plan, job)
+    assert PARTS[job] <= loaded[job] and VERBS[plan.jobs[job].verb].module in loaded[job]
+    # mdc._open_clip is OpenCLIP's own code, loaded by mdc.open_clip_parts
+    assert {name for name in loaded[job] if not fp.left_out(name) and "._open_clip" not in name} <= found
+
+
+@pytest.mark.parametrize("job", PARTS)
+def test_covers_no_other_objective_kind_ability_or_artefact(plan: Plan, job: str) -> None:
+    assert covered(plan, job) & ALL_PARTS == PARTS[job]
+
+
+def test_what_is_left_out_computes_nothing() -> None:
+    """No module that is left out imports one that is covered, but for records and the hashing of code itself."""
+    names = [".".join(["mdc", *path.relative_to(fp.ROOT).with_suffix("").parts]) for path in fp.ROOT.rglob("*.py")]
+    left_out = [name.removesuffix(".__init__") for name in names if fp.left_out(name.removesuffix(".__init__"))]
+    assert len(left_out) > 10
+    others = {other for name in left_out for other in fp.imports(name) if not fp.left_out(other)}
+    assert others <= {"mdc", "mdc.records", "mdc.fingerprint"}

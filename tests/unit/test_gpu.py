@@ -12,11 +12,8 @@ import pytest
 import torch
 import toy
 
-from mdc.models.build import build_model
-from mdc.objectives.objective import build_objective
 from mdc.processes.group import ALONE, Group
 from mdc.training.optimizer import build_optimizer
-from mdc.training.trainer import to_device
 
 pytestmark = [
     pytest.mark.gpu,
@@ -30,20 +27,20 @@ def test_loss_equals_the_cpus(method: str) -> None:
     batch = toy.batch(8)
     losses = []
     for device in (torch.device("cpu"), CUDA):
-        model = build_model(toy.METHODS[method], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0).to(device)
-        objective = build_objective(model, toy.METHODS[method], toy.PROTOCOL, toy.MASK, 8, "fp32")
-        losses.append(float(objective.backward(to_device(batch, device), 1)["loss"]))
+        model = toy.build_model(toy.METHODS[method], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0).to(device)
+        objective = toy.build_objective(model, toy.METHODS[method], toy.PROTOCOL, toy.MASK, 8, "fp32")
+        losses.append(float(objective.backward(batch.to(device), 1)["loss"]))
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
 
 
 @pytest.mark.parametrize("method", ["clip", "arc", "mdc"])
 def test_bf16_compiled_training_learns(method: str) -> None:
-    model = build_model(toy.METHODS[method], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0).to(CUDA)
+    model = toy.build_model(toy.METHODS[method], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0).to(CUDA)
     model.encoder.compile()
     model.text.compile(dynamic=True)
-    objective = build_objective(model, toy.METHODS[method], toy.PROTOCOL, toy.MASK, 8, "bf16")
+    objective = toy.build_objective(model, toy.METHODS[method], toy.PROTOCOL, toy.MASK, 8, "bf16")
     optimizer = build_optimizer(model, toy.recipe(lr=3e-3, weight_decay=0.0), toy.PROTOCOL)
-    batch = to_device(toy.batch(8), CUDA)
+    batch = toy.batch(8).to(CUDA)
     losses = []
     for _ in range(60):
         losses.append(float(objective.backward(batch, 1)["loss"]))
@@ -65,10 +62,10 @@ def test_nccl_sums_and_gathers(monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         losses, gradients = [], []
         for group in (ALONE, Group(0, 1)):
-            model = build_model(toy.METHODS["clip"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0).to(device)
+            model = toy.build_model(toy.METHODS["clip"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0).to(device)
             monkeypatch.setattr(Group, "alone", group is ALONE)
-            objective = build_objective(model, toy.METHODS["clip"], toy.PROTOCOL, toy.MASK, 8, "fp32", 1.0, group)
-            losses.append(float(objective.backward(to_device(toy.batch(8), device), 2)["loss"]))
+            objective = toy.build_objective(model, toy.METHODS["clip"], toy.PROTOCOL, toy.MASK, 8, "fp32", 1.0, group)
+            losses.append(float(objective.backward(toy.batch(8).to(device), 2)["loss"]))
             if group is not ALONE:
                 group.sum_gradients(model.parameters())
                 assert group.gather_objects("key") == ["key"]

@@ -10,9 +10,14 @@ from pathlib import Path
 import pytest
 
 from mdc import host
-from mdc.records import beside, read_json, sha256_file, write_json
+from mdc.cli import main
+from mdc.config import load
+from mdc.jobs.plan import Plan
+from mdc.records import read_json, sha256_file, write_json
 from mdc.training import clock
 from mdc.training.clock import RunClock
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_a_command_can_be_pasted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,22 +44,38 @@ def test_under_torchrun_the_command_is_torchruns(monkeypatch: pytest.MonkeyPatch
     assert said == "torchrun --nproc-per-node 2 -m mdc.cli pretrain c.json\n"
 
 
-def test_a_host_file_names_its_record_log_and_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    record = tmp_path / "run.json"
-    write_json(record, {"steps": 3})
-    host.write_host(record, "mdc pretrain x", 1.5, {"seconds_before": 10.0, "threads": 2})
-    found = read_json(tmp_path / "host.json")
-    assert found["record_sha256"] == sha256_file(record) and found["seconds"] == 11.5 and found["threads"] == 2
+def test_a_host_file_names_its_manifest_log_and_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    manifest, path = tmp_path / "run.json", tmp_path / "host.json"
+    write_json(manifest, {"steps": 3})
+    host.write_host(path, manifest, "mdc pretrain x", 1.5, {"seconds_before": 10.0, "threads": 2})
+    found = read_json(path)
+    assert found["manifest"] == "run.json" and found["manifest_sha256"] == sha256_file(manifest)
+    assert found["command"] == "mdc pretrain x" and found["seconds"] == 11.5 and found["threads"] == 2
     monkeypatch.setenv("RANK", "1")
-    host.write_host(record, "another process of it", 99.0)
-    assert read_json(tmp_path / "host.json") == found
-    code = "import pathlib; from mdc.host import write_host; write_host(pathlib.Path('table1.json'), 'mdc table1', 0.1)"
-    write_json(tmp_path / "table1.json", {})
+    host.write_host(path, manifest, "another process of it", 99.0)
+    assert read_json(path) == found
     monkeypatch.delenv("RANK")
+    code = (
+        "from pathlib import Path; from mdc.host import write_host\n"
+        "write_host(Path('host.json'), Path('run.json'), 'mdc pretrain x', 0.1)"
+    )
     with (tmp_path / "said.log").open("w") as log:
         subprocess.run([sys.executable, "-c", code], cwd=tmp_path, stderr=log, check=True)
-    assert beside("table1.json", "host") == Path("table1.host.json")
-    assert read_json(tmp_path / "table1.host.json")["log"] == "said.log"
+    assert read_json(path)["log"] == "said.log"
+
+
+def test_every_job_leaves_one_that_names_its_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Through the command line: a vocabulary, whose record and manifest are two files."""
+    job = Plan(load(ROOT / "params.yaml", "paper")).jobs["data/vocabularies/clip"]
+    write_json(tmp_path / "config.json", job.config())
+    monkeypatch.setenv("MDC_DATA", "/data of mine")
+    arguments = ["vocabulary", str(tmp_path / "config.json"), "--out", str(tmp_path / "out")]
+    assert main(arguments) == 0
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"vocabulary.json", "made.json", "host.json"}
+    found = read_json(tmp_path / "out/host.json")
+    assert found["manifest"] == "vocabulary.json"
+    assert found["manifest_sha256"] == sha256_file(tmp_path / "out/vocabulary.json")
+    assert shlex.split(found["command"]) == ["MDC_DATA=/data of mine", "mdc", *arguments]
 
 
 def test_time_adds_up_over_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import hashlib
 import json
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from file_server import Server, serving
 
+from mdc.jobs.call import Call
+from mdc.jobs.folder import ScaleFolder
 from mdc.obtain import job as job_module
 from mdc.obtain.files import fetch_list
 from mdc.obtain.hub import fetch_mirror
@@ -182,16 +184,16 @@ def test_the_job_obtains_a_mirror(hub: Hub, tmp_path: Path, monkeypatch: pytest.
         "dataset": {"path": "cc3m", "from": "mirror"},
         "download": None,
     }
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    args = argparse.Namespace(config=str(tmp_path / "config.json"), runtime=None, out=str(tmp_path / "out"))
-    job_module.main(args)
+    job = types.SimpleNamespace(job=config["job"], verb="obtain", inputs=[], config=lambda: config)
+    call = Call(job, ScaleFolder(tmp_path), tmp_path / "out")
+    job_module.main(call)
     text = (tmp_path / "out" / "obtained.json").read_text()
     record = json.loads(text)
     assert record["from"] == "mirror" and record["mirror"]["revision"] == COMMIT
     assert [file["file"] for file in record["files"]] == [f"mirror/{name}" for name in sorted(LARGE)]
     assert record["checks"] == [{"check": "files mirror/set-train-*.tar", "found": 3, "expected": 3}]
     assert "hf_secret" not in text
-    job_module.main(args)
+    job_module.main(call)
     assert (tmp_path / "out" / "obtained.json").read_text() == text
 
 

@@ -88,12 +88,14 @@ def test_a_training_crop_is_within_a_grey_level_of_torchvisions(shape: tuple[int
         theirs = crop if image is smooth else crop.resize((size, crop.height), Image.Resampling.BICUBIC)
         theirs = theirs.resize((size, size), Image.Resampling.BICUBIC)
         pixels = torch.from_numpy(np.array(image))
-        ours = images.random_resized_crop(pixels, size, uniforms)
+        ours = images.random_resized_crop(pixels, size, uniforms, (0.9, 1.0), (3 / 4, 4 / 3))
         off = grey_levels(ours, theirs)
         assert off.max() <= 2 and (off > 1).mean() < 0.001 and (off > 0).mean() < 0.03
         for threads in (2, 1):
             torch.set_num_threads(threads)
-            assert torch.equal(images.random_resized_crop(pixels.clone(), size, uniforms), ours)
+            assert torch.equal(
+                images.random_resized_crop(pixels.clone(), size, uniforms, (0.9, 1.0), (3 / 4, 4 / 3)), ours
+            )
 
 
 def test_normalise_equals_torchvision_for_both_layouts() -> None:

@@ -3,23 +3,25 @@ from __future__ import annotations
 import os
 import pickle
 from collections import Counter
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from data_samples import encoded, scenes, use_scenes, write_parquet
+from data_samples import encoded, scenes, use_scenes, write_corpus, write_parquet, write_probe
 
 from mdc.formats import images
 from mdc.loader import batches as loader
-from mdc.loader.batches import CaptionBatches, epoch_order, evaluation_batches, sample_rng
+from mdc.loader.batch import CaptionBatch, LabelledBatch
+from mdc.loader.batches import CaptionBatches, epoch_order, labelled_batches, sample_rng, validation_batches
 from mdc.records import UserError
 from mdc.shards import index as shards
-from mdc.shards import writer as shard_writer
 from mdc.text import Vocabulary
 
-FIELDS = {"images", "tokens", "lengths", "jitter", "uniforms", "place", "caption_hash", "keys", "epoch", "step"}
+FIELDS = [field.name for field in fields(CaptionBatch)]
+CROPS: dict[str, Any] = {"crop_scale": (0.9, 1.0), "crop_ratio": (3 / 4, 4 / 3), "context_length": 77}
 
 
 @pytest.fixture(scope="module")
@@ -28,9 +30,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("corpus")
     with pytest.MonkeyPatch.context() as patch:
         use_scenes(patch)
-        shard_writer.write_corpus("alt", scenes(), path, path, samples_per_shard=10)
+        write_corpus("alt", scenes(), path, path, samples_per_shard=10)
         probe = {"kind": "scenes", "task": "colour", "train": 8, "test": 7, "seed": 3, "pixels": 12}
-        shard_writer.write_probe("colour", probe, path / "probe", path)
+        write_probe("colour", probe, path / "probe", path)
     return path
 
 
@@ -40,28 +42,21 @@ def vocabulary(folder: Path) -> Vocabulary:
 
 
 def batches(folder: Path, vocabulary: Vocabulary, **changes: Any) -> CaptionBatches:
-    options: dict[str, Any] = {"image_size": 8, "batch_size": 6, "seed": 5, "steps": 8}
+    options: dict[str, Any] = {"image_size": 8, "batch_size": 6, "seed": 5, "steps": 8, **CROPS}
     return CaptionBatches(folder, "train", vocabulary, **(options | changes))
 
 
-def assert_equal(left: dict[str, Any], right: dict[str, Any]) -> None:
-    assert left.keys() == right.keys() == FIELDS
-    for name, value in left.items():
-        if isinstance(value, torch.Tensor):
-            assert value.dtype == right[name].dtype and torch.equal(value, right[name]), name
-        else:
-            assert value == right[name], name
+def assert_equal(left: CaptionBatch, right: CaptionBatch) -> None:
+    assert left.keys == right.keys
+    for name in set(FIELDS) - {"keys"}:
+        ours, theirs = getattr(left, name), getattr(right, name)
+        assert ours.dtype == theirs.dtype and torch.equal(ours, theirs), name
 
 
 def test_shapes_and_types(folder: Path, vocabulary: Vocabulary) -> None:
     batch = next(iter(batches(folder, vocabulary)))
-    assert batch.keys() == FIELDS
-    width = batch["tokens"].shape[1]
-    assert {
-        name: (value.dtype, tuple(value.shape))
-        for name, value in batch.items()
-        if name not in ("keys", "epoch", "step")
-    } == {
+    width = batch.tokens.shape[1]
+    assert {name: (value.dtype, tuple(value.shape)) for name, value in vars(batch).items() if name != "keys"} == {
         "images": (torch.uint8, (6, 3, 8, 8)),
         "tokens": (torch.int64, (6, width)),
         "lengths": (torch.int64, (6,)),
@@ -70,31 +65,31 @@ def test_shapes_and_types(folder: Path, vocabulary: Vocabulary) -> None:
         "place": (torch.int64, (6,)),
         "caption_hash": (torch.int64, (6,)),
     }
-    assert width % 8 == 0 and width - 8 < int(batch["lengths"].max()) <= width
-    assert batch["images"].is_contiguous()
-    for name in ("jitter", "uniforms"):
-        assert float(batch[name].min()) >= 0 and float(batch[name].max()) < 1
+    assert width % 8 == 0 and width - 8 < int(batch.lengths.max()) <= width
+    assert batch.images.is_contiguous()
+    for drawn in (batch.jitter, batch.uniforms):
+        assert float(drawn.min()) >= 0 and float(drawn.max()) < 1
 
 
 def test_every_value_follows_from_the_documented_draws(folder: Path, vocabulary: Vocabulary) -> None:
     """A slow, separate reading of the docstring: order, caption, crop, jitter, uniforms, padding."""
     reader = shards.ShardReader(folder, "train")
-    for batch in batches(folder, vocabulary):
-        epoch, position = divmod(batch["step"], 3)
-        assert batch["epoch"] == epoch
+    for step, batch in enumerate(batches(folder, vocabulary)):
+        epoch, position = divmod(step, 3)
         order = np.random.Generator(np.random.Philox(key=5, counter=[0, 0, epoch, 1])).permutation(23)
         for row, index in enumerate(order[6 * position : 6 * position + 6]):
             key, data, record = reader.read(int(index))
             rng = np.random.Generator(np.random.Philox(key=5, counter=[0, int(index), epoch, 0]))
             caption, jitter, *crop = rng.random(42, dtype=np.float32).tolist()
             ids = vocabulary.encode(record["captions"][int(caption * len(record["captions"]))])
-            assert batch["keys"][row] == key and float(batch["jitter"][row]) == jitter
-            assert batch["tokens"][row].tolist() == ids + [vocabulary.eot] * (batch["tokens"].shape[1] - len(ids))
-            assert int(batch["lengths"][row]) == len(ids)
-            expected = images.random_resized_crop(torch.from_numpy(np.array(images.decode(data))), 8, crop)
-            assert torch.equal(batch["images"][row], expected)
-            uniforms = rng.random(77, dtype=np.float32)[: batch["tokens"].shape[1]]
-            np.testing.assert_array_equal(batch["uniforms"][row], uniforms)
+            assert batch.keys[row] == key and float(batch.jitter[row]) == jitter
+            assert batch.tokens[row].tolist() == ids + [vocabulary.eot] * (batch.tokens.shape[1] - len(ids))
+            assert int(batch.lengths[row]) == len(ids)
+            pixels = torch.from_numpy(np.array(images.decode(data)))
+            expected = images.random_resized_crop(pixels, 8, crop, (0.9, 1.0), (3 / 4, 4 / 3))
+            assert torch.equal(batch.images[row], expected)
+            uniforms = rng.random(77, dtype=np.float32)[: batch.tokens.shape[1]]
+            np.testing.assert_array_equal(batch.uniforms[row], uniforms)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -122,15 +117,15 @@ def test_resume_at_any_step_is_exact(folder: Path, vocabulary: Vocabulary, start
 def test_ranks_partition_the_global_batch(folder: Path, vocabulary: Vocabulary, world: int) -> None:
     ranks = [batches(folder, vocabulary, rank=rank, world=world) for rank in range(world)]
     for whole, *parts in zip(batches(folder, vocabulary), *ranks, strict=True):
-        assert [key for part in parts for key in part["keys"]] == whole["keys"]
+        assert [key for part in parts for key in part.keys] == whole.keys
         for name in ("images", "lengths", "jitter", "place", "caption_hash"):
-            assert torch.equal(torch.cat([part[name] for part in parts]), whole[name])
+            assert torch.equal(torch.cat([getattr(part, name) for part in parts]), getattr(whole, name))
         row = 0
         for part in parts:
-            rows = slice(row, row := row + len(part["keys"]))
-            width = part["tokens"].shape[1]
-            assert torch.equal(part["tokens"], whole["tokens"][rows, :width])
-            assert torch.equal(part["uniforms"], whole["uniforms"][rows, :width])
+            rows = slice(row, row := row + len(part.keys))
+            width = part.tokens.shape[1]
+            assert torch.equal(part.tokens, whole.tokens[rows, :width])
+            assert torch.equal(part.uniforms, whole.uniforms[rows, :width])
 
 
 def test_how_many_are_read_at_once_changes_no_byte(
@@ -145,12 +140,12 @@ def test_how_many_are_read_at_once_changes_no_byte(
 
 def test_an_epoch_shows_no_sample_twice_and_epochs_differ(folder: Path, vocabulary: Vocabulary) -> None:
     seen: dict[int, list[str]] = {}
-    for batch in batches(folder, vocabulary, steps=9, batch_size=7):
-        seen.setdefault(batch["epoch"], []).extend(batch["keys"])
+    for step, batch in enumerate(batches(folder, vocabulary, steps=9, batch_size=7)):
+        seen.setdefault(step // 3, []).extend(batch.keys)
     assert [len(keys) for keys in seen.values()] == [21, 21, 21]
     assert all(len(set(keys)) == 21 for keys in seen.values())
     assert len({tuple(keys) for keys in seen.values()}) == 3
-    whole = [key for batch in batches(folder, vocabulary, steps=1, batch_size=23) for key in batch["keys"]]
+    whole = [key for batch in batches(folder, vocabulary, steps=1, batch_size=23) for key in batch.keys]
     assert sorted(whole) == [f"train-{i:06d}" for i in range(23)]
 
 
@@ -158,7 +153,7 @@ def test_captions_are_drawn_evenly_and_anew_each_epoch(folder: Path, vocabulary:
     shown: Counter[tuple[str, int]] = Counter()
     epochs = 120
     for batch in batches(folder, vocabulary, steps=epochs, batch_size=23):
-        shown.update(zip(batch["keys"], batch["caption_hash"].tolist(), strict=True))
+        shown.update(zip(batch.keys, batch.caption_hash.tolist(), strict=True))
     for i in range(23):
         counts = [count for (key, _), count in shown.items() if key == f"train-{i:06d}"]
         assert len(counts) == 1 + i % 3
@@ -179,23 +174,16 @@ def test_seeds_epochs_samples_and_streams_draw_apart() -> None:
 def test_equal_captions_share_a_hash_and_others_do_not(folder: Path, vocabulary: Vocabulary) -> None:
     texts: dict[int, set[tuple[int, ...]]] = {}
     for batch in batches(folder, vocabulary, steps=30):
-        for row, length, hashed in zip(batch["tokens"], batch["lengths"], batch["caption_hash"].tolist(), strict=True):
+        for row, length, hashed in zip(batch.tokens, batch.lengths, batch.caption_hash.tolist(), strict=True):
             texts.setdefault(hashed, set()).add(tuple(row[:length].tolist()))
     assert len(texts) > 20 and all(len(found) == 1 for found in texts.values())
 
 
 def test_long_captions_are_cut_to_the_context(folder: Path, vocabulary: Vocabulary) -> None:
     for batch in batches(folder, vocabulary, context_length=5):
-        assert batch["tokens"].shape == (6, 5)
-        last = batch["tokens"][torch.arange(6), batch["lengths"] - 1]
-        assert (last == vocabulary.eot).all() and (batch["tokens"][:, 0] == vocabulary.sot).all()
-    short = next(iter(batches(folder, vocabulary, max_pieces=2)))
-    assert int(short["lengths"].max()) == 4
-
-
-def test_the_transform_sees_the_drawn_caption(folder: Path, vocabulary: Vocabulary) -> None:
-    batch = next(iter(batches(folder, vocabulary, caption_transform=lambda caption: "something", workers=0)))
-    assert batch["tokens"][:, :3].tolist() == [vocabulary.encode("something")] * 6
+        assert batch.tokens.shape == (6, 5)
+        last = batch.tokens[torch.arange(6), batch.lengths - 1]
+        assert (last == vocabulary.eot).all() and (batch.tokens[:, 0] == vocabulary.sot).all()
 
 
 @pytest.mark.parametrize("workers", [0, 1])
@@ -229,24 +217,30 @@ def test_handles_survive_fork_and_pickle(folder: Path) -> None:
 
 
 def test_evaluation_covers_all_in_order_with_the_central_crop(folder: Path) -> None:
-    found = list(evaluation_batches(folder / "probe", "test", image_size=8, batch_size=3))
-    assert [len(batch["keys"]) for batch in found] == [3, 3, 1]
-    assert [key for batch in found for key in batch["keys"]] == [f"{i:06d}" for i in range(7)]
-    assert torch.cat([batch["labels"] for batch in found]).tolist() == [0, 1, 2, 0, 1, 2, 0]
+    found = list(labelled_batches(folder / "probe", "test", image_size=8, batch_size=3))
+    assert [len(batch.keys) for batch in found] == [3, 3, 1]
+    assert [key for batch in found for key in batch.keys] == [f"{i:06d}" for i in range(7)]
+    assert torch.cat([batch.labels for batch in found]).tolist() == [0, 1, 2, 0, 1, 2, 0]
     reader = shards.ShardReader(folder / "probe", "test")
-    pixels = torch.cat([batch["images"] for batch in found])
+    pixels = torch.cat([batch.images for batch in found])
     for i in range(7):
         expected = images.center_resize(images.decode(reader.read(i)[1]), 8)
         np.testing.assert_array_equal(pixels[i].permute(1, 2, 0), expected)
-    limited = list(evaluation_batches(folder / "probe", "test", image_size=8, batch_size=3, limit=4))
-    assert [len(batch["keys"]) for batch in limited] == [3, 1]
+
+
+def held_out(folder: Path, vocabulary: Vocabulary, **changes: Any) -> list[CaptionBatch]:
+    options: dict[str, Any] = {"image_size": 8, "batch_size": 2, "context_length": 77}
+    return list(validation_batches(folder, "val", vocabulary, **(options | changes)))
+
+
+def test_validation_can_end_early(folder: Path, vocabulary: Vocabulary) -> None:
+    assert [len(batch) for batch in held_out(folder, vocabulary, batch_size=3, limit=4)] == [3, 1]
 
 
 @pytest.mark.parametrize("world", [2, 4])
 def test_ranks_take_validation_batches_in_turn(folder: Path, vocabulary: Vocabulary, world: int) -> None:
     def keys(**ranks: int) -> list[list[str]]:
-        found = evaluation_batches(folder, "val", image_size=8, batch_size=2, vocabulary=vocabulary, **ranks)
-        return [batch["keys"] for batch in found]
+        return [batch.keys for batch in held_out(folder, vocabulary, **ranks)]
 
     whole = keys()
     assert len(whole) == 3
@@ -257,12 +251,12 @@ def test_ranks_take_validation_batches_in_turn(folder: Path, vocabulary: Vocabul
 def test_validation_is_the_same_whatever_the_batch(folder: Path, vocabulary: Vocabulary) -> None:
     def rows(batch_size: int) -> list[tuple]:
         out = []
-        for batch in evaluation_batches(folder, "val", image_size=8, batch_size=batch_size, vocabulary=vocabulary):
-            width = batch["tokens"].shape[1]
-            assert batch["place"].tolist() == list(range(len(batch["keys"])))
-            for i, key in enumerate(batch["keys"]):
-                tokens = batch["tokens"][i, : int(batch["lengths"][i])].tolist()
-                out.append((key, tokens, float(batch["jitter"][i]), batch["uniforms"][i, : min(width, 8)].tolist()))
+        for batch in held_out(folder, vocabulary, batch_size=batch_size):
+            width = batch.tokens.shape[1]
+            assert batch.place.tolist() == list(range(len(batch.keys)))
+            for i, key in enumerate(batch.keys):
+                tokens = batch.tokens[i, : int(batch.lengths[i])].tolist()
+                out.append((key, tokens, float(batch.jitter[i]), batch.uniforms[i, : min(width, 8)].tolist()))
         return out
 
     assert rows(5) == rows(2) == rows(1)
@@ -277,9 +271,10 @@ def test_multi_labels_are_floats(tmp_path: Path) -> None:
         "split": ["train"] * 9 + ["dev"] + ["test"] * 2,
     }
     write_parquet(tmp_path / "n.parquet", columns)
-    shard_writer.write_probe("n", {"kind": "caption_nouns", "path": "n.parquet"}, tmp_path / "out", tmp_path)
-    (batch,) = evaluation_batches(tmp_path / "out", "test", image_size=8, batch_size=4)
-    assert batch["labels"].dtype == torch.float32 and batch["labels"].tolist() == [[1.0, 0.0], [0.0, 0.0]]
+    write_probe("n", {"kind": "caption_nouns", "path": "n.parquet"}, tmp_path / "out", tmp_path)
+    (batch,) = labelled_batches(tmp_path / "out", "test", image_size=8, batch_size=4)
+    assert isinstance(batch, LabelledBatch)
+    assert batch.labels.dtype == torch.float32 and batch.labels.tolist() == [[1.0, 0.0], [0.0, 0.0]]
 
 
 def test_a_damaged_image_is_named(folder: Path, vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +15,10 @@ import toy
 from mdc.config import load
 from mdc.diffusion.schedule import MaskSchedule
 from mdc.formats.images import normalise
-from mdc.models.build import build_model
+from mdc.loader.batch import CaptionBatch
 from mdc.models.captioner import Captioner
-from mdc.objectives.captioning import Supervision, masked, schedule_of, supervise
-from mdc.objectives.objective import build_objective
+from mdc.objectives.captioning import Supervision
+from mdc.objectives.masked import masked, schedule_of, supervise
 from mdc.training.optimizer import build_optimizer
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,16 +45,16 @@ def test_overfits_eight_pairs(name: str) -> None:
     """Eight pairs by heart: with enough masked, even all tokens at once from the image alone."""
     torch.set_num_threads(1)
     method, batch = METHODS[name], toy.batch(8, longest=8, width=8)
-    model = build_model(method, toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
-    objective = build_objective(model, method, toy.PROTOCOL, toy.MASK, 8, "fp32")
+    model = toy.build_model(method, toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
+    objective = toy.build_objective(model, method, toy.PROTOCOL, toy.MASK, 8, "fp32")
     recipe = toy.recipe(lr=5e-3, weight_decay=0.0)
     optimizer = build_optimizer(model, recipe, toy.PROTOCOL)
     noise = torch.Generator().manual_seed(0)
     losses: list[float] = []
     # with one token in seven masked, a caption is seen whole only after many draws
     while len(losses) < 800 and not (len(losses) > 20 and np.mean(losses[-10:]) < 0.1):
-        batch["uniforms"] = torch.rand(batch["uniforms"].shape, generator=noise)
-        batch["jitter"] = torch.rand(8, generator=noise)
+        batch.uniforms.copy_(torch.rand(batch.uniforms.shape, generator=noise))
+        batch.jitter.copy_(torch.rand(8, generator=noise))
         optimizer.zero_grad()
         losses.append(float(objective.backward(batch, 1)["loss"]))
         optimizer.step()
@@ -64,29 +65,29 @@ def test_overfits_eight_pairs(name: str) -> None:
 @pytest.mark.parametrize("name", MASKED)
 def test_the_true_token_under_a_mask_changes_no_logit_by_a_bit(name: str) -> None:
     method = METHODS[name]
-    model = build_model(method, toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0).eval()
+    model = toy.build_model(method, toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0).eval()
     assert isinstance(model, Captioner)
     batch = toy.batch(8)
     target = supervise(method, toy.PROTOCOL, batch, toy.MASK, 8)
     where = target.weights != 0
-    other = {**batch, "tokens": torch.where(where, (batch["tokens"] + 1) % toy.SOT, batch["tokens"])}
-    assert where.any() and not torch.equal(other["tokens"], batch["tokens"])
+    other = replace(batch, tokens=torch.where(where, (batch.tokens + 1) % toy.SOT, batch.tokens))
+    assert where.any() and not torch.equal(other.tokens, batch.tokens)
     changed = supervise(method, toy.PROTOCOL, other, toy.MASK, 8)
-    images = normalise(batch["images"])
+    images = normalise(batch.images)
     with torch.no_grad():
-        before = model.logits(images, target.inputs, batch["lengths"])
-        after = model.logits(images, changed.inputs, batch["lengths"])
+        before = model.logits(images, target.inputs, batch.lengths)
+        after = model.logits(images, changed.inputs, batch.lengths)
     assert torch.equal(before, after)
 
 
-def _bert(batch: dict[str, torch.Tensor], ratio: float) -> Supervision:
+def _bert(batch: CaptionBatch, ratio: float) -> Supervision:
     """Image-conditioned BERT written plainly: each token masked with probability ``ratio``, the mean over the masked."""
-    inputs, weights = batch["tokens"].clone(), torch.zeros(batch["tokens"].shape)
-    for b, length in enumerate(batch["lengths"].tolist()):
+    inputs, weights = batch.tokens.clone(), torch.zeros(batch.tokens.shape)
+    for b, length in enumerate(batch.lengths.tolist()):
         for i in range(1, length):
-            if batch["uniforms"][b, i] < ratio:
+            if batch.uniforms[b, i] < ratio:
                 inputs[b, i], weights[b, i] = toy.MASK, 1.0
-    return Supervision(inputs, batch["tokens"], weights, weights.sum().to(torch.int64))
+    return Supervision(inputs, batch.tokens, weights, weights.sum().to(torch.int64))
 
 
 @pytest.mark.parametrize("ratio", [0.15, 0.3, 0.45, 0.6, 0.75, 0.9, 1.0])
@@ -100,9 +101,9 @@ def test_one_ratio_without_a_weight_is_bert_and_all_masked_is_parallel_decoding(
     for method in (plain, entry):
         found = supervise(method, toy.PROTOCOL, batch, toy.MASK, 64)
         assert all(torch.equal(ours, theirs) for ours, theirs in zip(found, expected, strict=True))
-    assert 0 < int(expected.normaliser) <= int((batch["lengths"] - 1).sum())
+    assert 0 < int(expected.normaliser) <= int((batch.lengths - 1).sum())
     if ratio == 1.0:  # nothing of the caption is left to see but SOT
-        assert expected.normaliser == (batch["lengths"] - 1).sum()
+        assert expected.normaliser == (batch.lengths - 1).sum()
 
 
 # --- the bound on a language whose likelihood is known --------------------------------------------------------------------

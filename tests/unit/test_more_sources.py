@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 from bad_input import downloaded, tar_of
-from data_samples import encoded
+from data_samples import encoded, iter_corpus, write_corpus, write_probe
+from pydantic import TypeAdapter, ValidationError
 
-from mdc.config import validate
+from mdc.config import first_problem, validate
+from mdc.config.sources import CaptionList, ChoiceSource, ProbeSource
 from mdc.formats.samples import Skipped
 from mdc.records import UserError
 from mdc.shards.index import ShardReader, read_index
-from mdc.shards.writer import write_corpus, write_probe
-from mdc.sources import source as sources
 
 TABLE = {"kind": "caption_table", "path": "captions.csv"}
 
@@ -29,7 +29,7 @@ def photos(folder: Path, *names: str) -> None:
 
 def read(source: dict[str, Any], split: str, folder: Path) -> tuple[dict[str, tuple[str, ...]], Skipped]:
     skipped = Skipped()
-    found = {sample.key: sample.captions for sample in sources.iter_corpus(source, split, folder, skipped)}
+    found = {sample.key: sample.captions for sample in iter_corpus(source, split, folder, skipped)}
     return found, skipped
 
 
@@ -182,3 +182,21 @@ def test_bad_settings_of_sources_are_refused(source: dict[str, Any], said: str) 
     with pytest.raises(UserError) as error:
         validate(_with(("scales", "mini", "data", "corpora", "alt", "source"), source))
     assert said in str(error.value), str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("union", "source", "said"),
+    [
+        (ProbeSource, {"kind": "builder", "dataset": "mnist"}, "'imagenet1k', 'food101'"),
+        (ChoiceSource, {"kind": "sugarcrepe", "dataset": "sugarcrepe", "task": "swap"}, "'add_att', 'add_obj'"),
+        (ChoiceSource, {"kind": "aro", "dataset": "aro", "task": "order"}, "'relation' or 'attribution'"),
+        (ChoiceSource, {"kind": "caption_order", "dataset": "mscoco", "tagger": "nltk"}, "'spacy' or 'textblob'"),
+        (ChoiceSource, {"kind": "digits"}, "'sugarcrepe', 'aro', 'caption_order'"),
+        (CaptionList, {"kind": "caption_list", "path": "a", "format": "xml"}, "'tsv', 'csv', 'jsonl', 'parquet'"),
+        (CaptionList, {"kind": "caption_list", "path": "a", "split": "train"}, "split_column and split go together"),
+    ],
+)
+def test_what_no_source_reads_is_refused_before_any_is_opened(union: Any, source: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError) as error:
+        TypeAdapter(union).validate_python(source)
+    assert said in first_problem(error.value)

@@ -12,12 +12,15 @@ import sys
 import tarfile
 import types
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from file_server import Page, Server, serving
 
+from mdc.jobs.call import Call
+from mdc.jobs.folder import ScaleFolder
 from mdc.obtain import files as files_module
 from mdc.obtain import http as http_module
 from mdc.obtain import job as job_module
@@ -26,7 +29,7 @@ from mdc.obtain.show import main_check, main_list
 from mdc.processes.lock import locked
 from mdc.records import UserError, sha256_file
 from mdc.registry.datasets import REGISTRY
-from mdc.registry.entry import Check, Mirror, RegistryEntry, RemoteFile
+from mdc.registry.entry import Check, Mirror, RegistryEntry, RemoteFile, decisive
 
 BODY = random.Random(7).randbytes(300_000)
 SHA256 = hashlib.sha256(BODY).hexdigest()
@@ -129,7 +132,63 @@ def test_a_body_without_end_is_cut(server: Server, tmp_path: Path, monkeypatch: 
     assert left(tmp_path) == []
 
 
-@pytest.mark.parametrize("target", ["file:///etc/passwd", "ftp://127.0.0.1/a", "data:text/plain,a"])
+@pytest.mark.parametrize("tells_size", [True, False])
+@pytest.mark.parametrize("published", [True, False])
+def test_a_part_that_is_whole_is_kept(server: Server, tmp_path: Path, published: bool, tells_size: bool) -> None:
+    """Killed between the last byte and the end of the checksums; the server has no byte after the last."""
+    facts = {"bytes": len(BODY)} if published else {}
+    file = remote(server, Page(BODY, tells_size=tells_size), sha256=SHA256, **facts)
+    part = http_module.Part(tmp_path / ".a.bin.part")
+    http_module.fetch_part(file.url, part, None, 5)
+    assert part.size == len(BODY) and get(file, tmp_path)["sha256"] == SHA256 and left(tmp_path) == ["a.bin"]
+    # who knows the file's size from nobody fetches it again
+    again = [] if published or tells_size else [None]
+    assert [asked for _, asked in server.asked] == [None, f"bytes={len(BODY)}-", *again]
+
+
+def test_a_part_that_is_longer_than_the_file_is_thrown_away(server: Server, tmp_path: Path) -> None:
+    file = remote(server, Page(BODY + b"more"))
+    part = http_module.Part(tmp_path / ".a.bin.part")
+    http_module.fetch_part(file.url, part, None, 5)
+    assert get(remote(server, Page(BODY)), tmp_path)["sha256"] == SHA256
+
+
+def test_a_whole_part_of_other_bytes_is_thrown_away(server: Server, tmp_path: Path) -> None:
+    file = remote(server, Page(BODY), sha256=SHA256)
+    part = http_module.Part(tmp_path / ".a.bin.part")
+    http_module.fetch_part(file.url, part, None, 5)
+    part.path.write_bytes(bytes(len(BODY)))
+    with pytest.raises(UserError, match=f"where {SHA256} was published; it was thrown away"):
+        get(file, tmp_path)
+    assert left(tmp_path) == []
+
+
+@pytest.mark.parametrize("target", ["12:30.bin", "sub/b:c.bin", "./b:c.bin", "?x=a:b", "/sub/b:c.bin"])
+def test_a_colon_makes_no_scheme(server: Server, tmp_path: Path, target: str) -> None:
+    place = {"12:30.bin": "/12:30.bin", "./b:c.bin": "/b:c.bin", "?x=a:b": "/a.bin"}.get(target, "/sub/b:c.bin")
+    file = remote(server, Page(status=302, headers={"Location": target}))
+    if place == "/a.bin":  # the page itself, asked for with a query
+
+        def once(request: Any) -> bool:
+            if "?" in request.path:
+                server.pages["/a.bin"] = Page(BODY)
+            return False
+
+        server.special = once
+    else:
+        server.pages[place] = Page(BODY)
+    try:
+        assert get(file, tmp_path)["sha256"] == SHA256
+    finally:
+        server.special = None
+
+
+def test_a_redirect_to_no_url_is_one_line(server: Server, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"redirects to 'http://\[x', which is no URL"):
+        get(remote(server, Page(status=302, headers={"Location": "http://[x"})), tmp_path)
+
+
+@pytest.mark.parametrize("target", ["file:///etc/passwd", "ftp://127.0.0.1/a", "data:text/plain,a", "foo:bar"])
 def test_a_redirect_to_another_scheme_is_not_followed(server: Server, tmp_path: Path, target: str) -> None:
     with pytest.raises(UserError, match=f"redirects to {target.partition(':')[0]}://, which is not followed"):
         get(remote(server, Page(status=302, headers={"Location": target})), tmp_path)
@@ -251,6 +310,12 @@ def small_entry(server: Server, **more: Any) -> RegistryEntry:
     return RegistryEntry(**{**facts, **more})
 
 
+def obtain_call(config: dict[str, Any], out: Path) -> Call:
+    """A call with a configuration that no schema has seen, as a registry in a test needs it."""
+    job = types.SimpleNamespace(job=config["job"], verb="obtain", inputs=[], config=lambda: config)
+    return Call(job, ScaleFolder(out.parent), out)
+
+
 def run_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str = "small", **dataset: Any) -> dict[str, Any]:
     monkeypatch.setenv("MDC_DATA", str(tmp_path / "data"))
     config = {
@@ -262,9 +327,7 @@ def run_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str = "small"
         "dataset": {"path": name, "from": None, "list": None, "subset": None, **dataset},
         "download": None,
     }
-    path = tmp_path / "config.json"
-    path.write_text(json.dumps(config))
-    job_module.main(argparse.Namespace(config=str(path), runtime=None, out=str(tmp_path / "out")))
+    job_module.main(obtain_call(config, tmp_path / "out"))
     record = json.loads((tmp_path / "out" / "obtained.json").read_text())
     made = json.loads((tmp_path / "out" / "made.json").read_text())
     assert made["id"] == record["id"] and made["config"] == config
@@ -304,6 +367,27 @@ def test_the_job_obtains_files_and_writes_its_record(
     main_list(argparse.Namespace(datasets=datasets, json=True))
     row = next(row for row in json.loads(capsys.readouterr().out) if row["name"] == "small")
     assert (row["there"], row["from"]) == ("yes", "files")
+
+
+def test_words_for_readers_change_nothing_that_is_obtained(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = small_entry(server)
+    other = replace(
+        entry,
+        **dict.fromkeys(("url", "citation", "reference", "licence", "licence_note", "note", "own_copy"), "other"),
+        label="Other",
+        used_for=("pretraining",),
+        items={"all": 99},
+        size_bytes=98,
+    )
+    written = []
+    for each in (entry, other):
+        monkeypatch.setitem(REGISTRY, "small", each)
+        (tmp_path / each.label).mkdir()
+        run_job(tmp_path / each.label, monkeypatch)
+        written.append((tmp_path / each.label / "out" / "obtained.json").read_bytes())
+    assert decisive(entry) == decisive(other) and written[0] == written[1]
 
 
 def test_the_job_takes_parts(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,13 +10,11 @@ from typing import Any
 
 import pytest
 from bad_input import tar_of
-from data_samples import encoded
+from data_samples import encoded, iter_corpus, write_corpus
 
 from mdc.formats.foreign_tar import tar_places, tar_samples
 from mdc.formats.samples import Skipped
 from mdc.records import UserError, sha256_file
-from mdc.shards.writer import write_corpus
-from mdc.sources import source as sources
 
 PER_SHARD, CHOSEN = 10, 34
 SOURCE: dict[str, Any] = {"kind": "pairs", "dataset": "d", "path": "d", "from": "urls", "pairs": None, "val_share": 0.0}
@@ -46,7 +44,7 @@ def downloaded(folder: Path, order: int, dead: frozenset[int] = frozenset({3, 20
 
 
 def places(folder: Path, split: str = "train", **changes: Any) -> list[int]:
-    found = list(sources.iter_corpus({**SOURCE, **changes}, split, folder, Skipped()))
+    found = list(iter_corpus({**SOURCE, **changes}, split, folder, Skipped()))
     assert [sample.captions for sample in found] == [(f"thing {int(sample.key)}",) for sample in found]
     assert all(sample.image == encoded(int(sample.key), kind="JPEG") for sample in found)
     return [int(sample.key) for sample in found]
@@ -92,7 +90,7 @@ def test_held_out_by_url_and_the_same_in_every_subset(tmp_path: Path) -> None:
 
 
 def test_another_field_may_be_the_caption(tmp_path: Path) -> None:
-    found = sources.iter_corpus({**SOURCE, "caption_field": "long"}, "train", downloaded(tmp_path, 1), Skipped())
+    found = iter_corpus({**SOURCE, "caption_field": "long"}, "train", downloaded(tmp_path, 1), Skipped())
     assert [sample.captions for sample in found] == [(f"long {n}",) for n in ALL]
 
 
@@ -159,5 +157,5 @@ def test_a_bad_image_is_counted(tmp_path: Path) -> None:
     broken = [(name, b"no image" if name.endswith("jpg") else content) for name, content in sample(0)]
     (folder / "d/shards/00000.tar").write_bytes(tar_of([*broken, *sample(1)]))
     skipped = Skipped()
-    assert len(list(sources.iter_corpus({**SOURCE, "pairs": 10}, "train", folder, skipped))) == 1
+    assert len(list(iter_corpus({**SOURCE, "pairs": 10}, "train", folder, skipped))) == 1
     assert skipped.counts == {"image cannot be decoded": 1}

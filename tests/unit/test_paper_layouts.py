@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from data_samples import encoded, write_parquet
+from data_samples import encoded, write_corpus, write_parquet, write_probe
 
 from mdc.config.sources import ParquetCorpus, ParquetProbe
-from mdc.shards.writer import write_corpus, write_probe
 
 # the source as params.yaml would have it; the folder in it, file names by split
 LAYOUTS = {

@@ -13,14 +13,16 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 import toy
+from calls import Call
+from data_samples import write_probe
 from PIL import Image
 
-from mdc.evaluation.probe import probe
-from mdc.models.build import build_model
-from mdc.predictors import Predictor
-from mdc.records import UserError, sha256_file, sha256_json, write_json
-from mdc.shards.writer import write_probe
-from mdc.training.checkpoint import WEIGHTS_FORMAT, save_weights
+from mdc.evaluation.probe import main
+from mdc.fingerprint import closure
+from mdc.jobs.model import ProbeJob
+from mdc.models.weights import WEIGHTS_FORMAT, save_weights
+from mdc.predictors.encode import ImageEncoder
+from mdc.records import UserError, sha256_file, write_json
 
 
 def _png(rng: np.random.Generator, bright: int) -> bytes:
@@ -31,7 +33,7 @@ def _png(rng: np.random.Generator, bright: int) -> bytes:
 
 
 @pytest.fixture
-def sets(tmp_path: Path) -> list[Path]:
+def light(tmp_path: Path) -> Path:
     """Bright against dark images, an easy question."""
     rng = np.random.default_rng(0)
     labels = [i % 2 for i in range(120)]
@@ -46,129 +48,114 @@ def sets(tmp_path: Path) -> list[Path]:
     source = {"kind": "parquet", "path": "light.parquet", "split_column": "split", "label_column": "label"}
     source |= {"image_column": "image", "splits": {"train": "train", "test": "test"}}
     write_probe("light", source, tmp_path / "light", tmp_path)
-    return [tmp_path / "light/index.json"]
+    return tmp_path / "light/index.json"
 
 
-def _config(**changes: Any) -> dict[str, Any]:
-    settings = {
-        "lr": 0.1,
-        "epochs": 5,
-        "batch_size": 16,
-        "seed": 0,
-        "feature_batch": 32,
-        "precision": "fp32",
-        "threads": 1,
-        "device": "cpu",
-        "bootstrap": 200,
-    }
-    return {
-        "job": "probe/untrained/toy/patch_mean/s0",
-        "scale": "toy",
-        "fingerprint": "f",
-        "probes": ["light"],
-        "recipe": settings,
-        "protocol": {"normalise": False, "weight_decay": 0.0, "validation_split": "none"},
-        "backbone_name": "toy",
-        "backbone": toy.BACKBONE.model_dump(mode="json", exclude={"label"}),
-        "seed": 0,
-        "corpus": None,
-        "method_name": "untrained",
-        "pooling": "patch_mean",
-        **changes,
-    }
+RUN = "runs/toy/toy/mdc/s0"
+
+
+def probe(job: ProbeJob, light: Path, cache: Path, out: Path, run: Path | None = None) -> dict[str, Any]:
+    """The record."""
+    inputs = {"data/probes/light": light, **({RUN: run} if run else {})}
+    main(Call(job, out, inputs, cache=cache))
+    record: dict[str, Any] = json.loads((out / "probe.json").read_text())
+    return record
 
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many images were encoded, call by call."""
     made: list[int] = []
-    encode = Predictor.encode
+    encode = ImageEncoder.encode
 
-    def counted(self: Predictor, images: torch.Tensor) -> torch.Tensor:
+    def counted(self: ImageEncoder, images: torch.Tensor) -> torch.Tensor:
         made.append(len(images))
         return encode(self, images)
 
-    monkeypatch.setattr(Predictor, "encode", counted)
+    monkeypatch.setattr(ImageEncoder, "encode", counted)
     return made
 
 
 def _run_folder(folder: Path, config_sha256: str, seed: int = 0) -> Path:
     folder.mkdir()
-    model = build_model(toy.METHODS["mdc"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed)
+    model = toy.build_model(toy.METHODS["mdc"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed)
     save_weights(folder / "checkpoint.safetensors", model, {"format": WEIGHTS_FORMAT})
-    checkpoint = {"file": "checkpoint.safetensors", "sha256": sha256_file(folder / "checkpoint.safetensors")}
+    outputs = {"checkpoint.safetensors": sha256_file(folder / "checkpoint.safetensors")}
     training = {"pairs": 96, "steps": 6, "samples_seen": 96}
-    write_json(folder / "run.json", {"config_sha256": config_sha256, "checkpoint": checkpoint, **training})
+    write_json(folder / "run.json", {"config_sha256": config_sha256, "outputs": outputs, **training})
     return folder / "run.json"
 
 
-def test_record_and_items(sets: list[Path], tmp_path: Path) -> None:
-    config = _config()
-    probe(config, sets, None, tmp_path / "cache", tmp_path / "out")
-    record = json.loads((tmp_path / "out/probe.json").read_text())
-    assert record["config_sha256"] == sha256_json(config)
+def test_record_and_items(light: Path, tmp_path: Path) -> None:
+    job = toy.probe_job()
+    record = probe(job, light, tmp_path / "cache", tmp_path / "out")
+    assert record["kind"] == "probe" and record["id"] == job.job and record["scale"] == "toy"
+    assert record["config"] == job.config() and record["config_sha256"] == job.sha256
+    assert record["inputs"] == {"data/probes/light": sha256_file(light)}
+    assert record["outputs"] == {"items.parquet": sha256_file(tmp_path / "out/items.parquet")}
     result = record["probes"]["light"]
+    keys = {"task", "metric", "n", "train", "classes", "chance", "value", "mean_per_class", "skipped"}
+    assert result.keys() == keys
     rows = pq.read_table(tmp_path / "out/items.parquet").to_pylist()
-    assert result["n"] == len(rows) == 40 and result["chance"] == 50.0
+    assert result["n"] == len(rows) == 40 and result["chance"] == 50.0 and result["train"] == 80
     assert result["value"] == pytest.approx(100 * np.mean([row["value"] for row in rows]))
-    assert result["low"] <= result["value"] <= result["high"]
     assert result["value"] > 90, "brightness is easy to read from any encoder"
-    assert record["items"]["sha256"] == sha256_file(tmp_path / "out/items.parquet")
     before = (tmp_path / "out/probe.json").read_bytes(), (tmp_path / "out/items.parquet").read_bytes()
-    probe(config, sets, None, tmp_path / "other_cache", tmp_path / "again")
+    probe(job, light, tmp_path / "other_cache", tmp_path / "again")
     assert before == ((tmp_path / "again/probe.json").read_bytes(), (tmp_path / "again/items.parquet").read_bytes())
 
 
-def test_features_are_cached_by_content(sets: list[Path], tmp_path: Path, calls: list[int]) -> None:
-    cache = tmp_path / "cache"
-    probe(_config(), sets, None, cache, tmp_path / "out")
+def test_features_are_cached_by_content(light: Path, tmp_path: Path, calls: list[int]) -> None:
+    cache, out = tmp_path / "cache", tmp_path / "out"
+    probe(toy.probe_job(), light, cache, out)
     assert sum(calls) == 120
     calls.clear()
-    changed = _config()
-    changed["recipe"] = {**changed["recipe"], "lr": 0.2}
-    probe(changed, sets, None, cache, tmp_path / "out")
+    probe(toy.probe_job(lr=0.2), light, cache, out)
     assert calls == [], "another probe on the same features computes none"
-    probe(_config(pooling="cls"), sets, None, cache, tmp_path / "out")
-    assert sum(calls) == 120, "another pooling is another feature"
-    calls.clear()
-    probe(_config(seed=1), sets, None, cache, tmp_path / "out")
-    assert sum(calls) == 120, "other weights are other features"
-    calls.clear()
+    for changes in ({"pooling": "cls"}, {"seed": 1}, {"fingerprint": "g"}):
+        probe(toy.probe_job(**changes), light, cache, out)
+        assert sum(calls) == 120, f"{changes} gives other features"
+        calls.clear()
     for path in cache.rglob("*.safetensors"):
         path.write_bytes(path.read_bytes()[:100])
-    probe(_config(), sets, None, cache, tmp_path / "out")
+    probe(toy.probe_job(), light, cache, out)
     assert sum(calls) == 120, "a damaged file is made again"
 
 
-def test_trained_encoder_is_its_checkpoint(sets: list[Path], tmp_path: Path) -> None:
+def test_trained_encoder_is_its_checkpoint(light: Path, tmp_path: Path) -> None:
     run = _run_folder(tmp_path / "run", "config", seed=1)
-    config = _config(method_name="mdc", run_config_sha256="config", seed=1)
-    probe(config, sets, run, tmp_path / "cache", tmp_path / "trained")
+    job = toy.probe_job(run=RUN, run_config_sha256="config", seed=1)
+    trained = probe(job, light, tmp_path / "cache", tmp_path / "trained", run)
     # these weights were never trained, so they are the control's of that seed
-    probe(_config(seed=1), sets, None, tmp_path / "cache", tmp_path / "control")
+    control = probe(toy.probe_job(seed=1), light, tmp_path / "cache", tmp_path / "control")
     assert (tmp_path / "trained/items.parquet").read_bytes() == (tmp_path / "control/items.parquet").read_bytes()
-    record = json.loads((tmp_path / "trained/probe.json").read_text())
-    assert record["run_sha256"] == sha256_file(run)
-    assert record["training"] == {"pairs": 96, "steps": 6, "samples_seen": 96}
-    assert json.loads((tmp_path / "control/probe.json").read_text())["training"] is None
+    assert trained["inputs"] == {"data/probes/light": sha256_file(light), RUN: sha256_file(run)}
+    assert trained["weights_sha256"] == sha256_file(run.parent / "checkpoint.safetensors")
+    assert trained["training"] == {"pairs": 96, "steps": 6, "samples_seen": 96} and control["training"] is None
 
 
-def test_refusals(sets: list[Path], tmp_path: Path) -> None:
-    config = _config(method_name="mdc", run_config_sha256="expected")
-    with pytest.raises(UserError, match="--run is missing"):
-        probe(config, sets, None, tmp_path / "c", tmp_path / "o")
+def test_what_a_probe_runs_is_named_where_it_is_loaded() -> None:
+    """So that a changed bootstrap or another ability reruns no probe."""
+    parts = set(closure("mdc.evaluation.probe"))
+    assert "mdc.statistics.metrics" in parts and "mdc.statistics.intervals" not in parts
+    assert not any(name.startswith(("mdc.objectives", "mdc.diffusion")) for name in parts)
+    assert {name for name in parts if name.startswith("mdc.predictors.")} == {"mdc.predictors.runs"}
+    assert {name for name in parts if name.startswith("mdc.training.")} == {"mdc.training.device"}
+
+
+def test_refusals(light: Path, tmp_path: Path) -> None:
+    job = toy.probe_job(run=RUN, run_config_sha256="expected")
+    cache, out = tmp_path / "c", tmp_path / "o"
     run = _run_folder(tmp_path / "stale", "another")
     with pytest.raises(UserError, match="another configuration"):
-        probe(config, sets, run, tmp_path / "c", tmp_path / "o")
+        probe(job, light, cache, out, run)
     run = _run_folder(tmp_path / "swapped", "expected")
     other = _run_folder(tmp_path / "other", "expected", seed=9)
     (other.parent / "checkpoint.safetensors").replace(run.parent / "checkpoint.safetensors")
     with pytest.raises(UserError, match="sha256 differs"):
-        probe(config, sets, run, tmp_path / "c", tmp_path / "o")
+        probe(job, light, cache, out, run)
     run = _run_folder(tmp_path / "older", "expected")
     run.write_text(run.read_text().replace('"pairs"', '"samples"'))
     with pytest.raises(UserError, match=r"run.json: lacks pairs; train the run again"):
-        probe(config, sets, run, tmp_path / "c", tmp_path / "o")
-    with pytest.raises(UserError, match="no image set for probe 'dark'"):
-        probe(_config(probes=["dark"]), sets, None, tmp_path / "c", tmp_path / "o")
-    assert not (tmp_path / "o/probe.json").exists()
+        probe(job, light, cache, out, run)
+    assert not (out / "probe.json").exists()

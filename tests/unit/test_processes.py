@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -16,12 +17,16 @@ import run_cases
 import torch
 from run_cases import CASES, STEPS
 
-from mdc.cli import build_parser, main
-from mdc.config import read_yaml, validate
-from mdc.jobs import configs
+from mdc.cli import main
+from mdc.config import load
+from mdc.jobs.call import Call
+from mdc.jobs.folder import ScaleFolder, verb_of
+from mdc.jobs.model import read_job
+from mdc.jobs.plan import Plan
 from mdc.processes import launch
 from mdc.processes.group import ALONE
-from mdc.records import json_text, read_json, read_json_lines
+from mdc.records import json_text, read_json_lines
+from mdc.training.segments import Segment
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -31,8 +36,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All cases in one process and, in one start, in two: folders ``one`` and ``two``."""
     folder = tmp_path_factory.mktemp("runs")
     torch.set_num_threads(1)
-    with pytest.raises(run_cases.Stopped):  # one process stops; two go on from its state
-        run_cases.run_case("mdc", ALONE, folder / "two/resumed", stop_at=12)
+    for name, stop_at in (("resumed", 12), ("there and back", 7)):  # one process stops; two resume from its state
+        with pytest.raises(run_cases.Stopped):
+            run_cases.run_case("mdc", ALONE, folder / "two" / name, stop_at=stop_at)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -45,6 +51,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for process in both:
         said = process.communicate(timeout=900)[1]
         assert process.returncode == 0, said
+    back = folder / "two/there and back"  # two have stopped; one resumes from their state
+    segments: list[Segment] = []
+    torch.save(run_cases.run_case("mdc", ALONE, back, segments=segments), back / "weights.pt")
+    (back / "segments.json").write_text(json.dumps(segments))
     return folder
 
 
@@ -72,10 +82,18 @@ def test_what_the_cases_differ_in_shows(runs: Path) -> None:
     assert masked > 1e-3 and normaliser > 1e-3
 
 
-def test_a_run_can_go_on_in_another_number_of_processes(runs: Path) -> None:
-    assert _compare(runs / "one/mdc", runs / "two/resumed") < 1e-5
-    steps = [line["step"] for line in read_json_lines(runs / "two/resumed/log.jsonl")]
+@pytest.mark.parametrize("name", ["resumed", "there and back"])
+def test_a_run_can_resume_in_another_number_of_processes(runs: Path, name: str) -> None:
+    assert _compare(runs / "one/mdc", runs / "two" / name) < 1e-5
+    steps = [line["step"] for line in read_json_lines(runs / "two" / name / "log.jsonl")]
     assert steps == list(range(1, STEPS + 1))
+    assert not list((runs / "two").glob("*.set-aside-*"))
+
+
+def test_the_segments_tell_how_many_processes_there_were(runs: Path) -> None:
+    segments = json.loads((runs / "two/there and back/segments.json").read_text())
+    told = [(one["first_step"], one["last_step"], one["processes"]) for one in segments]
+    assert told == [(1, 5, 1), (6, 10, 2), (11, STEPS, 1)]
 
 
 def test_all_processes_stop_at_a_loss_that_is_none(runs: Path) -> None:
@@ -90,16 +108,18 @@ def test_all_processes_stop_at_a_loss_that_is_none(runs: Path) -> None:
 
 def _config(folder: Path, **recipe: object) -> list[str]:
     """Arguments of a pretraining whose data nobody will come to read."""
-    values = read_yaml(ROOT / "params.yaml")
-    config = configs(validate(values))["runs/alt/ViT-T-12/mdc/s0"]
+    plan = Plan(load(ROOT / "params.yaml", "mini"))
+    config = plan.jobs["runs/alt/ViT-T-12/mdc/s0"].config()
     config["recipe"] |= recipe
     (folder / "config.json").write_text(json_text(config))
-    runtime = values["scales"]["mini"]["pretrain"]["runtime"]
-    (folder / "runtime.json").write_text(json_text(runtime))
-    arguments = ["pretrain", str(folder / "config.json"), "--runtime", str(folder / "runtime.json")]
-    for name in ("shards", "vocabulary", "out", "state"):
-        arguments += [f"--{name}", str(folder / name)]
-    return arguments
+    (folder / "runtime.json").write_text(json_text(plan.scale.training.runtime.model_dump(mode="json")))
+    for job in config["inputs"]:
+        place = ScaleFolder(folder / "scale").manifest(job, verb_of(job))
+        place.parent.mkdir(parents=True)
+        place.write_text("{}")
+    places = {"runtime": "runtime.json", "folder": "scale", "out": "out", "state": "state"}
+    options = [word for option, name in places.items() for word in (f"--{option}", str(folder / name))]
+    return ["pretrain", str(folder / "config.json"), *options]
 
 
 def _told(capfd: pytest.CaptureFixture[str]) -> str:
@@ -131,9 +151,10 @@ def test_workers_errors_are_one_line_of_ours(
         monkeypatch.setenv(name, os.environ.get(name, ""))  # so that they are put back
     monkeypatch.delenv(launch.ERRORS)
     arguments = _config(tmp_path, processes=2)
+    job = read_job(tmp_path / "config.json", "pretrain")
     (tmp_path / "config.json").rename(tmp_path / "read")
     with pytest.raises(launch.Failed) as failed:
-        launch.enter(build_parser().parse_args(arguments), read_json(tmp_path / "read"), arguments)
+        launch.enter("pretrain", Call(job, ScaleFolder(tmp_path), tmp_path, arguments=tuple(arguments)))
     assert failed.value.code == 2 and str(failed.value) == f"{tmp_path}/config.json: no such file"
     assert capfd.readouterr().err == ""
 

@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
+from data_samples import write_corpus, write_probe
 
 from mdc.config import load
-from mdc.jobs import corpus_config, probe_set_config
-from mdc.shards.writer import write_corpus, write_probe
+from mdc.jobs.plan import Plan
 from mdc.text import Vocabulary
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,10 +24,10 @@ needs_flickr = pytest.mark.skipif(
 @pytest.mark.data
 @needs_flickr
 def test_flickr8k_corpora_are_the_protocols(tmp_path: Path) -> None:
-    params = load(ROOT / "params.yaml", "flickr8k")
+    jobs = Plan(load(ROOT / "params.yaml", "flickr8k")).jobs
     found = {}
     for name in ("single", "dense"):
-        config = corpus_config(params, name)
+        config = jobs[f"data/corpora/{name}"].config()
         splits = tuple(config["source"]["splits"])
         found[name] = write_corpus(name, config["source"], tmp_path / name, DATA, splits=splits)
     for index in found.values():
@@ -41,7 +41,7 @@ def test_flickr8k_corpora_are_the_protocols(tmp_path: Path) -> None:
 @pytest.mark.data
 @needs_flickr
 def test_flickr8k_nouns(tmp_path: Path) -> None:
-    config = probe_set_config(load(ROOT / "params.yaml", "flickr8k"), "nouns")
+    config = Plan(load(ROOT / "params.yaml", "flickr8k")).jobs["data/probes/nouns"].config()
     index = write_probe("nouns", config["source"], tmp_path, DATA)
     assert index["task"] == "multi" and len(index["classes"]) == 60
     assert {"dog", "man", "water"} <= set(index["classes"])

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
+from dataclasses import fields, replace
 from pathlib import Path, PurePosixPath
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -12,7 +15,7 @@ from mdc.formats.data_folder import data_folder
 from mdc.obtain.checks import look, run_checks
 from mdc.records import UserError
 from mdc.registry.datasets import REGISTRY, find
-from mdc.registry.entry import Check, RegistryEntry, RemoteFile, known_bytes
+from mdc.registry.entry import Check, ListColumns, Mirror, RegistryEntry, RemoteFile, decisive, known_bytes
 
 WANTED = {
     *("cc3m", "cc12m", "recap_datacomp_1b"),
@@ -142,6 +145,69 @@ def test_a_check_that_is_not_met_is_not_good(tmp_path: Path) -> None:
 def test_sizes_that_are_not_known_are_not_guessed() -> None:
     assert known_bytes(RemoteFile("a", "u", bytes=1), RemoteFile("b", "u", bytes=2)) == 3
     assert known_bytes(RemoteFile("a", "u", bytes=1), RemoteFile("b", "u")) is None
+
+
+# what is told to readers and decides nothing; a job has its dataset's name itself
+PROSE = {
+    *("name", "label", "paper_label", "used_for", "url", "citation", "reference", "licence", "licence_note"),
+    *("items", "size_bytes", "note", "own_copy"),
+}
+FULL = RegistryEntry(
+    **dict.fromkeys(("name", "label", "url", "citation", "reference", "licence", "licence_note"), "a"),
+    used_for=("probe",),
+    origin="urls",
+    items={"train": 1},
+    list_columns=ListColumns("tsv", True, "url", "caption", "key"),
+    list_files=(RemoteFile("l", "u"),),
+    list_mirror=Mirror("a/b", "c", ("*",)),
+    mirror=Mirror("a/b", "c", ("*",)),
+    files=(RemoteFile("f", "u", 1, "2", "3", "zip", "i", "o", 4, "p"),),
+    needs=("n",),
+    checks=(Check("json", "p", 1, "urls", "k", "p", True),),
+)
+
+
+def _other(value: Any) -> Any:
+    match value:
+        case bool():
+            return not value
+        case "urls":  # an origin, and the way of a check
+            return "files"
+        case "json":
+            return "lines"
+        case str():
+            return value + "x"
+        case int() | None:
+            return (value or 0) + 1
+        case tuple():
+            return (*value, *value)
+        case dict():
+            return {"test": 2}
+    return None
+
+
+@pytest.mark.parametrize("field", [field.name for field in fields(RegistryEntry)])
+def test_what_decides_an_obtained_dataset(field: str) -> None:
+    before, after = decisive(FULL), decisive(replace(FULL, **{field: _other(getattr(FULL, field))}))
+    assert json.loads(json.dumps(before)) == before
+    assert (before == after) == (field in PROSE)
+
+
+@pytest.mark.parametrize(
+    ("field", "part"),
+    [
+        (field, part.name)
+        for field in ("list_columns", "list_files", "list_mirror", "mirror", "files", "checks")
+        for part in fields(type(getattr(FULL, field)[0] if field.endswith("s") and field != "list_columns"
+                                else getattr(FULL, field)))
+    ],
+)  # fmt: skip
+def test_every_part_of_a_file_a_mirror_and_a_check_decides(field: str, part: str) -> None:
+    value = getattr(FULL, field)
+    one = value[0] if isinstance(value, tuple) else value
+    changed = replace(one, **{part: _other(getattr(one, part))})
+    after = decisive(replace(FULL, **{field: (changed,) if isinstance(value, tuple) else changed}))
+    assert after != decisive(FULL)
 
 
 @pytest.mark.data

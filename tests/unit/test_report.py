@@ -4,117 +4,62 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import html
 import io
+import itertools
+import json
 import re
+import tomllib
 import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from probing_world import ProbingWorld
+from sklearn.metrics import average_precision_score
 
+from mdc.artefacts import ARTEFACTS
 from mdc.records import UserError
-from mdc.report import published
-from mdc.report.estimates import Estimator
+from mdc.report import published, words
 from mdc.report.figures import drawing as figures
-from mdc.report.figures import losses
-from mdc.report.items import ProbeItems, read_items
+from mdc.report.figures.styles import METHOD_STYLE, method_styles
+from mdc.report.items import read_items
+from mdc.report.probing import Probing
 from mdc.report.tables import table1
-from mdc.report.tables.layout import Cell, Column, Row, Table, mark_rows, rank, write_csv, write_html, write_latex
-from mdc.report.tables.layout import write_markdown as write_md
+from mdc.report.tables.render import DATA_FILES, write_csv, write_html, write_latex, write_markdown
+from mdc.report.tables.table import Cell, Column, Row, Table, mark_rows, rank
+from mdc.report.tidy import csv_text
 
-METHODS = {
-    "clip_lb": {"label": "CLIP-LB", "pooling": "cls", "grey": True},
-    "clip": {"label": "CLIP", "pooling": "cls", "grey": False},
-    "arc": {"label": "ARC", "pooling": "patch_mean", "grey": False},
-    "mdc": {"label": "MDC", "pooling": "patch_mean", "grey": False},
-}
 SKILL = {"untrained": 0.4, "clip": 0.6, "clip_lb": 0.62, "arc": 0.68, "mdc": 0.72}
+ALT, DENSE = "Alt <text> & co", "Dense_2"
+CORPORA = {"alt": ["clip", "arc", "mdc"], "dense": ["clip_lb", "clip", "arc", "mdc"]}
+LABELS = {"alt": ALT, "dense": DENSE, "clip_lb": "CLIP-LB", "imagenet1k": "ImageNet-1K", "pets": "Pets"}
 
 
-def average_precision(scores: Any, targets: Any, counts: Any) -> np.ndarray:
-    """Mean average precision through scikit-learn's weights: slow, and independent of the project's own."""
-    from sklearn.metrics import average_precision_score
+def world(**given: Any) -> ProbingWorld:
+    """Two backbones and two corpora; comparisons of methods within a corpus, and of a method between both."""
 
-    columns = range(scores.shape[1])
-    return np.array(
-        [
-            np.mean([average_precision_score(targets[:, k], scores[:, k], sample_weight=c) for k in columns])
-            for c in counts
-        ]
-    )
+    def skill(corpus: str | None, method: str, probe: str, seed: int) -> float:
+        return SKILL[method] + 0.02 * (corpus == "dense") + 0.01 * seed
 
-
-class World:
-    """Records, items and a specification made up for two backbones and two corpora."""
-
-    def __init__(self, scale: str = "mini", seeds: tuple[int, ...] = (0,), multi: bool = False, n: int = 150) -> None:
-        self.rng = np.random.default_rng(7)
-        paper = scale == "paper"
-        self.spec: dict[str, Any] = {
-            "scale": scale,
-            "scale_label": f"{scale} (made up)",
-            "corpora": [
-                {"key": "alt", "label": "CC12M" if paper else "Alt <text> & co", "methods": ["clip", "arc", "mdc"]},
-                {"key": "dense", "label": "Dense_2", "methods": ["clip_lb", "clip", "arc", "mdc"]},
-            ],
-            "backbones": [{"key": "B", "label": "ViT-B/32"}, {"key": "A", "label": "ViT-T/8"}],
-            "methods": METHODS,
-            "probes": [{"key": "imagenet1k", "label": "ImageNet-1K"}, {"key": "pets", "label": "Pets"}],
-            "contrasts": [["mdc", "arc"], ["alt/clip", "dense/clip"], ["mdc", "clip"], ["dense/mdc", "alt/mdc"]],
-            "seeds": list(seeds),
-            "bootstrap": 200,
-            "expected": {},
-        }
-        self.n, self.multi = n, multi
-        self.easy = self.rng.random((2, n))
-        self.targets = (self.rng.random((n, 3)) < 0.3).astype(np.int64)
-        self.records: list[dict[str, Any]] = []
-        self.items: dict[str, dict[str, ProbeItems]] = {}
-        for seed in seeds:
-            for backbone in ("A", "B"):
-                for pooling in ("cls", "patch_mean"):
-                    self._add(f"untrained/{backbone}/{pooling}/s{seed}", "untrained")
-                for corpus in self.spec["corpora"]:
-                    for method in corpus["methods"]:
-                        self._add(f"{corpus['key']}/{backbone}/{method}/s{seed}", method)
-
-    def _add(self, id_: str, method: str) -> None:
-        skill = SKILL[method] + 0.05 * self.rng.random()
-        ids = tuple(f"item{i}" for i in range(self.n))
-        probes: dict[str, Any] = {}
-        self.items[id_] = {}
-        for place, name in enumerate(("imagenet1k", "pets")):
-            if self.multi and name == "pets":
-                scores = 2 * skill * self.targets + self.rng.normal(size=self.targets.shape)
-                self.items[id_][name] = ProbeItems(ids, scores=scores, targets=self.targets)
-                value = float(average_precision(scores, self.targets, np.ones((1, self.n)))[0])
-                probes[name] = {"metric": "map", "value": 100 * value, "n": self.n, "chance": 30.0}
-            else:
-                right = (self.easy[place] + 0.2 * self.rng.normal(size=self.n) < skill).astype(float)
-                right[0] = 1 / 3  # a tie
-                self.items[id_][name] = ProbeItems(ids, value=right)
-                probes[name] = {"metric": "top1", "value": 100 * right.mean(), "n": self.n, "chance": 12.5}
-        sha = hashlib.sha256(id_.encode()).hexdigest()
-        self.spec["expected"][id_] = sha
-        # a record may write a run's id with its folder
-        written = id_ if id_.startswith("untrained") else f"runs/{id_}"
-        record = {"kind": "probe", "scale": self.spec["scale"], "encoder": {"id": written}, "config_sha256": sha}
-        self.records.append({**record, "probes": probes})
-
-    def record(self, id_: str) -> dict[str, Any]:
-        return next(r for r in self.records if r["encoder"]["id"].removeprefix("runs/") == id_)
-
-    def build(self, out: Path, records: list[dict[str, Any]] | None = None) -> table1.Table1:
-        chosen = self.records if records is None else records
-        return table1.build(
-            chosen,
-            lambda record: self.items[record["encoder"]["id"].removeprefix("runs/")],
-            self.spec,
-            out,
-            average_precision if self.multi else None,
-        )
+    values: dict[str, Any] = {
+        "probes": ("imagenet1k", "pets"),
+        "n": 150,
+        "backbones": {"B": "ViT-B/32", "A": "ViT-T/8"},
+        "cls": ("clip", "clip_lb"),
+        "unranked": ("clip_lb",),
+        "contrasts": (("mdc", "arc"), ("mdc", "clip")),
+        "primary_column": "average",
+    }
+    corpora = given.pop("corpora", CORPORA)
+    made = ProbingWorld(corpora, skill, **{**values, **given, "labels": LABELS | given.get("labels", {})})
+    for backbone in made.backbones if corpora is CORPORA else ():
+        made.contrasts += [[f"alt/{backbone}/clip", f"dense/{backbone}/clip"]]
+        made.contrasts += [[f"dense/{backbone}/mdc", f"alt/{backbone}/mdc"]]
+    return made
 
 
 def read(path: Path) -> list[dict[str, str]]:
@@ -122,9 +67,10 @@ def read(path: Path) -> list[dict[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[World, table1.Table1, Path]:
-    world, out = World(), tmp_path_factory.mktemp("table1")
-    return world, world.build(out), out
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[ProbingWorld, Table, Path]:
+    made, folder = world(), tmp_path_factory.mktemp("table1")
+    out = made.make(folder)
+    return made, table1.main_table(Probing(made.job, made.write(folder))), out
 
 
 # --- marks ----------------------------------------------------------------------------------------------------------
@@ -153,11 +99,11 @@ def test_rank_equals_brute_force() -> None:
     assert seen == {"best", "second", "grey", None}
 
 
-def test_marks_stand_within_dataset_and_backbone(built: tuple[World, table1.Table1, Path]) -> None:
-    _, made, _ = built
+def test_marks_stand_within_dataset_and_backbone(built: tuple[ProbingWorld, Table, Path]) -> None:
+    _, table, _ = built
     for column in range(3):
         blocks: dict[tuple[str, str], list[tuple[str, Cell]]] = {}
-        for row in made.table.rows:
+        for row in table.rows:
             if row.reference:
                 assert row.cells[column].mark is None
             else:
@@ -169,168 +115,138 @@ def test_marks_stand_within_dataset_and_backbone(built: tuple[World, table1.Tabl
             assert all((round(float(c.value or 0), 1) == top) == (c.mark == "best") for m, c in block if m != "CLIP-LB")
 
 
-# --- estimates ------------------------------------------------------------------------------------------------------
-
-
-def group(rng: np.random.Generator, seeds: int, share: float, n: int = 400) -> list[dict[str, ProbeItems]]:
-    ids = tuple(map(str, range(n)))
-    return [{k: ProbeItems(ids, value=(rng.random(n) < share).astype(float)) for k in "xy"} for _ in range(seeds)]
-
-
-def test_one_seed_is_the_bootstrap_over_items() -> None:
-    rng = np.random.default_rng(1)
-    a, b = group(rng, 1, 0.7), group(rng, 1, 0.6)
-    x, y = a[0]["x"].value, b[0]["x"].value
-    assert x is not None and y is not None
-    level = Estimator(draws=20_000).level(a, ["x"])
-    half = 196 * x.std() / np.sqrt(len(x))
-    assert level.value == pytest.approx(100 * x.mean())
-    assert (level.low, level.high) == (
-        pytest.approx(level.value - half, abs=0.35),
-        pytest.approx(level.value + half, abs=0.35),
-    )
-    gap = Estimator(draws=20_000).difference(a, b, ["x"])
-    half = 196 * (x - y).std() / np.sqrt(len(x))
-    assert gap.value == pytest.approx(100 * (x.mean() - y.mean()))
-    assert (gap.high - gap.low) / 2 == pytest.approx(half, rel=0.05)
-    average = Estimator(draws=20_000).difference(a, b, ["x", "y"])
-    assert average.high - average.low < 0.85 * (gap.high - gap.low)  # two benchmarks, each resampled within itself
-
-
-def test_two_seeds_average_over_seeds_and_resample_items() -> None:
-    rng = np.random.default_rng(2)
-    a = group(rng, 2, 0.7)
-    mean = (a[0]["x"].value + a[1]["x"].value) / 2  # type: ignore[operator]
-    level = Estimator(draws=20_000).level(a, ["x"])
-    assert level.kind == "items" and level.value == pytest.approx(100 * mean.mean())
-    assert (level.high - level.low) / 2 == pytest.approx(196 * mean.std() / np.sqrt(len(mean)), rel=0.05)
-
-
-def test_three_seeds_are_a_paired_t_test() -> None:
-    from scipy import stats
-
-    rng = np.random.default_rng(3)
-    a, b = group(rng, 4, 0.7), group(rng, 4, 0.66)
-    means = [[np.mean([m[k].value.mean() for k in "xy"]) for m in side] for side in (a, b)]  # type: ignore[union-attr]
-    ours = Estimator().difference(a, b, ["x", "y"])
-    theirs = stats.ttest_rel(*means)
-    low, high = theirs.confidence_interval(0.95)
-    assert (ours.low, ours.high, ours.p) == (pytest.approx(100 * low), pytest.approx(100 * high), theirs.pvalue)
-    assert ours.kind == "seeds" and ours.n == 4
-
-
-def test_multi_label_is_resampled_average_precision() -> None:
-    rng = np.random.default_rng(4)
-    n, ids = 60, tuple(map(str, range(60)))
-    targets = (rng.random((n, 2)) < 0.4).astype(np.int64)
-    sides = [
-        [{"x": ProbeItems(ids, scores=targets * s + rng.normal(size=(n, 2)), targets=targets)}] for s in (2.0, 0.0)
-    ]
-    gap = Estimator(draws=200, mean_average_precision=average_precision).difference(*sides, ["x"])
-    # by hand: the same items for both sides in every resample
-    picks = np.random.default_rng(9).integers(0, n, size=(200, n))
-    counts = np.stack([np.bincount(p, minlength=n) for p in picks]).astype(float)
-    a, b = (average_precision(s[0]["x"].scores, targets, counts) for s in sides)
-    low, high = 100 * np.quantile(a - b, [0.025, 0.975])
-    assert (gap.low, gap.high) == (pytest.approx(low, abs=4), pytest.approx(high, abs=4))
-    one = np.ones((1, n))
-    exact = [average_precision(s[0]["x"].scores, targets, one)[0] for s in sides]
-    assert gap.value == pytest.approx(100 * (exact[0] - exact[1]))
-    with pytest.raises(UserError, match="mean average precision"):
-        Estimator().level(sides[0], ["x"])
-
-
-def test_other_items_cannot_be_compared() -> None:
-    rng = np.random.default_rng(5)
-    a, b = group(rng, 1, 0.5), group(rng, 1, 0.5)
-    b[0]["x"] = ProbeItems(b[0]["x"].ids[::-1], value=b[0]["x"].value)
-    with pytest.raises(UserError, match=r"benchmark x: .* same items"):
-        Estimator().difference(a, b, ["x"])
-
-
 # --- table 1 --------------------------------------------------------------------------------------------------------
 
 
-def test_layout_csv_round_trip(built: tuple[World, table1.Table1, Path]) -> None:
-    world, made, out = built
+def test_layout_csv_round_trip(built: tuple[ProbingWorld, Table, Path]) -> None:
+    made, table, out = built
+    assert sorted(path.name for path in out.iterdir()) == sorted(ARTEFACTS["table1"].files)
     rows = read(out / "table1.csv")
     assert list(rows[0]) == ["dataset", "backbone", "method", "ImageNet-1K", "Pets", "Average", "scale"]
     rows, chance = rows[:-1], rows[-1]
     assert [chance[k] for k in ("method", "ImageNet-1K", "Pets", "Average")] == ["chance", "12.5", "12.5", "12.5"]
     # by backbone as specified, untrained first, then corpora and methods as specified
-    cc, dense = "Alt <text> & co", "Dense_2"
     names = ["untrained, [CLS]", "untrained, mean of patches", "CLIP", "ARC", "MDC", "CLIP-LB", "CLIP", "ARC", "MDC"]
-    sets = ["none"] * 2 + [cc] * 3 + [dense] * 4
+    sets = ["none"] * 2 + [ALT] * 3 + [DENSE] * 4
     expected = [(s, b, m) for b in ("ViT-B/32", "ViT-T/8") for s, m in zip(sets, names, strict=True)]
     assert [(r["dataset"], r["backbone"], r["method"]) for r in rows] == expected
+    assert [row.labels for row in table.rows[:-1]] == expected
     long = read(out / "table1_long.csv")
     assert len(long) == 3 * len(rows)
     for number, line in enumerate(long):
         row = rows[number // 3]
         assert (line["dataset"], line["backbone"]) == (row["dataset"], row["backbone"])
-        assert row[line["benchmark"]] == f"{made.numbers[number].value:.1f}"
-        assert float(line["value"]) == pytest.approx(made.numbers[number].value, abs=5.1e-5)
+        assert row[line["benchmark"]] == f"{float(line['value']):.1f}"
         assert float(line["low"]) <= float(line["value"]) <= float(line["high"])
         if line["benchmark"] != "Average":
-            key = {"ImageNet-1K": "imagenet1k", "Pets": "pets"}[line["benchmark"]]
-            assert float(line["value"]) == pytest.approx(100 * world.items[line["run"]][key].value.mean(), abs=5.1e-5)  # type: ignore[union-attr]
+            assert float(line["value"]) == pytest.approx(
+                made.value(line["run"], line["benchmark"].lower().replace("-", "")), abs=5.1e-5
+            )
         else:
             parts = [float(x["value"]) for x in long[number - 2 : number]]
             assert float(line["value"]) == pytest.approx(np.mean(parts), abs=2e-4)
-            assert int(line["n"]) == 2 * world.n
+            assert int(line["n"]) == 2 * made.n
 
 
-def test_gain_is_over_the_own_initial_weights(built: tuple[World, table1.Table1, Path]) -> None:
-    _, _, out = built
+def test_gain_is_over_the_own_control(built: tuple[ProbingWorld, Table, Path]) -> None:
+    made, _, out = built
     long = read(out / "table1_long.csv")
     value = {(x["run"], x["benchmark"]): float(x["value"]) for x in long}
+    control = {system["runs"][0]: system.get("control") for system in made.systems}
+    runs = {system["key"]: system["runs"][0] for system in made.systems}
     for line in long:
-        if line["method"] == "untrained":
-            assert line["gain"] == ""
+        of = control[line["run"]]
+        if of is None:
+            assert line["method"] == "untrained" and line["gain"] == ""
             continue
-        _, backbone, method, seed = line["run"].split("/")
-        control = f"untrained/{backbone}/{METHODS[method]['pooling']}/{seed}"
-        gain = value[line["run"], line["benchmark"]] - value[control, line["benchmark"]]
+        gain = value[line["run"], line["benchmark"]] - value[runs[of], line["benchmark"]]
         assert float(line["gain"]) == pytest.approx(gain, abs=2e-4)
         assert float(line["gain_low"]) < float(line["gain"]) < float(line["gain_high"])
 
 
-def test_contrasts_are_named_corrected_and_judged(built: tuple[World, table1.Table1, Path]) -> None:
-    _, made, out = built
+def test_contrasts_are_those_named_and_the_primary_alone_are_judged(built: tuple[ProbingWorld, Table, Path]) -> None:
+    made, _, out = built
     lines = read(out / "table1_contrasts.csv")
-    blocks = {(x["dataset"], x["backbone"]) for x in lines}
-    named = {(d, b, "MDC", m, d) for d, b in blocks for m in ("ARC", "CLIP")}
-    alt, dense = "Alt <text> & co", "Dense_2"
-    named |= {x for _, b in blocks for x in ((dense, b, "MDC", "MDC", alt), (alt, b, "CLIP", "CLIP", dense))}
-    gains = {(x.dataset, x.backbone, x.method, "untrained", "none") for x in made.numbers if x.gain is not None}
-    keys = ("dataset", "backbone", "method", "against", "against_dataset")
-    assert {tuple(line[key] for key in keys) for line in lines} == named | gains
-    assert len(lines) == 3 * (12 + 14)
-    value = {(n.dataset, n.backbone, n.method, n.benchmark): n.value for n in made.numbers if n.method != "untrained"}
-    for line in (line for line in lines if line["against"] != "untrained"):
-        first, second = (tuple(line[key] for key in side) for side in (keys[:3], (keys[4], keys[1], keys[3])))
-        difference = value[*first, line["benchmark"]] - value[*second, line["benchmark"]]
-        assert float(line["difference"]) == pytest.approx(difference, abs=2e-4)
+    system = {one["key"]: one for one in made.systems}
+    pairs = [(s["key"], s["control"]) for s in made.systems if s.get("control")] + [tuple(p) for p in made.contrasts]
+    assert len(lines) == 3 * len(pairs) == 3 * (14 + 12)
+    primary = []
+    for number, line in enumerate(lines):
+        first, second = (system[key] for key in pairs[number // 3])
+        assert (line["method"], line["against"]) == (first["method"]["label"], second["method"]["label"])
+        assert line["dataset"] == (first["corpus"] or {"label": "none"})["label"]
+        assert line["against_dataset"] == (second["corpus"] or {"label": "none"})["label"]
+        items = [[made.items[s["records"][0]][probe].value for probe in made.probes] for s in (first, second)]
+        apart = [100 * (a - b).mean() for a, b in zip(*items, strict=True)]
+        expected = {"ImageNet-1K": apart[0], "Pets": apart[1], "Average": np.mean(apart)}[line["benchmark"]]
+        assert float(line["difference"]) == pytest.approx(expected, abs=5.1e-5)
+        judged = list(pairs[number // 3]) in made.contrasts[:6] and line["benchmark"] == "Average"
+        assert line["primary"] == str(judged).lower()
+        if judged:
+            primary.append(line)
+        else:
+            assert {line[key] for key in ("p", "p_holm", "verdict", "smallest_detectable")} == {""}
     # Holm by its definition: the k-th smallest is rejected at level a only if it and all smaller ones pass
-    p = np.array([contrast.p for contrast in made.contrasts])
-    ordered = np.sort(p, kind="stable")
-    steps = [max((len(p) - j) * ordered[j] for j in range(k + 1)) for k in range(len(p))]
-    for contrast in made.contrasts:
-        assert contrast.p_holm == pytest.approx(
-            min(1.0, max(s for s, o in zip(steps, ordered, strict=True) if o == contrast.p))
-        )
-    assert min(x.p_holm for x in made.contrasts) < 0.05  # the bootstrap has draws enough for the family's size
-    for line in lines:
-        low, high = float(line["low"]), float(line["high"])
-        verdict = "held" if low > 0 else "comparable" if low >= -2 and high <= 2 else "cannot be told"
-        assert line["verdict"] == verdict
-        assert float(line["smallest_detectable"]) > (high - low) / 2
+    p = np.array([float(line["p"]) for line in primary])
+    assert len(p) == 6 and len(set(p)) > 1
+    for line in primary:
+        smaller = [(len(p) - (p < q).sum()) * q for q in p if q <= float(line["p"])]
+        assert float(line["p_holm"]) == pytest.approx(min(1, max(smaller)), rel=1e-3)
+        low, high, told = float(line["low"]), float(line["high"]), float(line["difference"])
+        sure, near = float(line["p_holm"]) < 0.05, low >= -2 and high <= 2
+        verdict = ("held" if told > 0 else "opposite") if sure else "comparable" if near else "cannot be told"
+        assert line["verdict"] == verdict and float(line["smallest_detectable"]) > (high - low) / 2
+    assert {line["verdict"] for line in primary} >= {"held"}
 
 
-def test_every_output_names_scale_and_intervals(built: tuple[World, table1.Table1, Path]) -> None:
+def test_a_refuted_claim_is_opposite_in_every_file(tmp_path: Path) -> None:
+    made = world(contrasts=(("clip", "mdc"),))
+    out = made.make(tmp_path)
+    told = [x for x in read(out / "table1_contrasts.csv") if x["primary"] == "true" and x["method"] == "CLIP"]
+    refuted = [line for line in told if line["against"] == "MDC"]
+    assert len(refuted) == 4 and {line["verdict"] for line in refuted} == {"opposite"}
+    page = (out / "table1.html").read_text(encoding="utf-8")
+    assert ">opposite</td>" in page and "below 0, p" not in page
+    assert "| opposite |" in (out / "table1.md").read_text(encoding="utf-8")
+
+
+def test_primary_comparisons_stand_alone_and_the_others_without_verdicts(
+    built: tuple[ProbingWorld, Table, Path],
+) -> None:
     _, _, out = built
-    for name in table1.FILES:
-        text = (out / name).read_text(encoding="utf-8").replace("&#x27;", "'")
+    first, *others = (out / "table1.md").read_text(encoding="utf-8").split("### Primary comparisons")
+    (rest,) = others
+    primary, *tables = rest.split("### ")
+    assert primary.count("\n| ") == 2 + 6 and "corrected with Holm's method for the 6 comparisons" in primary
+    assert "within ±2 points" in primary and "probability of 80 %" in primary and "500 resamples" in primary
+    assert not any(word in "".join([first, *tables]) for word in ("held", "opposite", "comparable", "cannot be told"))
+    assert [name.split(",")[0] for name in tables] == ["Differences between methods", "Differences between datasets"]
+
+
+def test_level_bounds_and_power_are_the_jobs(tmp_path: Path) -> None:
+    given = {"level": 0.9, "comparable": 3.5, "power": 0.7, "bootstrap": 300}
+    wide, narrow = world().make(tmp_path / "a"), world(statistics=given).make(tmp_path / "b")
+    text = (narrow / "table1.md").read_text(encoding="utf-8")
+    for told in ("90 % interval", "below 0.1", "±3.5 points", "probability of 70 %", "300 resamples"):
+        assert told in text, told
+    assert "95 %" not in text
+    sizes = [
+        np.mean([float(x["high"]) - float(x["low"]) for x in read(out / "table1_long.csv")]) for out in (wide, narrow)
+    ]
+    assert sizes[1] < 0.9 * sizes[0]
+
+
+@pytest.mark.parametrize(
+    ("p", "shown"), [(1.0, "1"), (0.0123, "0.012"), (0.00049, "0.00049"), (0.0000312, "3.1e-05"), (4e-17, "4e-17")]
+)
+def test_a_small_p_is_never_shown_as_0(p: float, shown: str) -> None:
+    assert words.p_value(p) == shown
+
+
+def test_every_output_names_scale_and_intervals(built: tuple[ProbingWorld, Table, Path]) -> None:
+    _, _, out = built
+    for name in ARTEFACTS["table1"].files[:6]:
+        text = html.unescape((out / name).read_text(encoding="utf-8"))
         assert "mini" in text, name
         if name not in ("table1_long.csv", "table1_contrasts.csv"):  # these have a column for the scale's name
             assert "not a reproduction of the paper's numbers" in text, name
@@ -340,67 +256,174 @@ def test_every_output_names_scale_and_intervals(built: tuple[World, table1.Table
 
 
 def test_published_values_stand_only_at_scale_paper(tmp_path: Path) -> None:
-    World(scale="paper").build(tmp_path)
+    out = world(scale="paper", labels={"alt": "CC12M"}).make(tmp_path)
     found = {
         (x["dataset"], x["backbone"], x["method"], x["benchmark"]): x["published"]
-        for x in read(tmp_path / "table1_long.csv")
+        for x in read(out / "table1_long.csv")
     }
     assert found["CC12M", "ViT-B/32", "MDC", "ImageNet-1K"] == "54.8000"
     assert found["CC12M", "ViT-B/32", "CLIP", "Pets"] == "74.8000"
     assert found["none", "ViT-B/32", "untrained", "Pets"] == ""
     assert found["CC12M", "ViT-T/8", "MDC", "Pets"] == ""
-    page = (tmp_path / "table1.html").read_text(encoding="utf-8")
+    page = (out / "table1.html").read_text(encoding="utf-8")
     assert "paper 54.8" in page and "not a reproduction" not in page
 
 
-@pytest.mark.parametrize(("seeds", "words"), [((0, 1), "mean of 2 seeds"), ((0, 1, 2), "t over 3 seeds")])
+@pytest.mark.parametrize(
+    ("seeds", "words"), [((0, 1), "mean of 2 seeds"), ((0, 1, 2), "t over 3 seeds and test items")]
+)
 def test_more_seeds_change_the_interval(tmp_path: Path, seeds: tuple[int, ...], words: str) -> None:
-    World(seeds=seeds).build(tmp_path)
-    lines = read(tmp_path / "table1_long.csv")
+    out = world(seeds=seeds).make(tmp_path)
+    lines = read(out / "table1_long.csv")
     assert all(words in line["interval"] for line in lines)
     assert {line["seeds"] for line in lines} == {" ".join(map(str, seeds))}
     assert all(len(line["run"].split()) == len(seeds) for line in lines)
+    assert words in (out / "table1.md").read_text(encoding="utf-8")
 
 
 def test_multi_label_column(tmp_path: Path) -> None:
-    world = World(multi=True, n=40)
-    world.spec["backbones"], world.spec["corpora"] = world.spec["backbones"][:1], world.spec["corpora"][:1]
-    world.spec["corpora"][0]["methods"] = ["mdc"]
-    # scikit-learn is slow here, and no comparison between methods is left to draw
-    world.spec["probes"] = world.spec["probes"][1:]
-    made = world.build(tmp_path)
-    assert {n.metric for n in made.numbers} == {"mAP", "mean"}
-    told = {r["encoder"]["id"].removeprefix("runs/"): r["probes"]["pets"]["value"] for r in world.records}
-    assert all(n.value == pytest.approx(told[n.run]) for n in made.numbers)
+    out = world(multi=("pets",), n=40).make(tmp_path)
+    lines = [line for line in read(out / "table1_long.csv") if line["benchmark"] == "Pets"]
+    assert {line["metric"] for line in lines} == {"mAP"}
+    made = world(multi=("pets",), n=40)
+    for line in lines:
+        items = made.items[f"probe/{line['run']}"]["pets"]
+        columns = zip(np.asarray(items.targets).T, np.asarray(items.scores).T, strict=True)
+        oracle = np.mean([average_precision_score(target, scores) for target, scores in columns])
+        assert float(line["value"]) == pytest.approx(100 * oracle, abs=5.1e-5)
 
 
-def test_same_input_same_bytes_whatever_the_order(built: tuple[World, table1.Table1, Path], tmp_path: Path) -> None:
-    world, _, out = built
-    world.build(tmp_path, world.records[::-1])
-    for name in table1.FILES:
-        assert (tmp_path / name).read_bytes() == (out / name).read_bytes(), name
+def test_same_input_same_bytes_whatever_the_order(built: tuple[ProbingWorld, Table, Path], tmp_path: Path) -> None:
+    made, _, out = built
+    given = dict(reversed(made.write(tmp_path).items()))
+    table1.make(made.job, given, tmp_path / "out")
+    for name in ARTEFACTS["table1"].files:
+        assert (tmp_path / "out" / name).read_bytes() == (out / name).read_bytes(), name
 
 
 def test_bad_records_are_refused_by_name(tmp_path: Path) -> None:
-    world = World()
-    id_ = "dense/A/mdc/s0"
-    good = world.record(id_)
+    made = world()
+    name = "probe/dense/A/mdc/s0"
+    good = made.records[name]
+    given = made.write(tmp_path)
+    probes, written = good["probes"], json.loads(given[name].read_text())
 
-    def refused(match: str, *instead: dict[str, Any]) -> None:
-        others = [record for record in world.records if record is not good]
-        with pytest.raises(UserError, match=match):
-            world.build(tmp_path, [*others, *instead])
-        assert not list(tmp_path.iterdir())
+    def refused(match: str, **changes: Any) -> None:
+        given[name].write_text(json.dumps({**written, **changes}))
+        with pytest.raises(UserError, match=match) as told:
+            table1.make(made.job, given, tmp_path / "out")
+        assert "\n" not in str(told.value) and not (tmp_path / "out").exists()
 
-    refused(f"no probe record for {id_}")
-    refused(f"two probe records for {id_}", good, good)
-    refused(f"{id_} is stale", {**good, "config_sha256": "0" * 64})
-    refused(f"{id_} is of kind probe, scale paper", {**good, "scale": "paper"})
-    refused(f"{id_} lacks pets", {**good, "probes": {"imagenet1k": good["probes"]["imagenet1k"]}})
-    wrong = {**good["probes"], "pets": {**good["probes"]["pets"], "value": 1.0}}
-    refused(f"{id_} on pets: the record says 1.000", {**good, "probes": wrong})
-    other = {**good["probes"], "pets": {**good["probes"]["pets"], "chance": 1.0}}
-    refused(f"{id_} was probed with another chance level on pets", {**good, "probes": other})
+    refused(f"needs the record of {name}, this is of probe/x", id="probe/x")
+    refused(f"the record of {name} is stale: made with configuration 000000000000", config_sha256="0" * 64)
+    refused(f"the record of {name} is of scale paper; needed: mini", scale="paper")
+    refused("not a probe record: kind", kind="run")
+    refused(f"the record of {name} lacks pets", probes={"imagenet1k": probes["imagenet1k"]})
+    refused(f"{name} on pets: the record says 1.000", probes={**probes, "pets": {**probes["pets"], "value": 1.0}})
+    refused(f"{name} names no items.parquet", outputs={})
+    refused("is not the 000000000000… of its record", outputs={"items.parquet": "0" * 64})
+    refused(
+        f"pets has other chance levels: .*{name} with 1", probes={**probes, "pets": {**probes["pets"], "chance": 1.0}}
+    )
+    del given[name]
+    with pytest.raises(UserError, match=f"table 1: no manifest of {name} was given"):
+        table1.make(made.job, given, tmp_path / "out")
+
+
+# --- systems --------------------------------------------------------------------------------------------------------
+
+
+def odd(artefact: str, corpora: dict[str, list[str]]) -> ProbingWorld:
+    """A run by two estimators, an id of five parts, and a control that is itself trained."""
+    made = world(artefact=artefact, corpora=corpora, backbones={"B": "ViT-B/32"}, contrasts=())
+    made.contrasts = []
+    place = {"backbone": {"key": "B", "label": "ViT-B/32"}, "training": {"pairs": 800, "steps": 9, "samples_seen": 72}}
+    runs = ["alt/B/mdc/s0"]
+    made.add(
+        "alt/B/mdc/heuristic", "alt", "mdc_heuristic", runs=runs, suffix="/heuristic", estimator="heuristic", **place
+    )
+    made.add("alt/B/mdc/ft-dense", "alt", "mdc_ft", runs=["alt/B/mdc/s0/ft-dense"], control="alt/B/mdc", **place)
+    made.contrasts += [["alt/B/mdc/heuristic", "alt/B/mdc"], ["alt/B/mdc/ft-dense", "alt/B/mdc"]]
+    return made
+
+
+SKILL |= {"mdc_heuristic": 0.5, "mdc_ft": 0.9}
+
+
+@pytest.mark.parametrize("artefact", ["table1", "table4", "figure4"])
+def test_a_row_is_a_system_and_no_id_is_taken_apart(tmp_path: Path, artefact: str) -> None:
+    made = odd(artefact, {"alt": ["mdc"], "dense": ["mdc"]})
+    if artefact == "figure4":
+        made.fields["primary_column"] = "imagenet1k"
+    out = made.make(tmp_path)
+    name = "figure4.csv" if artefact == "figure4" else f"{artefact}_long.csv"
+    found = {(line["run"], line["method"], line["benchmark"]): line for line in read(out / name)}
+    assert len(found) == len(made.systems) * (2 if artefact == "figure4" else 3), "each system has lines of its own"
+    for run, method, record in (
+        ("alt/B/mdc/s0", "MDC", "probe/alt/B/mdc/s0"),
+        ("alt/B/mdc/s0", "MDC_HEURISTIC", "probe/alt/B/mdc/s0/heuristic"),
+        ("alt/B/mdc/s0/ft-dense", "MDC_FT", "probe/alt/B/mdc/s0/ft-dense"),
+    ):
+        told = found[run, method, "Pets"]
+        assert float(told["value"]) == pytest.approx(made.records[record]["probes"]["pets"]["value"], abs=5.1e-5)
+    # the gain of the finetuned system is over the run that it began with, and the other estimate has no control
+    begun, tuned, other = (found[key, name, "Pets"] for key, name in (
+        ("alt/B/mdc/s0", "MDC"), ("alt/B/mdc/s0/ft-dense", "MDC_FT"), ("alt/B/mdc/s0", "MDC_HEURISTIC"),
+    ))  # fmt: skip
+    assert float(tuned["gain"]) == pytest.approx(float(tuned["value"]) - float(begun["value"]), abs=2e-4)
+    assert other["gain"] == "" != begun["gain"]
+    pairs = [(line["method"], line["against"]) for line in read(out / f"{artefact}_contrasts.csv")]
+    assert ("MDC_HEURISTIC", "MDC") in pairs and ("MDC_FT", "MDC") in pairs and ("MDC", "untrained") in pairs
+    if artefact == "table4":
+        rows = {row["method"]: row for row in read(out / "table4.csv")}
+        assert rows["MDC_FT"][f"{ALT}, Pets"] == f"{float(tuned['value']):.1f}"
+        assert rows["MDC_FT"][f"{DENSE}, Pets"] == "", "it stands in one corpus"
+    if artefact == "table1":
+        metrics = json.loads((out / "table1_metrics.json").read_text())
+        assert list(metrics) == ["alt/B/mdc", "alt/B/mdc/ft-dense", "dense/B/mdc"]
+        assert metrics["alt/B/mdc/ft-dense"]["gain"] > 5
+        page = (out / "table1.html").read_text(encoding="utf-8")
+        assert "Gain over the control (untrained, MDC)" in page
+
+
+def test_no_module_takes_ids_apart() -> None:
+    folder = Path(table1.__file__).parents[1]
+    pattern = re.compile(r"""split\(["']/["']|partition\(["']/["']|removeprefix\(["'](runs|probe)/|["']untrained\b""")
+    files = [path for path in folder.rglob("*.py") if path.name != "published.py"]
+    assert len(files) > 15
+    assert [path.name for path in files if pattern.search(path.read_text(encoding="utf-8"))] == []
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"primary_column": "shapes"}, "primary_column: shapes is none of the columns"),
+        ({"seeds": [0, 1]}, "needs a run and a record for each of 2 seeds"),
+        ({"expected": {}}, "which expected lacks"),
+        ({"primary": [["alt/B/mdc", "dense/B/arc"]]}, "primary: each is one of contrasts"),
+    ],
+)
+def test_a_job_that_contradicts_itself_is_refused(change: dict[str, Any], words: str) -> None:
+    made = world()
+    made.fields |= change
+    with pytest.raises(UserError, match=words):
+        _ = made.job
+
+
+# --- headline numbers -----------------------------------------------------------------------------------------------
+
+
+def test_headline_numbers_are_the_averages_of_systems_with_a_control(built: tuple[ProbingWorld, Table, Path]) -> None:
+    made, _, out = built
+    told = json.loads((out / "table1_metrics.json").read_text())
+    assert list(told) == sorted(system["key"] for system in made.systems if system.get("control"))
+    long = {line["run"]: line for line in read(out / "table1_long.csv") if line["benchmark"] == "Average"}
+    for key, values in told.items():
+        line = long[f"{key}/s0"]
+        assert values == {
+            "average": pytest.approx(float(line["value"]), abs=0.0051),
+            "gain": pytest.approx(float(line["gain"]), abs=0.0051),
+        }
 
 
 # --- writers --------------------------------------------------------------------------------------------------------
@@ -433,13 +456,13 @@ class Page(HTMLParser):
             self.cells[-1] = (kind, text + (" " if text else "") + data)
 
 
-def test_html_is_whole_and_holds_every_number(built: tuple[World, table1.Table1, Path]) -> None:
-    _, made, out = built
+def test_html_is_whole_and_holds_every_number(built: tuple[ProbingWorld, Table, Path]) -> None:
+    _, table, out = built
     text = (out / "table1.html").read_text(encoding="utf-8")
     assert "http" not in text and "<text>" not in text and "&lt;text&gt; &amp; co" in text
     cells = Page(text).cells
-    width = len(made.table.labels) + len(made.table.columns)
-    for i, row in enumerate(made.table.rows):
+    width = len(table.labels) + len(table.columns)
+    for i, row in enumerate(table.rows):
         shown = cells[i * width : (i + 1) * width]
         assert tuple(text for _, text in shown[:3]) == row.labels
         for (kind, text), cell in zip(shown[3:], row.cells, strict=True):
@@ -448,32 +471,32 @@ def test_html_is_whole_and_holds_every_number(built: tuple[World, table1.Table1,
             assert text == f"{cell.value:.1f}{interval}"
 
 
-def test_latex_balances_and_marks(built: tuple[World, table1.Table1, Path]) -> None:
-    _, made, out = built
+def test_latex_balances_and_marks(built: tuple[ProbingWorld, Table, Path]) -> None:
+    _, table, out = built
     text = re.sub(r"(\\\\)|\\[{}%&_#$]", r"\1", (out / "table1.tex").read_text(encoding="utf-8"))
     depth = 0
     for character in text:
         depth += {"{": 1, "}": -1}.get(character, 0)
         assert depth >= 0
     assert depth == 0
-    marks = [cell.mark for row in made.table.rows for cell in row.cells]
+    marks = [cell.mark for row in table.rows for cell in row.cells]
     for command, mark in ((r"\textbf", "best"), (r"\underline", "second"), (r"\textcolor{gray}", "grey")):
         assert text.count(command) == marks.count(mark) > 0  # type: ignore[arg-type]
     body = text.split(r"\midrule", 1)[1].split(r"\bottomrule")[0]
     lines = [line for line in body.splitlines() if line.endswith(r"\\")]
-    assert len(lines) == len(made.table.rows)
+    assert len(lines) == len(table.rows)
     assert all(line.count(" & ") == 5 for line in lines)  # the & of a label is escaped
     assert not set("_<>&%#^~") & set(text.replace(" & ", "").replace("$<$", "").replace("$>$", "").split("\n", 1)[1])
 
 
-def test_markdown_is_rectangular_and_marks(built: tuple[World, table1.Table1, Path]) -> None:
-    _, made, out = built
+def test_markdown_is_rectangular_and_marks(built: tuple[ProbingWorld, Table, Path]) -> None:
+    _, table, out = built
     text = (out / "table1.md").read_text(encoding="utf-8")
     for part in text.split("### ")[1:]:
         lines = [line for line in part.splitlines() if line.startswith("|")]
         assert len({len(re.findall(r"(?<!\\)\|", line)) for line in lines}) == 1
     first = text.split("### ")[1]
-    marks = [cell.mark for row in made.table.rows for cell in row.cells]
+    marks = [cell.mark for row in table.rows for cell in row.cells]
     assert len(re.findall(r"\*\*[0-9.]+\*\*", first)) == marks.count("best")
     assert first.count("<ins>") == marks.count("second")
     assert len(re.findall(r"[0-9]†", first)) == marks.count("grey")
@@ -495,7 +518,7 @@ def test_awkward_text_and_signs(tmp_path: Path) -> None:
         {"na|me": "*e* [f]", "p_q": "0.0", "k": "v,w"},
         {"na|me": "empty", "p_q": "", "k": "v,w"},
     ]
-    write_md([table], tmp_path / "t.md")
+    write_markdown([table], tmp_path / "t.md")
     assert r"\*e\* \[f\]" in (tmp_path / "t.md").read_text(encoding="utf-8")
     write_latex(table, tmp_path / "t.tex")
     tex = (tmp_path / "t.tex").read_text(encoding="utf-8")
@@ -508,6 +531,44 @@ def test_awkward_text_and_signs(tmp_path: Path) -> None:
 def test_reference_rows_are_never_ranked() -> None:
     rows = [Row((m,), (Cell(v),), reference=m == "untrained") for m, v in (("untrained", 99.0), ("a", 5.0), ("b", 4.0))]
     assert [row.cells[0].mark for row in mark_rows(rows, [True, True, True])] == [None, "best", "second"]
+
+
+def test_the_package_ships_its_templates() -> None:
+    root = Path(__file__).resolve().parents[2]
+    shipped = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    folder = resources.files("mdc.report") / "templates"
+    # all are named, so that fingerprints cover them, and a wheel holds what is named
+    assert {f"report/templates/{file.name}" for file in folder.iterdir()} == set(DATA_FILES)
+    assert shipped["mdc.report"] == ["templates/*"]
+    assert all((resources.files("mdc") / name).is_file() for name in DATA_FILES)
+
+
+def test_csv_equals_the_standard_library() -> None:
+    rng = np.random.default_rng(0)
+    pieces = ["", "a", ",", '"', "'", "\n", "é", " ", ";"]
+    rows = [{"te,xt": "".join(rng.choice(pieces, 3)), "count": int(rng.integers(9))} for _ in range(200)]
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, ["count", "te,xt"], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    assert csv_text(rows, ["count", "te,xt"]) == buffer.getvalue()
+    assert csv_text([], ["a", "b"]) == "a,b\n"
+    values = {"none": None, "minus": -0.00001, "third": np.float64(1 / 3), "whole": 2, "yes": True}
+    assert csv_text([values], list(values)).splitlines()[1] == ",0.0000,0.3333,2,True"
+    with pytest.raises(KeyError):
+        csv_text([{"a": 1}], ["a", "b"])
+
+
+def test_lines_say_what_repeats_and_groups_where_they_stand() -> None:
+    labels = [("x", "u", "1"), ("x", "v", "1"), ("x", "v", "2"), ("x", "v", "2"), ("y", "v", "2")]
+    rows = [Row(label, (Cell(1.0),) * 4, block) for label, block in zip(labels, "aaabb", strict=True)]
+    columns = (Column("p", "one"), Column("q", "one"), Column("r"), Column("s", "two"))
+    table = Table("t", (), ("a", "b", "c"), columns, tuple(rows))
+    assert [(line.new_block, line.repeated) for line in table.lines()] == [
+        (False, 0), (False, 1), (False, 2), (True, 0), (False, 0),
+    ]  # fmt: skip
+    assert table.groups() == [("one", 1, 2), ("", 3, 1), ("two", 4, 1)]
+    assert Table("t", (), ("a",), (Column("p"), Column("q")), ()).groups() == []
 
 
 # --- items, published numbers ---------------------------------------------------------------------------------------
@@ -572,60 +633,57 @@ def test_smooth_equals_brute_force() -> None:
 
 
 def test_a_method_keeps_its_style() -> None:
-    styles = figures.method_styles(["mdc", "bert_15", "arc", "bert_90"])
-    assert styles["mdc"] == figures.METHOD_STYLE["mdc"] == figures.method_styles(["mdc"])["mdc"]
-    assert len(set(styles.values())) == 4
-    assert len({colour for colour, _ in figures.METHOD_STYLE.values()}) == len(figures.METHOD_STYLE)
+    methods = ["mdc", "bert_15", "arc", "new", "bert_90"]
+    found = method_styles(methods)
+    assert list(found) == ["arc", "mdc", "bert_15", "bert_90", "new"], "as in the legend, whatever order they come in"
+    assert found == method_styles(methods[::-1]) and len(set(found.values())) == 5
+    for size in range(1, 6):
+        for some in itertools.combinations(methods, size):
+            assert method_styles(some) == {key: found[key] for key in found if key in some}
+    assert len({colour for colour, _ in METHOD_STYLE.values()}) == len(METHOD_STYLE)
+    two = method_styles(["z", "y"])
+    assert two["y"] != two["z"] and not set(two.values()) & set(METHOD_STYLE.values())
 
 
-def _logs() -> list[dict[str, Any]]:
-    steps = list(range(1, 31))
-    return [
-        {
-            "corpus": c,
-            "backbone": "B",
-            "method": m,
-            "seed": 0,
-            "steps": steps,
-            "loss": [5 / s for s in steps],
-            "validation": v,
-        }
-        for c, m, v in (("alt", "mdc", [[30, 0.2]]), ("alt", "clip", []), ("dense", "arc", [[15, 0.4], [30, 0.2]]))
-    ]
+@pytest.mark.parametrize("across", [False, True])
+def test_error_bars_reach_from_end_to_end(across: bool) -> None:
+    from matplotlib.figure import Figure
+
+    panel = Figure().subplots()
+    # a bootstrap's interval need not hold the value, as here that of the second
+    numbers = [(50.0, 45.0, 58.0), (70.0, 71.0, 75.0)]
+    figures.error_bars(panel, [1.0, 2.0], numbers, ("#0072B2", "s"), across=across)
+    (bars,) = panel.collections
+    ends = [sorted(point[0 if across else 1] for point in path.vertices) for path in bars.get_paths()]
+    assert ends == [pytest.approx(number[1:]) for number in numbers]
+    (markers,) = [line for line in panel.get_lines() if line.get_marker() == "s"]
+    shown = [list(map(float, data)) for data in (markers.get_xdata(), markers.get_ydata())]
+    assert shown == ([[50.0, 70.0], [1.0, 2.0]] if across else [[1.0, 2.0], [50.0, 70.0]])
 
 
 def test_figures_are_equal_to_the_byte_and_leave_no_trace(
-    built: tuple[World, table1.Table1, Path], tmp_path: Path
+    built: tuple[ProbingWorld, Table, Path], tmp_path: Path
 ) -> None:
     import matplotlib
 
-    _, made, _ = built
+    made, _, _ = built
+    numbers = Probing(made.job, made.write(tmp_path / "world")).numbers()
     before = dict(matplotlib.rcParams)
     for turn in ("a", "b"):
         (tmp_path / turn).mkdir()
-        losses.loss_curves(_logs(), [tmp_path / turn / f"loss.{s}" for s in ("png", "svg", "pdf")], "scale mini")
-        figures.table1_bars(made.numbers, [tmp_path / turn / "table1.svg"], "scale mini")
+        figures.table1_bars(numbers, [tmp_path / turn / f"table1.{s}" for s in ("png", "svg", "pdf")], "scale mini")
         # what a user set must not change the next one
         matplotlib.rcParams["lines.linewidth"] = 7
         matplotlib.rcParams["svg.hashsalt"] = "other"
     assert matplotlib.rcParams["lines.linewidth"] == 7
     matplotlib.rcParams.update(before)
     names = sorted(path.name for path in (tmp_path / "a").iterdir())
-    assert names == ["loss.pdf", "loss.png", "loss.svg", "table1.svg"]  # and no temporary file
+    assert names == ["table1.pdf", "table1.png", "table1.svg"]  # and no temporary file
     for name in names:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
-    for name in ("loss.svg", "table1.svg"):
-        ElementTree.parse(tmp_path / "a" / name)
-
-
-def test_figures_refuse_what_they_cannot_draw(built: tuple[World, table1.Table1, Path], tmp_path: Path) -> None:
-    _, made, _ = built
+    ElementTree.parse(tmp_path / "a" / "table1.svg")
     with pytest.raises(UserError, match=r"png, .svg, .pdf"):
-        losses.loss_curves(_logs(), [tmp_path / "loss.bmp"], "t")
-    with pytest.raises(UserError, match="no run"):
-        losses.loss_curves([], [tmp_path / "loss.png"], "t")
-    with pytest.raises(UserError, match="alt/B/mdc/s0 has 30 steps and 1 losses"):
-        losses.loss_curves([{**_logs()[0], "loss": [1.0]}], [tmp_path / "loss.png"], "t")
+        figures.table1_bars(numbers, [tmp_path / "a" / "t.bmp"], "t")
     with pytest.raises(UserError, match="no trained encoder"):
-        figures.table1_bars([n for n in made.numbers if n.gain is None], [tmp_path / "t.png"], "t")
-    assert not list(tmp_path.iterdir())
+        figures.table1_bars([n for n in numbers if n.gain is None], [tmp_path / "a" / "t.png"], "t")
+    assert sorted(path.name for path in (tmp_path / "a").iterdir()) == names

@@ -18,24 +18,14 @@ from scipy import ndimage
 from mdc.open_clip_parts import load
 from mdc.records import UserError
 from mdc.scenes import language
-from mdc.scenes.captions import compose
-from mdc.scenes.embedded import (
-    PROBE_CLASSES,
-    STYLES,
-    Scene,
-    SceneObject,
-    check_caption,
-    corpus_samples,
-    describe,
-    draw_scene,
-    label_of,
-    missing_from,
-    probe_samples,
-    render,
-)
-from mdc.scenes.render import RGB
+from mdc.scenes.captions import STYLES, compose, describe
+from mdc.scenes.check import check_caption, missing_from
+from mdc.scenes.drawing import bucket, draw_scene, owner
+from mdc.scenes.render import RGB, render
 from mdc.scenes.shapes import outline
-from mdc.scenes.world import BACKGROUNDS, COLOURS, RELATIONS, SHAPES
+from mdc.scenes.world import BACKGROUNDS, COLOURS, PROBE_CLASSES, RELATIONS, SHAPES, Scene, SceneObject, label_of
+from mdc.sources.scenes_corpus import corpus_samples
+from mdc.sources.scenes_probe import probe_samples
 
 SPLITS = [("caption", "train"), ("caption", "val")] + [(t, s) for t in PROBE_CLASSES for s in ("train", "test")]
 
@@ -183,8 +173,6 @@ def test_splits_share_no_scene() -> None:
 
 def test_a_shared_scene_is_impossible_not_just_rare() -> None:
     """The bucket is a function of the scene, and no bucket belongs to two splits."""
-    from mdc.scenes.embedded import bucket, owner
-
     parts = [owner("caption", "train"), owner("caption", "val"), owner("shape", "train"), owner("shape", "test")]
     assert len({b for part in parts for b in part}) == sum(map(len, parts))
     for task, split in SPLITS:
@@ -303,7 +291,7 @@ def test_same_bytes_in_any_order_and_process() -> None:
     def digest(samples: list[tuple[bytes, list[str]]]) -> str:
         return hashlib.sha256(b"".join(png + json.dumps(captions).encode() for png, captions in samples)).hexdigest()
 
-    here = [(s.png, s.captions) for s in corpus_samples("alt", "train", 40, 13, 48)]
+    here = [(s.image, list(s.captions)) for s in corpus_samples("alt", "train", 40, 13, 48)]
     backwards = []
     for index in reversed(range(40)):
         scene = draw_scene("caption", "train", 13, index)
@@ -312,15 +300,15 @@ def test_same_bytes_in_any_order_and_process() -> None:
         backwards.append((buffer.getvalue(), [describe(scene, "alt", 13, index)]))
     assert here == backwards[::-1]
     program = (
-        "import hashlib, json\nfrom mdc.scenes.embedded import corpus_samples\n"
-        "all = [(s.png, s.captions) for s in corpus_samples('alt', 'train', 40, 13, 48)]\n"
+        "import hashlib, json\nfrom mdc.sources.scenes_corpus import corpus_samples\n"
+        "all = [(s.image, list(s.captions)) for s in corpus_samples('alt', 'train', 40, 13, 48)]\n"
         "print(hashlib.sha256(b''.join(p + json.dumps(c).encode() for p, c in all)).hexdigest())"
     )
     run = subprocess.run(
         [sys.executable, "-c", program], env=os.environ | {"PYTHONHASHSEED": "7"}, capture_output=True, text=True
     )
     assert run.stdout.strip() == digest(here), run.stderr
-    assert digest([(s.png, s.captions) for s in corpus_samples("alt", "train", 40, 14, 48)]) != digest(here)
+    assert digest([(s.image, list(s.captions)) for s in corpus_samples("alt", "train", 40, 14, 48)]) != digest(here)
 
 
 def test_png_holds_the_picture_and_truth_holds_the_scene() -> None:
@@ -328,7 +316,7 @@ def test_png_holds_the_picture_and_truth_holds_the_scene() -> None:
         for index, sample in enumerate(corpus_samples(style, "val", 20, 15, 48)):
             scene = draw_scene("caption", "val", 15, index)
             assert Scene.from_json(json.loads(json.dumps(sample.truth))) == scene
-            picture = Image.open(io.BytesIO(sample.png))
+            picture = Image.open(io.BytesIO(sample.image))
             assert picture.mode == "RGB" and not picture.info
             np.testing.assert_array_equal(np.asarray(picture), render(scene, 48))
 

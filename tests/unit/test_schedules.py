@@ -1,4 +1,4 @@
-"""The figure of the noise schedules and its job."""
+"""The figure of the noise schedules, from the runs' manifests and logs to its files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import json
 import math
 import shutil
 import xml.etree.ElementTree as ElementTree
-from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,20 +16,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mdc.records import UserError, sha256_file
-from mdc.report.figures import schedules, schedules_job
-from mdc.statistics import steadiness as stability
-from mdc.statistics.intervals import holm
+from mdc.artefacts import ARTEFACTS
+from mdc.jobs.model import SchedulesJob, as_job
+from mdc.records import UserError
+from mdc.report.figures import schedule_panels, schedules
+from mdc.report.figures.schedule_lines import Track, measure
+from mdc.report.given import run_log
+from mdc.statistics import steadiness
+from mdc.statistics.contrasts import holm
 
 RANGES = {"mdc_0_100": [0.0, 1.0], "mdc_30_80": [0.3, 0.8], "mdc": [0.5, 1.0]}
 NOISE = {"mdc_0_100": 0.12, "mdc_30_80": 0.05, "mdc": 0.04}
-LABELS = {
-    "corpora": {"short": "Short captions"},
-    "backbones": {"B": "ViT-B"},
-    "methods": {"mdc_0_100": "MDC [0.0, 1.0]", "mdc_30_80": "MDC [0.3, 0.8]", "mdc": "MDC"},
-}
+LABELS = {"mdc_0_100": "MDC [0.0, 1.0]", "mdc_30_80": "MDC [0.3, 0.8]", "mdc": "MDC"}
 WARMUP, EVERY, TOKENS = 30, 10, 400
-FILES = [f"figure_schedules{end}" for end in (".csv", ".png", ".svg", "_curves.csv")]
 
 Log = list[dict[str, Any]]
 
@@ -51,47 +49,63 @@ def log(method: str, seed: int, count: int) -> Log:
 
 
 class Project:
-    """Runs with logs and the job's configuration, in a folder."""
+    """Runs with logs in a folder, and what is asked of them."""
 
     def __init__(self, folder: Path, seeds: tuple[int, ...], count: int = 40, clip: float | None = 1.0) -> None:
         self.folder, self.out = folder, folder / "out"
-        self.runs = []
+        self.given: dict[str, Path] = {}
+        self.runs: list[dict[str, Any]] = []
         for method in RANGES:
             for seed in seeds:
-                self.add(method, seed, log(method, seed, count))
-        ids = [path.parent.relative_to(folder / "runs").as_posix() for path in self.runs]
-        self.config: dict[str, Any] = {
-            "job": "figure_schedules",
-            "verb": "schedules",
-            "scale": "mini",
-            "fingerprint": "f",
-            "table": "table5",
-            "scale_label": "mini (a test)",
-            "runs": ids,
-            "labels": LABELS,
-            "schedules": {method: {"t_range": span} for method, span in RANGES.items()},
-            "reference": "mdc",
-            "warmup": dict.fromkeys(RANGES, WARMUP),
-            "clip_norm": dict.fromkeys(ids, clip),
-            "seeds": list(seeds),
-        }
+                self.add(method, seed, log(method, seed, count), clip)
 
-    def add(self, method: str, seed: int, lines: Log) -> None:
-        place = self.folder / "runs" / "short" / "B" / method / f"s{seed}"
-        place.mkdir(parents=True)
+    def add(self, method: str, seed: int, lines: Log, clip: float | None) -> None:
         job = f"runs/short/B/{method}/s{seed}"
+        place = self.folder / job
+        place.mkdir(parents=True)
         config = {
             "job": job,
-            "corpus": "short",
-            "backbone_name": "B",
-            "method_name": method,
-            "seed": seed,
+            "scale": "mini",
             "method": {"weight": "inverse_t", "normaliser": "valid_tokens"},
             "protocol": {"pretrain": {"least_t": 1e-3}},
         }
-        (place / "run.json").write_text(json.dumps({"id": job, "config": config}))
+        manifest = {"id": job, "config": config, "config_sha256": f"sha of {job}"}
+        (place / "run.json").write_text(json.dumps(manifest))
         self.write(place / "log.jsonl", lines)
-        self.runs.append(place / "run.json")
+        self.given[job] = place / "run.json"
+        self.runs.append(
+            {
+                "job": job,
+                "corpus": {"key": "short", "label": "Short captions"},
+                "backbone": {"key": "B", "label": "ViT-B"},
+                "method": {"key": method, "label": LABELS[method]},
+                "objective": "masked",
+                "seed": seed,
+                "t_range": RANGES[method],
+                "warmup_steps": WARMUP,
+                "clip_norm": clip,
+            }
+        )
+
+    @property
+    def job(self) -> SchedulesJob:
+        config = {
+            "job": "figure_schedules",
+            "verb": "make",
+            "scale": "mini",
+            "fingerprint": "f",
+            "inputs": list(self.given),
+            "artefact": "figure_schedules",
+            "plan": "schedules",
+            "scale_label": "mini (a test)",
+            "expected": {run["job"]: f"sha of {run['job']}" for run in self.runs},
+            "table": "table5",
+            "runs": self.runs,
+            "reference": "mdc",
+            "statistics": {"level": 0.95, "comparable": 2.0, "power": 0.8, "bootstrap": 500},
+        }
+        found: SchedulesJob = as_job(config, "make", "a test")
+        return found
 
     @staticmethod
     def write(path: Path, lines: Log) -> None:
@@ -100,25 +114,31 @@ class Project:
     def log(self, method: str, seed: int) -> Path:
         return self.folder / "runs" / "short" / "B" / method / f"s{seed}" / "log.jsonl"
 
+    def manifest(self, method: str, seed: int, **changes: Any) -> None:
+        path = self.given[f"runs/short/B/{method}/s{seed}"]
+        path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
     def edit(self, method: str, seed: int, change: Callable[[Log], Log]) -> None:
         path = self.log(method, seed)
         self.write(path, change([json.loads(line) for line in path.read_text().splitlines()]))
 
+    def tracks(self) -> list[Track]:
+        job = self.job
+        return [schedules.track(run, run_log(job, self.given, run.job)) for run in job.runs]
+
     def rows(self) -> list[dict[str, str]]:
         """The lines of the csv, without a drawing."""
-        shown = schedules_job.shown_of(self.config)
-        tracks = [schedules_job.track(path, self.config["clip_norm"]) for path in self.runs]
-        return list(csv.DictReader(io.StringIO(schedules.text(schedules.measure(tracks, shown), shown))))
+        lines = measure(self.tracks(), self.job)
+        return list(csv.DictReader(io.StringIO(schedules.text(lines, "mini"))))
 
     def make(self) -> list[dict[str, str]]:
-        self.folder.joinpath("config.json").write_text(json.dumps(self.config))
-        schedules_job.main(Namespace(config=self.folder / "config.json", runs=self.runs, out=self.out))
+        schedules.make(self.job, self.given, self.out)
         with (self.out / "figure_schedules.csv").open(newline="") as file:
             return list(csv.DictReader(file))
 
 
 def of(rows: list[dict[str, str]], statistic: str, method: str) -> dict[str, str]:
-    (found,) = [row for row in rows if (row["statistic"], row["method"]) == (statistic, LABELS["methods"][method])]
+    (found,) = [row for row in rows if (row["statistic"], row["method"]) == (statistic, LABELS[method])]
     return found
 
 
@@ -126,11 +146,10 @@ def number(row: dict[str, str], *names: str) -> list[float]:
     return [float(row[name]) for name in names]
 
 
-def test_schedules_stand_in_the_tables_order_though_a_configuration_is_sorted_by_name(tmp_path: Path) -> None:
-    project = Project(tmp_path, (0,))
-    project.config = json.loads(json.dumps(project.config, sort_keys=True))
-    assert list(project.config["schedules"]) != list(RANGES) == list(schedules_job.shown_of(project.config).ranges)
-    assert list(dict.fromkeys(row["method"] for row in project.rows())) == [LABELS["methods"][name] for name in RANGES]
+def test_schedules_stand_in_the_tables_order(tmp_path: Path) -> None:
+    rows = Project(tmp_path, (0,)).rows()
+    assert list(dict.fromkeys(row["method"] for row in rows)) == [LABELS[name] for name in RANGES]
+    assert {row["scale"] for row in rows} == {"mini"}
 
 
 def test_the_noise_put_in_comes_out_without_the_warm_up(tmp_path: Path) -> None:
@@ -143,7 +162,7 @@ def test_the_noise_put_in_comes_out_without_the_warm_up(tmp_path: Path) -> None:
         assert float(of(rows, "grad_norm_largest_over_median", method)["value"]) < 2  # the warm-up's 40 is not counted
     told = of(rows, "loss_cv", "mdc_0_100")
     assert float(told["ratio_to_reference"]) == pytest.approx(3, rel=0.1)
-    assert told["verdict"] == "more" and float(told["ratio_low"]) > 2
+    assert told["verdict"] == "held" and float(told["ratio_low"]) > 2
     ratio = of(rows, "loss_cv", "mdc_30_80")
     values = [float(of(rows, "loss_cv", method)["value"]) for method in ("mdc_30_80", "mdc")]
     assert float(ratio["ratio_to_reference"]) == pytest.approx(values[0] / values[1], rel=1e-4)
@@ -169,14 +188,32 @@ def test_every_number_follows_from_the_log_by_hand(tmp_path: Path) -> None:
     assert of(rows, "loss_cv", "mdc")["interval"] == "moving-block bootstrap over logged steps, this run only"
     # nothing can be said of the largest of one run
     largest = of(rows, "grad_norm_largest_over_median", "mdc_0_100")
-    assert (largest["low"], largest["interval"], largest["verdict"]) == ("", "none", "cannot be told")
+    assert (largest["low"], largest["interval"], largest["verdict"]) == ("", "none", "")
 
 
-def test_p_is_corrected_over_all_ratios_of_the_figure(tmp_path: Path) -> None:
-    rows = Project(tmp_path, (0, 1, 2)).rows()
-    told = [row for row in rows if row["p"]]
-    assert len(told) == 2 * 5  # two schedules against the reference, five statistics that are ratios
+def test_at_most_six_comparisons_of_loss_and_gradient_norm_have_verdicts(tmp_path: Path) -> None:
+    project = Project(tmp_path, (0, 1, 2))
+    rows = project.rows()
+    told = [row for row in rows if row["primary"] == "true"]
+    assert [(row["method"], row["statistic"]) for row in told] == [
+        (LABELS[method], statistic)
+        for method in ("mdc_0_100", "mdc_30_80")
+        for statistic in ("loss_cv", "grad_norm_cv")
+    ]
     assert [float(row["p_holm"]) for row in told] == pytest.approx(holm([float(row["p"]) for row in told]), rel=1e-4)
+    for row in told:
+        sure, ratio = float(row["p_holm"]) < 0.05, float(row["ratio_to_reference"])
+        assert row["verdict"] == (("held" if ratio > 1 else "opposite") if sure else "cannot be told")
+    others = [row for row in rows if row["primary"] == "false"]
+    assert {row[key] for row in others for key in ("p", "p_holm", "verdict", "smallest_detectable")} == {""}
+    assert any(row["ratio_low"] for row in others), "the others have their intervals"
+    more = [
+        {**run, "method": {"key": f"{run['method']['key']}_{i}", "label": f"{i}"}}
+        for i in range(4)
+        for run in project.runs[:3]
+    ]
+    project.runs = [*more, *project.runs]
+    assert [row["primary"] for row in project.rows()].count("true") == 6
 
 
 def test_files_are_whole_named_and_equal_to_the_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,17 +223,12 @@ def test_files_are_whole_named_and_equal_to_the_byte(tmp_path: Path, monkeypatch
     rows = project.make()
     assert of(rows, "loss_cv", "mdc")["interval"].endswith("these 2 runs only")
     first = {path.name: path.read_bytes() for path in project.out.iterdir()}
-    assert sorted(first) == sorted([*FILES, "figure_schedules.json"])
+    assert sorted(first) == sorted(ARTEFACTS["figure_schedules"].files)
     shutil.rmtree(project.out)
-    project.runs.reverse()  # in whatever order they are given
+    project.given = dict(reversed(project.given.items()))  # in whatever order they are given
     monkeypatch.setitem(matplotlib.rcParams, "lines.linewidth", 7)  # whatever the user's matplotlibrc says
     project.make()
     assert {path.name: path.read_bytes() for path in project.out.iterdir()} == first
-    record = json.loads(first["figure_schedules.json"])
-    assert record["outputs"] == {name: sha256_file(project.out / name) for name in FILES}
-    assert record["inputs"] == {
-        f"runs/short/B/{path.parts[-3]}/{path.parts[-2]}/run.json": sha256_file(path) for path in project.runs
-    }
     ElementTree.parse(project.out / "figure_schedules.svg")
 
 
@@ -207,7 +239,7 @@ def test_the_curves_are_the_logs_run_after_run(tmp_path: Path) -> None:
         shown = [tuple(row.values()) for row in csv.DictReader(file)]
     keys = ("step", "loss", "grad_norm")
     logged = [
-        ("Short captions", "ViT-B", LABELS["methods"][method], str(seed), *(repr(line[key]) for key in keys))
+        ("Short captions", "ViT-B", LABELS[method], str(seed), *(repr(line[key]) for key in keys), "mini")
         for method in RANGES
         for seed in (0, 3)
         for line in map(json.loads, project.log(method, seed).read_text().splitlines())
@@ -218,31 +250,31 @@ def test_the_curves_are_the_logs_run_after_run(tmp_path: Path) -> None:
 
 def test_what_was_found_is_said_in_words(tmp_path: Path) -> None:
     project = Project(tmp_path, (0, 1, 2), count=100)
-    shown = schedules_job.shown_of(project.config)
-    tracks = [schedules_job.track(path, project.config["clip_norm"]) for path in project.runs]
-    lines = schedules.measure(tracks, shown)
-    (told,) = schedules.findings(lines, shown)
-    ratio = next(x for x in lines if (x.method, x.statistic) == ("mdc_0_100", "loss_cv"))
-    numbers = f"{ratio.ratio_to_reference:.2f}× [{ratio.ratio_low:.2f}, {ratio.ratio_high:.2f}]"
-    start = f"Short captions, ViT-B: with t in [0.0, 1.0] the loss varies {numbers} as much as with [0.5, 1.0] (more)"
+    lines = measure(project.tracks(), project.job)
+    (told,) = schedule_panels.findings(lines, project.job)
+    line = next(x for x in lines if (x.run.method.key, x.statistic) == ("mdc_0_100", "loss_cv"))
+    assert line.ratio is not None and line.decision is not None
+    value, low, high = steadiness.factors(line.ratio)
+    numbers = f"{value:.2f}× [{low:.2f}, {high:.2f}]"
+    start = (
+        f"Short captions, ViT-B: with t in [0.0, 1.0] the loss varies {numbers} as much as with [0.5, 1.0] (held, p "
+    )
     assert told.replace("\u00a0", " ").startswith(start)
 
 
 def test_what_cannot_be_told_is_said_with_what_could_have_been(tmp_path: Path) -> None:
     project = Project(tmp_path, (0, 1, 2))
-    shown = schedules_job.shown_of(project.config)
-    tracks = [schedules_job.track(path, project.config["clip_norm"]) for path in project.runs]
-    reference = {track.seed: track for track in tracks if track.method == "mdc"}
+    tracks = project.tracks()
+    reference = {track.run.seed: track for track in tracks if track.method == "mdc"}
     # every schedule varies as the reference does, by draws of another seed
-    alike = [
-        t if t.method == "mdc" else replace(reference[(t.seed + 1) % 3], method=t.method, seed=t.seed) for t in tracks
-    ]
-    lines = schedules.measure(alike, shown)
-    (told,) = schedules.findings(lines, shown)
+    alike = [t if t.method == "mdc" else replace(reference[(t.run.seed + 1) % 3], run=t.run) for t in tracks]
+    lines = measure(alike, project.job)
+    (told,) = schedule_panels.findings(lines, project.job)
     for statistic in ("loss_cv", "grad_norm_cv"):
-        line = next(x for x in lines if (x.method, x.statistic) == ("mdc_0_100", statistic))
-        assert line.verdict == "cannot be told" and line.smallest_detectable is not None
-        assert f"(cannot be told (≥ {line.smallest_detectable:.2f}×))" in told.replace("\u00a0", " ")
+        line = next(x for x in lines if (x.run.method.key, x.statistic) == ("mdc_0_100", statistic))
+        assert line.decision is not None and line.decision.verdict == "cannot be told" and line.detectable is not None
+        assert line.detectable == pytest.approx(math.exp(line.decision.smallest_detectable))
+        assert f"(cannot be told, detectable from {line.detectable:.2f}×)" in told.replace("\u00a0", " ")
 
 
 def test_without_clipping_or_tokens_nothing_is_said_of_them(tmp_path: Path) -> None:
@@ -254,9 +286,9 @@ def test_without_clipping_or_tokens_nothing_is_said_of_them(tmp_path: Path) -> N
 
 
 def test_a_short_run_has_numbers_without_an_interval(tmp_path: Path) -> None:
-    rows = Project(tmp_path, (0,), count=3 + stability.NEEDED).make()
+    rows = Project(tmp_path, (0,), count=3 + steadiness.NEEDED).make()
     row = of(rows, "loss_cv", "mdc_0_100")
-    assert (row["interval"], row["low"], row["p"], row["verdict"]) == ("none", "", "", "cannot be told")
+    assert (row["interval"], row["low"], row["p"], row["verdict"]) == ("none", "", "1", "cannot be told")
     assert float(row["value"]) > 0 and float(row["ratio_to_reference"]) > 0
 
 
@@ -271,17 +303,22 @@ def _without_norm(lines: Log) -> Log:
         (lambda p: p.edit("mdc", 0, lambda lines: []), r"log.jsonl: it holds no loss"),
         (
             lambda p: p.edit("mdc", 1, lambda lines: lines[:-3]),
-            r"short/B/mdc_0_100/s0 has 40 logged steps up to 400 and short/B/mdc/s1 has 38 logged steps up to 380",
+            r"runs/short/B/mdc_0_100/s0 has 40 logged steps up to 400 and runs/short/B/mdc/s1 has 38 logged steps up to 380",
         ),
-        (lambda p: p.runs.pop(), "no run.json given of short/B/mdc/s1; table5 needs each"),
-        (lambda p: p.config["runs"].pop(), "run short/B/mdc/s1 is none of table5's at this scale"),
-        (lambda p: p.runs.append(p.runs[0]), "run short/B/mdc_0_100/s0 is given twice"),
+        (lambda p: p.given.popitem(), "no manifest of runs/short/B/mdc/s1 was given"),
         (
-            lambda p: (p.config["runs"].pop(), p.runs.pop()),
-            r"has seeds \[0, 1\] of mdc_0_100 and \[0\] of mdc; needed: the same",
+            lambda p: p.given.update({"runs/short/B/mdc/s1": p.given["runs/short/B/mdc/s0"]}),
+            "this is of runs/short/B/mdc/s0",
         ),
         (
-            lambda p: p.config.update(warmup=dict.fromkeys(RANGES, 385)),
+            lambda p: p.runs[0].update(job="runs/x") or p.given.update({"runs/x": p.given["runs/short/B/mdc/s0"]}),
+            "of runs/x",
+        ),
+        (lambda p: p.manifest("mdc", 0, config_sha256="another"), "runs/short/B/mdc/s0 is stale: made with"),
+        (lambda p: p.manifest("mdc", 0, config={"scale": "paper"}), "is of scale paper; needed: mini"),
+        (lambda p: p.runs.pop(), r"has seeds \[0, 1\] of mdc_0_100 and \[0\] of mdc; needed: the same"),
+        (
+            lambda p: [run.update(warmup_steps=385) for run in p.runs],
             "has 2 logged steps after its warm-up of 385; needed: 3, and 12 for an interval",
         ),
         (
@@ -290,7 +327,7 @@ def _without_norm(lines: Log) -> Log:
         ),
         (
             lambda p: p.edit("mdc", 0, lambda lines: [{**x, "loss": 0.0} if "loss" in x else x for x in lines]),
-            "short/B/mdc/s0: stability: a level of 0",
+            "runs/short/B/mdc/s0: stability: a level of 0",
         ),
     ],
 )

@@ -10,13 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from data_samples import encoded, scenes, use_scenes, write_parquet
+from data_samples import encoded, iter_corpus, scenes, use_scenes, write_corpus, write_parquet, write_probe
 
 from mdc.formats.tar import TarWriter, padded, tar_members
 from mdc.records import UserError, sha256_file
 from mdc.shards import index as shards
-from mdc.shards import writer as shard_writer
-from mdc.sources import source as sources
+from mdc.shards.corpus import duplicate_share
 from mdc.text import clip_pieces
 
 PROBE = {"kind": "scenes", "task": "colour", "train": 8, "test": 7, "seed": 3, "pixels": 12}
@@ -28,7 +27,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def corpus(out: Path, **changes: object) -> dict:
-    return shard_writer.write_corpus("alt", scenes(**changes), out, out, samples_per_shard=10)
+    return write_corpus("alt", scenes(**changes), out, out, samples_per_shard=10)
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -47,11 +46,29 @@ def test_same_input_same_bytes_and_nothing_stale_stays(tmp_path: Path) -> None:
     assert content(tmp_path / "a") != content(tmp_path / "b")
 
 
+def test_tars_that_are_not_ours_stay(tmp_path: Path) -> None:
+    theirs = ["backup.tar", "train.tar", "train-1.tar", "train-000001.tar", "train-0000a.tar", "other-00000.tar"]
+    for name in theirs:
+        (tmp_path / name).write_bytes(b"somebody's")
+    write_corpus("alt", scenes() | {"extra": 12}, tmp_path, tmp_path, splits=("train", "val", "extra"))
+    ours = ["extra-00000.tar", "index.json", "train-00000.tar", "val-00000.tar"]
+    assert sorted(content(tmp_path)) == sorted([*ours, *theirs])
+    # the old index names the shards of a split that is no more
+    write_corpus("alt", scenes(), tmp_path, tmp_path)
+    assert sorted(content(tmp_path)) == sorted([*ours[1:], *theirs])
+    # without an index that can be read, the names of its own splits tell
+    (tmp_path / "index.json").write_text('{"splits": 3}')
+    (tmp_path / "val-00041.tar").write_bytes(b"ours")
+    write_corpus("alt", scenes(), tmp_path, tmp_path)
+    assert sorted(content(tmp_path)) == sorted([*ours[1:], *theirs])
+    assert all((tmp_path / name).read_bytes() == b"somebody's" for name in theirs)
+
+
 def test_tars_hold_every_sample_as_it_was_and_nothing_of_this_machine(tmp_path: Path) -> None:
     """Read back by Python's tarfile, independently of our reader."""
     index = corpus(tmp_path)
     for split, count in (("train", 23), ("val", 5)):
-        expected = list(sources.iter_corpus(scenes(), split, tmp_path))
+        expected = list(iter_corpus(scenes(), split, tmp_path))
         assert len(expected) == count == index["splits"][split]["samples"]
         found: dict[str, bytes] = {}
         for shard in index["splits"][split]["shards"]:
@@ -79,7 +96,7 @@ def test_webdataset_reads_the_shards(tmp_path: Path) -> None:
     webdataset = pytest.importorskip("webdataset")
     corpus(tmp_path)
     read = list(webdataset.WebDataset(str(tmp_path / "train-00000.tar"), shardshuffle=False))
-    expected = list(sources.iter_corpus(scenes(), "train", tmp_path))[:10]
+    expected = list(iter_corpus(scenes(), "train", tmp_path))[:10]
     assert [sample["__key__"] for sample in read] == [sample.key for sample in expected]
     assert [sample["png"] for sample in read] == [sample.image for sample in expected]
 
@@ -91,7 +108,7 @@ def test_index_says_what_is_there(tmp_path: Path) -> None:
         assert split["bytes"] == sum((tmp_path / shard["file"]).stat().st_size for shard in split["shards"])
         for shard in split["shards"]:
             assert shard["sha256"] == sha256_file(tmp_path / shard["file"])
-    texts = {s: [c for r in sources.iter_corpus(scenes(), s, tmp_path) for c in r.captions] for s in ("train", "val")}
+    texts = {s: [c for r in iter_corpus(scenes(), s, tmp_path) for c in r.captions] for s in ("train", "val")}
     assert index["pieces"] == sorted({piece for both in texts.values() for c in both for piece in clip_pieces(c)})
     for split, captions in texts.items():
         lengths = [len(clip_pieces(caption)) for caption in captions]
@@ -106,7 +123,7 @@ def test_truncated_share_counts_what_the_context_cuts(tmp_path: Path) -> None:
     columns = {"image": [encoded(i) for i in range(4)], "caption": captions, "split": ["train"] * 4}
     write_parquet(tmp_path / "c.parquet", columns)
     source = {"kind": "parquet", "path": "c.parquet"}
-    index = shard_writer.write_corpus("c", source, tmp_path / "out", tmp_path, context_length=6)
+    index = write_corpus("c", source, tmp_path / "out", tmp_path, context_length=6)
     assert index["captions"]["per_split"]["train"]["truncated_share"] == 0.5
     # cut to four pieces, three of the four captions are equal
     assert index["captions"]["duplicate_share"] == {"4": 0.75}
@@ -114,7 +131,7 @@ def test_truncated_share_counts_what_the_context_cuts(tmp_path: Path) -> None:
 
 
 def test_probe_index(tmp_path: Path) -> None:
-    index = shard_writer.write_probe("colour", PROBE, tmp_path, tmp_path)
+    index = write_probe("colour", PROBE, tmp_path, tmp_path)
     assert (index["kind"], index["task"], index["classes"][0]) == ("probe", "single", "red")
     assert index["chance"] == 3 / 7 and index["class_counts"] == {"train": [3, 3, 2, 0], "test": [3, 2, 2, 0]}
     assert shards.read_index(tmp_path, verify=True) == index
@@ -134,7 +151,7 @@ def test_multi_label_chance_is_the_average_precision_of_constant_scores(tmp_path
     }
     write_parquet(tmp_path / "n.parquet", columns)
     source = {"kind": "caption_nouns", "path": "n.parquet"}
-    index = shard_writer.write_probe("nouns", source, tmp_path / "out", tmp_path)
+    index = write_probe("nouns", source, tmp_path / "out", tmp_path)
     reader = shards.ShardReader(tmp_path / "out", "test")
     labels = np.array([reader.read(i)[2]["labels"] for i in range(5)])
     assert index["task"] == "multi" and labels.sum(0).tolist() == index["class_counts"]["test"]
@@ -148,10 +165,10 @@ def test_too_many_skipped_samples_stop_the_work_and_leave_no_index(tmp_path: Pat
     columns = {"image": images, "caption": ["a"] * 10, "split": ["train"] * 10}
     write_parquet(tmp_path / "c.parquet", columns)
     source = {"kind": "parquet", "path": "c.parquet"}
-    index = shard_writer.write_corpus("c", source, tmp_path / "out", tmp_path, max_skipped=0.1)
+    index = write_corpus("c", source, tmp_path / "out", tmp_path, max_skipped=0.1)
     assert index["skipped"] == {"image cannot be decoded": 1} and index["splits"]["train"]["samples"] == 9
     with pytest.raises(UserError, match=r"1 of 10 samples .*image cannot be decoded: 1"):
-        shard_writer.write_corpus("c", source, tmp_path / "out", tmp_path, max_skipped=0.09)
+        write_corpus("c", source, tmp_path / "out", tmp_path, max_skipped=0.09)
     assert not (tmp_path / "out" / "index.json").exists()
 
 
@@ -160,9 +177,9 @@ def test_repeated_keys_and_empty_splits_are_refused(tmp_path: Path) -> None:
     write_parquet(tmp_path / "c.parquet", columns)
     source = {"kind": "parquet", "path": "c.parquet", "key_column": "id"}
     with pytest.raises(UserError, match="1 keys repeat"):
-        shard_writer.write_corpus("c", source, tmp_path / "out", tmp_path)
+        write_corpus("c", source, tmp_path / "out", tmp_path)
     with pytest.raises(UserError, match="split train has no samples"):
-        shard_writer.write_corpus("c", source | {"splits": {"train": "tea"}}, tmp_path / "out", tmp_path)
+        write_corpus("c", source | {"splits": {"train": "tea"}}, tmp_path / "out", tmp_path)
 
 
 def test_verify_names_the_first_shard_that_does_not_hold(tmp_path: Path) -> None:
@@ -227,7 +244,7 @@ def test_damaged_tars_are_refused(tmp_path: Path) -> None:
 def test_reader_returns_each_sample(tmp_path: Path) -> None:
     corpus(tmp_path)
     reader = shards.ShardReader(tmp_path, "train")
-    expected = list(sources.iter_corpus(scenes(), "train", tmp_path))
+    expected = list(iter_corpus(scenes(), "train", tmp_path))
     assert len(reader) == 23
     for number in (22, 0, 10, 9, 5):
         key, image, record = reader.read(number)
@@ -243,10 +260,10 @@ def test_duplicate_share_equals_the_hypergeometric_expectation() -> None:
     n, batch = len(captions), 6
     counts = Counter(captions)
     alone = [math.comb(n - counts[c], batch - 1) / math.comb(n - 1, batch - 1) for c in captions]
-    found = shard_writer.duplicate_share([[c] for c in captions], batch, seed=1)
+    found = duplicate_share([[c] for c in captions], batch, seed=1)
     assert found == pytest.approx(1 - np.mean(alone), abs=0.04)
-    assert found == shard_writer.duplicate_share([[c] for c in captions], batch, seed=1)
-    assert shard_writer.duplicate_share([[c] for c in set(captions)], 10, seed=1) == 0
+    assert found == duplicate_share([[c] for c in captions], batch, seed=1)
+    assert duplicate_share([[c] for c in set(captions)], 10, seed=1) == 0
 
 
 def test_duplicate_share_of_several_captions_equals_enumeration() -> None:
@@ -254,7 +271,7 @@ def test_duplicate_share_of_several_captions_equals_enumeration() -> None:
     share = 0.0
     for left, right in combinations(captions, 2):
         share += sum(x == y for x in left for y in right) / (len(left) * len(right)) / 6
-    draws = [shard_writer.duplicate_share(captions, 2, seed) for seed in range(8)]
+    draws = [duplicate_share(captions, 2, seed) for seed in range(8)]
     assert np.mean(draws) == pytest.approx(share, abs=0.04)
 
 

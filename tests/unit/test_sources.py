@@ -1,19 +1,21 @@
 from __future__ import annotations
 
+import importlib
 import io
 from pathlib import Path
 
 import numpy as np
 import pytest
-from data_samples import COLOURS, encoded, scenes, use_scenes, write_parquet
+from data_samples import COLOURS, encoded, iter_corpus, iter_probe, probe_of, scenes, use_scenes, write_parquet
 from PIL import Image
 
+from mdc import parts
+from mdc.fingerprint import closure
 from mdc.formats.captions import clean_captions
 from mdc.formats.rank import rank_hash
 from mdc.formats.samples import Skipped
 from mdc.records import UserError
 from mdc.sources import nouns
-from mdc.sources import source as sources
 from mdc.text import clip_pieces
 
 NOWHERE = Path("nowhere")
@@ -31,12 +33,12 @@ def captioned(path: Path, **columns: list) -> Path:
 
 def test_scenes_pass_through_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     use_scenes(monkeypatch)
-    samples = list(sources.iter_corpus(scenes(), "val", NOWHERE))
+    samples = list(iter_corpus(scenes(), "val", NOWHERE))
     assert [sample.truth for sample in samples] == [{"number": 15_000 + i} for i in range(5)]
     assert samples[1].captions == ("a green thing 1", "alt green") and samples[1].extension == "png"
     probe = {"kind": "scenes", "task": "colour", "train": 4, "test": 7, "seed": 3, "pixels": 12}
-    assert [sample.label for sample in sources.iter_probe(probe, "test", NOWHERE)] == [0, 1, 2, 0, 1, 2, 0]
-    assert sources.probe_classes(probe, NOWHERE) == list(COLOURS)
+    assert [sample.label for sample in iter_probe(probe, "test", NOWHERE)] == [0, 1, 2, 0, 1, 2, 0]
+    assert probe_of(probe, NOWHERE).classes == list(COLOURS)
 
 
 def test_digits_are_scikit_learns_and_the_split_is_fixed_and_stratified() -> None:
@@ -44,7 +46,7 @@ def test_digits_are_scikit_learns_and_the_split_is_fixed_and_stratified() -> Non
 
     data = load_digits()
     source = {"kind": "digits", "seed": 0}
-    splits = {split: list(sources.iter_probe(source, split, NOWHERE)) for split in ("train", "test")}
+    splits = {split: list(iter_probe(source, split, NOWHERE)) for split in ("train", "test")}
     assert {split: len(samples) for split, samples in splits.items()} == {"train": 1200, "test": 597}
     assert sorted(int(s.key) for samples in splits.values() for s in samples) == list(range(1797))
     for samples in splits.values():
@@ -55,8 +57,8 @@ def test_digits_are_scikit_learns_and_the_split_is_fixed_and_stratified() -> Non
             assert pixels.shape == (32, 32) and sample.label == data.target[int(sample.key)]
             np.testing.assert_array_equal(np.rint(pixels[::4, ::4] * (16 / 255)), data.images[int(sample.key)])
             np.testing.assert_array_equal(pixels, np.kron(pixels[::4, ::4], np.ones((4, 4), dtype=np.uint8)))
-    assert [s.key for s in sources.iter_probe(source, "test", NOWHERE)] == [s.key for s in splits["test"]]
-    other = sources.iter_probe({"kind": "digits", "seed": 1}, "test", NOWHERE)
+    assert [s.key for s in iter_probe(source, "test", NOWHERE)] == [s.key for s in splits["test"]]
+    other = iter_probe({"kind": "digits", "seed": 1}, "test", NOWHERE)
     assert [s.key for s in other] != [s.key for s in splits["test"]]
 
 
@@ -65,29 +67,29 @@ def test_parquet_pairs_are_nested_subsets_of_the_train_split(tmp_path: Path, key
     names = [f"x/{i}.jpg" for i in range(60)]
     captioned(tmp_path / "a.parquet", image_id=names)
     source = {"kind": "parquet", "path": "a.parquet", "splits": {"val": "dev"}, "key_column": key_column}
-    whole = [s.key for s in sources.iter_corpus(source, "train", tmp_path)]
-    found = [[s.key for s in sources.iter_corpus(source | {"pairs": n}, "train", tmp_path)] for n in (3, 7, 20)]
+    whole = [s.key for s in iter_corpus(source, "train", tmp_path)]
+    found = [[s.key for s in iter_corpus(source | {"pairs": n}, "train", tmp_path)] for n in (3, 7, 20)]
     # the oracle: rank all keys of the split, take the first N, keep the file's order
     ranked = sorted(whole, key=lambda key: rank_hash(0, key))
     assert found == [[key for key in whole if key in ranked[:n]] for n in (3, 7, 20)]
     assert found[0] != whole[:3] and found[2] == whole
-    held_out = [s.key for s in sources.iter_corpus(source | {"pairs": 3}, "val", tmp_path)]
-    assert held_out == [s.key for s in sources.iter_corpus(source, "val", tmp_path)]
+    held_out = [s.key for s in iter_corpus(source | {"pairs": 3}, "val", tmp_path)]
+    assert held_out == [s.key for s in iter_corpus(source, "val", tmp_path)]
     with pytest.raises(UserError, match="21 pairs are asked for, its train split has 20"):
-        list(sources.iter_corpus(source | {"pairs": 21}, "train", tmp_path))
+        list(iter_corpus(source | {"pairs": 21}, "train", tmp_path))
 
 
 def test_parquet_splits_columns_and_keys(tmp_path: Path) -> None:
     captioned(tmp_path / "a.parquet", image_id=[f"x/{i}.jpg" for i in range(9)])
     source = {"kind": "parquet", "path": "a.parquet", "splits": {"val": "dev"}}
-    found = list(sources.iter_corpus(source, "val", tmp_path))
+    found = list(iter_corpus(source, "val", tmp_path))
     assert [sample.key for sample in found] == ["00000000", "00000001", "00000002"]
     assert [sample.captions for sample in found] == [(f"First {i} .", f"a second {i}") for i in (1, 4, 7)]
     assert [sample.image for sample in found] == [encoded(i, kind="JPEG" if i % 2 else "PNG") for i in (1, 4, 7)]
     assert [sample.extension for sample in found] == ["jpg", "png", "jpg"]
-    keyed = list(sources.iter_corpus(source | {"key_column": "image_id"}, "train", tmp_path))
+    keyed = list(iter_corpus(source | {"key_column": "image_id"}, "train", tmp_path))
     assert [sample.key for sample in keyed] == ["x_0_jpg", "x_3_jpg", "x_6_jpg"]
-    assert not list(sources.iter_corpus(source | {"path": str(tmp_path / "a.parquet")}, "none", tmp_path))
+    assert not list(iter_corpus(source | {"path": str(tmp_path / "a.parquet")}, "none", tmp_path))
 
 
 def test_a_folder_is_read_in_sorted_order_and_hugging_face_structs_are_understood(tmp_path: Path) -> None:
@@ -98,14 +100,14 @@ def test_a_folder_is_read_in_sorted_order_and_hugging_face_structs_are_understoo
     columns = {"image": [encoded(99)], "caption": ["held out"]}
     write_parquet(tmp_path / "set" / "data" / "validation-00000-of-00001.parquet", columns)
     source = {"kind": "parquet", "path": "set", "split_column": None, "splits": {"val": "validation"}}
-    train = list(sources.iter_corpus(source, "train", tmp_path))
+    train = list(iter_corpus(source, "train", tmp_path))
     assert [sample.captions for sample in train] == [(f"c {n} {i}",) for n in range(3) for i in range(3)]
     assert train[4].image == encoded(11) and [sample.key for sample in train] == [f"{i:08d}" for i in range(9)]
-    assert [sample.captions for sample in sources.iter_corpus(source, "val", tmp_path)] == [("held out",)]
+    assert [sample.captions for sample in iter_corpus(source, "val", tmp_path)] == [("held out",)]
     for path in (tmp_path / "set" / "data").glob("*"):
         path.rename(path.with_name("part" + path.name.partition("-")[2]))
-    assert len(list(sources.iter_corpus(source, "train", tmp_path))) == 10
-    assert not list(sources.iter_corpus(source, "val", tmp_path))
+    assert len(list(iter_corpus(source, "train", tmp_path))) == 10
+    assert not list(iter_corpus(source, "val", tmp_path))
 
 
 def test_bad_samples_are_counted_and_keys_still_name_rows(tmp_path: Path) -> None:
@@ -113,7 +115,7 @@ def test_bad_samples_are_counted_and_keys_still_name_rows(tmp_path: Path) -> Non
     captions = [["a"], ["b"], ["c"], ["d"], ["  ", None, "\x00"], [" e "]]
     captioned(tmp_path / "a.parquet", image=images, captions=captions, split=["train"] * 6)
     skipped = Skipped()
-    found = list(sources.iter_corpus({"kind": "parquet", "path": "a.parquet"}, "train", tmp_path, skipped))
+    found = list(iter_corpus({"kind": "parquet", "path": "a.parquet"}, "train", tmp_path, skipped))
     assert [(sample.key, sample.captions) for sample in found] == [("00000000", ("a",)), ("00000005", ("e",))]
     assert skipped.counts == {"no image": 1, "image cannot be decoded": 2, "no caption": 1}
 
@@ -121,17 +123,17 @@ def test_bad_samples_are_counted_and_keys_still_name_rows(tmp_path: Path) -> Non
 def test_bad_files_are_user_errors(tmp_path: Path) -> None:
     source = {"kind": "parquet", "path": "a.parquet"}
     with pytest.raises(UserError, match="MDC_DATA"):
-        list(sources.iter_corpus(source, "train", tmp_path))
+        list(iter_corpus(source, "train", tmp_path))
     (tmp_path / "a.parquet").write_bytes(b"PAR1 no")
     with pytest.raises(UserError, match=r"a\.parquet.*not a readable parquet"):
-        list(sources.iter_corpus(source, "train", tmp_path))
+        list(iter_corpus(source, "train", tmp_path))
     captioned(tmp_path / "a.parquet")
     with pytest.raises(UserError, match="has no column 'nope'"):
-        list(sources.iter_corpus(source | {"image_column": "nope"}, "train", tmp_path))
+        list(iter_corpus(source | {"image_column": "nope"}, "train", tmp_path))
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match=r"no \.parquet"):
-        list(sources.iter_corpus(source | {"path": "empty"}, "train", tmp_path))
-    for function in (sources.iter_corpus, sources.iter_probe):
+        list(iter_corpus(source | {"path": "empty"}, "train", tmp_path))
+    for function in (iter_corpus, iter_probe):
         with pytest.raises(UserError, match="'tea'"):
             list(function({"kind": "tea"}, "train", tmp_path))
 
@@ -171,19 +173,17 @@ def test_integer_and_text_labels(tmp_path: Path) -> None:
     write_parquet(tmp_path / "p.parquet", columns)
     source = {"kind": "parquet", "path": "p.parquet"}
     labels = {
-        column: [
-            [s.label for s in sources.iter_probe(source | column_source, split, tmp_path)] for split in splits[::2]
-        ]
+        column: [[s.label for s in iter_probe(source | column_source, split, tmp_path)] for split in splits[::2]]
         for column, column_source in {"label": {}, "word": {"label_column": "word"}}.items()
     }
     assert labels["label"] == [[2, 0], [1, 0]]
     assert labels["word"] == [[2, 0], [1, 0]]
-    assert sources.probe_classes(source, tmp_path) == ["0", "1", "2"]
-    assert sources.probe_classes(source | {"class_name_column": "word"}, tmp_path) == ["ant", "bee", "cat"]
-    assert sources.probe_classes(source | {"label_column": "word"}, tmp_path) == ["ant", "bee", "cat"]
+    assert probe_of(source, tmp_path).classes == ["0", "1", "2"]
+    assert probe_of(source | {"class_name_column": "word"}, tmp_path).classes == ["ant", "bee", "cat"]
+    assert probe_of(source | {"label_column": "word"}, tmp_path).classes == ["ant", "bee", "cat"]
     write_parquet(tmp_path / "p.parquet", columns | {"word": ["cat", "ant", "bee", "bee"]})
     with pytest.raises(UserError, match="label 0 has several names"):
-        sources.probe_classes(source | {"class_name_column": "word"}, tmp_path)
+        probe_of(source | {"class_name_column": "word"}, tmp_path)
 
 
 def test_hugging_face_class_names_are_read_from_the_schema(tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ def test_hugging_face_class_names_are_read_from_the_schema(tmp_path: Path) -> No
     table = pa.table({"image": [encoded(0)], "label": [1]})
     metadata = {"huggingface": json.dumps({"info": {"features": features}})}
     pq.write_table(table.replace_schema_metadata(metadata), tmp_path / "p.parquet")
-    assert sources.probe_classes({"kind": "parquet", "path": "p.parquet"}, tmp_path) == ["cat", "dog"]
+    assert probe_of({"kind": "parquet", "path": "p.parquet"}, tmp_path).classes == ["cat", "dog"]
 
 
 SENTENCES = [
@@ -232,10 +232,10 @@ def test_caption_nouns_count_on_train_only_and_label_dev_and_test(tmp_path: Path
     split = ["train"] * 12 + ["dev", "dev", "test", "test"]
     captioned(tmp_path / "f.parquet", image=[encoded(i) for i in range(16)], captions=train + held_out, split=split)
     source = {"kind": "caption_nouns", "path": "f.parquet", "count": 60}
-    assert sources.probe_classes(source, tmp_path) == ["boat", "dog", "house"]
-    assert sources.probe_task(source) == "multi"
-    assert [s.labels for s in sources.iter_probe(source, "train", tmp_path)] == [(0, 1, 0), (1, 0, 0)]
-    assert [s.labels for s in sources.iter_probe(source, "test", tmp_path)] == [(0, 0, 0), (0, 0, 0)]
+    assert probe_of(source, tmp_path).classes == ["boat", "dog", "house"]
+    assert probe_of(source, tmp_path).task == "multi"
+    assert [s.labels for s in iter_probe(source, "train", tmp_path)] == [(0, 1, 0), (1, 0, 0)]
+    assert [s.labels for s in iter_probe(source, "test", tmp_path)] == [(0, 0, 0), (0, 0, 0)]
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_caption_nouns_count_on_train_only_and_label_dev_and_test(tmp_path: Path
 def test_captions_of_another_type_are_refused(tmp_path: Path, column: str, values: list, said: str) -> None:
     write_parquet(tmp_path / "c.parquet", {"image": [encoded(0), encoded(1)], column: values, "split": ["train"] * 2})
     with pytest.raises(UserError, match=said):
-        list(sources.iter_corpus({"kind": "parquet", "path": "c.parquet"}, "train", tmp_path))
+        list(iter_corpus({"kind": "parquet", "path": "c.parquet"}, "train", tmp_path))
 
 
 @pytest.mark.parametrize("values", [[0.0, None, 1.0], [[0], [1], [0, 1]]])
@@ -256,4 +256,27 @@ def test_labels_of_another_type_are_refused(tmp_path: Path, values: list) -> Non
     columns = {"image": [encoded(i) for i in range(3)], "label": values, "split": ["train", "train", "test"]}
     write_parquet(tmp_path / "c.parquet", columns)
     with pytest.raises(UserError, match="a label is a whole number or a text"):
-        sources.probe_classes({"kind": "parquet", "path": "c.parquet"}, tmp_path)
+        probe_of({"kind": "parquet", "path": "c.parquet"}, tmp_path)
+
+
+def test_a_kind_is_made_anew_by_what_it_runs_alone() -> None:
+    """The writers know no kind, and a kind no other that it is not built on."""
+    named = {f"mdc.sources.{name}" for name in ("source", "cleaned")}
+    for module in ("corpus", "probe_set", "choices", "texts_job"):
+        found = set(closure(f"mdc.shards.{module}"))
+        assert {name for name in found if name.startswith("mdc.sources.")} == {"mdc.sources.source"}
+        others = {f"mdc.shards.{name}" for name in ("corpus", "probe_set", "choices", "texts_job") if name != module}
+        assert not found & others
+    assert not [name for name in closure("mdc.shards.writer") if name.startswith("mdc.sources.")]
+    assert "mdc.shards.caption_statistics" not in closure("mdc.shards.probe_set")
+    kinds = {module for which in (parts.CORPORA, parts.PROBES, parts.CHOICES, parts.TEXTS) for module in which.values()}
+    built_on = {
+        "mdc.sources.pairs": {"mdc.sources.webdataset"},  # a mirror's tars
+        "mdc.sources.builder": {"mdc.sources.class_folder"},  # ImageNet
+        "mdc.sources.caption_order": {"mdc.sources.karpathy"},
+    }
+    for module in kinds:
+        assert callable(importlib.import_module(module).open_source)
+        assert (set(closure(module)) - named) & kinds == {module} | built_on.get(module, set())
+    styles = {"mdc.scenes.captions", "mdc.scenes.language"}
+    assert styles <= set(closure("mdc.sources.scenes_corpus")) and not styles & set(closure("mdc.sources.scenes_probe"))

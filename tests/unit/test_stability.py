@@ -12,7 +12,7 @@ import torch
 from mdc.diffusion.schedule import MaskSchedule
 from mdc.records import UserError
 from mdc.statistics import steadiness as stability
-from mdc.statistics.steadiness import Estimate
+from mdc.statistics.verdicts import decide
 
 LEAST = 1e-3
 
@@ -90,36 +90,46 @@ def test_series_that_say_nothing_are_refused(steps: list[int], values: list[floa
 def test_over_seeds_means_are_geometric_so_that_their_ratio_is_the_mean_ratio() -> None:
     a, b = [2.0, 4.0, 9.0, 3.0], [1.0, 1.5, 3.0, 2.0]
     ratio = stability.ratio_over_seeds(a, b)
-    assert ratio.value == pytest.approx(stability.over_seeds(a).value / stability.over_seeds(b).value)
-    assert ratio.value == pytest.approx(math.prod(x / y for x, y in zip(a, b, strict=True)) ** 0.25)
+    value, low, high = stability.factors(ratio)
+    assert value == pytest.approx(stability.over_seeds(a).value / stability.over_seeds(b).value)
+    assert value == pytest.approx(math.prod(x / y for x, y in zip(a, b, strict=True)) ** 0.25)
     from scipy.stats import ttest_rel
 
     test = ttest_rel(np.log(a), np.log(b))
-    low, high = np.exp(test.confidence_interval())
-    assert (ratio.low, ratio.high, ratio.p) == pytest.approx((low, high, test.pvalue))
-    from scipy.stats import t
+    expected = test.confidence_interval()
+    assert (ratio.low, ratio.high, ratio.p) == pytest.approx((expected.low, expected.high, test.pvalue))
+    assert (low, high) == pytest.approx((math.exp(expected.low), math.exp(expected.high)))
+    assert (ratio.seeds, ratio.kind, ratio.df) == (4, "seeds", 3)
+    assert ratio.se == pytest.approx(np.std(np.log(a) - np.log(b), ddof=1) / 2)
+    one = stability.over_seeds(a)
+    interval = np.exp(ttest_rel(np.log(a), np.zeros(4)).confidence_interval())
+    assert (one.low, one.high) == pytest.approx(tuple(interval)) and one.p is one.se is None
 
-    error = np.std(np.log(a) - np.log(b), ddof=1) / 2
-    assert math.log(ratio.detectable or 0) == pytest.approx((t(3).ppf(0.975) + t(3).ppf(0.8)) * error)
 
-
-def test_fewer_than_three_seeds_have_a_mean_and_no_interval() -> None:
-    assert stability.over_seeds([2.0, 8.0]) == Estimate(pytest.approx(4.0))
-    assert stability.ratio_over_seeds([2.0], [4.0]) == Estimate(pytest.approx(0.5))
-    assert stability.share_over_seeds([0.0, 0.5]) == Estimate(0.25)
+def test_of_fewer_than_three_seeds_only_the_mean_is_known() -> None:
+    level, ratio = stability.over_seeds([2.0, 8.0]), stability.ratio_over_seeds([2.0], [4.0])
+    assert level.value == pytest.approx(4.0) and not level.known and level.p is None
+    assert stability.factors(ratio) == (pytest.approx(0.5), 0, math.inf) and not ratio.known
+    (found,) = decide([ratio])
+    assert (found.p, found.verdict, found.smallest_detectable) == (1, "cannot be told", math.inf)
+    share = stability.share_over_seeds([0.0, 0.5])
+    assert share.value == 0.25 and not share.known
 
 
 def test_shares_stay_shares_and_equal_ones_claim_no_certainty() -> None:
     found = stability.share_over_seeds([0.0, 0.0, 0.3])
-    assert found.value == pytest.approx(0.1) and found.low == 0.0 and 0.3 < (found.high or 0) <= 1
-    assert stability.share_over_seeds([0.0, 0.0, 0.0]) == Estimate(0.0)
+    assert found.value == pytest.approx(0.1) and found.low == 0.0 and 0.3 < found.high <= 1
+    none = stability.share_over_seeds([0.0, 0.0, 0.0])
+    assert none.value == 0 and not none.known
 
 
-def test_verdicts() -> None:
-    assert stability.verdict(Estimate(2.0, 1.1, 3.0)) == "more"
-    assert stability.verdict(Estimate(0.5, 0.3, 0.9)) == "less"
-    assert stability.verdict(Estimate(2.0, 0.9, 3.0)) == "cannot be told"
-    assert stability.verdict(Estimate(9.0)) == "cannot be told"
+def test_a_comparison_is_decided_on_as_it_is() -> None:
+    noise = np.random.default_rng(1).normal(0, 0.01, (2, 5))
+    same, twice = np.exp(noise[0]), 2 * np.exp(noise[1])
+    ratios = [stability.ratio_over_seeds(*pair) for pair in ((twice, same), (same, twice), (same, same * 1.001))]
+    assert [d.verdict for d in decide(ratios, comparable=math.log(1.02))] == ["held", "opposite", "opposite"]
+    like = stability.ratio_over_seeds(same, np.exp(noise[1]))
+    assert [d.verdict for d in decide([like], comparable=math.log(1.05))] == ["comparable"]
 
 
 # --- over the steps of one run --------------------------------------------------------------------------------------
@@ -142,9 +152,9 @@ def test_the_interval_of_one_run_covers_what_it_estimates(n: int, memory: float)
         one = stability.over_steps([squares[0]], rng, 200, 1.0)
         both = stability.ratio_over_steps([squares[1]], [squares[0]], rng, 200, 0.5)
         assert one.value == pytest.approx(squares[0].mean())
-        assert both.value == pytest.approx(math.sqrt(squares[1].mean() / squares[0].mean()))
-        covered += (one.low or 0) <= truth <= (one.high or 0)
-        ratio_covered += (both.low or 0) <= 3 <= (both.high or 0)
+        assert math.exp(both.value) == pytest.approx(math.sqrt(squares[1].mean() / squares[0].mean()))
+        covered += one.low <= truth <= one.high
+        ratio_covered += both.low <= math.log(3) <= both.high
     assert 0.89 <= covered / trials <= 0.99
     assert 0.89 <= ratio_covered / trials <= 0.99
 
@@ -154,18 +164,20 @@ def test_a_p_value_is_that_of_the_interval() -> None:
     squares = [stability.squares(np.arange(200), scale * rng.standard_normal(200)) for scale in (1.0, 1.0, 2.0)]
     for other in squares[1:]:
         found = stability.ratio_over_steps([other], [squares[0]], np.random.default_rng(0), 500, 0.5)
+        (decision,) = decide([found], comparable=0.0)
         # between one half-width and two: a power of 80 % asks for less than one of 97.5 %
-        half = math.log((found.high or 0) / (found.low or 1)) / 2
-        assert half < math.log(found.detectable or 0) < 2 * half
-        assert (found.p is not None and found.p < 0.05) == (stability.verdict(found) != "cannot be told")
-    assert stability.verdict(found) == "more"
+        half = (found.high - found.low) / 2
+        assert half < decision.smallest_detectable < 2 * half
+        assert found.p is not None and (found.p < 0.05) == (not found.low <= 0 <= found.high)
+        assert (found.n, found.seeds, found.kind, found.draws) == (198, 1, "steps", 500)
+    assert decision.verdict == "held"
 
 
 def test_what_two_runs_share_cancels_in_their_ratio() -> None:
     rng = np.random.default_rng(6)
     common = stability.squares(np.arange(100), rng.standard_normal(100))
     found = stability.ratio_over_steps([4 * common], [common], np.random.default_rng(0), 200, 0.5)
-    assert (found.value, found.low, found.high) == pytest.approx((2.0, 2.0, 2.0))
+    assert stability.factors(found) == pytest.approx((2.0, 2.0, 2.0))
 
 
 def test_resampled_means_are_those_of_blocks_taken_one_by_one() -> None:
@@ -182,16 +194,17 @@ def test_two_runs_are_narrower_than_one() -> None:
     runs = [stability.squares(np.arange(300), rng.standard_normal(300)) for _ in range(2)]
     one, two = (stability.over_steps(runs[:k], np.random.default_rng(0), 1000, 1.0) for k in (1, 2))
     assert two.value == pytest.approx(math.sqrt(runs[0].mean() * runs[1].mean()))
-    widths = [math.log((e.high or 0) / (e.low or 1)) for e in (one, two)]
+    widths = [math.log(e.high / e.low) for e in (one, two)]
     assert 0.5 < widths[1] / widths[0] < 0.9
 
 
 def test_too_few_steps_have_a_value_and_no_interval() -> None:
     few, enough = np.arange(1.0, 10.0), np.arange(1.0, 11.0)
-    assert stability.over_steps([few], np.random.default_rng(0), 50, 1.0) == Estimate(pytest.approx(5.0))
-    assert stability.over_steps([enough], np.random.default_rng(0), 50, 1.0).low is not None
+    short = stability.over_steps([few], np.random.default_rng(0), 50, 1.0)
+    assert short.value == pytest.approx(5.0) and not short.known
+    assert stability.over_steps([enough], np.random.default_rng(0), 50, 1.0).known
     one = stability.ratio_over_steps([[4.0]], [[1.0]], np.random.default_rng(0), 50, 0.5)
-    assert one == Estimate(pytest.approx(2.0))
+    assert math.exp(one.value) == pytest.approx(2.0) and not one.known and one.p == 1
 
 
 def test_runs_that_cannot_be_compared_are_refused() -> None:

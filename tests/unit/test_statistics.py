@@ -1,41 +1,62 @@
-"""Statistics against analytic results, scipy, brute force and hand computation."""
+"""Intervals over items: against enumeration, brute force, scipy and exact laws."""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from mdc.records import UserError
-from mdc.statistics import intervals as st
+from mdc.statistics import resampling
+from mdc.statistics.bootstrap import Column, level_over_items, percentile, replicate
+from mdc.statistics.contrasts import holm
+from mdc.statistics.exact import proportion, right_or_wrong
+from mdc.statistics.interval import Interval
 from mdc.statistics.metrics import mean_average_precision
+from mdc.statistics.resampling import Resampler
 
 
 def rng(seed: int = 0) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
+def mean(values: np.ndarray, draws: int = 20_000, seed: int = 0, contrast: bool = False) -> Interval:
+    """The bootstrap interval of the mean of items that share nothing."""
+    return percentile(replicate([Column(np.asarray(values, float), len(values))], rng(seed), draws), contrast=contrast)
+
+
+# --- bootstrap ------------------------------------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize(
     "values", [rng(1).random(400) < 0.7, rng(2).normal(3, 2, 400), rng(3).choice([0, 0.5, 1], 400)]
 )
-def test_bootstrap_mean_is_near_the_normal_interval(values: np.ndarray) -> None:
+def test_bootstrap_of_a_mean_is_near_the_normal_interval(values: np.ndarray) -> None:
     x = values.astype(float)
-    interval = st.bootstrap_mean(x, rng(), draws=20_000)
-    reach = 1.959964 * x.std() / np.sqrt(len(x))
+    interval = mean(x)
+    error = x.std() / np.sqrt(len(x))
     assert interval.value == x.mean()
-    assert (interval.n, interval.kind, interval.p) == (400, "items", None)
+    assert (interval.n, interval.seeds, interval.kind, interval.p, interval.draws) == (
+        400,
+        1,
+        "bootstrap",
+        None,
+        20_000,
+    )
+    assert interval.se == pytest.approx(error, rel=0.02)
     # the quantiles' Monte Carlo error is about 1.3 % of the reach, the lattice of 0/1 means and skew add a little
-    assert interval.low == pytest.approx(x.mean() - reach, abs=0.08 * reach)
-    assert interval.high == pytest.approx(x.mean() + reach, abs=0.08 * reach)
+    assert interval.low == pytest.approx(x.mean() - 1.959964 * error, abs=0.16 * error)
+    assert interval.high == pytest.approx(x.mean() + 1.959964 * error, abs=0.16 * error)
 
 
-def test_bootstrap_mean_has_the_exact_distribution_on_a_small_case() -> None:
-    """All 4^4 resamples of four items against the drawn ones."""
+def test_means_have_the_exact_distribution_on_a_small_case() -> None:
+    """All 4^4 resamples of four items, two of them equal, against the multinomial draws."""
     x = np.array([0.0, 0.0, 1.0, 3.0])
     exact = np.array([np.mean(pick) for pick in itertools.product(x, repeat=4)])
-    drawn = st._mean_draws(x, rng(), 200_000)
+    drawn = replicate([Column(x, 4)], rng(), 200_000).whole
     for value in np.unique(exact):
         assert np.isclose(drawn, value).mean() == pytest.approx((np.isclose(exact, value)).mean(), abs=0.005)
 
@@ -44,162 +65,79 @@ def test_bootstrap_interval_covers_the_truth_about_95_times_in_100() -> None:
     draws = rng(5)
     hits = 0
     for _ in range(400):
-        interval = st.bootstrap_mean(draws.random(300) < 0.6, draws, draws=400)
+        interval = mean(draws.choice([0, 0.5, 1], 300, p=[0.3, 0.2, 0.5]), draws=400)
         hits += interval.low <= 0.6 <= interval.high
     assert stats.binomtest(hits, 400, 0.945).pvalue > 1e-3
 
 
 def test_the_same_generator_gives_the_same_interval() -> None:
     x = rng(1).random(50)
-    assert st.bootstrap_mean(x, rng(4)) == st.bootstrap_mean(x, rng(4))
-    assert st.bootstrap_mean(x, rng(4)) != st.bootstrap_mean(x, rng(5))
-
-
-def test_pairing_uses_the_correlation() -> None:
-    base = rng(1).normal(size=500)
-    a, b = base + 0.1 + 0.01 * rng(2).normal(size=500), base
-    paired = st.bootstrap_paired(a, b, rng())
-    assert paired.value == pytest.approx((a - b).mean())
-    assert paired.high - paired.low < 0.01 < st.bootstrap_mean(a, rng()).high - st.bootstrap_mean(a, rng()).low
-    assert paired.p is not None and paired.p < 0.01
-    assert st.bootstrap_paired(b, a, rng()).value == -paired.value
+    assert mean(x, 2000, seed=4) == mean(x, 2000, seed=4) != mean(x, 2000, seed=5)
 
 
 def test_bootstrap_p_value_is_near_the_normal_one() -> None:
     x = rng(8).normal(0.1, 1, 400)
-    interval = st.bootstrap_paired(x, np.zeros(400), rng(), draws=50_000)
     expected = 2 * stats.norm.sf(abs(x.mean()) / (x.std() / 20))
-    assert interval.p == pytest.approx(expected, rel=0.15)
-    assert st.bootstrap_paired([1.0, 2.0], [1.0, 2.0], rng()).p == 1
+    assert mean(x, 50_000, contrast=True).p == pytest.approx(expected, rel=0.15)
+    assert mean(np.zeros(30), contrast=True).p == 1
+    assert mean(np.ones(30), 999, contrast=True).p == pytest.approx(2 / 1000)  # never 0
 
 
 def test_a_statistic_that_is_a_mean_gives_the_mean_interval() -> None:
     x = rng(1).normal(size=300)
-    general = st.bootstrap_statistic(lambda counts: counts @ x / len(x), 300, rng(1), draws=20_000)
-    direct = st.bootstrap_mean(x, rng(2), draws=20_000)
+    general = percentile(replicate([Column(lambda counts: counts @ x / len(x), 300)], rng(1), 20_000))
+    direct = mean(x, seed=2)
     width = direct.high - direct.low
     assert general.value == pytest.approx(direct.value)
     assert general.low == pytest.approx(direct.low, abs=0.04 * width)
     assert general.high == pytest.approx(direct.high, abs=0.04 * width)
 
 
-def test_chunks_do_not_change_the_number_of_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(st, "_CELLS", 70)
-    sizes: list[tuple[int, ...]] = []
-
-    def statistic(counts: np.ndarray) -> np.ndarray:
-        sizes.append(counts.shape)
-        assert (counts.sum(axis=1) == 10).all()
-        return counts[:, 0]
-
-    st.bootstrap_statistic(statistic, 10, rng(), draws=45)
-    assert sum(rows for rows, _ in sizes[1:]) == 45 and max(rows for rows, _ in sizes[1:]) == 7
-
-
-def test_mean_average_precision_interval_is_near_a_plain_loop() -> None:
+@pytest.mark.parametrize("groups", [None, tuple(i // 3 for i in range(150))])
+def test_mean_average_precision_interval_is_near_a_plain_loop(groups: tuple[int, ...] | None) -> None:
     draws = rng(3)
     targets = (draws.random((150, 4)) < 0.3).astype(int)
     scores = targets + draws.normal(size=(150, 4))
-    fast = st.bootstrap_statistic(lambda counts: mean_average_precision(scores, targets, counts), 150, rng(), 2000)
-    slow = []
-    for _ in range(400):
-        items = draws.integers(0, 150, 150)
-        slow.append(mean_average_precision(scores[items], targets[items]))
-    low, high = np.quantile(slow, [0.025, 0.975])
+    if groups is not None:  # what is drawn together is alike, so that the groups matter
+        targets, scores = np.repeat(targets[:50], 3, axis=0), np.repeat(scores[:50], 3, axis=0)
+    column = Column(lambda counts: mean_average_precision(scores, targets, counts), 150, groups)
+    fast = percentile(replicate([column], rng(), 2000))
+    slow = [
+        mean_average_precision(scores[items], targets[items])
+        for items in (_drawn_items(groups or range(150), draws) for _ in range(400))
+    ]
+    bias = np.mean(slow) - fast.value
+    low, high = np.quantile(slow, [0.025, 0.975]) - bias
     assert fast.low == pytest.approx(low, abs=0.2 * (high - low))
     assert fast.high == pytest.approx(high, abs=0.2 * (high - low))
 
 
-def test_average_resamples_within_each_benchmark() -> None:
-    """The analytic standard error: benchmarks independent, each of its own size and spread."""
+def test_average_resamples_within_each_column() -> None:
+    """The analytic standard error: columns independent, each of its own size and spread."""
     parts = [rng(1).normal(5, 1, 200), rng(2).normal(1, 3, 50), rng(3).normal(0, 2, 800)]
-    interval = st.bootstrap_average(parts, rng(), draws=20_000)
-    reach = 1.959964 * np.sqrt(sum(x.var() / len(x) for x in parts)) / 3
+    columns = [Column(x, len(x)) for x in parts]
+    interval = percentile(replicate(columns, rng(), 20_000))
+    error = np.sqrt(sum(x.var() / len(x) for x in parts)) / 3
     assert interval.value == pytest.approx(np.mean([x.mean() for x in parts]))
-    assert (interval.high - interval.low) / 2 == pytest.approx(reach, rel=0.05)
+    assert interval.se == pytest.approx(error, rel=0.03)
     assert interval.n == 1050
-    mixed = st.bootstrap_average([parts[0], (lambda c: c @ parts[1] / 50, 50), parts[2]], rng(9), draws=20_000)
-    assert mixed.value == pytest.approx(interval.value)
-    assert (mixed.high - mixed.low) / 2 == pytest.approx(reach, rel=0.05)
-    shifted = [x - 0.5 for x in parts]
-    paired = st.bootstrap_average_paired(parts, shifted, rng())
-    assert (paired.low, paired.high) == pytest.approx((0.5, 0.5))
+    mixed = [columns[0], Column(lambda counts: counts @ parts[1] / 50, 50), columns[2]]
+    again = percentile(replicate(mixed, rng(9), 20_000))
+    assert again.value == pytest.approx(interval.value)
+    assert again.se == pytest.approx(error, rel=0.03)
 
 
-def test_t_intervals_are_scipys() -> None:
-    a, b = np.array([61.2, 60.1, 62.8, 61.9]), np.array([59.0, 60.4, 60.0, 60.9])
-    expected = stats.ttest_1samp(a, 0).confidence_interval(0.95)
-    ours = st.t_interval(a)
-    assert (ours.low, ours.high) == pytest.approx((expected.low, expected.high))
-    assert (ours.n, ours.kind) == (4, "seeds")
-    paired, test = st.t_interval_paired(a, b), stats.ttest_rel(a, b)
-    expected = test.confidence_interval(0.95)
-    assert (paired.low, paired.high, paired.p) == pytest.approx((expected.low, expected.high, test.pvalue))
-    with pytest.raises(UserError, match="needs 2 or more"):
-        st.t_interval([1.0])
+def test_resamples_on_which_a_statistic_is_not_defined_are_left_out_and_not_counted() -> None:
+    def first_two(counts: np.ndarray) -> np.ndarray:  # the share of item 0 among items 0 and 1
+        with np.errstate(invalid="ignore"):
+            return np.asarray(counts[:, 0] / counts[:, :2].sum(axis=1))
 
-
-def test_holm_by_hand() -> None:
-    # 0.005*4, then max(., 0.01*3), then 0.03*2, then max(0.06, 0.04*1)
-    assert st.holm([0.01, 0.04, 0.03, 0.005]).tolist() == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert st.holm([0.6, 0.9]).tolist() == [1, 1]
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_holm_rejects_what_closed_testing_rejects(seed: int) -> None:
-    """Closure principle with Bonferroni on every intersection: reject i if every subset holding i is rejected."""
-    p = rng(seed).random(5) ** 3
-    adjusted = st.holm(p)
-    for i in range(5):
-        subsets = (s for size in range(1, 6) for s in itertools.combinations(range(5), size) if i in s)
-        assert adjusted[i] == pytest.approx(max(min(1, len(s) * p[list(s)].min()) for s in subsets))
-
-
-@pytest.mark.parametrize(("only_a", "only_b"), [(0, 0), (1, 0), (8, 2), (5, 5), (30, 51)])
-def test_mcnemar_is_the_binomial_test_on_discordant_items(only_a: int, only_b: int) -> None:
-    a = [1] * only_a + [0] * only_b + [1, 1, 0]
-    b = [0] * only_a + [1] * only_b + [1, 1, 0]
-    expected = stats.binomtest(only_a, only_a + only_b).pvalue if only_a + only_b else 1.0
-    assert st.mcnemar_exact(a, b) == pytest.approx(expected)
-    with pytest.raises(UserError, match="share of a tie"):
-        st.mcnemar_exact([0.5, 1], [0, 1])
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "sign", "expected"),
-    [
-        (0.1, 9, 1, "held"),
-        (0.1, 1.9, 1, "held"),  # small but on the claimed side
-        (-1.9, -0.1, 1, "comparable"),  # on the wrong side, yet within two points
-        (-1, 1.5, 1, "comparable"),
-        (-1, 2.5, 1, "cannot be told"),
-        (-9, -3, 1, "cannot be told"),
-        (-9, -3, -1, "held"),
-        (0, 3, 1, "cannot be told"),
-    ],
-)
-def test_verdicts(low: float, high: float, sign: int, expected: str) -> None:
-    points = st.Interval((low + high) / 2, low, high, 100, "items")
-    assert st.verdict(points, claimed_sign=sign) == expected
-    assert st.verdict(points.times(0.01), comparable=0.02, claimed_sign=sign) == expected
-
-
-def test_smallest_detectable_difference_is_detected_with_its_power() -> None:
-    x = rng(1).normal(0, 1, 400)
-    interval = st.bootstrap_mean(x - x.mean(), rng(), draws=20_000)
-    smallest = st.smallest_detectable_difference(interval)
-    error = x.std() / 20
-    assert smallest == pytest.approx((1.959964 + 0.841621) * error, rel=0.03)
-    # with that true difference, the share of normal estimates whose interval lies above 0
-    assert stats.norm.sf(1.959964 - smallest / error) == pytest.approx(0.8, abs=0.03)
-
-
-def test_what_has_no_mean_is_refused() -> None:
-    for values in ([], [[1.0]], [np.nan]):
-        with pytest.raises(UserError):
-            st.bootstrap_mean(values, rng())
-    with pytest.raises(UserError, match="2 against 3"):
-        st.bootstrap_paired([1, 2], [1, 2, 3], rng())
+    interval = percentile(replicate([Column(first_two, 5)], rng(), 20_000))
+    assert interval.draws == pytest.approx(20_000 * (1 - 0.6**5), rel=0.01)
+    with pytest.raises(UserError, match="not defined on any resample"):
+        replicate([Column(lambda counts: np.where((counts == 1).all(1), 1, np.nan), 20)], rng(), 5)
+    with pytest.raises(UserError, match="not defined on the items"):
+        replicate([Column(lambda counts: np.full(len(counts), np.nan), 9)], rng(), 5)
 
 
 def test_interval_of_a_biased_statistic_lies_around_its_value() -> None:
@@ -217,14 +155,212 @@ def test_interval_of_a_biased_statistic_lies_around_its_value() -> None:
     inside = 0
     for seed in range(40):
         scores, targets = sample(np.random.default_rng(seed))
-        found = st.bootstrap_statistic(
-            lambda counts, s=scores, t=targets: mean_average_precision(s, t, counts),
-            len(scores),
-            np.random.default_rng(0),
-            300,
-        )
+        column = Column(lambda counts, s=scores, t=targets: mean_average_precision(s, t, counts), len(scores))
+        found = percentile(replicate([column], np.random.default_rng(0), 300))
         assert found.low < found.value < found.high
         assert abs((found.low + found.high) / 2 - found.value) < 0.35 * (found.high - found.low)
         assert 0.5 * spread < (found.high - found.low) / (2 * 1.96) < 2 * spread
         inside += found.low <= np.mean(fresh) <= found.high
     assert inside >= 33, f"{inside} of 40 intervals hold the true value; a 95 % interval rarely holds fewer than 33"
+
+
+def test_what_has_no_mean_is_refused() -> None:
+    for values in ([], [[1.0]], [np.nan]):
+        with pytest.raises(UserError):
+            Column(np.asarray(values, float), len(values))
+    with pytest.raises(UserError, match="2 groups for 3 items"):
+        Column(np.ones(3), 3, groups="ab")
+    with pytest.raises(UserError, match="no column"):
+        replicate([], rng(), 10)
+    with pytest.raises(UserError, match="1 item; two"):
+        mean(np.ones(1))
+
+
+# --- items in groups ------------------------------------------------------------------------------------------------
+
+
+def _drawn_items(groups: Sequence[Hashable], rng: np.random.Generator) -> np.ndarray:
+    """A resample as it is written down: groups drawn one by one, each with all its items."""
+    labels = list(dict.fromkeys(groups))
+    picks = [labels[i] for i in rng.integers(0, len(labels), len(labels))]
+    return np.array([item for label in picks for item, other in enumerate(groups) if other == label])
+
+
+GROUPS = ("a", "b", "a", "c", "c", "c", "d", "b", "e")
+
+
+def test_counts_have_the_law_of_a_loop_that_draws_groups() -> None:
+    counts = Resampler(GROUPS, 20_000, 1).counts()
+    assert counts.shape == (20_000, 9)
+    for item, group in enumerate(GROUPS):  # the items of a group are always together
+        assert (counts[:, item] == counts[:, GROUPS.index(group)]).all()
+    draws = rng(2)
+    loop = np.array([np.bincount(_drawn_items(GROUPS, draws), minlength=9) for _ in range(20_000)])
+    assert counts.mean(axis=0) == pytest.approx(np.ones(9), abs=0.03)
+    assert counts.var(axis=0) == pytest.approx(np.full(9, 4 / 5), abs=0.04)  # binomial of 5 draws at 1/5
+    assert np.cov(counts.T) == pytest.approx(np.cov(loop.T), abs=0.05)
+    assert counts.sum(axis=1).mean() == pytest.approx(9, abs=0.1)
+    for k in range(4):
+        assert (counts[:, 0] == k).mean() == pytest.approx(stats.binom.pmf(k, 5, 0.2), abs=0.015)
+
+
+def test_grouped_means_have_the_exact_distribution_on_a_small_case() -> None:
+    """All 3^3 resamples of three groups of unlike sizes, drawn as frequencies and as counts of items."""
+    x, groups = np.array([1.0, 0.0, 0.5, 1.0, 1.0]), ("a", "a", "b", "c", "c")
+    exact = np.array(
+        [
+            np.concatenate([x[[g == one for g in groups]] for one in pick]).mean()
+            for pick in itertools.product("abc", repeat=3)
+        ]
+    )
+
+    def as_counts(counts: np.ndarray) -> np.ndarray:
+        return np.asarray(counts @ x / counts.sum(axis=1))
+
+    for of in (x, as_counts):
+        drawn = replicate([Column(of, 5, groups)], rng(), 100_000).whole
+        if callable(of):
+            drawn = drawn + exact.mean() - x.mean()  # of a statistic the bias is taken off
+        for value in np.unique(exact.round(12)):
+            assert np.isclose(drawn, value, atol=5e-3).mean() == pytest.approx(
+                np.isclose(exact, value).mean(), abs=0.006
+            )
+
+
+def test_groups_of_one_item_are_no_groups() -> None:
+    x = rng(1).normal(size=200)
+    alone = percentile(replicate([Column(x, 200, tuple(range(200)))], rng(1), 20_000))
+    free = mean(x, seed=2)
+    assert alone.se == pytest.approx(free.se, rel=0.03)
+    ungrouped = Resampler(None, 50, 3, items=9).counts()
+    assert (Resampler("abcdefghi", 50, 3).counts() == ungrouped).all()
+    assert (ungrouped.sum(axis=1) == 9).all()
+
+
+def test_copies_in_a_group_say_no_more_than_one_of_them() -> None:
+    x = rng(1).normal(size=100)
+    copied = Column(np.repeat(x, 4), 400, tuple(np.repeat(np.arange(100), 4).tolist()))
+    grouped = percentile(replicate([copied], rng(1), 20_000))
+    assert grouped.se == pytest.approx(x.std() / 10, rel=0.03)
+    assert mean(np.repeat(x, 4)).se == pytest.approx(x.std() / 20, rel=0.03)
+
+
+def test_one_group_has_no_variance_and_is_refused() -> None:
+    with pytest.raises(UserError, match="5 items in 1 group; two groups are needed"):
+        Resampler("aaaaa", 10, 0)
+    with pytest.raises(UserError, match="groups, or their number"):
+        Resampler(None, 10, 0)
+
+
+def test_columns_that_share_images_share_one_draw() -> None:
+    images = tuple(i // 2 for i in range(200))
+    x = np.repeat(rng(1).normal(size=100), 2) + rng(2).normal(size=200) / 10
+    one = Column(x, 200, images)
+    same = percentile(replicate([one, one], rng(), 20_000))
+    assert same.se == pytest.approx(percentile(replicate([one], rng(), 20_000)).se or 0, rel=0.02)
+    # the second cancels the first image by image, which it only can on the same draw
+    against = percentile(replicate([one, Column(-x, 200, images)], rng(), 500))
+    assert (against.low, against.high) == pytest.approx((0, 0), abs=1e-12)
+    # as a statistic, too
+    as_counts = Column(lambda counts: -(counts @ x) / counts.sum(axis=1), 200, images)
+    both = percentile(replicate([one, as_counts], rng(), 500))
+    assert both.se is not None and both.se < 1e-12
+    # other images: as independent columns
+    other = percentile(replicate([one, Column(x, 200, tuple(f"other {i}" for i in images))], rng(), 20_000))
+    assert other.se == pytest.approx((same.se or 0) / np.sqrt(2), rel=0.03)
+
+
+def test_a_column_may_lack_images_that_another_has() -> None:
+    """Two images each, four in all: a column is not defined where none of its own was drawn."""
+    columns = [Column(np.array([0.0, 1.0]), 2, (a, b)) for a, b in ("ab", "cd")]
+    found = replicate(columns, rng(), 40_000)
+    exact = [
+        (pick.count("b") / (pick.count("a") + pick.count("b")) + pick.count("d") / (pick.count("c") + pick.count("d")))
+        / 2
+        for pick in ("".join(p) for p in itertools.product("abcd", repeat=4))
+        if set(pick) & set("ab") and set(pick) & set("cd")
+    ]
+    assert len(found.whole) == pytest.approx(40_000 * len(exact) / 4**4, rel=0.01)
+    for value in np.unique(exact):
+        assert np.isclose(found.whole, value).mean() == pytest.approx(np.isclose(exact, value).mean(), abs=0.01)
+
+
+def test_blocks_do_not_change_the_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Resampler(GROUPS, 45, 1).counts()
+    grouped = replicate([Column(np.arange(9.0), 9, GROUPS)], rng(), 45).whole
+    monkeypatch.setattr(resampling, "_CELLS", 70)
+    blocks = list(Resampler(GROUPS, 45, 1).drawn(width=9))
+    assert [len(block) for block in blocks] == [7, 7, 7, 7, 7, 7, 3]
+    assert (np.concatenate(blocks)[:, Resampler(GROUPS, 1, 0).places(GROUPS)] == whole).all()
+    assert (replicate([Column(np.arange(9.0), 9, GROUPS)], rng(), 45).whole == grouped).all()
+
+
+# --- exact shares ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("right", "n"), [(0, 20), (1, 20), (7, 20), (20, 20), (63, 64), (0, 1)])
+@pytest.mark.parametrize("level", [0.95, 0.8])
+def test_exact_interval_inverts_the_tails_of_the_binomial(right: int, n: int, level: float) -> None:
+    found = proportion(right, n, level)
+    tail = (1 - level) / 2
+    assert (found.value, found.n, found.kind, found.level) == (right / n, n, "exact", level)
+    if right:
+        assert stats.binom.sf(right - 1, n, found.low) == pytest.approx(tail)
+    else:
+        assert found.low == 0 and found.high == pytest.approx(1 - tail ** (1 / n))
+    if right < n:
+        assert stats.binom.cdf(right, n, found.high) == pytest.approx(tail)
+    else:
+        assert found.high == 1 and found.low == pytest.approx(tail ** (1 / n))
+
+
+def test_only_unclustered_right_or_wrong_items_of_one_checkpoint_are_exact() -> None:
+    right = np.ones(30)
+
+    def kind(*columns: Column, seeds: int = 1) -> str:
+        return level_over_items(columns, rng(), 100, seeds=seeds).kind
+
+    exact = level_over_items([Column(right, 30)], rng(), 100)
+    assert exact == proportion(30, 30) and exact.low < 0.9 < exact.high == 1
+    assert kind(Column(right, 30, tuple(range(30)))) == "exact"  # no two share an image
+    assert kind(Column(right, 30, tuple(i // 2 for i in range(30)))) == "bootstrap"
+    assert kind(Column(np.r_[right[1:], 0.5], 30)) == "bootstrap"
+    assert kind(Column(right, 30), Column(right, 30)) == "bootstrap"
+    assert kind(Column(right, 30), seeds=2) == "bootstrap"
+    assert kind(Column(lambda counts: counts[:, 0], 30)) == "bootstrap"
+    assert right_or_wrong([0, 1]) and not right_or_wrong([0, 1 / 3])
+    with pytest.raises(UserError, match="3 of 2"):
+        proportion(3, 2)
+
+
+def test_an_interval_in_another_unit() -> None:
+    share = Interval(0.5, 0.4, 0.6, 10, 1, "bootstrap", p=0.2, draws=7, se=0.05)
+    assert share.times(100) == Interval(50, 40, 60, 10, 1, "bootstrap", p=0.2, draws=7, se=5)
+    assert share.known and not Interval(0.5, -np.inf, np.inf, 10, 1, "seeds").known
+
+
+# --- Holm -----------------------------------------------------------------------------------------------------------
+
+
+def test_holm_by_hand() -> None:
+    # 0.005*4, then max(., 0.01*3), then 0.03*2, then max(0.06, 0.04*1)
+    assert holm([0.01, 0.04, 0.03, 0.005]).tolist() == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.6, 0.9]).tolist() == [1, 1]
+    assert holm([]).tolist() == []
+    with pytest.raises(UserError, match="in 0 to 1"):
+        holm([0.1, np.nan])
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_holm_rejects_what_its_steps_and_closed_testing_reject(seed: int) -> None:
+    """Step by step as Holm wrote it, and by the closure principle with Bonferroni on every intersection."""
+    p = rng(seed).random(5) ** 3
+    adjusted = holm(p)
+    for level in (0.01, 0.05, 0.2, 0.5):
+        rejected, left = set(), sorted(range(5), key=lambda i: p[i])
+        while left and p[left[0]] <= level / len(left):
+            rejected.add(left.pop(0))
+        assert rejected == {i for i in range(5) if adjusted[i] <= level}
+    for i in range(5):
+        subsets = (s for size in range(1, 6) for s in itertools.combinations(range(5), size) if i in s)
+        assert adjusted[i] == pytest.approx(max(min(1, len(s) * p[list(s)].min()) for s in subsets))

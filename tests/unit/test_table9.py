@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
 import csv
-import dataclasses
-import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mdc.artefacts import ARTEFACTS
+from mdc.config import load
+from mdc.formats.sizes import size
+from mdc.jobs.model import LicencesJob
+from mdc.jobs.plan import Plan
 from mdc.registry.datasets import REGISTRY
-from mdc.report.tables import table9_job
-from mdc.report.tables.table9 import FILES, build, size
+from mdc.report.tables.table9 import make
 
+ROOT = Path(__file__).resolve().parents[2]
 # the paper's appendix, its fifteen rows; it prints "SugarCreep"
 PAPER = """
 ImageNet-1k | Russakovsky et al., 2015 | Custom (Non-commercial, research only)
@@ -37,12 +38,17 @@ Recap-DataComp-10M | Li et al., 2024b | CC BY 4.0
 ROWS = [tuple(line.split(" | ")) for line in PAPER.strip().splitlines()]
 
 
+def job(**changes: Any) -> LicencesJob:
+    """What a scale asks for, under a label that must be escaped."""
+    found = Plan(load(ROOT / "params.yaml", "mini")).jobs["table9"]
+    assert isinstance(found, LicencesJob)
+    return found.model_copy(update={"scale_label": "mini <1>", **changes})
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("table9")
-    config = {"job": "table9", "verb": "table9", "scale": "mini", "scale_label": "mini <1>", "fingerprint": "f"}
-    (out / "config.json").write_text(json.dumps(config))
-    table9_job.main(argparse.Namespace(config=str(out / "config.json"), out=str(out)))
+    make(job(), {}, out)
     return out
 
 
@@ -73,8 +79,8 @@ def test_the_long_table_says_all_that_the_registry_knows(made: Path) -> None:
 
 
 def test_a_difference_from_the_paper_is_shown(tmp_path: Path) -> None:
-    other: Any = dataclasses.replace(REGISTRY["pets"], licence="CC BY-SA 4.0")
-    build([other], tmp_path, "mini")
+    (pets,) = [entry for entry in job().entries if entry.name == "pets"]
+    make(job(entries=[pets.model_copy(update={"licence": "CC BY-SA 4.0"})]), {}, tmp_path)
     row = read(tmp_path / "table9_long.csv")[0]
     assert (row["equal"], row["licence"], row["paper_licence"]) == ("no", "CC BY-SA 4.0", "CC BY 4.0")
 
@@ -93,13 +99,13 @@ def test_html_markdown_and_latex_show_every_row(made: Path) -> None:
     assert "8 Pets: Its page: CC BY-SA 4.0" in page and "8 Pets: Its page: CC BY-SA 4.0" in markdown
 
 
-def test_the_record_names_every_file_and_is_repeated_to_the_byte(made: Path, tmp_path: Path) -> None:
-    record = json.loads((made / "table9.json").read_text())
-    assert record["id"] == "table9" and set(record["outputs"]) == set(FILES)
-    for name, sha256 in record["outputs"].items():
-        assert hashlib.sha256((made / name).read_bytes()).hexdigest() == sha256
-    table9_job.main(argparse.Namespace(config=str(made / "config.json"), out=str(tmp_path)))
-    assert all((tmp_path / name).read_bytes() == (made / name).read_bytes() for name in (*FILES, "table9.json"))
+def test_files_are_whole_say_their_scale_and_are_repeated_to_the_byte(made: Path, tmp_path: Path) -> None:
+    assert sorted(path.name for path in made.iterdir()) == sorted(ARTEFACTS["table9"].files)
+    make(job(), {}, tmp_path)
+    assert all((tmp_path / path.name).read_bytes() == path.read_bytes() for path in made.iterdir())
+    for name in ("table9.csv", "table9_long.csv"):
+        rows = read(made / name)
+        assert list(rows[0])[-1] == "scale" and {row["scale"] for row in rows} == {"mini"}
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,17 +15,16 @@ from typing import Any
 import pytest
 import torch
 import toy
-from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from mdc.config import Recipe
-from mdc.models.build import build_model
-from mdc.objectives.objective import build_objective
+from mdc.loader.batch import CaptionBatch
+from mdc.models.weights import load_weights, save_weights
 from mdc.processes.lock import locked
 from mdc.records import UserError, read_json_lines
-from mdc.training.checkpoint import LATEST, PREVIOUS, load_weights, save_weights
 from mdc.training.optimizer import build_optimizer, learning_rate
-from mdc.training.trainer import train
+from mdc.training.state import LATEST, PREVIOUS
+from mdc.training.trainer import Training, train
 
 CPU = torch.device("cpu")
 
@@ -42,26 +42,35 @@ def _train(
     spoil_at: int | None = None,
     same_batch: bool = False,
     validate: Any = None,
+    segments: list[Any] | None = None,
+    **changes: Any,
 ) -> torch.nn.Module:
-    torch.set_num_threads(1)
+    """Train with ``recipe``; ``changes`` are of the job, ``segments`` takes what the steps were computed with."""
     recipe = recipe or toy.recipe()
-    model = build_model(toy.METHODS[method], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
-    objective = build_objective(model, toy.METHODS[method], toy.PROTOCOL, toy.MASK, 8, recipe.precision)
+    torch.set_num_threads(recipe.threads)
+    model = toy.build_model(toy.METHODS[method], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
+    objective = toy.build_objective(model, toy.METHODS[method], toy.PROTOCOL, toy.MASK, 8, recipe.precision)
 
-    def batches(start: int) -> Iterator[dict[str, Any]]:
+    def batches(start: int) -> Iterator[CaptionBatch]:
         for step in itertools.count(start):
             if step == kill_at:
                 raise Killed
             batch = toy.batch(8, seed=0 if same_batch else step)
             if same_batch:  # the pairs stay, the noise is new
                 noise = torch.Generator().manual_seed(step)
-                batch["uniforms"] = torch.rand(batch["uniforms"].shape, generator=noise)
+                batch.uniforms.copy_(torch.rand(batch.uniforms.shape, generator=noise))
             if step == spoil_at:
                 with torch.no_grad():
                     next(model.parameters()).fill_(math.nan)
             yield batch
 
-    train(model, objective, batches, steps, recipe, toy.PROTOCOL, toy.RUNTIME, state, "config", "toy", CPU, validate)
+    job = toy.job(toy.METHODS[method], recipe, **changes)
+    states = toy.states(state, job)
+    states.set_foreign_aside()
+    training = Training(job, model, objective, toy.Data(steps, batches), CPU, validate)
+    found = train(training, states, toy.RUNTIME)
+    if segments is not None:
+        segments.extend(found)
     return model
 
 
@@ -103,18 +112,145 @@ def test_damaged_latest_state_falls_back_to_the_one_before(tmp_path: Path) -> No
         (state / PREVIOUS).write_bytes(previous)
 
 
-def test_state_of_another_configuration_is_not_taken(tmp_path: Path) -> None:
+# --- whose a state is ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, torch.Tensor]:
+    """The weights of twelve uninterrupted steps."""
+    return _train("mdc", tmp_path_factory.mktemp("whole"), 12).state_dict()
+
+
+def _killed(state: Path, at: int = 7, recipe: Recipe | None = None, **changes: Any) -> None:
     with pytest.raises(Killed):
-        _train("mdc", tmp_path, 12, kill_at=11)
-    tensors = load_file(tmp_path / LATEST)
-    with safe_open(str(tmp_path / LATEST), framework="pt") as file:
-        told = json.loads(file.metadata()["mdc"])
-    told["position"]["config_sha256"] = "other"
-    save_file(tensors, tmp_path / LATEST, metadata={"mdc": json.dumps(told)})
-    (tmp_path / PREVIOUS).unlink()
-    whole = _train("mdc", tmp_path / "whole", 12).state_dict()
-    fresh = _train("mdc", tmp_path, 12).state_dict()
-    assert all(torch.equal(whole[name], fresh[name]) for name in whole)
+        _train("mdc", state, 12, recipe, kill_at=at, **changes)
+
+
+def _aside(state: Path) -> list[Path]:
+    return sorted(state.parent.glob(f"{state.name}.set-aside-*"))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "equal"),
+    [
+        ("processes", 2, True),  # here the split is the loader's work: see test_processes for real ones
+        ("accumulation", 4, False),
+        ("threads", 2, False),
+        ("device", "auto", True),
+        ("compile", True, True),  # likewise: the models are compiled before the loop
+        ("validate_every", 3, True),
+    ],
+)
+def test_a_run_resumes_whatever_changes_but_its_tempo(
+    key: str, value: Any, equal: bool, whole: dict[str, torch.Tensor], tmp_path: Path
+) -> None:
+    state, segments = tmp_path / "state", []
+    _killed(state)
+    first = (state / "log.jsonl").read_text().splitlines()
+    resumed = _train("mdc", state, 12, toy.recipe(**{key: value}), segments=segments).state_dict()
+    tolerance = 0.0 if equal else 2e-4
+    assert all(torch.allclose(whole[name], resumed[name], rtol=0, atol=tolerance) for name in whole)
+    assert not _aside(state), "it is this run's own state"
+    lines = (state / "log.jsonl").read_text().splitlines()
+    assert lines[:5] == first[:5], "the first five steps were not computed again"
+    assert [(one["first_step"], one["last_step"]) for one in segments] == (
+        [(1, 5), (6, 12)] if key != "device" else [(1, 12)]
+    )
+    if key != "device":  # what was found counts, not what was asked for: both are this CPU
+        assert [one[key] for one in segments] == [getattr(toy.recipe(), key), value]
+    assert all(one["device"] == "cpu" and one["torch"] == torch.__version__ for one in segments)
+
+
+def test_segments_with_the_same_setting_are_one(tmp_path: Path) -> None:
+    state, segments = tmp_path / "state", []
+    for at in (7, 8, 11):
+        _killed(state, at)
+    _train("mdc", state, 12, segments=segments)
+    _train("mdc", state, 12, toy.recipe(threads=2), segments=segments)  # killed while it wrote its results
+    assert [(one["first_step"], one["last_step"], one["threads"]) for one in segments] == [(1, 12, 1)] * 2
+
+
+def test_there_and_back_again_is_three_segments(tmp_path: Path) -> None:
+    state, segments = tmp_path / "state", []
+    _killed(state)
+    _killed(state, 11, toy.recipe(accumulation=2))
+    _train("mdc", state, 12, segments=segments)
+    assert [(one["last_step"], one["accumulation"]) for one in segments] == [(5, 1), (10, 2), (12, 1)]
+
+
+CHANGES = {
+    "recipe.lr (0.003 there, 0.001 here)": {"recipe": toy.recipe(lr=1e-3)},
+    "seed (0 there, 1 here)": {"seed": 1},
+    "the code": {"fingerprint": "g"},
+    "the input data/corpora/other": {"inputs": ["data/corpora/toy", "data/vocabularies/toy", "data/corpora/other"]},
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_state_of_another_run_is_set_aside_and_can_be_put_back(
+    what: str, whole: dict[str, torch.Tensor], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    state = tmp_path / "state"
+    _killed(state)
+    kept = {path.name: path.read_bytes() for path in state.iterdir() if path.is_file()}
+    capfd.readouterr()
+    other = _train("mdc", state, 12, **CHANGES[what])
+    (aside,) = _aside(state)
+    (line,) = [line for line in capfd.readouterr().err.splitlines() if "set aside" in line]
+    assert what in line and str(state) in line and str(aside) in line and "begins at step 0" in line
+    assert {path.name: path.read_bytes() for path in aside.iterdir() if path.is_file()} == kept
+    assert [one["step"] for one in read_json_lines(state / "log.jsonl")] == list(range(1, 13))
+    fresh = _train("mdc", tmp_path / "fresh", 12, **CHANGES[what]).state_dict()
+    assert all(torch.equal(fresh[name], value) for name, value in other.state_dict().items())
+    # put back, it is this run's again
+    shutil.rmtree(state)
+    aside.rename(state)
+    resumed = _train("mdc", state, 12).state_dict()
+    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+    assert [one["step"] for one in read_json_lines(state / "log.jsonl")] == list(range(1, 13))
+
+
+def test_nothing_that_was_set_aside_is_overwritten(tmp_path: Path) -> None:
+    state, kept = tmp_path / "state", []
+    for lr in (1e-3, 2e-3, 1e-3, 2e-3):
+        _killed(state, recipe=toy.recipe(lr=lr))
+        kept.append((state / LATEST).read_bytes())
+    assert len(_aside(state)) == 3
+    assert sorted((path / LATEST).read_bytes() for path in _aside(state)) == sorted(kept[:3])
+
+
+def test_a_kill_while_a_state_is_set_aside_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After each of the renames."""
+    for renames in range(1, 5):
+        state = tmp_path / str(renames) / "state"
+        _killed(state, 11)
+        kept = {path.name: path.read_bytes() for path in state.iterdir() if path.is_file()}
+        assert {LATEST, PREVIOUS, "log.jsonl"} <= kept.keys()
+        left = [renames]
+
+        def counted(path: Path, target: Path, rename: Any = Path.rename, left: list[int] = left) -> Path:
+            if left[0] == 0:
+                raise Killed
+            left[0] -= 1
+            return rename(path, target)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "rename", counted)
+            if renames < 4:  # the log, TensorBoard's folder, two states
+                with pytest.raises(Killed):
+                    _train("mdc", state, 12, toy.recipe(lr=1e-3))
+        _train("mdc", state, 12, toy.recipe(lr=1e-3))
+        (aside,) = _aside(state)
+        assert {path.name: path.read_bytes() for path in aside.iterdir() if path.is_file()} == kept
+
+
+def test_a_state_of_an_earlier_version_is_set_aside(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    state = tmp_path / "state"
+    state.mkdir()
+    told = json.dumps({"position": {"step": 5, "config_sha256": "x"}, "sha256": "y"})
+    save_file({"model.x": torch.zeros(1)}, state / LATEST, metadata={"mdc": told})
+    _train("mdc", state, 6)
+    assert "did not note whose it is" in capfd.readouterr().err and len(_aside(state)) == 1
 
 
 @pytest.mark.parametrize("method", ["clip", "arc", "mdc"])
@@ -165,7 +301,7 @@ def test_learning_rate_warms_up_and_follows_a_cosine() -> None:
 
 
 def test_only_matrices_decay() -> None:
-    model = build_model(toy.METHODS["clip"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
+    model = toy.build_model(toy.METHODS["clip"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
     optimizer = build_optimizer(model, toy.recipe(), toy.PROTOCOL)
     decays = {id(p): group["weight_decay"] for group in optimizer.param_groups for p in group["params"]}
     for name, parameter in model.named_parameters():
@@ -185,7 +321,7 @@ def test_two_processes_cannot_train_one_run(tmp_path: Path) -> None:
 
 
 def test_weights_files_load_without_pickle_and_bad_ones_say_so(tmp_path: Path) -> None:
-    model = build_model(toy.METHODS["arc"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
+    model = toy.build_model(toy.METHODS["arc"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
     path = tmp_path / "checkpoint.safetensors"
     save_weights(path, model, {"format": "mdc-weights-1"})
     encoder = load_weights(path, "encoder.")
@@ -203,8 +339,8 @@ def test_weights_files_load_without_pickle_and_bad_ones_say_so(tmp_path: Path) -
 def test_weights_files_have_the_same_bytes_in_every_process(tmp_path: Path) -> None:
     code = (
         "import sys; sys.path.insert(0, 'tests/support'); import toy; from pathlib import Path\n"
-        "from mdc.models.build import build_model; from mdc.training.checkpoint import save_weights\n"
-        "model = build_model(toy.METHODS['arc'], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)\n"
+        "from mdc.models.weights import save_weights\n"
+        "model = toy.build_model(toy.METHODS['arc'], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)\n"
         "save_weights(Path(sys.argv[1]), model, {'a': '1', 'b': '2', 'c': '3', 'd': '4'})"
     )
     for name in "xyz":

@@ -1,106 +1,95 @@
-# Datasets to their places under MDC_DATA, then sources to webdataset shards. The edge to the next job is the manifest
-# (obtained.json, index.json), which names every file or shard by hash.
+# Brings datasets to their places under MDC_DATA, and writes sources as webdataset shards. The next job's input is the
+# manifest (obtained.json, index.json), which names every file or shard by hash.
+
+#: section of results/<scale>/data → the verb that makes its sets
+SETS = {"corpora": "corpus", "probes": "probe-set", "choices": "choice-set", "texts": "texts"}
 
 
-# The obtained files lie outside results/: a failed job takes none of them along, and the next call goes on from there.
+wildcard_constraints:
+    name=r"[^/]+",
+
+
+def list_files(name):
+    """The user's own list of URLs, if there is one."""
+    dataset = SCALE.data.datasets.get(name)
+    if dataset is None or dataset.list is None:
+        return []
+    place = data_folder() / dataset.list.path
+    return [str(place)] if place.is_file() else sorted(map(str, place.rglob("*"))) if place.is_dir() else []
+
+
+def source_files(section, name):
+    """The user's own files behind a set, as far as they are there: a missing one fails in its job, not in the graph.
+
+    Image files are not listed: there can be millions, and this runs at every start of Snakemake. A table of captions
+    stands for its images. Folders of a class stand for theirs: their time changes when an image comes or goes. After
+    an image was changed in its place, say `snakemake --forcerun corpus` (or probe_set). A dataset's own files stand
+    behind its obtained.json.
+    """
+    sets = getattr(SCALE.data, section)
+    source = sets[name].source if name in sets else None
+    path = getattr(source, "path", None)
+    if path is None:
+        return []
+    place = data_folder() / path
+    if place.is_file():
+        found = [place]
+    elif source.kind == "class_folder":
+        folders = [place / split for split in source.splits.values()]
+        found = [inner for folder in folders if folder.is_dir() for inner in folder.iterdir() if inner.is_dir()]
+    elif source.kind in ("parquet", "caption_nouns", "caption_list", "webdataset"):
+        found = place.rglob("*.tar" if source.kind == "webdataset" else "*.parquet")
+    else:
+        found = []
+    return sorted(str(p) for p in found)
+
+
+# The obtained files lie outside results/, so Snakemake deletes none of them when a job fails, and the next call resumes.
 rule obtain:
     input:
-        config=config_file("data/obtained/{dataset}"),
-        files=lambda w: list_files(SCALE.data.datasets[w.dataset]) if w.dataset in SCALE.data.datasets else [],
+        config=f"{R}/configs/data/obtained/{{name}}.json",
+        files=lambda w: list_files(w.name),
         runtime=ancient(DOWNLOAD_RUNTIME) if DOWNLOAD_RUNTIME else [],
     output:
-        record=f"{R}/data/obtained/{{dataset}}/obtained.json",
-        made=f"{R}/data/obtained/{{dataset}}/made.json",
+        manifest=f"{R}/data/obtained/{{name}}/obtained.json",
+        record=f"{R}/data/obtained/{{name}}/made.json",
     log:
-        f"{R}/logs/data/obtained/{{dataset}}.log",
+        f"{R}/logs/data/obtained/{{name}}.log",
     params:
-        out=lambda w, output: str(Path(output.record).parent),
         runtime=f"--runtime {DOWNLOAD_RUNTIME}" if DOWNLOAD_RUNTIME else "",
-    wildcard_constraints:
-        dataset=r"[^/]+",
     threads: SCALE.data.download.runtime.processes if SCALE.data.download else 1
     shell:
-        "mdc obtain {input.config} {params.runtime} --out {params.out} 2> {log}"
+        "mdc obtain {input.config} {params.runtime} 2> {log}"
 
 
-rule corpus:
-    input:
-        config=config_file("data/corpora/{corpus}"),
-        obtained=lambda w: obtained(SCALE.data.corpora, w.corpus),
-        files=lambda w: source_files(SCALE.data.corpora, w.corpus),
-    output:
-        index=f"{R}/data/corpora/{{corpus}}/index.json",
-        made=f"{R}/data/corpora/{{corpus}}/made.json",
-    log:
-        f"{R}/logs/data/corpora/{{corpus}}.log",
-    params:
-        out=lambda w, output: str(Path(output.index).parent),
-    shell:
-        "mdc corpus {input.config} --obtained {input.obtained} --out {params.out} 2> {log}"
+for section, verb in SETS.items():
 
-
-rule probe_set:
-    input:
-        config=config_file("data/probes/{probe}"),
-        obtained=lambda w: obtained(SCALE.data.probes, w.probe),
-        files=lambda w: source_files(SCALE.data.probes, w.probe),
-    output:
-        index=f"{R}/data/probes/{{probe}}/index.json",
-        made=f"{R}/data/probes/{{probe}}/made.json",
-    log:
-        f"{R}/logs/data/probes/{{probe}}.log",
-    params:
-        out=lambda w, output: str(Path(output.index).parent),
-    wildcard_constraints:
-        probe=r"[^/]+",
-    shell:
-        "mdc probe-set {input.config} --obtained {input.obtained} --out {params.out} 2> {log}"
-
-
-rule choice_set:
-    input:
-        config=config_file("data/choices/{choices}"),
-        obtained=lambda w: obtained(SCALE.data.choices, w.choices),
-        files=lambda w: source_files(SCALE.data.choices, w.choices),
-    output:
-        index=f"{R}/data/choices/{{choices}}/index.json",
-        made=f"{R}/data/choices/{{choices}}/made.json",
-    log:
-        f"{R}/logs/data/choices/{{choices}}.log",
-    params:
-        out=lambda w, output: str(Path(output.index).parent),
-    wildcard_constraints:
-        choices=r"[^/]+",
-    shell:
-        "mdc choice-set {input.config} --obtained {input.obtained} --out {params.out} 2> {log}"
-
-
-rule texts:
-    input:
-        config=config_file("data/texts/{texts}"),
-        obtained=lambda w: obtained(SCALE.data.texts, w.texts),
-        files=lambda w: source_files(SCALE.data.texts, w.texts),
-    output:
-        index=f"{R}/data/texts/{{texts}}/index.json",
-        made=f"{R}/data/texts/{{texts}}/made.json",
-    log:
-        f"{R}/logs/data/texts/{{texts}}.log",
-    params:
-        out=lambda w, output: str(Path(output.index).parent),
-    wildcard_constraints:
-        texts=r"[^/]+",
-    shell:
-        "mdc texts {input.config} --obtained {input.obtained} --out {params.out} 2> {log}"
+    rule:
+        name:
+            verb.replace("-", "_")
+        input:
+            config=f"{R}/configs/data/{section}/{{name}}.json",
+            given=lambda w, section=section: given(f"data/{section}/{w.name}"),
+            files=lambda w, section=section: source_files(section, w.name),
+        output:
+            manifest=f"{R}/data/{section}/{{name}}/index.json",
+            record=f"{R}/data/{section}/{{name}}/made.json",
+        log:
+            f"{R}/logs/data/{section}/{{name}}.log",
+        params:
+            verb=verb,
+        shell:
+            "mdc {params.verb} {input.config} 2> {log}"
 
 
 rule vocabulary:
     input:
-        config=config_file("data/vocabulary"),
-        corpora=[corpus_index(name) for name in CONFIGS["data/vocabulary"]["corpora"]],
+        config=f"{R}/configs/data/vocabularies/{{name}}.json",
+        given=lambda w: given(f"data/vocabularies/{w.name}"),
     output:
-        vocabulary=VOCABULARY,
-        made=f"{R}/data/vocabulary.made.json",
+        manifest=f"{R}/data/vocabularies/{{name}}/vocabulary.json",
+        record=f"{R}/data/vocabularies/{{name}}/made.json",
     log:
-        f"{R}/logs/data/vocabulary.log",
+        f"{R}/logs/data/vocabularies/{{name}}.log",
     shell:
-        "mdc vocabulary {input.config} --corpora {input.corpora} --out {output.vocabulary} 2> {log}"
+        "mdc vocabulary {input.config} 2> {log}"

@@ -1,27 +1,40 @@
-# One job per run. Its resumable state lies outside results/: after a kill, `retries` or a second call goes on from it.
-# A killed Snakemake leaves its trainers running; `--wait` lets the next Snakemake's job wait for such a one and take over.
+# One job per run. Its resumable state lies outside results/: after a kill, `retries` or a second call resumes from it.
+# A killed Snakemake leaves its trainings running. With `--wait` the next job waits for such a training and takes it over.
+
+
+wildcard_constraints:
+    run=r".+",
+
+
+def recipe(w):
+    """The recipe of a run; None for a path that is no run's."""
+    job = JOBS.get(f"runs/{w.run}")
+    return job.recipe if job else None
+
+
+def cores(w):
+    """How many cores a run's processes compute on."""
+    found = recipe(w)
+    return found.threads * found.processes if found else 1
 
 
 rule pretrain:
     input:
-        config=config_file("runs/{corpus}/{backbone}/{method}/s{seed}"),
-        shards=f"{R}/data/corpora/{{corpus}}/index.json",
-        vocabulary=VOCABULARY,
-        runtime=ancient(RUNTIME),
+        config=f"{R}/configs/runs/{{run}}.json",
+        given=lambda w: given(f"runs/{w.run}"),
+        runtime=ancient(RUNTIME) if RUNTIME else [],
     output:
-        manifest=f"{R}/runs/{{corpus}}/{{backbone}}/{{method}}/s{{seed}}/run.json",
-        checkpoint=f"{R}/runs/{{corpus}}/{{backbone}}/{{method}}/s{{seed}}/checkpoint.safetensors",
-        log=f"{R}/runs/{{corpus}}/{{backbone}}/{{method}}/s{{seed}}/log.jsonl",
+        manifest=f"{R}/runs/{{run}}/run.json",
+        checkpoint=f"{R}/runs/{{run}}/checkpoint.safetensors",
+        log=f"{R}/runs/{{run}}/log.jsonl",
     log:
-        f"{R}/logs/runs/{{corpus}}/{{backbone}}/{{method}}/s{{seed}}.log",
+        f"{R}/logs/runs/{{run}}.log",
     params:
-        out=lambda w, output: str(Path(output.manifest).parent),
-        state=f"{STATE}/runs/{{corpus}}/{{backbone}}/{{method}}/s{{seed}}",
+        state=f"{STATE}/runs/{{run}}",
     threads: cores
     resources:
-        gpu=lambda w: gpus(recipe(w).device, recipe(w).processes),
-        cpus_per_task=cores,  # a cluster job's cores; `threads` is cut to the cores of the machine that submits
-    retries: 2 if workflow.is_main_process else 0  # a cluster job runs Snakemake again, twice
+        gpu=lambda w: gpus(recipe(w).device, recipe(w).processes) if recipe(w) else 0,
+        cpus_per_task=cores,  # the cores of a cluster job; `threads` would be limited to those of the machine that submits it
+    retries: 2 if workflow.is_main_process else 0  # not in the Snakemake that a cluster job starts, which would retry as well
     shell:
-        "mdc pretrain {input.config} --shards {input.shards} --vocabulary {input.vocabulary}"
-        " --runtime {input.runtime} --out {params.out} --state {params.state} --wait 2>> {log}"
+        "mdc pretrain {input.config} --runtime {input.runtime} --state {params.state} --wait 2>> {log}"

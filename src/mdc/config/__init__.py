@@ -7,26 +7,31 @@ that names the key, the value and what is allowed, before any job starts. It imp
 
 from mdc.config.data import ChoiceSet, Corpus, Data, Dataset, Download, DownloadRuntime, ProbeSet, TextSet, origin_of
 from mdc.config.params import (
-    Figure3,
-    MethodTable,
-    PairsFigure,
     Params,
     Probe,
-    ProbeTable,
     Protocol,
     ProtocolData,
     ProtocolPretrain,
     ProtocolProbe,
-    RatioFigure,
-    RecipeTable,
+    ProtocolStatistics,
     Scale,
-    ScheduleTable,
-    Tables,
 )
 from mdc.config.pretrain import Backbone, Decoder, Method, Override, Pretrain, Recipe, Runtime, When
 from mdc.config.problems import first_problem
-from mdc.config.read import load, read_yaml, validate
+from mdc.config.read import load, parse_yaml, read_yaml, validate
 from mdc.config.sources import CaptionList, ChoiceSource, CorpusSource, ProbeSource
+from mdc.config.tables import (
+    Figure3,
+    LossFigure,
+    MethodTable,
+    PairsFigure,
+    Plain,
+    ProbeTable,
+    RatioFigure,
+    RecipeTable,
+    ScheduleTable,
+    Tables,
+)
 from mdc.config.types import Name, Names, NonNegative, Positive, Share, SidePair, Strict, sides_stand
 
 __all__ = [
@@ -42,6 +47,7 @@ __all__ = [
     "Download",
     "DownloadRuntime",
     "Figure3",
+    "LossFigure",
     "Method",
     "MethodTable",
     "Name",
@@ -50,6 +56,7 @@ __all__ = [
     "Override",
     "PairsFigure",
     "Params",
+    "Plain",
     "Positive",
     "Pretrain",
     "Probe",
@@ -60,6 +67,7 @@ __all__ = [
     "ProtocolData",
     "ProtocolPretrain",
     "ProtocolProbe",
+    "ProtocolStatistics",
     "RatioFigure",
     "Recipe",
     "RecipeTable",
@@ -75,6 +83,7 @@ __all__ = [
     "first_problem",
     "load",
     "origin_of",
+    "parse_yaml",
     "read_yaml",
     "sides_stand",
     "validate",

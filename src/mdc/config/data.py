@@ -1,4 +1,4 @@
-"""The data of a scale: its datasets, what is made of them, and how that is cut into shards."""
+"""The data of a scale: its datasets, the sets that are made from them, and how these are cut into shards."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
+from mdc.config.problems import short
 from mdc.config.sources import (
     CaptionList,
     ChoiceSource,
@@ -32,10 +33,11 @@ from mdc.registry.datasets import REGISTRY
 
 
 class Corpus(Strict):
-    """Captioned images."""
+    """Captioned images. ``vocabulary``: the one of ``data.vocabularies`` that models trained on it use; by default the first."""
 
     label: str
     source: CorpusSource
+    vocabulary: Name | None = None
 
 
 class ProbeSet(Strict):
@@ -53,7 +55,7 @@ class ChoiceSet(Strict):
 
 
 class TextSet(Strict):
-    """Captions without their images, for the figure of their lengths."""
+    """Captions without images, for Figure 3."""
 
     label: str
     source: CaptionList
@@ -62,8 +64,9 @@ class TextSet(Strict):
 class UrlList(Strict):
     """A list of image URLs and captions: a file under MDC_DATA or a folder of them, and its columns.
 
-    What is left out is as the registry has it for its own lists, otherwise: the format by the name's end, a header, and
-    columns ``url`` and ``caption``. ``key_column`` is what a subset is drawn by; without it, the pair itself.
+    Keys that are left out have the registry's values if it knows the list. Otherwise the format follows from the file
+    name's ending, there is a header, and the columns are ``url`` and ``caption``. A subset is drawn by the values of
+    ``key_column``, or by the pairs themselves if there is no such column.
     """
 
     path: DataPath
@@ -75,14 +78,14 @@ class UrlList(Strict):
 
 
 class Subset(Strict):
-    """``pairs`` of a list, drawn by a hash of (seed, key): each smaller subset lies within every larger one."""
+    """So many ``pairs`` of a list, drawn by a hash of (seed, key), so that each smaller subset lies within every larger one."""
 
     pairs: Positive
     seed: NonNegative = 0
 
 
 class HubMirror(Strict):
-    """Another repository of the Hugging Face hub, commit or files than the registry's; what is left out is as there."""
+    """A repository of the Hugging Face hub, its commit and files; keys that are left out have the registry's values."""
 
     repo: str | None = None
     revision: str | None = None
@@ -90,10 +93,10 @@ class HubMirror(Strict):
 
 
 class Dataset(Strict):
-    """Where a dataset lies, and how it comes there; what it is stands in mdc.registry (``mdc data list``).
+    """Where a dataset lies and how it is obtained. mdc.registry says what it is (see ``mdc data list``).
 
     ``from: urls``: every image of a list by its URL. ``mirror``: ready shards from a repository of the Hugging Face hub.
-    ``files``: its own archives, or the user's copy of them. Left out, it is the first that the registry has.
+    ``files``: its own archives, or the user's copy of them. By default it is the first way that the registry names.
     """
 
     path: DataPath
@@ -101,53 +104,82 @@ class Dataset(Strict):
     list: UrlList | None = None
     subset: Subset | None = None
     mirror: HubMirror | None = None
-    parts: Names | None = None  # of its files; None: all
+    parts: Names | None = None  # parts of its files to obtain; None: all
 
 
 class Download(Strict):
-    """How images are fetched by their URLs, and what is kept of them."""
+    """How images are downloaded from their URLs, and in which form they are kept."""
 
     image_size: Positive  # pixels of the shorter side; larger images are made smaller
     rows_per_shard: Positive
     max_bytes: Positive
     min_image_size: NonNegative
-    max_pixels: Annotated[int, Field(gt=0, le=89_478_485)]  # mdc.formats.images takes no more
-    max_aspect: Annotated[float, Field(ge=1, le=200)]  # … nor longer ones
+    max_pixels: Annotated[int, Field(gt=0, le=89_478_485)]  # the limit of mdc.formats.images
+    max_aspect: Annotated[float, Field(ge=1, le=200)]  # … and this one
     quality: Annotated[int, Field(ge=1, le=100)]
-    respect_robots: bool  # the X-Robots-Tag of an answer
+    respect_robots: bool  # leave out images whose X-Robots-Tag forbids their use
     runtime: DownloadRuntime
 
 
 class DownloadRuntime(Strict):
-    """How a download proceeds; changing it makes nothing anew that is there."""
+    """How a download proceeds. A change makes nothing again."""
 
     processes: Threads
     threads: Threads  # of each process
     timeout: Annotated[float, Field(gt=0)]  # seconds without a byte
     deadline: Annotated[float, Field(gt=0)]  # seconds for one whole transfer
     retries: NonNegative
-    allow_addresses: list[Network]  # networks that are not public, and may be asked all the same
-    use_proxy: bool  # the environment's
+    allow_addresses: list[Network]  # private networks that may be asked nevertheless
+    use_proxy: bool  # the proxy that the environment names
+
+
+def _full_or_corpora(value: Any) -> Any:
+    """Refuse anything else in one sentence; a union of types would complain once for each type."""
+    names = value if isinstance(value, list) else []
+    each_once = bool(names) and all(isinstance(name, str) for name in names) and len(set(names)) == len(names)
+    if value != "full" and not each_once:
+        raise ValueError(f"{short(value)} is no vocabulary; allowed: full, or a list of corpora, each once")
+    return value
+
+
+Vocabulary = Annotated[Literal["full"] | list[str], BeforeValidator(_full_or_corpora)]
 
 
 class Data(Strict):
-    vocabulary: Literal["full", "corpus"]
+    """``vocabularies``: each is ``full``, CLIP's own word pieces, or a list of the corpora whose pieces it is made from.
+
+    They are needed only for corpora that a model is trained on. ``primary_probe`` stands in for ImageNet-1k: the primary
+    comparisons of a table without an average are about it.
+    """
+
+    vocabularies: dict[Name, Vocabulary] = Field(default_factory=dict)
     samples_per_shard: Positive
     max_skipped: Share
     datasets: dict[Name, Dataset] = Field(default_factory=dict)
     download: Download | None = None
-    corpora: dict[Name, Corpus]
-    probes: dict[Name, ProbeSet]
+    corpora: dict[Name, Corpus] = Field(default_factory=dict)
+    probes: dict[Name, ProbeSet] = Field(default_factory=dict)
     choices: dict[Name, ChoiceSet] = Field(default_factory=dict)
     texts: dict[Name, TextSet] = Field(default_factory=dict)
-    primary_probe: Name
+    primary_probe: Name | None = None
 
     @model_validator(mode="after")
     def _primary(self) -> Self:
-        known("primary_probe", self.primary_probe, self.probes, "probe")
+        if self.primary_probe is not None:
+            known("primary_probe", self.primary_probe, self.probes, "probe")
+        for name, corpora in self.vocabularies.items():
+            for corpus in corpora if corpora != "full" else ():
+                known(f"vocabularies.{name}", corpus, self.corpora, "corpus")
+        for name, one in self.corpora.items():
+            if one.vocabulary is not None:
+                known(f"corpora.{name}.vocabulary", one.vocabulary, self.vocabularies, "vocabulary")
         if "untrained" in self.corpora:
             raise ValueError("corpora.untrained: this name is taken by the untrained controls; choose another")
         return self
+
+    def vocabulary_of(self, corpus: str) -> str:
+        """The vocabulary of models that are trained on ``corpus``."""
+        return self.corpora[corpus].vocabulary or next(iter(self.vocabularies))
 
     @model_validator(mode="after")
     def _datasets(self) -> Self:
@@ -173,7 +205,7 @@ class Data(Strict):
             other = taken.setdefault(str(PurePath(dataset.path)), name)
             if other != name:
                 raise ValueError(
-                    f"datasets.{name}.path = {dataset.path}: is that of {other}; each has a folder of its own"
+                    f"datasets.{name}.path = {dataset.path}: is the path of {other} too; each needs a folder of its own"
                 )
         return self
 
@@ -191,7 +223,7 @@ class Data(Strict):
             dataset = self.datasets[source.dataset]
             origin = origin_of(source.dataset, dataset)
             if origin == "files":
-                raise ValueError(f"{where}: {source.dataset} is no list of pairs; its source is of another kind")
+                raise ValueError(f"{where}: {source.dataset} has no list of pairs; give its source another kind")
             if source.pairs is not None and (dataset.subset is None or origin != "urls"):
                 raise ValueError(f"{where}.pairs: datasets.{source.dataset} draws no subset of a list of URLs")
             if source.pairs is not None and dataset.subset is not None and source.pairs > dataset.subset.pairs:
@@ -200,7 +232,7 @@ class Data(Strict):
 
 
 def origin_of(name: str, dataset: Dataset) -> str:
-    """How a dataset is obtained: as params.yaml says, else as the registry has it, else by the user's own list."""
+    """How a dataset is obtained: as params.yaml says; otherwise in the registry's first way, or by the user's own list."""
     if dataset.origin is not None:
         return dataset.origin
     entry = REGISTRY.get(name)

@@ -1,17 +1,25 @@
-"""Pretraining: backbones, methods, the recipe, and which runs differ from it."""
+"""Pretraining: backbones, methods, the recipe, and the runs that differ from it."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from mdc.config.problems import first_problem
 from mdc.config.types import Name, NonNegative, Positive, Share, Strict, Threads, known
+from mdc.parts import OBJECTIVES
 
 
 class Decoder(Strict):
-    """Text decoder (MDC, ARC) and, without cross-attention, CLIP's text encoder."""
+    """The text decoder of MDC and ARC; without cross-attention it is CLIP's text encoder."""
 
     width: Positive
     layers: Positive
@@ -45,11 +53,17 @@ class Backbone(Strict):
         return self
 
 
+def _objective(name: str) -> str:
+    if name not in OBJECTIVES:
+        raise ValueError(f"no objective is named '{name}'; allowed: {', '.join(OBJECTIVES)}")
+    return name
+
+
 class Method(Strict):
-    """What is learnt from a caption. MDC, its ablations and BERT-r are one masked objective with different values."""
+    """An objective with its values. MDC, its ablations and BERT-r are one masked objective with different values."""
 
     label: str
-    objective: Literal["masked", "autoregressive", "contrastive"]
+    objective: Annotated[str, AfterValidator(_objective)]
     pooling: Literal["patch_mean", "cls"]
     t_range: tuple[Share, Share] | None = None
     weight: Literal["inverse_t", "none"] | None = None
@@ -60,7 +74,7 @@ class Method(Strict):
     @model_validator(mode="before")
     @classmethod
     def _list_is_a_pair(cls, value: Any) -> Any:
-        # YAML has lists only; strict mode would refuse one where a tuple is declared
+        # YAML has only lists, and strict mode refuses a list where a tuple is declared
         if isinstance(value, dict) and isinstance(value.get("t_range"), list):
             value = {**value, "t_range": tuple(value["t_range"])}
         return value
@@ -80,14 +94,20 @@ class Method(Strict):
                 raise ValueError("t_range [0, 0] masks nothing; its upper end must be above 0")
         return self
 
+    @model_serializer(mode="wrap")
+    def _own_values(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A key of another objective is left out, so that a new objective with keys of its own changes no run that exists."""
+        found: dict[str, Any] = dump(self)
+        return {key: value for key, value in found.items() if value is not None}
+
     @property
     def fixed_ratio(self) -> float | None:
-        """The share of every caption that is masked, if it is the same for all."""
+        """The share of tokens that is masked, if it is the same for all captions; otherwise None."""
         return self.t_range[0] if self.t_range is not None and self.t_range[0] == self.t_range[1] else None
 
 
 class Recipe(Strict):
-    """Optimisation of a run; overrides may change any key for some runs."""
+    """How a run is optimised. Overrides may change any key for some runs."""
 
     epochs: Positive
     batch_size: Positive
@@ -116,7 +136,7 @@ class Recipe(Strict):
 
 
 class Runtime(Strict):
-    """What changes how a run proceeds, never what it produces; changing it reruns nothing."""
+    """How a run proceeds. These keys never change a result, so a change reruns nothing."""
 
     workers: NonNegative
     log_every: Positive
@@ -124,7 +144,7 @@ class Runtime(Strict):
 
 
 class When(Strict):
-    """Which runs an override is for: every key that is given must match."""
+    """The runs that an override is for. Every key that is given must match."""
 
     corpus: list[Name] | None = None
     backbone: list[Name] | None = None

@@ -1,4 +1,4 @@
-"""What is wrong with a value, in one line: key, value, what is allowed."""
+"""One line that says what is wrong with a value: key, value, what is allowed."""
 
 from __future__ import annotations
 
@@ -7,35 +7,17 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from mdc import parts
+
 # the tags of the discriminated unions in mdc.config.sources
-_KINDS = frozenset(
-    (
-        "scenes",
-        "parquet",
-        "caption_table",
-        "webdataset",
-        "pairs",
-        "karpathy",
-        "coco_captions",
-        "flickr8k",
-        "cub",
-        "digits",
-        "caption_nouns",
-        "class_folder",
-        "builder",
-        "sugarcrepe",
-        "aro",
-        "caption_order",
-        "caption_list",
-    )
-)
+_KINDS = frozenset((*parts.CORPORA, *parts.PROBES, *parts.CHOICES, *parts.TEXTS))
 _NUMBER_TEXT = re.compile(r"^[+-]?[0-9.]+[eE][+-]?[0-9]+$")
 
 
 def first_problem(error: ValidationError) -> str:
     """The first problem of a validation as ``key = value: what is allowed``."""
     problem = error.errors(include_url=False)[0]
-    # pydantic adds the tag of a discriminated union to the path; it is no key of the file
+    # pydantic adds the tag of a discriminated union to the path, but the file has no such key
     steps: list[str] = []
     for before, step in zip((None, *problem["loc"]), problem["loc"], strict=False):
         if isinstance(step, int):
@@ -50,22 +32,23 @@ def first_problem(error: ValidationError) -> str:
     if problem["type"] == "missing":
         return f"{where}: this key is missing"
     if problem["type"] == "extra_forbidden":
-        return f"{where} = {_short(value)}: no such key is known here"
+        return f"{where} = {short(value)}: no such key is known here"
     if problem["type"] == "value_error":
         return f"{where}: {message}" if where else message
     hint = ""
     if isinstance(value, str) and _NUMBER_TEXT.match(value):
         hint = " (YAML reads this as text: write it with a point, as 1.0e-4)"
-    return f"{where} = {_short(value)}: {message[0].lower()}{message[1:]}{hint}"
+    return f"{where} = {short(value)}: {message[0].lower()}{message[1:]}{hint}"
 
 
 def _middle_left_out(text: str) -> str:
     return text if len(text) <= 500 else f"{text[:250]} … {text[-250:]}"
 
 
-def _short(value: Any) -> str:
+def short(value: Any) -> str:
+    """``value`` as a message shows it: at most 60 characters."""
     try:
         text = repr(value)
-    except (ValueError, RecursionError):  # an integer of thousands of digits, a nest of thousands of lists
+    except (ValueError, RecursionError):  # an integer of thousands of digits, or thousands of nested lists
         return f"a {type(value).__name__} too large to show"
     return text if len(text) <= 60 else text[:57] + "..."

@@ -58,18 +58,27 @@ def _refuse_bombs(node: yaml.Node | None) -> None:
 def read_yaml(path: str | Path) -> dict[str, Any]:
     """Read a parameter file. Raises UserError if it is missing, not YAML, or names a key twice."""
     try:
-        loader = _UniqueKeys(Path(path).read_text(encoding="utf-8"))
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not valid YAML: not UTF-8 ({error.reason})") from None
+    return parse_yaml(text, str(path))
+
+
+def parse_yaml(text: str, source: str = "params.yaml") -> dict[str, Any]:
+    """The text of a parameter file as its values; UserError as ``read_yaml``, which begins with ``source``."""
+    try:
+        loader = _UniqueKeys(text)
         node = loader.get_single_node()
         _refuse_bombs(node)
         value = None if node is None else loader.construct_document(node)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
     except RecursionError:
-        raise UserError(f"{path}: not valid YAML: nested too deeply") from None
+        raise UserError(f"{source}: not valid YAML: nested too deeply") from None
     except Exception as error:  # besides its own, PyYAML lets many kinds through on odd tags and numbers
-        raise UserError(f"{path}: not valid YAML: {' '.join(str(error).split())[:300]}") from None
+        raise UserError(f"{source}: not valid YAML: {' '.join(str(error).split())[:300]}") from None
     if not isinstance(value, dict):
-        raise UserError(f"{path}: holds no mapping of keys to values")
+        raise UserError(f"{source}: holds no mapping of keys to values")
     return value
 
 

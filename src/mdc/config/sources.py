@@ -10,7 +10,7 @@ from mdc.config.types import Column, DataPath, HeldOut, Name, NonNegative, Posit
 
 
 class ScenesCorpus(Strict):
-    """The embedded world, captioned in one of three styles. A smaller ``train`` is the head of a larger one."""
+    """The embedded world, captioned in one of three styles. A smaller ``train`` is the beginning of a larger one."""
 
     kind: Literal["scenes"]
     style: Literal["alt", "dense", "brief"]
@@ -45,13 +45,13 @@ class ParquetCorpus(Strict):
 
 
 class TableCorpus(Strict):
-    """A folder of images and a table that captions them: CSV, TSV (no quotation) or JSON lines, in UTF-8.
+    """A folder of images and a table that captions them: CSV, TSV (without quotation) or JSON lines, in UTF-8.
 
-    Columns go by name; ``header: false`` says that a CSV or TSV has none, and columns then go by number from 0. Several
-    rows of one image, and several caption columns, are its several captions. ``format`` follows from the name's end
-    (.csv, .tsv, .tab, .jsonl, .ndjson) unless given. Image names are relative to ``images`` (default: the table's own
-    folder); one that leads outside of it is left out. Without a split column the share ``val_share`` of the images,
-    chosen by a hash of their names, is held out.
+    Columns are called by name. ``header: false`` says that a CSV or TSV has no header; columns are then called by number
+    from 0. Several rows of one image, or several caption columns, give it several captions. Unless given, ``format``
+    follows from the name's ending (.csv, .tsv, .tab, .jsonl, .ndjson). Image names are relative to ``images`` (by default
+    the table's own folder); a name that leads outside this folder is left out. Without a split
+    column, the share ``val_share`` of the images, chosen by a hash of their names, is held out.
     """
 
     kind: Literal["caption_table"]
@@ -82,7 +82,7 @@ class TableCorpus(Strict):
 
 
 class WebdatasetCorpus(Strict):
-    """Tar shards as img2dataset writes them: a tar, or a folder of tars (searched through).
+    """Tar shards as img2dataset writes them: one tar, or a folder of tars with its subfolders.
 
     The caption is the sample's .txt, or the field ``caption_field`` of its .json. ``splits`` names a folder of shards
     under ``path`` for each split; without it, the share ``val_share`` of the samples, chosen by a hash of their keys,
@@ -119,7 +119,7 @@ class ScenesProbe(Strict):
 
 
 class DigitsProbe(Strict):
-    """scikit-learn's bundled handwritten digits: a real transfer set that needs no download."""
+    """The handwritten digits that come with scikit-learn: real images that need no download."""
 
     kind: Literal["digits"]
     seed: NonNegative = 0
@@ -157,7 +157,7 @@ class FolderProbe(Strict):
 
 
 class NounsProbe(Strict):
-    """Presence of the commonest caption nouns: a multi-label probe made from any captioned parquet file."""
+    """A multi-label probe made from any captioned parquet file: which of the commonest nouns does an image show?"""
 
     kind: Literal["caption_nouns"]
     path: DataPath
@@ -203,10 +203,10 @@ class _Captioned(OfDataset):
 
 
 class PairsCorpus(_Captioned):
-    """Image–caption pairs that a dataset's URL list or mirror gave.
+    """The image–caption pairs that were obtained from a dataset's list of URLs or from a mirror.
 
-    ``pairs``: of the list's random subset, the first so many, obtained or not; without it, all. The share ``val_share``
-    of the pairs, chosen by a hash of their URLs (of a mirror: their keys), is held out. ``from`` comes from the dataset.
+    ``pairs``: the first so many of the list's random subset, obtained or not; by default all. The share ``val_share``
+    of the pairs, chosen by a hash of their URLs (of a mirror: their keys), is held out. ``from`` is the dataset's.
     """
 
     kind: Literal["pairs"]
@@ -219,7 +219,7 @@ class PairsCorpus(_Captioned):
 class KarpathyCorpus(_Captioned):
     """Captioned images by Karpathy's split file (``annotations``, by default the set's usual one).
 
-    ``restval`` joins COCO's split of that name to "train", as all who train on COCO captions do.
+    ``restval`` joins COCO's split of that name to "train", as is usual for training on COCO captions.
     """
 
     kind: Literal["karpathy"]
@@ -278,7 +278,7 @@ class SugarCrepeChoice(OfDataset):
 
 
 class AroChoice(OfDataset):
-    """ARO's Visual Genome Relation or Attribution: two options, the image seen in its box."""
+    """ARO's Visual Genome Relation or Attribution: two options, and the image is cropped to its box."""
 
     kind: Literal["aro"]
     dataset: Literal["aro"]
@@ -286,7 +286,7 @@ class AroChoice(OfDataset):
 
 
 class OrderChoice(OfDataset):
-    """ARO's caption order: a caption of a Karpathy split among four orders of its words.
+    """ARO's caption order: a caption of a Karpathy split beside four other orders of its words.
 
     ``tagger`` is a package that the user installs: spacy with its model en_core_web_sm, as published, or textblob.
     """
@@ -304,8 +304,8 @@ class OrderChoice(OfDataset):
 class CaptionList(Strict):
     """Captions without images: a file or folder under MDC_DATA, or the list of a dataset.
 
-    ``format`` follows from the name's end; coco_json is MSCOCO's own captions file, plain or gzipped. With
-    ``split_column``, only rows that hold ``split`` there. ``caption_mode`` as a corpus has it.
+    ``format`` follows from the name's ending; coco_json is MSCOCO's own file of captions, plain or gzipped. With
+    ``split_column``, only rows with the value ``split`` in it are read. ``caption_mode`` is as in a corpus.
     """
 
     kind: Literal["caption_list"]

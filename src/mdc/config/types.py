@@ -1,4 +1,4 @@
-"""What values of params.yaml are made of: names, counts, shares, paths; and the words of a refusal."""
+"""The types of values in params.yaml (names, counts, shares, paths), and checks that several classes share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 def each_once(names: list[str]) -> list[str]:
     if len(set(names)) != len(names):
-        raise ValueError(f"{names} names one twice")
+        raise ValueError(f"a name stands twice in {names}")
     return names
 
 
@@ -20,7 +20,7 @@ Names = Annotated[list[Name], Field(min_length=1), AfterValidator(each_once)]
 #: one side of a comparison: a method, or a corpus's method as dense/mdc
 Side = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9][A-Za-z0-9_.-]*)?$")]
 SidePair = Annotated[list[Side], Field(min_length=2, max_length=2), AfterValidator(each_once)]
-Positive = Annotated[int, Field(gt=0, lt=2**63)]  # what PyTorch and NumPy take
+Positive = Annotated[int, Field(gt=0, lt=2**63)]  # the largest number that PyTorch and NumPy take
 NonNegative = Annotated[int, Field(ge=0, lt=2**63)]
 Threads = Annotated[int, Field(gt=0, le=4096)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -49,18 +49,18 @@ Network = Annotated[str, AfterValidator(_network)]
 
 
 class Strict(BaseModel):
-    """No unknown keys, no silent conversions (text is never a number), nothing mutable."""
+    """Unknown keys are refused, values are never converted silently (text is no number), and instances cannot be changed."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
 def known(where: str, name: str, allowed: dict[str, Any], what: str) -> None:
     if name not in allowed:
-        raise ValueError(f"{where}: no {what} is named '{name}'; allowed: {', '.join(allowed)}")
+        raise ValueError(f"{where}: no {what} is named '{name}'; allowed: {', '.join(allowed) or 'there is none'}")
 
 
 def own_labels(where: str, labels: Mapping[str, str]) -> None:
-    """Rows and columns are told apart by their labels ({key: label}), by readers and by `mdc verify`."""
+    """Refuse equal labels ({key: label}): readers and `mdc why` tell rows and columns apart by them."""
     seen: dict[str, str] = {}
     for key, label in labels.items():
         if label in seen:
@@ -70,18 +70,16 @@ def own_labels(where: str, labels: Mapping[str, str]) -> None:
         seen[label] = key
 
 
-def sides_stand(pairs: list[list[str]], corpora: Mapping[str, list[str]]) -> None:
-    """A comparison names a corpus on both sides or on neither, and a method that a table of ``corpora`` has there."""
+def sides_stand(key: str, pairs: list[list[str]], corpora: Mapping[str, list[str]]) -> None:
+    """Check that each pair names a corpus on both sides or on neither, and only methods that the table has for this corpus."""
     for pair in pairs:
         parts = [side.rpartition("/") for side in pair]
         if len({bool(corpus) for corpus, _, _ in parts}) > 1:
-            raise ValueError(
-                f"contrasts: [{', '.join(pair)}] names a corpus on one side only; allowed: on both or neither"
-            )
+            raise ValueError(f"{key}: [{', '.join(pair)}] names a corpus on one side only; allowed: on both or neither")
         for side, (corpus, _, method) in zip(pair, parts, strict=True):
             if corpus and method not in corpora.get(corpus, []):
                 allowed = ", ".join(f"{corpus}/{method}" for corpus, methods in corpora.items() for method in methods)
-                raise ValueError(f"contrasts: {side} does not stand in corpora; allowed: {allowed}")
+                raise ValueError(f"{key}: {side} does not stand in corpora; allowed: {allowed}")
 
 
 def cut_has_length(mode: str, max_pieces: int | None) -> None:

@@ -9,8 +9,9 @@ from torch import Tensor
 def mask_tokens(tokens: Tensor, lengths: Tensor, uniforms: Tensor, t: Tensor, mask_id: int) -> tuple[Tensor, Tensor]:
     """Algorithm 1's corruption: token i of a caption becomes [MASK] where its uniform is below t.
 
-    tokens (B, T) int64 as SOT, pieces, EOT, padding; lengths (B,) count SOT…EOT; uniforms (B, T) in [0, 1); t (B,).
-    Returns the corrupted tokens (B, T) and where they are masked (B, T) bool. SOT and padding are never masked.
+    tokens (B, T) int64: SOT, pieces, EOT, then padding. lengths (B,): the number of tokens from SOT to EOT.
+    uniforms (B, T): in [0, 1). t (B,): the time of each caption. Returns the corrupted tokens (B, T) and where they are
+    masked (B, T) bool. SOT and padding are never masked; EOT can be.
     """
     positions = torch.arange(tokens.shape[1], device=tokens.device)
     maskable = (positions > 0) & (positions < lengths[:, None])

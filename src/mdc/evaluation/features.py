@@ -6,51 +6,63 @@ The cache key is a hash of everything the features depend on, so a changed check
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from mdc.loader.batches import evaluation_batches
-from mdc.predictors import Predictor
+from mdc.loader.batches import labelled_batches
 from mdc.records import atomic_path, clear_leftovers, sha256_json
 
 
-def split_features(
-    predictor: Predictor,
-    index_path: Path,
-    index: dict[str, Any],
-    split: str,
-    image_size: int,
-    batch_size: int,
-    cache: Path,
-    identity: dict[str, Any],
-) -> tuple[Tensor, Tensor, list[str]]:
-    """Features (N, D) float32, targets (N,) int64 or (N, K) int64, and keys, in the order of the shards.
+class Encodes(Protocol):
+    """What ``mdc.predictors.encode`` makes."""
+
+    def encode(self, images: Tensor) -> Tensor:
+        """images (B, 3, S, S) uint8 → features (B, D) float32 on the CPU."""
+        ...
+
+
+class FeatureCache:
+    """Features of one encoder, kept in ``folder``.
 
     ``identity`` names the encoder's weights and whatever else decides a feature; the shards' hashes and the
     preprocessing are added here.
     """
-    shards = [shard["sha256"] for shard in index["splits"][split]["shards"]]
-    key = sha256_json({**identity, "shards": shards, "image_size": image_size, "batch_size": batch_size})
-    path = cache / key[:2] / f"{key}.safetensors"
-    found = _read(path)
-    if found is not None:
-        return found
-    features, targets, keys = [], [], []
-    for batch in evaluation_batches(index_path, split, image_size=image_size, batch_size=batch_size):
-        features.append(predictor.encode(batch["images"]))
-        targets.append(batch["labels"])
-        keys.extend(batch["keys"])
-    result = torch.cat(features), torch.cat(targets), keys
-    clear_leftovers(path.parent, path.name)
-    with atomic_path(path) as temporary:
-        tensors = {"features": result[0].contiguous(), "targets": result[1].contiguous()}
-        save_file(tensors, str(temporary), metadata={"keys": json.dumps(keys)})
-    return result
+
+    def __init__(
+        self, encoder: Encodes, folder: Path, *, image_size: int, batch_size: int, identity: Mapping[str, Any]
+    ) -> None:
+        self.encoder, self.folder = encoder, folder
+        self.image_size, self.batch_size = image_size, batch_size
+        self.identity = {**identity, "image_size": image_size, "batch_size": batch_size}
+
+    def features(self, manifest: Path, index: Mapping[str, Any], split: str) -> tuple[Tensor, Tensor, list[str]]:
+        """Features (N, D) float32, targets (N,) int64 or (N, K) float32, and keys, in the order of the shards.
+
+        ``index`` is what stands in ``manifest``, a labelled set's index.json.
+        """
+        shards = [shard["sha256"] for shard in index["splits"][split]["shards"]]
+        key = sha256_json({**self.identity, "shards": shards})
+        path = self.folder / key[:2] / f"{key}.safetensors"
+        found = _read(path)
+        if found is not None:
+            return found
+        features, targets, keys = [], [], []
+        for batch in labelled_batches(manifest, split, image_size=self.image_size, batch_size=self.batch_size):
+            features.append(self.encoder.encode(batch.images))
+            targets.append(batch.labels)
+            keys.extend(batch.keys)
+        result = torch.cat(features), torch.cat(targets), keys
+        clear_leftovers(path.parent, path.name)
+        with atomic_path(path) as temporary:
+            tensors = {"features": result[0].contiguous(), "targets": result[1].contiguous()}
+            save_file(tensors, str(temporary), metadata={"keys": json.dumps(keys)})
+        return result
 
 
 def _read(path: Path) -> tuple[Tensor, Tensor, list[str]] | None:

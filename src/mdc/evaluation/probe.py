@@ -7,186 +7,149 @@ methods can be compared on the same items) and last ``probe.json``.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
+import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from mdc.config import Backbone, Probe, ProtocolProbe
-from mdc.evaluation.features import split_features
+from mdc.evaluation.features import FeatureCache
 from mdc.evaluation.linear_probe import ProbeRecipe, predict, train_linear_probe
-from mdc.models.encoder import Encoder, build_encoder
-from mdc.predictors import Predictor, run_manifest, trained_encoder
-from mdc.records import (
-    UserError,
-    atomic_path,
-    clear_leftovers,
-    read_json,
-    sha256_file,
-    sha256_json,
-    versions,
-    write_json,
-)
+from mdc.jobs.call import Call
+from mdc.jobs.model import ProbeJob
+from mdc.models.encoder import Encoder
+from mdc.parts import ABILITIES, load
+from mdc.predictors.runs import CHECKPOINT, read_run
+from mdc.records import UserError, atomic_path, clear_leftovers, sha256_file, versions, write_json
 from mdc.shards.index import read_index
-from mdc.statistics.intervals import bootstrap_mean, bootstrap_statistic
 from mdc.statistics.metrics import mean_average_precision, mean_per_class_accuracy, per_item_top1
 from mdc.training.device import choose_device
-
-
-def main(args: argparse.Namespace) -> None:
-    """Run the job. ``args``: config, sets (list), run (path or None), cache, out."""
-    config = read_json(args.config)
-    run = Path(args.run) if args.run else None
-    probe(config, [Path(p) for p in args.sets], run, Path(args.cache), Path(args.out))
-
-
-def probe(config: dict[str, Any], sets: list[Path], run: Path | None, cache: Path, out: Path) -> None:
-    """Probe the encoder that ``config`` (see mdc.jobs.probe_config) describes on the image sets it names."""
-    from tqdm import tqdm
-
-    settings = Probe.model_validate(config["recipe"])
-    protocol = ProtocolProbe.model_validate(config["protocol"])
-    backbone = Backbone.model_validate({**config["backbone"], "label": config["backbone_name"]})
-    torch.set_num_threads(settings.threads)
-    device = choose_device(settings.device)
-    encoder, weights_sha256, run_sha256, training = _encoder(config, run, backbone)
-    predictor = Predictor(encoder, config["pooling"], settings.precision, device)
-    recipe = ProbeRecipe(
-        lr=settings.lr,
-        epochs=settings.epochs,
-        batch_size=settings.batch_size,
-        weight_decay=protocol.weight_decay,
-        normalize=protocol.normalise,
-    )
-    identity = {
-        "weights": weights_sha256,
-        "pooling": config["pooling"],
-        "precision": settings.precision,
-        "device": device.type,
-        "threads": settings.threads,
-        "torch": torch.__version__,
-        "code": config["fingerprint"],
-    }
-    by_name = {path.parent.name: path for path in sets}
-    results: dict[str, Any] = {}
-    tables: list[dict[str, list[Any]]] = []
-    for name in tqdm(config["probes"], desc=config["job"], unit="probe"):
-        if name not in by_name:
-            raise UserError(f"{config['job']}: no image set for probe '{name}' among {', '.join(map(str, sets))}")
-        results[name], table = _one(
-            name, by_name[name], predictor, backbone.image_size, settings, recipe, cache, identity
-        )
-        tables.append(table)
-    clear_leftovers(out)
-    items = out / "items.parquet"
-    _write_items(items, tables)
-    write_json(
-        out / "probe.json",
-        {
-            "kind": "probe",
-            "id": config["job"],
-            "scale": config["scale"],
-            "encoder": {
-                "id": config["job"].removeprefix("probe/"),
-                "corpus": config["corpus"],
-                "backbone": config["backbone_name"],
-                "method": config["method_name"],
-                "pooling": config["pooling"],
-                "seed": config["seed"],
-                "weights_sha256": weights_sha256,
-            },
-            "config": config,
-            "config_sha256": sha256_json(config),
-            "run_sha256": run_sha256,
-            "training": training,
-            "sets": {name: sha256_file(by_name[name]) for name in config["probes"]},
-            "probes": results,
-            "items": {"file": items.name, "sha256": sha256_file(items)},
-            "versions": versions(),
-        },
-    )
-
 
 #: of a run's manifest, what a table says about the training: the pairs of images and captions that there really were
 _TOLD = ("pairs", "steps", "samples_seen")
 
 
+def main(call: Call) -> None:
+    """Run the job. ``call``: a :class:`mdc.jobs.call.Call` with job, input, cache and out."""
+    from tqdm import tqdm
+
+    job: ProbeJob = call.job
+    torch.set_num_threads(job.recipe.threads)
+    device = choose_device(job.recipe.device)
+    encoding = load(ABILITIES, "encode")
+    encoder, weights_sha256, training = _encoder(job, encoding, call.input)
+    cache = FeatureCache(
+        encoding.ImageEncoder(encoder, job.pooling, job.recipe.precision, device),
+        call.cache,
+        image_size=job.backbone.image_size,
+        batch_size=job.recipe.feature_batch,
+        identity={
+            "weights": weights_sha256,
+            "pooling": job.pooling,
+            "precision": job.recipe.precision,
+            "device": device.type,
+            "threads": job.recipe.threads,
+            "torch": torch.__version__,
+            "code": job.fingerprint,
+        },
+    )
+    results: dict[str, Any] = {}
+    tables: list[dict[str, list[Any]]] = []
+    for name in tqdm(job.probes, desc=job.job, unit="probe"):
+        results[name], table = _one(name, call.input(f"data/probes/{name}"), cache, job, device)
+        tables.append(table)
+    clear_leftovers(call.out)
+    items = call.out / "items.parquet"
+    _write_items(items, tables)
+    write_json(
+        call.out / "probe.json",
+        {
+            "kind": "probe",
+            "id": job.job,
+            "scale": job.scale,
+            "config": job.config(),
+            "config_sha256": job.sha256,
+            "inputs": {name: sha256_file(call.input(name)) for name in job.inputs},
+            "outputs": {items.name: sha256_file(items)},
+            "weights_sha256": weights_sha256,
+            "training": training,
+            "probes": results,
+            "versions": versions(),
+        },
+    )
+
+
 def _encoder(
-    config: dict[str, Any], run: Path | None, backbone: Backbone
-) -> tuple[Encoder, str, str | None, dict[str, int] | None]:
-    """The encoder, the hash of its weights; if it was trained, the hash of the run's manifest and what it tells."""
-    if run is None:
-        if config["method_name"] != "untrained":
-            raise UserError(f"{config['job']}: --run is missing; only the untrained control goes without")
-        encoder = build_encoder(backbone, config["seed"])
+    job: ProbeJob, encoding: Any, manifest_of: Callable[[str], Path]
+) -> tuple[Encoder, str, dict[str, int] | None]:
+    """The encoder, the hash of its weights, and, if it was trained, what its run's manifest says of that."""
+    if job.run is None:
+        encoder = encoding.untrained_encoder(job.backbone, job.seed)
         digest = hashlib.sha256()
         for name, tensor in encoder.state_dict().items():
             digest.update(name.encode())
             digest.update(tensor.numpy().tobytes())
-        return encoder, digest.hexdigest(), None, None
-    checkpoint, manifest = run_manifest(run)
-    if not manifest.get("config_sha256") or manifest["config_sha256"] != config.get("run_config_sha256"):
-        raise UserError(f"{run}: made with another configuration than {config['job']} expects; train the run again")
+        return encoder, digest.hexdigest(), None
+    path = manifest_of(job.run)
+    checkpoint, manifest = read_run(path)
+    if not manifest.get("config_sha256") or manifest["config_sha256"] != job.run_config_sha256:
+        raise UserError(f"{path}: made with another configuration than {job.job} expects; train the run again")
     if missing := [name for name in _TOLD if name not in manifest]:
-        raise UserError(f"{run}: lacks {', '.join(missing)}; train the run again")
+        raise UserError(f"{path}: lacks {', '.join(missing)}; train the run again")
     training = {name: manifest[name] for name in _TOLD}
-    return trained_encoder(checkpoint, backbone), manifest["checkpoint"]["sha256"], sha256_file(run), training
+    return encoding.trained_encoder(checkpoint, job.backbone), manifest["outputs"][CHECKPOINT], training
 
 
 def _one(
-    name: str,
-    index_path: Path,
-    predictor: Predictor,
-    image_size: int,
-    settings: Probe,
-    recipe: ProbeRecipe,
-    cache: Path,
-    identity: dict[str, Any],
+    name: str, path: Path, cache: FeatureCache, job: ProbeJob, device: torch.device
 ) -> tuple[dict[str, Any], dict[str, list[Any]]]:
-    """One probe: its result in percent with a 95 % interval over test items, and the test items."""
-    index = read_index(index_path, verify="auto", kind="probe")
-
-    def features(split: str) -> tuple[torch.Tensor, torch.Tensor, list[str]]:
-        return split_features(predictor, index_path, index, split, image_size, settings.feature_batch, cache, identity)
-
-    train, train_targets, _ = features("train")
-    test, test_targets, keys = features("test")
+    """One probe: its result in per cent, and the test items."""
+    index = read_index(path, verify="auto", kind="probe")
+    train, train_targets, _ = cache.features(path, index, "train")
+    test, test_targets, keys = cache.features(path, index, "test")
     classes = len(index["classes"])
-    trained = train_linear_probe(train, train_targets, classes, recipe, seed=settings.seed, device=predictor.device)
-    scores = predict(trained, test).numpy()
-    targets = test_targets.numpy()
-    # items are drawn anew with a generator of the probe's own, the same for every encoder
-    rng = np.random.default_rng([settings.seed, int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")])
-    common = {
+    recipe = ProbeRecipe(
+        lr=job.recipe.lr,
+        epochs=job.recipe.epochs,
+        batch_size=job.recipe.batch_size,
+        weight_decay=job.protocol.weight_decay,
+        normalize=job.protocol.normalise,
+    )
+    trained = train_linear_probe(train, train_targets, classes, recipe, seed=job.recipe.seed, device=device)
+    measured, table = _scored(name, index["task"], predict(trained, test), test_targets)
+    result = {
         "task": index["task"],
         "n": len(keys),
         "train": len(train),
         "classes": classes,
         "chance": 100 * index["chance"],
         "skipped": index["skipped"],
-        "seed": settings.seed,
     }
-    if index["task"] == "multi":
-        interval = bootstrap_statistic(
-            lambda counts: mean_average_precision(scores, targets, counts), len(keys), rng, settings.bootstrap
-        )
-        result: dict[str, Any] = {"metric": "map", "mean_per_class": None}
-        table = {
-            "value": [None] * len(keys),
+    return {**result, **measured}, {"probe": [name] * len(keys), "item": keys, **table}
+
+
+def _scored(name: str, task: str, logits: Tensor, labels: Tensor) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+    """metric, value and mean_per_class in per cent; and the items' value, scores and targets."""
+    scores, targets = logits.numpy(), labels.numpy()
+    nothing = [None] * len(targets)
+    if task == "multi":
+        value = mean_average_precision(scores, targets)
+        if not math.isfinite(value):
+            raise UserError(f"probe {name}: its test split has no image of any class, so there is no average precision")
+        items = {
+            "value": nothing,
             "scores": list(scores.astype(np.float32)),
             "targets": list(targets.astype(np.int8)),
         }
-    else:
-        correct = per_item_top1(scores, targets)
-        interval = bootstrap_mean(correct, rng, settings.bootstrap)
-        result = {"metric": "top1", "mean_per_class": 100 * float(mean_per_class_accuracy(correct, targets))}
-        table = {"value": list(correct.astype(np.float32)), "scores": [None] * len(keys), "targets": [None] * len(keys)}
-    percent = interval.times(100)
-    values = {"value": percent.value, "low": percent.low, "high": percent.high}
-    return {**common, **result, **values}, {"probe": [name] * len(keys), "item": keys, **table}
+        return {"metric": "map", "value": 100 * value, "mean_per_class": None}, items
+    correct = per_item_top1(scores, targets)
+    per_class = 100 * float(mean_per_class_accuracy(correct, targets))
+    items = {"value": list(correct.astype(np.float32)), "scores": nothing, "targets": nothing}
+    return {"metric": "top1", "value": 100 * float(correct.mean()), "mean_per_class": per_class}, items
 
 
 def _write_items(path: Path, tables: list[dict[str, list[Any]]]) -> None:

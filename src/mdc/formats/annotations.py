@@ -3,48 +3,71 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from mdc.formats.folders import existing_file
 from mdc.records import UserError
 
+Form = TypeVar("Form")
 
-def published_json(path: Path, dataset: str, keep: Collection[str] | None = None) -> Any:
-    """The JSON value of a file. With ``keep``, objects hold these keys alone.
 
-    What is not kept goes as soon as its object is read: Karpathy's COCO file is nine tenths token lists.
+def _number(value: Any) -> Any:
+    if type(value) not in (int, float) or not abs(value) <= sys.float_info.max:  # NaN, infinity, integers beyond both
+        raise ValueError("needed: a number")
+    return value
+
+
+Number = Annotated[Any, AfterValidator(_number)]  # a whole one stays one
+
+
+def read_published(path: Path, dataset: str, form: type[Form], keep: Collection[str] | None = None) -> Form:
+    """The JSON value of a file as ``form``, a type that pydantic knows (dataclasses of its strict types, in lists).
+
+    With ``keep``, objects hold these keys alone, and what is not kept goes as soon as its object is read: Karpathy's COCO
+    file is nine tenths token lists. UserError naming file, place and what is needed for a value of another form.
     """
 
     def slim(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        return {key: value for key, value in pairs if keep is None or key in keep}
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            raise ValueError("an object has a key twice")
+        return found if keep is None else {key: value for key, value in pairs if key in keep}
 
     try:
-        return json.loads(existing_file(path, dataset).read_bytes().decode("utf-8"), object_pairs_hook=slim)
+        value = json.loads(existing_file(path, dataset).read_bytes().decode("utf-8"), object_pairs_hook=slim)
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from None
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: not valid JSON ({str(error)[:200]}); get the file again") from None
+    try:
+        return TypeAdapter(form).validate_python(value)
+    except ValidationError as error:
+        raise UserError(f"{path}: {_first(error)}; is it the published file?") from None
 
 
-def objects(value: Any, path: Path, what: str) -> list[dict[str, Any]]:
-    """``value`` if it is a list of objects that is not empty; otherwise a UserError: ``path`` holds no ``what``."""
-    if not isinstance(value, list) or not value or not all(isinstance(item, dict) for item in value):
-        raise UserError(f"{path}: holds no list of {what}; is it the published file?")
-    return value
+def _first(error: ValidationError) -> str:
+    """The first thing that is wrong: place, value, what is needed."""
+    problem = error.errors(include_url=False)[0]
+    place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in problem["loc"]).lstrip(".")
+    if problem["type"] == "missing":
+        return f"{place} is missing"
+    needed = {
+        "dataclass_type": "needed: an object",
+        "value_error": problem["msg"].removeprefix("Value error, "),
+    }.get(problem["type"], problem["msg"].replace("Input should be", "needed:"))
+    return f"{place or 'the file'} is {_shown(problem['input'])}; {needed}"
 
 
-def field(item: dict[str, Any], name: str, kind: type, path: Path, number: int | str) -> Any:
-    """A field of a published item. UserError naming file, item and field if it is missing or of another type."""
-    value = item.get(name)
-    if type(value) is not kind:
-        has = "is missing" if name not in item else f"is {json.dumps(value, default=str)[:60]}"
-        raise UserError(f"{path}, item {number}: {name} {has}; needed: {_TYPES[kind]}; is it the published file?")
-    return value
-
-
-_TYPES = {str: "a text", int: "a whole number", list: "a list", dict: "an object"}
+def _shown(value: Any) -> str:
+    try:
+        return f"{value!r:.60}"
+    except ValueError:  # an integer of thousands of digits
+        return f"a {type(value).__name__} too large to show"
 
 
 def published_lines(path: Path, dataset: str) -> Iterator[tuple[int, str]]:

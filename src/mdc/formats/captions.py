@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from mdc.records import UserError
 from mdc.text import clip_pieces, clip_text
@@ -12,13 +11,6 @@ MAX_CHARACTERS = 20_000  # of a caption; no context reads so far, and a megabyte
 
 # NUL, the other control characters that are no white space, and DEL go, as OpenCLIP's tokenizer has it (ftfy)
 _CONTROLS = {code: None for code in [*range(32), 127] if not chr(code).isspace()}
-
-
-def texts_of(value: Any) -> list[str]:
-    """The texts of a source's field: itself, or those in a list; numbers, bytes, nested lists and the like are none."""
-    if isinstance(value, str):
-        return [value]
-    return [text for text in value if isinstance(text, str)] if isinstance(value, list | tuple) else []
 
 
 def clean_caption(caption: str) -> str:

@@ -1,4 +1,4 @@
-"""A dataset's own folder: where it must be, and the images that its lists name, which must lie within."""
+"""A dataset's own folder: where it must be, and the images that its lists name, which must lie inside it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def dataset_folder(source: Mapping[str, Any], data_dir: Path) -> Path:
 
 
 def existing_folder(folder: Path, dataset: str) -> Path:
-    """``folder``, if it is one; otherwise a UserError that says how to put it right."""
+    """``folder`` if it exists, otherwise a UserError that says what to do."""
     if not folder.is_dir():
         raise UserError(
             f"{folder}: no such folder; put {dataset} there (`mdc data list` says from where), or name the place of "
@@ -26,7 +26,7 @@ def existing_folder(folder: Path, dataset: str) -> Path:
 
 
 def existing_file(file: Path, dataset: str) -> Path:
-    """``file``, if it is one; otherwise a UserError that says how to put it right."""
+    """``file`` if it exists, otherwise a UserError that says where it belongs."""
     if not file.is_file():
         raise UserError(
             f"{file}: no such file; it belongs to {dataset}, whose place is datasets.{dataset}.path of params.yaml"
@@ -44,12 +44,12 @@ def inside(root: Path, name: str) -> Path | None:
     try:
         place = (root / name).resolve()
     except (OSError, ValueError, RuntimeError):  # a NUL in the name, a name too long, a circle of links
-        return root / "\0"  # no file can be called that, so it is left out as one that cannot be read
+        return root / "\0"  # a name that no file can have: the image is left out as one that cannot be read
     return place if place.is_relative_to(root) and place != root else None
 
 
 class NamedImages:
-    """The images of a folder by name; the last one is remembered, since lists name an image several times in a row."""
+    """The images of a folder by name. The last one is kept, because lists name an image several times in a row."""
 
     def __init__(self, root: Path, skipped: Skipped) -> None:
         self._root = root.resolve()

@@ -1,4 +1,4 @@
-"""Tars by other writers (GNU, PAX, with folders in them), read in order and never unpacked to disk.
+"""Tar files of other writers (GNU, PAX, with folders in them), read in order and never unpacked to disk.
 
 Our own shards have a stricter and faster reader (:mod:`mdc.formats.tar`).
 """
@@ -58,7 +58,7 @@ def tar_samples(path: Path) -> Iterator[TarSample]:
 
 
 def tar_places(path: Path) -> list[TarPlaces]:
-    """Where the samples of a tar lie, in the order of their keys; only the headers are read. Errors as ``tar_samples``."""
+    """Where the samples of a tar lie, in the order of their keys. Only headers are read. Errors as in ``tar_samples``."""
     found: dict[str, TarPlaces] = {}
     with _readable(path) as tar:
         for member in _members(path, tar):
@@ -81,17 +81,17 @@ def _readable(path: Path) -> Iterator[tarfile.TarFile]:
 
 
 def _members(path: Path, tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    """All plain files in order; then it is checked that the archive ends where it says."""
+    """All plain files in order; afterwards, a check that the archive is not cut off."""
     before = -1
     while (member := tar.next()) is not None:
-        # Python's tarfile has walked in circles on sizes below zero
+        # Python's tarfile has looped forever on negative sizes
         if member.size < 0 or tar.offset <= before:
             raise tarfile.ReadError(f"{member.name!r} has no possible size")
         before = tar.offset
         _allowed(path, member)
         if not member.isdir():
             yield member
-        tar.members.clear()  # type: ignore[attr-defined]  # or the archive keeps every header
+        tar.members.clear()  # type: ignore[attr-defined]  # otherwise tarfile keeps every header in memory
     _at_end_mark(path, max(before, 0))
 
 
@@ -111,7 +111,7 @@ def _allowed(path: Path, member: tarfile.TarInfo) -> None:
 
 
 def _at_end_mark(path: Path, position: int) -> None:
-    """tarfile takes a damaged header, and the end of a file that was cut off between two members, for the end."""
+    """Check for the end mark. tarfile takes a damaged header, or a file cut off between two members, for a regular end."""
     with path.open("rb") as file:
         file.seek(position)
         block = file.read(BLOCK)

@@ -20,17 +20,17 @@ MAX_PIXELS = 89_478_485  # Pillow's own limit, at which it only warns: a few kil
 MAX_ASPECT = 200  # longer to shorter side; the shorter side is scaled to the model's, and the longer one with it
 CROP_DRAWS = 40  # uniform numbers that one random crop may use: ten tries of four
 
-# What Pillow may try: left to itself it would also start Ghostscript on PostScript, and knows forty formats more.
+# The formats that Pillow may try. By default it knows forty more, and starts Ghostscript for PostScript.
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 _ORIENTATION, _ON_ITS_SIDE = 0x0112, range(5, 9)  # EXIF's tag, and its values that exchange width and height
 _ORIENTATION_KEYS = {"exif", "xmp", "XML:com.adobe.xmp", "Raw profile type exif"}
 
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)  # `_opened` refuses them
-warnings.filterwarnings("ignore", module=r"PIL\.")  # of broken metadata, which `decode` does without
+warnings.filterwarnings("ignore", module=r"PIL\.")  # about broken metadata, which `decode` does not need
 
 
 class ImageError(ValueError):
-    """These bytes are no image that can be used; the message says why, ``reason`` the same in words to count by."""
+    """These bytes are no usable image. The message says why; ``reason`` is the general kind that is counted."""
 
     def __init__(self, message: str, reason: str = "image cannot be decoded") -> None:
         super().__init__(message)
@@ -38,17 +38,17 @@ class ImageError(ValueError):
 
 
 def decode(data: bytes) -> Image.Image:
-    """Encoded bytes to an RGB image, upright; of several frames the first.
+    """Encoded bytes to an upright RGB image; of several frames the first is taken.
 
-    EXIF orientation is applied (and ignored where it cannot be read); 16-bit grey keeps its high byte; transparency is
-    laid over white (as img2dataset does); palettes, grey and CMYK are converted. ImageError for bytes that cannot be
-    decoded in full, that would unpack to more than ``MAX_PIXELS``, or whose sides differ more than ``MAX_ASPECT`` times.
+    EXIF orientation is applied, and ignored if it cannot be read. 16-bit grey keeps its high byte. Transparent images are
+    laid over white, as img2dataset does. Palettes, grey and CMYK are converted. ImageError for bytes that cannot be decoded
+    in full, for images of more than ``MAX_PIXELS``, and if one side is more than ``MAX_ASPECT`` times as long as the other.
     """
     return _decoded(data)[0]
 
 
 def decode_pixels(data: bytes) -> torch.Tensor:
-    """``decode``, as uint8 (H, W, 3) that may be written to; errors as there."""
+    """The result of ``decode`` as a writable uint8 tensor (H, W, 3); errors as there."""
     return torch.from_numpy(np.array(decode(data)))
 
 
@@ -76,10 +76,10 @@ def _decoded(data: bytes) -> tuple[Image.Image, str]:
 def decode_at_least(
     data: bytes, side: int, max_pixels: int, max_aspect: float
 ) -> tuple[Image.Image, tuple[int, int], bool]:
-    """As ``decode``, but a JPEG may come smaller than it is (1/2, 1/4, 1/8), its shorter side no less than ``side``.
+    """As ``decode``, but a JPEG may be decoded at 1/2, 1/4 or 1/8 of its size, as long as its shorter side is at least ``side``.
 
-    A fraction of the time for large photos. Also the full size (width, height; upright), and whether the bytes are a
-    plain JPEG that shows the same: RGB, one picture, not turned. Limits may be narrower than the module's.
+    This takes a fraction of the time for large photos. Returns the image, its full size (width, height; upright), and whether
+    the bytes are a plain JPEG that shows the same (RGB, one picture, not rotated). Limits may be narrower than the module's.
     """
     try:
         image = _opened(data, max_pixels, max_aspect)
@@ -103,7 +103,7 @@ def decode_at_least(
 
 
 def _opened(data: bytes, max_pixels: int, max_aspect: float) -> Image.Image:
-    """The image with its header read and nothing unpacked."""
+    """The image with its header read, and no pixels unpacked."""
     image: Image.Image = Image.open(io.BytesIO(data), formats=_FORMATS)
     width, height = image.size
     if width * height > max_pixels:
@@ -116,7 +116,7 @@ def _opened(data: bytes, max_pixels: int, max_aspect: float) -> Image.Image:
 def _upright(image: Image.Image) -> Image.Image:
     try:
         return ImageOps.exif_transpose(image)
-    except Exception:  # broken metadata of many kinds; the pixels are good
+    except Exception:  # metadata can be broken in many ways; the pixels are still good
         return image
 
 
@@ -137,8 +137,8 @@ def crop_box(
 ) -> tuple[int, int, int, int]:
     """Left, top, right, bottom of a random crop: torchvision's ``RandomResizedCrop.get_params``.
 
-    ``uniforms``: ``CROP_DRAWS`` numbers in [0, 1), four for each try (area, aspect ratio, top, left). Ten tries
-    without a fit end in a central crop of the nearest allowed ratio.
+    ``uniforms``: ``CROP_DRAWS`` numbers in [0, 1), four for each try (area, aspect ratio, top, left). If none of ten tries fits,
+    the crop is the central one with the nearest allowed ratio.
     """
     area = width * height
     log_low, log_high = math.log(ratio[0]), math.log(ratio[1])
@@ -163,22 +163,22 @@ def random_resized_crop(
     pixels: torch.Tensor,
     size: int,
     uniforms: Sequence[float],
-    scale: tuple[float, float] = (0.9, 1.0),
-    ratio: tuple[float, float] = (3 / 4, 4 / 3),
+    scale: tuple[float, float],
+    ratio: tuple[float, float],
 ) -> torch.Tensor:
     """Crop (H, W, 3) uint8 at random and resize with antialiased bicubic to (3, size, size), as OpenCLIP trains.
 
-    ``uniforms`` as in ``crop_box``. PyTorch's resizing in 8-bit integers, width first, in a quarter of Pillow's time:
-    one grey level from Pillow's in one value of two hundred, and in every fourth of a tall image, whose height Pillow
-    13 resizes first; seldom two. The same bytes whatever the threads.
+    ``uniforms`` as in ``crop_box``. PyTorch resizes in 8-bit integers, width first, in a quarter of Pillow's time. One
+    value in two hundred differs from Pillow's by one grey level, seldom by two; in tall images, whose height Pillow 13
+    resizes first, every fourth value does. The number of threads does not change the bytes.
     """
     left, top, right, bottom = crop_box(pixels.shape[1], pixels.shape[0], uniforms, scale, ratio)
-    crop = pixels[top:bottom, left:right].permute(2, 0, 1)[None]  # a view, in the layout that PyTorch is quick with
+    crop = pixels[top:bottom, left:right].permute(2, 0, 1)[None]  # a view in the layout that PyTorch resizes fastest
     return torch.nn.functional.interpolate(crop, (size, size), mode="bicubic", antialias=True)[0]
 
 
 def center_resize(image: Image.Image, size: int) -> Pixels:
-    """Shorter side to ``size`` (bicubic), then the central square: (size, size, 3) uint8, as CLIP evaluates.
+    """Resize the shorter side to ``size`` (bicubic) and take the central square (size, size, 3) uint8, as CLIP's evaluation does.
 
     Equal to torchvision's ``Resize(size, BICUBIC)`` and ``CenterCrop(size)`` on a PIL image.
     """

@@ -1,4 +1,4 @@
-"""Parquet files by anyone: opened so that damaged bytes end in one line."""
+"""Parquet files from any writer, opened so that damaged bytes end in an error of one line."""
 
 from __future__ import annotations
 
@@ -28,6 +28,6 @@ def open_parquet(path: Path) -> Iterator[Any]:
 
     with readable(path, "not a readable parquet file"):
         file = pyarrow.parquet.ParquetFile(path)
-        _ = file.schema_arrow  # a schema can be damaged where the footer is not
+        _ = file.schema_arrow  # a schema can be damaged although the footer is good
     with file:
         yield file

@@ -1,4 +1,4 @@
-"""The hash that ranks samples: the N least ranks are a random subset of size N, and smaller subsets lie in larger ones."""
+"""The hash that ranks samples: the N lowest ranks are a random subset of size N, and smaller subsets lie in larger ones."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 
 
 def rank_hash(seed: int, key: str) -> int:
-    """64 bits (BLAKE2b) that decide the rank of ``key``; no other key has a say in it."""
-    # a key that is no text is asked for too, before its row is left out for it
+    """64 bits (BLAKE2b) that decide the rank of ``key``; they depend on no other key."""
+    # keys with broken surrogates are ranked too, before their rows are left out
     text = f"{seed}\0{key}".encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest())

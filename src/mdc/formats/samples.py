@@ -128,6 +128,13 @@ def image_file(path: Path, skipped: Skipped, key: str, file: str) -> tuple[bytes
     return checked_image(image, skipped, key, file)
 
 
+def texts_of(value: Any) -> list[str]:
+    """The texts of a source's field: itself, or those in a list; numbers, bytes, nested lists and the like are none."""
+    if isinstance(value, str):
+        return [value]
+    return [text for text in value if isinstance(text, str)] if isinstance(value, list | tuple) else []
+
+
 def safe_key(name: str) -> str:
     """``name`` as a webdataset key: letters, digits, '-' and '_' stay, all else becomes '_' (a dot would end the key).
 

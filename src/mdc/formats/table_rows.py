@@ -1,7 +1,7 @@
 """Rows of text tables (CSV, TSV, JSON lines) in UTF-8, read in order.
 
-What is wrong with a file as such (no UTF-8, an unknown column, a broken quotation) is a UserError with its line; a row
-that does not fit is yielded with a complaint, so that its reader can count it.
+A file that is wrong as a whole (not UTF-8, an unknown column, a broken quotation) raises a UserError that names the line. A
+row that does not fit is yielded with a complaint, so that the reader can count it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LONGEST_FIELD = 1 << 20  # characters
 
 
 def json_rows(path: Path, errors: str = "strict") -> Iterator[Row]:
-    """Rows of a JSON-lines file; empty lines are passed over. ``errors`` as in ``table_rows``."""
+    """Rows of a JSON-lines file; empty lines are skipped. ``errors`` as in ``table_rows``."""
     for number, text in _lines(path, errors):
         if not text.strip():
             continue
@@ -37,10 +37,10 @@ def json_rows(path: Path, errors: str = "strict") -> Iterator[Row]:
 def table_rows(
     path: Path, kind: str, header: bool, wanted: Iterable[Column | None], errors: str = "strict"
 ) -> Iterator[Row]:
-    """Rows of a CSV file (with quotations), a TSV file (without: there a quotation mark is a character) or JSON lines.
+    """Rows of a CSV file (with quoted fields), a TSV file (where a quotation mark is an ordinary character) or JSON lines.
 
-    Columns go by name, or with ``header`` false by number from 0. UserError if one that is ``wanted`` is not there.
-    ``errors`` "surrogateescape" hands on bytes that are no UTF-8 as lone surrogates instead of ending with a UserError.
+    Columns are called by name, or by number from 0 if ``header`` is false. UserError if a ``wanted`` column is missing.
+    With ``errors`` "surrogateescape", bytes that are not UTF-8 become lone surrogates; otherwise they are a UserError.
     """
     if kind == "jsonl":
         yield from json_rows(path, errors)

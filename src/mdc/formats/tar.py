@@ -12,7 +12,7 @@ from pathlib import Path
 from mdc.records import UserError
 
 BLOCK = 512
-_WINDOW = 8 * BLOCK  # read at once on the way from header to header
+_WINDOW = 8 * BLOCK  # bytes that are read at once on the way from header to header
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Member:
 
 
 class TarWriter:
-    """Appends plain files to an open binary file: USTAR, time 0, owner 0, mode 0644, nothing of this machine."""
+    """Appends plain files to an open binary file, as USTAR with time 0, owner 0 and mode 0644: nothing depends on the machine."""
 
     def __init__(self, file: io.BufferedIOBase) -> None:
         self._tar = tarfile.open(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT)  # noqa: SIM115 (close below)
@@ -42,14 +42,14 @@ class TarWriter:
 
 
 def parse_header(block: bytes, checksum: bool = True) -> tuple[str, int]:
-    """Name and size from one 512-byte USTAR header (POSIX 1003.1). ValueError if it is none, or not a plain file's.
+    """Name and size in a 512-byte USTAR header (POSIX 1003.1). ValueError if it is no header, or not that of a plain file.
 
     Links, devices, folders and extension headers are refused, and so are names that are absolute or climb with '..'.
-    ``checksum=False`` is for a header that was checked before: the sum costs more than all the rest.
+    ``checksum=False`` is for a header that was checked before, since the sum takes more time than everything else.
     """
     if len(block) != BLOCK or block[257:262] != b"ustar":
         raise ValueError("no tar header where one must be")
-    # the bytes' sum, its own field counted as blanks; most are zero, and are left out first because that is quicker
+    # the sum of all bytes, with the checksum's own field counted as blanks; leaving out the many zeros first is faster
     if checksum and sum(block.translate(None, b"\0")) - sum(block[148:156]) + 8 * 32 != _octal(block[148:156]):
         raise ValueError("a tar header with a wrong checksum")
     prefix, _, _ = block[345:500].partition(b"\0")
@@ -64,7 +64,8 @@ def parse_header(block: bytes, checksum: bool = True) -> tuple[str, int]:
 
 def _octal(field: bytes) -> int:
     digits = field.strip(b"\0 ")
-    if not digits.isdigit():  # `int` would also take signs and underscores: a size below zero never ends
+    # `int` would also accept signs and underscores, and with a negative size reading would never end
+    if not digits.isdigit():
         raise ValueError(f"a tar header with {bytes(digits)!r} where a number must be")
     return int(digits, 8)
 
@@ -94,7 +95,8 @@ def tar_members(path: str | Path) -> list[Member]:
 
 def _walk(descriptor: int, end: int) -> Iterator[Member]:
     position = 0
-    start, window = 0, b""  # of the file, what was read last: beside an image its text's headers lie close together
+    # the part of the file that was read last: the headers of a sample's small files lie close together
+    start, window = 0, b""
     while position < end:
         if not start <= position <= start + len(window) - BLOCK:
             start, window = position, os.pread(descriptor, _WINDOW, position)
@@ -110,13 +112,13 @@ def _walk(descriptor: int, end: int) -> Iterator[Member]:
 
 
 def sample_key(name: str) -> str:
-    """webdataset's key of a file name: all before the first dot of the last path component."""
+    """webdataset's key of a file name: everything before the first dot of the last path component."""
     folder, slash, base = name.rpartition("/")
     return folder + slash + base.partition(".")[0]
 
 
 def sample_spans(members: list[Member]) -> list[tuple[int, int]]:
-    """(start, length) in bytes of each sample, headers included: consecutive members with one key make a sample."""
+    """(start, length) in bytes of each sample, headers included: consecutive members with the same key are a sample."""
     spans: list[tuple[int, int]] = []
     previous = None
     for member in members:

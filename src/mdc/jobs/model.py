@@ -9,6 +9,7 @@ are compared as values; so nothing here may compute a result.
 from __future__ import annotations
 
 import json
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -41,20 +42,24 @@ class _Part(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
 
 
+#: a job's name is a path below the scale's folder
+JobName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9][A-Za-z0-9_.-]*)*$")]
+
+
 class Job(_Part):
     """What all jobs have. ``inputs``: the jobs whose manifests it reads. ``fingerprint``: of the code that it runs."""
 
-    job: str
+    job: JobName
     verb: str
-    scale: str
+    scale: Name
     fingerprint: str
-    inputs: list[str]
+    inputs: list[JobName]
 
     def config(self) -> dict[str, Any]:
         """As JSON has it: what records hold and hashes are taken of."""
         return self.model_dump(mode="json", by_alias=True)
 
-    @property
+    @cached_property
     def sha256(self) -> str:
         """Of the whole configuration."""
         return sha256_json(self.config())
@@ -138,7 +143,7 @@ class PretrainJob(Job):
     recipe: Recipe
     protocol: Protocol
 
-    #: of the recipe, what changes how a run proceeds and its result by rounding at most: a killed run goes on with others
+    #: of the recipe, what changes how a run proceeds and its result by rounding at most: a killed run resumes with other values
     TEMPO: ClassVar[tuple[str, ...]] = ("processes", "accumulation", "threads", "device", "compile", "validate_every")
 
     def decisive(self) -> dict[str, Any]:
@@ -146,11 +151,6 @@ class PretrainJob(Job):
         found = self.config()
         found["recipe"] = {key: value for key, value in found["recipe"].items() if key not in self.TEMPO}
         return found
-
-    def tempo(self) -> dict[str, Any]:
-        """The rest of the recipe: what a segment of a run was computed with."""
-        recipe = self.recipe.model_dump(mode="json")
-        return {key: recipe[key] for key in self.TEMPO}
 
 
 class ProbeJob(Job):
@@ -190,9 +190,11 @@ class System(_Part):
     """One row: what is measured, by which records, against which control. A run may stand in several rows.
 
     ``key`` tells it from the others (``corpus/backbone/method`` for a method of ours). ``runs`` names what was measured,
-    one a seed; ``records`` the jobs that measured it, in the same order; ``estimator`` how. ``control``: the key of the
-    system that its gain is over. ``corpus``, ``backbone`` and ``method`` are keys, None where there is none, beside the
-    labels that its row shows. ``ranked`` False: shown in grey. ``reference``: a row that others are held against.
+    one a seed, as the csv files show it; ``records`` the jobs that measured it, in the same order; ``estimator`` how.
+    ``control``: the key of the system that its gain is over. ``corpus``, ``backbone`` and ``method`` are keys beside the
+    labels that its row shows; without a corpus the row also says its pooling, and stands for every corpus of a table
+    that has a column a corpus. ``ranked`` False: shown in grey. ``reference``: shown in italics and never ranked.
+    ``note``: a whole sentence about it, which stands below its table.
     """
 
     key: str
@@ -207,6 +209,7 @@ class System(_Part):
     ranked: bool = True
     reference: bool = False
     t_range: tuple[Share, Share] | None = None
+    note: str = ""
 
 
 class Statistics(_Part):
@@ -222,7 +225,7 @@ Pair = Annotated[list[str], Field(min_length=2, max_length=2)]
 
 
 class ProbingJob(ArtefactJob):
-    """A table or figure of systems by columns.
+    """A table or figure of systems by columns. The systems and the contrasts stand in the order shown.
 
     ``contrasts``: pairs of systems' keys, the first minus the second, shown with their intervals. ``primary``: at most
     six of these, whose verdict on the column ``primary_column`` ("average" or a column's key) was named beforehand.
@@ -243,6 +246,8 @@ class ProbingJob(ArtefactJob):
         if len(keys) != len(self.systems):
             raise ValueError("systems: two have the same key")
         for system in self.systems:
+            if not len(system.runs) == len(system.records) == len(self.seeds):
+                raise ValueError(f"systems: {system.key} needs a run and a record for each of {len(self.seeds)} seeds")
             if system.control is not None and system.control not in keys:
                 raise ValueError(f"systems: {system.key} is held against {system.control}, which is none of them")
             for record in system.records:
@@ -254,13 +259,15 @@ class ProbingJob(ArtefactJob):
                     raise ValueError(f"{name}: {side} is none of the systems")
         if any(pair not in self.contrasts for pair in self.primary):
             raise ValueError("primary: each is one of contrasts")
+        if self.primary_column not in ("average", *(column.key for column in self.columns)):
+            raise ValueError(f"primary_column: {self.primary_column} is none of the columns")
         return self
 
 
 class ShownRun(_Part):
-    """A run whose log is drawn."""
+    """A run whose log is drawn. ``job``: its name as ``expected`` has it."""
 
-    id: str
+    job: str
     corpus: Labelled
     backbone: Labelled
     method: Labelled
@@ -279,7 +286,7 @@ class LossesJob(ArtefactJob):
 
 
 class SchedulesJob(ArtefactJob):
-    """The logs of the runs of one table; ``reference``: the method that the others' steadiness is held against."""
+    """The logs of the runs of one table, in its order; ``reference``: the method that the others are held against."""
 
     plan: Literal["schedules"]
     table: str
@@ -294,26 +301,66 @@ class SchedulesJob(ArtefactJob):
         return self
 
 
-class LengthsJob(ArtefactJob):
-    plan: Literal["lengths"]
-    corpora: list[Labelled]
-    texts: list[Labelled]
-    context_length: Annotated[int, Field(ge=3)]
+class CaptionSet(Labelled):
+    """A corpus, or a list of captions alone. ``job``: its name, whose index holds the lengths of its ``split``."""
+
+    job: str
     split: str
 
 
+class LengthsJob(ArtefactJob):
+    """The lengths of the captions of several sets."""
+
+    plan: Literal["lengths"]
+    sets: Annotated[list[CaptionSet], Field(min_length=1)]
+    context_length: Annotated[int, Field(ge=3)]
+
+
+class Licence(_Part):
+    """What the registry says of a dataset. ``items``: how many a split has."""
+
+    name: str
+    label: str
+    used_for: list[str]
+    licence: str
+    licence_note: str
+    citation: str
+    reference: str
+    url: str
+    origin: str
+    items: list[tuple[str, NonNegative]]
+    size_bytes: NonNegative | None
+    paper_label: str | None
+    note: str
+
+
 class LicencesJob(ArtefactJob):
-    """``entries``: what the registry says, in the table's order."""
+    """``entries``: what the registry says, in its order."""
 
     plan: Literal["licences"]
-    entries: list[dict[str, Any]]
+    entries: Annotated[list[Licence], Field(min_length=1)]
+
+
+class Training(_Part):
+    """Of a run's recipe, what Tables 6 to 8 show."""
+
+    optimizer: str
+    lr: Annotated[float, Field(ge=0)]
+    warmup_steps: NonNegative
+    weight_decay: Annotated[float, Field(ge=0)]
+    beta1: Share
+    beta2: Share
+    batch_size: Positive
+    lr_schedule: str
+    epochs: Positive
+    clip_norm: float | None
 
 
 class RecipeRun(_Part):
     label: str
     objective: str
     ranked: bool
-    training: dict[str, Any]
+    training: Training
 
 
 class RecipeCorpus(_Part):

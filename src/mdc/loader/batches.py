@@ -7,6 +7,7 @@ rank its contiguous part. Everything random about a sample comes from one Philox
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,11 +16,11 @@ import numpy as np
 import torch
 
 from mdc.formats.images import CROP_DRAWS, ImageError, center_resize, decode, decode_pixels, random_resized_crop
+from mdc.loader.batch import CaptionBatch, LabelledBatch
 from mdc.records import UserError
 from mdc.shards.index import ShardReader, token_hash
-from mdc.text import CONTEXT_LENGTH, Vocabulary
+from mdc.text import Vocabulary
 
-Batch = dict[str, Any]
 T = TypeVar("T")
 
 # The last word of a Philox counter says what the draws are for, so that no two purposes share a number.
@@ -43,23 +44,8 @@ class CaptionBatches:
 
     ``batch_size`` is the global batch; ``world`` must divide it. An epoch has ``steps_per_epoch`` = ⌊N / batch_size⌋
     steps and drops the rest of its permutation (OpenCLIP's ``drop_last``). ``workers`` processes prepare whole batches
-    ahead (0: none, in this process). ``caption_transform`` is applied to the caption drawn (it must pickle when
-    workers are spawned).
-
-    Each batch, with B = batch_size / world and T = the longest sequence here rounded up to a multiple of 8, at most
-    ``context_length``:
-
-    ============ ================= ==================================================================
-    images       uint8 (B,3,S,S)   random resized crop
-    tokens       int64 (B,T)       [SOT, pieces…, EOT], then EOT as padding: use ``lengths``
-    lengths      int64 (B,)        ids from SOT to EOT
-    jitter       float32 (B,)      in [0, 1): the place within t's stratum
-    uniforms     float32 (B,T)     in [0, 1): a number a token, the same whatever T is
-    place        int64 (B,)        position in the global batch
-    caption_hash int64 (B,)        equal for equal tokens, for masking duplicates
-    keys         list of str
-    epoch, step  int
-    ============ ================= ==================================================================
+    ahead (0: none, in this process). Images are random resized crops of ``crop_scale`` and ``crop_ratio``. A sample with
+    several captions shows one, drawn anew each time. A batch has B = batch_size / world samples.
 
     A sample's draws, in float32 from ``sample_rng(seed, epoch, index)``, always in this order: caption, jitter,
     ``CROP_DRAWS`` for the crop, then one a token place.
@@ -75,15 +61,13 @@ class CaptionBatches:
         batch_size: int,
         seed: int,
         steps: int,
+        crop_scale: tuple[float, float],
+        crop_ratio: tuple[float, float],
+        context_length: int,
         start_step: int = 0,
-        crop_scale: tuple[float, float] = (0.9, 1.0),
-        crop_ratio: tuple[float, float] = (3 / 4, 4 / 3),
-        context_length: int = CONTEXT_LENGTH,
-        max_pieces: int | None = None,
         rank: int = 0,
         world: int = 1,
         workers: int = 0,
-        caption_transform: Callable[[str], str] | None = None,
     ) -> None:
         self.reader = ShardReader(path, split)
         if batch_size % world or not 0 <= rank < world:
@@ -98,14 +82,14 @@ class CaptionBatches:
         self.crop_scale, self.crop_ratio = crop_scale, crop_ratio
         self.steps_per_epoch = len(self.reader) // batch_size
         self._local = range(rank * (batch_size // world), (rank + 1) * (batch_size // world))
-        self._texts = _Texts(vocabulary, context_length, max_pieces, caption_transform)
+        self._texts = _Texts(vocabulary, context_length)
         self._order: tuple[int, np.ndarray] = (-1, np.zeros(0, dtype=np.int64))
 
     def __len__(self) -> int:
         """Steps left."""
         return max(self.steps - self.start_step, 0)
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[CaptionBatch]:
         steps = range(self.start_step, self.steps)
         if not self.workers:
             return map(self.batch, steps)
@@ -121,7 +105,7 @@ class CaptionBatches:
         )
         return map(_checked, loader)
 
-    def batch(self, step: int) -> Batch:
+    def batch(self, step: int) -> CaptionBatch:
         """The batch of one step; a function of the constructor's arguments and ``step`` only."""
         epoch, position = divmod(step, self.steps_per_epoch)
         if self._order[0] != epoch:
@@ -132,9 +116,7 @@ class CaptionBatches:
         rows: list[_Row] = []
         for part in range(0, len(indices), _AT_ONCE):
             rows += self._samples(indices[part : part + _AT_ONCE], epoch, images[part : part + _AT_ONCE])
-        batch = {"images": images, **self._texts.collate(rows)}
-        batch["place"] = torch.arange(self._local.start, self._local.stop)
-        return {**batch, "epoch": epoch, "step": step}
+        return self._texts.collate(images, rows, torch.arange(self._local.start, self._local.stop))
 
     def _samples(self, indices: list[int], epoch: int, images: torch.Tensor) -> list[_Row]:
         """A few samples; their pixels go into ``images`` (n, 3, S, S). One kind of work after the other: changing
@@ -148,76 +130,79 @@ class CaptionBatches:
         return [_Row(key, record, drawn) for (key, _, record), drawn in zip(read, draws, strict=True)]
 
 
-def evaluation_batches(
+def validation_batches(
     path: str | Path,
     split: str,
+    vocabulary: Vocabulary,
     *,
     image_size: int,
     batch_size: int,
+    context_length: int,
     limit: int | None = None,
-    vocabulary: Vocabulary | None = None,
-    context_length: int = CONTEXT_LENGTH,
-    max_pieces: int | None = None,
     rank: int = 0,
     world: int = 1,
-) -> Iterator[Batch]:
-    """All samples of a split (or the first ``limit``) in order, with CLIP's central crop; the last batch may be short.
-    Several ranks take whole batches in turn.
+) -> Iterator[CaptionBatch]:
+    """All samples of a corpus's split (or the first ``limit``) in order; the last batch may be short. Several ranks take
+    whole batches in turn.
 
-    Always: ``images`` uint8 (B,3,S,S), ``keys``, ``records`` (each sample's JSON). Of a probe set: ``labels`` int64
-    (B,) or float32 (B, K). Of a corpus with a ``vocabulary``: also the text fields of ``CaptionBatches``, with draws
-    that belong to the sample alone, so that validation sees the same captions and masks every time; ``place`` is the
-    sample's position in the batch.
+    Images are CLIP's central crop. A sample's draws are its own, so that validation sees the same captions and masks
+    every time; ``place`` is the sample's position in the batch.
     """
     reader = ShardReader(path, split)
-    texts = None if vocabulary is None else _Texts(vocabulary, context_length, max_pieces, None)
+    texts = _Texts(vocabulary, context_length)
     total = len(reader) if limit is None else min(limit, len(reader))
-    for first in range(rank * batch_size, total, world * batch_size):
-        indices = range(first, min(first + batch_size, total))
-        images = torch.empty((len(indices), 3, image_size, image_size), dtype=torch.uint8)
-        rows = []
-        for index, image in zip(indices, images, strict=True):
-            key, data, record = reader.read(index)
-            draws = _NO_DRAWS if texts is None else texts.draws(sample_rng(0, 0, index, _VALIDATION))
-            pixels = center_resize(_decoded(data, key, reader, decode), image_size)
-            image.copy_(torch.from_numpy(pixels).permute(2, 0, 1))
-            rows.append(_Row(key, record, draws))
-        batch: Batch = {"images": images, "keys": [row.key for row in rows]}
-        if texts is not None:
-            batch |= texts.collate(rows)
-            batch["place"] = torch.arange(len(rows))
-        batch["records"] = [row.record for row in rows]
-        if "label" in rows[0].record:
-            batch["labels"] = torch.tensor([row.record["label"] for row in rows], dtype=torch.int64)
-        elif "labels" in rows[0].record:
-            batch["labels"] = torch.tensor([row.record["labels"] for row in rows], dtype=torch.float32)
-        yield batch
+    for indices in _runs(total, batch_size, rank, world):
+        images, read = _central(reader, indices, image_size)
+        draws = [texts.draws(sample_rng(0, 0, index, _VALIDATION)) for index in indices]
+        rows = [_Row(key, record, drawn) for (key, record), drawn in zip(read, draws, strict=True)]
+        yield texts.collate(images, rows, torch.arange(len(rows)))
 
 
+def labelled_batches(path: str | Path, split: str, *, image_size: int, batch_size: int) -> Iterator[LabelledBatch]:
+    """All samples of a labelled set's split in order, with CLIP's central crop; the last batch may be short."""
+    reader = ShardReader(path, split)
+    for indices in _runs(len(reader), batch_size):
+        images, read = _central(reader, indices, image_size)
+        if "label" in read[0][1]:
+            labels = torch.tensor([record["label"] for _, record in read], dtype=torch.int64)
+        else:
+            labels = torch.tensor([record["labels"] for _, record in read], dtype=torch.float32)
+        yield LabelledBatch(images, [key for key, _ in read], labels)
+
+
+def _runs(total: int, size: int, rank: int = 0, world: int = 1) -> Iterator[range]:
+    """Ranges of ``size`` that cover range(total), every ``world``-th of them from the ``rank``-th on."""
+    return (range(first, min(first + size, total)) for first in range(rank * size, total, world * size))
+
+
+def _central(
+    reader: ShardReader, indices: range, image_size: int
+) -> tuple[torch.Tensor, list[tuple[str, dict[str, Any]]]]:
+    """The central crops (B, 3, S, S) uint8 of some samples, and their keys and records."""
+    images = torch.empty((len(indices), 3, image_size, image_size), dtype=torch.uint8)
+    read = []
+    for index, image in zip(indices, images, strict=True):
+        key, data, record = reader.read(index)
+        pixels = center_resize(_decoded(data, key, reader, decode), image_size)
+        image.copy_(torch.from_numpy(pixels).permute(2, 0, 1))
+        read.append((key, record))
+    return images, read
+
+
+@dataclass(frozen=True, slots=True)
 class _Row:
     """One sample on its way into a batch, without its image."""
 
-    __slots__ = ("draws", "key", "record")
-
-    def __init__(self, key: str, record: dict[str, Any], draws: np.ndarray) -> None:
-        self.key, self.record, self.draws = key, record, draws
-
-
-_NO_DRAWS = np.zeros(0, dtype=np.float32)
+    key: str
+    record: dict[str, Any]
+    draws: np.ndarray
 
 
 class _Texts:
     """Draws, tokens and their collation, the same for training and validation."""
 
-    def __init__(
-        self,
-        vocabulary: Vocabulary,
-        context_length: int,
-        max_pieces: int | None,
-        transform: Callable[[str], str] | None,
-    ) -> None:
+    def __init__(self, vocabulary: Vocabulary, context_length: int) -> None:
         self.vocabulary, self.context_length = vocabulary, context_length
-        self.max_pieces, self.transform = max_pieces, transform
         self._ids = lru_cache(_TEXT_CACHE)(self._encode)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -228,16 +213,15 @@ class _Texts:
         self._ids = lru_cache(_TEXT_CACHE)(self._encode)
 
     def _encode(self, caption: str) -> tuple[list[int], int]:
-        caption = caption if self.transform is None else self.transform(caption)
-        ids = self.vocabulary.encode(caption, self.context_length, self.max_pieces)
+        ids = self.vocabulary.encode(caption, self.context_length)
         return ids, token_hash(ids)
 
     def draws(self, rng: np.random.Generator) -> np.ndarray:
         """float32 (2 + CROP_DRAWS + context_length,) in [0, 1)."""
         return rng.random(2 + CROP_DRAWS + self.context_length, dtype=np.float32)
 
-    def collate(self, rows: list[_Row]) -> Batch:
-        """Tokens, lengths, jitter, uniforms, caption_hash and keys of a batch."""
+    def collate(self, images: torch.Tensor, rows: list[_Row], place: torch.Tensor) -> CaptionBatch:
+        """The batch of ``images`` (B, 3, S, S) and B rows, which stand at ``place`` (B,) of the global batch."""
         encoded = []
         for row in rows:
             captions = row.record["captions"]
@@ -249,36 +233,38 @@ class _Texts:
             row_tokens[: len(ids)] = ids
         draws = np.stack([row.draws for row in rows])
         first = 2 + CROP_DRAWS
-        return {
-            "tokens": torch.from_numpy(tokens),
-            "lengths": torch.tensor(lengths, dtype=torch.int64),
-            "jitter": torch.from_numpy(draws[:, 1].copy()),
-            "uniforms": torch.from_numpy(draws[:, first : first + width].copy()),
-            "caption_hash": torch.tensor([hashed for _, hashed in encoded], dtype=torch.int64),
-            "keys": [row.key for row in rows],
-        }
+        return CaptionBatch(
+            images=images,
+            keys=[row.key for row in rows],
+            tokens=torch.from_numpy(tokens),
+            lengths=torch.tensor(lengths, dtype=torch.int64),
+            jitter=torch.from_numpy(draws[:, 1].copy()),
+            uniforms=torch.from_numpy(draws[:, first : first + width].copy()),
+            place=place,
+            caption_hash=torch.tensor([hashed for _, hashed in encoded], dtype=torch.int64),
+        )
 
 
-class _Steps(torch.utils.data.Dataset[Batch]):
+class _Steps(torch.utils.data.Dataset["CaptionBatch | str"]):
     """A map from step to batch, for torch's workers."""
 
     def __init__(self, batches: CaptionBatches) -> None:
         self.batches = batches
 
-    def __getitem__(self, step: int) -> Batch:
+    def __getitem__(self, step: int) -> CaptionBatch | str:
         try:
             return self.batches.batch(step)
         except UserError as error:  # torch would bury the message in the worker's traceback
-            return {"error": str(error)}
+            return str(error)
 
 
 def _unchanged(batch: Any) -> Any:
     return batch
 
 
-def _checked(batch: Batch) -> Batch:
-    if "error" in batch:
-        raise UserError(batch["error"])
+def _checked(batch: CaptionBatch | str) -> CaptionBatch:
+    if isinstance(batch, str):
+        raise UserError(batch)
     return batch
 
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 
 class Attention(nn.Module):
-    """Queries from x (B, T, width), keys and values from x itself or from a memory (B, M, memory_width)."""
+    """Queries come from x (B, T, width); keys and values from x itself, or from a memory (B, M, memory_width)."""
 
     def __init__(self, width: int, heads: int, memory_width: int | None = None) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class Attention(nn.Module):
 
 
 def key_mask(lengths: Tensor, length: int) -> Tensor | None:
-    """Which keys are real tokens: (B, 1, 1, T) bool, or None when nothing is padded (then no mask costs time)."""
+    """Which keys are real tokens: (B, 1, 1, T) bool. None on a CPU when nothing is padded, because a mask costs time."""
     positions = torch.arange(length, device=lengths.device)
     if lengths.device.type == "cpu" and bool((lengths == length).all()):
         return None

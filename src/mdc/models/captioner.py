@@ -11,22 +11,23 @@ from mdc.config import Backbone
 from mdc.models.cross_entropy import weighted_cross_entropy_sum
 from mdc.models.decoder import TextTransformer
 from mdc.models.encoder import Encoder
+from mdc.models.image_text import ImageText
 from mdc.models.initial import normal_
 
 
-class Captioner(nn.Module):
+class Captioner(ImageText):
     def __init__(self, backbone: Backbone, vocabulary_size: int, context_length: int, causal: bool, seed: int) -> None:
         super().__init__()
         self.encoder = Encoder(backbone, seed)
         self.text = TextTransformer(
             backbone.decoder, vocabulary_size, context_length, causal, seed, memory_width=backbone.width
         )
-        # V rows: the embedding knows [MASK] (row V), the output does not
+        # V rows: [MASK] is an input (row V of the embedding), but no output
         self.head = nn.Linear(backbone.decoder.width, vocabulary_size, bias=False)
         normal_(self.head.weight, backbone.decoder.width**-0.5, seed, "head.weight")
 
     def forward(self, images: Tensor, inputs: Tensor, lengths: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
-        """Σ weights · cross-entropy, a scalar in nats; logits are computed only where the weight is not zero.
+        """The sum of weight · cross-entropy over all tokens, a scalar in nats; logits are computed only for weights above 0.
 
         images (B, 3, S, S) normalised; inputs, targets (B, T) int64; lengths (B,); weights (B, T) float32.
         """
@@ -41,6 +42,6 @@ class Captioner(nn.Module):
         )
 
     def logits(self, images: Tensor, inputs: Tensor, lengths: Tensor) -> Tensor:
-        """All logits (B, T, V): for sampling, scoring and tests, never for training."""
+        """All logits (B, T, V), for sampling, scoring and tests. Training uses ``forward``, which needs less memory."""
         _, patches = self.encoder(images)
         return self.head(self.text(inputs, lengths, patches))

@@ -1,4 +1,4 @@
-"""CLIP: the same encoder, and the decoder's blocks without cross-attention as its text encoder (paper, section 4.1)."""
+"""CLIP: the same image encoder, with the decoder's blocks without cross-attention as text encoder (paper, section 4.1)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from torch import Tensor, nn
 from mdc.config import Backbone
 from mdc.models.decoder import TextTransformer
 from mdc.models.encoder import Encoder
+from mdc.models.image_text import ImageText
 from mdc.models.initial import normal_
 
 
-class Contrastive(nn.Module):
+class Contrastive(ImageText):
     def __init__(
         self,
         backbone: Backbone,
@@ -45,10 +46,10 @@ class Contrastive(nn.Module):
         return image, text
 
     def scale(self) -> Tensor:
-        """The learnt factor on cosines, at most ``max_logit_scale``."""
+        """The learnt factor on the cosines; ``clamp_scale`` keeps it at most ``max_logit_scale``."""
         return self.logit_scale.exp()
 
     @torch.no_grad()
     def clamp_scale(self) -> None:
-        """After each step, as OpenCLIP does: the parameter itself is kept in [0, ln max]."""
+        """Keep the parameter itself in [0, ln max]. Called after each step, as in OpenCLIP."""
         self.logit_scale.clamp_(0.0, math.log(self.max_logit_scale))

@@ -1,10 +1,10 @@
 """Text transformer: the captioners' decoder and, without cross-attention, CLIP's text encoder.
 
 Each layer is self-attention → cross-attention to the visual tokens → one MLP, pre-norm (paper, section 4.1; CapPa).
-Keys and values of the cross-attention are the encoder's tokens after its final norm. It sees no time step (paper,
-section 3.2: time-independent parameterisation).
+Keys and values of the cross-attention are the encoder's tokens after its final norm. The decoder is not told the time
+step (paper, section 3.2: time-independent parameterisation).
 
-B captions, T tokens, W the decoder's width, M visual tokens, E their width, V predictable tokens.
+Shapes: B captions, T tokens, W the decoder's width, M visual tokens, E their width, V tokens that can be predicted.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Block(nn.Module):
 class TextTransformer(nn.Module):
     """Token ids to hidden states after the final norm.
 
-    ``vocabulary_size`` V counts the tokens that can be predicted; the embedding has V + 1 rows, the last for [MASK].
-    Every method has that row, used or not, so that all of them start from the same weights.
+    ``vocabulary_size`` V counts the tokens that can be predicted. The embedding has V + 1 rows; the last is for [MASK].
+    Every method has that row, whether it uses it or not, so that all of them start from the same weights.
     """
 
     def __init__(
@@ -81,13 +81,13 @@ class TextTransformer(nn.Module):
             normal_(parameter, std, seed, f"text.{name}")
 
     def forward(self, tokens: Tensor, lengths: Tensor, memory: Tensor | None = None) -> Tensor:
-        """tokens (B, T) int64, lengths (B,) real tokens each, memory (B, M, E) → hidden states (B, T, W).
+        """tokens (B, T) int64, of which the first ``lengths`` (B,) are real; memory (B, M, E) → hidden states (B, T, W).
 
-        What stands at and after ``lengths`` changes no hidden state before it.
+        The padding changes no hidden state of a real token.
         """
         length = tokens.shape[1]
         x = self.token_embedding(tokens) + self.positional_embedding[:length]
-        # Causal attention never looks right, where the padding is, so it needs no mask.
+        # The padding stands on the right, where causal attention never looks, so no mask is needed.
         mask = None if self.causal else key_mask(lengths, length)
         for block in self.blocks:
             x = block(x, memory, mask, self.causal)

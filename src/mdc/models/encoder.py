@@ -11,7 +11,7 @@ from mdc.open_clip_parts import load
 
 
 class Encoder(nn.Module):
-    """Images to a [CLS] feature and patch tokens, both after the final norm and before any projection.
+    """Images to a [CLS] feature and patch tokens, both taken after the final norm and before any projection.
 
     B images, S×S pixels, M = (S / patch_size)² patches, D the tower's width.
     """
@@ -30,7 +30,7 @@ class Encoder(nn.Module):
                 output_dim=backbone.embed_dim,
                 output_tokens=True,
             )
-        # The projection is CLIP's own and lives in the contrastive model, so that every method has the same encoder.
+        # Only CLIP projects its features. The projection belongs to its own model, so that every method has the same encoder.
         self.tower.proj = None
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
@@ -43,7 +43,7 @@ POOLINGS = ("patch_mean", "cls")
 
 
 def pool(cls: Tensor, patches: Tensor, pooling: str) -> Tensor:
-    """The probe's feature (paper, section 4.2): mean of patch tokens for captioners, [CLS] for CLIP. (B, D)."""
+    """The feature (B, D) that is probed: the mean of patch tokens for captioners, [CLS] for CLIP (paper, section 4.2)."""
     if pooling == "patch_mean":
         return patches.mean(dim=1)
     if pooling == "cls":
@@ -52,5 +52,5 @@ def pool(cls: Tensor, patches: Tensor, pooling: str) -> Tensor:
 
 
 def build_encoder(backbone: Backbone, seed: int, dtype: torch.dtype = torch.float32) -> Encoder:
-    """The encoder with the initial weights of ``seed``: what every method starts from, and the untrained control."""
+    """The encoder with the initial weights of ``seed``. Every method starts from it, and it is the untrained control."""
     return Encoder(backbone, seed).to(dtype)

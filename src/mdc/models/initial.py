@@ -1,7 +1,7 @@
-"""Initial weights that depend on the seed and a parameter's name alone.
+"""Initial weights that depend only on the seed and on a parameter's name.
 
-The towers that two methods share (encoder, text blocks) so start identical to the bit, whatever else each method has,
-and adding a module never shifts another one's draw.
+So the towers that two methods share (encoder, text blocks) start with the same bits, whatever else each method has, and
+adding a module changes no other module's weights.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def normal_(parameter: Tensor, std: float, seed: int, name: str) -> None:
 
 @contextmanager
 def seeded(seed: int, name: str) -> Iterator[None]:
-    """Run library code that draws from the global generator as if it were explicit; the global state is restored."""
+    """Seed the global generator for library code that draws from it, and restore its state afterwards."""
     state = torch.get_rng_state()
     torch.manual_seed(named_seed(seed, name))
     try:
@@ -41,8 +41,3 @@ def seeded(seed: int, name: str) -> Iterator[None]:
 def count_parameters(module: nn.Module) -> int:
     """Number of trainable scalars."""
     return sum(p.numel() for p in module.parameters() if p.requires_grad)
-
-
-def same_tensors(left: dict[str, Tensor], right: dict[str, Tensor]) -> bool:
-    """Whether two state dictionaries hold the same names and the same bits."""
-    return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)

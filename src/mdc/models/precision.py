@@ -1,4 +1,4 @@
-"""In which precision a model computes."""
+"""The precision in which a model computes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 
 
 def autocast(device: torch.device, precision: str) -> AbstractContextManager[None]:
-    """bf16 autocast, or nothing."""
+    """A context with bf16 autocast for "bf16", and one without effect for "fp32"."""
     if precision == "bf16":
         return torch.autocast(device.type, dtype=torch.bfloat16)
     return nullcontext()

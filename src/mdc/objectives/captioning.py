@@ -1,20 +1,25 @@
-"""Captioning objectives: what is shown to the decoder, what it must predict, with which weight.
+"""What captioning objectives share: the model, and from supervised tokens to gradients.
 
-Both objectives supervise exactly the same tokens of a caption: its pieces and EOT (L of them); SOT never.
+All supervise exactly the same tokens of a caption: its pieces and EOT (L of them); SOT never.
 B captions of T tokens (SOT, pieces, EOT, padding), ``lengths`` counting SOT…EOT.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from mdc.config import Method, ProtocolPretrain
-from mdc.diffusion.corruption import mask_tokens
-from mdc.diffusion.schedule import MaskSchedule
-from mdc.loader.batches import Batch
+from mdc.config import Backbone
+from mdc.formats.images import normalise
+from mdc.loader.batch import CaptionBatch
+from mdc.models.captioner import Captioner
+from mdc.models.initial import seeded
+from mdc.models.precision import autocast
+from mdc.objectives.micro_batches import slices, trimmed
+from mdc.processes.group import Group
 
 
 class Supervision(NamedTuple):
@@ -26,52 +31,59 @@ class Supervision(NamedTuple):
     normaliser: Tensor
 
 
-def autoregressive(tokens: Tensor, lengths: Tensor) -> Supervision:
-    """ARC: position i predicts token i + 1, up to EOT; mean over valid tokens (CapPa)."""
-    positions = torch.arange(tokens.shape[1], device=tokens.device)
-    supervised = positions < lengths[:, None] - 1
-    targets = torch.roll(tokens, -1, dims=1)
-    return Supervision(tokens, targets, supervised.to(torch.float32), (lengths - 1).sum())
+#: (batch, size of the global batch) → its supervision; all randomness comes with the batch
+Supervise = Callable[[CaptionBatch, int], Supervision]
 
 
-def masked(
-    tokens: Tensor,
-    lengths: Tensor,
-    uniforms: Tensor,
-    t: Tensor,
-    schedule: MaskSchedule,
-    mask_id: int,
-    normaliser: str,
-) -> Supervision:
-    """MDC (paper, equation 5 and Algorithm 1): predict what stood under each mask, weighted by −α'/(1 − α).
+def build_captioner(
+    backbone: Backbone, vocabulary_size: int, context_length: int, causal: bool, seed: int
+) -> Captioner:
+    """A captioner with the initial weights of ``seed``; the global generator is left as it was."""
+    # PyTorch's layers draw weights of their own, which ours then replace
+    with seeded(seed, "replaced"):
+        return Captioner(backbone, vocabulary_size, context_length, causal=causal, seed=seed)
 
-    ``normaliser``: "valid_tokens" divides by all tokens that could be masked (MDLM), "masked_tokens" by those that are
-    (MDC w/o t, BERT-r).
+
+class CaptioningObjective:
+    """Cross-entropy of the supervised tokens, weighted, over the normaliser.
+
+    The normaliser is the global batch's, so neither accumulation nor the number of processes changes a loss.
     """
-    inputs, where = mask_tokens(tokens, lengths, uniforms, t, mask_id)
-    weights = where.to(torch.float32) * schedule.weight(t)[:, None]
-    count = (lengths - 1).sum() if normaliser == "valid_tokens" else where.sum()
-    return Supervision(inputs, tokens, weights, count)
 
+    def __init__(self, model: Captioner, supervise: Supervise, batch_size: int, precision: str, group: Group) -> None:
+        self.model, self.supervise, self.batch_size = model, supervise, batch_size
+        self.precision, self.group = precision, group
 
-def schedule_of(method: Method, protocol: ProtocolPretrain) -> MaskSchedule:
-    """The noise schedule of a masked method's entry."""
-    assert method.t_range is not None
-    return MaskSchedule(
-        low=method.t_range[0],
-        high=method.t_range[1],
-        inverse_t=method.weight == "inverse_t",
-        least_t=protocol.least_t,
-        stratified=protocol.t_draw == "stratified",
-    )
+    def _sum(self, batch: CaptionBatch, target: Supervision, rows: slice) -> Tensor:
+        # a micro-batch is trimmed to its own longest caption
+        lengths = batch.lengths[rows]
+        columns = slice(0, trimmed(int(lengths.max()), target.inputs.shape[1]))
+        images = batch.images[rows]
+        with autocast(images.device, self.precision):
+            return self.model(
+                normalise(images),
+                target.inputs[rows, columns],
+                lengths,
+                target.targets[rows, columns],
+                target.weights[rows, columns],
+            )
 
+    def backward(self, batch: CaptionBatch, micro_batches: int) -> dict[str, Tensor | float]:
+        target = self.supervise(batch, self.batch_size)
+        supervised, tokens = self.group.sum(torch.stack([target.normaliser, (batch.lengths - 1).sum()]))
+        normaliser = supervised.clamp(min=1)
+        total = torch.zeros((), device=target.weights.device)
+        for rows in slices(len(batch), micro_batches):
+            loss = self._sum(batch, target, rows) / normaliser
+            loss.backward()
+            total += loss.detach()
+        return {"loss": self.group.sum(total), "tokens": tokens}
 
-def supervise(method: Method, protocol: ProtocolPretrain, batch: Batch, mask_id: int, global_batch: int) -> Supervision:
-    """The supervision of a batch under a captioning method's entry; all randomness comes with the batch."""
-    tokens, lengths = batch["tokens"], batch["lengths"]
-    if method.objective == "autoregressive":
-        return autoregressive(tokens, lengths)
-    schedule = schedule_of(method, protocol)
-    t = schedule.draw(batch["jitter"], batch["place"], global_batch)
-    assert method.normaliser is not None
-    return masked(tokens, lengths, batch["uniforms"], t, schedule, mask_id, method.normaliser)
+    @torch.no_grad()
+    def evaluate(self, batch: CaptionBatch) -> tuple[Tensor, Tensor]:
+        # held-out batches may be short: their times are stratified within each
+        target = self.supervise(batch, len(batch))
+        return self._sum(batch, target, slice(None)), target.normaliser
+
+    def after_step(self) -> None:
+        pass

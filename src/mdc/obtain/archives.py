@@ -1,6 +1,7 @@
 """Archives unpacked without trust: no path leads outside, no link is made, no bomb goes off, nothing is half there.
 
-An archive is unpacked into a folder of its own beside the target; only when all of it is there do its files move to
+Our own, because neither shutil nor tarfile's data filter bounds what an archive unpacks to, or undoes half of it. An
+archive is unpacked into a folder of its own beside the target; only when all of it is there do its files move to
 their places, and last a note says so: the archive's sha256 and every file's size.
 """
 

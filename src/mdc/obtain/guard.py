@@ -1,5 +1,6 @@
 """How bytes are fetched from addresses that a list of strangers names.
 
+Our own, because no client in reach connects to the address that it checked: urllib, requests and httpx look names up anew.
 img2dataset asks through ``urllib.request.urlopen`` and sets no bound but one on each socket operation. An ``Opener``,
 installed by ``urllib.request.install_opener``, sets them all: http and https only, also after a redirect; every
 connection goes to an address that was looked up and checked here, so that no second look-up can lead elsewhere; a limit

@@ -1,4 +1,7 @@
-"""One file over http or https into a ``.part`` file, going on where an earlier attempt broke off."""
+"""One file over http or https into a ``.part`` file, resumed where an earlier attempt broke off.
+
+Our own, because what offers the same (pooch, torchvision, torch.hub) starts a broken transfer of gigabytes from the beginning.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from tqdm import tqdm
 
@@ -58,21 +61,15 @@ class Part:
 class _OnlyHttp(urllib.request.HTTPRedirectHandler):
     """Follows redirects to http and https alone, and never from https back to http."""
 
-    def redirect_request(
-        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
-    ) -> urllib.request.Request | None:
-        before, after = urlsplit(req.full_url).scheme, urlsplit(newurl).scheme
-        if after not in ("http", "https") or (before, after) == ("https", "http"):
-            raise UserError(
-                f"{_shown(req.full_url)}: redirects to {after or 'another scheme'}://, which is not followed"
-            )
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
-
     def http_error_302(self, req: Any, fp: Any, code: Any, msg: Any, headers: Any) -> Any:
-        # the parent raises its own error on file:// before redirect_request is asked
-        target = headers.get("location") or ""
-        if ":" in target and urlsplit(target).scheme not in ("http", "https"):
-            raise UserError(f"{_shown(req.full_url)}: redirects to {urlsplit(target).scheme}://, which is not followed")
+        before, target = urlsplit(req.full_url).scheme, headers.get("location") or headers.get("uri") or ""
+        try:
+            # a colon makes no scheme of what stands before it: "12:30.zip" and "a/b:c" are relative (RFC 3986, 4.2)
+            after = urlsplit(urljoin(req.full_url, target)).scheme
+        except ValueError:
+            raise UserError(f"{_shown(req.full_url)}: redirects to {target!r:.80}, which is no URL") from None
+        if after not in ("http", "https") or (before, after) == ("https", "http"):
+            raise UserError(f"{_shown(req.full_url)}: redirects to {after}://, which is not followed")
         return super().http_error_302(req, fp, code, msg, headers)
 
     http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
@@ -115,8 +112,8 @@ def fetch_part(url: str, part: Part, size: int | None, timeout: float) -> None:
             _take(response, url, part, have, size)
     except urllib.error.HTTPError as error:
         error.close()
-        if error.code == 416 and have:  # the part is not of this file, or whole already
-            if size is not None and have == size:
+        if error.code == 416 and have:  # the part is whole already, or not of this file
+            if have == (_told_size(error.headers) if size is None else size):
                 return
             part.remove()
             raise BrokenOff(f"HTTP {error.code}") from None
@@ -127,6 +124,12 @@ def fetch_part(url: str, part: Part, size: int | None, timeout: float) -> None:
         raise BrokenOff(str(getattr(error.reason, "strerror", None) or error.reason)) from None
     except (http.client.HTTPException, TimeoutError, ConnectionError, ssl.SSLError) as error:
         raise BrokenOff(str(error) or type(error).__name__) from None
+
+
+def _told_size(headers: Any) -> int | None:
+    """The size of the whole file in the answer to a range that it does not have (RFC 9110, 14.4)."""
+    size = (headers.get("Content-Range") or "").removeprefix("bytes */")
+    return int(size) if size.isascii() and size.isdigit() else None
 
 
 def _take(response: Any, url: str, part: Part, have: int, size: int | None) -> None:

@@ -6,7 +6,6 @@ what the job was asked and by which versions it was done. Equal files give equal
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -16,9 +15,10 @@ from pydantic import ValidationError
 
 from mdc.config import DownloadRuntime, first_problem
 from mdc.formats.data_folder import data_folder
+from mdc.jobs.call import Call, write_made
 from mdc.obtain.checks import Finding, demand, run_checks
 from mdc.processes.lock import locked
-from mdc.records import UserError, beside, read_json, write_json, write_made
+from mdc.records import UserError, read_json, write_json
 from mdc.registry.datasets import REGISTRY, find
 from mdc.registry.entry import Mirror, RegistryEntry, Way
 
@@ -27,32 +27,31 @@ _DOING = "is filling this folder"
 WAYS: tuple[Way, ...] = ("urls", "mirror", "files")
 
 
-def main(args: argparse.Namespace) -> None:
-    """Run the job. ``args``: config (see mdc.jobs.obtain_config), runtime (file; of what has URLs), out (folder)."""
-    config = read_json(args.config)
+def main(call: Call) -> None:
+    """Run the job: ``call.job`` is a :class:`mdc.jobs.model.ObtainJob`; ``call.runtime`` is needed for a list of URLs."""
+    config = call.job.config()
     settings = config["download"]
     if settings is not None:
-        if args.runtime is None:
+        if call.runtime is None:
             raise UserError(f"{config['job']}: --runtime is missing; a list of URLs cannot be downloaded without")
-        settings = settings | _runtime(args.runtime)
+        settings = settings | _runtime(call.runtime)
     found = obtain({**config, "download": settings}, data_folder())
     packages = found.pop("versions", {})  # that a way uses besides
-    record = {
+    told = {
         "kind": "obtained",
         "id": config["job"],
         "name": config["name"],
         "from": way(config),
         "path": config["dataset"]["path"],
     }
-    if clash := sorted(set(record) & set(found)):
+    if clash := sorted(set(told) & set(found)):
         raise AssertionError(f"a way of obtaining may not write {clash}")
-    written = Path(args.out) / RECORD
-    write_json(written, record | found)
-    # beside it, as with every data set: other code that obtains the same makes nothing anew
-    write_made(beside(written, "made"), config, {}, [written], packages)
+    written = call.out / RECORD
+    write_json(written, told | found)
+    write_made(call, [written], packages)
 
 
-def _runtime(path: str) -> dict[str, Any]:
+def _runtime(path: Path) -> dict[str, Any]:
     try:
         return DownloadRuntime.model_validate(read_json(path)).model_dump(mode="json")
     except ValidationError as error:
@@ -103,7 +102,7 @@ def _from_urls(config: dict[str, Any], entry: RegistryEntry | None, data_dir: Pa
     assert entry is not None  # way() asks for the path of a list that is not the registry's
     from mdc.obtain.files import fetch_list
 
-    own_copy(entry, config["dataset"], folder)
+    own_copy(entry, folder)
     with locked(folder, doing=_DOING):
         files = fetch_list(entry, folder)
     checks = demand(entry.name, folder, run_checks(entry, folder, "urls"))
@@ -150,7 +149,7 @@ def _from_files(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
     entry, dataset = find(config["name"]), config["dataset"]
     parts = chosen_parts(entry, dataset)
-    own_copy(entry, dataset, folder)
+    own_copy(entry, folder)
     wanted = [file for file in entry.files if not file.part or file.part in parts]
     files = []
     if wanted:  # nothing is written into a user's own copy to which nothing is added: it may be read-only
@@ -171,7 +170,7 @@ def chosen_parts(entry: RegistryEntry, dataset: Mapping[str, Any]) -> tuple[str,
     return tuple(part for part in entry.parts if part in asked)
 
 
-def own_copy(entry: RegistryEntry, dataset: Mapping[str, Any], folder: Path) -> None:
+def own_copy(entry: RegistryEntry, folder: Path) -> None:
     """UserError that says what the user has to get, and where to put it, if it is not there."""
     for needed in entry.needs:
         if not (folder / needed).exists():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 OBTAINED, DEAD, TIMED_OUT, CORRUPT = "obtained", "dead", "timed_out", "corrupt"
 TOO_SMALL, TOO_LARGE, TOO_NARROW = "too_small", "too_large", "too_narrow"
-FORBIDDEN, REFUSED, NO_CAPTION, DUPLICATE = "forbidden", "refused", "no_caption", "duplicate"
+FORBIDDEN, REFUSED = "forbidden", "refused"
 
 #: what a planned row can become, in the order of tables
 OUTCOMES = (OBTAINED, DEAD, TIMED_OUT, CORRUPT, TOO_SMALL, TOO_LARGE, TOO_NARROW, FORBIDDEN, REFUSED)

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from mdc.formats.data_folder import data_folder
+from mdc.formats.sizes import size
 from mdc.obtain.checks import Finding, demand, run_checks
 from mdc.obtain.job import chosen_parts, own_copy, way
 from mdc.records import UserError
 from mdc.registry.datasets import REGISTRY
-from mdc.registry.entry import RegistryEntry, Way, size
+from mdc.registry.entry import RegistryEntry, Way
 
 Datasets = Mapping[str, Mapping[str, Any]]
 
@@ -94,7 +95,7 @@ def main_check(args: argparse.Namespace) -> None:
     if not as_json:
         print("\n".join(_about(entry, folder, chosen)))
     if not folder.is_dir():
-        own_copy(entry, dataset, folder)
+        own_copy(entry, folder)
         raise UserError(f"{folder}: no such folder; obtain {entry.name} first, or set MDC_DATA")
     findings = _findings(entry, dataset, folder, chosen)
     if as_json:

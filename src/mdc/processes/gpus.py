@@ -1,7 +1,8 @@
-"""Which GPUs a job takes. Nothing in Snakemake assigns device ids, so a job claims free ones itself.
+"""Which GPUs a job takes. Snakemake assigns no device ids, so each job claims free devices itself.
 
-A claim is a lock on a file that bears the device's id, in a folder common to all jobs of the user on this machine. It
-goes with the process, however it ends. Needs no PyTorch: CUDA reads its environment once, before anyone can ask.
+A claim is a lock on a file that is named after the device's id, in a folder that all jobs of the user on this machine share.
+The lock ends with the process, however that ends. This module does without PyTorch, because CUDA reads
+CUDA_VISIBLE_DEVICES only once, and the claim must be made before that.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ POLL_SECONDS = 0.5
 
 
 def gpu_ids() -> list[str]:
-    """The ids that a job here may use: those of CUDA_VISIBLE_DEVICES, else one number a device of this machine."""
+    """The ids that a job may use here: those in CUDA_VISIBLE_DEVICES, otherwise one number for each device of this machine."""
     visible = os.environ.get(VISIBLE)
     if visible is None:
         # CUDA numbers what it finds from 0, whatever the device files are called (a container may have nvidia5 only)
         return [str(number) for number, _ in enumerate(Path("/dev").glob("nvidia[0-9]*"))]
     ids: list[str] = []
     for text in (part.strip() for part in visible.split(",")):
-        if text in ("", "-1"):  # CUDA, too, stops at the first that is none
+        if text in ("", "-1"):  # CUDA also stops at the first entry that is no id
             break
         if text not in ids:
             ids.append(text)
@@ -43,8 +44,8 @@ def wanted_gpus(device: str, processes: int) -> int:
 def claim_gpus(count: int, who: str, folder: Path | None = None) -> list[int]:
     """Claim ``count`` GPUs, waiting until as many are free, and make them the only ones that this process sees.
 
-    ``who`` starts the line that tells of waiting. Returns the locks' descriptors: the claim holds until they close.
-    Raises UserError if there are not so many here at all.
+    ``who`` begins the line that is printed if the job must wait. Returns the descriptors of the locks; the claim holds
+    until they are closed. Raises UserError if this machine has fewer than ``count`` GPUs.
     """
     ids = gpu_ids()
     if len(ids) < count:
@@ -68,16 +69,16 @@ def claim_gpus(count: int, who: str, folder: Path | None = None) -> list[int]:
 
 
 def _lock_folder() -> Path:
-    """The same for all jobs of this user here; not TMPDIR, which differs from job to job.
+    """The folder of the locks, the same for all jobs of this user here; not TMPDIR, which can differ from job to job.
 
-    Within a SLURM job the ids may be relative to the job (its first device is 0), so its claims are its own.
+    Within a SLURM job the ids may be relative to the job (its first device is 0), so each SLURM job has a folder of its own.
     """
     job = re.sub(r"\W", "_", os.environ.get("SLURM_JOB_ID", ""))
     return Path("/tmp") / (f"mdc-gpus-{os.getuid()}" + (f"-slurm-{job}" if job else ""))
 
 
 def _make_private(folder: Path) -> None:
-    """In a folder that everyone can write, what bears our name need not be ours."""
+    """Make the folder, and check that it is this user's: everyone can write to /tmp and use our name there."""
     try:
         folder.mkdir(mode=0o700)
     except FileExistsError:
@@ -87,7 +88,7 @@ def _make_private(folder: Path) -> None:
 
 
 def _try(ids: list[str], count: int, folder: Path) -> dict[str, int]:
-    """``count`` ids and their locks, or nothing: all are taken at once, so that two jobs never wait for each other."""
+    """``count`` ids with their locks, or none: all are taken at once, so that two jobs never wait for each other."""
     claims: dict[str, int] = {}
     gate = _open(folder / "gate")
     try:

@@ -1,7 +1,7 @@
-"""The processes that train one run together: who they are, and what they add up or hand each other.
+"""The processes that train one run together: their ranks, their sums, and what they send to each other.
 
 Every process holds the whole model and a contiguous part of each global batch. Losses divide by the global batch's
-normaliser, so gradients of the parts simply add up. All sums are exact up to rounding and equal on all ranks to the bit.
+normaliser, so the gradients of the parts add up to that of the whole. All ranks get the same bits from a sum.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from torch import Tensor, nn
 from mdc.processes.lost import LostPeer
 from mdc.records import UserError
 
-# A rank may wait this long for another one that validates, saves or compiles; a dead one is noticed at once
+# How long a rank waits for another one that validates, saves or compiles; one that died is noticed at once
 TIMEOUT = datetime.timedelta(minutes=30)
-BUCKET = 1 << 24  # gradients that travel together, in numbers: 64 MiB of fp32
+BUCKET = 1 << 24  # gradients that are summed together: so many numbers, 64 MiB of fp32
 
 
 class Group:
-    """``rank`` of ``world`` processes. Alone (world 1) every method gives back what it was given, at no cost."""
+    """``rank`` of ``world`` processes. In a group of one, every method returns what it was given."""
 
     def __init__(self, rank: int = 0, world: int = 1) -> None:
         self.rank, self.world = rank, world
@@ -54,7 +54,7 @@ class Group:
         return range(self.rank * (size // self.world), (self.rank + 1) * (size // self.world))
 
     def gather_objects(self, value: Any) -> list[Any]:
-        """One value of each rank, small things only."""
+        """One value of each rank; meant for small values only."""
         if self.alone:
             return [value]
         values: list[Any] = [None] * self.world
@@ -99,9 +99,9 @@ def global_rank() -> int:
 
 @contextmanager
 def process_group(processes: int, device: torch.device) -> Iterator[Group]:
-    """Join the run's other processes (nccl on a GPU, gloo on the CPU); leave them however the block ends.
+    """Join the run's other processes (nccl on a GPU, gloo on a CPU), and leave the group however the block ends.
 
-    Raises UserError if torchrun started another number of processes than the run's recipe says.
+    Raises UserError if torchrun started a different number of processes than the run's recipe names.
     """
     world = _number("WORLD_SIZE", 1)
     if world != processes:

@@ -1,13 +1,12 @@
-"""What stands between the command line and a job: the GPUs it takes, and torchrun for a job of several processes.
+"""What happens between the command line and a job: GPUs are claimed, and a job of several processes is started by torchrun.
 
-`mdc pretrain` of a recipe with ``processes: N`` starts N workers through torchrun, in whose place each is the same
-command again, and passes on how they ended: one line for the person, one exit code for the workflow. Whatever ends this
-process ends its workers, even SIGKILL. Imports no PyTorch unless it starts workers.
+For a recipe with ``processes: N``, `mdc pretrain` starts N workers through torchrun. Each worker runs the same command
+again. How they ended is passed on as one line for the person and one exit code for the workflow. Whatever ends this
+process also ends its workers, even SIGKILL. PyTorch is imported only if workers are started.
 """
 
 from __future__ import annotations
 
-import argparse
 import ctypes
 import logging
 import os
@@ -16,20 +15,21 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
-from mdc.config import Probe, Recipe
+from mdc.config import Recipe
+from mdc.jobs.call import Call
 from mdc.processes.gpus import claim_gpus, wanted_gpus
 from mdc.processes.lock import WAITED, locked
 
-LAUNCHER, ERRORS = "MDC_LAUNCHER", "MDC_ERRORS"  # in a worker: who started it, and where it says what went wrong
+# set for a worker: the process that started it, and the folder for its messages
+LAUNCHER, ERRORS = "MDC_LAUNCHER", "MDC_ERRORS"
 LOST = 4  # exit code of a worker whose peer is gone
 _PATIENCE = 20.0  # seconds in which torchrun ends a worker whose peer is gone
 _PR_SET_PDEATHSIG = 1
 
 
 class Failed(Exception):
-    """The workers ended badly. ``code`` is the exit code to end with; the message, if any, is for the person."""
+    """A worker failed. ``code`` is the exit code to end with; the message, if there is one, is for the person."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
@@ -40,33 +40,32 @@ def started_by_torchrun() -> bool:
     return "RANK" in os.environ and "WORLD_SIZE" in os.environ
 
 
-def enter(args: argparse.Namespace, config: dict[str, Any], arguments: list[str]) -> bool:
+def enter(verb: str, call: Call) -> bool:
     """Prepare this process for its job. True if workers have done the job instead.
 
-    ``args`` is the parsed command line, ``arguments`` its words, which a worker gets too, and ``config`` the job's
-    resolved configuration, checked already. Raises UserError for GPUs that are not here; Failed if a worker failed.
+    ``call.arguments`` are the words of the command line, which each worker gets too. Raises UserError if the machine has
+    too few GPUs, and Failed if a worker failed.
     """
     if started_by_torchrun():
         _follow_launcher()
         return False
-    verb = args.verb
     if verb == "pretrain":
-        recipe = Recipe.model_validate(config["recipe"])
-        if recipe.processes > 1 and args.wait:  # here, or the other workers would lose their patience with the first
-            with locked(Path(args.state), wait=True) as waited:
+        recipe: Recipe = call.job.recipe
+        if recipe.processes > 1 and call.wait:  # a worker that waits would let the others run into their time-out
+            with locked(call.state, wait=True) as waited:
                 if waited:
                     os.environ[WAITED] = "1"
         _claim(recipe.device, recipe.processes, verb)
         if recipe.processes > 1:
-            _run_workers(recipe, arguments)
+            _run_workers(recipe, list(call.arguments))
             return True
     elif verb == "probe":
-        _claim(Probe.model_validate(config["recipe"]).device, 1, verb)
+        _claim(call.job.recipe.device, 1, verb)
     return False
 
 
 def say(verb: str, message: str) -> None:
-    """Tell the person; a worker tells its launcher, which tells the first of its workers' messages."""
+    """Print a message for the person. A worker leaves it to its launcher, which prints the first message of its workers."""
     folder = os.environ.get(ERRORS)
     if folder:
         place = Path(folder) / f"{time.time_ns()}-{os.environ.get('RANK', '0')}"
@@ -78,7 +77,7 @@ def say(verb: str, message: str) -> None:
 
 
 def lost_peer(verb: str, message: str) -> int:
-    """The end of a worker whose peer is gone: the peer's own words matter, so leave it the time to say them."""
+    """End a worker whose peer is gone, after some time in which the peer can report the cause, which matters more."""
     if LAUNCHER in os.environ:
         time.sleep(_PATIENCE)
     say(verb, f"another process of this run is gone ({message}); what was saved is kept")
@@ -93,9 +92,9 @@ def _claim(device: str, processes: int, verb: str) -> None:
 
 def _run_workers(recipe: Recipe, arguments: list[str]) -> None:
     """Start the workers, wait for them, and end as they ended."""
-    os.environ.setdefault("OMP_NUM_THREADS", str(recipe.threads))  # or torchrun says at length that it chose 1
+    os.environ.setdefault("OMP_NUM_THREADS", str(recipe.threads))  # otherwise torchrun prints a long message
     if sys.platform == "linux":
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # all workers are here; the host's name may lead nowhere
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # all workers are here, and the host's name may not resolve
     os.environ[LAUNCHER] = str(os.getpid())
     with tempfile.TemporaryDirectory(prefix="mdc-workers-") as folder:
         errors = Path(folder) / "errors"
@@ -117,11 +116,11 @@ def _torchrun(arguments: list[str]) -> tuple[int, int] | signal.Signals | None:
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.run import main as torchrun
 
-    logging.disable(logging.CRITICAL)  # it has a page for what we say in a line
+    logging.disable(logging.CRITICAL)  # torchrun prints a page where we print one line
     try:
         torchrun(arguments)
     except ChildFailedError as error:
-        # the cause, not those that lost a peer or were ended for it
+        # the worker that caused it, not those that lost a peer or were ended because of it
         failed = sorted(error.failures.items(), key=lambda item: item[1].timestamp)
         rank, first = min(failed, key=lambda item: item[1].exitcode in (LOST, -signal.SIGTERM))
         return rank, first.exitcode
@@ -137,12 +136,12 @@ def _failure(rank: int, code: int, said: list[str]) -> Failed:
         return Failed(said[0], 2)
     if code < 0:
         name = signal.Signals(-code).name
-        return Failed(f"process {rank} was ended by {name}; what was saved is kept: run again to go on", 128 - code)
-    return Failed(f"process {rank} failed with exit code {code}; what it said stands above", 1)
+        return Failed(f"process {rank} was ended by {name}; what was saved is kept; call again to resume", 128 - code)
+    return Failed(f"process {rank} failed with exit code {code}; its messages stand above", 1)
 
 
 def _end_by(number: signal.Signals) -> None:
-    """End as the signal would have ended us, now that the workers are gone."""
+    """End by the signal that ended torchrun, now that the workers are gone."""
     if number == signal.SIGINT:
         raise KeyboardInterrupt
     signal.signal(number, signal.SIG_DFL)
@@ -150,7 +149,7 @@ def _end_by(number: signal.Signals) -> None:
 
 
 def _follow_launcher() -> None:
-    """In a worker: end with torchrun, however that ends (Linux; elsewhere a SIGKILL of it leaves workers behind)."""
+    """Make a worker end when torchrun ends, however that ends (on Linux; elsewhere workers survive a SIGKILL of torchrun)."""
     if sys.platform != "linux" or "TORCHELASTIC_RUN_ID" not in os.environ:
         return
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

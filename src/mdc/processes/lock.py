@@ -1,4 +1,4 @@
-"""Who trains a run or fills a folder: one process at a time, whatever happened to the one before."""
+"""A lock on a folder: only one process at a time trains a run or fills a folder."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from pathlib import Path
 
 from mdc.records import UserError
 
-WAITED = "MDC_WAITED"  # in a worker's environment: its launcher waited for another process that trained the run
+WAITED = "MDC_WAITED"  # set for a worker whose launcher has waited for another process that trained the run
 
 
 def another_was_waited_for() -> bool:
-    """Whether this worker's launcher waited until another process ended that trained the run."""
+    """Whether this worker's launcher has waited for another process that trained the run."""
     return WAITED in os.environ
 
 
 @contextmanager
 def locked(folder: Path, wait: bool = False, doing: str = "is training this run") -> Iterator[bool]:
-    """Hold a run's state alone. A killed Snakemake leaves its trainer running: a second one must not join it.
+    """Hold ``folder`` alone. A killed Snakemake can leave its training running, and a second one must not write beside it.
 
-    Yields whether another process held it first. The lock goes with the process, however it ends. Raises UserError
-    naming the holder's process id and what it is ``doing``, or with ``wait`` says so on stderr and waits until the
-    holder ends.
+    Yields whether another process held the lock first. The lock ends with the process, however that ends. If the lock is
+    held, a UserError names the holder's process id and what it is ``doing``; with ``wait``, this is printed on stderr
+    instead, and the call waits until the holder ends.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "lock"

@@ -1,7 +1,7 @@
-"""What a process of a run learns when another one has ended."""
+"""The exception of a process whose peer has ended."""
 
 from __future__ import annotations
 
 
 class LostPeer(Exception):
-    """Another process of this run is gone; it says why itself."""
+    """Another process of this run is gone. That process reports the reason itself."""

@@ -25,20 +25,20 @@ def what_changed(place: Place, job: str, done_with: Mapping[str, Any]) -> str:
 
     ``done_with``: the configuration that the job's record holds.
     """
-    changed = list(leaves(done_with, place.configs[job]))
-    values = [leaf for leaf in changed if leaf[0] != "fingerprint" and _behind(job, leaf[0]) is None]
+    changed = list(leaves(done_with, place.jobs[job].config()))
+    for path, _, _ in changed:  # what is behind a hash comes first: it was the cause
+        other = _behind(done_with, path)
+        if other is not None and other in place.jobs:
+            found = _of_record(place, other)
+            if found is not None:
+                return found
+    values = [leaf for leaf in changed if leaf[0] != "fingerprint" and _behind(done_with, leaf[0]) is None]
     if values:
         path, old, new = values[0]
         more = f" (and {len(values) - 1} more)" if len(values) > 1 else ""
         return f"of {job}, {path} was {_shown(old)} and is now {_shown(new)}{more}"
-    for path, _, _ in changed:
-        other = _behind(job, path)
-        if other is not None and other in place.configs:
-            found = _of_record(place, other)
-            if found is not None:
-                return found
     if any(path == "fingerprint" for path, _, _ in changed):
-        return f"the code of `mdc {done_with['verb']}` changed"
+        return f"the code of {job} changed"
     return f"the configuration of {job} changed" + (f" ({changed[0][0]})" if changed else "")
 
 
@@ -47,16 +47,14 @@ def _of_record(place: Place, job: str) -> str | None:
         config = read_json(place.record(job))["config"]
     except (UserError, KeyError):
         return None
-    return None if config == place.configs[job] else what_changed(place, job, config)
+    return None if config == place.jobs[job].config() else what_changed(place, job, config)
 
 
-def _behind(job: str, path: str) -> str | None:
-    """The job whose configuration a value of ``job``'s is the hash of."""
+def _behind(config: Mapping[str, Any], path: str) -> str | None:
+    """The job whose configuration a value of ``config`` is the hash of."""
     if path == "run_config_sha256":
-        return job.replace("probe/", "runs/", 1)
-    if path.startswith("expected."):
-        return "probe/" + path.removeprefix("expected.")
-    return None
+        return config.get("run")
+    return path.removeprefix("expected.") if path.startswith("expected.") else None
 
 
 def _shown(value: Any) -> str:

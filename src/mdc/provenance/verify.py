@@ -3,98 +3,76 @@
 from __future__ import annotations
 
 import argparse
-import importlib
-import tempfile
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+from mdc.artefacts import ARTEFACTS
 from mdc.config import load
-from mdc.jobs import TABLES, VERBS
-from mdc.provenance.chain import LOGS, Check, LogChain, MadeChain, TableChain, published_scale, walk
-from mdc.provenance.place import LENGTHS, LICENCES, RECIPES, TABLE, Broken, Place
-from mdc.records import sha256_file, versions, write_json
+from mdc.jobs.plan import Plan
+from mdc.jobs.vouched import read_vouched
+from mdc.provenance.copies import check_copies, copied_scale
+from mdc.provenance.place import Place
+from mdc.provenance.walk import Walk
+
+#: what is counted → how it is called in the summary, in the chain's order
+_WORDS = {
+    "make": "tables and figures",
+    "files made anew": "of their files made anew from the records, equal to the byte",
+    "probe": "probe records, with their per-item results",
+    "pretrain": "runs, with their checkpoints",
+    "vocabulary": "vocabularies",
+    "corpus": "corpora",
+    "probe-set": "probe sets",
+    "choice-set": "choice sets",
+    "texts": "lists of captions",
+    "shards": "shards",
+    "obtain": "obtained datasets",
+}
 
 
 def main(args: argparse.Namespace) -> None:
-    """``args``: params (file), scale (name or None), rebuild. Raises Broken at the first link that does not hold."""
-    params = load(args.params, args.scale)
-    place = Place(params, elsewhere=args.scale is not None and params.scale != load(args.params).scale)
-    print(f"{place.folder}:")
-    for name in TABLES:
-        if name != TABLE and not _is_made(place, name):
-            continue
-        table = TableChain(place, table=name)
-        _walk(place, name, table.links())
-        if args.rebuild:
-            _rebuild(place, name, table.made, records=list(table.made["inputs"]))
-    for name in LOGS:
-        if _is_made(place, name):
-            logs = LogChain(place, name)
-            _walk(place, name, logs.links())
-            if args.rebuild:
-                # in this order: the csv lists them so
-                _rebuild(place, name, logs.made, runs=[f"runs/{id_}/run.json" for id_ in logs.made["config"]["runs"]])
-    if _is_made(place, LENGTHS):
-        lengths = MadeChain(place, LENGTHS)
-        _walk(place, LENGTHS, lengths.links())
-        if args.rebuild:
-            _rebuild(place, LENGTHS, lengths.made, indexes=_indexes(lengths.made["config"]))
-    for name in (LICENCES, RECIPES):
-        if _is_made(place, name):
-            chain = MadeChain(place, name)
-            _walk(place, name, chain.links())
-            if args.rebuild:
-                _rebuild(place, name, chain.made)
-
-
-def _is_made(place: Place, table: str) -> bool:
-    record = place.record(table)
-    there = record.is_file() or any(record.parent.glob("*.csv") if table == RECIPES else [record.with_suffix(".csv")])
-    if not there:
-        print(f"  {table}: not made")
-    return there
-
-
-def _indexes(config: dict[str, Any]) -> list[str]:
-    """Figure 3's inputs in the order in which its files list them."""
-    shown = [("corpora", c["key"]) for c in config["corpora"]] + [("texts", t["key"]) for t in config["texts"]]
-    return [f"data/{section}/{key}/index.json" for section, key in shown]
-
-
-def _walk(place: Place, table: str, links: Sequence[tuple[str, Check]]) -> None:
+    """``args``: params (file), scale (name or None), deep. Raises Broken at the first link that does not hold."""
     from tqdm import tqdm
 
-    for title, items in walk(links, place.snakemake(table)):
+    place = place_of(args.params, args.scale)
+    print(f"{place.folder.root}:")
+    walk = Walk(place, args.deep)
+    copies = 0
+    # by hash first, because making them anew takes longer
+    for name in (name for name in place.jobs if name in ARTEFACTS):
+        if place.record(name).is_file():
+            walk.own(name, place.jobs[name].inputs)
+    # tables and figures first, then what no table was made from yet
+    for job in [*(name for name in place.jobs if name in ARTEFACTS), *place.jobs]:
+        if not place.record(job).is_file() and not _left_behind(place, job):
+            continue
         # disable=None: a bar for a person, nothing in a log
-        count = sum(1 for _ in tqdm(items, desc=title, unit="", leave=False, disable=None))
-        if count:
-            print(f"  {count} {title}: good", flush=True)
-        elif "copies" in title:
-            of = published_scale(place, table)
-            print(f"  no {title}" + (f" (those there are of scale {of})" if of else ""))
-        else:
-            print(f"  no {title}")
+        for _ in tqdm(walk.jobs(job), desc=job, unit=" jobs", leave=False, disable=None):
+            pass
+    for name in (name for name in place.jobs if name in ARTEFACTS):
+        if not place.record(name).is_file():
+            print(f"  {name}: not made")
+            continue
+        copies += check_copies(place, name)
+        scale = copied_scale(place, name)
+        if scale not in (None, place.scale):
+            print(f"  {name}: its copies at {place.results} are of scale {scale}")
+    for what, words in _WORDS.items():
+        if walk.good[what]:
+            print(f"  {walk.good[what]} {words}: good")
+    if copies:
+        print(f"  {copies} copies at {place.results}: good")
+    print(f"  {walk.summary()}" if walk.good else "  nothing is made yet")
 
 
-def _rebuild(place: Place, table: str, made: dict[str, Any], **inputs: list[str]) -> None:
-    """Make a table anew from ``inputs`` (files of the scale, by the job's option), elsewhere, and compare every byte.
+def place_of(params_file: str, scale: str | None, results: Path | None = None) -> Place:
+    """The place of a scale, by default the one that the parameter file names."""
+    params = load(params_file, scale)
+    plan = Plan(params, read_vouched(Path(params_file).parent))
+    elsewhere = scale is not None and scale != load(params_file).scale
+    return Place(plan, elsewhere) if results is None else Place(plan, elsewhere, results)
 
-    Figures are compared where the libraries are those that drew them: another version may draw another line.
-    """
-    verb = made["config"]["verb"]
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder)
-        write_json(out / "config.json", made["config"])
-        files = {option: [str(place.folder / name) for name in names] for option, names in inputs.items()}
-        job = argparse.Namespace(config=str(out / "config.json"), out=str(out), **files)
-        importlib.import_module(VERBS[verb]).main(job)
-        same = made["versions"] == versions()
-        names = [name for name in made["outputs"] if same or Path(name).suffix not in (".png", ".svg", ".pdf")]
-        for name in names:
-            if sha256_file(out / name) != made["outputs"][name]:
-                mend = place.again(table, place.record(table))
-                raise Broken(f"{place.folder / name}: made anew from the same records it differs; to mend: {mend}")
-    skipped = len(made["outputs"]) - len(names)
-    note = f" ({skipped} figures not compared: drawn by other library versions)" if skipped else ""
-    print(f"  {len(names)} files of {table} made anew, byte for byte: good{note}")
+
+def _left_behind(place: Place, job: str) -> bool:
+    """Whether a table or figure has files but no record."""
+    folder = place.record(job).parent
+    return job in ARTEFACTS and any((folder / name).is_file() for name in ARTEFACTS[job].files)

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-import yaml
+from mdc.artefacts import ARTEFACTS
+from mdc.jobs.model import Job, LengthsJob, LossesJob, ProbingJob, RecipesJob, SchedulesJob, ShownRun, System
+from mdc.provenance.cells import Cell, cells, choose, choose_line, labels, lines, tidy_file
+from mdc.provenance.copies import copy_again
+from mdc.provenance.place import Broken, Place
+from mdc.provenance.story import line, read, story
+from mdc.provenance.verify import place_of
+from mdc.provenance.walk import Walk
+from mdc.records import UserError, sha256_file
 
-from mdc.config import load
-from mdc.provenance import numbers
-from mdc.provenance.chain import Cell, TableChain, walk
-from mdc.provenance.differences import leaves
-from mdc.provenance.place import TABLE, Broken, Place
-from mdc.records import UserError, read_json, sha256_file
-from mdc.report.lines import AVERAGE
-
-Ids = tuple[str, ...]
-_INDENT = 14
+_TOLERANCE = 2e-4  # tidy files have four decimals, and values come from float32 items
 
 
 def main(args: argparse.Namespace) -> None:
-    """``args``: table (its csv), row, column, params; the scale is the csv's. Broken if its chain does not hold."""
+    """``args``: table (its csv), row, column, params, deep; the scale is the csv's. Broken if its chain does not hold."""
+    place, artefact = _asked(Path(args.table), args.params)
     try:
-        _why(args)
+        _why(place, artefact, args)
     except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
         told = f"lacks {error}" if isinstance(error, KeyError) else str(error)
         raise Broken(
@@ -33,263 +31,217 @@ def main(args: argparse.Namespace) -> None:
         ) from None
 
 
-def _why(args: argparse.Namespace) -> None:
-    place = _place(Path(args.table), args.params)
-    spec = _spec(place)
-    column = choose_column(spec, args.column)
-    if args.row.strip().casefold() == "chance":
-        print(_chance(place, column))
+def _asked(path: Path, params_file: str) -> tuple[Place, str]:
+    """The scale and the table or figure whose csv ``path`` is. UserError if it is none's."""
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; `snakemake {path} --cores all` makes a table's csv at results/")
+    artefact = next((name for name, one in ARTEFACTS.items() if path.name in one.files), None)
+    if artefact is None or path.suffix != ".csv":
+        there = ", ".join(file for one in ARTEFACTS.values() for file in one.files if file.endswith(".csv"))
+        raise UserError(f"{path}: numbers are looked up in the csv files of tables and figures: {there}")
+    found = lines(path)
+    scale = (found[0].get("scale") or "").split(" ")[0] if found else ""
+    if not scale:
+        raise UserError(f"{path}: does not say of which scale it is; it is no csv file of this version")
+    results = path.parent.parent.parent if path.parent.name == artefact else path.parent
+    place = place_of(params_file, scale, results)
+    if artefact not in place.jobs:
+        raise UserError(f"{path}: scale {scale} names no {artefact} any more")
+    return place, artefact
+
+
+def _why(place: Place, artefact: str, args: argparse.Namespace) -> None:
+    job = place.jobs[artefact]
+    if not isinstance(job, ProbingJob) or Path(args.table).name not in (f"{artefact}.csv", tidy_file(artefact)):
+        _plain(place, artefact, args)
         return
-    ids = choose_row(spec, args.row)
-    probes = numbers.benchmarks(spec)[column]
-    print("\n".join(_number(place, spec, ids, column)))
-    broken = _broken(place, spec, ids, column)
-    chain = "every link holds, from this number to its shards and configuration" if broken is None else str(broken)
-    print(_line("chain", chain if broken is None else f"BROKEN: {chain}"))
-    print("\n".join(_jobs(place, ids, probes)))
+    found = cells(job, place.record(artefact).parent / tidy_file(artefact))
+    if args.row.strip().casefold() == "chance":
+        print(_chance(found, args.column))
+        return
+    cell = choose(found, args.row, args.column)
+    print("\n".join(_number(place, job, cell)))
+    systems = [cell.system, *(s for s in job.systems if s.key == cell.system.control)]
+    records = list(dict.fromkeys(record for system in systems for record in system.records))
+    broken = _check(place, artefact, Path(args.table), records, args.deep)
+    broken = broken or _value_broken(place, job, cell)
+    print("\n".join(story(place, _behind(place, artefact, cell.system.records, _columns(job, cell)))))
     if broken is not None:
         raise broken
 
 
-def _place(path: Path, params_file: str) -> Place:
-    """The scale whose table ``path`` is, from the table's own column."""
-    if not path.is_file():
-        made = f"`snakemake {path} --cores all` makes it" if path.name == f"{TABLE}.csv" else "name a table's csv"
-        raise UserError(f"{path}: no such file; {made}")
-    if path.suffix != ".csv" or not path.name.startswith(TABLE):
-        raise UserError(f"{path}: numbers are looked up in {TABLE}.csv")
-    lines = numbers.rows(path)
-    scale = (lines[0].get("scale") or "").split(" ")[0] if lines else ""
-    if not scale:
-        raise UserError(f"{path}: does not say of which scale it is; it is no {TABLE}.csv of this project")
-    results = path.parent.parent if path.parent.name == scale and path.parent.parent.name else path.parent
-    return Place(load(params_file, scale), scale != load(params_file).scale, results)
+# --- a number of systems ------------------------------------------------------------------------------------------------
 
 
-def _spec(place: Place) -> dict[str, Any]:
-    path = place.record(TABLE)
-    try:
-        return dict(read_json(path)["config"])
-    except (KeyError, TypeError, ValueError):
-        raise Broken(f"{path}: not the record of a table; to mend: {place.again(TABLE, path)}") from None
-
-
-# --- which row, which column --------------------------------------------------------------------------------------------
-
-
-def choose_column(spec: Mapping[str, Any], text: str) -> str:
-    """The table's column with this label or key; UserError names the columns, the closest first."""
-    names = {label.casefold(): label for label in numbers.benchmarks(spec)}
-    names |= {probe["key"].casefold(): probe["label"] for probe in spec["probes"]}
-    wanted = text.strip().casefold()
-    if wanted in names:
-        return names[wanted]
-    raise UserError(f"no column '{text}'; columns: {', '.join(_closest(text, list(numbers.benchmarks(spec))))}")
-
-
-def choose_row(spec: Mapping[str, Any], text: str) -> Ids:
-    """The encoders of the one row that ``text`` fits: labels or keys in any order, comma between, some may be left out.
-
-    UserError if it fits none (the rows, the closest first) or several (these).
-    """
-    rows = numbers.encoder_rows(spec)
-    wanted = [part.strip().casefold() for part in text.split(",") if part.strip()]
-    fitting = [ids for ids in rows if wanted and set(wanted) <= _words(ids, spec)]
-    if len(fitting) == 1:
-        return fitting[0]
-    names = {_name(ids, spec): ids for ids in fitting or rows}
-    if fitting:
-        raise UserError(f"row '{text}' is one of {len(fitting)}: {'; '.join(names)}; say more")
-    raise UserError(f"no row '{text}'; rows: {'; '.join(_closest(text, list(names)))}")
-
-
-def _words(ids: Ids, spec: Mapping[str, Any]) -> set[str]:
-    """What a row may be called: its labels, whole and between their commas, its keys, and its encoders' ids."""
-    shown = numbers.labels(ids, spec)
-    parts = [part.strip() for label in shown for part in label.split(",")]
-    return {word.casefold() for word in (*shown, *parts, *ids[0].split("/")[:3], *ids, ids[0].rpartition("/")[0])}
-
-
-def _name(ids: Ids, spec: Mapping[str, Any]) -> str:
-    return ", ".join(numbers.labels(ids, spec))
-
-
-def _closest(text: str, names: Sequence[str]) -> list[str]:
-    def likeness(name: str) -> float:
-        return difflib.SequenceMatcher(None, text.casefold(), name.casefold()).ratio()
-
-    return sorted(names, key=lambda name: -likeness(name))[:12]
-
-
-# --- the number ---------------------------------------------------------------------------------------------------------
-
-
-def _number(place: Place, spec: Mapping[str, Any], ids: Ids, column: str) -> list[str]:
-    line = next(
-        (
-            line
-            for line in numbers.rows(place.folder / f"{TABLE}_long.csv")
-            if line["run"] == " ".join(ids) and line["benchmark"] == column
-        ),
-        None,
-    )
-    if line is None:
-        path, again = place.folder / f"{TABLE}_long.csv", place.again(TABLE, place.record(TABLE))
-        raise Broken(f"{path}: lacks {column} of {' '.join(ids)}; to mend: {again}")
-    paper = place.params.scale == "paper"
+def _number(place: Place, job: ProbingJob, cell: Cell) -> list[str]:
+    told, paper = cell.line, place.scale == "paper"
+    title = next(iter(ARTEFACTS[job.artefact].shown.values()))
     said = [
-        f"Table 1, scale {spec['scale_label']}" + ("" if paper else ": not a reproduction of the paper's numbers"),
-        f"{', '.join(numbers.labels(ids, spec))}: {column} ({line['metric']})",
+        f"{title}, scale {job.scale_label}" + ("" if paper else ": not a reproduction of the paper's numbers"),
+        f"{', '.join(labels(cell.system))}: {told['benchmark']} ({told['metric']})",
         "",
-        _line("value", f"{_short(line['value'])} [{_short(line['low'])}, {_short(line['high'])}] per cent"),
-        _line("interval", f"95 %: {line['interval']}"),
-        _line("n", f"{line['n']} test items; chance level {_short(line['chance'])}"),
+        line("value", f"{_short(told['value'])} [{_short(told['low'])}, {_short(told['high'])}] per cent"),
+        line("interval", f"{100 * job.statistics.level:g} %: {told['interval']}"),
+        line("n", f"{told['n']} test items; chance level {_short(told['chance'])}"),
+        line("estimator", cell.system.estimator),
     ]
-    if column == AVERAGE:
-        parts = [
-            f"{name} {_mean(place, ids, probes)}"
-            for name, probes in numbers.benchmarks(spec).items()
-            if name != AVERAGE
-        ]
-        said.append(_line("mean of", ", ".join(parts)))
-    if ids[0].startswith("untrained/"):
-        said.append(_line("encoder", "initial weights, never trained: the control of the rows with its backbone"))
-    else:
-        interval = f"[{_signed(line['gain_low'])}, {_signed(line['gain_high'])}]"
-        over = numbers.labels(numbers.control(ids, spec), spec)[2]
-        said.append(_line("gain", f"{_signed(line['gain'])} {interval} points over the same encoder {over}"))
-    if line.get("published"):
-        said.append(_line("paper", f"{line['published']} is printed in the paper's Table 1"))
-    said.append(_line("seeds", f"{line['seeds']}: {', '.join(_seed(place, spec, id_, column) for id_ in ids)}"))
-    return said
+    columns = _columns(job, cell)
+    if len(columns) > 1:
+        names = {column.key: column.label for column in job.columns}
+        said.append(line("mean of", ", ".join(f"{names[c]} {_mean(place, cell.system.records, [c])}" for c in columns)))
+    control = next((s for s in job.systems if s.key == cell.system.control), None)
+    if cell.system.reference:
+        said.append(line("encoder", "a reference that other rows are held against"))
+    if control is not None and told.get("gain"):
+        interval = f"[{_signed(told['gain_low'])}, {_signed(told['gain_high'])}]"
+        said.append(line("gain", f"{_signed(told['gain'])} {interval} points over {', '.join(labels(control)[1:])}"))
+    if told.get("published"):
+        said.append(line("paper", f"{told['published']} is printed in the paper"))
+    each = zip(cell.system.runs, cell.system.records, strict=True)
+    seeds = ", ".join(f"{_mean(place, [record], columns)} ({run})" for run, record in each)
+    return [*said, line("seeds", f"{told['seeds']}: {seeds}")]
 
 
-def _chance(place: Place, column: str) -> str:
-    path = place.folder / f"{TABLE}_long.csv"
-    found = next((line["chance"] for line in numbers.rows(path) if line["benchmark"] == column), None)
-    if found is None:
-        raise Broken(f"{path}: lacks {column}; to mend: {place.again(TABLE, place.record(TABLE))}")
+def _columns(job: ProbingJob, cell: Cell) -> list[str]:
+    """The keys of the columns that a number is of: one, or all of an average."""
+    mine = [column.key for column in job.columns if column.label == cell.line["benchmark"]]
+    return mine or [column.key for column in job.columns]
+
+
+def _value(place: Place, records: Sequence[str], columns: Sequence[str]) -> float | None:
+    """Per cent: the mean over seeds and columns of what the records say; None where one is missing."""
+    try:
+        found = [read(place.record(record))["probes"][column]["value"] for record in records for column in columns]
+    except (KeyError, TypeError):
+        return None
+    return float(sum(found) / len(found))
+
+
+def _mean(place: Place, records: Sequence[str], columns: Sequence[str]) -> str:
+    value = _value(place, records, columns)
+    return "unknown" if value is None else f"{value:.1f}"
+
+
+def _value_broken(place: Place, job: ProbingJob, cell: Cell) -> Broken | None:
+    """The number is not what its records give."""
+    value = _value(place, cell.system.records, _columns(job, cell))
+    told = float(cell.line["value"])
+    # not ">": a NaN must not pass
+    if value is None or abs(told - value) <= _TOLERANCE:
+        return None
+    path = place.record(job.job).parent / tidy_file(job.artefact)
+    mend = place.again(job.job, job.job)
+    return Broken(f"{path}: {cell.name} is {told:.4f}, its records give {value:.4f}; to mend: {mend}")
+
+
+def _chance(found: Sequence[Cell], column: str) -> str:
+    wanted = column.strip().casefold()
+    told = next((c.line["chance"] for c in found if c.line["benchmark"].casefold() == wanted), None)
+    if told is None:
+        names = ", ".join(dict.fromkeys(cell.line["benchmark"] for cell in found))
+        raise UserError(f"no column '{column}'; columns: {names}")
     return (
-        f"chance on {column}: {_short(found)} per cent, what guessing would score; no encoder stands behind it "
+        f"chance on {column}: {_short(told)} per cent, what guessing would score; no encoder stands behind it "
         "(the index.json of each probe set says how it follows from the classes)"
     )
 
 
-def _seed(place: Place, spec: Mapping[str, Any], id_: str, column: str) -> str:
-    return f"{_mean(place, [id_], numbers.benchmarks(spec)[column])} ({id_})"
+# --- a table that shows no measurement ----------------------------------------------------------------------------------
 
 
-def _mean(place: Place, ids: Sequence[str], probes: Sequence[str]) -> str:
-    records = {id_: _read(place.record(f"probe/{id_}")) for id_ in ids}
+def _plain(place: Place, artefact: str, args: argparse.Namespace) -> None:
+    """A cell of the recipes, the licences, the contrasts, a figure's numbers: what it says, and what its line is made from."""
+    path = place.record(artefact).parent / Path(args.table).name
+    told, column = choose_line(path, args.row, args.column)
+    title = next(iter(ARTEFACTS[artefact].shown.values()))
+    print(f"{title}, scale {place.jobs[artefact].scale}\n{args.row}: {column}\n")
+    print(line("value", told[column]))
+    for run in _runs_of(place, artefact, column):
+        print(line("run", run))
+    behind = _jobs_of(place.jobs[artefact], told)
+    broken = _check(place, artefact, Path(args.table), behind, args.deep)
+    print("\n".join(story(place, _behind(place, artefact, behind))))
+    if broken is not None:
+        raise broken
+
+
+def _runs_of(place: Place, artefact: str, column: str) -> list[str]:
+    """The runs that a cell of the recipes is about, and the job whose configuration says so."""
+    job, table1 = place.jobs[artefact], place.jobs.get("table1")
+    if not isinstance(job, RecipesJob) or not isinstance(table1, ProbingJob):
+        return []
+
+    def fits(system: System) -> bool:
+        return system.corpus is not None and (system.corpus.label, system.backbone.label) == (column, job.backbone)
+
+    told = [f"runs/{system.runs[0]}" for system in table1.systems if fits(system)]
+    return [f"{run} (`mdc config {run}` prints what decides it)" for run in told]
+
+
+def _jobs_of(job: Job, told: Mapping[str, str]) -> list[str]:
+    """The inputs that a line of a csv file is about: the records, runs or set of captions whose labels it shows."""
+    if isinstance(job, ProbingJob):
+        return [record for system in job.systems if _shown_in(system, told) for record in system.records]
+    if isinstance(job, LengthsJob):
+        return [one.job for one in job.sets if one.label == told.get("label")]
+    if not isinstance(job, LossesJob | SchedulesJob):
+        return list(job.inputs)
+    seeds = (told.get("seed") or told.get("seeds") or "").split()
+
+    def fits(run: ShownRun) -> bool:
+        shown = (run.corpus.label, run.backbone.label, str(run.seed) in seeds)
+        return shown == (told.get("corpus"), told.get("backbone"), True) and run.method.label == told.get("method")
+
+    return [run.job for run in job.runs if fits(run)]
+
+
+def _shown_in(system: System, told: Mapping[str, str]) -> bool:
+    """Whether a line of contrasts or trends is about a system, on either side."""
+    dataset = system.corpus.label if system.corpus else "none"
+    datasets = (told.get("dataset"), told.get("against_dataset"), *told.get("datasets", "").split("; "))
+    methods = (told["method"], told.get("against"))
+    return dataset in datasets and system.method.label in methods and system.backbone.label == told["backbone"]
+
+
+# --- the chain ----------------------------------------------------------------------------------------------------------
+
+
+def _check(place: Place, artefact: str, table: Path, records: Sequence[str], deep: bool) -> Broken | None:
+    """Walk from the table's record and from ``records`` down; print how it ended. The first link that does not hold.
+
+    ``table``: the csv file that was asked about, perhaps a copy.
+    """
+    walk = Walk(place, deep)
     try:
-        return f"{numbers.value(ids, probes, records):.1f}"
-    except (KeyError, TypeError):
-        return "unknown"
-
-
-def _broken(place: Place, spec: Mapping[str, Any], ids: Ids, column: str) -> Broken | None:
-    """The first link of this number's chain that does not hold, its control's included: a gain is over that."""
-    trained = not ids[0].startswith("untrained/")
-    encoders = (*ids, *(numbers.control(ids, spec) if trained else ()))
-    cell = Cell(encoders, tuple(numbers.benchmarks(spec)[column]), column)
-    try:
-        for _, items in walk(TableChain(place, cell).links(), place.snakemake(TABLE)):
-            for _ in items:
+        walk.own(artefact, records)
+        own = place.record(artefact).parent / table.name
+        if sha256_file(table) != sha256_file(own):
+            raise Broken(f"{table}: not the copy of {own}; to mend: {copy_again(place, artefact)}")
+        for record in records:
+            for _ in walk.jobs(record, artefact):
                 pass
     except Broken as error:
+        print(line("chain", f"BROKEN: {error}"))
         return error
+    print(line("chain", walk.summary()))
     return None
 
 
-# --- the jobs behind it -------------------------------------------------------------------------------------------------
+def _behind(place: Place, artefact: str, records: Sequence[str], columns: Sequence[str] | None = None) -> list[str]:
+    """The jobs to tell of: by seed the run and its probes, then the data that they used, then the table.
 
-
-def _jobs(place: Place, ids: Ids, probes: Sequence[str]) -> list[str]:
-    """A section a job: first the probes and runs by seed, then the data and the table."""
-    said: list[str] = []
-    first: dict[str, Mapping[str, Any]] = {}
-    versions: dict[str, Any] | None = None
-    corpora: dict[str, None] = {}
-    for id_ in ids:
-        for layer in ("runs", "probe"):
-            job = f"{layer}/{id_}"
-            if job not in place.configs:
+    ``columns``: the probes that a number is of, if it is not of all.
+    """
+    found: dict[str, None] = {}
+    data: dict[str, None] = {}
+    probes = place.plan.scale.data.probes
+    unused = {f"data/probes/{name}" for name in probes if columns is not None and name not in columns}
+    for record in records:
+        for job in [*reversed(list(place.plan.behind(record))), record]:
+            if job in unused:
                 continue
-            record = _read(place.record(job))
-            said += ["", *_job(place, job, record)]
-            config = record.get("config", {})
-            corpora |= {config["corpus"]: None} if layer == "runs" and "corpus" in config else {}
-            if record.get("versions") != versions:
-                versions = record.get("versions")
-                said.append(_line("versions", _joined(versions)))
-            said += _config(config, first.get(layer))
-            first.setdefault(layer, config)
-    data = [*(f"data/corpora/{c}" for c in corpora), *(["data/vocabulary"] if corpora else [])]
-    for job in [*data, *(f"data/probes/{p}" for p in probes), TABLE]:
-        if job in place.configs:
-            said += ["", *_job(place, job, _read(place.made(job)))]
-    return said
-
-
-def _job(place: Place, job: str, record: Mapping[str, Any]) -> list[str]:
-    path = place.record(job)
-    said = [job, _line("record", str(path) if path.is_file() else f"{path} is missing")]
-    if "checkpoint" in record:
-        training = f"{record['steps']} steps, {record['samples_seen']} samples seen, last loss {record['loss']:.3f}"
-        said.append(_line("training", training))
-        file = path.parent / record["checkpoint"]["file"]
-        said.append(_line("checkpoint", f"{file}, sha256 {record['checkpoint']['sha256'][:12]}…"))
-    host = _host(place, job)
-    if host is None:
-        return [*said, _line("command", "not known: no host file of this record is here"), _log(place, job)]
-    threads = f"{host['threads']} thread{'' if host['threads'] == 1 else 's'}" if "threads" in host else None
-    where = ", ".join(filter(None, (host.get("device"), host["processor"], host["machine"], threads)))
-    speed = f", {host['images_per_second']:.0f} images/s" if host.get("images_per_second") else ""
-    earlier = f", {host['seconds_before']:.0f} s of them before a restart" if host.get("seconds_before") else ""
-    said += [
-        _line("command", host["command"]),
-        _line("run time", f"{host['seconds']:.1f} s{earlier}{speed} ({where})"),
-        _log(place, job, host["log"]),
-    ]
-    return said
-
-
-def _host(place: Place, job: str) -> dict[str, Any] | None:
-    """The host file of a job's record, if it is there and about this very record."""
-    host, record = _read(place.host(job)), place.record(job)
-    return host if host and record.is_file() and host.get("record_sha256") == sha256_file(record) else None
-
-
-def _log(place: Place, job: str, told: str | None = None) -> str:
-    path = Path(told) if told else place.log(job)
-    return _line("log", str(path) if path.is_file() else f"{path} (not here)")
-
-
-def _config(config: Mapping[str, Any], before: Mapping[str, Any] | None) -> list[str]:
-    """A resolved configuration; of a later seed only what differs from the first's."""
-    if not config:
-        return []
-    if before is not None:
-        changed = ", ".join(f"{path} {new}" for path, _, new in leaves(before, config) if path != "job")
-        return [_line("config", f"as the first seed's, but {changed}")]
-    text = yaml.safe_dump(dict(config), sort_keys=False, default_flow_style=None, width=100, allow_unicode=True)
-    return [_line("config", ""), *(f"    {line}" for line in text.rstrip().splitlines())]
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """A record, or nothing where there is none: what is missing is told by the chain."""
-    try:
-        return read_json(path)
-    except UserError:
-        return {}
-
-
-def _joined(versions: Mapping[str, str] | None) -> str:
-    return ", ".join(f"{name} {version}" for name, version in (versions or {}).items()) or "not known"
-
-
-def _line(name: str, text: str) -> str:
-    return f"  {name:<{_INDENT - 2}}{text}".rstrip()
+            (data if job.startswith("data/") else found)[job] = None
+    return [*found, *data, artefact]
 
 
 def _short(number: str) -> str:

@@ -1,4 +1,4 @@
-"""Images with several captions each, to caption or to finetune on."""
+"""Sets of images with several captions each, for captioning and finetuning."""
 
 from __future__ import annotations
 

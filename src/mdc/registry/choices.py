@@ -1,4 +1,4 @@
-"""Images with captions to choose among."""
+"""Sets of images, each with a right caption among wrong ones."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ REGISTRY: dict[str, RegistryEntry] = {
 
 
 def find(name: str) -> RegistryEntry:
-    """The entry called ``name``. UserError naming all others if there is none."""
+    """The entry called ``name``; UserError that lists all names if there is none."""
     if name not in REGISTRY:
         raise UserError(f"no dataset '{name}' in the registry; allowed: {', '.join(REGISTRY)}")
     return REGISTRY[name]

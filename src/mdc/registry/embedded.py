@@ -1,4 +1,4 @@
-"""What the project makes itself or finds in an installed package: nothing to obtain."""
+"""Datasets that this project draws itself or finds in an installed package; there is nothing to obtain."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
 
 # where a dataset comes from, unless params.yaml says otherwise
 Origin = Literal["urls", "files", "own copy", "embedded"]
@@ -129,19 +129,32 @@ class RegistryEntry:
         return tuple(dict.fromkeys(file.part for file in self.files if file.part))
 
 
+def decisive(entry: RegistryEntry) -> dict[str, Any]:
+    """What an entry says as far as it decides what is obtained and how it is checked, as JSON has it.
+
+    No label, prose, licence, citation or count for readers: a sentence about a licence makes no dataset anew.
+    """
+    return {
+        "ways": list(entry.ways),
+        "parts": list(entry.parts),
+        "list_columns": _plain(entry.list_columns),
+        "list_files": [_plain(file) for file in entry.list_files],
+        "list_mirror": _plain(entry.list_mirror),
+        "mirror": _plain(entry.mirror),
+        "files": [_plain(file) for file in entry.files],
+        "needs": list(entry.needs),
+        # their titles stand in obtained.json
+        "checks": [{**asdict(check), "title": check.title} for check in entry.checks],
+    }
+
+
+def _plain(part: RemoteFile | Mirror | ListColumns | None) -> dict[str, Any] | None:
+    if part is None:
+        return None
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(part).items()}
+
+
 def known_bytes(*files: RemoteFile) -> int | None:
     """The size of ``files`` together, None unless all are known."""
     sizes = [file.bytes for file in files]
     return None if None in sizes else sum(size for size in sizes if size is not None)
-
-
-def size(bytes_: int | None) -> str:
-    """A size for a person: three digits and a decimal unit; empty if it is not known."""
-    if bytes_ is None:
-        return ""
-    value, unit = float(bytes_), "B"
-    for larger in ("kB", "MB", "GB", "TB"):
-        if value < 999.5:
-            break
-        value, unit = value / 1000, larger
-    return f"{value:.3g} {unit}"

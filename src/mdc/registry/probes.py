@@ -1,4 +1,4 @@
-"""Labelled image sets for linear probes. Archives unpack to what torchvision's classes expect below their root."""
+"""Labelled image sets for linear probes. Archives are unpacked to the folders that torchvision's classes expect."""
 
 from __future__ import annotations
 

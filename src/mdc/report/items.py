@@ -18,13 +18,15 @@ class ProbeItems:
     """One encoder on one probe's test items, in a fixed order.
 
     ``ids`` (N,) names the items. Single-label: ``value`` (N,) float64 correctness in 0..1 (a tie among k counts 1/k).
-    Multi-label: ``scores`` (N, K) float64 and ``targets`` (N, K) int64 of 0 and 1, and ``value`` is None.
+    Multi-label: ``scores`` (N, K) float64 and ``targets`` (N, K) int64 of 0 and 1, and ``value`` is None. ``groups`` (N,)
+    names what items share, such as their image, unlike in all benchmarks that do not share it; None if no two share anything.
     """
 
     ids: tuple[str, ...]
     value: NDArray[np.float64] | None = None
     scores: NDArray[np.float64] | None = None
     targets: NDArray[np.int64] | None = None
+    groups: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         multi = self.scores is not None and self.targets is not None
@@ -33,6 +35,8 @@ class ProbeItems:
         for array in (self.value, self.scores, self.targets):
             if array is not None and len(array) != len(self.ids):
                 raise UserError(f"probe items: {len(array)} results for {len(self.ids)} items")
+        if self.groups is not None and len(self.groups) != len(self.ids):
+            raise UserError(f"probe items: {len(self.groups)} groups for {len(self.ids)} items")
 
     @property
     def n(self) -> int:
@@ -40,7 +44,7 @@ class ProbeItems:
 
 
 def read_items(path: str | Path, sha256: str) -> dict[str, ProbeItems]:
-    """The items of every probe in ``items.parquet`` (columns probe, item, value, scores, targets).
+    """The items of every probe in ``items.parquet`` (columns probe, item, value, scores, targets; optional: group).
 
     UserError if the file is missing, is not the one that its record names by ``sha256``, or lacks a column.
     """
@@ -63,7 +67,7 @@ def _by_probe(table: Any, path: str | Path) -> dict[str, ProbeItems]:
     if missing:
         raise UserError(f"{path}: no column {', '.join(sorted(missing))}")
     columns: dict[str, list[Any]] = {name: table.column(name).to_pylist() for name in ("probe", "item", "value")}
-    for name in ("scores", "targets"):
+    for name in ("scores", "targets", "group"):
         there = name in table.column_names
         columns[name] = table.column(name).to_pylist() if there else [None] * table.num_rows
     rows: dict[str, list[int]] = defaultdict(list)
@@ -74,10 +78,21 @@ def _by_probe(table: Any, path: str | Path) -> dict[str, ProbeItems]:
 
 def _probe_items(columns: dict[str, list[Any]], rows: list[int]) -> ProbeItems:
     ids = tuple(str(columns["item"][row]) for row in rows)
+    groups = None
+    if columns["group"][rows[0]] is not None:
+        groups = tuple(_label(columns["group"][row]) for row in rows)
     if columns["scores"][rows[0]] is None:
-        return ProbeItems(ids, value=np.array([columns["value"][row] for row in rows], dtype=np.float64))
+        value = np.array([columns["value"][row] for row in rows], dtype=np.float64)
+        return ProbeItems(ids, value=value, groups=groups)
     return ProbeItems(
         ids,
         scores=np.array([columns["scores"][row] for row in rows], dtype=np.float64),
         targets=np.array([columns["targets"][row] for row in rows], dtype=np.int64),
+        groups=groups,
     )
+
+
+def _label(group: Any) -> str:
+    if group is None:
+        raise ValueError("some items of a probe have a group and some have none")
+    return str(group)

@@ -1,51 +1,33 @@
-"""What a table of probes is made of: encoders, the tidy lines of its numbers and of its contrasts."""
+"""The tidy lines of a table or figure of probes, as its csv files hold them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
-from mdc.report.tables.layout import csv_text
+from mdc.jobs.model import System
+from mdc.report.tidy import csv_text
 
 AVERAGE = "Average"
+METRICS = {"top1": "top-1", "map": "mAP"}
 POOLINGS = {"patch_mean": "mean of patches", "cls": "[CLS]"}
 
 
 @dataclass(frozen=True)
-class Encoder:
-    """One row: an encoder with all its seeds. ``corpus`` None: an untrained control."""
-
-    corpus: str | None
-    backbone: str
-    method: str
-    pooling: str
-    seeds: tuple[int, ...]
-
-    def ids(self) -> list[str]:
-        """The encoders' ids, one a seed, as in the records."""
-        if self.corpus is None:
-            return [f"untrained/{self.backbone}/{self.pooling}/s{seed}" for seed in self.seeds]
-        return [f"{self.corpus}/{self.backbone}/{self.method}/s{seed}" for seed in self.seeds]
-
-    def control(self) -> Encoder:
-        """Its own initial weights with its own pooling."""
-        return Encoder(None, self.backbone, "untrained", self.pooling, self.seeds)
-
-
-@dataclass(frozen=True)
 class Number:
-    """One line of ``tableN_long.csv``. Per cent; gains in points over the untrained control; 95 % intervals.
+    """One line of ``tableN_long.csv``, of one ``system``, which is no column.
 
-    ``pairs``: of images and captions there really were to train on; ``steps`` that followed from them.
+    Per cent; gains in points over the system's control; intervals at the level of the job. ``pairs``: of images and
+    captions there really were to train on; ``steps`` that followed from them.
     """
 
+    system: System
     scale: str
     table: str
     dataset: str
     backbone: str
     method: str
-    method_key: str
     pooling: str
     seeds: str
     benchmark: str
@@ -64,11 +46,19 @@ class Number:
     run: str
     published: float | None
 
+    @property
+    def method_key(self) -> str:
+        """What gives a method its colour in every figure."""
+        return self.system.method.key
+
 
 @dataclass(frozen=True)
 class Contrast:
-    """One line of ``tableN_contrasts.csv``, in points, paired: ``method`` trained on ``dataset`` minus ``against`` trained on
-    ``against_dataset`` (none for an untrained encoder)."""
+    """One line of ``tableN_contrasts.csv``, in points, paired: ``method`` trained on ``dataset`` minus ``against`` trained
+    on ``against_dataset`` ("none" if on no corpus).
+
+    ``primary``: "true" of a claim that was named beforehand; of all others ``p`` to ``smallest_detectable`` are empty.
+    """
 
     scale: str
     table: str
@@ -85,18 +75,18 @@ class Contrast:
     interval: str
     n: int
     seeds: str
-    p: float
-    p_holm: float
+    p: str
+    p_holm: str
     verdict: str
-    smallest_detectable: float
+    smallest_detectable: float | None
+    primary: str
 
 
-def side(text: str) -> tuple[str, str]:
-    """The corpus ("" for every one) and the method of one side of a named comparison, "mdc" or "dense/mdc"."""
-    corpus, _, method = text.rpartition("/")
-    return corpus, method
-
-
-def tidy(lines: Sequence[Any], kind: type, leave_out: Sequence[str] = ()) -> str:
-    columns = [field.name for field in fields(kind) if field.name not in leave_out]
-    return csv_text([asdict(line) for line in lines], columns)
+def tidy(lines: Sequence[Any], kind: type, **more: Sequence[Any]) -> str:
+    """``lines`` as csv text, a column a field of ``kind`` but ``system``, and those of ``more`` behind them."""
+    names = [field.name for field in fields(kind) if field.name != "system"]
+    rows = [
+        {name: getattr(line, name) for name in names} | {name: values[place] for name, values in more.items()}
+        for place, line in enumerate(lines)
+    ]
+    return csv_text(rows, [*names, *more])

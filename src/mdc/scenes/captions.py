@@ -25,15 +25,15 @@ from mdc.scenes.streams import Draws, draws_for
 from mdc.scenes.world import COLOURS, OPPOSITE, SHAPES, Kind, Scene, SceneObject
 
 STYLES = ("alt", "dense", "brief")
-USUAL = 0.75  # how often the usual word is taken where there are others
-WRONG = 0.06  # share of alt captions that are asked to say something false
-JUNK_ONLY = 0.03  # share of alt captions that say nothing of the scene
-JUNK_BESIDE = 0.3  # share of the others that carry junk too
+USUAL = 0.75  # probability of the usual word where there are synonyms
+WRONG = 0.06  # share of alt captions that are made to say something false
+JUNK_ONLY = 0.03  # share of alt captions that say nothing about the scene
+JUNK_BESIDE = 0.3  # share of the other alt captions that contain junk too
 
 
 @dataclass(frozen=True)
 class Caption:
-    """The text, and the claims in it that are false on purpose (as `Claim` texts; none in dense captions)."""
+    """The text, and its claims that are false on purpose, as texts of `Claim`. Dense captions have none."""
 
     text: str
     errors: tuple[str, ...] = ()
@@ -80,7 +80,7 @@ def _full(kind: Kind) -> Description:
 
 
 def _introduced(draws: Draws, kind: Kind, members: tuple[SceneObject, ...]) -> str:
-    """First mention: number, every attribute, and how two like objects stand."""
+    """The first mention of a kind: its number, every attribute, and how two objects of this kind stand."""
     what, count = _full(kind), len(members)
     if count == 1:
         noun = _noun(draws, what, several=False)
@@ -91,7 +91,7 @@ def _introduced(draws: Draws, kind: Kind, members: tuple[SceneObject, ...]) -> s
 
 
 def _reference(draws: Draws, scene: Scene, kind: Kind) -> Description:
-    """A description, mostly a short one, that fits this kind's objects and no others."""
+    """A description, usually a short one, that fits this kind's objects and no others."""
     members = list(scene.kinds[kind])
     size, colour, shape = kind
     candidates = [
@@ -114,7 +114,7 @@ def _referred(draws: Draws, scene: Scene, kind: Kind) -> str:
 
 
 def _spanning(draws: Draws, scene: Scene) -> list[tuple[Kind, str | None, Kind | None]]:
-    """The kinds in an order such that each has a relation to an earlier one, if it has one to any.
+    """The kinds in an order in which each has a relation to an earlier one, if it has a relation to any.
 
     Each entry is (kind, its relation to the earlier kind, the earlier kind).
     """
@@ -134,7 +134,7 @@ def _is(scene: Scene, kind: Kind) -> str:
 
 
 def _opened(draws: Draws, text: str, several: bool) -> str:
-    """The first sentence with or without an opening that claims nothing."""
+    """The first sentence, with or without an opening that makes no claim."""
     opening = draws.pick(("", "", "there are" if several else "there is", "we see", "this picture shows"))
     return f"{opening} {text}".strip()
 
@@ -220,7 +220,7 @@ def _partial(draws: Draws, kind: Kind) -> Description:
 
 
 def _phrased(draws: Draws, what: Description, count: int) -> _Phrase:
-    """A noun phrase for ``count`` objects, which may leave the number open."""
+    """A noun phrase for ``count`` objects, which need not say the number."""
     if count == 1:
         noun = _noun(draws, what, several=False)
         if draws.chance(0.08):
@@ -246,7 +246,7 @@ def _falsified(draws: Draws, scene: Scene, what: Description, count: int) -> tup
 
 
 def _mention(draws: Draws, scene: Scene, kind: Kind, wrong: bool) -> tuple[str, tuple[Claim, ...]]:
-    """A noun phrase about a kind, and its claim if that is false."""
+    """A noun phrase about a kind, and its claim if the claim is false."""
     what = _partial(draws, kind)
     count = len(what.among(scene))
     if not wrong:
@@ -258,7 +258,7 @@ def _mention(draws: Draws, scene: Scene, kind: Kind, wrong: bool) -> tuple[str, 
 
 
 def _alt_relation(draws: Draws, scene: Scene, wrong: bool) -> tuple[str, tuple[Claim, ...]] | None:
-    """Two single objects and how they stand, or None if the scene has no such two."""
+    """A phrase about two single objects and how they stand; None if the scene has no such pair."""
     pairs = [pair for pair in scene.relations if all(len(scene.kinds[kind]) == 1 for kind in pair)]
     if not pairs:
         return None
@@ -314,7 +314,7 @@ def _alt(draws: Draws, scene: Scene) -> Caption:
 
 
 def _brief(draws: Draws, scene: Scene) -> str:
-    """One to three words on one kind of object: its colour, its shape or both, and nothing false."""
+    """One to three true words about one kind of object: its colour, its shape, or both."""
     kind = draws.pick(list(scene.kinds))
     what = replace(_partial(draws, kind), size=None)
     return _noun(draws, what, several=len(what.among(scene)) > 1)

@@ -1,7 +1,7 @@
-"""Reads a caption back and holds it against the scene: which claims are false, and what a full account would add.
+"""Reads a caption and compares it with the scene: which claims are false, and what a complete caption would add.
 
-It shares the word lists and the meaning of a claim with the writer, but not the grammar: a caption is read from its
-text alone.
+It shares the word lists and the meaning of a claim with the writer of captions, but not the grammar: it reads a caption
+from its text alone.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _starts(tokens: list[str], at: int, table: list[tuple[list[str], str]]) -> t
 
 
 def _noun_phrase(tokens: list[str], at: int) -> tuple[Number, int] | None:
-    """The noun phrase that starts here, as its claim about how many there are, and where it ends."""
+    """The noun phrase that starts at ``at``, as a claim about a number of objects, and where it ends."""
     definite, number, article = False, None, False
     rest = [*tokens, "", "", ""]  # so that looking ahead needs no guard
     if rest[at] == "the":

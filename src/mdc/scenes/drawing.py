@@ -159,6 +159,13 @@ def _attempt(task: str, label: int, draws: Draws) -> Scene:
     return Scene(background, (red, green, blue), phase, objects)
 
 
+def at_least_one(count: int) -> int:
+    """``count``, if it is a possible number of scenes; UserError otherwise."""
+    if count < 1:
+        raise UserError(f"scenes: count must be at least 1, got {count}")
+    return count
+
+
 def bucket(scene: Scene) -> int:
     """Which of 8 disjoint parts of all scenes this one lies in; a hash of its whole truth."""
     return hashlib.blake2b(scene.canonical().encode(), digest_size=8).digest()[0] % _BUCKETS

@@ -1,4 +1,4 @@
-"""The words of the captions, and the claims they make, for the writer and for the reader that checks it."""
+"""The words of captions and the claims that they make, for the writer of captions and for the reader that checks them."""
 
 from __future__ import annotations
 
@@ -88,20 +88,20 @@ def plural(word: str) -> str:
 
 @dataclass(frozen=True)
 class Description:
-    """What a noun phrase asks of an object; None asks nothing."""
+    """The attributes that a noun phrase names; None where it names none."""
 
     size: str | None = None
     colour: str | None = None
     shape: str | None = None
 
     def fits(self, one: SceneObject) -> bool:
-        """Whether the object answers the description."""
+        """Whether the object fits the description."""
         return (
             self.size in (None, one.size_word) and self.colour in (None, one.colour) and self.shape in (None, one.shape)
         )
 
     def among(self, scene: Scene) -> list[SceneObject]:
-        """The scene's objects that answer the description."""
+        """The scene's objects that fit the description."""
         return [one for one in scene.objects if self.fits(one)]
 
     def __str__(self) -> str:
@@ -110,7 +110,7 @@ class Description:
 
 @dataclass(frozen=True)
 class Number:
-    """``exact``: so many objects fit. Otherwise at least so many."""
+    """Exactly so many objects fit the description or, if not ``exact``, at least so many."""
 
     what: Description
     count: int
@@ -127,7 +127,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Relation:
-    """Every object that fits ``first`` has the relation to every object that fits ``second``; both exist."""
+    """Every object that fits ``first`` has the relation to every object that fits ``second``, and there is one of each."""
 
     first: Description
     name: str
@@ -161,7 +161,7 @@ Claim = Number | Relation | Arrangement
 
 
 def arrangement(pair: list[SceneObject] | tuple[SceneObject, ...]) -> str | None:
-    """How two like objects stand to one another; None when that is unclear or they are not two."""
+    """How two objects stand to each other; None if this is unclear, or if there are not exactly two."""
     if len(pair) != 2 or (name := relation(pair[0], pair[1])) is None:
         return None
     return "side by side" if name in ("left of", "right of") else "one above the other"

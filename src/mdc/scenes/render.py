@@ -1,4 +1,4 @@
-"""A scene's picture: polygons on a low-contrast background, drawn large and averaged down."""
+"""A scene's picture: polygons on a low-contrast background, drawn at a larger size and then averaged."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def render(scene: Scene, pixels: int) -> np.ndarray:
     scale = side / UNITS
     for one in scene.objects:
         fill = _shifted(RGB[one.colour], _SHADE_STEP * one.shade)
-        # Rounded here, so that the picture does not hang on how a library treats fractions.
+        # Rounded here, so that the picture does not depend on how a library treats fractions.
         pen.polygon(
             [
                 (int((one.x + one.size * px) * scale + 0.5), int((one.y + one.size * py) * scale + 0.5))
@@ -86,7 +86,7 @@ def render(scene: Scene, pixels: int) -> np.ndarray:
 
 
 def encode_png(image: np.ndarray) -> bytes:
-    """The uint8 (H, W, 3) image as PNG: no metadata and a fixed compression level, so the same bytes every time."""
+    """The uint8 (H, W, 3) image as PNG: it has no metadata and a fixed compression level, so the bytes are always the same."""
     buffer = io.BytesIO()
     Image.fromarray(image).save(buffer, "PNG", compress_level=1)
     return buffer.getvalue()

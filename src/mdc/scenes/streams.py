@@ -1,4 +1,4 @@
-"""Random streams: each sample has its own, so that nobody needs to draw the samples before it."""
+"""Random streams: each sample has its own, so that it can be drawn without the samples before it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mdc.records import UserError
 
 T = TypeVar("T")
 
-# Stable numbers of the random streams; a new one takes a new number.
+# The numbers of the random streams must not change; a new stream takes a new number.
 _STREAM = {
     "caption": 0,
     "shape": 1,
@@ -58,7 +58,7 @@ class Draws:
 
 
 def draws_for(stream: str, split: str, seed: int, index: int, attempt: int = 0) -> Draws:
-    """The random stream of one sample: Philox keyed by the seed, its counter set by everything else."""
+    """The random stream of one sample: Philox with the seed as its key, and everything else in its counter."""
     if not (0 <= seed < 2**64 and 0 <= index < 2**64):
         raise UserError(f"scenes: seed and index must be in 0..2^64-1, got seed {seed}, index {index}")
     counter = [0, index, _STREAM[stream] * 8 + _SPLIT[split], attempt]

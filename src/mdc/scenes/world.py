@@ -1,8 +1,8 @@
 """The rendered world: what a scene is, and what is true of it.
 
 Lengths are integers in units of 1/192 of the image's side (so 4 units are one pixel at 48 pixels); x grows to the
-right, y downwards; an object's ``size`` is the longer side of its upright bounding box. Everything a picture depends
-on is in its `Scene`, so a scene is the complete ground truth of its picture.
+right, y downwards; an object's ``size`` is the longer side of its upright bounding box. A `Scene` holds everything that its
+picture depends on, so it is the complete ground truth.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BACKGROUNDS = ("plain", "gradient", "stripes", "checker", "dots")
 OPPOSITE = {"left of": "right of", "right of": "left of", "above": "below", "below": "above"}
 
 LARGE_FROM = 66  # an object of this size or more is called large
-CLEAR = 12  # a relation counts when its axis leads by at least this much
+CLEAR = 12  # a relation counts if the distance along its axis is larger than along the other by at least this much
 
 PROBE_CLASSES: dict[str, tuple[str, ...]] = {
     "shape": SHAPES,
@@ -67,7 +67,7 @@ class Scene:
 
     @property
     def kinds(self) -> dict[Kind, tuple[SceneObject, ...]]:
-        """The objects that a caption cannot tell apart, together, in order of first appearance."""
+        """The objects by kind, in order of first appearance; a caption cannot tell objects of one kind apart."""
         found: dict[Kind, list[SceneObject]] = {}
         for one in self.objects:
             found.setdefault((one.size_word, one.colour, one.shape), []).append(one)
@@ -83,12 +83,12 @@ class Scene:
         return found
 
     def canonical(self) -> str:
-        """The whole truth as one line, for hashing."""
+        """The whole scene as one line, for hashing."""
         objects = ((o.shape, o.colour, o.size, o.x, o.y, o.rotation, o.shade) for o in self.objects)
         return repr((self.background, self.ground, self.phase, *objects))
 
     def to_json(self) -> dict[str, Any]:
-        """The whole truth as JSON values."""
+        """The whole scene as JSON values."""
         objects = [dict(vars(one)) for one in self.objects]
         return {"background": self.background, "ground": list(self.ground), "phase": self.phase, "objects": objects}
 
@@ -104,7 +104,7 @@ class Scene:
 
 
 def relation(a: SceneObject, b: SceneObject) -> str | None:
-    """Where a lies seen from b, or None when neither axis leads by `CLEAR` units."""
+    """Where a lies as seen from b; None if the distances along both axes differ by less than `CLEAR` units."""
     dx, dy = a.x - b.x, a.y - b.y
     if abs(dx) - abs(dy) >= CLEAR:
         return "left of" if dx < 0 else "right of"
@@ -114,13 +114,13 @@ def relation(a: SceneObject, b: SceneObject) -> str | None:
 
 
 def relation_between(first: Sequence[SceneObject], second: Sequence[SceneObject]) -> str | None:
-    """The one relation that every object of ``first`` has to every object of ``second``, else None."""
+    """The relation that every object of ``first`` has to every object of ``second``; None if they differ."""
     names = {relation(a, b) for a in first for b in second}
     return names.pop() if len(names) == 1 else None
 
 
 def label_of(task: str, scene: Scene) -> int:
-    """The probe's right answer, read off the scene's truth. Raises `UserError` if the scene does not pose it."""
+    """The right answer of a probe for this scene. Raises `UserError` if the scene does not pose the question."""
     if task == "background":
         return BACKGROUNDS.index(scene.background)
     if task == "count" and 1 <= len(scene.objects) <= 4:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
-
+from mdc.formats.data_folder import data_folder
+from mdc.jobs.call import Call
 from mdc.shards.choices import write_choices
-from mdc.shards.set_job import write_set
+from mdc.shards.set_job import note, sharding, source_of
+from mdc.sources.source import open_choices
 
 
-def main(args: argparse.Namespace) -> None:
-    """Run the job. ``args``: config (see mdc.jobs.choice_set_config), obtained (records of what it is made of), out."""
-    write_set(args, write_choices)
+def main(call: Call) -> None:
+    """Run the job: ``call.job`` is a :class:`mdc.jobs.model.ChoiceSetJob`."""
+    write_choices(call.job.name, open_choices(source_of(call), data_folder()), call.out, **sharding(call))
+    note(call)

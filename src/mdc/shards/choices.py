@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mdc.formats.samples import ChoiceSample, Skipped
+from mdc.formats.samples import ChoiceSample
 from mdc.records import write_json
 from mdc.shards.index import INDEX
 from mdc.shards.writer import canonical, write_splits
-from mdc.sources import source as sources
 from mdc.sources.source import Source
 
 SPLIT = "test"  # a choice set is there to be scored, never to be trained on
@@ -19,9 +18,8 @@ SPLIT = "test"  # a choice set is there to be scored, never to be trained on
 
 def write_choices(
     name: str,
-    source: Source,
+    source: Source[ChoiceSample],
     out_dir: str | Path,
-    data_dir: str | Path,
     *,
     samples_per_shard: int = 4000,
     max_skipped: float = 0.05,
@@ -54,12 +52,9 @@ def write_choices(
             record["box"] = list(sample.box)
         return [("json", canonical(record))]
 
-    def stream(skipped: Skipped) -> Iterator[ChoiceSample]:
-        return sources.iter_choices(source, Path(data_dir), skipped)
-
-    index: dict[str, Any] = {"kind": "choices", "name": name, "source": dict(source)}
-    index |= sources.choice_facts(source)
-    index |= write_splits(name, {SPLIT: stream}, files, Path(out_dir), samples_per_shard, max_skipped)
+    index: dict[str, Any] = {"kind": "choices", "name": name, "source": source.config, **source.facts}
+    streams = {SPLIT: partial(source.samples, SPLIT)}
+    index |= write_splits(name, streams, files, Path(out_dir), samples_per_shard, max_skipped)
     total = sum(sizes.values())
     index["options"] = {str(size): sizes[size] for size in sorted(sizes)}
     index["chance"] = sum(count / size for size, count in sizes.items()) / total

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
-from typing import Any
-
-from mdc.shards.set_job import write_set
-from mdc.shards.writer import write_corpus
-
-
-def main(args: argparse.Namespace) -> None:
-    """Run the job. ``args``: config (see mdc.jobs.corpus_config), obtained (records of what it is made of), out."""
-    write_set(args, write_corpus, _texts_and_splits)
+from mdc.formats.data_folder import data_folder
+from mdc.jobs.call import Call
+from mdc.shards.corpus import write_corpus
+from mdc.shards.set_job import note, sharding, source_of
+from mdc.sources.source import open_corpus
 
 
-def _texts_and_splits(config: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "context_length": config["protocol"]["context_length"],
+def main(call: Call) -> None:
+    """Run the job: ``call.job`` is a :class:`mdc.jobs.model.CorpusJob`."""
+    source = source_of(call)
+    write_corpus(
+        call.job.name,
+        open_corpus(source, data_folder()),
+        call.out,
+        context_length=call.job.protocol.context_length,
         # training sees "train" alone; a "test" split is there to be scored, so its words are in the vocabulary
-        "splits": tuple(config["source"].get("splits") or ("train", "val")),
-    }
+        splits=tuple(source.get("splits") or ("train", "val")),
+        **sharding(call),
+    )
+    note(call)

@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mdc.formats.data_folder import data_folder
-from mdc.records import beside, obtained_inputs, read_json, write_made
+from mdc.jobs.call import Call, write_made
 from mdc.shards.index import INDEX
 
 
-def write_set(
-    args: argparse.Namespace, writer: Callable[..., Any], more: Callable[[dict[str, Any]], dict[str, Any]] | None = None
-) -> None:
-    """Call ``writer`` with what the job's configuration says, then note beside its index what it was made from.
+def sharding(call: Call) -> dict[str, Any]:
+    """How a set is cut into shards, as the writers' keywords."""
+    return {"samples_per_shard": call.job.samples_per_shard, "max_skipped": call.job.max_skipped}
 
-    ``args``: config, obtained (records of the datasets it is made of), out (folder). ``more``: keywords for the writer
-    from the configuration.
-    """
-    config = read_json(args.config)
-    writer(
-        config["name"],
-        config["source"],
-        args.out,
-        data_folder(),
-        samples_per_shard=config["samples_per_shard"],
-        max_skipped=config["max_skipped"],
-        **(more(config) if more else {}),
-    )
-    index = Path(args.out) / INDEX
-    write_made(beside(index, "made"), config, obtained_inputs(args.obtained), [index])
+
+def source_of(call: Call) -> dict[str, Any]:
+    """The job's source as its kind's module reads it."""
+    source: dict[str, Any] = call.job.config()["source"]
+    return source
+
+
+def note(call: Call) -> None:
+    """Write the record of the set that now lies in the job's folder."""
+    write_made(call, [Path(call.out) / INDEX])

@@ -6,44 +6,32 @@ left out stands in ``skipped.jsonl``, one row a line.
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from mdc.formats.captions import clean_caption, clean_captions
 from mdc.formats.data_folder import data_folder
 from mdc.formats.samples import Skipped, skipped_list
-from mdc.records import (
-    UserError,
-    beside,
-    clear_leftovers,
-    obtained_inputs,
-    read_json,
-    sha256_file,
-    write_json,
-    write_made,
-)
+from mdc.jobs.call import Call, write_made
+from mdc.records import UserError, clear_leftovers, sha256_file, write_json
 from mdc.shards.caption_statistics import UNIT, CaptionLengths
 from mdc.shards.index import INDEX
-from mdc.sources.caption_list import caption_lists
+from mdc.shards.set_job import source_of
+from mdc.sources.source import Source, open_texts
 from mdc.text import clip_pieces
 
 SKIPPED = "skipped.jsonl"
 SPLIT = "all"
 
 
-def main(args: argparse.Namespace) -> None:
-    """Run the job. ``args``: config (see mdc.jobs), obtained (records of what it is made of), out (folder)."""
-    config = read_json(args.config)
-    out = Path(args.out)
-    write_texts(config["name"], config["source"], out, data_folder(), config["protocol"]["context_length"])
-    write_made(beside(out / INDEX, "made"), config, obtained_inputs(args.obtained), [out / INDEX])
+def main(call: Call) -> None:
+    """Run the job: ``call.job`` is a :class:`mdc.jobs.model.TextsJob`."""
+    source = open_texts(source_of(call), data_folder())
+    write_texts(call.job.name, source, call.out, call.job.protocol.context_length)
+    write_made(call, [call.out / INDEX])
 
 
-def write_texts(
-    name: str, source: Mapping[str, Any], out_dir: str | Path, data_dir: str | Path, context_length: int
-) -> dict[str, Any]:
+def write_texts(name: str, source: Source[list[str]], out_dir: str | Path, context_length: int) -> dict[str, Any]:
     """Count the captions of ``source`` and return the index that is written into ``out_dir``.
 
     The index has ``captions`` as a corpus's, with one split "all" (histogram of CLIP pieces, SOT and EOT not counted).
@@ -55,11 +43,11 @@ def write_texts(
     for old in (INDEX, SKIPPED):
         (out / old).unlink(missing_ok=True)
     with skipped_list(out / SKIPPED) as skipped:
-        lengths = count_lengths(source, Path(data_dir), context_length, skipped)
+        lengths = _count_lengths(source, context_length, skipped)
     summary = lengths.summary()
     if not summary["count"]:
-        raise UserError(f"{name}: {source['path']} has no caption ({skipped or 'no row was left out'})")
-    index: dict[str, Any] = {"kind": "texts", "name": name, "source": dict(source), "skipped": dict(skipped.counts)}
+        raise UserError(f"{name}: {source.config['path']} has no caption ({skipped or 'no row was left out'})")
+    index: dict[str, Any] = {"kind": "texts", "name": name, "source": source.config, "skipped": dict(skipped.counts)}
     index["captions"] = {"unit": UNIT, "per_split": {SPLIT: summary}}
     if skipped.counts:
         listed = out / SKIPPED
@@ -68,13 +56,13 @@ def write_texts(
     return index
 
 
-def count_lengths(source: Mapping[str, Any], data_dir: Path, context_length: int, skipped: Skipped) -> CaptionLengths:
+def _count_lengths(source: Source[list[str]], context_length: int, skipped: Skipped) -> CaptionLengths:
     """The lengths of a source's captions in CLIP pieces; a row without a caption is added to ``skipped``."""
     from tqdm import tqdm
 
     found = CaptionLengths(context_length)
-    mode, most = source.get("caption_mode", "each"), source.get("max_pieces")
-    rows = tqdm(caption_lists(source, data_dir, skipped), desc=f"{source['path']}", unit=" rows", disable=None)
+    mode, most = source.config["caption_mode"], source.config["max_pieces"]
+    rows = tqdm(source.samples(SPLIT, skipped), desc=f"{source.config['path']}", unit=" rows", disable=None)
     for number, texts in enumerate(rows):
         if mode == "each":  # as `clean_captions`, which would tokenise to see whether there is a piece, and we again
             counts = [len(clip_pieces(clean_caption(text))) for text in texts]

@@ -1,22 +1,21 @@
-"""The job ``mdc vocabulary``: the word pieces that a scale's models read and predict."""
+"""The job ``mdc vocabulary``: the word pieces that models read and predict."""
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
-
-from mdc.records import beside, read_json, sha256_file, write_json, write_made
+from mdc.jobs.call import Call, write_made
+from mdc.records import write_json
 from mdc.shards.index import read_index
 from mdc.text import Vocabulary
 
+VOCABULARY = "vocabulary.json"
 
-def main(args: argparse.Namespace) -> None:
-    """Run the job. ``args``: config (see mdc.jobs.vocabulary_config), corpora (their index.json files), out (file)."""
-    config = read_json(args.config)
-    if config["kind"] == "full":
+
+def main(call: Call) -> None:
+    """Run the job: ``call.job`` is a :class:`mdc.jobs.model.VocabularyJob`."""
+    if call.job.kind == "full":
         vocabulary = Vocabulary.full()
     else:
-        vocabulary = Vocabulary.corpus(*(read_index(path, kind="corpus")["pieces"] for path in args.corpora))
-    write_json(args.out, vocabulary.to_json())
-    inputs = {Path(path).parent.name: sha256_file(path) for path in args.corpora}
-    write_made(beside(args.out, "made"), config, inputs, [args.out])
+        vocabulary = Vocabulary.corpus(*(read_index(path, kind="corpus")["pieces"] for path in call.given.values()))
+    path = call.out / VOCABULARY
+    write_json(path, vocabulary.to_json())
+    write_made(call, [path])

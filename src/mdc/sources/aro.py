@@ -8,62 +8,82 @@ is cropped to the box before it is scored. The published score averages over gro
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from mdc.formats.annotations import field, objects, published_json
+from pydantic import Field, StrictStr
+
+from mdc.formats.annotations import Number, read_published
 from mdc.formats.folders import NamedImages, dataset_folder, existing_folder
 from mdc.formats.samples import ChoiceSample, Skipped
-from mdc.records import UserError
-
-Source = Mapping[str, Any]
-TASKS = ("relation", "attribution")
-_BOX = ("bbox_x", "bbox_y", "bbox_w", "bbox_h")
-_KEPT = frozenset({"image_path", "true_caption", "false_caption", "relation_name", "attributes", *_BOX})
+from mdc.sources.cleaned import Choices
 
 
-def samples(source: Source, data_dir: Path, skipped: Skipped) -> Iterator[ChoiceSample]:
+@dataclass(slots=True)
+class _Item:
+    image_path: StrictStr
+    bbox_x: Number
+    bbox_y: Number
+    bbox_w: Number
+    bbox_h: Number
+    true_caption: StrictStr
+    false_caption: StrictStr
+
+    @property
+    def box(self) -> tuple[float, float, float, float]:
+        return self.bbox_x, self.bbox_y, self.bbox_w, self.bbox_h
+
+
+@dataclass(slots=True)
+class _Relation(_Item):
+    relation_name: StrictStr
+
+    @property
+    def group(self) -> str:
+        return self.relation_name
+
+
+@dataclass(slots=True)
+class _Attribution(_Item):
+    attributes: Annotated[list[StrictStr], Field(min_length=2, max_length=2)]
+
+    @property
+    def group(self) -> str:
+        return "_".join(self.attributes)
+
+
+_TASKS: dict[str, type[_Relation] | type[_Attribution]] = {"relation": _Relation, "attribution": _Attribution}
+
+
+class Aro(Choices):
     """The items of ``task`` in the order of the file; ``id`` is an item's place in it, counted from 0."""
-    task = source["task"]
-    if task not in TASKS:
-        raise UserError(f"task {task!r} is none of ARO's here; allowed: {', '.join(TASKS)}")
-    root, dataset = dataset_folder(source, data_dir), source["dataset"]
-    path = root / f"visual_genome_{task}.json"
-    images = NamedImages(existing_folder(root / "images", dataset), skipped)
-    for number, item in enumerate(objects(published_json(path, dataset, _KEPT), path, "items")):
-        name = field(item, "image_path", str, path, number)
-        options = tuple(field(item, key, str, path, number) for key in ("true_caption", "false_caption"))
-        group = _group(item, task, path, number)
-        box = _box(item, path, number)
-        key = f"{number:08d}"
-        if box[2] <= 0 or box[3] <= 0:
-            skipped.add("box is empty", key, name, str(box))
-        elif (found := images.read(key, name)) is not None:
-            yield ChoiceSample(key, *found, options=options, group=group, id=str(number), box=box)
+
+    def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
+        super().__init__(source)
+        task = source["task"]
+        root, dataset = dataset_folder(source, data_dir), source["dataset"]
+        path, item = root / f"visual_genome_{task}.json", _TASKS[task]
+        form: Any = Annotated[list[item], Field(min_length=1)]  # type: ignore[valid-type]
+        self._items: Sequence[_Relation | _Attribution] = read_published(
+            path, dataset, form, {field.name for field in fields(item)}
+        )
+        self._images = existing_folder(root / "images", dataset)
+
+    def found(self, skipped: Skipped) -> Iterator[ChoiceSample]:
+        images = NamedImages(self._images, skipped)
+        for number, item in enumerate(self._items):
+            key, name, box = f"{number:08d}", item.image_path, item.box
+            if box[2] <= 0 or box[3] <= 0:
+                skipped.add("box is empty", key, name, str(box))
+            elif (image := images.read(key, name)) is not None:
+                options = (item.true_caption, item.false_caption)
+                # JSON can hold lone surrogates, and no file can
+                group = item.group.encode("utf-8", "replace").decode("utf-8")
+                yield ChoiceSample(key, *image, options=options, group=group, id=str(number), box=box)
 
 
-def _group(item: dict[str, Any], task: str, path: Path, number: int) -> str:
-    if task == "relation":
-        return _text(field(item, "relation_name", str, path, number))
-    attributes = field(item, "attributes", list, path, number)
-    if len(attributes) != 2 or not all(isinstance(each, str) for each in attributes):
-        raise UserError(f"{path}, item {number}: attributes are {attributes!r:.60}; needed: two texts")
-    return _text("_".join(attributes))
-
-
-def _text(text: str) -> str:
-    """``text`` without the lone surrogates that JSON can hold and no file can."""
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def _box(item: dict[str, Any], path: Path, number: int) -> tuple[float, float, float, float]:
-    left, top, width, height = (_number(item.get(key), key, path, number) for key in _BOX)
-    return left, top, width, height
-
-
-def _number(value: Any, name: str, path: Path, number: int) -> float:
-    if type(value) not in (int, float) or not abs(value) <= sys.float_info.max:  # NaN, infinity, integers beyond both
-        raise UserError(f"{path}, item {number}: {name} is {value!r:.60}; needed: a number")
-    return value
+def open_source(source: Mapping[str, Any], data_dir: Path) -> Aro:
+    """See mdc.sources.source."""
+    return Aro(source, data_dir)

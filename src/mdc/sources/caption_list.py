@@ -14,76 +14,82 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from mdc.formats.captions import texts_of
-from mdc.formats.samples import Skipped
+from mdc.formats.samples import Skipped, texts_of
 from mdc.formats.table_rows import ENDINGS, Column, table_rows
 from mdc.records import UserError
 from mdc.sources.parquet import captions_of_file
+from mdc.sources.source import Source
 
-Source = Mapping[str, Any]
-FORMATS = {**ENDINGS, ".parquet": "parquet", ".json": "coco_json", ".json.gz": "coco_json"}
+_FORMATS = {**ENDINGS, ".parquet": "parquet", ".json": "coco_json", ".json.gz": "coco_json"}
 _LARGEST_JSON = 1 << 30  # bytes unpacked; COCO's largest captions file has 92 million
 
 
-def caption_lists(source: Source, data_dir: Path, skipped: Skipped) -> Iterator[list[str]]:
+class CaptionList(Source[list[str]]):
     """The captions of each row (of coco_json: of each image), as the files hold them, in a fixed order.
 
     Where ``split_column`` is given, only those of rows that hold ``split`` there. ``skipped`` takes account of rows
     that cannot be read; a row without a caption is an empty list.
     """
-    if (source.get("split_column") is None) != (source.get("split") is None):
-        raise UserError(f"{source['path']}: split_column and split go together: the column, and what it must hold")
-    for path, kind in list_files(source, data_dir):
-        if kind == "coco_json":
-            if source.get("split") is not None:
+
+    def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
+        super().__init__(source)
+        self._files = _list_files(source, data_dir)
+        for path, kind in self._files:
+            if kind == "coco_json" and source["split"] is not None:
                 raise UserError(f"{path}: COCO's captions files have no split_column; choose the split by the file")
-            yield from _coco(path, skipped)
-        elif kind == "parquet":
-            yield from captions_of_file(source, path, source.get("split_column"), source.get("split"))
-        else:
-            yield from _table(source, path, kind, skipped)
+
+    def samples(self, split: str, skipped: Skipped) -> Iterator[list[str]]:
+        source = self.config
+        for path, kind in self._files:
+            if kind == "coco_json":
+                yield from _coco(path, skipped)
+            elif kind == "parquet":
+                yield from captions_of_file(path, source["caption_column"], source["split_column"], source["split"])
+            else:
+                yield from _table(source, path, kind, skipped)
 
 
-def list_files(source: Source, data_dir: Path) -> list[tuple[Path, str]]:
+def open_source(source: Mapping[str, Any], data_dir: Path) -> CaptionList:
+    """See mdc.sources.source."""
+    return CaptionList(source, data_dir)
+
+
+def _list_files(source: Mapping[str, Any], data_dir: Path) -> list[tuple[Path, str]]:
     """The files of a source in order, each with its format. UserError if there is none, or if formats mix."""
     path = Path(data_dir) / source["path"]
-    if source.get("file") is not None:
+    if source["file"] is not None:
         path = path / source["file"]
     if path.is_dir():
         folder = path / "list" if (path / "list").is_dir() else path
-        wanted = source.get("format")
-        found = [(file, kind) for file in sorted(folder.iterdir()) if file.is_file() and (kind := format_of(file))]
+        wanted = source["format"]
+        found = [(file, kind) for file in sorted(folder.iterdir()) if file.is_file() and (kind := _format_of(file))]
         found = [(file, kind) for file, kind in found if wanted in (None, kind)]
         if not found:
-            raise UserError(f"{folder}: holds no list of captions; its name must end in {', '.join(FORMATS)}")
+            raise UserError(f"{folder}: holds no list of captions; its name must end in {', '.join(_FORMATS)}")
         if len({kind for _, kind in found}) > 1:
             names = ", ".join(file.name for file, _ in found)[:200]
             raise UserError(f"{folder}: holds lists of several formats ({names}); set source.format or source.file")
         return found
     if not path.is_file():
         raise UserError(f"{path}: no such file or folder; put the list there, or set MDC_DATA to the folder with it")
-    kind = source.get("format") or format_of(path)
+    kind = source["format"] or _format_of(path)
     if kind is None:
-        raise UserError(f"{path}: the name's end tells no format; set source.format to one of {', '.join(_kinds())}")
-    if kind not in _kinds():
-        raise UserError(f"{path}: format {kind!r} is unknown; allowed: {', '.join(_kinds())}")
+        raise UserError(
+            f"{path}: the name's end tells no format; set source.format to one of {', '.join({*_FORMATS.values()})}"
+        )
     return [(path, kind)]
 
 
-def format_of(path: Path) -> str | None:
+def _format_of(path: Path) -> str | None:
     """The format that a file's name tells, or None."""
     name = path.name.lower()
-    return next((kind for ending, kind in FORMATS.items() if name.endswith(ending)), None)
+    return next((kind for ending, kind in _FORMATS.items() if name.endswith(ending)), None)
 
 
-def _kinds() -> list[str]:
-    return list(dict.fromkeys(FORMATS.values()))
-
-
-def _table(source: Source, path: Path, kind: str, skipped: Skipped) -> Iterator[list[str]]:
-    column: Column = source.get("caption_column", "caption")
-    split_column, split = source.get("split_column"), source.get("split")
-    for line, row, complaint in table_rows(path, kind, source.get("header", True), [column, split_column]):
+def _table(source: Mapping[str, Any], path: Path, kind: str, skipped: Skipped) -> Iterator[list[str]]:
+    column: Column = source["caption_column"]
+    split_column, split = source["split_column"], source["split"]
+    for line, row, complaint in table_rows(path, kind, source["header"], [column, split_column]):
         if complaint:
             skipped.add(complaint, f"line {line}", path.name)
         elif split_column is None or row.get(split_column) == split:

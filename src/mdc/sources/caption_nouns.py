@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -12,28 +10,28 @@ from mdc.formats.samples import RawSample, Skipped
 from mdc.records import UserError
 from mdc.sources import nouns
 from mdc.sources.parquet import captions_of_split, rows
-
-Source = Mapping[str, Any]
-
-
-def samples(source: Source, split: str, data_dir: Path, skipped: Skipped) -> Iterator[RawSample]:
-    """Images of one split with a zero or one for each noun."""
-    table = noun_table(source, data_dir)
-    theirs = {**source, "splits": {"train": "dev", "test": "test", **source.get("splits", {})}}
-    for row in rows(theirs, split, data_dir, skipped):
-        yield RawSample(row.key, row.image, row.extension, labels=tuple(nouns.presence(row.captions, table)))
+from mdc.sources.source import Source
 
 
-def noun_table(source: Source, data_dir: Path) -> dict[str, tuple[str, ...]]:
-    """The nouns, commonest first, each with its surface forms; counted in the split ``vocabulary`` alone."""
-    return _cached(json.dumps(dict(source), sort_keys=True), str(data_dir))
+class CaptionNouns(Source[RawSample]):
+    """Images of one split with a zero or one for each noun; the nouns are counted in the split ``vocabulary`` alone."""
+
+    task = "multi"
+
+    def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
+        super().__init__(source)
+        self._data_dir = data_dir
+        wanted = source["splits"]["vocabulary"]
+        self._nouns = nouns.commonest_nouns(captions_of_split(source, wanted, data_dir), source["count"])
+        if not self._nouns:
+            raise UserError(f"{source['path']}: no nouns found in the captions of split {wanted!r}")
+        self.classes = list(self._nouns)
+
+    def samples(self, split: str, skipped: Skipped) -> Iterator[RawSample]:
+        for row in rows(self.config, split, self._data_dir, skipped, captions=True):
+            yield RawSample(row.key, row.image, row.extension, labels=tuple(nouns.presence(row.captions, self._nouns)))
 
 
-@lru_cache(maxsize=4)  # classes and both splits ask for the same table
-def _cached(source_json: str, data_dir: str) -> dict[str, tuple[str, ...]]:
-    source = json.loads(source_json)
-    wanted = source.get("splits", {}).get("vocabulary", "train")
-    table = nouns.commonest_nouns(captions_of_split(source, wanted, Path(data_dir)), int(source.get("count", 60)))
-    if not table:
-        raise UserError(f"{source['path']}: no nouns found in the captions of split {wanted!r}")
-    return table
+def open_source(source: Mapping[str, Any], data_dir: Path) -> CaptionNouns:
+    """See mdc.sources.source."""
+    return CaptionNouns(source, data_dir)

@@ -9,7 +9,7 @@ right one has them at a word), which the published ones do too.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,39 +18,57 @@ import numpy as np
 from mdc.formats.folders import NamedImages
 from mdc.formats.samples import ChoiceSample, Skipped
 from mdc.records import UserError
-from mdc.sources import karpathy as source_karpathy
-from mdc.sources import perturbations
+from mdc.sources import karpathy, perturbations
+from mdc.sources.cleaned import Choices
 from mdc.sources.tagging import Tagged, tagger, treebank_words
 
-Source = Mapping[str, Any]
 
-
-def samples(source: Source, data_dir: Path, skipped: Skipped) -> Iterator[ChoiceSample]:
+class CaptionOrder(Choices):
     """One sample a caption, five options: the caption, nouns and adjectives permuted, the others, two of trigrams.
 
     ``id`` is Karpathy's number of the sentence. UserError where the split has no captions or the tagger is missing.
     """
-    tag, _ = tagger(source.get("tagger", "spacy"))
-    split, most, seed = source.get("split", "test"), source.get("max_words", 30), source.get("seed", 0)
-    images = NamedImages(source_karpathy.image_folder(source, data_dir), skipped)
-    chosen = [image for image in source_karpathy.listed(source, data_dir) if image.split == split]
-    if not chosen:
-        raise UserError(f"{source['path']}: no image of Karpathy's file is in split {split!r}; allowed: val, test")
-    number = 0
-    for image in chosen:
-        for caption, caption_id in zip(image.captions, image.caption_ids, strict=True):
-            key = f"{number:08d}"
-            number += 1
-            if (found := images.read(key, image.name)) is not None:
-                options = tuple(options_of(caption, tag(caption), generator(seed, caption_id), most))
-                yield ChoiceSample(key, *found, options=options, group="order", id=caption_id)
+
+    def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
+        super().__init__(source)
+        self._tag, which = tagger(source["tagger"])
+        self._words, tokenizer = treebank_words()
+        self.facts = {"tagger": which, "tokenizer": tokenizer}
+        split = source["split"]
+        self._folder = karpathy.image_folder(source, data_dir)
+        self._chosen = [image for image in karpathy.listed(source, data_dir) if image.split == split]
+        if not self._chosen:
+            raise UserError(f"{source['path']}: no image of Karpathy's file is in split {split!r}; allowed: val, test")
+
+    def found(self, skipped: Skipped) -> Iterator[ChoiceSample]:
+        most, seed = self.config["max_words"], self.config["seed"]
+        images = NamedImages(self._folder, skipped)
+        number = 0
+        for image in self._chosen:
+            for caption, caption_id in zip(image.captions, image.caption_ids, strict=True):
+                key = f"{number:08d}"
+                number += 1
+                if (read := images.read(key, image.name)) is not None:
+                    options = tuple(
+                        options_of(caption, self._tag(caption), self._words(caption), generator(seed, caption_id), most)
+                    )
+                    yield ChoiceSample(key, *read, options=options, group="order", id=caption_id)
 
 
-def options_of(caption: str, tagged: Tagged, rng: np.random.Generator, max_words: int) -> list[str]:
-    """The caption and its four perturbations, in the published form; ``tagged``: its words and their tags."""
-    words, tags = tagged
-    orders = [perturb(words, tags, rng) for perturb in perturbations.TAGGED]
-    orders += [perturb(treebank_words(caption), rng) for perturb in perturbations.UNTAGGED]
+def open_source(source: Mapping[str, Any], data_dir: Path) -> CaptionOrder:
+    """See mdc.sources.source."""
+    return CaptionOrder(source, data_dir)
+
+
+def options_of(
+    caption: str, tagged: Tagged, words: Sequence[str], rng: np.random.Generator, max_words: int
+) -> list[str]:
+    """The caption and its four perturbations, in the published form.
+
+    ``tagged``: its words and their tags by the tagger; ``words``: its words by the Penn Treebank's rules.
+    """
+    orders = [perturb(*tagged, rng) for perturb in perturbations.TAGGED]
+    orders += [perturb(words, rng) for perturb in perturbations.UNTAGGED]
     return [perturbations.published_form(text, max_words) for text in (caption, *map(" ".join, orders))]
 
 
@@ -58,8 +76,3 @@ def generator(seed: int, caption_id: str) -> np.random.Generator:
     """The random numbers of one caption, whatever other captions there are."""
     digest = hashlib.blake2b(f"{seed} {caption_id}".encode(), digest_size=16).digest()
     return np.random.Generator(np.random.Philox(key=int.from_bytes(digest)))
-
-
-def facts(source: Source) -> dict[str, Any]:
-    """Which tagger made the options, for the set's index."""
-    return {"tagger": tagger(source.get("tagger", "spacy"))[1]}

@@ -12,43 +12,51 @@ from typing import Any
 
 from mdc.formats.samples import IMAGE_ENDINGS, RawSample, Skipped, image_file
 from mdc.records import UserError
+from mdc.sources.source import Source
 
-Source = Mapping[str, Any]
-SPLITS = ("train", "test")
+_SPLITS = ("train", "test")
 
 
-def samples(source: Source, split: str, data_dir: Path, skipped: Skipped) -> Iterator[RawSample]:
+class ClassFolder(Source[RawSample]):
     """Images of one split, class by class, in the order of the files' names; keys number the files of the split."""
-    number = 0
-    folder = split_folder(source, split, data_dir)
-    for label, name in enumerate(classes(source, data_dir)):
-        for path in sorted(_entries(folder / name)):
-            key, place = f"{number:08d}", path.relative_to(folder).as_posix()
-            number += 1
-            if path.name.startswith("."):
-                skipped.add("hidden file", key, place)
-            elif path.suffix.lower().lstrip(".") not in IMAGE_ENDINGS:
-                skipped.add("not named as an image", key, place)
-            elif (found := image_file(path, skipped, key, place)) is not None:
-                yield RawSample(key, *found, label=label)
+
+    labelled_by_people = True
+
+    def __init__(self, source: Mapping[str, Any], data_dir: Path, splits: Mapping[str, str] | None = None) -> None:
+        """``splits`` names the splits' folders in the source's place."""
+        super().__init__(source)
+        named = source["splits"] if splits is None else splits
+        self._folders = {split: data_dir / source["path"] / named[split] for split in _SPLITS}
+        self.classes = self.folder_names = _same_classes(self._folders)
+
+    def samples(self, split: str, skipped: Skipped) -> Iterator[RawSample]:
+        number, folder = 0, self._folders[split]
+        for label, name in enumerate(self.folder_names):
+            for path in sorted(_entries(folder / name)):
+                key, place = f"{number:08d}", path.relative_to(folder).as_posix()
+                number += 1
+                if path.name.startswith("."):
+                    skipped.add("hidden file", key, place)
+                elif path.suffix.lower().lstrip(".") not in IMAGE_ENDINGS:
+                    skipped.add("not named as an image", key, place)
+                elif (found := image_file(path, skipped, key, place)) is not None:
+                    yield RawSample(key, *found, label=label)
 
 
-def classes(source: Source, data_dir: Path) -> list[str]:
-    """The classes, which must be the same in both splits."""
-    found = {split: _class_folders(split_folder(source, split, data_dir)) for split in SPLITS}
-    for split, other in (SPLITS, SPLITS[::-1]):
-        missing = sorted(set(found[other]) - set(found[split]))
-        if missing:
-            folder = split_folder(source, split, data_dir)
+def open_source(source: Mapping[str, Any], data_dir: Path) -> ClassFolder:
+    """See mdc.sources.source."""
+    return ClassFolder(source, data_dir)
+
+
+def _same_classes(folders: Mapping[str, Path]) -> list[str]:
+    """The names of the class folders, which must be the same in both splits."""
+    found = {split: _class_folders(folder) for split, folder in folders.items()}
+    for split, other in (_SPLITS, _SPLITS[::-1]):
+        if missing := sorted(set(found[other]) - set(found[split])):
             raise UserError(
-                f"{folder}: {len(missing)} classes of the other split are missing: {', '.join(missing[:5])}"
+                f"{folders[split]}: {len(missing)} classes of the other split are missing: {', '.join(missing[:5])}"
             )
     return found["train"]
-
-
-def split_folder(source: Source, split: str, data_dir: Path) -> Path:
-    """Where a split's class folders lie."""
-    return Path(data_dir) / source["path"] / source.get("splits", {}).get(split, split)
 
 
 def _class_folders(folder: Path) -> list[str]:

@@ -7,45 +7,76 @@ Format (cocodataset.org, caption annotations): ``{"images": [{"id", "file_name",
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from mdc.formats.annotations import field, objects, published_json
+from pydantic import Field, StrictInt, StrictStr
+
+from mdc.formats.annotations import read_published
 from mdc.formats.folders import NamedImages, dataset_folder, existing_folder
 from mdc.formats.samples import Skipped, safe_key
 from mdc.records import UserError
-
-Source = Mapping[str, Any]
-_KEPT = frozenset({"images", "annotations", "id", "file_name", "image_id", "caption"})
+from mdc.sources.cleaned import CaptionedImages, Found
 
 
-def samples(
-    source: Source, split: str, data_dir: Path, skipped: Skipped
-) -> Iterator[tuple[str, str, bytes, str, list[str]]]:
-    """(key, image name, encoded bytes, extension, captions) of "train" or "val", in the order of the file's images."""
-    if split not in ("train", "val"):
-        return
-    root, dataset = dataset_folder(source, data_dir), source["dataset"]
-    year = source.get("year", 2017)
-    path = root / "annotations" / f"captions_{split}{year}.json"
-    content = published_json(path, dataset, _KEPT)
-    content = content if isinstance(content, dict) else {}
-    names: dict[int, str] = {}
-    for number, item in enumerate(objects(content.get("images"), path, "images")):
-        image = field(item, "id", int, path, number)
-        if image in names:
-            raise UserError(
-                f"{path}, item {number}: image {image} stands twice, so captions could be another's; get it again"
-            )
-        names[image] = field(item, "file_name", str, path, number)
-    captions: dict[int, list[str]] = {image: [] for image in names}
-    for number, item in enumerate(objects(content.get("annotations"), path, "annotations")):
-        image = field(item, "image_id", int, path, number)
-        if image not in captions:
-            raise UserError(f"{path}, item {number}: image_id {image} is none of the file's images; get the file again")
-        captions[image].append(field(item, "caption", str, path, number))
-    images = NamedImages(existing_folder(root / f"{split}{year}", dataset), skipped)
-    for image, name in names.items():
-        key = safe_key(Path(name).stem)
-        if (found := images.read(key, name)) is not None:
-            yield key, name, *found, captions[image]
+@dataclass(slots=True)
+class _Image:
+    id: StrictInt
+    file_name: StrictStr
+
+
+@dataclass(slots=True)
+class _Annotation:
+    image_id: StrictInt
+    caption: StrictStr
+
+
+@dataclass(slots=True)
+class _File:
+    images: Annotated[list[_Image], Field(min_length=1)]
+    annotations: Annotated[list[_Annotation], Field(min_length=1)]
+
+
+_KEPT = frozenset(field.name for kind in (_File, _Image, _Annotation) for field in fields(kind))
+
+
+class CocoCaptions(CaptionedImages):
+    """The images of "train" or "val" in the order of that split's file."""
+
+    def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
+        super().__init__(source)
+        self._root = dataset_folder(source, data_dir)
+
+    def found(self, split: str, skipped: Skipped) -> Iterator[Found]:
+        if split not in ("train", "val"):
+            return
+        dataset, year = self.config["dataset"], self.config["year"]
+        path = self._root / "annotations" / f"captions_{split}{year}.json"
+        content = read_published(path, dataset, _File, _KEPT)
+        names: dict[int, str] = {}
+        for number, image in enumerate(content.images):
+            if image.id in names:
+                raise UserError(
+                    f"{path}: images[{number}]: image {image.id} stands twice, so captions could be another's; "
+                    "get it again"
+                )
+            names[image.id] = image.file_name
+        captions: dict[int, list[str]] = {image: [] for image in names}
+        for number, note in enumerate(content.annotations):
+            if note.image_id not in captions:
+                raise UserError(
+                    f"{path}: annotations[{number}]: image_id {note.image_id} is none of the file's images; get the "
+                    "file again"
+                )
+            captions[note.image_id].append(note.caption)
+        images = NamedImages(existing_folder(self._root / f"{split}{year}", dataset), skipped)
+        for number, name in names.items():
+            key = safe_key(Path(name).stem)
+            if (read := images.read(key, name)) is not None:
+                yield Found(key, name, *read, captions[number])
+
+
+def open_source(source: Mapping[str, Any], data_dir: Path) -> CocoCaptions:
+    """See mdc.sources.source."""
+    return CocoCaptions(source, data_dir)

@@ -14,36 +14,45 @@ from mdc.formats.annotations import published_lines
 from mdc.formats.folders import NamedImages, dataset_folder, existing_folder, inside
 from mdc.formats.samples import Skipped, held_out, safe_key
 from mdc.records import UserError
+from mdc.sources.cleaned import CaptionedImages, Found
 
-Source = Mapping[str, Any]
 
-
-def samples(
-    source: Source, split: str, data_dir: Path, skipped: Skipped
-) -> Iterator[tuple[str, str, bytes, str, list[str]]]:
-    """(key, image name, encoded bytes, extension, captions) of one split, in the order of images.txt.
+class Cub(CaptionedImages):
+    """The images of one split in the order of images.txt.
 
     "test" is the published one; "val" is the share ``val_share`` of the training images, by a hash of their names.
     """
-    root, dataset = dataset_folder(source, data_dir), source["dataset"]
-    birds = root / "CUB_200_2011"
-    names = _table(birds / "images.txt", dataset)
-    training = _table(birds / "train_test_split.txt", dataset)
-    if missing := [number for number in names if training.get(number) not in ("0", "1")]:
-        raise UserError(f"{birds / 'train_test_split.txt'}: image {missing[0]} has no 0 or 1; get the file again")
-    texts = existing_folder(root / "text_c10", dataset).resolve()
-    images = NamedImages(existing_folder(birds / "images", dataset), skipped)
-    share = source.get("val_share", 0.0)
-    for number, name in names.items():
-        held = "val" if held_out(name, share) else "train"
-        if split != (held if training[number] == "1" else "test"):
-            continue
-        key = safe_key(Path(name).stem)
-        text = inside(texts, f"{name.rpartition('.')[0]}.txt")
-        if text is None or not text.is_file():
-            skipped.add("caption file is missing", key, name)
-        elif (found := images.read(key, name)) is not None:
-            yield key, name, *found, [line for _, line in published_lines(text, dataset)]
+
+    def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
+        super().__init__(source)
+        root, dataset = dataset_folder(source, data_dir), source["dataset"]
+        birds = root / "CUB_200_2011"
+        self._names = _table(birds / "images.txt", dataset)
+        self._training = _table(birds / "train_test_split.txt", dataset)
+        if missing := [number for number in self._names if self._training.get(number) not in ("0", "1")]:
+            raise UserError(f"{birds / 'train_test_split.txt'}: image {missing[0]} has no 0 or 1; get the file again")
+        self._texts = existing_folder(root / "text_c10", dataset).resolve()
+        self._images = existing_folder(birds / "images", dataset)
+
+    def found(self, split: str, skipped: Skipped) -> Iterator[Found]:
+        images = NamedImages(self._images, skipped)
+        share = self.config["val_share"]
+        for number, name in self._names.items():
+            held = "val" if held_out(name, share) else "train"
+            if split != (held if self._training[number] == "1" else "test"):
+                continue
+            key = safe_key(Path(name).stem)
+            text = inside(self._texts, f"{name.rpartition('.')[0]}.txt")
+            if text is None or not text.is_file():
+                skipped.add("caption file is missing", key, name)
+            elif (read := images.read(key, name)) is not None:
+                captions = [line for _, line in published_lines(text, self.config["dataset"])]
+                yield Found(key, name, *read, captions)
+
+
+def open_source(source: Mapping[str, Any], data_dir: Path) -> Cub:
+    """See mdc.sources.source."""
+    return Cub(source, data_dir)
 
 
 def _table(path: Path, dataset: str) -> dict[str, str]:

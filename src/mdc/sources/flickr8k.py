@@ -15,23 +15,32 @@ from mdc.formats.annotations import published_lines
 from mdc.formats.folders import NamedImages, dataset_folder, existing_folder
 from mdc.formats.samples import Skipped, safe_key
 from mdc.records import UserError
+from mdc.sources.cleaned import CaptionedImages, Found
 
-Source = Mapping[str, Any]
-SPLITS = {"train": "train", "val": "dev", "test": "test"}
+_SPLITS = {"train": "train", "val": "dev", "test": "test"}
 
 
-def samples(
-    source: Source, split: str, data_dir: Path, skipped: Skipped
-) -> Iterator[tuple[str, str, bytes, str, list[str]]]:
-    """(key, image name, encoded bytes, extension, captions) of one split, in the order of the split's file."""
-    root, dataset = dataset_folder(source, data_dir), source["dataset"]
-    captions = _captions(root / "Flickr8k.token.txt", dataset)
-    images = NamedImages(existing_folder(root / "Flicker8k_Dataset", dataset), skipped)
-    for _, line in published_lines(root / f"Flickr_8k.{SPLITS[split]}Images.txt", dataset):
-        name = line.strip()
-        key = safe_key(Path(name).stem)
-        if (found := images.read(key, name)) is not None:
-            yield key, name, *found, captions.get(name, [])
+class Flickr8k(CaptionedImages):
+    """The images of one split in the order of the split's file."""
+
+    def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
+        super().__init__(source)
+        self._root, self._dataset = dataset_folder(source, data_dir), source["dataset"]
+        self._captions = _captions(self._root / "Flickr8k.token.txt", self._dataset)
+        self._images = existing_folder(self._root / "Flicker8k_Dataset", self._dataset)
+
+    def found(self, split: str, skipped: Skipped) -> Iterator[Found]:
+        images = NamedImages(self._images, skipped)
+        for _, line in published_lines(self._root / f"Flickr_8k.{_SPLITS[split]}Images.txt", self._dataset):
+            name = line.strip()
+            key = safe_key(Path(name).stem)
+            if (read := images.read(key, name)) is not None:
+                yield Found(key, name, *read, self._captions.get(name, []))
+
+
+def open_source(source: Mapping[str, Any], data_dir: Path) -> Flickr8k:
+    """See mdc.sources.source."""
+    return Flickr8k(source, data_dir)
 
 
 def _captions(path: Path, dataset: str) -> dict[str, list[str]]:

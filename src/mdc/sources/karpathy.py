@@ -7,24 +7,46 @@ COCO alone: "filepath" (train2014 or val2014), "cocoid"}, …]}``; splits are tr
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from mdc.formats.annotations import field, objects, published_json
+from pydantic import Field, StrictInt, StrictStr
+
+from mdc.formats.annotations import read_published
 from mdc.formats.folders import NamedImages, dataset_folder, existing_folder
 from mdc.formats.samples import Skipped, safe_key
 from mdc.records import UserError
+from mdc.sources.cleaned import CaptionedImages, Found
 
-Source = Mapping[str, Any]
 #: annotation file and image folder of each set, as its archives unpack
 PLACES = {
     "mscoco": ("dataset_coco.json", "."),
     "flickr30k": ("dataset_flickr30k.json", "flickr30k-images"),
     "flickr8k": ("dataset_flickr8k.json", "Flicker8k_Dataset"),
 }
-_KEPT = frozenset({"images", "filepath", "filename", "split", "sentences", "raw", "sentid"})
+
+
+@dataclass(slots=True)
+class _Sentence:
+    raw: StrictStr
+    sentid: StrictInt | None = None
+
+
+@dataclass(slots=True)
+class _Image:
+    filename: StrictStr
+    split: StrictStr
+    sentences: list[_Sentence]
+    filepath: StrictStr = ""
+
+
+@dataclass(slots=True)
+class _File:
+    images: Annotated[list[_Image], Field(min_length=1)]
+
+
+_KEPT = frozenset(field.name for kind in (_File, _Image, _Sentence) for field in fields(kind))
 
 
 @dataclass(frozen=True)
@@ -38,66 +60,52 @@ class KarpathyImage:
     caption_ids: tuple[str, ...]
 
 
-def samples(
-    source: Source, split: str, data_dir: Path, skipped: Skipped
-) -> Iterator[tuple[str, str, bytes, str, list[str]]]:
-    """(key, image name, encoded bytes, extension, captions) of one split, in the order of the file."""
-    wanted = _their_splits(source, split)
-    images = NamedImages(image_folder(source, data_dir), skipped)
-    for image in listed(source, data_dir):
-        if image.split in wanted and (found := images.read(image.key, image.name)) is not None:
-            yield image.key, image.name, *found, list(image.captions)
+class Karpathy(CaptionedImages):
+    """The images of one split of ours in the order of the file."""
+
+    def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
+        super().__init__(source)
+        self._folder = image_folder(source, data_dir)
+        self._images = listed(source, data_dir)
+
+    def found(self, split: str, skipped: Skipped) -> Iterator[Found]:
+        wanted = self._their_splits(split)
+        images = NamedImages(self._folder, skipped)
+        for image in self._images:
+            if image.split in wanted and (read := images.read(image.key, image.name)) is not None:
+                yield Found(image.key, image.name, *read, list(image.captions))
+
+    def _their_splits(self, split: str) -> set[str]:
+        theirs = self.config["splits"].get(split)
+        joined = {"restval"} if theirs == "train" and self.config["restval"] else set()
+        return joined | {theirs} - {None}
 
 
-def _their_splits(source: Source, split: str) -> set[str]:
-    theirs = source.get("splits", {"train": "train", "val": "val", "test": "test"}).get(split)
-    joined = {"restval"} if theirs == "train" and source.get("restval", True) else set()
-    return joined | {theirs} - {None}
+def open_source(source: Mapping[str, Any], data_dir: Path) -> Karpathy:
+    """See mdc.sources.source."""
+    return Karpathy(source, data_dir)
 
 
-def image_folder(source: Source, data_dir: Path) -> Path:
+def image_folder(source: Mapping[str, Any], data_dir: Path) -> Path:
     """Where image names start: ``images`` (relative to ``path``, or absolute), or the set's usual folder."""
     folder = dataset_folder(source, data_dir)
-    named = source.get("images") or _place(source)[1]
+    named = source["images"] or PLACES[source["dataset"]][1]
     return existing_folder(folder / named, source["dataset"])
 
 
-def listed(source: Source, data_dir: Path) -> list[KarpathyImage]:
+def listed(source: Mapping[str, Any], data_dir: Path) -> list[KarpathyImage]:
     """All images of the annotation file. UserError if it is not of the format, or names an image twice."""
-    path = dataset_folder(source, data_dir) / (source.get("annotations") or _place(source)[0])
-    written = path.stat().st_mtime_ns if path.is_file() else 0
-    return _read(str(path), source["dataset"], written)
-
-
-def _place(source: Source) -> tuple[str, str]:
-    if source["dataset"] not in PLACES:
-        raise UserError(
-            f"dataset {source['dataset']!r} has no usual places of Karpathy's files; name annotations and images, or "
-            f"take one of {', '.join(PLACES)}"
-        )
-    return PLACES[source["dataset"]]
-
-
-@lru_cache(maxsize=1)  # every split asks for the same file
-def _read(path_text: str, dataset: str, written: int) -> list[KarpathyImage]:
-    path = Path(path_text)
-    content = published_json(path, dataset, _KEPT)
+    path = dataset_folder(source, data_dir) / (source["annotations"] or PLACES[source["dataset"]][0])
     found: list[KarpathyImage] = []
     seen: set[str] = set()
-    for number, item in enumerate(
-        objects(content.get("images") if isinstance(content, dict) else None, path, "images")
-    ):
-        filename = field(item, "filename", str, path, number)
-        folder = field(item, "filepath", str, path, number) if "filepath" in item else ""
-        name = f"{folder}/{filename}" if folder else filename
+    for number, image in enumerate(read_published(path, source["dataset"], _File, _KEPT).images):
+        name = f"{image.filepath}/{image.filename}" if image.filepath else image.filename
         if name in seen:
-            raise UserError(f"{path}, item {number}: {name} stands twice, so splits could share it; get the file again")
+            raise UserError(
+                f"{path}: images[{number}]: {name} stands twice, so splits could share it; get the file again"
+            )
         seen.add(name)
-        sentences = field(item, "sentences", list, path, number)
-        if not all(isinstance(sentence, dict) for sentence in sentences):
-            raise UserError(f"{path}, item {number}: a sentence is no object; is it the published file?")
-        texts = tuple(field(sentence, "raw", str, path, number) for sentence in sentences)
-        ids = tuple(str(sentence.get("sentid", f"{number}-{i}")) for i, sentence in enumerate(sentences))
-        split = field(item, "split", str, path, number)
-        found.append(KarpathyImage(safe_key(Path(filename).stem), name, split, texts, ids))
+        texts = tuple(sentence.raw for sentence in image.sentences)
+        ids = (f"{number}-{i}" if s.sentid is None else str(s.sentid) for i, s in enumerate(image.sentences))
+        found.append(KarpathyImage(safe_key(Path(image.filename).stem), name, image.split, texts, tuple(ids)))
     return found

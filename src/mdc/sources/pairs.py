@@ -13,69 +13,71 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from mdc.formats.captions import texts_of
 from mdc.formats.foreign_tar import TarPlaces, tar_places
-from mdc.formats.samples import MAX_FILE, Skipped, checked_image, held_out, safe_key
+from mdc.formats.samples import MAX_FILE, Skipped, checked_image, held_out, safe_key, texts_of
 from mdc.records import UserError, read_json
-from mdc.sources import webdataset as source_webdataset
-
-Source = Mapping[str, Any]
-Found = tuple[str, str, bytes, str, list[str]]
+from mdc.sources.cleaned import CaptionedImages, Found
+from mdc.sources.webdataset import Webdataset
 
 
-def samples(source: Source, split: str, data_dir: Path, skipped: Skipped) -> Iterator[Found]:
-    """(key, shard, encoded bytes, extension, captions) of one split ("train" or "val") in a fixed order.
+class Pairs(CaptionedImages):
+    """The pairs of one split ("train" or "val") in a fixed order.
 
     UserError for data that were not obtained, or not in full, and for ``pairs`` beyond what the plan has.
     """
-    if split not in ("train", "val") or (split == "val" and not source.get("val_share")):
-        return
-    if source["from"] == "mirror":
-        yield from _from_mirror(source, split, data_dir, skipped)
-        return
-    for shard, most in _shards(source, Path(data_dir) / source["path"]):
-        with shard.open("rb") as tar:
-            for place in tar_places(shard):
-                record = _record(shard, place, tar)
-                if record["place"] >= most:
-                    break  # keys are in the order of places
-                if held_out(record["url"], source.get("val_share", 0.0)) != (split == "val"):
-                    continue
-                key = safe_key(place.key)
-                image = checked_image(_read(place, "jpg", tar), skipped, key, shard.name)
-                if image is not None:
-                    yield key, shard.name, *image, _captions(place, tar, record, source.get("caption_field"))
+
+    def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
+        super().__init__(source)
+        self._folder = data_dir / source["path"]
+        plan = self._folder / "plan" / "plan.json"
+        if not plan.is_file():
+            raise UserError(f"{self._folder}: nothing was downloaded into it; obtain this data set first")
+        self._plan = read_json(plan)
+
+    def found(self, split: str, skipped: Skipped) -> Iterator[Found]:
+        share, field = self.config["val_share"], self.config["caption_field"]
+        if split not in ("train", "val") or (split == "val" and not share):
+            return
+        for shard, most in self._shards():
+            with shard.open("rb") as tar:
+                for place in tar_places(shard):
+                    record = _record(shard, place, tar)
+                    if record["place"] >= most:
+                        break  # keys are in the order of places
+                    if held_out(record["url"], share) != (split == "val"):
+                        continue
+                    key = safe_key(place.key)
+                    image = checked_image(_read(place, "jpg", tar), skipped, key, shard.name)
+                    if image is not None:
+                        yield Found(key, shard.name, *image, _captions(place, tar, record, field))
+
+    def _shards(self) -> Iterator[tuple[Path, int]]:
+        """The tars that hold places below N, and N."""
+        plan, folder, wanted = self._plan, self._folder, self.config["pairs"]
+        asked = plan["asked"]["subset"]
+        there = asked["pairs"] if asked else plan["chosen"]
+        if wanted is not None and wanted > there:
+            raise UserError(f"{folder}: {wanted} pairs are asked for, its list has {there} that were planned")
+        most, first = plan["chosen"] if wanted is None else wanted, 0
+        for number, part in enumerate(plan["parts"]):
+            if first >= most:
+                return
+            first += part["rows"]
+            shard = folder / "shards" / f"{number:05d}.tar"
+            if not shard.is_file() or not (folder / "accounts" / f"{number:05d}.json").is_file():
+                raise UserError(f"{shard}: was not downloaded in full; obtain this data set again: what is there stays")
+            yield shard, most
 
 
-def _from_mirror(source: Source, split: str, data_dir: Path, skipped: Skipped) -> Iterator[Found]:
-    if source.get("pairs") is not None:
+def open_source(source: Mapping[str, Any], data_dir: Path) -> CaptionedImages:
+    """See mdc.sources.source."""
+    if source["from"] != "mirror":
+        return Pairs(source, data_dir)
+    if source["pairs"] is not None:
         raise UserError(
             f"{source['path']}: pairs: counts the places of a list of URLs; a mirror has none, set it to null"
         )
-    inner = {**source, "path": str(Path(source["path"]) / "mirror"), "splits": None}
-    yield from source_webdataset.samples(inner, split, data_dir, skipped)
-
-
-def _shards(source: Source, folder: Path) -> Iterator[tuple[Path, int]]:
-    """The tars that hold places below N, and N."""
-    plan_file = folder / "plan" / "plan.json"
-    if not plan_file.is_file():
-        raise UserError(f"{folder}: nothing was downloaded into it; obtain this data set first")
-    plan = read_json(plan_file)
-    chosen, wanted = plan["chosen"], source.get("pairs")
-    asked = plan["asked"]["subset"]
-    there = asked["pairs"] if asked else chosen
-    if wanted is not None and wanted > there:
-        raise UserError(f"{folder}: {wanted} pairs are asked for, its list has {there} that were planned")
-    most, first = chosen if wanted is None else wanted, 0
-    for number, part in enumerate(plan["parts"]):
-        if first >= most:
-            return
-        first += part["rows"]
-        shard = folder / "shards" / f"{number:05d}.tar"
-        if not shard.is_file() or not (folder / "accounts" / f"{number:05d}.json").is_file():
-            raise UserError(f"{shard}: was not downloaded in full; obtain this data set again: what is there stays")
-        yield shard, most
+    return Webdataset(source, data_dir / source["path"] / "mirror", splits=None)
 
 
 def _read(place: TarPlaces, ending: str, tar: Any) -> bytes | None:

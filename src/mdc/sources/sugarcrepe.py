@@ -6,31 +6,44 @@ Format: one JSON object a task, ``{"0": {"filename", "caption", "negative_captio
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mdc.formats.annotations import field
-from mdc.formats.folders import NamedImages, dataset_folder, existing_file, existing_folder
+from pydantic import StrictStr
+
+from mdc.formats.annotations import read_published
+from mdc.formats.folders import NamedImages, dataset_folder, existing_folder
 from mdc.formats.samples import ChoiceSample, Skipped
-from mdc.records import UserError, read_json
-
-Source = Mapping[str, Any]
-TASKS = ("add_att", "add_obj", "replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj")
+from mdc.sources.cleaned import Choices
 
 
-def samples(source: Source, data_dir: Path, skipped: Skipped) -> Iterator[ChoiceSample]:
+@dataclass(slots=True)
+class _Item:
+    filename: StrictStr
+    caption: StrictStr
+    negative_caption: StrictStr
+
+
+class SugarCrepe(Choices):
     """The items of ``task`` in the order of the file; an item whose image is missing is left out and counted."""
-    task = source["task"]
-    if task not in TASKS:
-        raise UserError(f"task {task!r} is none of SugarCrepe's; allowed: {', '.join(TASKS)}")
-    path = dataset_folder(source, data_dir) / f"{task}.json"
-    items = read_json(existing_file(path, source["dataset"]))
-    images = NamedImages(existing_folder(Path(data_dir) / source["images"], "mscoco"), skipped)
-    for number, (name, item) in enumerate(items.items()):
-        if not isinstance(item, dict):
-            raise UserError(f"{path}, item {name}: is no object; is it the published file?")
-        file = field(item, "filename", str, path, name)
-        options = tuple(field(item, key, str, path, name) for key in ("caption", "negative_caption"))
-        key = f"{number:08d}"
-        if (found := images.read(key, file)) is not None:
-            yield ChoiceSample(key, *found, options=options, group=task, id=name)
+
+    def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
+        super().__init__(source)
+        self._task = source["task"]
+        path = dataset_folder(source, data_dir) / f"{self._task}.json"
+        self._items = read_published(path, source["dataset"], dict[str, _Item])
+        self._images = existing_folder(data_dir / source["images"], "mscoco")
+
+    def found(self, skipped: Skipped) -> Iterator[ChoiceSample]:
+        images = NamedImages(self._images, skipped)
+        for number, (name, item) in enumerate(self._items.items()):
+            key = f"{number:08d}"
+            if (image := images.read(key, item.filename)) is not None:
+                options = (item.caption, item.negative_caption)
+                yield ChoiceSample(key, *image, options=options, group=self._task, id=name)
+
+
+def open_source(source: Mapping[str, Any], data_dir: Path) -> SugarCrepe:
+    """See mdc.sources.source."""
+    return SugarCrepe(source, data_dir)

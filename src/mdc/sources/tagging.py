@@ -1,7 +1,7 @@
 """Words of an English caption, and their parts of speech as Penn Treebank tags.
 
-``treebank_words`` is what ARO's trigrams are made of (Penn Treebank tokenisation, as NLTK's ``word_tokenize`` does it).
-Tags come from a package that the user installs, because none that can tag is needed for anything else here:
+ARO's trigrams are made of NLTK's words, and tags come from a package that the user installs, because none that can tag is
+needed for anything else here (the extra ``order`` has NLTK):
 
 ``spacy``     spaCy with its model ``en_core_web_sm``: what ARO's published numbers were made with
 ``textblob``  TextBlob's rules and word list: no model to fetch, but it errs more often
@@ -13,58 +13,42 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
 from importlib import metadata
 from typing import Any
 
 from mdc.records import UserError
 
 Tagged = tuple[list[str], list[str]]  # words, tags
-TAGGERS = ("spacy", "textblob")
 _SPACY_MODEL = "en_core_web_sm"
 
-# Penn Treebank tokenisation (Marcus, Santorini and Marcinkiewicz, 1993), for text without quotations across lines
-_STEPS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(pattern), replacement)
-    for pattern, replacement in (
-        (r"(^|[\s(\[{<])\"", r"\1 `` "),  # an opening quotation mark
-        (r"\"", " '' "),
-        (r"(\.{2,})", r" \1 "),
-        (r"([:,])(?!\d)", r" \1 "),
-        (r"([;@#$%&?!])", r" \1 "),
-        (r"--", " -- "),
-        (r"([\[\](){}<>])", r" \1 "),
-        (r"([^.\s])\.(?=[\s\])}>\"']*$)", r"\1 . "),  # the full stop that ends the text
-        (r"([a-z][^.\s]{2,})\.(?=\s+[A-Z])", r"\1 . "),
-        (r"(?i)(^|\s)'(?!(?:s|m|d|ll|re|ve)\b)(?=\w)", r"\1' "),  # an opening mark, and no ending apart from its word
-        (r"([^'\s])'(?=\s|$)", r"\1 ' "),
-        (r"(?i)(\w)('s|'m|'d|'ll|'re|'ve)\b", r"\1 \2 "),
-        (r"(?i)(\w)(n't)\b", r"\1 \2 "),
-        (r"(?i)\b(can)(not)\b", r"\1 \2"),
-        (r"(?i)\b(gon|wan)(na)\b", r"\1 \2"),
-    )
-)
+# A full stop between two sentences: NLTK cuts off the last one alone, for its finder of sentences is a download.
+_BETWEEN = re.compile(r"([a-z][^.\s]{2,})\.(?=\s+[A-Z])")
 
 
-def treebank_words(text: str) -> list[str]:
-    """The words and punctuation marks of ``text`` by the Penn Treebank's rules."""
-    for pattern, replacement in _STEPS:
-        text = pattern.sub(replacement, text)
-    return text.split()
+def treebank_words() -> tuple[Callable[[str], list[str]], dict[str, str]]:
+    """A function from text to its words and punctuation marks by the Penn Treebank's rules, and what it is.
+
+    UserError if NLTK is not installed.
+    """
+    try:
+        from nltk.tokenize import NLTKWordTokenizer
+    except ImportError:
+        raise UserError(
+            "ARO's order sets are made of NLTK's words: `pip install nltk`, or this package's extra `order`"
+        ) from None
+    tokenizer = NLTKWordTokenizer()
+
+    def words(text: str) -> list[str]:
+        return list(tokenizer.tokenize(_BETWEEN.sub(r"\1 .", text)))
+
+    return words, {"tokenizer": "nltk", "version": metadata.version("nltk")}
 
 
 def tagger(name: str) -> tuple[Callable[[str], Tagged], dict[str, str]]:
     """A function from text to (words, tags), and what it is, with versions. UserError if it is not installed."""
-    match name:
-        case "spacy":
-            return _spacy()
-        case "textblob":
-            return _textblob()
-        case _:
-            raise UserError(f"tagger {name!r} is not known; allowed: {', '.join(TAGGERS)}")
+    return {"spacy": _spacy, "textblob": _textblob}[name]()
 
 
-@lru_cache(maxsize=1)
 def _spacy() -> tuple[Callable[[str], Tagged], dict[str, str]]:
     try:
         import spacy
@@ -85,15 +69,16 @@ def _spacy() -> tuple[Callable[[str], Tagged], dict[str, str]]:
     return tag, {"tagger": "spacy", "version": spacy.__version__, "model": f"{_SPACY_MODEL} {model.get('version')}"}
 
 
-@lru_cache(maxsize=1)
 def _textblob() -> tuple[Callable[[str], Tagged], dict[str, str]]:
     try:
         from textblob.en import tag as pattern_tag
     except ImportError:
         raise UserError("tagger textblob needs the package textblob: `pip install textblob`") from None
 
+    words_of, _ = treebank_words()
+
     def tag(text: str) -> Tagged:
-        words = treebank_words(text)
+        words = words_of(text)
         found = pattern_tag(" ".join(words), tokenize=False) if words else []
         return [str(word) for word, _ in found], [str(kind) for _, kind in found]
 

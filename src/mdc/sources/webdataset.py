@@ -10,39 +10,45 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from mdc.formats.captions import texts_of
 from mdc.formats.foreign_tar import TarSample, tar_samples
-from mdc.formats.samples import IMAGE_ENDINGS, Skipped, checked_image, held_out, safe_key
+from mdc.formats.samples import IMAGE_ENDINGS, Skipped, checked_image, held_out, safe_key, texts_of
 from mdc.records import UserError, read_json
-
-Source = Mapping[str, Any]
-
-
-def samples(
-    source: Source, split: str, data_dir: Path, skipped: Skipped
-) -> Iterator[tuple[str, str, bytes, str, list[str]]]:
-    """(key, shard, encoded bytes, extension, captions) of one split, shard by shard in the order of their names."""
-    share = source.get("val_share", 0.0)
-    for shard in _shards(source, split, data_dir):
-        count = 0
-        for sample in tar_samples(shard):
-            count += 1
-            if source.get("splits") is None and held_out(sample.key, share) != (split == "val"):
-                continue
-            key = safe_key(sample.key)
-            found = _image(sample, skipped, key, shard.name)
-            if found is not None:
-                yield key, shard.name, *found, _captions(sample, source.get("caption_field"))
-        _as_many_as_downloaded(shard, count)
+from mdc.sources.cleaned import CaptionedImages, Found
 
 
-def _shards(source: Source, split: str, data_dir: Path) -> list[Path]:
-    """All tars under ``path``; with ``splits``, those in the folder of that name under it."""
-    root = Path(data_dir) / source["path"]
-    splits = source.get("splits")
-    folder = root if splits is None else root / splits[split]
-    if splits is None and (split == "test" or (split == "val" and not source.get("val_share"))):
-        return []
+class Webdataset(CaptionedImages):
+    """The samples of one split, shard by shard in the order of their names."""
+
+    def __init__(self, source: Mapping[str, Any], root: Path, splits: Mapping[str, str] | None) -> None:
+        """``root``: the folder of shards, or a shard; ``splits``: the folder of each split under it, None for none."""
+        super().__init__(source)
+        self._root, self._splits = root, splits
+
+    def found(self, split: str, skipped: Skipped) -> Iterator[Found]:
+        splits, share = self._splits, self.config["val_share"]
+        if splits is None and (split == "test" or (split == "val" and not share)):
+            return
+        for shard in _shards(self._root if splits is None else self._root / splits[split]):
+            count = 0
+            for sample in tar_samples(shard):
+                count += 1
+                if splits is None and held_out(sample.key, share) != (split == "val"):
+                    continue
+                key = safe_key(sample.key)
+                image = _image(sample, skipped, key, shard.name)
+                if image is not None:
+                    captions = _captions(sample, self.config["caption_field"])
+                    yield Found(key, shard.name, *image, captions)
+            _as_many_as_downloaded(shard, count)
+
+
+def open_source(source: Mapping[str, Any], data_dir: Path) -> Webdataset:
+    """See mdc.sources.source."""
+    return Webdataset(source, data_dir / source["path"], source["splits"])
+
+
+def _shards(folder: Path) -> list[Path]:
+    """All tars under ``folder``."""
     if folder.is_file():
         return [folder]
     if not folder.is_dir():

@@ -1,7 +1,7 @@
 """Scores of probes, in shares of 1 (not per cent), from arrays on the CPU.
 
 Functions with ``counts`` also score resamples: ``counts`` (R, N) says how often each item occurs in each of R resamples
-(see :func:`mdc.statistics.intervals.bootstrap_statistic`), and the result is (R,).
+(see :mod:`mdc.statistics.resampling`), and the result is (R,).
 """
 
 from __future__ import annotations
@@ -32,27 +32,16 @@ def per_item_top1(scores: ArrayLike, target: ArrayLike) -> Floats:
     return np.asarray(best[np.arange(len(t)), t] / best.sum(axis=1), dtype=np.float64)
 
 
-def top1(scores: ArrayLike, target: ArrayLike) -> float:
-    """Mean of :func:`per_item_top1`."""
-    return float(per_item_top1(scores, target).mean())
-
-
-def mean_per_class_accuracy(correct: ArrayLike, target: ArrayLike, counts: ArrayLike | None = None) -> Any:
+def mean_per_class_accuracy(correct: ArrayLike, target: ArrayLike) -> float:
     """Mean over classes of the mean correctness within the class: ``correct`` (N,), ``target`` (N,).
 
-    Classes without an item (in a resample: in that resample) are left out, as in scikit-learn's
-    ``balanced_accuracy_score``. A float, or (R,) with ``counts`` (R, N).
+    Classes without an item are left out, as in scikit-learn's ``balanced_accuracy_score``.
     """
     c, t = np.asarray(correct, dtype=np.float64), np.asarray(target)
     if c.shape != t.shape or c.ndim != 1 or not len(c):
         raise UserError(f"correctness: shape {c.shape} with targets {t.shape}, must be (N,) with (N,)")
-    order = np.argsort(t, kind="stable")
-    starts = np.flatnonzero(np.r_[True, np.diff(t[order]) != 0])
-    weights = _weights(counts, len(c))[:, order]
-    items = np.add.reduceat(weights, starts, axis=1)
-    right = np.add.reduceat(weights * c[order], starts, axis=1)
-    result = _mean_where(_ratio(right, items), items > 0)
-    return result if counts is not None else float(result[0])
+    _, place, items = np.unique(t, return_inverse=True, return_counts=True)
+    return float((np.bincount(place, weights=c) / items).mean())
 
 
 def average_precision(scores: ArrayLike, target: ArrayLike, counts: ArrayLike | None = None) -> Any:

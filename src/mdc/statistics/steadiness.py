@@ -6,23 +6,27 @@ to a level and a slope, need no bandwidth, and of independent noise around a str
 variance without bias (Gasser, Sroka and Jennen-Steinmetz, Residual variance and residual pattern in nonlinear
 regression, Biometrika 73, 1986). What changes slowly is trend to them, so this is the noise of single steps: the batch,
 the draw of t and the masks. N: logged steps after warm-up.
+
+A value comes with its interval. A comparison is the interval of the logarithm of a ratio, which is 0 where both vary as much, so
+that :func:`mdc.statistics.verdicts.decide` takes it as it is (its ``comparable`` is then a logarithm too); :func:`factors`
+gives it as a ratio.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mdc.records import UserError
-from mdc.statistics.intervals import Interval, smallest_detectable_difference, t_interval, t_interval_paired
+from mdc.statistics.exact import proportion
+from mdc.statistics.interval import Interval, Kind
+from mdc.statistics.seeds import student, t_pvalue
 
 Floats = NDArray[np.float64]
-Verdict = Literal["more", "less", "cannot be told"]
 
 #: a residual needs a logged step on either side
 NEEDED = 3
@@ -95,51 +99,52 @@ def share_over(values: ArrayLike, limit: float) -> float:
 # --- several runs ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """A value or a ratio; None where nothing can be said of its uncertainty.
-
-    Of a ratio ``p``, two-sided, is of its being 1, and ``detectable`` the true ratio above 1 that would have been told from 1
-    with a probability of 80 % (below 1: its inverse).
-    """
-
-    value: float
-    low: float | None = None
-    high: float | None = None
-    p: float | None = None
-    detectable: float | None = None
-
-
-def over_seeds(values: Sequence[float]) -> Estimate:
+def over_seeds(values: Sequence[float], confidence: float = 0.95) -> Interval:
     """Geometric mean of positive values, one a seed, with Student's interval on the log scale from three seeds on.
 
-    On that scale an interval stays above 0, and a ratio of two means is the mean ratio.
+    On that scale an interval stays above 0, and a ratio of two means is the mean ratio. Of fewer seeds nothing is known
+    but the value (see ``Interval.known``).
     """
     logs = np.log(values)
     if len(logs) < 3:
-        return Estimate(float(np.exp(logs.mean())))
-    found = t_interval(logs)
-    return Estimate(*(float(x) for x in np.exp([found.value, found.low, found.high])))
+        return _unknown(float(np.exp(logs.mean())), len(logs), len(logs), "seeds")
+    return _exponential(student(logs, level=confidence))
 
 
-def ratio_over_seeds(values: Sequence[float], reference: Sequence[float]) -> Estimate:
-    """``values`` over ``reference``, paired by seed: geometric mean ratio, interval and p from three seeds on."""
-    if len(values) < 3:
-        return over_seeds(list(np.divide(values, reference)))
-    found = t_interval_paired(np.log(values), np.log(reference))
-    value, low, high = (float(x) for x in np.exp([found.value, found.low, found.high]))
-    return Estimate(value, low, high, found.p, math.exp(smallest_detectable_difference(found)))
+def ratio_over_seeds(values: Sequence[float], reference: Sequence[float], confidence: float = 0.95) -> Interval:
+    """log of ``values`` over ``reference``, paired by seed: mean, and from three seeds on Student's interval and p."""
+    logs = np.log(values) - np.log(reference)
+    if len(logs) < 3:
+        return _unknown(float(logs.mean()), len(logs), len(logs), "seeds", contrast=True)
+    return student(logs, level=confidence, contrast=True)
 
 
-def share_over_seeds(shares: Sequence[float]) -> Estimate:
+def share_over_seeds(shares: Sequence[float], confidence: float = 0.95) -> Interval:
     """Plain mean of shares, one a seed, with Student's interval (within 0 to 1) from three seeds on.
 
     Equal shares, such as 0 in every seed, have none: an interval without width would claim to be certain.
     """
     if len(shares) < 3 or len(set(shares)) == 1:
-        return Estimate(float(np.mean(shares)))
-    found = t_interval(shares)
-    return Estimate(found.value, max(0.0, found.low), min(1.0, found.high))
+        return _unknown(float(np.mean(shares)), len(shares), len(shares), "seeds")
+    found = student(shares, level=confidence)
+    return replace(found, low=max(0.0, found.low), high=min(1.0, found.high))
+
+
+def factors(log_ratio: Interval) -> tuple[float, float, float]:
+    """Value, low and high of a comparison as factors of the reference: the exponentials of its log ratio."""
+    return math.exp(log_ratio.value), math.exp(log_ratio.low), math.exp(log_ratio.high)
+
+
+def _unknown(value: float, n: int, seeds: int, kind: Kind, contrast: bool = False) -> Interval:
+    """A value of whose uncertainty nothing can be said: the interval is the whole line, and nothing can be detected."""
+    p = 1.0 if contrast else None
+    return Interval(value, -math.inf, math.inf, n, seeds, kind, p=p, se=math.inf)
+
+
+def _exponential(of_logs: Interval) -> Interval:
+    """From the log scale, where the standard error stays behind."""
+    value, low, high = factors(of_logs)
+    return replace(of_logs, value=value, low=low, high=high, se=None)
 
 
 # --- one or two runs: what their own steps say ----------------------------------------------------------------------
@@ -153,15 +158,22 @@ def block_length(count: int) -> int:
     return max(5, math.ceil(count ** (1 / 3)))
 
 
-def over_steps(contributions: Sequence[ArrayLike], rng: np.random.Generator, draws: int, power: float) -> Estimate:
+def over_steps(
+    contributions: Sequence[ArrayLike],
+    rng: np.random.Generator,
+    draws: int,
+    power: float,
+    confidence: float = 0.95,
+) -> Interval:
     """(mean q)^power with an interval that speaks of these runs only; q (M,) a run, one or two of them.
 
     ``power``: 1 for a variance, 0.5 for a deviation. Moving-block bootstrap over the logged steps (Künsch, 1989), the
     series closed to a circle so that its ends count as much as its middle (Politis and Romano, 1992). It gives the
     standard error of the logarithm; the interval is Student's with as many degrees of freedom as there are blocks
-    beyond one a run, because percentiles of so few blocks are too narrow. Several runs: their geometric mean.
+    beyond one a run, because percentiles of so few blocks are too narrow. Several runs: their geometric mean. With fewer
+    than ``NEEDED_FOR_INTERVAL`` contributions a run, only the value is known.
     """
-    return _of_logs(contributions, None, rng, draws, power)
+    return _exponential(_of_logs(contributions, None, rng, draws, power, confidence))
 
 
 def ratio_over_steps(
@@ -170,10 +182,11 @@ def ratio_over_steps(
     rng: np.random.Generator,
     draws: int,
     power: float,
-) -> Estimate:
-    """The ratio of two such values, ``p`` with it. Paired: at a step both runs of a seed saw the same batch, so both
+    confidence: float = 0.95,
+) -> Interval:
+    """log of the ratio of two such values, with ``p``. Paired: at a step both runs of a seed saw the same batch, so both
     are resampled by the same blocks. UserError if they were not logged at as many steps."""
-    return _of_logs(contributions, reference, rng, draws, power)
+    return _of_logs(contributions, reference, rng, draws, power, confidence)
 
 
 def _of_logs(
@@ -182,10 +195,11 @@ def _of_logs(
     rng: np.random.Generator,
     draws: int,
     power: float,
-) -> Estimate:
+    confidence: float,
+) -> Interval:
     from scipy.stats import t
 
-    value, variance, freedom = 0.0, 0.0, 0
+    value, variance, freedom, n = 0.0, 0.0, 0, 0
     for seed, run in enumerate(runs):
         series = [np.asarray(run, dtype=np.float64)]
         if against is not None:
@@ -198,22 +212,18 @@ def _of_logs(
         value += _log_of_mean(np.stack(series)[:, None, :].mean(-1))[0]
         block = block_length(count)
         blocks = count // block
-        freedom += blocks - 1
+        freedom, n = freedom + blocks - 1, n + count
         if count >= NEEDED_FOR_INTERVAL:
             logs = _log_of_mean(_block_means(np.stack(series), rng, draws, block, blocks))
             # blocks drawn from this series vary about its own mean: too little by one part in as many as there are
             variance += float(logs.var()) * blocks / (blocks - 1)
     value, error = power * value / len(runs), power * math.sqrt(variance) / len(runs)
     if any(np.size(run) < NEEDED_FOR_INTERVAL for run in runs):
-        return Estimate(math.exp(value))
-    reach = float(t.ppf(0.975, freedom)) * error
-    p = detectable = None
-    if against is not None:
-        p = float(2 * t.sf(abs(value) / error, freedom)) if error > 0 else float(value == 0)
-        # as of seeds: one value more than there are degrees of freedom
-        told = Interval(value, value - reach, value + reach, freedom + 1, "seeds")
-        detectable = math.exp(smallest_detectable_difference(told))
-    return Estimate(math.exp(value), math.exp(value - reach), math.exp(value + reach), p, detectable)
+        return _unknown(value, n, len(runs), "steps", contrast=against is not None)
+    reach = float(t.ppf(0.5 + confidence / 2, freedom)) * error
+    p = None if against is None else t_pvalue(value, error, freedom)
+    low, high, seeds = value - reach, value + reach, len(runs)
+    return Interval(value, low, high, n, seeds, "steps", p=p, draws=draws, df=freedom, se=error, level=confidence)
 
 
 def _log_of_mean(means: Floats) -> Floats:
@@ -232,27 +242,13 @@ def _block_means(series: Floats, rng: np.random.Generator, draws: int, block: in
     return np.asarray(np.maximum(means, np.finfo(np.float64).tiny))
 
 
-def share_over_steps(over: Sequence[bool]) -> Estimate:
+def share_over_steps(over: Sequence[bool], confidence: float = 0.95) -> Interval:
     """A share of one run's logged steps, with Clopper and Pearson's interval, which speaks of this run only.
 
     It is never empty, not even for a share of 0. If the norm drifts, the steps' chances differ, and the interval is too
     wide rather than too narrow.
     """
-    from scipy.stats import beta
-
-    count, n = int(np.sum(over)), len(over)
-    low = float(beta.ppf(0.025, count, n - count + 1)) if count else 0.0
-    high = float(beta.ppf(0.975, count + 1, n - count)) if count < n else 1.0
-    return Estimate(count / n, low, high)
-
-
-def verdict(ratio: Estimate) -> Verdict:
-    """On which side of 1 the whole interval of a ratio lies."""
-    if ratio.low is not None and ratio.low > 1:
-        return "more"
-    if ratio.high is not None and ratio.high < 1:
-        return "less"
-    return "cannot be told"
+    return proportion(int(np.sum(over)), len(over), confidence)
 
 
 # --- what the mathematics of the loss lets expect -------------------------------------------------------------------

@@ -14,10 +14,10 @@ _EVERY = 10.0  # seconds between notes: what a kill may lose
 
 
 class RunClock:
-    """Counts seconds and notes them in the run's state, from which the next process of the same run goes on."""
+    """Counts seconds and notes them in the run's state, from which the next process of the same run counts on."""
 
-    def __init__(self, state: Path, config_sha256: str) -> None:
-        self._path, self._config_sha256 = state / "clock.json", config_sha256
+    def __init__(self, state: Path, owner_sha256: str) -> None:
+        self._path, self._owner_sha256 = state / "clock.json", owner_sha256
         self._began = self._noted = time.perf_counter()
         self.before = self._earlier()
 
@@ -26,7 +26,7 @@ class RunClock:
             note = read_json(self._path)
         except UserError:
             return 0.0
-        return float(note["seconds"]) if note.get("config_sha256") == self._config_sha256 else 0.0
+        return float(note["seconds"]) if note.get("owner_sha256") == self._owner_sha256 else 0.0
 
     def over(self, items: Iterable[T]) -> Iterator[T]:
         """``items``, with a note of the time now and then."""
@@ -34,7 +34,7 @@ class RunClock:
             if time.perf_counter() - self._noted >= _EVERY:
                 self._noted = time.perf_counter()
                 seconds = self.before + self._noted - self._began
-                write_json(self._path, {"config_sha256": self._config_sha256, "seconds": round(seconds, 3)})
+                write_json(self._path, {"owner_sha256": self._owner_sha256, "seconds": round(seconds, 3)})
             yield item
 
     def finish(self) -> None:

@@ -4,109 +4,154 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol as Interface
 
 import torch
 from torch import Tensor, nn
 
-from mdc.config import ProtocolPretrain, Recipe, Runtime
-from mdc.loader.batches import Batch
+from mdc.config import Runtime
+from mdc.jobs.model import PretrainJob
+from mdc.loader.batch import CaptionBatch
+from mdc.models.image_text import ImageText
 from mdc.objectives.objective import Objective
 from mdc.processes.group import ALONE, Group
 from mdc.records import UserError
-from mdc.training.checkpoint import Position, load_state, save_state
+from mdc.training.clock import RunClock
 from mdc.training.log import NoLog, RunLog
 from mdc.training.optimizer import build_optimizer, learning_rate
+from mdc.training.segments import Segment, extended, setting
+from mdc.training.state import Position, States
 
-Validate = Callable[[], dict[str, float]]
+
+class Data(Interface):
+    """What a run is trained on, as one of its processes sees it."""
+
+    @property
+    def steps(self) -> int:
+        """How many optimiser steps the run has."""
+        ...
+
+    def batches(self, start: int) -> Iterable[CaptionBatch]:
+        """This process's part of the batches of steps ``start``, ``start`` + 1, …"""
+        ...
 
 
-def train(
-    model: nn.Module,
-    objective: Objective,
-    batches: Callable[[int], Iterable[Batch]],
-    steps: int,
-    recipe: Recipe,
-    protocol: ProtocolPretrain,
-    runtime: Runtime,
-    state: Path,
-    config_sha256: str,
-    title: str,
-    device: torch.device,
-    validate: Validate | None = None,
-    group: Group = ALONE,
-) -> None:
-    """Train ``model`` for ``steps`` optimiser steps; the log in ``state`` tells how it went.
+class Validate(Interface):
+    def __call__(self) -> dict[str, float]:
+        """Measures on held-out data, by name; the same on all processes."""
+        ...
 
-    ``batches(k)`` yields the batches of steps k, k + 1, … of this process. ``state`` keeps checkpoints and the log
-    while the run lasts; a run that finds a state of its own configuration there goes on from it, bit for bit.
-    ``validate`` is called every ``recipe.validate_every`` steps and at the end. Each process of ``group`` calls this
-    with its own batches; the first one alone writes the log and the states, all read them.
+
+@dataclass(frozen=True)
+class Training:
+    """One run in one of its processes: what is trained, by which objective, on what, and where."""
+
+    job: PretrainJob
+    model: ImageText
+    objective: Objective
+    data: Data
+    device: torch.device
+    validate: Validate | None = None
+    group: Group = ALONE
+
+
+def train(training: Training, states: States, runtime: Runtime, clock: RunClock | None = None) -> list[Segment]:
+    """Train the model to its last step; returns what the steps were computed with.
+
+    ``states`` keeps checkpoints and the log while the run lasts; a run that finds a state of its own there resumes from
+    it, to the bit under the same setting. Validation takes place every ``recipe.validate_every`` steps and at the end. Each
+    process of the group calls this with its own data; the first one alone writes the log and the states, all read them.
 
     Raises UserError with the step, the batch's sample keys and a hint if the loss is not finite; the last good
     checkpoint stays.
     """
-    optimizer = build_optimizer(model, recipe, protocol)
-    found = load_state(state, model, optimizer, config_sha256)
-    start = found.step if found else 0
-    _same_start(start, state, group)
-    log: RunLog | NoLog = RunLog(state, start, steps, title) if group.rank == 0 else NoLog()
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    model.train()
-    clock, images = time.perf_counter(), 0
+    job, group, steps = training.job, training.group, training.data.steps
+    optimizer = build_optimizer(training.model, job.recipe, job.protocol.pretrain)
+    found = states.load(training.model, optimizer) or Position(0)
+    start = found.step
+    _same_start(start, states, group)
+    computed_with = setting(job.recipe, training.device)
+
+    def save(step: int) -> None:
+        if group.rank == 0:
+            position = Position(step, extended(found.segments, step, computed_with))
+            states.save(training.model, optimizer, position)
+
+    first = group.rank == 0
+    log: RunLog | NoLog = RunLog(states.folder, start, steps, job.job.removeprefix("runs/")) if first else NoLog()
+    numbered = zip(range(start, steps), training.data.batches(start), strict=False)
+    training.model.train()
+    speed = _Speed()
     try:
-        for step, batch in zip(range(start, steps), batches(start), strict=False):
-            rate = learning_rate(step, steps, recipe.lr, recipe.warmup_steps, protocol.final_lr)
-            for settings in optimizer.param_groups:
-                settings["lr"] = rate
-            measured = objective.backward(to_device(batch, device), recipe.accumulation)
-            group.sum_gradients(parameters)
-            norm = total_norm(parameters, recipe.clip_norm)
-            loss = float(measured["loss"])  # waits for the device: a bad loss must not reach the weights
-            if not math.isfinite(loss) or not math.isfinite(float(norm)):
-                # loss and norm are the global batch's, so all processes come here or none does
-                keys = [key for part in group.gather_objects(batch["keys"]) for key in part]
-                raise UserError(_not_finite(step, loss, float(norm), keys))
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-            objective.after_step()
-            images += len(batch["keys"]) * group.world
+        for step, batch in clock.over(numbered) if clock else numbered:
+            measured = _step(training, optimizer, step, batch.to(training.device))
+            speed.add(len(batch) * group.world)
+            log.advance(measured["loss"], speed.images_per_second)
             done = step + 1
-            seconds = max(time.perf_counter() - clock, 1e-9)
-            log.advance(loss, images / seconds)
             if done % runtime.log_every == 0 or done == steps:
-                values = {name: float(value) for name, value in measured.items()}
-                log.write(done, {**values, "lr": rate, "grad_norm": float(norm), "images_per_second": images / seconds})
-                clock, images = time.perf_counter(), 0
-            if validate is not None and (done % recipe.validate_every == 0 or done == steps):
-                model.eval()
-                log.write(done, {f"validation_{name}": value for name, value in validate().items()})
-                model.train()
-                clock, images = time.perf_counter(), 0
-            if done % runtime.checkpoint_every == 0 and done < steps and group.rank == 0:
-                save_state(state, model, optimizer, Position(done, config_sha256))
+                log.write(done, {**measured, "images_per_second": speed.images_per_second})
+                speed = _Speed()
+            if training.validate is not None and (done % job.recipe.validate_every == 0 or done == steps):
+                training.model.eval()
+                log.write(done, {f"validation_{name}": value for name, value in training.validate().items()})
+                training.model.train()
+                speed = _Speed()
+            if done % runtime.checkpoint_every == 0 and done < steps:
+                save(done)
         # the last state lets a run that is killed while it writes its results start from its end
-        if start < steps and group.rank == 0:
-            save_state(state, model, optimizer, Position(steps, config_sha256))
+        if start < steps:
+            save(steps)
     finally:
         log.close()
+    return extended(found.segments, steps, computed_with)
 
 
-def _same_start(start: int, state: Path, group: Group) -> None:
-    """All processes must have read the same state: they share a file system, or this cannot go on."""
+def _step(training: Training, optimizer: torch.optim.Optimizer, step: int, batch: CaptionBatch) -> dict[str, float]:
+    """One optimiser step; what the objective measured, ``lr``, and ``grad_norm`` before clipping."""
+    recipe = training.job.recipe
+    final = training.job.protocol.pretrain.final_lr
+    rate = learning_rate(step, training.data.steps, recipe.lr, recipe.warmup_steps, final)
+    for settings in optimizer.param_groups:
+        settings["lr"] = rate
+    measured = training.objective.backward(batch, recipe.accumulation)
+    parameters = [p for p in training.model.parameters() if p.requires_grad]
+    training.group.sum_gradients(parameters)
+    norm = float(total_norm(parameters, recipe.clip_norm))
+    # waits for the device: a bad loss must not reach the weights
+    values = {name: float(value) for name, value in measured.items()}
+    if not math.isfinite(values["loss"]) or not math.isfinite(norm):
+        # loss and norm are the global batch's, so all processes come here or none does
+        keys = [key for part in training.group.gather_objects(batch.keys) for key in part]
+        raise UserError(_not_finite(step, values["loss"], norm, keys))
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    training.objective.after_step()
+    return {**values, "lr": rate, "grad_norm": norm}
+
+
+class _Speed:
+    """Images a second since it was made."""
+
+    def __init__(self) -> None:
+        self._began, self._images = time.perf_counter(), 0
+
+    def add(self, images: int) -> None:
+        self._images += images
+
+    @property
+    def images_per_second(self) -> float:
+        return self._images / max(time.perf_counter() - self._began, 1e-9)
+
+
+def _same_start(start: int, states: States, group: Group) -> None:
+    """All processes must have read the same state: they share a file system, or this cannot work."""
     starts = group.gather_objects(start)
     if len(set(starts)) > 1:
         raise UserError(
-            f"{state}: the run's processes found states of steps {starts} there; it must be one shared folder"
+            f"{states.folder}: the run's processes found states of steps {starts} there; it must be one shared folder"
         )
-
-
-def to_device(batch: Batch, device: torch.device) -> Batch:
-    """The batch's tensors on ``device``; everything else as it is."""
-    if device.type == "cpu":
-        return batch
-    return {k: v.to(device, non_blocking=True) if isinstance(v, Tensor) else v for k, v in batch.items()}
 
 
 def total_norm(parameters: list[nn.Parameter], limit: float | None) -> Tensor:

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from mdc.report.figures.drawing import error_bars
 from mdc.report.lines import POOLINGS, Number
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ _FILLED = 0.6
 _MARGIN, _WORDS = 0.08, 0.12  # above and below, and what words at the lower edge take, as shares of the axis
 _DASHES: tuple[Any, ...] = ((0, (1, 1.6)), (0, (3, 1.6, 1, 1.6)))  # one a pooling
 _GREY = "#6B6B6B"
+_MARKER: dict[str, Any] = {"markersize": 6.3, "markeredgecolor": "white", "markeredgewidth": 0.6}
 
 
 def accuracy_axis(
@@ -51,31 +53,29 @@ def accuracy_axis(
 
 
 def _name(number: Number, count: int) -> str:
-    return "untrained" if count == 1 else f"untrained, {POOLINGS.get(number.pooling, number.pooling)}"
+    return number.method if count == 1 else f"{number.method}, {POOLINGS.get(number.pooling, number.pooling)}"
 
 
 def point(panel: Axes, x: float, number: Number, style: tuple[str, str]) -> None:
     """A number as its method's marker, and its 95 % interval as a bar."""
-    colour, marker = style
-    panel.plot([x, x], [number.low, number.high], color=colour, linewidth=1.2, zorder=3, solid_capstyle="butt")
-    panel.plot([x], [number.value], **marked(colour, marker), linestyle="none", zorder=4)
+    error_bars(panel, [x], [(number.value, number.low, number.high)], style, **_MARKER)
 
 
 def marked(colour: str, marker: str) -> dict[str, Any]:
     """A marker with a white edge, which sets it off from what lies below it."""
-    return {"color": colour, "marker": marker, "markersize": 6.3, "markeredgecolor": "white", "markeredgewidth": 0.6}
+    return {"color": colour, "marker": marker, **_MARKER}
 
 
 def untrained_handles(numbers: Sequence[Number], drawn: Sequence[Number]) -> list[Any]:
     """Entries of a legend for the ``numbers`` given to :func:`accuracy_axis` that it has drawn somewhere."""
     from matplotlib.lines import Line2D
 
-    poolings = list(dict.fromkeys(n.pooling for n in numbers))
-    found = {n.pooling: n for n in drawn}
+    systems = list(dict.fromkeys(n.system.key for n in numbers))
+    found = {n.system.key: n for n in drawn}
     return [
-        Line2D([], [], color=_GREY, linewidth=1.2, linestyle=_DASHES[i % 2], label=_name(found[pooling], len(poolings)))
-        for i, pooling in enumerate(poolings)
-        if pooling in found
+        Line2D([], [], color=_GREY, linewidth=1.2, linestyle=_DASHES[i % 2], label=_name(found[key], len(systems)))
+        for i, key in enumerate(systems)
+        if key in found
     ]
 
 
@@ -92,9 +92,7 @@ def bottom_legend(figure: Figure, entries: Sequence[tuple[Any, str]], note: str)
         [label for _, label in entries],
         loc="outside lower left",
         ncols=columns,
-        fontsize=8,
         title="\n".join(textwrap.wrap(note, int(inches / 0.063))),
-        title_fontsize=8,
         alignment="left",
         columnspacing=1.4,
         handler_map={tuple: HandlerTuple(ndivide=None)},

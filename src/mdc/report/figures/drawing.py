@@ -1,7 +1,6 @@
 """Figures, drawn without a screen and equal to the byte for equal input.
 
-A method keeps its colour and marker in every figure (mdc.report.figures.styles). matplotlib is imported only when something is
-drawn.
+What they look like stands in mdc.report.figures.styles. matplotlib is imported only when something is drawn.
 """
 
 from __future__ import annotations
@@ -10,35 +9,19 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mdc.records import UserError, atomic_path
-from mdc.report.figures.styles import METHOD_STYLE, method_styles
+from mdc.report.figures.styles import STYLE, method_styles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from mdc.report.lines import Number
-
-_RC: dict[str, Any] = {
-    "svg.hashsalt": "mdc",  # otherwise the ids in an svg are random
-    "svg.fonttype": "path",
-    "font.family": "DejaVu Sans",  # comes with matplotlib: the same letters on every machine
-    "font.size": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.titlesize": 9,
-    "axes.grid": True,
-    "grid.color": "#E3E6EA",
-    "grid.linewidth": 0.7,
-    "axes.axisbelow": True,
-    "axes.edgecolor": "#7A828C",
-    "legend.frameon": False,
-}
 
 
 def smooth(values: ArrayLike, window: int) -> NDArray[np.float64]:
@@ -53,11 +36,13 @@ def smooth(values: ArrayLike, window: int) -> NDArray[np.float64]:
     return np.asarray((sums[place + reach + 1] - sums[place - reach]) / (2 * reach + 1))
 
 
-def table1_bars(numbers: Sequence[Number], paths: Sequence[str | Path], title: str) -> None:
-    """Gain over the untrained encoder, 95 % interval: a dot a method and benchmark, a panel a corpus and backbone.
+def table1_bars(
+    numbers: Sequence[Number], paths: Sequence[str | Path], title: str, label: str = "points above the control"
+) -> None:
+    """Gain over the control with its interval: a dot a method and benchmark, a panel a corpus and backbone.
 
-    ``numbers`` are those of :func:`mdc.report.tables.table1.build`; the untrained rows are left out. ``paths`` end in png, svg
-    or pdf. UserError if no number has a gain.
+    ``numbers`` are those of :class:`mdc.report.probing.Probing`; systems without a control are left out. ``paths`` end in
+    png, svg or pdf. ``label`` is that of the axis. UserError if no number has a gain.
     """
     trained = [number for number in numbers if number.gain is not None]
     if not trained:
@@ -66,24 +51,26 @@ def table1_bars(numbers: Sequence[Number], paths: Sequence[str | Path], title: s
     datasets = list(dict.fromkeys(n.dataset for n in trained))
     benchmarks = list(dict.fromkeys(n.benchmark for n in trained))
     methods = {n.method_key: n.method for n in trained}
-    order = [key for key in METHOD_STYLE if key in methods] + [key for key in methods if key not in METHOD_STYLE]
-    styles = method_styles(order)
-    height = 0.34 * len(benchmarks) * max(1.0, len(order) / 3) + 0.75
+    styles = method_styles(methods)
+    height = 0.34 * len(benchmarks) * max(1.0, len(styles) / 3) + 0.75
     with drawing(3.6 * len(datasets) + 1.1, height * len(backbones) + 1.0, paths) as figure:
         axes = figure.subplots(len(backbones), len(datasets), squeeze=False, sharex=True, sharey=True)
         for i, backbone in enumerate(backbones):
             for j, dataset in enumerate(datasets):
                 panel = axes[i, j]
                 here = [n for n in trained if (n.backbone, n.dataset) == (backbone, dataset)]
-                present = [key for key in order if any(n.method_key == key for n in here)]
+                present = [key for key in styles if any(n.method_key == key for n in here)]
                 panel.axvline(0, color="#333333", linewidth=1)
-                for number in here:
+                for place, key in enumerate(present):
                     # the methods of a benchmark stand below one another, in the legend's order
-                    shift = (present.index(number.method_key) - (len(present) - 1) / 2) * 0.72 / max(len(present), 2)
-                    _dot(panel, number, benchmarks.index(number.benchmark) + shift, styles[number.method_key])
+                    shift = (place - (len(present) - 1) / 2) * 0.72 / max(len(present), 2)
+                    mine = [n for n in here if n.method_key == key]
+                    heights = [benchmarks.index(n.benchmark) + shift for n in mine]
+                    gains = [(n.gain, n.gain_low, n.gain_high) for n in mine]
+                    error_bars(panel, heights, gains, styles[key], across=True, markersize=4.8)
                 if not here:
                     panel.text(0.5, 0.5, "no run", transform=panel.transAxes, ha="center", color="#7A828C")
-                panel.set_title(f"{dataset}, {backbone}", loc="left")
+                panel.set_title(f"{dataset}, {backbone}")
                 panel.set_yticks(range(len(benchmarks)), benchmarks)
                 panel.tick_params(axis="y", length=0)
                 panel.grid(axis="y", visible=False)
@@ -93,26 +80,39 @@ def table1_bars(numbers: Sequence[Number], paths: Sequence[str | Path], title: s
                     panel.axhline(place + 0.5, color=colour, linewidth=width)
                 panel.set_ylim(len(benchmarks) - 0.5, -0.5)
                 if i == len(backbones) - 1:
-                    panel.set_xlabel("points above the untrained encoder, 95 % interval")
+                    panel.set_xlabel(label)
         headline(figure, title)
-        handles = [line_handle(styles[key], methods[key], "none") for key in order]
-        figure.legend(handles=handles, loc="outside lower left", ncols=len(handles), fontsize=8)
+        handles = [line_handle(styles[key], methods[key], "none") for key in styles]
+        figure.legend(handles=handles, loc="outside lower left", ncols=len(handles))
 
 
 def headline(figure: Figure, title: str, note: str = "") -> None:
     """``title`` at the upper left, broken to the figure's width, and a ``note`` below it."""
     # a letter of 10.5 points is about 0.078 inches wide
     lines = textwrap.wrap(title, max(30, int(figure.get_figwidth() / 0.078)))
-    figure.suptitle("\n".join([*lines, *([note] if note else [])]), fontsize=10.5, x=0.01, ha="left")
+    figure.suptitle("\n".join([*lines, *([note] if note else [])]), x=0.01, ha="left")
 
 
-def _dot(panel: Axes, number: Number, height: float, style: tuple[str, str]) -> None:
-    colour, marker = style
-    if number.gain_low is not None and number.gain_high is not None:
-        panel.plot([number.gain_low, number.gain_high], [height, height], color=colour, linewidth=1.4)
-    panel.plot(
-        np.array([number.gain], dtype=float), [height], color=colour, marker=marker, markersize=4.8, linestyle="none"
-    )
+def error_bars(
+    panel: Axes,
+    places: Sequence[float],
+    numbers: Sequence[tuple[float | None, float | None, float | None]],
+    style: tuple[str, str],
+    across: bool = False,
+    **marker: Any,
+) -> None:
+    """Numbers (N of value, low and high end) as markers with their intervals as bars, upright or ``across`` the panel."""
+    value, low, high = np.asarray(numbers, dtype=np.float64).T
+    # a bar is given by its middle, because a bootstrap's interval need not hold the value
+    middle, half = (low + high) / 2, (high - low) / 2
+    colour, shape = style
+    bar: dict[str, Any] = {"fmt": "none", "ecolor": colour, "elinewidth": 1.3, "zorder": 3}
+    if across:
+        panel.errorbar(middle, places, xerr=half, **bar)
+    else:
+        panel.errorbar(places, middle, yerr=half, **bar)
+    ends = (value, places) if across else (places, value)
+    panel.plot(*ends, color=colour, marker=shape, linestyle="none", zorder=4, **marker)
 
 
 def line_handle(style: tuple[str, str], label: str, line: Literal["-", "none"] = "-") -> Any:
@@ -125,7 +125,7 @@ def line_handle(style: tuple[str, str], label: str, line: Literal["-", "none"] =
 @contextmanager
 def drawing(width: float, height: float, paths: Sequence[str | Path]) -> Iterator[Figure]:
     """A figure of so many inches, written to ``paths`` when the block ends well; no global state of pyplot."""
-    import matplotlib
+    import matplotlib.style
     from matplotlib.figure import Figure
 
     # what a writer would stamp into the file: no dates, so that equal input gives equal bytes
@@ -133,11 +133,10 @@ def drawing(width: float, height: float, paths: Sequence[str | Path]) -> Iterato
     for path in paths:
         if Path(path).suffix not in stamps:
             raise UserError(f"{path}: a figure ends in {', '.join(stamps)}")
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()  # a matplotlibrc of the user's must not change the figure
-        cast(Any, matplotlib.rcParams).update(_RC)
+    # matplotlib's own defaults first: a matplotlibrc of the user's must not change the figure
+    with matplotlib.style.context(["default", STYLE]):
         figure = Figure(figsize=(width, height), layout="constrained")
         yield figure
         for path in paths:
             with atomic_path(path) as temporary:
-                figure.savefig(temporary, dpi=150, metadata=stamps[Path(path).suffix])
+                figure.savefig(temporary, metadata=stamps[Path(path).suffix])

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mdc.records import UserError
+from mdc.jobs.model import CaptionSet, LengthsJob
+from mdc.records import UserError, read_json, write_text
 from mdc.report.figures.drawing import drawing, headline
+from mdc.report.given import Given, path_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,6 +30,45 @@ _STYLES: tuple[tuple[str, Any, str], ...] = (
     ("#009E73", "-", "v"),
     ("#56B4E9", (0, (5, 1.5)), "P"),
 )
+
+
+def make(job: LengthsJob, given: Given, out: Path) -> None:
+    """Write the figure and its two csv files into ``out``; no caption is read again.
+
+    Everything is computed from the histograms in the indexes ``given``. UserError if one is missing, of another set, or
+    holds no lengths.
+    """
+    corpora = [_lengths(job, given, one) for one in job.sets]
+    _write_csv(out / "figure3.csv", [line for one in corpora for line in long_rows(one)], job.scale)
+    _write_csv(out / "figure3_summary.csv", [summary(one, job.context_length) for one in corpora], job.scale)
+    figures = [out / f"figure3.{ending}" for ending in ("png", "svg", "pdf")]
+    draw(corpora, job.context_length, figures, f"Caption lengths after tokenisation, scale {job.scale_label}")
+
+
+def _lengths(job: LengthsJob, given: Given, one: CaptionSet) -> Lengths:
+    path = path_of(job, given, one.job)
+    index = read_json(path)
+    if index.get("kind") not in ("corpus", "texts") or index.get("name") != one.key:
+        raise UserError(f"{path}: figure 3 needs the index of {one.job}, this is of {index.get('name')!r}")
+    return Lengths.of_histogram(one.key, one.label, histogram(index, one.split, path))
+
+
+def _write_csv(path: Path, lines: Sequence[Mapping[str, Any]], scale: str) -> None:
+    import pandas as pd  # here: it takes half a second to import
+
+    write_text(path, pd.DataFrame(lines).assign(scale=scale).to_csv(index=False, lineterminator="\n"))
+
+
+def histogram(index: Mapping[str, Any], split: str, path: Path) -> dict[int, int]:
+    """{CLIP pieces: captions} of a split of an index; UserError if it holds none that is good."""
+    try:
+        listed = index["captions"]["per_split"][split]["histogram"]
+        found = {int(pieces): count for pieces, count in listed.items()}
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise UserError(f"{path}: has no caption lengths of split {split!r}; make the set again") from None
+    if not all(pieces >= 0 and type(count) is int and count >= 0 for pieces, count in found.items()):
+        raise UserError(f"{path}: a caption length or a count of split {split!r} is no whole number from 0")
+    return found
 
 
 @dataclass(frozen=True)
@@ -78,6 +119,37 @@ class Lengths:
         return int(self.tokens[np.searchsorted(np.cumsum(self.captions), share * self.count)])
 
 
+def long_rows(one: Lengths) -> list[dict[str, Any]]:
+    """A line a length: pieces, tokens (with SOT and EOT), captions, and their share."""
+    each = zip(one.tokens.tolist(), one.captions.tolist(), one.shares.tolist(), strict=True)
+    return [
+        {
+            "corpus": one.key,
+            "label": one.label,
+            "pieces": tokens - ENDS,
+            "tokens": tokens,
+            "captions": count,
+            "share": share,
+        }
+        for tokens, count, share in each
+    ]
+
+
+def summary(one: Lengths, context_length: int) -> dict[str, Any]:
+    """What the legend says, unrounded."""
+    return {
+        "corpus": one.key,
+        "label": one.label,
+        "captions": one.count,
+        "mean": one.mean,
+        "median": one.median,
+        "max": int(one.tokens[-1]),
+        "context_length": context_length,
+        "truncated_share": one.truncated(context_length),
+        "unit": "tokens a caption, SOT and EOT counted",
+    }
+
+
 def percent(share: float) -> str:
     """A share as a percentage with one decimal; one above zero that rounds to zero says so."""
     return "< 0.1 %" if 0 < share < 0.0005 else f"{100 * share:.1f} %"
@@ -107,9 +179,7 @@ def draw(corpora: Sequence[Lengths], context_length: int, paths: Sequence[str | 
         _context(panel, context_length, last)
         headline(figure, title)
         note = "tokens a caption; a marker stands at the median"
-        figure.legend(
-            handles=handles, loc="outside lower left", fontsize=8, handlelength=3.2, title=note, alignment="left"
-        ).get_title().set_fontsize(8)
+        figure.legend(handles=handles, loc="outside lower left", handlelength=3.2, title=note, alignment="left")
 
 
 def _one(panel: Axes, lengths: Lengths, number: int, context_length: int) -> Any:

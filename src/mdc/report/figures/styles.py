@@ -1,4 +1,4 @@
-"""The colour and marker that a method keeps in every figure.
+"""What all figures look like, and the colour and marker that a method keeps in every one of them.
 
 The hues are Okabe and Ito's, which colour-blind readers tell apart; the six fixed ratios of BERT and parallel decoding are
 one family, the darker the more is masked. No two methods share a marker in one family, so print without colour is enough.
@@ -6,8 +6,30 @@ one family, the darker the more is masked. No two methods share a marker in one 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from typing import Any
 
+#: matplotlib's settings, over its own defaults
+STYLE: dict[str, Any] = {
+    "svg.hashsalt": "mdc",  # otherwise the ids in an svg are random
+    "svg.fonttype": "path",
+    "font.family": "DejaVu Sans",  # comes with matplotlib: the same letters on every machine
+    "font.size": 9,
+    "figure.titlesize": 10.5,
+    "axes.titlesize": 9,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "#7A828C",
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "grid.color": "#E3E6EA",
+    "grid.linewidth": 0.7,
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+    "legend.title_fontsize": 8,
+    "savefig.dpi": 150,
+}
 #: method key -> colour, marker
 METHOD_STYLE: dict[str, tuple[str, str]] = {
     "clip_lb": ("#8A8A8A", "v"),
@@ -29,8 +51,11 @@ METHOD_STYLE: dict[str, tuple[str, str]] = {
 _OTHERS = (("#A6761D", "D"), ("#C51B7D", "P"), ("#1B9AAA", "X"), ("#000000", "*"), ("#7F7F00", "<"), ("#5B5B5B", ">"))
 
 
-def method_styles(methods: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Colour and marker of each method key; keys without one of their own take the others in order."""
-    unknown = [method for method in dict.fromkeys(methods) if method not in METHOD_STYLE]
-    given = {method: _OTHERS[number % len(_OTHERS)] for number, method in enumerate(unknown)}
-    return {method: METHOD_STYLE.get(method) or given[method] for method in methods}
+def method_styles(methods: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """Colour and marker of each method key, in the order of ``METHOD_STYLE``; other keys follow in alphabetical order.
+
+    What these others take depends on which of them are given, so give all methods of a figure at once, not a panel's.
+    """
+    given = set(methods)
+    others = {key: _OTHERS[place % len(_OTHERS)] for place, key in enumerate(sorted(given - set(METHOD_STYLE)))}
+    return {**{key: style for key, style in METHOD_STYLE.items() if key in given}, **others}

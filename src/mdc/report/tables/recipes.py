@@ -1,4 +1,4 @@
-"""Tables 6 to 8: how the models of each backbone were trained, read from the resolved configurations of the runs.
+"""Tables 6 to 8: how the models of a backbone were trained, read from the resolved configurations of the runs.
 
 One column a corpus. A row holds what the ranked methods have in common; where some differ, as ARC with ViT-L/14 on CC12M
 clips its gradients (paper, Table 8), they have a row of their own. Methods that are shown but not ranked (CLIP-LB) stand
@@ -7,15 +7,17 @@ in a note.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from mdc.jobs.model import RecipeRun, RecipesJob
 from mdc.records import write_text
-from mdc.report.tables.layout import Row, Table, csv_text, write_html, write_latex, write_markdown
+from mdc.report.tables.render import write_html, write_latex, write_markdown
+from mdc.report.tables.table import Row, Table
+from mdc.report.tidy import csv_text
 
-Run = Mapping[str, Any]  # label, objective, ranked, training: the run's own values
-ENDINGS = ("csv", "html", "md", "tex")
 _SHORT = {"autoregressive": "AR", "contrastive": "CLIP", "masked": "MDC"}  # as the paper's Table 8 calls the first
 NOTHING = "-"
 
@@ -45,19 +47,40 @@ ROWS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
 )
 
 
-def rows(corpora: Sequence[Sequence[Run]]) -> list[tuple[str, ...]]:
+def make(job: RecipesJob, given: Mapping[str, Path], out: Path) -> None:
+    """Write the artefact's csv, HTML, Markdown and LaTeX into ``out``. Nothing is ``given``: the job holds all values."""
+    name, labels = job.artefact, [corpus.label for corpus in job.corpora]
+    body = rows([[run for run in corpus.runs if run.ranked] for corpus in job.corpora])
+    table = Table(
+        title=f"Table {name.removeprefix('table')}. Hyperparameters, {job.backbone}",
+        caption=(f"Used to train models with {job.backbone}, scale {job.scale_label}.",),
+        labels=("config", *labels),
+        columns=(),
+        rows=tuple(Row(line, ()) for line in body),
+        footnotes=tuple(notes([corpus.runs for corpus in job.corpora])),
+    )
+    columns = ("config", *labels, "scale")
+    write_text(
+        out / f"{name}.csv",
+        csv_text([dict(zip(columns, (*line, job.scale), strict=True)) for line in body], columns),
+    )
+    write_html([table], out / f"{name}.html")
+    write_markdown([table], out / f"{name}.md")
+    write_latex(table, out / f"{name}.tex")
+
+
+def rows(corpora: Sequence[Sequence[RecipeRun]]) -> list[tuple[str, ...]]:
     """(what, its value in each corpus, …) from the ranked runs of each corpus. A row of nothing is left out."""
     found = []
     for name, key, shown in ROWS:
         common: list[str] = []
         others: dict[str, list[str]] = {}  # who differs → value by corpus
         for number, runs in enumerate(corpora):
-            values = [run["training"][key] for run in runs]
-            usual = max(values, key=values.count)
+            usual = _usual(runs, key)
             common.append(_text(usual, shown))
-            for value in dict.fromkeys(values):
+            for value in dict.fromkeys(getattr(run.training, key) for run in runs):
                 if value != usual:
-                    who = _who([run for run in runs if run["training"][key] == value])
+                    who = _who([run for run in runs if getattr(run.training, key) == value])
                     others.setdefault(who, [NOTHING] * len(corpora))[number] = _text(value, shown)
         if set(common) != {NOTHING}:
             found.append((name, *common))
@@ -65,51 +88,31 @@ def rows(corpora: Sequence[Sequence[Run]]) -> list[tuple[str, ...]]:
     return found
 
 
+def _usual(runs: Sequence[RecipeRun], key: str) -> Any:
+    """The value that most runs have, the first of equals; None if there is no run."""
+    found = Counter(getattr(run.training, key) for run in runs).most_common(1)
+    return found[0][0] if found else None
+
+
 def _text(value: Any, shown: Callable[[Any], str]) -> str:
     return NOTHING if value is None else shown(value)
 
 
-def _who(runs: Sequence[Run]) -> str:
-    """Who differs: all of one objective by its short name, otherwise the methods by theirs."""
-    objectives = {run["objective"] for run in runs}
-    return _SHORT[objectives.pop()] if len(objectives) == 1 and len(runs) == 1 else ", ".join(r["label"] for r in runs)
+def _who(runs: Sequence[RecipeRun]) -> str:
+    """Who differs: one method alone by its objective's short name, if it has one, several by theirs."""
+    return _SHORT.get(runs[0].objective, runs[0].label) if len(runs) == 1 else ", ".join(run.label for run in runs)
 
 
-def notes(corpora: Sequence[Sequence[Run]]) -> list[str]:
+def notes(corpora: Sequence[Sequence[RecipeRun]]) -> list[str]:
     """How each method that is not ranked differs from what its corpus's others have in common."""
     told: dict[str, None] = {}
     for runs in corpora:
-        ranked = [run for run in runs if run["ranked"]]
-        for run in runs:
-            if run["ranked"]:
-                continue
-            differs = []
-            for name, key, shown in ROWS:
-                values = [other["training"][key] for other in ranked]
-                if run["training"][key] != max(values, key=values.count):
-                    differs.append(f"{name} {_text(run['training'][key], shown)}")
-            told[f"{run['label']}: {', '.join(differs) or 'the same'}."] = None
+        ranked = [run for run in runs if run.ranked]
+        for run in (run for run in runs if not run.ranked):
+            differs = [
+                f"{name} {_text(getattr(run.training, key), shown)}"
+                for name, key, shown in ROWS
+                if getattr(run.training, key) != _usual(ranked, key)
+            ]
+            told[f"{run.label}: {', '.join(differs) or 'the same'}."] = None
     return list(told)
-
-
-def build(spec: Mapping[str, Any], out: Path, scale_label: str) -> list[Path]:
-    """Write one table (``spec``: key, backbone, corpora [{label, runs}]) into ``out``; the files that were written."""
-    labels = [corpus["label"] for corpus in spec["corpora"]]
-    ranked = [[run for run in corpus["runs"] if run["ranked"]] for corpus in spec["corpora"]]
-    body = rows(ranked)
-    number = spec["key"].removeprefix("table")
-    table = Table(
-        title=f"Table {number}. Hyperparameters, {spec['backbone']}",
-        caption=(f"Used to train models with {spec['backbone']}, scale {scale_label}.",),
-        labels=("config", *labels),
-        columns=(),
-        rows=tuple(Row(line, ()) for line in body),
-        footnotes=tuple(notes([corpus["runs"] for corpus in spec["corpora"]])),
-    )
-    files = [out / f"{spec['key']}.{ending}" for ending in ENDINGS]
-    columns = ("config", *labels)
-    write_text(files[0], csv_text([dict(zip(columns, line, strict=True)) for line in body], columns))
-    write_html([table], files[1])
-    write_markdown([table], files[2])
-    write_latex(table, files[3])
-    return files

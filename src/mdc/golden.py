@@ -1,0 +1,155 @@
+"""A whole project as small as it goes, done by the real jobs in one process within seconds: the golden case of every verb.
+
+`mdc vouch` runs it with the code before an edit and with the code after it, and compares what came out by hash. The tests
+build on it too. Called as ``python -m mdc.golden PARAMS FOLDER VERB…`` it does every job up to those verbs and prints
+{job: {"verb": …, "fingerprint": …, "outputs": {file: sha256}}} of the jobs of these verbs as JSON. There every job is done
+as if its code were ``CODE``: weights name their configuration, which names the code, so other code never gave equal bytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from mdc.config import load
+from mdc.jobs.call import Call
+from mdc.jobs.folder import ScaleFolder
+from mdc.jobs.model import read_job
+from mdc.jobs.plan import Plan
+from mdc.jobs.vouched import Vouched
+from mdc.records import json_text, read_json, write_text, write_text_if_changed
+from mdc.verbs import VERBS
+from mdc.work import do
+
+SCALE = "golden"
+CODE = "0" * 64
+_RUNTIME = {"workers": 0, "log_every": 1, "checkpoint_every": 100}
+
+
+def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
+    """A scale: one backbone, a corpus of scenes and its half, a method of each objective, two probes, every artefact."""
+    corpus = {"kind": "scenes", "style": "alt", "train": 64, "val": 16, "seed": 1, "pixels": 48}
+    probe = {"kind": "scenes", "train": 48, "test": 32, "seed": 3, "pixels": 48}
+    backbone: dict[str, Any] = {"label": "ViT-T/12", "image_size": 48, "patch_size": 12}
+    backbone |= {"width": 32, "layers": 1, "heads": 2, "embed_dim": 16}
+    backbone["decoder"] = {"width": 32, "layers": 1, "heads": 2}
+    table = {"backbones": ["ViT-T-12"], "probes": ["shape"]}
+    recipe: dict[str, Any] = {
+        "epochs": 1,
+        "batch_size": 16,
+        "accumulation": 1,
+        "processes": 1,
+        "lr": 1.0e-3,
+        "warmup_steps": 1,
+    }
+    recipe |= {"weight_decay": 0.1, "beta1": 0.9, "beta2": 0.98, "clip_norm": 1.0, "precision": "fp32"}
+    recipe |= {"compile": False, "threads": 1, "device": "cpu", "validate_every": 4}
+    return {
+        "label": SCALE,
+        "data": {
+            "vocabularies": {"words": ["alt", "half"]},
+            "samples_per_shard": 40,
+            "max_skipped": 0.0,
+            "corpora": {
+                "alt": {"label": "Alt-text", "source": corpus},
+                "half": {"label": "Half", "source": {**corpus, "train": 32}},
+            },
+            "probes": {
+                "shape": {"label": "Shape", "source": {**probe, "task": "shape"}},
+                "colour": {"label": "Colour", "source": {**probe, "task": "colour"}},
+            },
+            "primary_probe": "shape",
+        },
+        "pretrain": {
+            "backbones": {"ViT-T-12": backbone},
+            "seeds": list(seeds),
+            "recipe": recipe,
+            "runtime": _RUNTIME,
+        },
+        "probe": {
+            **{"lr": 0.1, "epochs": 1, "batch_size": 64, "seed": 0, "feature_batch": 128},
+            **{"precision": "fp32", "threads": 1, "device": "cpu"},
+        },
+        "tables": {
+            "table1": {
+                **table,
+                "corpora": {"alt": ["arc", "mdc", "clip"], "half": ["mdc"]},
+                "probes": ["shape", "colour"],
+                "contrasts": [["mdc", "clip"], ["alt/mdc", "half/mdc"]],
+                "primary": [["alt/mdc", "alt/clip"]],
+            },
+            "table4": {**table, "corpora": {"alt": ["mdc_wo_t", "mdc"]}, "contrasts": [["mdc", "mdc_wo_t"]]},
+            "table5": {**table, "corpora": {"alt": ["mdc_0_100", "mdc"]}, "contrasts": [["mdc", "mdc_0_100"]]},
+            "table6": {"backbone": "ViT-T-12"},
+            "table9": {},
+            "figure3": {"corpora": ["alt"]},
+            "figure4": {**table, "corpora": {"alt": ["parallel", "mdc"]}, "contrasts": [["mdc", "parallel"]]},
+            "figure5": {**table, "corpora": {"alt": ["mdc"], "half": ["mdc"]}},
+            "figure_loss": {},
+            "figure_schedules": {},
+        },
+    }
+
+
+def params(values: dict[str, Any], seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
+    """``values``, a whole parameter file's, with the golden scale as the only one, and few resamples."""
+    statistics = {**values["protocol"]["statistics"], "bootstrap": 200}
+    protocol = {**values["protocol"], "statistics": statistics}
+    return {**values, "scale": SCALE, "protocol": protocol, "scales": {SCALE: scale(seeds)}}
+
+
+def make(plan: Plan, root: Path, verbs: tuple[str, ...] = tuple(VERBS)) -> None:
+    """Do every job of ``plan`` that a job of ``verbs`` is or rests on, in ``root``/results, as the workflow would."""
+    folder = ScaleFolder(root / "results" / plan.params.scale)
+    wanted = [name for name, job in plan.jobs.items() if job.verb in verbs]
+    needed = set(wanted).union(*(plan.behind(name) for name in wanted)) if wanted else set()
+    runtime = root / "runtime.json"
+    write_text(runtime, json_text(_RUNTIME))
+    for name in (name for name in plan.jobs if name in needed):
+        verb, path = plan.jobs[name].verb, folder.config(name)
+        write_text_if_changed(path, json_text(plan.jobs[name].config()))
+        places = {"runtime": runtime, "state": root / ".state" / name, "cache": root / ".state/features"}
+        given: dict[str, Any] = {option: places[option] for option in VERBS[verb].options if option in places}
+        words = [word for option, place in given.items() for word in (f"--{option}", str(place))]
+        job = read_job(path, verb)
+        do(verb, Call(job, folder, folder.job(name), arguments=(verb, str(path), *words), **given))
+
+
+class _AnyCode(Vouched):
+    """All code is said to give what ``CODE`` gave."""
+
+    def chain(self, fingerprint: str) -> list[str]:
+        return [CODE]
+
+
+def told(plan: Plan, root: Path, verbs: tuple[str, ...]) -> dict[str, Any]:
+    """Of each job of ``verbs`` its code's fingerprint and the hashes of what it left."""
+    folder = ScaleFolder(root / "results" / plan.params.scale)
+    found = {}
+    for name, job in plan.jobs.items():
+        if job.verb in verbs:
+            record = read_json(folder.record(name, job.verb))
+            found[name] = {"verb": job.verb, "fingerprint": plan.code[name], "outputs": record["outputs"]}
+    return found
+
+
+def main_module(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m mdc.golden", description=__doc__)
+    parser.add_argument("params")
+    parser.add_argument("folder")
+    parser.add_argument("verbs", nargs="+", choices=list(VERBS))
+    args = parser.parse_args(argv)
+    plan, root, verbs = Plan(load(args.params), _AnyCode()), Path(args.folder).resolve(), tuple(args.verbs)
+    root.mkdir(parents=True, exist_ok=True)
+    os.chdir(root)
+    make(plan, root, verbs)
+    print(json.dumps(told(plan, root, verbs)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main_module(sys.argv[1:]))

@@ -1,0 +1,239 @@
+"""The jobs of tables and figures: which records each is made from, and how it calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from mdc.artefacts import ARTEFACTS
+from mdc.config import Corpus, Method, ProbeTable, TextSet
+from mdc.config.tables import PairsFigure, RatioFigure, ScheduleTable
+from mdc.jobs.ids import Run, Untrained
+from mdc.jobs.model import Licence, Training
+from mdc.registry.datasets import REGISTRY
+
+if TYPE_CHECKING:
+    from mdc.jobs.model import ArtefactJob
+    from mdc.jobs.plan import Plan
+
+_UNTRAINED = "Untrained: the initial weights of the same backbone, seed and pooling."
+
+
+def _artefact(plan: Plan, name: str, inputs: list[str], expected: dict[str, str], **values: Any) -> ArtefactJob:
+    found: ArtefactJob = plan.make(
+        "make",
+        name,
+        inputs,
+        [ARTEFACTS[name].module],
+        artefact=name,
+        plan=ARTEFACTS[name].plan,
+        scale_label=plan.scale.label,
+        expected=expected,
+        **values,
+    )
+    return found
+
+
+def _labelled(key: str, label: str) -> dict[str, str]:
+    return {"key": key, "label": label}
+
+
+def probing(plan: Plan, name: str) -> ArtefactJob:
+    """A table or figure of linear probes: its systems are methods, each with all its seeds, and their controls."""
+    scale = plan.scale
+    table: ProbeTable = scale.tables.probing()[name]
+    systems = _systems(plan, name, table)
+    records = {record: plan.probe(encoder) for encoder in _encoders(plan, table) for record in [f"probe/{encoder.id}"]}
+    named = {system["key"] for system in systems}
+    contrasts = [pair for pair in _pairs(table) if set(pair) <= named]
+    first = table.backbones[0]
+    primary = [[_system(a, first), _system(b, first)] for a, b in table.primary]
+    contrasts += [pair for pair in primary if pair not in contrasts]
+    averaged = not isinstance(table, RatioFigure | PairsFigure) and (name == "table1" or len(table.probes) > 1)
+    alone = scale.data.primary_probe if scale.data.primary_probe in table.probes else table.probes[0]
+    return _artefact(
+        plan,
+        name,
+        list(records),
+        {record: job.sha256 for record, job in records.items()},
+        systems=systems,
+        columns=[_labelled(key, scale.data.probes[key].label) for key in table.probes],
+        contrasts=contrasts,
+        primary=primary,
+        primary_column="average" if averaged else alone,
+        seeds=scale.training.seeds,
+        statistics=plan.params.protocol.statistics.model_dump(mode="json"),
+    )
+
+
+def _encoders(plan: Plan, table: ProbeTable) -> list[Run | Untrained]:
+    runs = plan.runs_of(table)
+    return [*runs, *dict.fromkeys(plan.control(run) for run in runs)]
+
+
+def _systems(plan: Plan, name: str, table: ProbeTable) -> list[dict[str, Any]]:
+    """In the order of rows: by backbone its controls, then corpus by corpus."""
+    grouped: dict[str, list[Run | Untrained]] = {}
+    for encoder in _encoders(plan, table):
+        grouped.setdefault(encoder.system, []).append(encoder)
+    firsts = [group[0] for group in grouped.values()]
+    ordered = [
+        encoder
+        for backbone in table.backbones
+        for kind in (Untrained, Run)
+        for encoder in firsts
+        if encoder.backbone == backbone and isinstance(encoder, kind)
+    ]
+    return [_row(plan, name, encoder, [one.id for one in grouped[encoder.system]]) for encoder in ordered]
+
+
+def _row(plan: Plan, name: str, encoder: Run | Untrained, runs: list[str]) -> dict[str, Any]:
+    scale = plan.scale
+    common = {
+        "key": encoder.system,
+        "backbone": _labelled(encoder.backbone, scale.training.backbones[encoder.backbone].label),
+        "runs": runs,
+        "records": [f"probe/{run}" for run in runs],
+    }
+    if isinstance(encoder, Untrained):
+        method = _labelled("untrained", "untrained")
+        told = {"corpus": None, "method": method, "pooling": encoder.pooling, "reference": True, "note": _UNTRAINED}
+        return {**common, **told}
+    entry = plan.params.methods[encoder.method]
+    return {
+        **common,
+        "corpus": _labelled(encoder.corpus, scale.data.corpora[encoder.corpus].label),
+        "method": _labelled(encoder.method, _label(scale.tables.probing()[name], entry)),
+        "pooling": entry.pooling,
+        "control": plan.control(encoder).system,
+        "ranked": entry.ranked,
+        "t_range": None if entry.t_range is None else list(entry.t_range),
+    }
+
+
+def _label(table: ProbeTable, method: Method) -> str:
+    """What a method is called: in Table 5 MDC by its range of t, as the paper has it; others by their names."""
+    by_range = isinstance(table, ScheduleTable) and method.t_range is not None and method.weight == "inverse_t"
+    return str(list(method.t_range or ())) if by_range else method.label
+
+
+def _system(side: str, backbone: str) -> str:
+    """The key of ``corpus/method`` on a backbone."""
+    corpus, _, method = side.rpartition("/")
+    return f"{corpus}/{backbone}/{method}"
+
+
+def _pairs(table: ProbeTable) -> list[list[str]]:
+    """The comparisons that ``contrasts`` asks for, whether both sides stand in the table or not."""
+    within = [
+        [_system(f"{corpus}/{first}", backbone), _system(f"{corpus}/{second}", backbone)]
+        for backbone in table.backbones
+        for corpus in table.corpora
+        for first, second in table.contrasts
+        if "/" not in first
+    ]
+    across = [
+        [_system(first, backbone), _system(second, backbone)]
+        for backbone in table.backbones
+        for first, second in table.contrasts
+        if "/" in first
+    ]
+    return [list(pair) for pair in dict.fromkeys(map(tuple, within + across))]
+
+
+def _shown_run(plan: Plan, run: Run) -> dict[str, Any]:
+    scale, method, recipe = plan.scale, plan.params.methods[run.method], plan.recipe(run)
+    return {
+        "job": f"runs/{run.id}",
+        "corpus": _labelled(run.corpus, scale.data.corpora[run.corpus].label),
+        "backbone": _labelled(run.backbone, scale.training.backbones[run.backbone].label),
+        "method": _labelled(run.method, method.label),
+        "objective": method.objective,
+        "seed": run.seed,
+        "t_range": None if method.t_range is None else list(method.t_range),
+        "warmup_steps": recipe.warmup_steps,
+        "clip_norm": recipe.clip_norm,
+    }
+
+
+def _logs(plan: Plan, name: str, runs: list[Run], **values: Any) -> ArtefactJob:
+    """What is read from runs' logs, which lie beside their manifests."""
+    jobs = [plan.pretrain(run) for run in runs]
+    expected = {job.job: job.sha256 for job in jobs}
+    return _artefact(plan, name, list(expected), expected, runs=[_shown_run(plan, run) for run in runs], **values)
+
+
+def losses(plan: Plan, name: str) -> ArtefactJob:
+    return _logs(plan, name, plan.runs)
+
+
+def schedules(plan: Plan, name: str) -> ArtefactJob:
+    """The runs of Table 5, whose steadiness is compared."""
+    table = plan.scale.tables.table5
+    assert table is not None  # the schema sees to it
+    statistics = plan.params.protocol.statistics.model_dump(mode="json")
+    return _logs(plan, name, plan.runs_of(table), table="table5", reference=table.reference, statistics=statistics)
+
+
+def lengths(plan: Plan, name: str) -> ArtefactJob:
+    """Nothing is expected of the sets' configurations: an equal set that other code wrote gives the same figure."""
+    shown, data = plan.scale.tables.figure3, plan.scale.data
+    assert shown is not None
+    corpora = [{"split": "train", "job": f"data/corpora/{key}", **_of(key, data.corpora)} for key in shown.corpora]
+    texts = [{"split": "all", "job": f"data/texts/{key}", **_of(key, data.texts)} for key in shown.texts]
+    sets = [*corpora, *texts]
+    context_length = plan.params.protocol.data.context_length
+    return _artefact(plan, name, [one["job"] for one in sets], {}, sets=sets, context_length=context_length)
+
+
+def _of(key: str, entries: Mapping[str, Corpus] | Mapping[str, TextSet]) -> dict[str, str]:
+    return _labelled(key, entries[key].label)
+
+
+def licences(plan: Plan, name: str) -> ArtefactJob:
+    entries = [asdict(entry) for entry in REGISTRY.values()]
+    told = [{key: _plain(entry[key]) for key in Licence.model_fields} for entry in entries]
+    return _artefact(plan, name, [], {}, entries=told)
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it, and in an order that a file of sorted keys keeps: a mapping as its pairs."""
+    if isinstance(value, Mapping):
+        return [[key, inner] for key, inner in value.items()]
+    return list(value) if isinstance(value, tuple) else value
+
+
+def recipes(plan: Plan, name: str) -> ArtefactJob:
+    """How Table 1's runs of one backbone are trained, from their own configurations."""
+    scale, table1 = plan.scale, plan.scale.tables.table1
+    backbone = getattr(scale.tables, name).backbone
+    assert table1 is not None  # the schema sees to it
+    seed = scale.training.seeds[0]
+
+    def run_of(corpus: str, key: str) -> dict[str, Any]:
+        job, method = plan.pretrain(Run(corpus, backbone, key, seed)), plan.params.methods[key]
+        protocol = job.protocol.pretrain
+        recipe = job.recipe.model_dump(mode="json")
+        recipe |= {"optimizer": protocol.optimizer, "lr_schedule": protocol.lr_schedule}
+        training = {key: recipe[key] for key in Training.model_fields}
+        return {"label": method.label, "objective": method.objective, "ranked": method.ranked, "training": training}
+
+    corpora = [
+        {"label": scale.data.corpora[corpus].label, "runs": [run_of(corpus, key) for key in methods]}
+        for corpus, methods in table1.corpora.items()
+    ]
+    return _artefact(plan, name, [], {}, backbone=scale.training.backbones[backbone].label, corpora=corpora)
+
+
+_PLANS: dict[str, Callable[[Plan, str], ArtefactJob]] = {
+    "probing": probing,
+    "losses": losses,
+    "schedules": schedules,
+    "lengths": lengths,
+    "licences": licences,
+    "recipes": recipes,
+}
+
+#: table or figure → how its job follows from params.yaml
+ARTEFACT_PLANS = {name: _PLANS[artefact.plan] for name, artefact in ARTEFACTS.items()}

@@ -1,0 +1,307 @@
+"""From validated parameters to the jobs of the current scale.
+
+A job holds the values of params.yaml that decide its result, its seed, the names of its inputs, and the fingerprint of
+the code that it runs; nothing else. The workflow writes each to ``results/<scale>/configs/<job>.json`` and takes that file
+as the job's input, so editing a value reruns the jobs whose configuration changes, and no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from mdc import parts
+from mdc.config import Method, Params, ProbeTable, Recipe, Strict, first_problem, origin_of
+from mdc.config.tables import LossFigure
+from mdc.fingerprint import fingerprint
+from mdc.jobs.artefact_plans import ARTEFACT_PLANS
+from mdc.jobs.ids import Run, Untrained
+from mdc.jobs.model import Job, PretrainJob, ProbeJob, as_job
+from mdc.jobs.vouched import Link, Vouched
+from mdc.records import UserError, sha256_json
+from mdc.registry.datasets import REGISTRY
+from mdc.registry.entry import decisive
+from mdc.verbs import VERBS
+
+Encoder = Run | Untrained
+
+
+class Plan:
+    """The jobs of ``params``' current scale. ``vouched``: edits that are said to change no result."""
+
+    def __init__(self, params: Params, vouched: Vouched | None = None) -> None:
+        self.params, self.scale = params, params.current()
+        self.vouched = vouched or Vouched()
+        #: job → the links by which its code is said to give what the code before gave, where there are any
+        self.links: dict[str, list[Link]] = {}
+        #: job → the fingerprint of its code itself
+        self.code: dict[str, str] = {}
+        # trainings and probes, which tables ask for again and again
+        self._made: dict[str, Any] = {}
+
+    @cached_property
+    def jobs(self) -> dict[str, Job]:
+        """Every job by its name, each after those that it is made from."""
+        data = self.scale.data
+        listed: list[Job] = [self.obtain(name) for name in data.datasets]
+        listed += [self.corpus(name) for name in data.corpora]
+        listed += [self.probe_set(name) for name in data.probes]
+        listed += [self.choice_set(name) for name in data.choices]
+        listed += [self.texts(name) for name in data.texts]
+        listed += [self.vocabulary(name) for name in data.vocabularies]
+        listed += [self.pretrain(run) for run in self.runs]
+        listed += [self.probe(encoder) for encoder in self.probed]
+        listed += [ARTEFACT_PLANS[name](self, name) for name in self.scale.tables.named()]
+        return {job.job: job for job in listed}
+
+    # --- runs ---------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def runs(self) -> list[Run]:
+        """Every run that the tables and figures need, each once, in their order. UserError if two are the same."""
+        tables = self.scale.tables
+        losses = tables.figure_loss or LossFigure()
+        shown: list[ProbeTable | LossFigure] = [*tables.probing().values(), losses]
+        found = dict.fromkeys(run for table in shown for run in self.runs_of(table))
+        self._no_twins(found)
+        return list(found)
+
+    def runs_of(self, table: ProbeTable | LossFigure) -> list[Run]:
+        """The runs of one table, by backbone, corpus, method and seed."""
+        return [
+            Run(corpus, backbone, method, seed)
+            for backbone in table.backbones
+            for corpus, methods in table.corpora.items()
+            for method in methods
+            for seed in self.scale.training.seeds
+        ]
+
+    def control(self, run: Run) -> Untrained:
+        """The untrained encoder that a run is held against."""
+        return Untrained(run.backbone, self.params.methods[run.method].pooling, run.seed)
+
+    @cached_property
+    def probes_of(self) -> dict[Encoder, list[str]]:
+        """The probes that the tables ask of each encoder, in the scale's order; runs first, then their controls."""
+        asked: dict[Encoder, set[str]] = {}
+        for table in self.scale.tables.probing().values():
+            for run in self.runs_of(table):
+                asked.setdefault(run, set()).update(table.probes)
+                asked.setdefault(self.control(run), set()).update(table.probes)
+        trained = sorted((e for e in asked if isinstance(e, Run)), key=self.runs.index)
+        encoders: list[Encoder] = [*trained, *dict.fromkeys(self.control(run) for run in trained)]
+        return {e: [name for name in self.scale.data.probes if name in asked[e]] for e in encoders}
+
+    @property
+    def probed(self) -> list[Encoder]:
+        """Every encoder that is probed."""
+        return list(self.probes_of)
+
+    def find_run(self, text: str) -> Run:
+        """A run from its id. UserError if it is none that the scale needs."""
+        for run in self.runs:
+            if run.id == text:
+                return run
+        allowed = ", ".join(run.id for run in self.runs)
+        raise UserError(f"no run '{text}' at scale {self.params.scale}; allowed: {allowed}")
+
+    def recipe(self, run: Run) -> Recipe:
+        """The scale's recipe, with the overrides that match the run and the method's batch factor."""
+        pretrain = self.scale.training
+        values = pretrain.recipe.model_dump()
+        for override in pretrain.overrides:
+            if override.when.matches(run.corpus, run.backbone, run.method):
+                values |= override.set
+        values["batch_size"] *= self.params.methods[run.method].batch_factor
+        try:
+            return Recipe.model_validate(values)
+        except ValidationError as error:
+            raise UserError(f"params.yaml: run {run.id} at scale {self.params.scale}: {first_problem(error)}") from None
+
+    def _no_twins(self, wanted: Iterable[Run]) -> None:
+        seen: dict[str, Run] = {}
+        for run in wanted:
+            source = self.resolved_source(self.scale.data.corpora[run.corpus].source)
+            key = sha256_json({"source": source, **self._decisive(run)})
+            if key in seen:
+                raise UserError(
+                    f"params.yaml: runs {seen[key].id} and {run.id} at scale {self.params.scale} have equal configurations; "
+                    "give one of them a value of its own or use one id for both"
+                )
+            seen[key] = run
+
+    def _decisive(self, run: Run) -> dict[str, Any]:
+        """What tells one run's result from another's, names aside: pooling, for one, is the probe's choice."""
+        method = self.params.methods[run.method].model_dump(mode="json")
+        names = {"label": "", "pooling": "patch_mean", "ranked": True, "batch_factor": 1}
+        backbone = self.scale.training.backbones[run.backbone].model_dump(mode="json")
+        return {
+            "vocabulary": self.scale.data.vocabulary_of(run.corpus),
+            "seed": run.seed,
+            "backbone": {**backbone, "label": ""},
+            "method": Method.model_validate({**method, **names}).model_dump(mode="json"),
+            "recipe": self.recipe(run).model_dump(mode="json"),
+        }
+
+    # --- one job each -------------------------------------------------------------------------------------------------
+
+    def make(self, verb: str, job: str, inputs: list[str], modules: Iterable[str] = (), **values: Any) -> Any:
+        """A typed job. ``modules``: what it loads by name, besides its verb's own."""
+        code = self.code[job] = fingerprint(*modules, VERBS[verb].module)
+        if links := self.vouched.behind(code):
+            self.links[job] = links
+        head = {
+            "job": job,
+            "verb": verb,
+            "scale": self.params.scale,
+            "fingerprint": self.vouched.oldest(code),
+            "inputs": inputs,
+        }
+        return as_job({**head, **values}, verb, f"params.yaml: {job}")
+
+    def obtain(self, name: str) -> Job:
+        data = self.scale.data
+        dataset = data.datasets[name]
+        origin = origin_of(name, dataset)
+        shaped = data.download if origin == "urls" else None
+        return self.make(
+            "obtain",
+            f"data/obtained/{name}",
+            [],
+            name=name,
+            dataset={**dataset.model_dump(mode="json", by_alias=True), "from": origin},
+            download=shaped.model_dump(mode="json", exclude={"runtime"}) if shaped is not None else None,
+            entry=decisive(REGISTRY[name]) if name in REGISTRY else None,
+        )
+
+    def resolved_source(self, source: Strict) -> dict[str, Any]:
+        """A source as its job reads it: with the place of its dataset, and how that was obtained."""
+        datasets = self.scale.data.datasets
+        values = source.model_dump(mode="json", by_alias=True)
+        if values.get("dataset") is not None:
+            dataset = datasets[values["dataset"]]
+            values["path"] = dataset.path
+            if "from" in values:
+                values["from"] = origin_of(values["dataset"], dataset)
+        if values.get("images_from") is not None:
+            values["images"] = str(Path(datasets[values["images_from"]].path, values["images"]))
+        return values
+
+    def _set(self, verb: str, section: str, name: str, source: Any, kinds: dict[str, str], **values: Any) -> Job:
+        return self.make(
+            verb,
+            f"data/{section}/{name}",
+            [f"data/obtained/{dataset}" for dataset in datasets_of(source)],
+            [kinds[source.kind]],
+            name=name,
+            source=self.resolved_source(source),
+            **values,
+        )
+
+    def _sharding(self) -> dict[str, Any]:
+        return {"samples_per_shard": self.scale.data.samples_per_shard, "max_skipped": self.scale.data.max_skipped}
+
+    def _words(self) -> dict[str, Any]:
+        return {"protocol": self.params.protocol.data.model_dump(mode="json")}
+
+    def corpus(self, name: str) -> Job:
+        source = self.scale.data.corpora[name].source
+        return self._set("corpus", "corpora", name, source, parts.CORPORA, **self._sharding(), **self._words())
+
+    def probe_set(self, name: str) -> Job:
+        source = self.scale.data.probes[name].source
+        return self._set("probe-set", "probes", name, source, parts.PROBES, **self._sharding())
+
+    def choice_set(self, name: str) -> Job:
+        source = self.scale.data.choices[name].source
+        return self._set("choice-set", "choices", name, source, parts.CHOICES, **self._sharding())
+
+    def texts(self, name: str) -> Job:
+        source = self.scale.data.texts[name].source
+        return self._set("texts", "texts", name, source, parts.TEXTS, **self._words())
+
+    def vocabulary(self, name: str) -> Job:
+        listed = self.scale.data.vocabularies[name]
+        corpora = [] if listed == "full" else listed
+        return self.make(
+            "vocabulary",
+            f"data/vocabularies/{name}",
+            [f"data/corpora/{corpus}" for corpus in corpora],
+            name=name,
+            kind="full" if listed == "full" else "corpus",
+            corpora=corpora,
+        )
+
+    def pretrain(self, run: Run) -> PretrainJob:
+        """The job of a run, made once."""
+        found: PretrainJob = self._made.get(f"runs/{run.id}") or self._pretrain(run)
+        self._made[found.job] = found
+        return found
+
+    def _pretrain(self, run: Run) -> PretrainJob:
+        found: PretrainJob = self.make(
+            "pretrain",
+            f"runs/{run.id}",
+            [f"data/corpora/{run.corpus}", f"data/vocabularies/{self.scale.data.vocabulary_of(run.corpus)}"],
+            [parts.OBJECTIVES[self.params.methods[run.method].objective]],
+            corpus=run.corpus,
+            backbone_name=run.backbone,
+            method_name=run.method,
+            protocol={
+                "data": self.params.protocol.data.model_dump(mode="json"),
+                "pretrain": self.params.protocol.pretrain.model_dump(mode="json"),
+            },
+            **self._decisive(run),
+        )
+        return found
+
+    def probe(self, encoder: Encoder) -> ProbeJob:
+        """The job of an encoder's probes, made once."""
+        found: ProbeJob = self._made.get(f"probe/{encoder.id}") or self._probe(encoder)
+        self._made[found.job] = found
+        return found
+
+    def _probe(self, encoder: Encoder) -> ProbeJob:
+        probe = self.scale.probe
+        assert probe is not None  # tables of probes cannot do without
+        trained = self.pretrain(encoder) if isinstance(encoder, Run) else None
+        probes = self.probes_of[encoder]
+        backbone = self.scale.training.backbones[encoder.backbone].model_dump(mode="json")
+        found: ProbeJob = self.make(
+            "probe",
+            f"probe/{encoder.id}",
+            [*([trained.job] if trained else []), *(f"data/probes/{name}" for name in probes)],
+            [parts.ABILITIES["encode"]],
+            probes=probes,
+            recipe=probe.model_dump(mode="json"),
+            protocol=self.params.protocol.probe.model_dump(mode="json"),
+            backbone_name=encoder.backbone,
+            backbone={**backbone, "label": ""},
+            seed=encoder.seed,
+            pooling=self.params.methods[encoder.method].pooling if isinstance(encoder, Run) else encoder.pooling,
+            run=trained.job if trained else None,
+            run_config_sha256=trained.sha256 if trained else None,
+        )
+        return found
+
+    # --- who is behind what -------------------------------------------------------------------------------------------
+
+    def behind(self, job: str) -> Iterator[str]:
+        """The jobs that ``job`` is made from, and those behind them, each once, the nearest first."""
+        waiting, seen = list(self.jobs[job].inputs), set()
+        while waiting:
+            name = waiting.pop(0)
+            if name not in seen:
+                seen.add(name)
+                yield name
+                waiting += self.jobs[name].inputs
+
+
+def datasets_of(source: Strict) -> list[str]:
+    """The datasets of the scale that a source reads."""
+    named = (getattr(source, key, None) for key in ("dataset", "images_from"))
+    return list(dict.fromkeys(name for name in named if name is not None))

@@ -1,0 +1,15 @@
+"""The part of a model that every objective has."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from mdc.models.decoder import TextTransformer
+from mdc.models.encoder import Encoder
+
+
+class ImageText(nn.Module):
+    """An image encoder, which is evaluated later, and the text tower that it is trained with."""
+
+    encoder: Encoder
+    text: TextTransformer

@@ -1,0 +1,78 @@
+"""The manifests that a table or figure was handed, each read once and held to what its job asks for.
+
+This is the one place where a manifest that is missing, of another job, of another scale or stale is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mdc.jobs.model import ArtefactJob
+from mdc.records import UserError, read_json, read_json_lines
+
+Given = Mapping[str, Path]
+
+
+def title(artefact: str) -> str:
+    """``table1`` as "table 1"."""
+    return re.sub(r"(?<=[a-z])(?=\d)", " ", artefact).replace("_", " ")
+
+
+def path_of(job: ArtefactJob, given: Given, name: str) -> Path:
+    """Where the manifest of the input job ``name`` is; UserError if it was not given."""
+    if name not in given:
+        raise UserError(f"{title(job.artefact)}: no manifest of {name} was given; make it first")
+    return Path(given[name])
+
+
+def record_of(job: ArtefactJob, given: Given, name: str) -> dict[str, Any]:
+    """The record of the run or evaluation ``name``; UserError if it is missing, another's, of another scale or stale."""
+    path = path_of(job, given, name)
+    record = read_json(path)
+    if record.get("id") != name:
+        raise UserError(
+            f"{path}: {title(job.artefact)} needs the record of {name}, this is of {str(record.get('id'))[:100]}"
+        )
+    config = record.get("config")
+    scale = record.get("scale", config.get("scale") if isinstance(config, dict) else None)
+    if scale != job.scale:
+        raise UserError(f"{path}: the record of {name} is of scale {str(scale)[:100]}; needed: {job.scale}")
+    if name not in job.expected:
+        raise UserError(f"{title(job.artefact)}: its configuration expects no record of {name}, though it needs one")
+    found = str(record.get("config_sha256"))
+    if found != job.expected[name]:
+        raise UserError(
+            f"{path}: the record of {name} is stale: made with configuration {found[:12]}, expected "
+            f"{job.expected[name][:12]}; make it again"
+        )
+    return record
+
+
+@dataclass(frozen=True)
+class RunLog:
+    """A run's resolved configuration (a PretrainJob's JSON), its log's file and that file's lines that have a step."""
+
+    config: Mapping[str, Any]
+    path: Path
+    lines: list[dict[str, Any]]
+
+
+def run_log(job: ArtefactJob, given: Given, name: str) -> RunLog:
+    """The log beside the manifest of the run ``name``.
+
+    UserError besides (see :func:`record_of`) if the log holds no loss, or a step or a loss that is no number.
+    """
+    record = record_of(job, given, name)
+    log = path_of(job, given, name).parent / "log.jsonl"
+    lines = read_json_lines(log)
+    for line in lines:
+        if not all(isinstance(line.get(key, 0), int | float) for key in ("step", "loss", "validation_loss")):
+            raise UserError(f"{log}: a step or a loss is no number; train the run again")
+    kept = [line for line in lines if "step" in line]
+    if not any("loss" in line for line in kept):
+        raise UserError(f"{log}: it holds no loss; train the run again")
+    return RunLog(record["config"], log, kept)

@@ -1,0 +1,24 @@
+"""The verb ``mdc make``: one table or figure from the records that it needs, whichever it is.
+
+Its own module (see :mod:`mdc.artefacts`) writes its files; then the record is written, which names by sha256 every file
+and every record that they were made from.
+"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+from mdc.artefacts import ARTEFACTS
+from mdc.jobs.call import Call, record
+from mdc.records import clear_leftovers, write_json
+
+
+def main(call: Call) -> None:
+    """Run the job: ``call.job`` is a :class:`mdc.jobs.model.ArtefactJob`."""
+    artefact = ARTEFACTS[call.job.artefact]
+    call.out.mkdir(parents=True, exist_ok=True)
+    clear_leftovers(call.out)
+    importlib.import_module(artefact.module).make(call.job, call.given, call.out)
+    made = record(call, "artefact", [Path(call.out) / name for name in artefact.files])
+    write_json(call.out / call.folder.record(call.job.job, call.job.verb).name, made)

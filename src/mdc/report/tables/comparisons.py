@@ -1,0 +1,130 @@
+"""The differences below a table of probes: the primary comparisons with their verdicts, the others with intervals alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mdc.jobs.model import System
+from mdc.report import words
+from mdc.report.lines import AVERAGE
+from mdc.report.probing import Pair, Probing
+from mdc.report.tables.table import Cell, Column, Row, Table
+
+
+def tables(probing: Probing) -> list[Table]:
+    """The tables of what the job names beforehand, those without a row left out."""
+    # what was decided on every measure has said all that there is to say
+    open_ = [pair for pair in probing.named if any((pair, one) not in probing.decisions for one in probing.measures)]
+    within = [pair for pair in open_ if _corpus(probing, pair[0]) == _corpus(probing, pair[1])]
+    across = [pair for pair in open_ if pair not in within]
+    found = [primary(probing)] if probing.decisions else []
+    found += [
+        differences(probing, f"Differences between {what}", pairs)
+        for what, pairs in (("methods", within), ("datasets", across))
+        if pairs
+    ]
+    return found
+
+
+def primary(probing: Probing) -> Table:
+    """What was claimed beforehand, with the corrected p and the verdict of each claim."""
+    statistics = probing.job.statistics
+    rows = []
+    for (pair, measure), decision in probing.decisions.items():
+        found = probing.differences[pair, measure]
+        shown = [f"{round(value, 1) + 0.0:+.1f}".replace("-", "−") for value in (found.value, found.low, found.high)]
+        text = (shown[0], f"[{shown[1]}, {shown[2]}]", words.p_value(decision.p_holm), words.verdict(decision))
+        rows.append(Row((*_labels(probing, pair), *text), ()))
+    found_in = [probing.differences[key] for key in probing.decisions]
+    name = probing.name(probing.primary_measure)
+    return Table(
+        title=f"Primary comparisons on {name}, {probing.scale_text}",
+        caption=(
+            f"Differences in points on {name}, paired. {words.intervals(found_in, probing.job.seeds)}",
+            *words.claims(statistics, len(rows)),
+        ),
+        labels=(
+            "Dataset",
+            "Backbone",
+            "Comparison",
+            "Difference",
+            f"{words.percent(statistics.level)} interval",
+            "Corrected p",
+            "Verdict",
+        ),
+        columns=(),
+        rows=tuple(rows),
+    )
+
+
+def differences(probing: Probing, title: str, pairs: Sequence[Pair]) -> Table:
+    """``pairs`` on every measure, the first minus the second, with intervals and no verdict."""
+    found = [[probing.differences[pair, measure] for measure in probing.measures] for pair in pairs]
+    rows = []
+    for pair, line in zip(pairs, found, strict=True):
+        labels = _labels(probing, pair)
+        rows.append(Row(labels, tuple(Cell(i.value, i.low, i.high) for i in line), "/".join(labels[:2])))
+    primary = "The claims among them have their verdicts under primary comparisons. " if probing.decisions else ""
+    return Table(
+        title=f"{title}, {probing.scale_text}",
+        caption=(
+            f"Points, paired. {probing.interval_words([interval for line in found for interval in line])}",
+            f"{primary}An interval here speaks of one difference alone: none is corrected for the number of differences.",
+        ),
+        labels=("Dataset", "Backbone", "Comparison"),
+        columns=columns(probing, "Difference"),
+        rows=tuple(rows),
+        signed=True,
+    )
+
+
+def gains(probing: Probing) -> Table | None:
+    """Every system against its control, None if none has one."""
+    shown = [(system, (system.key, system.control)) for system in probing.job.systems if system.control is not None]
+    if not shown:
+        return None
+    found = [[probing.differences[pair, measure] for measure in probing.measures] for _, pair in shown]
+    rows = [
+        Row(names(system), tuple(Cell(i.value, i.low, i.high) for i in line), block(system))
+        for (system, _), line in zip(shown, found, strict=True)
+    ]
+    return Table(
+        title=f"Gain over the control ({', '.join(probing.controls())}), {probing.scale_text}",
+        caption=(
+            f"Points above each row's own control, paired. "
+            f"{probing.interval_words([interval for line in found for interval in line])}",
+        ),
+        labels=("Dataset", "Backbone", "Method"),
+        columns=columns(probing, "Gain"),
+        rows=tuple(rows),
+        signed=True,
+    )
+
+
+def names(system: System) -> tuple[str, str, str]:
+    """The leading labels of a system's row."""
+    return words.dataset(system), system.backbone.label, words.method(system)
+
+
+def block(system: System) -> str:
+    """What its row stands together with."""
+    return f"{system.backbone.key}/{system.corpus.key}" if system.corpus else system.backbone.key
+
+
+def columns(probing: Probing, group: str) -> tuple[Column, ...]:
+    """A column a measure, under one heading but for the average."""
+    shown = [Column(probing.name(measure), group, probing.metric[measure]) for measure in probing.measures]
+    return tuple(replace(one, group="") if one.label == AVERAGE else one for one in shown)
+
+
+def _corpus(probing: Probing, key: str) -> str | None:
+    corpus = probing.systems[key].corpus
+    return corpus.key if corpus else None
+
+
+def _labels(probing: Probing, pair: Pair) -> tuple[str, str, str]:
+    """What a difference is of, label by label."""
+    first, second = (names(probing.systems[key]) for key in pair)
+    dataset, backbone, method = (words.minus(a, b) for a, b in zip(first, second, strict=True))
+    return dataset, backbone, method

@@ -1,0 +1,108 @@
+"""Tables written as csv, Markdown, HTML and LaTeX; the templates decide what the last three look like."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from mdc.records import UserError, write_text
+from mdc.report.tables.table import Table
+from mdc.report.tidy import csv_text
+
+#: files below the package that decide what is written here: fingerprints of whoever imports this module cover them
+DATA_FILES = (
+    "report/templates/style.css",
+    "report/templates/table.html.j2",
+    "report/templates/table.md.j2",
+    "report/templates/table.tex.j2",
+)
+#: the delimiters of a LaTeX template, which is full of braces and per cent signs
+_LATEX: dict[str, Any] = {
+    "block_start_string": r"\BLOCK{",
+    "block_end_string": "}",
+    "variable_start_string": r"\VAR{",
+    "variable_end_string": "}",
+    "comment_start_string": r"\#{",
+    "comment_end_string": "}",
+}
+
+
+def write_csv(table: Table, path: str | Path, constant: Mapping[str, str] | None = None) -> None:
+    """Labels and rounded numbers only, lower-case label headings; ``constant`` columns are added at the end."""
+    extra = dict(constant or {})
+    columns = [label.lower() for label in table.labels] + [column.name for column in table.columns] + list(extra)
+    if len(set(columns)) != len(columns):
+        raise UserError(f"{path}: column names repeat: {', '.join(columns)}")
+    lines = [[*row.labels, *(table.rounded(cell.value) for cell in row.cells), *extra.values()] for row in table.rows]
+    write_text(path, csv_text([dict(zip(columns, line, strict=True)) for line in lines], columns))
+
+
+def write_markdown(tables: Sequence[Table], path: str | Path) -> None:
+    """GitHub-flavoured Markdown: best ``**bold**``, second ``<ins>underlined</ins>``, grey with ``†``."""
+    _write(path, "table.md.j2", tables=tables)
+
+
+def write_html(tables: Sequence[Table], path: str | Path) -> None:
+    """One page that needs nothing else: own style, light and dark, headings stay in view; all text escaped."""
+    _write(path, "table.html.j2", tables=tables)
+
+
+def write_latex(table: Table, path: str | Path) -> None:
+    r"""A booktabs ``table`` environment; needs the packages booktabs and xcolor. Intervals stand below the value."""
+    # LaTeX counts its tables itself
+    _write(path, "table.tex.j2", table=table, title=re.sub(r"^Table [0-9]+[.] ", "", table.title))
+
+
+def _write(path: str | Path, template: str, **given: Any) -> None:
+    write_text(path, _environment(template.removesuffix(".j2").rpartition(".")[2]).get_template(template).render(given))
+
+
+@cache
+def _environment(kind: str) -> Environment:
+    environment = Environment(
+        loader=PackageLoader("mdc.report"),
+        autoescape=kind == "html",
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        **(_LATEX if kind == "tex" else {}),
+    )
+    environment.filters |= {"md": escape_markdown, "tex": escape_latex}
+    return environment
+
+
+def escape_markdown(text: str) -> str:
+    """``text`` with a backslash before every letter that Markdown would take for markup."""
+    return re.sub(r"([\\`*_|<>\[\]])", r"\\\1", text)
+
+
+def escape_latex(text: str) -> str:
+    """``text`` as LaTeX sets it, letter by letter, with the few letters beyond ASCII that our words use."""
+    return text.translate(_TEX)
+
+
+_TEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        **{letter: f"\\{letter}" for letter in "{}&%$#_"},
+        **{letter: f"${letter}$" for letter in "<>|"},
+        "−": "$-$",
+        "–": "--",
+        "…": r"\ldots{}",
+        "≥": r"$\geq$",
+        "±": r"$\pm$",
+        "′": "$'$",
+        "†": r"\dag{}",
+        # guarded, because [ after \\ begins an optional argument
+        "[": "{[}",
+        "]": "{]}",
+    }
+)

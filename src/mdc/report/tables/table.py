@@ -1,0 +1,157 @@
+"""A rectangular table of numbers with intervals, as data: what it holds, and which numbers stand out in it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+from mdc.records import UserError
+
+#: best is bold, second best underlined, grey is shown but not ranked
+Mark = Literal["best", "second", "grey"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A number, its 95 % interval, how it is marked, and a short remark (a verdict, a published value)."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    mark: Mark | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of numbers; neighbours with an equal ``group`` share a heading. ``note`` stands small below it.
+
+    ``full``: its name in csv and Markdown, which have no headings over several columns (default: ``label``).
+    """
+
+    label: str
+    group: str = ""
+    note: str = ""
+    full: str = ""
+
+    @property
+    def name(self) -> str:
+        """What tells it from the other columns where groups are not shown."""
+        return self.full or self.label
+
+
+@dataclass(frozen=True)
+class Row:
+    """``labels`` fill the leading columns. A rule is drawn where ``block`` changes; ``reference`` rows are italic."""
+
+    labels: tuple[str, ...]
+    cells: tuple[Cell, ...]
+    block: str = ""
+    reference: bool = False
+
+    @property
+    def grey(self) -> bool:
+        """Whether no number of it is ranked."""
+        return bool(self.cells) and all(cell.mark == "grey" for cell in self.cells)
+
+
+class Group(NamedTuple):
+    """A heading over ``span`` columns of numbers, the ``first`` of them counted from 1."""
+
+    label: str
+    first: int
+    span: int
+
+
+class Line(NamedTuple):
+    """A row and its place: whether it begins a block, and how many leading labels repeat those of the row above it."""
+
+    row: Row
+    new_block: bool
+    repeated: int
+
+
+@dataclass(frozen=True)
+class Table:
+    """``labels``: headings of the leading text columns. ``signed``: numbers are differences and show their sign."""
+
+    title: str
+    caption: tuple[str, ...]
+    labels: tuple[str, ...]
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    footnotes: tuple[str, ...] = ()
+    decimals: int = 1
+    signed: bool = False
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row.labels) != len(self.labels) or len(row.cells) != len(self.columns):
+                raise UserError(
+                    f"table '{self.title}': row {row.labels} has {len(row.labels)} labels and {len(row.cells)} cells "
+                    f"where {len(self.labels)} and {len(self.columns)} are needed"
+                )
+
+    def rounded(self, value: float | None, sign: Literal["", "+"] = "") -> str:
+        """The number with the table's decimals and an ASCII minus; never ``-0.0``. None is empty."""
+        # adding 0.0 turns the -0.0 that rounding may leave into 0.0
+        return "" if value is None else f"{round(value, self.decimals) + 0.0:{sign}.{self.decimals}f}"
+
+    def shown(self, value: float | None) -> str:
+        """The number as readers see it, with a minus sign as printers set it."""
+        return self.rounded(value, "+" if self.signed else "").replace("-", "−")
+
+    def interval(self, cell: Cell) -> str:
+        """``[low, high]``, or nothing where there is no interval."""
+        return "" if cell.low is None or cell.high is None else f"[{self.shown(cell.low)}, {self.shown(cell.high)}]"
+
+    def groups(self) -> list[Group]:
+        """The headings over several columns, unnamed ones included; none if no column has one."""
+        places = itertools.groupby(range(len(self.columns)), key=lambda place: self.columns[place].group)
+        found = [(label, list(members)) for label, members in places]
+        return [Group(label, own[0] + 1, len(own)) for label, own in found] if any(label for label, _ in found) else []
+
+    def lines(self) -> Iterator[Line]:
+        """Every row with its place below the one before it."""
+        for above, row in zip((None, *self.rows), self.rows, strict=False):
+            new_block = above is not None and above.block != row.block
+            pairs = zip(row.labels, () if above is None or new_block else above.labels, strict=False)
+            yield Line(row, new_block, len(list(itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))))
+
+
+def rank(values: Sequence[float | None], ranked: Sequence[bool], decimals: int = 1) -> list[Mark | None]:
+    """Marks for one column of one block: the highest value ``best``, the next ``second``, unranked rows ``grey``.
+
+    Compared as shown, that is after rounding, so equal-looking numbers are marked alike. After two or more best there
+    is no second; one ranked number alone gets no mark; None gets none.
+    """
+    if len(values) != len(ranked):
+        raise UserError(f"rank: {len(values)} values against {len(ranked)} flags")
+    shown = [None if value is None else round(value, decimals) for value in values]
+    field = [value for value, counts in zip(shown, ranked, strict=True) if counts and value is not None]
+
+    def mark(value: float | None, counts: bool) -> Mark | None:
+        if value is None or (counts and len(field) < 2):
+            return None
+        above = sum(other > value for other in field)
+        return "grey" if not counts else "best" if above == 0 else "second" if above == 1 else None
+
+    return [mark(value, counts) for value, counts in zip(shown, ranked, strict=True)]
+
+
+def mark_rows(rows: Sequence[Row], ranked: Sequence[bool], decimals: int = 1) -> list[Row]:
+    """``rows`` of one block with every column ranked; reference rows keep their cells."""
+    chosen = [(row, counts) for row, counts in zip(rows, ranked, strict=True) if not row.reference]
+    flags = [counts for _, counts in chosen]
+    columns = zip(*(row.cells for row, _ in chosen), strict=True)
+    # a column's marks one a row, turned into a row's marks one a column
+    marks = zip(*(rank([cell.value for cell in column], flags, decimals) for column in columns), strict=True)
+    return [
+        row if row.reference else replace(row, cells=tuple(map(_marked, row.cells, next(marks, ())))) for row in rows
+    ]
+
+
+def _marked(cell: Cell, mark: Mark | None) -> Cell:
+    return replace(cell, mark=mark)

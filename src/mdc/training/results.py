@@ -1,0 +1,74 @@
+"""What a run leaves: its final weights, its log, and last ``run.json``, the manifest that names the weights by hash."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from mdc.models.initial import count_parameters
+from mdc.models.weights import WEIGHTS_FORMAT, save_weights
+from mdc.records import UserError, atomic_path, read_json, read_json_lines, sha256_file, versions, write_json
+from mdc.training.corpus import Corpus
+from mdc.training.segments import Segment
+from mdc.training.trainer import Training
+
+CHECKPOINT, LOG, MANIFEST = "checkpoint.safetensors", "log.jsonl", "run.json"
+
+
+def write_results(
+    training: Training, corpus: Corpus, inputs: dict[str, str], segments: list[Segment], state: Path, out: Path
+) -> list[dict[str, Any]]:
+    """Write the trained model and its log from ``state`` into ``out``, then the manifest; returns the log's lines.
+
+    The manifest is the same for the same configuration, inputs and segments: a log holds clocks, so it is not named there.
+    """
+    job, model = training.job, training.model
+    out.mkdir(parents=True, exist_ok=True)
+    save_weights(out / CHECKPOINT, model, {"format": WEIGHTS_FORMAT, "config_sha256": job.sha256})
+    _copy_log(state, out)
+    log = read_json_lines(out / LOG)
+    write_json(
+        out / MANIFEST,
+        {
+            "kind": "run",
+            "id": job.job,
+            "config": job.config(),
+            "config_sha256": job.sha256,
+            "inputs": inputs,
+            "outputs": {CHECKPOINT: sha256_file(out / CHECKPOINT)},
+            "parameters": {"all": count_parameters(model), "encoder": count_parameters(model.encoder)},
+            "steps": corpus.steps,
+            "samples_seen": corpus.steps * job.recipe.batch_size,
+            "pairs": corpus.pairs,
+            # of all splits, by reason; the set's index names the list of them
+            "skipped": corpus.index["skipped"],
+            "duplicate_share": corpus.duplicate_share,
+            "loss": _last(log, "loss"),
+            "validation_loss": _last(log, "validation_loss"),
+            "segments": segments,
+            "versions": versions(),
+        },
+    )
+    return log
+
+
+def is_whole(out: Path, config: dict[str, Any], inputs: dict[str, str]) -> bool:
+    """Whether ``out`` holds this very run: same configuration, same inputs, the checkpoint that it names."""
+    try:
+        run = read_json(out / MANIFEST)
+        named = run["outputs"][CHECKPOINT]
+        return bool(run["config"] == config and run["inputs"] == inputs and named == sha256_file(out / CHECKPOINT))
+    except (UserError, KeyError, TypeError):
+        return False
+
+
+def _last(log: list[dict[str, Any]], name: str) -> float | None:
+    return next((line[name] for line in reversed(log) if name in line), None)
+
+
+def _copy_log(state: Path, out: Path) -> None:
+    with atomic_path(out / LOG) as temporary:
+        shutil.copyfile(state / LOG, temporary)
+    shutil.rmtree(out / "tensorboard", ignore_errors=True)
+    shutil.copytree(state / "tensorboard", out / "tensorboard")

@@ -1,0 +1,240 @@
+"""The resumable state of a run: model, optimiser, random numbers and position, in one safetensors file.
+
+Loading one never executes anything. A save writes a temporary file and renames it; the file before it stays as
+``previous``, so whatever happens there is a good one. A state says whose it is: it belongs to every run whose result is
+decided by the same things, so a run may resume with other processes, threads or devices. The state of another run is set
+aside, never overwritten.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from mdc.jobs.model import PretrainJob
+from mdc.models.weights import saving
+from mdc.records import atomic_path, sha256_json, sha256_text
+from mdc.training.segments import Segment
+
+LATEST, PREVIOUS = "state.safetensors", "state.previous.safetensors"
+#: what else in a state's folder belongs to the run
+COMPANIONS = ("log.jsonl", "tensorboard", "clock.json")
+_DAMAGED = (OSError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError, AttributeError, RecursionError)
+
+
+@dataclass(frozen=True)
+class Owner:
+    """What decides a run's result: its configuration without the keys of ``PretrainJob.TEMPO``, and its inputs' sha256."""
+
+    config: Mapping[str, Any]
+    inputs: Mapping[str, str]
+
+    @classmethod
+    def of(cls, job: PretrainJob, inputs: Mapping[str, str]) -> Owner:
+        return cls(job.decisive(), inputs)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"config": self.config, "inputs": self.inputs}
+
+    @property
+    def sha256(self) -> str:
+        return sha256_json(self.to_json())
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a run stands: ``step`` optimiser steps are done, computed as ``segments`` say.
+
+    Data order and noise follow from the step and the seed.
+    """
+
+    step: int
+    segments: list[Segment] = field(default_factory=list)
+
+
+class States:
+    """The states of one run in its ``folder``."""
+
+    def __init__(self, folder: Path, owner: Owner) -> None:
+        self.folder, self.owner = folder, owner
+
+    def save(self, model: nn.Module, optimizer: torch.optim.Optimizer, position: Position) -> None:
+        """Save everything that a resumed run needs to end in the same bits, with a hash of it, so that a flipped bit is
+        noticed."""
+        tensors = {f"model.{name}": t.detach() for name, t in model.state_dict().items()}
+        for name, parameter in model.named_parameters():
+            for key, value in optimizer.state.get(parameter, {}).items():
+                tensors[f"optimizer.{name}.{key}"] = torch.as_tensor(value)
+        tensors["rng.cpu"] = torch.get_rng_state()
+        if torch.cuda.is_available():
+            tensors["rng.cuda"] = torch.cuda.get_rng_state()
+        tensors = {name: t.cpu().contiguous() for name, t in tensors.items()}
+        self.folder.mkdir(parents=True, exist_ok=True)
+        latest = self.folder / LATEST
+        told = {
+            "owner": self.owner.to_json(),
+            "step": position.step,
+            "segments": position.segments,
+        }
+        told["sha256"] = _content_sha256(told, tensors)
+        with saving(latest), atomic_path(latest) as temporary:
+            save_file(tensors, str(temporary), metadata={"mdc": json.dumps(told, sort_keys=True)})
+            if latest.exists():
+                latest.replace(self.folder / PREVIOUS)
+
+    def load(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> Position | None:
+        """Restore the newest good state of this run; None if there is none (then nothing was changed).
+
+        A damaged or half-written file is passed over for the one before it, and removed; another run's is ignored.
+        """
+        for path in (self.folder / LATEST, self.folder / PREVIOUS):
+            try:
+                with safe_open(str(path), framework="pt") as file:
+                    told = json.loads(file.metadata()["mdc"])
+                    if told.get("owner") != self.owner.to_json():
+                        continue
+                    tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a mapping
+                if told.pop("sha256") != _content_sha256(told, tensors) or not _complete(tensors, model):
+                    raise ValueError("damaged, or another model's")
+                position = Position(told["step"], told["segments"])
+            except FileNotFoundError:
+                continue
+            except _DAMAGED:
+                path.unlink(missing_ok=True)  # or the next save would keep it in the good one's place
+                continue
+            _restore(tensors, model, optimizer)
+            return position
+        return None
+
+    def set_foreign_aside(self) -> None:
+        """Move the states of another run that lie here, with their log and clock, to a folder beside this one.
+
+        One line on stderr says what differs and where they are. To use them again, move the folder's files back. A kill in
+        the middle of this leaves the states for the next start, which moves the rest to the same place.
+        """
+        owners = {name: found for name in (LATEST, PREVIOUS) if (found := self._owner(name)) is not None}
+        foreign = [name for name, found in owners.items() if found != self.owner.to_json()]
+        if not foreign:
+            return
+        other = owners[foreign[0]]
+        alone = len(foreign) == len(owners)  # otherwise the log and the clock are ours
+        names = [*(COMPANIONS if alone else ()), *foreign]
+        target = self._free_place(other, names)
+        target.mkdir(exist_ok=True)
+        for name in names:
+            if (self.folder / name).exists():
+                (self.folder / name).rename(target / name)
+        what = ", ".join(differences(other, self.owner.to_json()))
+        print(
+            f"{self.folder}: the state that lies here is another run's, for this differs: {what}; it is set aside as "
+            f"{target}, and this run {'begins at step 0' if alone else 'resumes from the state before it'}",
+            file=sys.stderr,
+            flush=True,
+        )
+
+    def _owner(self, name: str) -> dict[str, Any] | None:
+        """Whose a state is ({} if it does not say); None if there is none or it cannot be read."""
+        try:
+            with safe_open(str(self.folder / name), framework="pt") as file:
+                owner = json.loads(file.metadata()["mdc"]).get("owner", {})
+                return owner if isinstance(owner, dict) else {}
+        except _DAMAGED:
+            return None
+
+    def _free_place(self, owner: Mapping[str, Any], names: list[str]) -> Path:
+        for number in range(1 << 16):
+            mark = sha256_text(json.dumps([owner, number], sort_keys=True))[:8]
+            target = self.folder.with_name(f"{self.folder.name}.set-aside-{mark}")
+            if not any((target / name).exists() for name in names if (self.folder / name).exists()):
+                return target
+        raise AssertionError("65,536 states of one run were set aside")
+
+    def clear(self) -> None:
+        """Remove this run's states: it is done."""
+        for name in (LATEST, PREVIOUS):
+            (self.folder / name).unlink(missing_ok=True)
+
+
+def differences(other: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:
+    """In which keys of the configuration, in which inputs, or whether in the code, two owners differ."""
+    if not other:
+        return ["the version of mdc that wrote it, which did not note whose it is"]
+    then, now = dict(_leaves(other)), dict(_leaves(ours))
+    found = []
+    for place in sorted({*then, *now}):
+        if then.get(place) == now.get(place):
+            continue
+        part, *rest = place
+        if part == "inputs":
+            found.append(f"the input {rest[0]}" if rest else "the inputs")
+        elif rest == ["fingerprint"]:
+            found.append("the code")
+        else:
+            old, new = (json.dumps(values[place]) if place in values else "nothing" for values in (then, now))
+            found.append(f"{'.'.join(rest)} ({_short(old)} there, {_short(new)} here)")
+    return found
+
+
+def _leaves(tree: Any, place: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    if isinstance(tree, Mapping) and tree:
+        for key, value in tree.items():
+            yield from _leaves(value, (*place, str(key)))
+    else:
+        yield place, tree
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def _content_sha256(told: dict[str, Any], tensors: dict[str, Tensor]) -> str:
+    """Hash of what is told beside the tensors, and of their names and bytes in the order of names."""
+    digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode())
+    for name in sorted(tensors):
+        digest.update(name.encode())
+        digest.update(tensors[name].reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def _complete(tensors: dict[str, Tensor], model: nn.Module) -> bool:
+    """Whether a state has all that ``_restore`` needs, in the right shapes."""
+    found = {name.removeprefix("model."): t.shape for name, t in tensors.items() if name.startswith("model.")}
+    if found != {name: t.shape for name, t in model.state_dict().items()}:
+        return False
+    slots = {
+        frozenset(name.rpartition(".")[2] for name in tensors if name.rpartition(".")[0] == f"optimizer.{parameter}")
+        for parameter, _ in model.named_parameters()
+    }
+    now = torch.get_rng_state()
+    return len(slots - {frozenset()}) <= 1 and (tensors["rng.cpu"].shape, tensors["rng.cpu"].dtype) == (
+        now.shape,
+        now.dtype,
+    )
+
+
+def _restore(tensors: dict[str, Tensor], model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    weights = {k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")}
+    model.load_state_dict(weights)
+    for name, parameter in model.named_parameters():
+        prefix = f"optimizer.{name}."
+        state: dict[str, Any] = {}
+        for key, value in tensors.items():
+            if key.startswith(prefix):
+                short = key.removeprefix(prefix)
+                # fused AdamW keeps its step counter on the parameter's device
+                state[short] = value.to(parameter.device)
+        if state:
+            optimizer.state[parameter] = state
+    torch.set_rng_state(tensors["rng.cpu"])
+    if "rng.cuda" in tensors and torch.cuda.is_available():
+        torch.cuda.set_rng_state(tensors["rng.cuda"])

@@ -1,0 +1,207 @@
+"""The verb ``mdc vouch``: say that an edit of the code changes no result, with evidence where that is cheap.
+
+Of every job whose record differs from what is asked now by the code alone, the old and the new fingerprint are linked in
+``vouched.json`` (see :mod:`mdc.jobs.vouched`), with the reason, the date and what the golden case showed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import io
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from mdc import golden
+from mdc.config import Params, load, read_yaml
+from mdc.jobs.folder import ScaleFolder
+from mdc.jobs.plan import Plan
+from mdc.jobs.vouched import FILE, Link, Vouched, read_vouched, write_vouched
+from mdc.records import UserError, read_json
+
+Stale = dict[tuple[str, str, str], list[str]]
+#: where the package lies, in its git repository's folder src
+_SOURCE = Path(golden.__file__).resolve().parents[1]
+#: verbs whose golden case shows nothing of a user's own data, or that the golden scale has no job of
+_NO_CASE = ("obtain", "choice-set", "texts")
+
+
+def main(args: argparse.Namespace) -> None:
+    """``args``: params, scale, jobs (patterns), reason, against (a git revision), anyway.
+
+    UserError, and nothing is written, if there is nothing to vouch for, no reason, no such revision, or if the golden case
+    shows that results change; ``anyway`` writes it in spite of the last two.
+    """
+    params = load(args.params, args.scale)
+    folder = Path(args.params).parent
+    before = read_vouched(folder)
+    if not args.reason.strip():
+        raise UserError("--reason is empty; it says in a sentence why the edit changes no result")
+    stale, left = stale_by_code(params, before, folder / "results" / params.scale, args.jobs or ["*"])
+    if not stale:
+        raise UserError(
+            "no job's record differs from what is asked now by its code alone; nothing to vouch for (`mdc verify` says "
+            "what is stale)"
+        )
+    evidence = gather(args.params, stale, args.against, before, args.anyway)
+    differing = [verb for verb, (agrees, _) in evidence.items() if agrees is False]
+    if differing and not args.anyway:
+        told = "; ".join(evidence[verb][1] for verb in differing)
+        raise UserError(f"the golden case shows that results change: {told}; nothing was written (--anyway writes it)")
+    links = _links(stale, before, args.reason, {verb: told for verb, (_, told) in evidence.items()})
+    write_vouched([*before.links, *links], folder)
+    for link, jobs in zip(links, stale.values(), strict=True):
+        change = f"{link.old[:12]}… → {link.new[:12]}…"
+        print(f"{link.verb}: {change}, {_few(jobs)}; {link.evidence}")
+    if left:
+        print(f"made by other code than that: {_few(left)}; asked for anew")
+    print(f"{FILE}: links added: {len(links)}; commit it, so that others know too")
+
+
+def _few(jobs: Sequence[str]) -> str:
+    more = f" and {len(jobs) - 3} more" if len(jobs) > 3 else ""
+    return f"{', '.join(jobs[:3])}{more}"
+
+
+def stale_by_code(params: Params, vouched: Vouched, results: Path, patterns: Sequence[str]) -> tuple[Stale, list[str]]:
+    """(verb, old fingerprint, new one) of the jobs that differ from their records in it alone → the jobs that it makes good.
+
+    Sought at the jobs that match one of ``patterns``; a link holds for all jobs with this code. It makes what rests on them
+    be asked for as before, so links are sought until no more are found. A code can be said to give what one other gave:
+    where records were made by several, by that of most; the jobs of the rest are listed beside.
+    """
+    place = ScaleFolder(results)
+    found: Stale = {}
+    while True:
+        plan = Plan(params, Vouched((*vouched.links, *_links(found, vouched))))
+        fresh: Stale = {}
+        left: list[str] = []
+        same: dict[str, list[str]] = {}
+        for name, job in plan.jobs.items():
+            done, now = _config(place.record(name, job.verb)), job.config()
+            if done == now:
+                same.setdefault(plan.code[name], []).append(name)
+                continue
+            if {**done, "fingerprint": ""} != {**now, "fingerprint": ""}:
+                continue
+            old, new = str(done["fingerprint"]), plan.code[name]
+            if old == new or plan.vouched.oldest(new) != new:
+                left.append(name)
+            elif any(fnmatchcase(name, pattern) for pattern in patterns):
+                fresh.setdefault((job.verb, old, new), []).append(name)
+        if not fresh:
+            return {key: same.get(key[2], []) for key in found}, left
+        for key in sorted(fresh, key=lambda key: -len(fresh[key])):
+            if key[2] not in {known for _, _, known in found}:
+                found[key] = fresh[key]
+
+
+def _links(stale: Stale, vouched: Vouched, reason: str = "-", told: Mapping[str, str] | None = None) -> list[Link]:
+    """A link for each of ``stale``: from the last code that is said to give what its records' gave, so that all are told."""
+    today = datetime.date.today().isoformat()
+    return [
+        Link(
+            verb=verb, old=vouched.newest(old), new=new, reason=reason, date=today, evidence=(told or {}).get(verb, "-")
+        )
+        for verb, old, new in stale
+    ]
+
+
+def _config(record: Path) -> dict[str, Any]:
+    """What a record was made with; nothing where there is none."""
+    try:
+        return dict(read_json(record)["config"])
+    except (UserError, KeyError, TypeError, ValueError):
+        return {}
+
+
+def gather(
+    params_file: str, stale: Stale, revision: str, vouched: Vouched, anyway: bool = False
+) -> dict[str, tuple[bool | None, str]]:
+    """verb → whether its golden case gives the same bytes with the code of ``revision`` and with today's, and in words.
+
+    None where that says nothing: the verb has no golden case, or the code of ``revision`` cannot do it. UserError if there
+    is no such revision (``anyway``: then it says nothing) or if today's code cannot do it.
+    """
+    verbs = sorted({verb for verb, _, _ in stale})
+    cases = [verb for verb in verbs if verb not in _NO_CASE]
+    found: dict[str, tuple[bool | None, str]] = dict.fromkeys(verbs, (None, "no golden case"))
+    if not cases:
+        return found
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        values = golden.params(read_yaml(params_file))
+        (folder / "params.yaml").write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
+        try:
+            name = _checkout(revision, folder / "old")
+        except UserError as error:
+            if not anyway:
+                raise UserError(
+                    f"{error}; --against names the revision before the edit, --anyway asks for none"
+                ) from None
+            return {**found, **dict.fromkeys(cases, (None, f"no golden case: {error}"))}
+        try:
+            old = _run(folder / "old/src", folder, "before", cases)
+        except UserError as error:
+            return {**found, **dict.fromkeys(cases, (None, f"no golden case: {error}"))}
+        new = _run(_SOURCE, folder, "after", cases)
+    known = {(vouched.oldest(old), new) for _, old, new in stale}
+    for verb in cases:
+        found[verb] = _compare(verb, old, new, name, lambda before, after: (vouched.oldest(before), after) in known)
+    return found
+
+
+def _compare(
+    verb: str, old: Mapping[str, Any], new: Mapping[str, Any], revision: str, linked: Callable[[str, str], bool]
+) -> tuple[bool | None, str]:
+    """``linked``: whether a code's fingerprint at ``revision`` is that of records that are vouched for, given today's."""
+    jobs = [job for job in new if job in old and new[job]["verb"] == verb]
+    files = [(job, name) for job in jobs for name in {**old[job]["outputs"], **new[job]["outputs"]}]
+    if not files:
+        return None, f"the golden case has no {verb} that both versions do"
+    hashes = [tuple(side[job]["outputs"].get(name) for side in (old, new)) for job, name in files]
+    differing = ["/".join(file) for file, (before, after) in zip(files, hashes, strict=True) if before != after]
+    if differing:
+        return False, f"golden case of {verb}: {len(differing)} of {len(files)} files differ, as {differing[0]}"
+    known = any(linked(old[job]["fingerprint"], new[job]["fingerprint"]) for job in jobs)
+    doubt = "" if known else "; the records were made by other code than that"
+    return True, f"golden case of {verb}: {len(files)} files of {len(jobs)} jobs equal to those of {revision}{doubt}"
+
+
+def _checkout(revision: str, folder: Path) -> str:
+    """The package's source at a git revision, in ``folder``/src; the revision's short name. UserError if it is none."""
+    try:
+        short = _git("rev-parse", "--short", "--verify", f"{revision}^{{commit}}").decode().strip()
+        archive = _git("archive", "--format=tar", short, "src/mdc")
+    except (OSError, subprocess.CalledProcessError) as error:
+        said = getattr(error, "stderr", b"") or str(error).encode()
+        raise UserError(f"{revision}: git cannot give its code ({said.decode(errors='replace').strip()})") from None
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        tar.extractall(folder, filter="data")
+    return short
+
+
+def _git(*words: str) -> bytes:
+    return subprocess.run(["git", "-C", str(_SOURCE.parent), *words], capture_output=True, check=True).stdout
+
+
+def _run(source: Path, folder: Path, name: str, verbs: list[str]) -> dict[str, Any]:
+    """What the golden case gives with the package at ``source``. UserError if it fails."""
+    command = [sys.executable, "-m", "mdc.golden", str(folder / "params.yaml"), str(folder / name), *verbs]
+    environment = {**os.environ, "PYTHONPATH": str(source)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder)
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        raise UserError(f"it failed with the code {name} the edit ({last})")
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found

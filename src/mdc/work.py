@@ -1,0 +1,27 @@
+"""Doing one job: the devices it takes, the processes it starts, its verb's own module, and how long it took."""
+
+from __future__ import annotations
+
+import importlib
+import time
+
+from mdc.host import command_line, write_host
+from mdc.jobs.call import Call
+from mdc.jobs.folder import HOST
+from mdc.processes import launch
+from mdc.verbs import VERBS
+
+
+def do(verb: str, call: Call) -> None:
+    """Do the job of ``call``, then write beside its record how it was called and how long it took.
+
+    Raises UserError for what a user can put right; see :mod:`mdc.processes.launch` for what else can end it.
+    """
+    began = time.perf_counter()
+    if launch.enter(verb, call):
+        return  # its workers have done it, and written that
+    facts = importlib.import_module(VERBS[verb].module).main(call) or {}
+    if "taken_over" in facts:
+        return  # so has the process that was waited for
+    manifest = call.out / VERBS[verb].manifest.format(job=call.job.job)
+    write_host(call.out / HOST, manifest, command_line(call.arguments), time.perf_counter() - began, facts)

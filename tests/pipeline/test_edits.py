@@ -1,0 +1,95 @@
+"""What an edit reruns, exactly: every line of the table in docs/edits.md, at scale paper through the real Snakemake.
+
+Everything is made once by a stand-in for `mdc`; each edit is then made, asked about with `snakemake -n`, and undone.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import edits
+import pytest
+import yaml
+from edits import EDITS, SCALE, Edit, Sandbox
+from toy_project import ROOT, Project
+from warm import environment
+
+from mdc.artefacts import ARTEFACTS
+from mdc.config import validate
+from mdc.jobs.plan import Plan
+
+pytestmark = pytest.mark.slow
+
+
+class World:
+    """The project at scale paper, all of whose jobs are done."""
+
+    def __init__(self, folder: Path, bin: Path) -> None:
+        (folder / "project").mkdir()
+        self.calls = folder / "calls"
+        variables = {"CALLS": str(self.calls), "DIE": str(folder / "die"), "MDC_DATA": str(folder / "data")}
+        self.project = Project(folder / "project", bin, **variables)
+        self.project.values["scale"] = SCALE
+        self.project.values["scales"] = {SCALE: self.project.values["scales"][SCALE]}
+        self.project.write()
+        done = self.project.snakemake("all", "data", "--cores", "256")  # a run takes 64 of them
+        assert done.returncode == 0, done.stderr
+        self.jobs = set(Plan(validate(self.project.values)).jobs)
+        self.box = Sandbox(self.project.folder, self._run)
+
+    def _run(self, code: str) -> None:
+        done = self.project.run(self.project.bin / "python", "-c", code)
+        assert done.returncode == 0, done.stderr
+
+    def planned(self) -> tuple[set[str], set[str]]:
+        """The jobs that would run, and the tables and figures that would be copied to results/."""
+        outputs = [Path(first) for found in self.project.planned_jobs("all", "data").values() for first in found]
+        root = Path("results", SCALE)
+        jobs = {path.parent.relative_to(root).as_posix() for path in outputs if path.is_relative_to(root)}
+        return jobs, {path.stem for path in outputs if path.parent == Path("results")}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    folder = tmp_path_factory.mktemp("edits")
+    with environment(folder / "environment") as bin:
+        yield World(folder, bin)
+
+
+def test_every_job_of_the_scale_was_done(world: World) -> None:
+    assert sorted(world.calls.read_text().splitlines()) == sorted(world.jobs)
+    assert world.planned() == (set(), set())
+
+
+@pytest.mark.parametrize("edit", EDITS, ids=lambda edit: re.sub(r"\W+", "-", edit.what).strip("-")[:60])
+def test_an_edit_reruns_what_it_decides_and_nothing_else(world: World, edit: Edit) -> None:
+    edit.change(world.box)
+    try:
+        planned, copied = world.planned()
+    finally:
+        world.box.undo()
+    known = world.jobs | planned
+    for pattern in edit.jobs:
+        assert fnmatch.filter(known, pattern), f"no job is called {pattern}"
+    assert planned == {job for job in known if any(fnmatch.fnmatchcase(job, pattern) for pattern in edit.jobs)}
+    assert copied == {job for job in planned if job in ARTEFACTS or job == "table99"}
+
+
+def test_undone_they_rerun_nothing(world: World) -> None:
+    assert world.planned() == (set(), set())
+
+
+def test_profiles_ask_for_what_the_table_rests_on() -> None:
+    profiles = sorted((ROOT / "workflow/profiles").glob("*/config.yaml"))
+    assert [path.parent.name for path in profiles] == ["default", "slurm"]
+    for path in profiles:
+        values = yaml.safe_load(path.read_text())
+        assert values["rerun-triggers"] == ["mtime", "input"] and values["keep-going"] is True, path
+
+
+def test_the_page_is_the_table() -> None:
+    assert len(EDITS) >= 25 and len({edit.what for edit in EDITS}) == len(EDITS)
+    assert edits.DOCS.read_text(encoding="utf-8") == edits.page(), "python tests/support/edits.py writes it anew"

@@ -1,0 +1,359 @@
+"""`mdc why` on a whole small project: a cell of every table and figure, and chains of any depth."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any, Literal
+
+import pytest
+import yaml
+from small_project import SCALE
+from tampering import edit, edit_cell, flip, lines, seal
+
+from mdc.artefacts import ARTEFACTS, Artefact
+from mdc.cli import main
+from mdc.jobs import plan as plans
+from mdc.jobs.folder import ScaleFolder
+from mdc.jobs.model import Job, Labelled, ProbingJob, Statistics, System
+from mdc.jobs.vouched import Link, write_vouched
+from mdc.provenance.cells import cells, choose
+from mdc.provenance.place import Broken, Place
+from mdc.provenance.walk import Walk
+from mdc.records import UserError, read_json, sha256_file, write_json
+from mdc.verbs import VERBS, Verb
+
+MDC = "alt/ViT-T-12/mdc/s0"
+
+
+def why(capsys: pytest.CaptureFixture[str], row: str, column: str, table: str = "results/table1.csv") -> Any:
+    capsys.readouterr()
+    code = main(["why", table, "--row", row, "--column", column])
+    said = capsys.readouterr()
+    assert said.err.count("\n") == (code != 0), said.err
+    return code, said.out, said.err
+
+
+def test_it_prints_what_stands_behind_a_number(r: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = why(capsys, "Alt-text, ViT-T/12, MDC", "Shape")
+    assert code == 0, err
+    shown = [x for x in lines(r / "table1/table1_long.csv") if x["method"] == "MDC" and x["benchmark"] == "Shape"]
+    told = next(x for x in shown if x["dataset"] == "Alt-text")
+    value, low, high = (f"{float(told[key]):.1f}" for key in ("value", "low", "high"))
+    assert f"value       {value} [{low}, {high}] per cent" in out
+    assert "mean of 2 seeds" in out and "every link holds" in out and "estimator   linear probe" in out
+    for seed in (0, 1):
+        id_ = f"alt/ViT-T-12/mdc/s{seed}"
+        record = read_json(r / f"probe/{id_}/probe.json")
+        assert f"{record['probes']['shape']['value']:.1f} ({id_})" in out
+        for layer in ("runs", "probe"):
+            assert read_json(r / f"{layer}/{id_}/host.json")["command"] in out
+            assert f"results/{SCALE}/logs/{layer}/{id_}.log" in out
+    run = read_json(r / f"runs/{MDC}/run.json")
+    shown_config = out.partition("  config\n")[2].partition("\n\n")[0]
+    assert yaml.safe_load(shown_config.partition("\nruns/")[0].partition("\nprobe/")[0]) == run["config"]
+    assert out.count("versions  ") == 1, "once, as long as they are the same"
+    assert re.search(r"run time    \d+\.\d s, \d+ images/s \(cpu, ", out)
+    assert "data/probes/shape" in out and "data/probes/colour\n" not in out, "of the probes, its own"
+
+
+@pytest.mark.parametrize(
+    ("table", "row", "column", "said"),
+    [
+        ("table1", "Alt-text, CLIP", "Average", "mean of     Shape "),
+        ("table1_long", "half, mdc", "Colour", "Half, ViT-T/12, MDC: Colour (top-1)"),
+        ("table1_contrasts", "Alt-text, MDC, CLIP, Shape", "difference", f"probe/{MDC}"),
+        ("table4", "MDC (w/o t)", "Alt-text", "runs/alt/ViT-T-12/mdc_wo_t/s1"),
+        ("table5", "[0.0, 1.0]", "Alt-text", "runs/alt/ViT-T-12/mdc_0_100/s1"),
+        ("table6", "base lr", "Half", "mdc config runs/half/ViT-T-12/mdc/s0"),
+        ("table9", "STL-10", "license", "value       BSD License"),
+        ("figure3", "alt, 2, 4", "captions", "data/corpora/alt"),
+        ("figure4", "Parallel decoding", "Shape", "runs/alt/ViT-T-12/parallel/s0"),
+        ("figure5", "Half", "Shape", "runs/half/ViT-T-12/mdc/s0"),
+        ("figure5_trend", "MDC", "slope", "runs/half/ViT-T-12/mdc/s1"),
+        ("figure_loss", "Half, MDC, 1, train, 2", "loss", "runs/half/ViT-T-12/mdc/s1"),
+        ("figure_schedules", "MDC [0.0, 1.0], loss_cv", "value", "runs/alt/ViT-T-12/mdc_0_100/s1"),
+        ("figure_schedules_curves", "MDC [0.0, 1.0], 0, 2", "grad_norm", "runs/alt/ViT-T-12/mdc_0_100/s0"),
+    ],
+)
+def test_a_cell_of_every_table_and_figure(
+    table: str, row: str, column: str, said: str, r: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = why(capsys, row, column, f"results/{table}.csv")
+    assert code == 0 and said in out, err + out
+    artefact = next(name for name, one in ARTEFACTS.items() if f"{table}.csv" in one.files)
+    assert "chain       every link holds" in out and re.search(r"^  value       \S", out, re.M)
+    assert read_json(r / artefact / "host.json")["command"] in out
+    if table == "figure_loss":
+        assert "runs/half/ViT-T-12/mdc/s0\n" not in out, "of the other seed it is not"
+
+
+def test_every_file_of_numbers_is_one_that_can_be_asked(r: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its first line, told whole, has a number."""
+    numbers = ("value", "loss", "difference", "slope", "captions")
+    for path in sorted(r.glob("*/*.csv")):
+        first = lines(path)[0]
+        column = next((head for head in numbers if head in first), None)
+        if column is None or path.name.endswith("_long.csv") or path.name in ("figure4.csv", "figure5.csv"):
+            continue  # a table of systems, whose rows are asked by their labels
+        code, _, err = why(capsys, ", ".join(first.values()), column, str(path))
+        assert code == 0, err
+
+
+@pytest.mark.parametrize("table", ["results/table1.csv", f"results/{SCALE}/table1/table1.csv"])
+@pytest.mark.parametrize(
+    ("row", "column", "said"),
+    [
+        ("CLIP, alt", "COLOUR", "Alt-text, ViT-T/12, CLIP: Colour"),
+        ("none, ViT-T/12, untrained, mean of patches", "Shape", "a reference that other rows are held against"),
+        ("untrained, cls", "Shape", "none, ViT-T/12, untrained, [CLS]: Shape"),
+        ("chance", "Shape", "chance on Shape: 12.5 per cent"),
+    ],
+)
+def test_rows_and_columns_as_a_person_says_them(
+    table: str, row: str, column: str, said: str, r: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = why(capsys, row, column, table)
+    assert code == 0 and said in out, err
+
+
+@pytest.mark.parametrize(
+    ("table", "row", "column", "said"),
+    [
+        ("table1", "MDD", "Shape", "no row 'MDD'; rows: "),
+        ("table1", "Alt-text, MDC", "Colours", "no column 'Colours'; columns: Colour, "),
+        ("table1", "Alt-text", "Shape", "row 'Alt-text' and column 'Shape' fit 3 numbers: Alt-text, ViT-T/12, "),
+        ("table1", "untrained", "Shape", "fit 2 numbers: none, ViT-T/12, untrained, mean of patches: Shape; "),
+        ("table1", "", "Shape", "no row ''"),
+        ("table1", "chance", "Sh", "no column 'Sh'"),
+        ("table9", "ImageNet", "license", "no row 'ImageNet'; rows: ImageNet-1k"),
+        ("table9", "STL-10", "licence", "no column 'licence'; columns: license"),
+        ("figure_loss", "MDC, 0, train, 2", "loss", "fits 2 lines, as Alt-text, "),
+        ("figure_loss", "", "loss", "no row ''"),
+    ],
+)
+def test_a_row_or_column_that_is_none_or_several(
+    table: str, row: str, column: str, said: str, r: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = why(capsys, row, column, f"results/{table}.csv")
+    assert code == 2 and said in err and out == "", err
+
+
+@pytest.mark.parametrize("table", ["results/none.csv", "results/table1.md", "results/figure4.svg", "params.yaml"])
+def test_not_a_table(table: str, r: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert why(capsys, "Alt-text, MDC", "Shape", table)[0] == 2
+
+
+def test_a_broken_chain_is_told_with_what_is_known(r: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flip(r / "runs" / MDC / "checkpoint.safetensors")
+    code, out, err = why(capsys, "Alt-text, MDC", "Shape")
+    assert code == 3 and "chain       BROKEN: " in out and "checkpoint.safetensors: its sha256" in err
+    assert "command     mdc pretrain" in out
+    assert why(capsys, "CLIP", "Shape")[0] == 0, "another number does not rest on it"
+    (r / "runs" / MDC / "run.json").unlink()
+    code, out, _ = why(capsys, "Alt-text, MDC", "Shape")
+    assert code == 3 and "run.json is missing" in out
+    for path in (r / "probe/untrained").rglob("probe.json"):
+        path.unlink()
+    assert why(capsys, "CLIP", "Shape")[0] == 3, "its gain rests on the untrained control"
+
+
+def test_a_number_that_its_records_do_not_give(r: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    edit_cell("table4/table4_long.csv", "value")(r)
+    seal(r)
+    assert "is 99.0000, its records give" in "".join(
+        why(capsys, row, "Alt-text", "results/table4.csv")[2] for row in ("MDC", "MDC (w/o t)", "untrained")
+    )
+
+
+def test_a_record_that_is_not_the_tables(r: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Equal values, another record: the table was not made from this one."""
+    edit(r / "probe" / MDC / "probe.json", lambda p: p["versions"].update(torch="1.0"))
+    code, _, err = why(capsys, "Alt-text, MDC", "Shape")
+    assert code == 3 and "probe.json: its sha256" in err and "table1.json says" in err
+
+
+def test_a_changed_copy(r: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flip(Path("results/table1.csv"))
+    code, _, err = why(capsys, "Alt-text, MDC", "Shape")
+    assert code == 3 and "results/table1.csv: not the copy of" in err and err.endswith("--forcerun table1\n")
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[1]", "scale,run\ngolden,x\n", '{"config": 1, "record_sha256": 2}'])
+def test_no_traceback_for_a_damaged_file(content: str, r: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = ["table1/table1.csv", "table1/table1_long.csv", "table1/table1.json", f"probe/{MDC}/probe.json"]
+    files += [f"runs/{MDC}/run.json", f"runs/{MDC}/host.json", "data/probes/shape/made.json"]
+    for path in [r / name for name in files]:
+        before = path.read_bytes()
+        path.write_text(content)
+        code, _, _ = why(capsys, "Alt-text, MDC", "Shape", f"{r}/table1/table1.csv")
+        assert code in ((0,) if path.name == "host.json" else (2, 3)), path
+        path.write_bytes(before)
+
+
+def test_a_host_file_of_another_record_is_not_believed(r: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = r / "runs" / MDC.replace("s0", "s1")
+    shutil.copy(other / "host.json", r / "runs" / MDC / "host.json")
+    code, out, _ = why(capsys, "Alt-text, MDC", "Shape")
+    assert code == 0 and "not known: no host file of this record is here" in out
+
+
+def test_it_imports_no_large_library(r: Path) -> None:
+    code = (
+        "import sys; from mdc.cli import main\n"
+        "assert main(['why', 'results/table1.csv', '--row', 'alt-text, mdc', '--column', 'shape']) == 0\n"
+        "found = {'torch', 'pandas', 'matplotlib', 'scipy'} & set(sys.modules)\n"
+        "assert not found, found"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_vouched_links_are_shown_and_counted(
+    r: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if the code of what runs had been edited twice since."""
+    old = read_json(r / f"runs/{MDC}/run.json")["config"]["fingerprint"]
+    real = plans.fingerprint
+    monkeypatch.setattr(plans, "fingerprint", lambda *m: "2" * 64 if real(*m) == old else real(*m))
+    assert why(capsys, "Alt-text, MDC", "Shape")[0] == 3
+    told = [(old, "1" * 64, "renamed"), ("1" * 64, "2" * 64, "split a file")]
+    write_vouched(
+        Link(verb="pretrain", old=a, new=b, reason=text, date="2026-01-02", evidence="equal") for a, b, text in told
+    )
+    code, out, err = why(capsys, "Alt-text, MDC", "Shape")
+    assert code == 0, err
+    assert "every link holds; 2 links behind 2 jobs vouched for (vouched.json says why)" in out
+    for a, b, text in told:
+        assert f"vouched     code {a[:12]}… → {b[:12]}…, 2026-01-02: {text} (equal)" in out
+
+
+# --- one run in two rows, chains of any depth -----------------------------------------------------------------------------
+
+
+def system(key: str, label: str, estimator: str, record: str) -> System:
+    corpus, backbone = Labelled(key="alt", label="Alt-text"), Labelled(key="tiny", label="ViT-T/12")
+    method = Labelled(key="mdc", label=label)
+    named: dict[str, Any] = {"corpus": corpus, "backbone": backbone, "method": method, "pooling": "patch_mean"}
+    return System(key=key, runs=["alt/tiny/mdc/finetuned/s0"], records=[record], estimator=estimator, **named)
+
+
+def table(*systems: System) -> ProbingJob:
+    records = [record for one in systems for record in one.records]
+    statistics = Statistics(level=0.95, comparable=2.0, power=0.8, bootstrap=100)
+    columns = [Labelled(key="shape", label="Shape")]
+    return ProbingJob(
+        job="deep",
+        verb="make",
+        scale="deep",
+        fingerprint="0" * 64,
+        inputs=records,
+        artefact="deep",
+        plan="probing",
+        scale_label="deep",
+        expected=dict.fromkeys(records, "0" * 64),
+        systems=list(systems),
+        columns=columns,
+        contrasts=[],
+        primary=[],
+        primary_column="shape",
+        seeds=[0],
+        statistics=statistics,
+    )
+
+
+def test_a_run_stands_in_two_rows_by_two_estimators(tmp_path: Path) -> None:
+    two = [system("a", "MDC", "linear probe", "probe/x"), system("b", "MDC", "zero-shot", "score/x")]
+    named = [system("a", "MDC", "linear probe", "probe/x"), system("b", "MDC, scored", "zero-shot", "score/x")]
+    path = tmp_path / "long.csv"
+    text = "benchmark,method,run,value\nShape,{},alt/tiny/mdc/finetuned/s0,1\nShape,{},alt/tiny/mdc/finetuned/s0,2\n"
+    path.write_text(text.format("linear probe", "zero-shot"))
+    found = cells(table(*two), path)
+    assert [cell.system.key for cell in found] == ["a", "b"]
+    assert choose(found, "MDC, zero-shot", "Shape").line["value"] == "2"
+    with pytest.raises(UserError, match="fit 2 numbers"):
+        choose(found, "MDC", "Shape")
+    path.write_text(text.format("MDC", '"MDC, scored"'))
+    found = cells(table(*named), path)
+    assert [cell.system.key for cell in found] == ["a", "b"]
+    assert choose(found, "MDC, scored", "Shape").line["value"] == "2"
+    path.write_text(text.format("MDC", "MDC"))
+    with pytest.raises(Broken, match="belongs to 2 rows of the table, must to one"):
+        cells(table(*two), path)
+
+
+class _Step(Job):
+    """A job of a layer that there is none of yet."""
+
+    verb: Literal["finetune", "caption", "pretrain-stand-in"]
+
+
+@pytest.fixture
+def deep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """Table → captions → finetuned run, whose id has five parts → pretrained run, all as their records would be."""
+    pretrained, finetuned = "runs/alt/tiny/mdc/s0", "runs/alt/tiny/mdc/finetuned/s0"
+    captions = "captions/alt/tiny/mdc/finetuned/s0"
+    for verb, file in (("pretrain-stand-in", "run.json"), ("finetune", "run.json"), ("caption", "captions.json")):
+        monkeypatch.setitem(VERBS, verb, Verb(f"stand_in_{verb}", verb, file, file))
+
+    def step(job: str, verb: Any, *inputs: str) -> Job:
+        return _Step(job=job, verb=verb, scale="deep", fingerprint="0" * 64, inputs=list(inputs))
+
+    made = [
+        step(pretrained, "pretrain-stand-in"),
+        step(finetuned, "finetune", pretrained),
+        step(captions, "caption", finetuned),
+        table(system("a", "MDC", "captioning", captions)),
+    ]
+    module = ModuleType("stand_in_table")
+    module.make = lambda job, given, out: (out / "deep.csv").write_text("made from captions\n")  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "stand_in_table", module)
+    assert importlib.import_module("stand_in_table") is module
+    monkeypatch.setitem(ARTEFACTS, "deep", Artefact("stand_in_table", "probing", "Tables", ("deep.csv",), {}, ""))
+    jobs = {job.job: job for job in made}
+    plan: Any = SimpleNamespace(jobs=jobs, links={}, params=SimpleNamespace(scale="deep"))
+    folder = ScaleFolder(tmp_path / "deep")
+    for job in made:
+        outputs = {"deep.csv": "made from captions\n"} if job.job == "deep" else {"weights": job.job}
+        folder.job(job.job).mkdir(parents=True)
+        for name, text in outputs.items():
+            (folder.job(job.job) / name).write_text(text)
+        record = {
+            "id": job.job,
+            "config": job.config(),
+            "config_sha256": job.sha256,
+            "inputs": {name: sha256_file(folder.manifest(name, jobs[name].verb)) for name in job.inputs},
+            "outputs": {name: sha256_file(folder.job(job.job) / name) for name in outputs},
+            "versions": {},
+        }
+        write_json(folder.record(job.job, job.verb), record)
+    return Place(plan, results=tmp_path)
+
+
+def test_a_chain_of_four_layers_is_walked(deep: Place) -> None:
+    walk = Walk(deep)
+    layers = ["make", "caption", "finetune", "pretrain-stand-in"]
+    assert [deep.jobs[job].verb for job in walk.jobs("deep")] == layers[::-1]
+    assert walk.good["files made anew"] == 1 and all(walk.good[verb] == 1 for verb in layers)
+    assert walk.summary() == "every link holds"
+
+
+@pytest.mark.parametrize(
+    "layer", ["captions/alt/tiny/mdc/finetuned/s0", "runs/alt/tiny/mdc/finetuned/s0", "runs/alt/tiny/mdc/s0"]
+)
+def test_a_change_in_any_layer_is_found_there(layer: str, deep: Place) -> None:
+    (deep.record(layer).parent / "weights").write_text("others")
+    with pytest.raises(Broken) as broken:
+        list(Walk(deep).jobs("deep"))
+    said = str(broken.value)
+    assert said.startswith(f"{deep.record(layer).parent}/weights: its sha256")
+    assert f"--forcerun {deep.manifest(layer)} && snakemake results/deep.csv --cores all" in said
+    record = deep.record(layer)
+    edit(record, lambda found: found.update(more=1))
+    with pytest.raises(Broken, match=re.escape(f"{record}: its sha256")):
+        list(Walk(deep).jobs("deep"))

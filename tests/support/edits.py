@@ -1,0 +1,415 @@
+"""What an edit reruns at scale paper: one line an edit, with the change itself and the jobs that it makes anew.
+
+``docs/edits.md`` is this table in words (``python tests/support/edits.py`` writes it), and tests/pipeline/test_edits.py
+makes every edit on a copy of the project in which everything is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from mdc.config import read_yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs/edits.md"
+SCALE = "paper"
+
+
+class Sandbox:
+    """The files of a copy of the project, which can be changed and put back. ``run``: Python code, with that copy's src."""
+
+    def __init__(self, folder: Path, run: Callable[[str], None]) -> None:
+        self.folder, self.run = folder, run
+        self._before: dict[Path, str | None] = {}
+
+    def write(self, path: str, text: str) -> None:
+        place = self.folder / path
+        self._before.setdefault(place, place.read_text() if place.is_file() else None)
+        place.write_text(text)
+
+    def append(self, path: str, text: str) -> None:
+        self.write(path, (self.folder / path).read_text() + text)
+
+    def replace(self, path: str, old: str, new: str) -> None:
+        text = (self.folder / path).read_text()
+        assert old in text, f"{path} has no {old!r}"
+        self.write(path, text.replace(old, new, 1))
+
+    def set(self, *path: str, value: Any) -> None:
+        """A value of params.yaml; None takes the key away."""
+        values = place = read_yaml(self.folder / "params.yaml")
+        for step in path[:-1]:
+            place = place[step]
+        if value is None:
+            del place[path[-1]]
+        else:
+            place[path[-1]] = value
+        self.write("params.yaml", yaml.safe_dump(values, sort_keys=False))
+
+    def undo(self) -> None:
+        for path, text in self._before.items():
+            if text is None:
+                path.unlink()
+            else:
+                path.write_text(text)
+        self._before.clear()
+
+
+@dataclass(frozen=True)
+class Edit:
+    """``what`` is edited by ``change``; ``reruns`` says in words which jobs it makes anew: those of the patterns ``jobs``."""
+
+    what: str
+    reruns: str
+    change: Callable[[Sandbox], None]
+    jobs: tuple[str, ...] = ()
+
+
+# --- changes ------------------------------------------------------------------------------------------------------------
+
+
+def code(path: str) -> Callable[[Sandbox], None]:
+    """One statement more in a module of src/mdc."""
+    return lambda box: box.append(f"src/mdc/{path}", "\nEDITED = True\n")
+
+
+def text(path: str, added: str) -> Callable[[Sandbox], None]:
+    """Something more at the end of a file."""
+    return lambda box: box.append(path, added)
+
+
+def value(*path: str, to: Any) -> Callable[[Sandbox], None]:
+    return lambda box: box.set(*path, value=to)
+
+
+def words(path: str, old: str, new: str) -> Callable[[Sandbox], None]:
+    return lambda box: box.replace(path, old, new)
+
+
+def part(dictionary: str, module: str) -> Callable[[Sandbox], None]:
+    """A new part: a module, and its line in a dictionary of mdc.parts."""
+
+    def change(box: Sandbox) -> None:
+        box.write(f"src/mdc/{module.replace('.', '/')}.py", "NEW = True\n")
+        opening = f"\n{dictionary} = {{\n"
+        box.replace("src/mdc/parts.py", opening, f'{opening}    "new": "mdc.{module}",\n')
+
+    return change
+
+
+def artefact(named: bool) -> Callable[[Sandbox], None]:
+    """A table of the licences under a new name."""
+
+    def change(box: Sandbox) -> None:
+        box.write("src/mdc/report/tables/table99.py", "from mdc.report.tables.table9 import make\n")
+        entry = '"table99": Artefact("mdc.report.tables.table99", "licences", "Tables", ("table99.csv",), {}, "More."),'
+        box.replace("src/mdc/artefacts.py", "\nARTEFACTS = {\n", f"\nARTEFACTS = {{\n    {entry}\n")
+        line = "    table9: Plain | None = None\n"
+        box.replace("src/mdc/config/tables.py", line, line + line.replace("table9", "table99"))
+        if named:
+            box.set("scales", SCALE, "tables", "table99", value={})
+
+    return change
+
+
+def vouched(path: str) -> Callable[[Sandbox], None]:
+    """An edit of code, and what `mdc vouch` writes about it."""
+
+    def change(box: Sandbox) -> None:
+        code(path)(box)
+        box.write("vouched.json", '{"links": []}')
+        box.run(
+            "from pathlib import Path\n"
+            "from mdc.config import load\n"
+            "from mdc.jobs.vouched import Link, Vouched, write_vouched\n"
+            "from mdc.vouch import stale_by_code\n"
+            f"found, _ = stale_by_code(load('params.yaml'), Vouched(), Path('results/{SCALE}'), ['*'])\n"
+            "assert found\n"
+            "rest = dict(reason='the same numbers', date='2026-01-01', evidence='none')\n"
+            "write_vouched([Link(verb=v, old=old, new=new, **rest) for v, old, new in found])\n"
+        )
+
+    return change
+
+
+# --- jobs ---------------------------------------------------------------------------------------------------------------
+
+#: probes of trained encoders
+TRAINED = ("probe/cc*", "probe/recap*")
+#: what is made from probes, from runs' logs, and from their configurations alone
+PROBED = ("table1", "table4", "table5", "figure4", "figure5")
+LOGGED = ("figure_loss", "figure_schedules")
+RECIPES = ("table6", "table7", "table8")
+#: what follows from all runs
+ALL_RUNS = ("runs/*", *TRAINED, *PROBED, *LOGGED)
+
+
+def of(*methods: str) -> tuple[str, ...]:
+    """Runs of methods, and the probes of these."""
+    return tuple(f"{layer}/*/{method}/s0" for layer in ("runs", "probe") for method in methods)
+
+
+MASKED = of("mdc*", "bert_*", "parallel")
+COCO = ("data/corpora/mscoco*", "data/choices/sugarcrepe_*", "data/choices/coco_order")
+
+_REGISTRY = "src/mdc/registry"
+_TEMPLATE = "src/mdc/report/templates/table.md.j2"
+_RULE = ("workflow/rules/data.smk", '"mdc {params.verb} {input.config} 2> {log}"')
+
+EDITS = (
+    # --- code that decides nothing
+    Edit("a comment, in `models/attention.py`", "nothing", text("src/mdc/models/attention.py", "\n# why this is so\n")),
+    Edit(
+        "a docstring, in `training/trainer.py`", "nothing", words("src/mdc/training/trainer.py", '"""', '"""Edited. ')
+    ),
+    Edit("`cli.py`", "nothing", code("cli.py")),
+    Edit("`provenance/walk.py`", "nothing", code("provenance/walk.py")),
+    Edit("`scenes/captions.py`", "nothing: no corpus of this scale is rendered", code("scenes/captions.py")),
+    # --- new parts
+    Edit("a new kind of source: a module, and its line in `parts.CORPORA`", "nothing", part("CORPORA", "sources.new")),
+    Edit(
+        "a new objective: a module, and its line in `parts.OBJECTIVES`", "nothing", part("OBJECTIVES", "objectives.new")
+    ),
+    Edit(
+        "a new ability of predictors: a module, and its line in `parts.ABILITIES`",
+        "nothing",
+        part("ABILITIES", "predictors.new"),
+    ),
+    Edit(
+        "a new module under `statistics/`",
+        "nothing",
+        lambda box: box.write("src/mdc/statistics/new.py", "NEW = True\n"),
+    ),
+    Edit(
+        "a new table: a module, its entry in `artefacts.py` and its class in `config/tables.py`",
+        "nothing",
+        artefact(named=False),
+    ),
+    Edit("the same, and its name in the scale's `tables`", "the new table alone", artefact(named=True), ("table99",)),
+    # --- the registry
+    Edit(
+        "a sentence about a licence in the registry",
+        "Table 9",
+        words(f"{_REGISTRY}/choices.py", "The images are MSCOCO's val2017.", "The images are of MSCOCO."),
+        ("table9",),
+    ),
+    Edit(
+        "a dataset's checksum in the registry (Flickr8k's)",
+        "that dataset is obtained and checked again, and its corpus written",
+        words(f"{_REGISTRY}/captioned.py", "f18a1e2920de5bd84dae7cf08ec78978", "0" * 32),
+        ("data/obtained/flickr8k", "data/corpora/flickr8k"),
+    ),
+    # --- data
+    Edit(
+        "`sources/pairs.py`",
+        "the corpora of this kind (all that are trained on), and what is made from them",
+        code("sources/pairs.py"),
+        ("data/corpora/cc*", "data/corpora/recap*", *ALL_RUNS, "figure3"),
+    ),
+    Edit(
+        "`sources/karpathy.py`",
+        "MSCOCO and Flickr30k as Karpathy split them, and their captions in other orders",
+        code("sources/karpathy.py"),
+        ("data/corpora/mscoco", "data/corpora/flickr30k", "data/choices/*_order"),
+    ),
+    Edit("`sources/sugarcrepe.py`", "its seven sets", code("sources/sugarcrepe.py"), ("data/choices/sugarcrepe_*",)),
+    Edit(
+        "`sources/builder.py`",
+        "the probe sets, all probes, and what shows them; no run",
+        code("sources/builder.py"),
+        ("data/probes/*", "probe/*", *PROBED),
+    ),
+    Edit(
+        "`shards/writer.py`",
+        "every set of images, and all that is made from them",
+        code("shards/writer.py"),
+        ("data/corpora/*", "data/probes/*", "data/choices/*", *ALL_RUNS, "probe/*", "figure3"),
+    ),
+    # --- training
+    Edit(
+        "`objectives/masked.py`",
+        "the runs of masked methods, their probes, and what shows these",
+        code("objectives/masked.py"),
+        (*MASKED, *PROBED, *LOGGED),
+    ),
+    Edit(
+        "`objectives/autoregressive.py`",
+        "ARC's runs, their probes, Table 1 and the figure of losses",
+        code("objectives/autoregressive.py"),
+        (*of("arc"), "table1", "figure_loss"),
+    ),
+    Edit(
+        "`objectives/contrastive.py`",
+        "the runs of CLIP and CLIP-LB, their probes, Table 1 and the figure of losses",
+        code("objectives/contrastive.py"),
+        (*of("clip*"), "table1", "figure_loss"),
+    ),
+    Edit(
+        "`objectives/captioning.py`",
+        "what masked methods and ARC share: their runs, probes, and what shows these",
+        code("objectives/captioning.py"),
+        (*MASKED, *of("arc"), *PROBED, *LOGGED),
+    ),
+    Edit(
+        "`models/encoder.py`",
+        "all runs, all probes (of untrained encoders too), and what shows these",
+        code("models/encoder.py"),
+        (*ALL_RUNS, "probe/*"),
+    ),
+    Edit(
+        "`training/trainer.py`",
+        "all runs, the probes of trained encoders, and what shows these",
+        code("training/trainer.py"),
+        ALL_RUNS,
+    ),
+    Edit("`training/run.py`", "the same", code("training/run.py"), ALL_RUNS),
+    Edit(
+        "the same, vouched for (`mdc vouch`) as an edit that changes no result", "nothing", vouched("training/run.py")
+    ),
+    # --- evaluation
+    Edit(
+        "`predictors/encode.py`",
+        "all probes, and what shows them; no run",
+        code("predictors/encode.py"),
+        ("probe/*", *PROBED),
+    ),
+    Edit("`evaluation/linear_probe.py`", "the same", code("evaluation/linear_probe.py"), ("probe/*", *PROBED)),
+    Edit(
+        "`statistics/verdicts.py`",
+        "what compares methods",
+        code("statistics/verdicts.py"),
+        (*PROBED, "figure_schedules"),
+    ),
+    # --- tables and figures
+    Edit("`report/tables/table1.py`", "Table 1", code("report/tables/table1.py"), ("table1",)),
+    Edit("`report/tables/render.py`", "the tables, no figure", code("report/tables/render.py"), ("table*",)),
+    Edit(
+        "a template of tables, `report/templates/table.md.j2`",
+        "the tables, no figure",
+        text(_TEMPLATE, "\n"),
+        ("table*",),
+    ),
+    Edit("`report/figures/figure4.py`", "Figure 4", code("report/figures/figure4.py"), ("figure4",)),
+    # --- params.yaml
+    Edit(
+        "a new corpus in the scale's `data.corpora`",
+        "its own shards",
+        value(
+            *("scales", SCALE, "data", "corpora", "more"),
+            to={
+                "label": "More",
+                "source": {"kind": "pairs", "dataset": "recap_datacomp_1b", "pairs": 1000, "val_share": 0.01},
+            },
+        ),
+        ("data/corpora/more",),
+    ),
+    Edit(
+        "a value of one method (`methods.mdc.t_range`)",
+        "its runs, their probes, and what shows these",
+        value("methods", "mdc", "t_range", to=[0.35, 0.95]),
+        (*of("mdc"), *PROBED, *LOGGED),
+    ),
+    Edit(
+        "a method's label (`methods.arc.label`)",
+        "the tables and figures that show it",
+        value("methods", "arc", "label", to="Autoregressive"),
+        ("table1", "figure_loss", *RECIPES),
+    ),
+    Edit(
+        "a corpus's label (`data.corpora.cc12m.label`)",
+        "the tables and figures that show it",
+        value("scales", SCALE, "data", "corpora", "cc12m", "label", to="Conceptual 12M"),
+        ("table1", "table4", *RECIPES, "figure3", "figure4", "figure_loss"),
+    ),
+    Edit(
+        "the learning rate (`pretrain.recipe.lr`)",
+        "the runs that no override gives one of their own, their probes, and what shows these",
+        value("scales", SCALE, "pretrain", "recipe", "lr", to=0.0004),
+        ("runs/*/ViT-B-*", *(f"{one}/ViT-B-*" for one in TRAINED), *PROBED, *LOGGED, "table6", "table7"),
+    ),
+    Edit(
+        "one seed more (`pretrain.seeds`)",
+        "its runs and probes, and the tables and figures; what the first seed made stays",
+        value("scales", SCALE, "pretrain", "seeds", to=[0, 1]),
+        ("runs/*/s1", "probe/*/s1", *PROBED, *LOGGED),
+    ),
+    Edit(
+        "how a run proceeds (`pretrain.runtime`)",
+        "nothing",
+        value("scales", SCALE, "pretrain", "runtime", "checkpoint_every", to=500),
+    ),
+    Edit(
+        "how fast is downloaded (`data.download.runtime`)",
+        "nothing",
+        value("scales", SCALE, "data", "download", "runtime", "threads", to=8),
+    ),
+    Edit(
+        "the probes' learning rate (`probe.lr`)",
+        "all probes, and what shows them",
+        value("scales", SCALE, "probe", "lr", to=0.2),
+        ("probe/*", *PROBED),
+    ),
+    Edit(
+        "which differences Table 1 shows (`tables.table1.contrasts`)",
+        "Table 1",
+        lambda box: _fewer_contrasts(box),
+        ("table1",),
+    ),
+    Edit(
+        "the level of intervals (`protocol.statistics.level`)",
+        "what shows intervals",
+        value("protocol", "statistics", "level", to=0.9),
+        (*PROBED, "figure_schedules"),
+    ),
+    Edit(
+        "a table that the scale names no more (`tables.table4`)",
+        "the figure of losses, which shows the runs of all others",
+        value("scales", SCALE, "tables", "table4", to=None),
+        ("figure_loss",),
+    ),
+    # --- the workflow
+    Edit("a reformatted shell line in a rule", "nothing", words(_RULE[0], _RULE[1], _RULE[1].replace(" ", "  "))),
+    Edit(
+        "a profile",
+        "nothing",
+        words("workflow/profiles/default/config.yaml", "printshellcmds: false", "printshellcmds: true"),
+    ),
+)
+
+
+def _fewer_contrasts(box: Sandbox) -> None:
+    table = read_yaml(box.folder / "params.yaml")["scales"][SCALE]["tables"]["table1"]
+    box.set("scales", SCALE, "tables", "table1", "contrasts", value=table["contrasts"][1:])
+
+
+def page() -> str:
+    """The table as docs/edits.md."""
+    lines = [f"| {edit.what} | {edit.reruns} |" for edit in EDITS]
+    return "\n".join(
+        [
+            "# What an edit reruns",
+            "",
+            "A job runs again if its configuration changed, and its configuration holds the values of `params.yaml` that "
+            "decide its result and a fingerprint of the code that this job runs: of its own objective, kind of source and so "
+            "on, no more. Comments, docstrings and line breaks are no part of a fingerprint. What is made from a job that "
+            "runs again is made again, too.",
+            "",
+            "The table is of scale `paper`, with everything made. Files are those of `src/mdc`, keys those of the scale unless "
+            "they begin with `methods` or `protocol`. `tests/pipeline/test_edits.py` makes every one of these edits and "
+            "compares what `snakemake -n` would do.",
+            "",
+            "| edit | reruns |",
+            "|---|---|",
+            *lines,
+            "",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    DOCS.write_text(page(), encoding="utf-8")

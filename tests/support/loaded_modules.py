@@ -1,0 +1,53 @@
+"""Which modules of ours jobs really load: `loaded_modules.py PLAN TOLD`.
+
+PLAN lists calls {job: {verb, config, folder, out, runtime, state, cache}}; TOLD gets {job: modules of this package}. Each job
+runs in a forked child of a process that has imported what is slow to import, and nothing of ours.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+PACKAGE = "mdc"
+_SLOW = ("matplotlib.pyplot", "pandas", "pyarrow.parquet", "torch.utils.tensorboard", "open_clip", "sklearn.datasets")
+
+
+def run(call: dict[str, Any], told: Path) -> None:
+    """Do the job as the command line does, without the command line's own modules."""
+    from mdc.jobs.call import Call
+    from mdc.jobs.folder import ScaleFolder
+    from mdc.jobs.model import read_job
+    from mdc.verbs import VERBS
+
+    verb = VERBS[call["verb"]]
+    places = {name: Path(call[name]) for name in verb.options if name in call}
+    job = read_job(call["config"], call["verb"])
+    importlib.import_module(verb.module).main(Call(job, ScaleFolder(Path(call["folder"])), Path(call["out"]), **places))
+    told.write_text(json.dumps(sorted(m for m in sys.modules if m == PACKAGE or m.startswith(f"{PACKAGE}."))))
+
+
+def main(plan: Path, told: Path) -> None:
+    for name in _SLOW:
+        importlib.import_module(name)
+    assert not [name for name in sys.modules if name.startswith(PACKAGE)]
+    found = {}
+    for job, call in json.loads(plan.read_text()).items():
+        child = os.fork()
+        if child == 0:
+            try:
+                run(call, told)
+            finally:
+                sys.stderr.flush()
+                os._exit(0 if sys.exc_info()[0] is None else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, job
+        found[job] = json.loads(told.read_text())
+    told.write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

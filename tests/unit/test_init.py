@@ -1,0 +1,417 @@
+"""`mdc init`: a scale for one's own data, appended to params.yaml and complete; every refusal in one line."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import own_data
+import pytest
+import yaml
+
+from mdc import parts
+from mdc.cli import main
+from mdc.config import Params, load
+from mdc.formats.samples import held_out
+from mdc.jobs import plan as plans
+
+ROOT = Path(__file__).resolve().parents[2]
+PHOTOS = ["photos", "--images", "photos", "--captions", "photos/captions.csv"]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with our params.yaml and, in data/, photos with captions and birds of two classes."""
+    shutil.copy(ROOT / "params.yaml", tmp_path)
+    own_data.everything(tmp_path / "data")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MDC_DATA", raising=False)
+    return tmp_path
+
+
+def _init(*arguments: str) -> Params:
+    """The file's parameters after `mdc init`, at the new scale."""
+    assert main(["init", *arguments]) == 0
+    return load("params.yaml", arguments[0])
+
+
+def _jobs(params: Params, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    monkeypatch.setattr(plans, "fingerprint", lambda *modules: "0" * 64)
+    return plans.Plan(params).jobs
+
+
+def _refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The one line that is said, with params.yaml as it was."""
+    before = Path("params.yaml").read_bytes()
+    assert main(["init", *arguments]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and said.startswith("mdc init: "), said
+    assert Path("params.yaml").read_bytes() == before
+    assert not list(Path().glob(".params.yaml.*"))
+    return said
+
+
+# --- what is written --------------------------------------------------------------------------------------------------
+
+
+def test_every_byte_that_stands_there_stays(project: Path) -> None:
+    old, before = Path("params.yaml").read_bytes(), load("params.yaml")
+    params = _init(*PHOTOS, "--probe", "birds")
+    new = Path("params.yaml").read_bytes()
+    assert new.startswith(old) and new.endswith(b"\n") and b"#" in new[len(old) :]
+    assert {name: scale for name, scale in params.scales.items() if name != "photos"} == before.scales
+    assert load("params.yaml").scale == before.scale
+
+
+def test_a_scale_with_a_probe_plans_its_jobs(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    params = _init(*PHOTOS, "--probe", "birds")
+    scale = params.current()
+    assert list(scale.tables.named()) == ["table1", "table6", "table9", "figure3", "figure_loss"]
+    jobs = _jobs(params, monkeypatch)
+    assert sorted(jobs) == sorted(
+        [
+            *("data/corpora/photos", "data/probes/birds", "data/vocabularies/words"),
+            *(f"runs/photos/ViT-T-8/{method}/s0" for method in ("clip", "arc", "mdc")),
+            *(f"probe/photos/ViT-T-8/{method}/s0" for method in ("clip", "arc", "mdc")),
+            *(f"probe/untrained/ViT-T-8/{pooling}/s0" for pooling in ("cls", "patch_mean")),
+            *("table1", "table6", "table9", "figure3", "figure_loss"),
+        ]
+    )
+    mdc, arc, clip = (f"photos/ViT-T-8/{method}" for method in ("mdc", "arc", "clip"))
+    assert [list(pair) for pair in jobs["table1"].primary] == [[mdc, arc], [mdc, clip]]
+
+
+def test_without_a_probe_there_is_no_table_1(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    params = _init(*PHOTOS)
+    assert params.current().probe is None and not params.current().data.probes
+    assert list(params.current().tables.named()) == ["table9", "figure3", "figure_loss"]
+    jobs = _jobs(params, monkeypatch)
+    assert sorted(job.verb for job in jobs.values()) == sorted(
+        ["corpus", "vocabulary", *["pretrain"] * 3, *["make"] * 3]
+    )
+    assert len(jobs["figure_loss"].inputs) == 3
+
+
+def test_what_is_printed_names_the_command(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _init(*PHOTOS, "--probe", "birds")
+    said = capsys.readouterr().out
+    assert said.endswith("\n  snakemake results/table1.csv --cores all --config scale=photos\n")
+    assert "33 images to train on, 7 held out" in said and "2 classes, 24 images to train on, 16 to test" in said
+    elsewhere = project / "my data"
+    (project / "data").rename(elsewhere)
+    monkeypatch.setenv("MDC_DATA", str(elsewhere))
+    _init("more", *PHOTOS[1:])
+    command = capsys.readouterr().out.splitlines()[-1].strip()
+    assert shlex.split(command)[0] == f"MDC_DATA={elsewhere}"
+    assert "results/figure_loss.png" in command and command.endswith("scale=more")
+
+
+@pytest.mark.parametrize("count", [16, 17, 40, 130, 1000, 5000])
+def test_values_fit_the_number_of_images(
+    count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copy(ROOT / "params.yaml", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MDC_DATA", raising=False)
+    names = [f"{number}.jpg" for number in range(count)]
+    own_data.photo(Path("data/photos/0.jpg"), (9, 9, 9), 0)  # the others are not looked at
+    own_data.table(Path("data/photos/captions.csv"), [(name, "a photo of it") for name in names])
+    scale = _init(*PHOTOS).current()
+    recipe, source = scale.pretrain.recipe, scale.data.corpora["photos"].source
+    assert source.kind == "caption_table"
+    val = sum(held_out(name, source.val_share) for name in names)  # as the source itself does it
+    train = count - val
+    assert recipe.batch_size <= val <= train
+    steps = recipe.epochs * (train // recipe.batch_size)
+    assert 300 <= steps < 300 + train // recipe.batch_size and recipe.warmup_steps < steps / 4
+    assert recipe.validate_every <= steps and recipe.batch_size <= 64
+    assert f"{train:,} images to train on, {val:,} held out" in capsys.readouterr().out
+
+
+# --- tables of other shapes -------------------------------------------------------------------------------------------
+
+
+def _source(name: str) -> dict[str, Any]:
+    source: dict[str, Any] = (
+        load("params.yaml", name).current().data.corpora[name].source.model_dump(exclude_unset=True)
+    )
+    return source
+
+
+def _rows(count: int = 40) -> list[tuple[str, str]]:
+    return [(f"p{number:03d}.jpg", f"a bird, number {number}") for number in range(count)]
+
+
+SHAPES: list[tuple[str, list[tuple[str, ...]], tuple[str, ...] | None, dict[str, Any]]] = [
+    ("a.csv", list(_rows()), ("image", "caption"), {}),
+    ("a.csv", list(_rows()), None, {"header": False, "image_column": 0, "caption_column": 1}),
+    (
+        "a.tsv",
+        [(text, name) for name, text in _rows()],
+        None,
+        {"header": False, "image_column": 1, "caption_column": 0},
+    ),
+    (
+        "a.tsv",
+        [("7", name, text) for name, text in _rows()],
+        ("id", "File name", "Text"),
+        {"image_column": "File name", "caption_column": "Text"},
+    ),
+    (
+        "a.csv",
+        [(name, text, text) for name, text in _rows()],
+        ("image", "caption_1", "caption_2"),
+        {"caption_column": ["caption_1", "caption_2"]},
+    ),
+    (
+        "a.csv",  # two columns of words, of which one is called caption
+        [(name, "by a photographer", text) for name, text in _rows()],
+        ("image", "credit", "caption"),
+        {},
+    ),
+    (
+        "a.csv",  # what it is called says nothing, but it is the only one of several words
+        [(name, "7", text) for name, text in _rows()],
+        ("image", "number", "what one sees"),
+        {"caption_column": "what one sees"},
+    ),
+    ("a.csv", [("gone.jpg", "a bird"), *_rows()], None, {"header": False, "image_column": 0, "caption_column": 1}),
+]
+
+
+@pytest.mark.parametrize(("file", "rows", "header", "expected"), SHAPES, ids=range(len(SHAPES)))
+def test_columns_are_found(
+    file: str, rows: list[tuple[str, ...]], header: tuple[str, ...] | None, expected: dict[str, Any], project: Path
+) -> None:
+    own_data.table(project / "data" / file, rows, header)
+    _init("own", "--images", "photos", "--captions", file)
+    source = _source("own")
+    assert source.pop("val_share") > 0
+    assert source == {"kind": "caption_table", "path": file, "images": "photos", **expected}
+
+
+def test_json_lines_with_lists_of_captions(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [f'{{"file": "{name}", "captions": ["{text}", "{text} too"], "id": 3}}\n' for name, text in _rows()]
+    (project / "data/a.jsonl").write_text("".join(lines), encoding="utf-8")
+    _init("own", "--images", "photos", "--captions", "a.jsonl")
+    assert _source("own")["image_column"] == "file" and _source("own")["caption_column"] == "captions"
+    assert "80 captions" in capsys.readouterr().out
+
+
+def test_the_tables_own_splits_are_kept(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["train"] * 30 + ["dev"] * 6 + ["test"] * 4
+    rows = [(*row, word) for row, word in zip(_rows(), words, strict=True)]
+    own_data.table(project / "data/a.csv", rows, ("image", "caption", "split"))
+    scale = _init("own", "--images", "photos", "--captions", "a.csv").current()
+    source = _source("own")
+    assert source["splits"] == {"train": "train", "val": "dev", "test": "test"} and "val_share" not in source
+    assert scale.pretrain.recipe.batch_size <= 6
+    assert "30 images to train on, 6 held out, 40 captions" in capsys.readouterr().out
+
+
+def test_names_that_yaml_reads_otherwise_are_quoted(project: Path) -> None:
+    (project / "data/birds").rename(project / "data/2024")
+    (project / "data/photos").rename(project / "data/My photos, 1: {best}")
+    folder = "My photos, 1: {best}"
+    params = _init("own", "--images", folder, "--captions", f"{folder}/captions.csv", "--probe", "2024")
+    data = params.current().data
+    assert data.corpora["own"].source.path == f"{folder}/captions.csv"
+    assert data.probes["2024"].source.path == "2024" and params.current().tables.table1.probes == ["2024"]
+
+
+def test_a_test_folder_called_val(project: Path) -> None:
+    (project / "data/birds/test").rename(project / "data/birds/val")
+    source = _init(*PHOTOS, "--probe", "birds").current().data.probes["birds"].source
+    assert source.splits == {"train": "train", "test": "val"}
+
+
+# --- where files lie --------------------------------------------------------------------------------------------------
+
+
+def test_a_path_may_start_from_here_or_from_mdc_data(project: Path) -> None:
+    for number, start in enumerate(("", "data/", f"{project}/data/")):
+        _init(f"own{number}", "--images", f"{start}photos", "--captions", f"{start}photos/captions.csv")
+        assert (
+            load("params.yaml", f"own{number}").current().data.corpora[f"own{number}"].source.path
+            == "photos/captions.csv"
+        )
+
+
+def test_a_folder_that_is_linked_into_mdc_data_lies_there(project: Path) -> None:
+    (project / "data/photos").rename(project / "elsewhere")
+    (project / "data/photos").symlink_to(project / "elsewhere")
+    _init(*PHOTOS)
+    assert _source("photos")["path"] == "photos/captions.csv"
+
+
+def test_files_outside_of_mdc_data(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "pictures").mkdir()
+    (project / "data/photos").rename(project / "pictures/photos")
+    said = _refused(
+        capsys,
+        "own",
+        "--images",
+        "pictures/photos",
+        "--captions",
+        "pictures/photos/captions.csv",
+        "--probe",
+        "data/birds",
+    )
+    assert f"--images {project}/pictures/photos: lies outside of {project}/data" in said
+    assert f"set MDC_DATA={project}, which holds what you name" in said
+    os.environ["MDC_DATA"] = str(project)  # the fixture takes it back
+    _init("own", "--images", "pictures/photos", "--captions", "pictures/photos/captions.csv", "--probe", "data/birds")
+    assert _source("own")["path"] == "pictures/photos/captions.csv"
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------
+
+
+REFUSED = [
+    (["mini", *PHOTOS[1:]], "params.yaml: has a scale mini already; its scales are mini, flickr8k, paper"),
+    (["a/b", *PHOTOS[1:]], "NAME = 'a/b': no name of a scale; allowed: letters, digits"),
+    (["12", *PHOTOS[1:]], "NAME = '12': no name of a scale"),
+    (["on", *PHOTOS[1:]], "NAME = 'on': no name of a scale"),
+    (["2026-01-01", *PHOTOS[1:]], "NAME = '2026-01-01': no name of a scale"),
+    (["untrained", *PHOTOS[1:]], "untrained: this name is taken"),
+    (["own", "--images", "none", "--captions", "photos/captions.csv"], "--images none: no such folder, neither in"),
+    (["own", "--images", "photos", "--captions", "none.csv"], "--captions none.csv: no such file, neither in"),
+    (["own", "--images", "photos", "--captions", "photos"], "a file is needed, and this is a folder"),
+    (["own", "--images", "photos/p000.jpg", "--captions", "photos/captions.csv"], "a folder is needed"),
+    (["own", "--images", "birds", "--captions", "photos/captions.csv"], "none of its first 41 rows names a file in"),
+    (["own", "--images", "photos", "--captions", "photos/p000.jpg"], "allowed: .csv, .tsv, .tab, .jsonl, .ndjson"),
+    (
+        [*PHOTOS, "--probe", "photos"],
+        "photos/train: no such folder; a probe has train/CLASS/x.jpg and test/CLASS/x.jpg",
+    ),
+    ([*PHOTOS, "--probe", "/"], "--probe /: lies outside of"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "said"), REFUSED, ids=lambda x: str(x)[:40])
+def test_mistakes_are_told_in_one_line(
+    arguments: list[str], said: str, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert said in _refused(capsys, *arguments)
+
+
+TABLES: list[tuple[str, str]] = [
+    ("image,label\np000.jpg,bird\np001.jpg,bird\n", "no column of captions; it has label beside the image names"),
+    ("image\np000.jpg\n", "no column of captions; it has no other column beside"),
+    ("image,one,two\np000.jpg,a bird,a sky\n", "one, two could each be the captions"),
+    ("", "holds no rows"),
+    ("image,caption\np000.jpg,a bird\n", "names 1 images with captions to train on; at least 16 are needed"),
+    ("image,caption\np000.jpg,  \np001.jpg,\n", "no column of captions"),
+    ('image,caption\np000.jpg,"a bird\n', "is a quotation left open?"),
+    ("image,caption,split\np000.jpg,a bird,7\n", "its column split holds '7'; allowed: one word each of train, val"),
+    (
+        "image,caption,split\np000.jpg,a bird,train\np001.jpg,a bird,training\n",
+        "its column split holds 'train', 'training'",
+    ),
+    ("image,caption,caption\np000.jpg,a bird,b\n", "'caption' stands twice"),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), TABLES, ids=[said[:40] for _, said in TABLES])
+def test_tables_that_cannot_be_meant(text: str, said: str, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "data/photos/captions.csv").write_text(text, encoding="utf-8")
+    assert said in _refused(capsys, *PHOTOS)
+
+
+def test_a_class_in_one_split_only(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.rmtree(project / "data/birds/test/red bird")
+    assert "birds/test: holds no images of red bird, which train has" in _refused(capsys, *PHOTOS, "--probe", "birds")
+    (project / "data/birds/test/red bird").mkdir()  # a folder without images is none
+    assert "birds/test: holds no images of red bird, which train has" in _refused(capsys, *PHOTOS, "--probe", "birds")
+    shutil.rmtree(project / "data/birds/train/red bird")
+    (project / "data/birds/test/red bird").rmdir()
+    assert "birds/train: holds one class, blue bird; at least two" in _refused(capsys, *PHOTOS, "--probe", "birds")
+
+
+# --- other parameter files --------------------------------------------------------------------------------------------
+
+
+def test_scales_that_are_not_last_are_refused(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    values = yaml.safe_load(Path("params.yaml").read_text(encoding="utf-8"))
+    scale = values.pop("scale")
+    Path("params.yaml").write_text(yaml.safe_dump({**values, "scale": scale}, sort_keys=False), encoding="utf-8")
+    assert "params.yaml: its last key is scale; `scales` must be the last" in _refused(capsys, *PHOTOS)
+    Path("params.yaml").write_text(yaml.safe_dump({"scale": scale, **values}, default_flow_style=True, sort_keys=False))
+    assert "params.yaml: scales stands in {braces}" in _refused(capsys, *PHOTOS)
+    Path("params.yaml").write_text("scale: 7\n", encoding="utf-8")
+    assert "params.yaml: scale = 7" in _refused(capsys, *PHOTOS)
+
+
+@pytest.mark.parametrize("change", ["crlf", "no last line end", "four spaces", "a comment at the end", "linked"])
+def test_files_that_are_written_otherwise(change: str, project: Path) -> None:
+    file = Path("params.yaml")
+    text = file.read_text(encoding="utf-8")
+    if change == "crlf":
+        text = text.replace("\n", "\r\n")
+    elif change == "no last line end":
+        text = text.rstrip("\n")
+    elif change == "four spaces":
+        text = yaml.safe_dump(yaml.safe_load(text), sort_keys=False, indent=4)
+    elif change == "a comment at the end":
+        text += "# the end\n      # of it"
+    file.write_bytes(text.encode())
+    if change == "linked":
+        file.rename("real.yaml")
+        file.symlink_to("real.yaml")
+    (project / "params.yaml").chmod(0o640)
+    _init(*PHOTOS)
+    new = file.read_bytes()
+    assert new.startswith(text.encode()) and file.is_symlink() == (change == "linked")
+    assert file.stat().st_mode & 0o777 == 0o640
+    assert new.count(b"\r\n") == (new.count(b"\n") if change == "crlf" else 0)
+    _init("again", *PHOTOS[1:])  # and another one behind it
+    assert list(load("params.yaml").scales)[-2:] == ["photos", "again"]
+
+
+# --- end to end -------------------------------------------------------------------------------------------------------
+
+_NEEDED = (
+    *parts.OBJECTIVES.values(),
+    *(parts.CORPORA["caption_table"], parts.PROBES["class_folder"], parts.ABILITIES["encode"]),
+)
+
+
+def _missing() -> list[str]:
+    def there(module: str) -> bool:
+        try:
+            return importlib.util.find_spec(module) is not None
+        except ModuleNotFoundError:
+            return False
+
+    return [module for module in _NEEDED if not there(module)]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(_missing()), reason=f"modules are missing: {', '.join(_missing())}")
+@pytest.mark.parametrize("probe", [True, False], ids=["with a probe", "without"])
+def test_it_runs_as_printed(probe: bool, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("Snakefile", "workflow", "pyproject.toml"):
+        (project / name).symlink_to(ROOT / name)
+    _init(*PHOTOS, *(["--probe", "birds"] if probe else []))
+    command = capsys.readouterr().out.splitlines()[-1]
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(shlex.split(command), cwd=project, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    target = Path(shlex.split(command)[1])
+    assert target.is_file()
+    if probe:
+        rows = target.read_text(encoding="utf-8")
+        assert all(label in rows for label in ("CLIP", "ARC", "MDC", "birds")), rows
+    counts = Counter(path.parent.parent.name for path in Path("results/photos/runs").rglob("run.json"))
+    assert counts == {"clip": 1, "arc": 1, "mdc": 1}
+    again = subprocess.run([*shlex.split(command), "-n"], cwd=project, env=environment, capture_output=True, text=True)
+    assert "Nothing to be done" in again.stdout + again.stderr

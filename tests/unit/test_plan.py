@@ -1,0 +1,452 @@
+"""From parameters to jobs: the paper's own grid at scale paper, each run once, and what a changed value touches."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mdc.artefacts import ARTEFACTS
+from mdc.config import load, read_yaml, validate
+from mdc.jobs.folder import ScaleFolder, verb_of
+from mdc.jobs.ids import Run
+from mdc.jobs.model import Job, ProbingJob, SchedulesJob, as_job
+from mdc.jobs.plan import Plan, datasets_of
+from mdc.records import UserError
+from mdc.registry.datasets import REGISTRY
+from mdc.verbs import VERBS
+
+ROOT = Path(__file__).resolve().parents[2]
+VALUES = read_yaml(ROOT / "params.yaml")
+MINI, PAPER = ("scales", "mini"), ("scales", "paper")
+Step = str | int
+
+
+@pytest.fixture(scope="module")
+def paper() -> Plan:
+    return Plan(load(ROOT / "params.yaml", "paper"))
+
+
+@pytest.fixture(scope="module")
+def mini() -> Plan:
+    return Plan(load(ROOT / "params.yaml", "mini"))
+
+
+def changed(*changes: tuple[tuple[Step, ...], Any], scale: str = "mini") -> Plan:
+    """The plan of params.yaml with other values."""
+    values = copy.deepcopy({**VALUES, "scale": scale})
+    for path, value in changes:
+        inner: Any = values
+        for step in path[:-1]:
+            inner = inner[step]
+        inner[path[-1]] = copy.deepcopy(value)
+    return Plan(validate(values))
+
+
+def touched(before: Plan, after: Plan) -> set[str]:
+    """The jobs that stand in one of the plans alone, or are asked with another configuration."""
+    old, new = ({name: job.sha256 for name, job in plan.jobs.items()} for plan in (before, after))
+    return {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
+
+
+def layers(names: set[str]) -> set[str]:
+    return {name.split("/")[0] for name in names}
+
+
+def probing(plan: Plan, name: str) -> ProbingJob:
+    job = plan.jobs[name]
+    assert isinstance(job, ProbingJob)
+    return job
+
+
+def trained(job: ProbingJob) -> list[str]:
+    """The ids of the runs of a table's systems that were trained."""
+    return [run for system in job.systems if system.corpus is not None for run in system.runs]
+
+
+# --- the grid of runs -------------------------------------------------------------------------------------------------
+
+
+def test_paper_grid_is_44_runs_each_trained_once_for_all_tables_and_figures(paper: Plan) -> None:
+    seen: set[Run] = set()
+    new = {}
+    tables = VALUES["scales"]["paper"]["tables"]
+    for name in paper.scale.tables.probing():
+        asked = {
+            Run(corpus, backbone, method, seed)
+            for corpus, methods in tables[name]["corpora"].items()
+            for backbone in tables[name]["backbones"]
+            for method in methods
+            for seed in VALUES["scales"]["paper"]["pretrain"]["seeds"]
+        }
+        assert {run.id for run in asked} == set(trained(probing(paper, name)))
+        new[name] = len(asked - seen)
+        seen |= asked
+    assert new == {"table1": 21, "table4": 2, "table5": 4, "figure4": 14, "figure5": 3}
+    assert len(paper.runs) == len(set(paper.runs)) == 44 and set(paper.runs) == seen
+    assert [name for name in paper.jobs if name.startswith("runs/")] == [f"runs/{run.id}" for run in paper.runs]
+
+
+def test_paper_grid_of_table_1(paper: Plan) -> None:
+    runs = trained(probing(paper, "table1"))
+    assert len(runs) == len(set(runs)) == 21
+    shared = paper.probe(Run("cc12m", "ViT-B-32", "mdc", 0)).probes
+    assert shared == ["imagenet1k", "food101", "cifar10", "cifar100", "pets"]
+    assert paper.probe(Run("cc12m", "ViT-B-32", "mdc_wo_t", 0)).probes == ["imagenet1k"]
+    for backbone in ("ViT-B-32", "ViT-B-16", "ViT-L-14"):
+        for corpus, methods in (("cc12m", "clip arc mdc"), ("recap10m", "clip_lb clip arc mdc")):
+            assert {f"{corpus}/{backbone}/{method}/s0" for method in methods.split()} <= set(runs)
+
+
+# the paper's Tables 6, 7 and 8: base lr and weight decay differ by backbone, all else is shared
+RECIPES = {"ViT-B-32": (5e-4, 0.1), "ViT-B-16": (5e-4, 0.2), "ViT-L-14": (4e-4, 0.2)}
+
+
+def test_paper_recipes_are_those_of_tables_6_to_8(paper: Plan) -> None:
+    for run in paper.runs:
+        recipe = paper.pretrain(run).recipe
+        lr, decay = RECIPES[run.backbone]
+        assert (recipe.lr, recipe.weight_decay) == (lr, decay)
+        assert (recipe.beta1, recipe.beta2, recipe.warmup_steps, recipe.epochs) == (0.9, 0.98, 10000, 32)
+        assert recipe.batch_size == (2048 if run.method == "clip_lb" else 1024)
+        assert recipe.accumulation == (2 if run.backbone == "ViT-L-14" else 1)
+        clipped = (run.corpus, run.backbone, run.method) == ("cc12m", "ViT-L-14", "arc")
+        assert recipe.clip_norm == (1.0 if clipped else None)
+
+
+def test_paper_towers_are_those_of_section_4_1(paper: Plan) -> None:
+    for name, backbone in paper.scale.training.backbones.items():
+        assert backbone.image_size == 224
+        assert str(backbone.patch_size) in name
+        decoder = (12, 768, 12) if name == "ViT-L-14" else (12, 512, 8)
+        assert (backbone.decoder.layers, backbone.decoder.width, backbone.decoder.heads) == decoder
+
+
+def test_two_ids_with_equal_configurations_are_refused() -> None:
+    twin = {**VALUES["methods"]["mdc"], "label": "another name"}
+    methods = [*VALUES["scales"]["mini"]["tables"]["table1"]["corpora"]["alt"], "mdc2"]
+    table = (*MINI, "tables", "table1", "corpora", "alt")
+    plan = changed((("methods", "mdc2"), twin), (table, methods))
+    with pytest.raises(
+        UserError, match=r"alt/ViT-T-12/mdc/s0 and alt/ViT-T-12/mdc2/s0 at scale mini have equal config"
+    ):
+        _ = plan.runs
+    # a pooling alone is the probe's choice; another weight makes it another run
+    plan = changed((("methods", "mdc2"), {**twin, "pooling": "cls"}), (table, methods))
+    with pytest.raises(UserError, match="equal configurations"):
+        _ = plan.jobs
+    plan = changed((("methods", "mdc2"), {**twin, "weight": "none"}), (table, methods))
+    assert len(plan.runs) == len(changed().runs) + 3
+
+
+def test_two_corpora_with_equal_sources_are_refused() -> None:
+    alt = VALUES["scales"]["mini"]["data"]["corpora"]["alt"]
+    plan = changed(
+        ((*MINI, "data", "corpora", "again"), {**alt, "label": "Again"}),
+        ((*MINI, "data", "vocabularies", "words"), ["alt", "again", "dense", "brief", *FIGURE5]),
+        ((*MINI, "tables", "table1", "corpora", "again"), ["mdc"]),
+    )
+    with pytest.raises(UserError, match=r"alt/ViT-T-12/mdc/s0 and again/ViT-T-12/mdc/s0 .* equal configurations"):
+        _ = plan.runs
+
+
+FIGURE5 = ["dense_2000", "dense_4000", "dense_16000"]
+
+
+def test_runs_are_found_by_their_ids(mini: Plan) -> None:
+    for run in mini.runs:
+        assert mini.find_run(run.id) == run
+    for wrong in ("alt/ViT-T-12/gan/s0", "alt/ViT-T-12/mdc", "", "untrained/ViT-T-12/cls/s0"):
+        with pytest.raises(UserError, match=f"no run '{wrong}' at scale mini; allowed: alt/ViT-T-12/clip/s0, "):
+            mini.find_run(wrong)
+
+
+def test_untrained_controls_are_one_a_backbone_pooling_and_seed(mini: Plan) -> None:
+    controls = sorted(name for name in mini.jobs if name.startswith("probe/untrained/"))
+    backbones = mini.scale.tables.probing()["table1"].backbones
+    assert controls == sorted(f"probe/untrained/{b}/{p}/s0" for b in backbones for p in ("cls", "patch_mean"))
+    for name in controls:
+        job = mini.jobs[name].config()
+        assert job["run"] is None and all(start.startswith("data/probes/") for start in job["inputs"])
+
+
+# --- what a changed value touches -------------------------------------------------------------------------------------
+
+
+def test_a_changed_value_touches_what_it_decides_and_nothing_before(mini: Plan) -> None:
+    probing_names, logs = set(mini.scale.tables.probing()), {"figure_loss", "figure_schedules"}
+
+    def with_(*path: Step, to: Any) -> set[str]:
+        return touched(mini, changed((path, to)))
+
+    # a probe's learning rate: all probes and what follows, no training and no data
+    assert layers(with_(*MINI, "probe", "lr", to=0.2)) == {"probe", *probing_names}
+    # a label: what shows it; Table 5 calls its rows by their ranges
+    recipes = {"table6", "table7", "table8"}
+    assert with_("methods", "mdc", "label", to="MDC (ours)") == probing_names - {"table5"} | logs | recipes
+    assert with_(*MINI, "data", "corpora", "brief", "label", to="x") == {"table5", *logs}
+    assert with_(*MINI, "pretrain", "backbones", "ViT-T-8", "label", to="tiny") == {"table1", "figure_loss", "table7"}
+    # one method's range: its runs, their probes, what shows them
+    found = with_("methods", "mdc", "t_range", to=[0.35, 0.8])
+    assert layers(found) == {"runs", "probe", *logs, *probing_names}
+    assert all("/mdc/" in name for name in found if "/" in name)
+    # one corpus: its own shards; runs follow by the manifest
+    assert with_(*MINI, "data", "corpora", "alt", "source", "seed", to=99) == {"data/corpora/alt"}
+    # how a verdict is made: the tables; which probe is the main one: those without an average
+    assert with_("protocol", "statistics", "comparable", to=3.0) == {*probing_names, "figure_schedules"}
+    # how a run proceeds: nothing
+    assert with_(*MINI, "pretrain", "runtime", "checkpoint_every", to=7) == set()
+    # another scale: nothing
+    assert with_(*PAPER, "pretrain", "recipe", "lr", to=1e-3) == set()
+
+
+def test_a_recipe_that_no_table_shows_touches_no_table_of_recipes(mini: Plan) -> None:
+    found = touched(mini, changed(((*MINI, "pretrain", "recipe", "threads"), 2)))
+    assert "runs/alt/ViT-T-12/mdc/s0" in found and not {"table6", "table7", "table8"} & found
+
+
+def test_one_key_chooses_the_mirror(paper: Plan) -> None:
+    found = touched(paper, changed(((*PAPER, "data", "datasets", "cc12m", "from"), "mirror"), scale="paper"))
+    assert {"data/obtained/cc12m", "data/corpora/cc12m"} <= found
+    # its runs follow by the manifest; only a source's own values stand in the configuration of no other set
+    assert not {name for name in found if name.startswith(("data/probes", "data/choices"))}
+
+
+def test_a_dataset_moved_or_a_fetch_changed_touches_what_it_gives(paper: Plan) -> None:
+    found = touched(paper, changed(((*PAPER, "data", "datasets", "mscoco", "path"), "elsewhere"), scale="paper"))
+    sugarcrepe = {name for name in paper.jobs if name.startswith("data/choices/sugarcrepe")}
+    ours = {"data/obtained/mscoco", "data/corpora/mscoco", "data/corpora/mscoco2017", "data/choices/coco_order"}
+    assert found == ours | sugarcrepe and len(sugarcrepe) == 7
+    lists = {"data/obtained/cc3m", "data/obtained/cc12m", "data/obtained/recap_datacomp_1b"}
+    assert touched(paper, changed(((*PAPER, "data", "download", "quality"), 90), scale="paper")) == lists
+    # how a download proceeds: nothing
+    assert not touched(paper, changed(((*PAPER, "data", "download", "runtime", "threads"), 3), scale="paper"))
+
+
+# --- data -------------------------------------------------------------------------------------------------------------
+
+
+def test_scale_paper_has_every_dataset_of_the_papers_table_9_and_a_set_of_each(paper: Plan) -> None:
+    data = paper.scale.data
+    printed = {name for name, entry in REGISTRY.items() if entry.paper_label is not None}
+    assert len(printed) == 15 and printed <= set(data.datasets)
+    sets = [s.source for section in (data.corpora, data.probes, data.choices) for s in section.values()]
+    assert {name for source in sets for name in datasets_of(source)} == set(data.datasets)
+
+
+def test_a_source_is_resolved_with_the_place_of_its_dataset(paper: Plan) -> None:
+    pairs = paper.corpus("recap10m").config()["source"]
+    assert (pairs["path"], pairs["from"], pairs["pairs"]) == ("recap-datacomp-1b", "urls", 10_000_000)
+    choices = paper.choice_set("sugarcrepe_add_att")
+    assert (choices.config()["source"]["path"], choices.config()["source"]["images"]) == (
+        "sugarcrepe",
+        "mscoco/val2017",
+    )
+    assert choices.inputs == ["data/obtained/sugarcrepe", "data/obtained/mscoco"]
+
+
+# --- vocabularies -----------------------------------------------------------------------------------------------------
+
+NEW = {"label": "New", "source": {**VALUES["scales"]["mini"]["data"]["corpora"]["alt"]["source"], "seed": 77}}
+ADD: list[tuple[tuple[Step, ...], Any]] = [
+    ((*MINI, "data", "corpora", "new"), {**NEW, "vocabulary": "own"}),
+    ((*MINI, "data", "vocabularies", "own"), ["new"]),
+]
+
+
+def test_a_new_corpus_with_a_vocabulary_of_its_own_changes_no_job_that_exists(mini: Plan) -> None:
+    plan = changed(*ADD)
+    assert touched(mini, plan) == {"data/corpora/new", "data/vocabularies/own"}
+    assert plan.jobs["data/vocabularies/own"].inputs == ["data/corpora/new"]
+    trained_on = changed(
+        *ADD, ((*MINI, "tables", "figure_loss"), {"corpora": {"new": ["mdc"]}, "backbones": ["ViT-T-12"]})
+    )
+    run = "runs/new/ViT-T-12/mdc/s0"
+    assert touched(plan, trained_on) == {run, "figure_loss"}
+    assert trained_on.jobs[run].inputs == ["data/corpora/new", "data/vocabularies/own"]
+    assert mini.jobs["runs/alt/ViT-T-12/mdc/s0"].inputs == ["data/corpora/alt", "data/vocabularies/words"]
+
+
+def test_a_corpus_joined_to_a_vocabulary_makes_every_run_with_it_anew(mini: Plan) -> None:
+    listed = [*VALUES["scales"]["mini"]["data"]["vocabularies"]["words"], "new"]
+    plan = changed(((*MINI, "data", "corpora", "new"), NEW), ((*MINI, "data", "vocabularies", "words"), listed))
+    # the runs follow by the vocabulary's manifest
+    assert touched(mini, plan) == {"data/corpora/new", "data/vocabularies/words"}
+
+
+def test_a_corpus_that_is_trained_on_stands_in_its_vocabulary() -> None:
+    table = ((*MINI, "tables", "table1", "corpora", "new"), ["mdc"])
+    with pytest.raises(
+        UserError, match=r"table1\.corpora: the vocabulary words of new is made from alt, .* one of its own"
+    ):
+        changed(((*MINI, "data", "corpora", "new"), NEW), table)
+    with pytest.raises(UserError, match=r"the vocabulary own of alt is made from new"):
+        changed(*ADD, ((*MINI, "data", "corpora", "alt", "vocabulary"), "own"))
+    with pytest.raises(UserError, match="no vocabulary is named 'none'; allowed: words, own"):
+        changed(*ADD, ((*MINI, "data", "corpora", "new", "vocabulary"), "none"))
+    # CLIP's own pieces are those of every corpus
+    full = ((*MINI, "data", "vocabularies", "own"), "full")
+    assert changed(ADD[0], full, table).jobs["data/vocabularies/own"].inputs == []
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+def test_systems_stand_in_the_order_of_rows_each_with_its_control(mini: Plan) -> None:
+    job = probing(mini, "table1")
+    backbones = list(dict.fromkeys(system.backbone.key for system in job.systems))
+    assert backbones == ["ViT-T-12", "ViT-T-8", "ViT-S-12"]
+    first = [system for system in job.systems if system.backbone.key == "ViT-T-12"]
+    assert [system.key for system in first] == [
+        *("untrained/ViT-T-12/cls", "untrained/ViT-T-12/patch_mean"),
+        *(f"alt/ViT-T-12/{method}" for method in ("clip", "arc", "mdc")),
+        *(f"dense/ViT-T-12/{method}" for method in ("clip_lb", "clip", "arc", "mdc")),
+    ]
+    for system in job.systems:
+        assert system.records == [f"probe/{run}" for run in system.runs] and system.estimator == "linear probe"
+        assert [job.expected[record] for record in system.records] == [mini.jobs[r].sha256 for r in system.records]
+        if system.corpus is None:
+            assert system.reference and system.control is None and system.note.startswith("Untrained")
+        else:
+            assert system.control == f"untrained/{system.backbone.key}/{system.pooling}"
+            assert system.pooling == ("cls" if system.method.key.startswith("clip") else "patch_mean")
+            assert system.ranked == (system.method.key != "clip_lb")
+    assert job.inputs == list(job.expected)
+
+
+def test_every_seed_is_a_run_and_a_record_of_its_system() -> None:
+    job = probing(Plan(load(ROOT / "params.yaml", "flickr8k")), "table1")
+    assert job.seeds == [1, 2, 3, 4, 5]
+    for system in job.systems:
+        assert system.runs == [f"{system.key}/s{seed}" for seed in job.seeds]
+
+
+def test_primary_comparisons_are_contrasts_on_the_first_backbone(mini: Plan, paper: Plan) -> None:
+    job = probing(mini, "table1")
+    assert job.primary[0] == ["dense/ViT-T-12/mdc", "dense/ViT-T-12/arc"] and len(job.primary) == 6
+    for plan in (mini, paper):
+        for name, table in plan.scale.tables.probing().items():
+            job = probing(plan, name)
+            assert all(pair in job.contrasts for pair in job.primary), name
+            assert len(job.primary) == len(table.primary)
+            assert all(side.split("/")[1] == table.backbones[0] for pair in job.primary for side in pair)
+    # one that no contrast asked for is shown too, behind the others
+    alone = changed(
+        ((*MINI, "tables", "table4", "contrasts"), []),
+        ((*MINI, "tables", "table4", "primary"), [["alt/mdc", "alt/mdc_wo_t"]]),
+    )
+    assert probing(alone, "table4").contrasts == [["alt/ViT-T-12/mdc", "alt/ViT-T-12/mdc_wo_t"]]
+    seven = [["alt/mdc", "alt/clip"]] * 7
+    with pytest.raises(UserError, match=r"table1\.primary.*at most 6"):
+        changed(((*MINI, "tables", "table1", "primary"), seven))
+
+
+def test_contrasts_are_within_a_corpus_and_backbone_or_across_named_corpora(mini: Plan) -> None:
+    job = probing(mini, "table1")
+    within = [pair for pair in job.contrasts if len({side.split("/")[0] for side in pair}) == 1]
+    across = [pair for pair in job.contrasts if pair not in within]
+    # [mdc, arc] and [mdc, clip] on three backbones and two corpora; three comparisons of corpora on three backbones
+    assert len(within) == 12 and len(across) == 9
+    assert all(len({side.split("/")[1] for side in pair}) == 1 for pair in job.contrasts)
+
+
+@pytest.mark.parametrize(
+    ("name", "probes", "primary_probe", "column"),
+    [
+        ("table1", ["shape", "colour"], "shape", "average"),
+        ("table1", ["colour"], "shape", "average"),
+        ("table4", ["shape", "colour"], "shape", "average"),
+        ("table4", ["colour"], "shape", "colour"),
+        ("figure4", ["colour", "shape"], "shape", "shape"),
+        ("figure4", ["colour", "count"], "shape", "colour"),
+        ("figure4", ["colour", "shape"], "colour", "colour"),
+    ],
+)
+def test_the_primary_comparisons_are_about_the_average_or_the_primary_probe(
+    name: str, probes: list[str], primary_probe: str, column: str
+) -> None:
+    plan = changed(((*MINI, "tables", name, "probes"), probes), ((*MINI, "data", "primary_probe"), primary_probe))
+    assert probing(plan, name).primary_column == column
+
+
+def test_in_table_5_mdc_goes_by_its_range_of_t_and_others_by_their_names() -> None:
+    table = (*MINI, "tables", "table5")
+    methods = ["parallel", "mdc_30_80", "mdc"]
+    plan = changed(((*table, "corpora", "brief"), methods), ((*table, "contrasts"), []), ((*table, "primary"), []))
+    shown = {s.method.key: s.method.label for s in probing(plan, "table5").systems if s.corpus is not None}
+    assert shown == {"parallel": "Parallel decoding", "mdc_30_80": "[0.3, 0.8]", "mdc": "[0.5, 1.0]"}
+
+
+def test_the_figures_are_told_what_they_are_drawn_over() -> None:
+    mini = VALUES["scales"]["mini"]["tables"]
+    # the same method warms up for longer on another corpus
+    override = {"when": {"corpus": ["alt"], "method": ["mdc"]}, "set": {"warmup_steps": 50, "clip_norm": None}}
+    plan = changed(
+        ((*MINI, "tables", "figure4", "corpora", "alt"), [*mini["figure4"]["corpora"]["alt"], "arc"]),
+        ((*MINI, "tables", "table5", "corpora", "alt"), ["mdc_0_100", "mdc"]),
+        ((*MINI, "pretrain", "overrides"), [override]),
+    )
+    found = {s.method.key: s.t_range for s in probing(plan, "figure4").systems if s.corpus is not None}
+    ratios = {f"bert_{r}": (r / 100, r / 100) for r in (15, 45, 75)}
+    assert found == {"arc": None, "mdc": (0.5, 1.0), **ratios, "parallel": (1.0, 1.0)}
+    job = plan.jobs["figure_schedules"]
+    assert isinstance(job, SchedulesJob) and job.reference == "mdc" and job.table == "table5"
+    assert [run.job for run in job.runs] == [
+        *(f"runs/brief/ViT-T-12/{name}/s0" for name in ("mdc_0_100", "mdc_30_80", "mdc_40_90", "mdc")),
+        *(f"runs/alt/ViT-T-12/{name}/s0" for name in ("mdc_0_100", "mdc")),
+    ]
+    told = {run.job: (run.t_range, run.warmup_steps, run.clip_norm) for run in job.runs}
+    assert told.pop("runs/alt/ViT-T-12/mdc/s0") == ((0.5, 1.0), 50, None)
+    assert {(warmup, clip) for _, warmup, clip in told.values()} == {(30, 1.0)}
+    assert told["runs/brief/ViT-T-12/mdc_30_80/s0"][0] == (0.3, 0.8)
+
+
+# --- all jobs of all scales -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=["mini", "flickr8k", "paper"])
+def jobs(request: pytest.FixtureRequest) -> dict[str, Job]:
+    return Plan(load(ROOT / "params.yaml", request.param)).jobs
+
+
+def test_every_job_is_typed_as_its_file_is_read_and_stands_after_its_inputs(jobs: dict[str, Job]) -> None:
+    seen: set[str] = set()
+    for name, job in jobs.items():
+        assert name == job.job and set(job.inputs) <= seen, name
+        assert as_job(job.config(), job.verb, name) == job, name
+        seen.add(name)
+    assert {name for name in jobs if name in ARTEFACTS} == {n for n in jobs if verb_of(n) == "make"}
+
+
+def test_the_scales_folder_and_the_verbs_agree_on_every_job(jobs: dict[str, Job]) -> None:
+    folder = ScaleFolder(Path("results/x"))
+    places: set[Path] = set()
+    for name, job in jobs.items():
+        verb = verb_of(name)
+        assert verb == job.verb, name
+        own = {folder.record(name, verb), folder.manifest(name, verb), folder.host(name), folder.config(name)}
+        if verb == "make":
+            assert folder.record(name, verb) == Path(f"results/x/{name}/{name}.json")
+            own |= {folder.job(name) / file for file in ARTEFACTS[name].files}
+        own |= {folder.job(name) / file for file in VERBS[verb].outputs}
+        assert all(path.is_relative_to(folder.job(name)) for path in own - {folder.config(name)})
+        assert not own & places, "two jobs write one file"
+        places |= own
+
+
+def test_a_plan_types_each_job_once(mini: Plan) -> None:
+    assert mini.jobs is mini.jobs
+    for run in mini.runs:
+        assert mini.pretrain(run) is mini.jobs[f"runs/{run.id}"]
+    for encoder in mini.probed:
+        assert mini.probe(encoder) is mini.jobs[f"probe/{encoder.id}"]
+
+
+def test_who_is_behind_a_job(mini: Plan) -> None:
+    assert list(mini.behind("probe/alt/ViT-T-12/mdc_wo_t/s0")) == [
+        *("runs/alt/ViT-T-12/mdc_wo_t/s0", "data/probes/shape", "data/corpora/alt", "data/vocabularies/words"),
+        *(f"data/corpora/{name}" for name in mini.scale.data.vocabularies["words"][1:]),
+    ]
+    assert list(mini.behind("table9")) == list(mini.behind("data/corpora/alt")) == []

@@ -1,0 +1,109 @@
+"""The job of a run, from its manifests to its own: whatever the objective, and with no other objective's code."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import toy
+from calls import Call
+from data_samples import write_corpus
+from pydantic import ValidationError
+
+from mdc.config import Method
+from mdc.fingerprint import closure
+from mdc.jobs.model import PretrainJob
+from mdc.parts import ABILITIES, OBJECTIVES
+from mdc.records import UserError, read_json, read_json_lines, sha256_file, write_json
+from mdc.shards.index import read_index
+from mdc.text import Vocabulary
+from mdc.training.run import main
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A corpus, its vocabulary and a runtime."""
+    place = tmp_path_factory.mktemp("run")
+    source = {"kind": "scenes", "style": "alt", "train": 40, "val": 10, "seed": 1, "pixels": 16}
+    write_corpus("alt", source, place / "alt", place)
+    write_json(place / "vocabulary.json", Vocabulary.corpus(read_index(place / "alt")["pieces"]).to_json())
+    write_json(place / "runtime.json", {"workers": 0, "log_every": 1, "checkpoint_every": 2})
+    return place
+
+
+def _call(folder: Path, name: str, method: str = "mdc", **recipe: Any) -> Call:
+    inputs = {
+        "data/corpora/alt": folder / "alt/index.json",
+        "data/vocabularies/alt": folder / "vocabulary.json",
+    }
+    names = {"job": "runs/alt/toy/m/s0", "corpus": "alt", "vocabulary": "alt", "inputs": list(inputs)}
+    job = toy.job(toy.METHODS[method], toy.recipe(**{"epochs": 2, "validate_every": 4, **recipe}), **names)
+    return Call(job, folder / name / "out", inputs, folder / "runtime.json", folder / name / "state")
+
+
+@pytest.mark.parametrize("method", ["clip", "arc", "mdc"])
+def test_a_run_and_its_manifest(method: str, folder: Path) -> None:
+    call = _call(folder, method, method)
+    told = main(call)
+    run, job = read_json(call.out / "run.json"), call.job
+    assert isinstance(job, PretrainJob)
+    assert run["kind"] == "run" and run["id"] == job.job
+    assert run["config"] == job.config() and run["config_sha256"] == job.sha256
+    assert run["inputs"] == {name: sha256_file(path) for name, path in call.inputs.items()}
+    assert run["outputs"] == {"checkpoint.safetensors": sha256_file(call.out / "checkpoint.safetensors")}
+    assert (run["pairs"], run["steps"], run["samples_seen"]) == (40, 10, 80)
+    (segment,) = run["segments"]
+    assert (segment["first_step"], segment["last_step"], segment["device"]) == (1, 10, "cpu")
+    log = read_json_lines(call.out / "log.jsonl")
+    assert [line["step"] for line in log if "loss" in line] == list(range(1, 11))
+    assert [line["step"] for line in log if "validation_loss" in line] == [4, 8, 10]
+    assert run["loss"] == log[-2]["loss"] and run["validation_loss"] == log[-1]["validation_loss"]
+    assert told["log_sha256"] == sha256_file(call.out / "log.jsonl") and told["device"] == "cpu"
+    assert call.state is not None
+    assert {path.name for path in call.state.iterdir()} == {"lock", "log.jsonl", "tensorboard"}
+    again = _call(folder, f"{method} again", method)
+    main(again)
+    for name in ("run.json", "checkpoint.safetensors"):
+        assert (again.out / name).read_bytes() == (call.out / name).read_bytes()
+
+
+def test_inputs_that_cannot_be_read_are_one_line(folder: Path) -> None:
+    call = _call(folder, "missing")
+    call.inputs["data/corpora/alt"] = folder / "none/index.json"
+    with pytest.raises(UserError, match=r"none/index.json: no such file"):
+        main(call)
+    write_json(folder / "bad.json", {"workers": -1, "log_every": 1, "checkpoint_every": 2})
+    call = _call(folder, "bad runtime")
+    call.runtime = folder / "bad.json"
+    with pytest.raises(UserError, match=r"bad.json: workers"):
+        main(call)
+
+
+def test_too_few_samples(folder: Path) -> None:
+    call = _call(folder, "few", batch_size=64)
+    with pytest.raises(UserError, match="40 training samples are fewer than one batch of 64"):
+        main(call)
+
+
+def test_a_run_covers_the_code_of_its_own_objective_alone() -> None:
+    shared = set(closure("mdc.training.run"))
+    own = {name: set(closure(module)) for name, module in OBJECTIVES.items()}
+    for name, module in OBJECTIVES.items():
+        assert module not in shared, f"a changed {name} would rerun every run"
+        assert not any(module in others for other, others in own.items() if other != name)
+    assert "mdc.diffusion.schedule" in own["masked"] - own["autoregressive"] - own["contrastive"] - shared
+    assert "mdc.models.cross_entropy" not in shared | own["contrastive"]
+
+
+def test_every_part_has_what_is_asked_of_it() -> None:
+    for module in OBJECTIVES.values():
+        assert {"build_model", "build_objective"} <= vars(importlib.import_module(module)).keys()
+    encode = importlib.import_module(ABILITIES["encode"])
+    assert {"ImageEncoder", "trained_encoder", "untrained_encoder"} <= vars(encode).keys()
+
+
+def test_an_objective_that_is_none() -> None:
+    with pytest.raises(ValidationError, match="no objective is named 'tea'; allowed: masked, autoregressive, contr"):
+        Method(label="T", objective="tea", pooling="cls")

@@ -1,0 +1,203 @@
+"""A scale names only what it has: what is not named is neither asked for nor planned."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mdc.config import read_yaml, validate
+from mdc.jobs import plan as plans
+from mdc.records import UserError
+
+ROOT = Path(__file__).resolve().parents[2]
+VALUES = read_yaml(ROOT / "params.yaml")
+MINI = VALUES["scales"]["mini"]
+CORPUS = {"label": "Scenes", "source": MINI["data"]["corpora"]["alt"]["source"]}
+PROBE = {"label": "Shape", "source": MINI["data"]["probes"]["shape"]["source"]}
+METHODS = ["clip", "arc", "mdc"]
+RUNS = {"corpora": {"own": METHODS}, "backbones": ["ViT-T-12"]}
+
+
+def _with(scale: dict[str, Any]) -> dict[str, Any]:
+    """params.yaml with ``scale`` as its only one."""
+    return {**VALUES, "scale": "own", "scales": {"own": copy.deepcopy(scale)}}
+
+
+def _pretrain() -> dict[str, Any]:
+    found = copy.deepcopy(MINI["pretrain"])
+    found["backbones"] = {"ViT-T-12": found["backbones"]["ViT-T-12"]}
+    return found
+
+
+def _data(**more: Any) -> dict[str, Any]:
+    return {"samples_per_shard": 4000, "max_skipped": 0.0, "corpora": {"own": CORPUS}, **more}
+
+
+ONE_TABLE = {
+    "label": "One table",
+    "data": _data(vocabularies={"words": ["own"]}, probes={"shape": PROBE}),
+    "pretrain": _pretrain(),
+    "probe": MINI["probe"],
+    "tables": {"table1": {**RUNS, "probes": ["shape"]}},
+}
+NO_PROBE = {
+    "label": "No probe",
+    "data": _data(vocabularies={"clip": "full"}),
+    "pretrain": _pretrain(),
+    "tables": {"figure_loss": RUNS, "figure3": {"corpora": ["own"]}},
+}
+ONLY_DATA = {"label": "Only data", "data": _data()}
+
+
+def _jobs(scale: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setattr(plans, "fingerprint", lambda *modules: "0" * 64)
+    return sorted(plans.Plan(validate(_with(scale))).jobs)
+
+
+def _refusal(scale: dict[str, Any]) -> str:
+    with pytest.raises(UserError) as error:
+        validate(_with(scale))
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def _changed(scale: dict[str, Any], path: tuple[str, ...], value: Any) -> dict[str, Any]:
+    """``scale`` with another value at ``path``, or without that key if it is ..."""
+    found = copy.deepcopy(scale)
+    inner = found
+    for step in path[:-1]:
+        inner = inner[step]
+    if value is ...:
+        del inner[path[-1]]
+    else:
+        inner[path[-1]] = value
+    return found
+
+
+# --- what is planned --------------------------------------------------------------------------------------------------
+
+TRAINED = [f"runs/own/ViT-T-12/{method}/s0" for method in METHODS]
+
+
+def test_one_corpus_one_probe_and_table_1_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _jobs(ONE_TABLE, monkeypatch) == sorted(
+        [
+            *("data/corpora/own", "data/probes/shape", "data/vocabularies/words", "table1"),
+            *TRAINED,
+            *(run.replace("runs", "probe", 1) for run in TRAINED),
+            *("probe/untrained/ViT-T-12/cls/s0", "probe/untrained/ViT-T-12/patch_mean/s0"),
+        ]
+    )
+
+
+def test_no_probe_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = ["data/corpora/own", "data/vocabularies/clip", "figure3", "figure_loss", *TRAINED]
+    assert _jobs(NO_PROBE, monkeypatch) == sorted(expected)
+
+
+def test_nothing_but_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _jobs(ONLY_DATA, monkeypatch) == ["data/corpora/own"]
+    with_figure = {**ONLY_DATA, "tables": {"figure3": {"corpora": ["own"]}, "table9": {}}}
+    assert _jobs(with_figure, monkeypatch) == ["data/corpora/own", "figure3", "table9"]
+    assert _jobs(_changed(ONLY_DATA, ("data", "corpora"), ...), monkeypatch) == []
+    # too few for a batch: of no account where nothing is trained
+    few = _changed(ONLY_DATA, ("data", "corpora", "own"), {**CORPUS, "source": {**CORPUS["source"], "train": 1}})
+    assert _jobs(few, monkeypatch) == ["data/corpora/own"]
+
+
+def test_figure_3_of_captions_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = {"list": {"label": "List", "source": {"kind": "caption_list", "path": "captions.csv"}}}
+    data = {**_data(texts=texts), "corpora": {}}
+    scale = {"label": "Texts", "data": data, "tables": {"figure3": {"texts": ["list"]}}}
+    assert _jobs(scale, monkeypatch) == ["data/texts/list", "figure3"]
+
+
+@pytest.mark.parametrize("name", MINI["tables"])
+def test_each_artefact_of_mini_can_stay_away(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rests_on = {"table1": ("table6", "table7", "table8"), "table5": ("figure_schedules",)}
+    gone = {name, *rests_on.get(name, ())}
+    tables = {key: table for key, table in MINI["tables"].items() if key not in gone}
+    planned = _jobs({**MINI, "tables": tables}, monkeypatch)
+    assert set(planned) & set(MINI["tables"]) == set(tables)
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+REFUSED: list[tuple[dict[str, Any], tuple[str, ...], Any, str]] = [
+    (ONE_TABLE, ("pretrain",), ..., "scales.own: pretrain: this key is missing; needed by table1"),
+    (ONE_TABLE, ("probe",), ..., "scales.own: probe: this key is missing; needed by table1"),
+    (NO_PROBE, ("pretrain",), ..., "scales.own: pretrain: this key is missing; needed by figure_loss"),
+    (
+        ONE_TABLE,
+        ("data", "probes"),
+        ...,
+        "scales.own: tables.table1.probes: no probe is named 'shape'; allowed: there is none",
+    ),
+    (
+        ONE_TABLE,
+        ("data", "vocabularies"),
+        ...,
+        "tables.table1.corpora: own has no vocabulary; name one in data.vocabularies, as words: [own] or clip: full",
+    ),
+    (NO_PROBE, ("data", "vocabularies"), {}, "tables.figure_loss.corpora: own has no vocabulary"),
+    (
+        NO_PROBE,
+        ("tables", "figure_loss"),
+        {},
+        "scales.own: tables.figure_loss shows the runs of the other tables and figures, and these have none; name its corpora "
+        "and backbones",
+    ),
+    (
+        NO_PROBE,
+        ("tables", "figure_loss"),
+        {"corpora": {"own": ["mdc"]}},
+        "tables.figure_loss: corpora and backbones go together",
+    ),
+    (
+        NO_PROBE,
+        ("tables", "figure_loss", "corpora"),
+        {"own": ["gan"]},
+        "tables.figure_loss.corpora.own: no method is named 'gan'; allowed: clip_lb, clip, arc",
+    ),
+    (
+        NO_PROBE,
+        ("tables", "figure_loss", "backbones"),
+        ["ViT-B-32"],
+        "tables.figure_loss.backbones: no backbone is named 'ViT-B-32'; allowed: ViT-T-12",
+    ),
+    (NO_PROBE, ("tables", "figure3"), {}, "tables.figure3: corpora and texts are both empty; name a corpus"),
+    (
+        NO_PROBE,
+        ("tables", "figure3", "corpora"),
+        ["other"],
+        "tables.figure3.corpora: no corpus is named 'other'; allowed: own",
+    ),
+    (
+        NO_PROBE,
+        ("tables", "table6"),
+        {"backbone": "ViT-T-12"},
+        "table6.backbone = ViT-T-12: must be one of table1's; there is none",
+    ),
+    (NO_PROBE, ("tables", "figure_schedules"), {}, "figure_schedules shows the runs of table5, and there is none"),
+    (
+        ONE_TABLE,
+        ("tables", "figure5"),
+        {**RUNS, "probes": ["shape"]},
+        "tables.figure5.corpora = {'own': ['clip', 'arc', 'mdc']}: dictionary should have at least 2 items",
+    ),
+    (ONE_TABLE, ("tables", "table2"), {}, "scales.own.tables.table2 = {}: no such key is known here"),
+    (
+        ONE_TABLE,
+        ("data", "corpora", "own"),
+        {**CORPUS, "source": {**CORPUS["source"], "train": 3}},
+        "data.corpora.own.source.train = 3: fewer than one batch of 64",
+    ),
+]
+
+
+@pytest.mark.parametrize(("scale", "path", "value", "said"), REFUSED, ids=[said[:60] for *_, said in REFUSED])
+def test_what_cannot_do_without(scale: dict[str, Any], path: tuple[str, ...], value: Any, said: str) -> None:
+    assert said in _refusal(_changed(scale, path, value))
