@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shlex
 import shutil
@@ -385,18 +384,7 @@ _NEEDED = (
 )
 
 
-def _missing() -> list[str]:
-    def there(module: str) -> bool:
-        try:
-            return importlib.util.find_spec(module) is not None
-        except ModuleNotFoundError:
-            return False
-
-    return [module for module in _NEEDED if not there(module)]
-
-
 @pytest.mark.slow
-@pytest.mark.skipif(bool(_missing()), reason=f"modules are missing: {', '.join(_missing())}")
 @pytest.mark.parametrize("probe", [True, False], ids=["with a probe", "without"])
 def test_it_runs_as_printed(probe: bool, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("Snakefile", "workflow", "pyproject.toml"):
