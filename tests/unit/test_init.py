@@ -15,7 +15,6 @@ import own_data
 import pytest
 import yaml
 
-from mdc import parts
 from mdc.cli import main
 from mdc.config import Params, load
 from mdc.formats.samples import held_out
@@ -377,11 +376,6 @@ def test_files_that_are_written_otherwise(change: str, project: Path) -> None:
 
 
 # --- end to end -------------------------------------------------------------------------------------------------------
-
-_NEEDED = (
-    *parts.OBJECTIVES.values(),
-    *(parts.CORPORA["caption_table"], parts.PROBES["class_folder"], parts.ABILITIES["encode"]),
-)
 
 
 @pytest.mark.slow
