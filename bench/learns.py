@@ -17,8 +17,8 @@ import numpy as np
 
 from mdc.config import load
 from mdc.jobs.folder import ScaleFolder
-from mdc.jobs.model import ProbingJob, System
 from mdc.jobs.plan import Plan
+from mdc.jobs.shown import ProbingJob, System
 from mdc.records import read_json
 from mdc.report.estimates import Estimator
 from mdc.report.items import ProbeItems, read_items

@@ -17,7 +17,7 @@ from typing import Any
 from mdc.artefacts import ARTEFACTS
 from mdc.jobs.call import Call
 from mdc.jobs.folder import ScaleFolder
-from mdc.jobs.model import read_job
+from mdc.jobs.read import read_job
 from mdc.processes import launch
 from mdc.processes.lost import LostPeer
 from mdc.records import UserError

@@ -18,8 +18,8 @@ from typing import Any
 from mdc.config import load
 from mdc.jobs.call import Call
 from mdc.jobs.folder import ScaleFolder
-from mdc.jobs.model import read_job
 from mdc.jobs.plan import Plan
+from mdc.jobs.read import read_job
 from mdc.jobs.vouched import Vouched
 from mdc.records import json_text, read_json, write_text, write_text_if_changed
 from mdc.verbs import VERBS

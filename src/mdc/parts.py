@@ -1,7 +1,7 @@
 """What a job loads by name: each kind, objective and ability with the module that is it.
 
 A module named here is imported only by the jobs that use it (``importlib.import_module``), so a job's fingerprint covers
-the parts that it runs and no others (see :mod:`mdc.jobs.code`). Adding one is a file of its own and a line here.
+the parts that it runs and no others (see :mod:`mdc.fingerprint`). Adding one is a file of its own and a line here.
 """
 
 from __future__ import annotations
@@ -19,37 +19,37 @@ OBJECTIVES = {
 
 #: kind of a corpus's source → its module (open_source)
 CORPORA = {
-    "scenes": "mdc.sources.scenes_corpus",
-    "parquet": "mdc.sources.parquet_corpus",
-    "caption_table": "mdc.sources.caption_table",
-    "webdataset": "mdc.sources.webdataset",
-    "pairs": "mdc.sources.pairs",
-    "karpathy": "mdc.sources.karpathy",
-    "coco_captions": "mdc.sources.coco_captions",
-    "flickr8k": "mdc.sources.flickr8k",
-    "cub": "mdc.sources.cub",
+    "scenes": "mdc.sources.corpora.scenes",
+    "parquet": "mdc.sources.corpora.parquet",
+    "caption_table": "mdc.sources.corpora.caption_table",
+    "webdataset": "mdc.sources.corpora.webdataset",
+    "pairs": "mdc.sources.corpora.pairs",
+    "karpathy": "mdc.sources.corpora.karpathy",
+    "coco_captions": "mdc.sources.corpora.coco_captions",
+    "flickr8k": "mdc.sources.corpora.flickr8k",
+    "cub": "mdc.sources.corpora.cub",
 }
 
 #: … of a labelled set's
 PROBES = {
-    "scenes": "mdc.sources.scenes_probe",
-    "digits": "mdc.sources.digits",
-    "parquet": "mdc.sources.parquet_probe",
-    "caption_nouns": "mdc.sources.caption_nouns",
-    "class_folder": "mdc.sources.class_folder",
-    "builder": "mdc.sources.builder",
+    "scenes": "mdc.sources.probes.scenes",
+    "digits": "mdc.sources.probes.digits",
+    "parquet": "mdc.sources.probes.parquet",
+    "caption_nouns": "mdc.sources.probes.caption_nouns",
+    "class_folder": "mdc.sources.probes.class_folder",
+    "builder": "mdc.sources.probes.builder",
 }
 
 #: … of a set of images with one right caption among several
 CHOICES = {
-    "sugarcrepe": "mdc.sources.sugarcrepe",
-    "aro": "mdc.sources.aro",
-    "caption_order": "mdc.sources.caption_order",
+    "sugarcrepe": "mdc.sources.choices.sugarcrepe",
+    "aro": "mdc.sources.choices.aro",
+    "caption_order": "mdc.sources.choices.caption_order",
 }
 
 #: … of captions without images
 TEXTS = {
-    "caption_list": "mdc.sources.caption_list",
+    "caption_list": "mdc.sources.texts.caption_list",
 }
 
 #: what a predictor can be asked for → its module

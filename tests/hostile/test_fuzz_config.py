@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from mdc.cli import main
 from mdc.config import read_yaml, validate
-from mdc.jobs.model import read_job
 from mdc.jobs.plan import Plan
+from mdc.jobs.read import read_job
 from mdc.records import UserError, json_text
 from mdc.verbs import VERBS
 

@@ -21,7 +21,7 @@ from PIL import Image
 from probing_world import ProbingWorld
 
 from mdc.formats.images import MAX_ASPECT, MAX_PIXELS, ImageError, center_resize, decode
-from mdc.jobs.model import as_job
+from mdc.jobs.read import as_job
 from mdc.loader.batches import CaptionBatches, labelled_batches
 from mdc.models.weights import load_weights, save_weights
 from mdc.predictors.encode import trained_encoder

@@ -268,7 +268,7 @@ def test_fingerprints_cover_what_a_real_job_imports(project: Project, tmp_path: 
     starting = {"mdc.cli", "mdc.fingerprint", "mdc.host", "mdc.processes", "mdc.work"}
     starting |= {f"mdc.processes.{module}" for module in ("launch", "gpus", "lock", "lost")}
     parts = {
-        "data/corpora/alt": "mdc.sources.scenes_corpus",
+        "data/corpora/alt": "mdc.sources.corpora.scenes",
         "probe/untrained/tiny/cls/s0": "mdc.predictors.encode",
         "table1": ARTEFACTS["table1"].module,
     }

@@ -20,7 +20,8 @@ from mdc.artefacts import ARTEFACTS, Artefact
 from mdc.cli import main
 from mdc.jobs import plan as plans
 from mdc.jobs.folder import ScaleFolder
-from mdc.jobs.model import Job, Labelled, ProbingJob, Statistics, System
+from mdc.jobs.job import Job
+from mdc.jobs.shown import Labelled, ProbingJob, Statistics, System
 from mdc.jobs.vouched import Link, write_vouched
 from mdc.provenance.cells import cells, choose
 from mdc.provenance.place import Broken, Place

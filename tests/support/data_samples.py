@@ -61,8 +61,8 @@ def use_scenes(monkeypatch: pytest.MonkeyPatch) -> None:
         opened.classes = {"colour": list(COLOURS)}[source["task"]]
         return opened
 
-    for name, open_source in (("corpus", lambda source, folder: Corpus(source)), ("probe", open_probe_of_noise)):
-        world = ModuleType(f"mdc.sources.scenes_{name}")
+    for room, open_source in (("corpora", lambda source, folder: Corpus(source)), ("probes", open_probe_of_noise)):
+        world = ModuleType(f"mdc.sources.{room}.scenes")
         world.open_source = open_source  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, world.__name__, world)
 

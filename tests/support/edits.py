@@ -206,22 +206,27 @@ EDITS = (
     ),
     # --- data
     Edit(
-        "`sources/pairs.py`",
+        "`sources/corpora/pairs.py`",
         "the corpora of this kind (all that are trained on), and what is made from them",
-        code("sources/pairs.py"),
+        code("sources/corpora/pairs.py"),
         ("data/corpora/cc*", "data/corpora/recap*", *ALL_RUNS, "figure3"),
     ),
     Edit(
-        "`sources/karpathy.py`",
+        "`sources/corpora/karpathy.py`",
         "MSCOCO and Flickr30k as Karpathy split them, and their captions in other orders",
-        code("sources/karpathy.py"),
+        code("sources/corpora/karpathy.py"),
         ("data/corpora/mscoco", "data/corpora/flickr30k", "data/choices/*_order"),
     ),
-    Edit("`sources/sugarcrepe.py`", "its seven sets", code("sources/sugarcrepe.py"), ("data/choices/sugarcrepe_*",)),
     Edit(
-        "`sources/builder.py`",
+        "`sources/choices/sugarcrepe.py`",
+        "its seven sets",
+        code("sources/choices/sugarcrepe.py"),
+        ("data/choices/sugarcrepe_*",),
+    ),
+    Edit(
+        "`sources/probes/builder.py`",
         "the probe sets, all probes, and what shows them; no run",
-        code("sources/builder.py"),
+        code("sources/probes/builder.py"),
         ("data/probes/*", "probe/*", *PROBED),
     ),
     Edit(

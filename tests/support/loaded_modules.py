@@ -21,7 +21,7 @@ def run(call: dict[str, Any], told: Path) -> None:
     """Do the job as the command line does, without the command line's own modules."""
     from mdc.jobs.call import Call
     from mdc.jobs.folder import ScaleFolder
-    from mdc.jobs.model import read_job
+    from mdc.jobs.read import read_job
     from mdc.verbs import VERBS
 
     verb = VERBS[call["verb"]]

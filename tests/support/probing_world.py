@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from mdc.artefacts import ARTEFACTS
-from mdc.jobs.model import ProbingJob, as_job
+from mdc.jobs.read import as_job
+from mdc.jobs.shown import ProbingJob
 from mdc.records import sha256_file, sha256_text
 from mdc.report.items import ProbeItems
 from mdc.statistics.metrics import mean_average_precision

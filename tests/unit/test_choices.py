@@ -22,8 +22,8 @@ from mdc.formats.samples import ChoiceSample, Skipped
 from mdc.formats.tar import TarWriter
 from mdc.records import UserError
 from mdc.shards.index import ShardReader, read_index
-from mdc.sources import perturbations, tagging
-from mdc.sources.caption_order import generator, options_of
+from mdc.sources.choices import perturbations, tagging
+from mdc.sources.choices.caption_order import generator, options_of
 
 SUGARCREPE = {"kind": "sugarcrepe", "dataset": "sugarcrepe", "path": "sc", "images": "coco/val2017", "task": "swap_obj"}
 ARO = {"kind": "aro", "dataset": "aro", "path": "aro", "task": "relation"}

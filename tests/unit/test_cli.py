@@ -18,8 +18,8 @@ from mdc.config import load
 from mdc.fingerprint import imports
 from mdc.jobs.call import Call
 from mdc.jobs.folder import ScaleFolder
-from mdc.jobs.model import read_job
 from mdc.jobs.plan import Plan
+from mdc.jobs.read import read_job
 from mdc.records import UserError, read_json, write_json
 from mdc.verbs import VERBS
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from mdc.artefacts import ARTEFACTS
-from mdc.jobs.model import ShownRun, as_job
+from mdc.jobs.read import as_job
+from mdc.jobs.shown import ShownRun
 from mdc.records import UserError
 from mdc.report.figures import loss_panels, losses
 from mdc.report.figures.loss_panels import Curve

@@ -13,8 +13,8 @@ from test_report import ALT, DENSE, LABELS, SKILL, read
 
 from mdc.artefacts import ARTEFACTS
 from mdc.config import load
-from mdc.jobs.model import ProbingJob
 from mdc.jobs.plan import Plan
+from mdc.jobs.shown import ProbingJob
 from mdc.records import UserError
 from mdc.report import published
 

@@ -12,8 +12,10 @@ from mdc.artefacts import ARTEFACTS
 from mdc.config import load, read_yaml, validate
 from mdc.jobs.folder import ScaleFolder, verb_of
 from mdc.jobs.ids import Run
-from mdc.jobs.model import Job, ProbingJob, SchedulesJob, as_job
+from mdc.jobs.job import Job
 from mdc.jobs.plan import Plan, datasets_of
+from mdc.jobs.read import as_job
+from mdc.jobs.shown import ProbingJob, SchedulesJob
 from mdc.records import UserError
 from mdc.registry.datasets import REGISTRY
 from mdc.verbs import VERBS

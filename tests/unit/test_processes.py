@@ -21,8 +21,8 @@ from mdc.cli import main
 from mdc.config import load
 from mdc.jobs.call import Call
 from mdc.jobs.folder import ScaleFolder, verb_of
-from mdc.jobs.model import read_job
 from mdc.jobs.plan import Plan
+from mdc.jobs.read import read_job
 from mdc.processes import launch
 from mdc.processes.group import ALONE
 from mdc.records import json_text, read_json_lines

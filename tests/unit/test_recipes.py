@@ -11,8 +11,8 @@ import pytest
 
 from mdc.artefacts import ARTEFACTS
 from mdc.config import read_yaml, validate
-from mdc.jobs.model import RecipeRun, RecipesJob
 from mdc.jobs.plan import Plan
+from mdc.jobs.shown import RecipeRun, RecipesJob
 from mdc.report.tables.recipes import make, rows, scientific
 
 ROOT = Path(__file__).resolve().parents[2]

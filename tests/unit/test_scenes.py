@@ -24,8 +24,8 @@ from mdc.scenes.drawing import bucket, draw_scene, owner
 from mdc.scenes.render import RGB, render
 from mdc.scenes.shapes import outline
 from mdc.scenes.world import BACKGROUNDS, COLOURS, PROBE_CLASSES, RELATIONS, SHAPES, Scene, SceneObject, label_of
-from mdc.sources.scenes_corpus import corpus_samples
-from mdc.sources.scenes_probe import probe_samples
+from mdc.sources.corpora.scenes import corpus_samples
+from mdc.sources.probes.scenes import probe_samples
 
 SPLITS = [("caption", "train"), ("caption", "val")] + [(t, s) for t in PROBE_CLASSES for s in ("train", "test")]
 
@@ -300,7 +300,7 @@ def test_same_bytes_in_any_order_and_process() -> None:
         backwards.append((buffer.getvalue(), [describe(scene, "alt", 13, index)]))
     assert here == backwards[::-1]
     program = (
-        "import hashlib, json\nfrom mdc.sources.scenes_corpus import corpus_samples\n"
+        "import hashlib, json\nfrom mdc.sources.corpora.scenes import corpus_samples\n"
         "all = [(s.image, list(s.captions)) for s in corpus_samples('alt', 'train', 40, 13, 48)]\n"
         "print(hashlib.sha256(b''.join(p + json.dumps(c).encode() for p, c in all)).hexdigest())"
     )

@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 from mdc.artefacts import ARTEFACTS
-from mdc.jobs.model import SchedulesJob, as_job
+from mdc.jobs.read import as_job
+from mdc.jobs.shown import SchedulesJob
 from mdc.records import UserError
 from mdc.report.figures import schedule_panels, schedules
 from mdc.report.figures.schedule_lines import Track, measure

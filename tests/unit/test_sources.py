@@ -15,7 +15,7 @@ from mdc.formats.captions import clean_captions
 from mdc.formats.rank import rank_hash
 from mdc.formats.samples import Skipped
 from mdc.records import UserError
-from mdc.sources import nouns
+from mdc.sources.probes import nouns
 from mdc.text import clip_pieces
 
 NOWHERE = Path("nowhere")
@@ -271,12 +271,14 @@ def test_a_kind_is_made_anew_by_what_it_runs_alone() -> None:
     assert "mdc.shards.caption_statistics" not in closure("mdc.shards.probe_set")
     kinds = {module for which in (parts.CORPORA, parts.PROBES, parts.CHOICES, parts.TEXTS) for module in which.values()}
     built_on = {
-        "mdc.sources.pairs": {"mdc.sources.webdataset"},  # a mirror's tars
-        "mdc.sources.builder": {"mdc.sources.class_folder"},  # ImageNet
-        "mdc.sources.caption_order": {"mdc.sources.karpathy"},
+        "mdc.sources.corpora.pairs": {"mdc.sources.corpora.webdataset"},  # a mirror's tars
+        "mdc.sources.probes.builder": {"mdc.sources.probes.class_folder"},  # ImageNet
+        "mdc.sources.choices.caption_order": {"mdc.sources.corpora.karpathy"},
     }
     for module in kinds:
         assert callable(importlib.import_module(module).open_source)
         assert (set(closure(module)) - named) & kinds == {module} | built_on.get(module, set())
     styles = {"mdc.scenes.captions", "mdc.scenes.language"}
-    assert styles <= set(closure("mdc.sources.scenes_corpus")) and not styles & set(closure("mdc.sources.scenes_probe"))
+    assert styles <= set(closure("mdc.sources.corpora.scenes")) and not styles & set(
+        closure("mdc.sources.probes.scenes")
+    )

@@ -11,8 +11,8 @@ import pytest
 from mdc.artefacts import ARTEFACTS
 from mdc.config import load
 from mdc.formats.sizes import size
-from mdc.jobs.model import LicencesJob
 from mdc.jobs.plan import Plan
+from mdc.jobs.shown import LicencesJob
 from mdc.registry.datasets import REGISTRY
 from mdc.report.tables.table9 import make
 

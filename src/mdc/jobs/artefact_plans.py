@@ -10,12 +10,12 @@ from mdc.artefacts import ARTEFACTS
 from mdc.config import Corpus, Method, ProbeTable, TextSet
 from mdc.config.tables import PairsFigure, RatioFigure, ScheduleTable
 from mdc.jobs.ids import Run, Untrained
-from mdc.jobs.model import Licence, Training
+from mdc.jobs.shown import Licence, Training
 from mdc.registry.datasets import REGISTRY
 
 if TYPE_CHECKING:
-    from mdc.jobs.model import ArtefactJob
     from mdc.jobs.plan import Plan
+    from mdc.jobs.shown import ArtefactJob
 
 _UNTRAINED = "Untrained: the initial weights of the same backbone, seed and pooling."
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mdc.jobs.folder import ScaleFolder, verb_of
-from mdc.jobs.model import Job
+from mdc.jobs.job import Job
 from mdc.records import UserError, sha256_file, sha256_json, versions, write_json
 
 

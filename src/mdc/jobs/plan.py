@@ -20,7 +20,9 @@ from mdc.config.tables import LossFigure
 from mdc.fingerprint import fingerprint
 from mdc.jobs.artefact_plans import ARTEFACT_PLANS
 from mdc.jobs.ids import Run, Untrained
-from mdc.jobs.model import Job, PretrainJob, ProbeJob, as_job
+from mdc.jobs.job import Job
+from mdc.jobs.model import PretrainJob, ProbeJob
+from mdc.jobs.read import as_job
 from mdc.jobs.vouched import Link, Vouched
 from mdc.records import UserError, sha256_json
 from mdc.registry.datasets import REGISTRY

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mdc.jobs.model import ProbingJob, System
+from mdc.jobs.shown import ProbingJob, System
 from mdc.provenance.place import Broken
 from mdc.records import UserError
 from mdc.report.lines import POOLINGS

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mdc.artefacts import ARTEFACTS
-from mdc.jobs.model import as_job
+from mdc.jobs.read import as_job
 from mdc.provenance.place import Broken
 from mdc.records import UserError, read_json, sha256_file, versions
 from mdc.shards.index import read_index, shard_list, verify_shard

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mdc.artefacts import ARTEFACTS
 from mdc.jobs.folder import ScaleFolder
-from mdc.jobs.model import Job
+from mdc.jobs.job import Job
 from mdc.jobs.plan import Plan
 from mdc.records import UserError, read_json, sha256_file
 

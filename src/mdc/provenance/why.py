@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mdc.artefacts import ARTEFACTS
-from mdc.jobs.model import Job, LengthsJob, LossesJob, ProbingJob, RecipesJob, SchedulesJob, ShownRun, System
+from mdc.jobs.job import Job
+from mdc.jobs.shown import LengthsJob, LossesJob, ProbingJob, RecipesJob, SchedulesJob, ShownRun, System
 from mdc.provenance.cells import Cell, cells, choose, choose_line, labels, lines, tidy_file
 from mdc.provenance.copies import copy_again
 from mdc.provenance.place import Broken, Place

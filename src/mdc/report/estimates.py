@@ -1,4 +1,4 @@
-"""Which interval stands beside a number (PROTOCOL "Statistics"), decided by its seeds and its items.
+"""Which interval stands beside a number (docs/statistics.md), decided by its seeds and its items.
 
 One seed, or the mean of two: percentile bootstrap over test items, which speaks of these checkpoints only; instead, the
 exact interval for one seed's right or wrong answers on one column whose items share nothing. Three seeds or more:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mdc.jobs.model import ArtefactJob
+from mdc.jobs.shown import ArtefactJob
 from mdc.records import UserError, read_json, read_json_lines
 
 Given = Mapping[str, Path]

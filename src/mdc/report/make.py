@@ -15,7 +15,7 @@ from mdc.records import clear_leftovers, write_json
 
 
 def main(call: Call) -> None:
-    """Run the job: ``call.job`` is a :class:`mdc.jobs.model.ArtefactJob`."""
+    """Run the job: ``call.job`` is a :class:`mdc.jobs.shown.ArtefactJob`."""
     artefact = ARTEFACTS[call.job.artefact]
     call.out.mkdir(parents=True, exist_ok=True)
     clear_leftovers(call.out)

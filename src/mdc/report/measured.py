@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, ValidationError
 
 from mdc.config import first_problem
-from mdc.jobs.model import ProbingJob
+from mdc.jobs.shown import ProbingJob
 from mdc.records import UserError
 from mdc.report.estimates import Estimator
 from mdc.report.given import Given, path_of, record_of, title

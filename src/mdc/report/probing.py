@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 
-from mdc.jobs.model import ProbingJob, System
+from mdc.jobs.shown import ProbingJob, System
 from mdc.records import UserError
 from mdc.report import published, words
 from mdc.report.estimates import Estimator, interval_label

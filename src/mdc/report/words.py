@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from mdc.jobs.model import ArtefactJob, Statistics, System
+from mdc.jobs.shown import ArtefactJob, Statistics, System
 from mdc.report.estimates import interval_label
 from mdc.report.lines import POOLINGS
 from mdc.statistics.interval import Interval

@@ -1,4 +1,4 @@
-"""Verdicts on the primary contrasts of one artefact (PROTOCOL "Statistics")."""
+"""Verdicts on the primary contrasts of one artefact (docs/statistics.md)."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mdc.jobs.model import ProbingJob, System
+from mdc.jobs.shown import ProbingJob, System
 from mdc.records import write_text
 from mdc.report import words
 from mdc.report.figures.accuracy_panels import (

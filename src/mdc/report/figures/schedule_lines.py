@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mdc.jobs.model import SchedulesJob, ShownRun, Statistics
+from mdc.jobs.shown import SchedulesJob, ShownRun, Statistics
 from mdc.records import UserError
 from mdc.report.words import finite
 from mdc.statistics import steadiness

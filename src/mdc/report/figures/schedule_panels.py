@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mdc.jobs.model import SchedulesJob, ShownRun
+from mdc.jobs.shown import SchedulesJob, ShownRun
 from mdc.report import words
 from mdc.report.figures.accuracy_panels import marked
 from mdc.report.figures.drawing import drawing, error_bars, headline, line_handle

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from mdc.jobs.model import SchedulesJob, ShownRun
+from mdc.jobs.shown import SchedulesJob, ShownRun
 from mdc.records import UserError, write_text
 from mdc.report.figures.schedule_lines import Line, Track, measure
 from mdc.report.figures.schedule_panels import draw

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mdc.jobs.model import Labelled, ProbingJob, System
+from mdc.jobs.shown import Labelled, ProbingJob, System
 from mdc.records import UserError
 from mdc.report import words
 from mdc.report.estimates import interval_label

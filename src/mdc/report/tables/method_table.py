@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from mdc.jobs.model import ProbingJob, System
+from mdc.jobs.shown import ProbingJob, System
 from mdc.records import UserError, write_text
 from mdc.report import words
 from mdc.report.given import Given

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mdc.jobs.model import RecipeRun, RecipesJob
+from mdc.jobs.shown import RecipeRun, RecipesJob
 from mdc.records import write_text
 from mdc.report.tables.render import write_html, write_latex, write_markdown
 from mdc.report.tables.table import Row, Table

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from mdc.jobs.model import ProbingJob
+from mdc.jobs.shown import ProbingJob
 from mdc.records import write_json, write_text
 from mdc.report import words
 from mdc.report.figures.drawing import table1_bars

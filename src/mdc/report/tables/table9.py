@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mdc.formats.sizes import size
-from mdc.jobs.model import LicencesJob
+from mdc.jobs.shown import LicencesJob
 from mdc.records import write_text
 from mdc.report.tables.render import write_html, write_latex, write_markdown
 from mdc.report.tables.table import Row, Table

@@ -18,9 +18,10 @@ import numpy as np
 from mdc.formats.folders import NamedImages
 from mdc.formats.samples import ChoiceSample, Skipped
 from mdc.records import UserError
-from mdc.sources import karpathy, perturbations
+from mdc.sources.choices import perturbations
+from mdc.sources.choices.tagging import Tagged, tagger, treebank_words
 from mdc.sources.cleaned import Choices
-from mdc.sources.tagging import Tagged, tagger, treebank_words
+from mdc.sources.corpora import karpathy
 
 
 class CaptionOrder(Choices):

@@ -17,7 +17,7 @@ from mdc.formats.foreign_tar import TarPlaces, tar_places
 from mdc.formats.samples import MAX_FILE, Skipped, checked_image, held_out, safe_key, texts_of
 from mdc.records import UserError, read_json
 from mdc.sources.cleaned import CaptionedImages, Found
-from mdc.sources.webdataset import Webdataset
+from mdc.sources.corpora.webdataset import Webdataset
 
 
 class Pairs(CaptionedImages):

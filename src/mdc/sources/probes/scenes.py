@@ -1,6 +1,6 @@
 """The embedded world as a labelled set: rendered scenes and a question with one right answer each.
 
-Every sample follows from (task, split, seed, index) alone, to the byte (see :mod:`mdc.sources.scenes_corpus`).
+Every sample follows from (task, split, seed, index) alone, to the byte (see :mod:`mdc.sources.corpora.scenes`).
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ from typing import Any
 
 from mdc.formats.samples import RawSample, Skipped
 from mdc.records import UserError
-from mdc.sources import nouns
 from mdc.sources.parquet import captions_of_split, rows
+from mdc.sources.probes import nouns
 from mdc.sources.source import Source
 
 

@@ -12,7 +12,7 @@ Splits and labels are those of CLIP-benchmark's linear probe (``--train_split tr
                  classes with an object in the image, "difficult" ones included
 
 Nothing is downloaded. Images that are files keep their bytes; those in arrays become lossless PNG. Four sets do not go
-through the builder itself, with equal results: the CIFARs and STL-10 (see :mod:`mdc.sources.array_sets`) and ImageNet (a
+through the builder itself, with equal results: the CIFARs and STL-10 (see :mod:`mdc.sources.probes.array_sets`) and ImageNet (a
 list of 1.3 million paths). Flowers102's two MATLAB files are read only if they have the published MD5, which
 torchvision checks: SciPy's reader can crash on others.
 """
@@ -26,8 +26,8 @@ from typing import Any
 from mdc.formats.folders import dataset_folder, existing_folder, inside
 from mdc.formats.samples import RawSample, Skipped, image_file
 from mdc.records import UserError, read_json
-from mdc.sources.array_sets import Cifar, Stl10
-from mdc.sources.class_folder import ClassFolder
+from mdc.sources.probes.array_sets import Cifar, Stl10
+from mdc.sources.probes.class_folder import ClassFolder
 from mdc.sources.source import Source
 
 #: CLIP-benchmark's name of a set, the folder that its builder looks for, and the builder's splits

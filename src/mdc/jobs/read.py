@@ -1,0 +1,58 @@
+"""Reading a job back from ``results/<scale>/configs/<job>.json``, where the workflow writes what :mod:`mdc.jobs.plan` makes.
+
+A file that was edited, cut short or made by another version ends in one line.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from mdc.config import first_problem
+from mdc.jobs.model import (
+    ChoiceSetJob,
+    CorpusJob,
+    ObtainJob,
+    PretrainJob,
+    ProbeJob,
+    ProbeSetJob,
+    TextsJob,
+    VocabularyJob,
+)
+from mdc.jobs.shown import LengthsJob, LicencesJob, LossesJob, ProbingJob, RecipesJob, SchedulesJob
+from mdc.records import UserError, read_json
+
+AnyArtefact = Annotated[
+    ProbingJob | LossesJob | SchedulesJob | LengthsJob | LicencesJob | RecipesJob, Field(discriminator="plan")
+]
+_OF_VERB: dict[str, TypeAdapter[Any]] = {
+    "obtain": TypeAdapter(ObtainJob),
+    "corpus": TypeAdapter(CorpusJob),
+    "probe-set": TypeAdapter(ProbeSetJob),
+    "choice-set": TypeAdapter(ChoiceSetJob),
+    "texts": TypeAdapter(TextsJob),
+    "vocabulary": TypeAdapter(VocabularyJob),
+    "pretrain": TypeAdapter(PretrainJob),
+    "probe": TypeAdapter(ProbeJob),
+    "make": TypeAdapter(AnyArtefact),
+}
+
+
+def read_job(path: str | Path, verb: str) -> Any:
+    """The typed job of ``verb`` in a file; UserError, naming the file and its first problem, if it holds none."""
+    config = read_json(path)
+    if config.get("verb") != verb:
+        raise UserError(f"{path}: not a configuration of `mdc {verb}`; `mdc config JOB` prints one")
+    return as_job(config, verb, str(path))
+
+
+def as_job(config: dict[str, Any], verb: str, where: str) -> Any:
+    """``config`` as the typed job of ``verb``; UserError that begins with ``where`` if it is none."""
+    try:
+        # as JSON: there a list is a tuple's own form, which a strict class otherwise refuses
+        return _OF_VERB[verb].validate_json(json.dumps(config))
+    except ValidationError as error:
+        raise UserError(f"{where}: {first_problem(error)}; `mdc config JOB` prints a good one") from None

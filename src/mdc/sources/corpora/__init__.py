@@ -1,0 +1,1 @@
+"""Captioned images: a module a kind of source."""

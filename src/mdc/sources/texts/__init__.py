@@ -1,0 +1,1 @@
+"""Captions without images: a module a kind of source."""
