@@ -192,15 +192,6 @@ def _other_configuration(r: Path) -> None:
     edit(r / "table1/table1.json", change)
 
 
-def _no_encoder(r: Path) -> None:
-    seal(r)
-    edit(r / "probe" / MDC / "probe.json", lambda p: p.update(weights_sha256="0" * 64))
-    named = sha256_file(r / "probe" / MDC / "probe.json")
-    for name in ("table1", "table4", "table5", "figure4", "figure5"):
-        edit(r / name / f"{name}.json", lambda m: m["inputs"].update({f"probe/{MDC}": named}))
-    small_project.publish(r)
-
-
 def _made_anew(file: str, artefact: str) -> str:
     return (
         rf"{artefact}/{file}: made anew from the same records it differs; to mend: snakemake "
@@ -288,10 +279,6 @@ TAMPERING: dict[str, tuple[Change, str]] = {
     ),
     "another run's items, hidden": (hidden(_swap_items), f"probe/{MDC}/probe.json: says .* items.parquet gives"),
     "no items": (lambda r: (r / "probe" / MDC / "items.parquet").unlink(), "items.parquet: missing"),
-    "another encoder, hidden": (
-        _no_encoder,
-        f"probe/{MDC}/probe.json: its encoder is 000000000000…, .*{MDC}/run.json says",
-    ),
     # runs
     "a run's manifest": (_run(lambda run: run.update(steps=9)), f"runs/{MDC}/run.json: its sha256 .* says"),
     "a run's configuration, hidden": (

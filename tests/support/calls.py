@@ -6,18 +6,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mdc.records import sha256_file
+
 
 @dataclass
 class Call:
-    """``inputs``: the manifest of each input job."""
+    """``manifests``: of each input job."""
 
     job: Any
     out: Path
-    inputs: dict[str, Path] = field(default_factory=dict)
+    manifests: dict[str, Path] = field(default_factory=dict)
     runtime: Path | None = None
     state: Path | None = None
     cache: Path | None = None
     wait: bool = False
 
     def input(self, name: str) -> Path:
-        return self.inputs[name]
+        return self.manifests[name]
+
+    def inputs(self) -> dict[str, str]:
+        return {name: sha256_file(path) for name, path in self.manifests.items()}

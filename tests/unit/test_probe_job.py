@@ -89,7 +89,7 @@ def _run_folder(folder: Path, config_sha256: str, seed: int = 0) -> Path:
 def test_record_and_items(light: Path, tmp_path: Path) -> None:
     job = toy.probe_job()
     record = probe(job, light, tmp_path / "cache", tmp_path / "out")
-    assert record["kind"] == "probe" and record["id"] == job.job and record["scale"] == "toy"
+    assert record["kind"] == "probe" and record["id"] == job.job and record["config"]["scale"] == "toy"
     assert record["config"] == job.config() and record["config_sha256"] == job.sha256
     assert record["inputs"] == {"data/probes/light": sha256_file(light)}
     assert record["outputs"] == {"items.parquet": sha256_file(tmp_path / "out/items.parquet")}
@@ -130,7 +130,7 @@ def test_trained_encoder_is_its_checkpoint(light: Path, tmp_path: Path) -> None:
     control = probe(toy.probe_job(seed=1), light, tmp_path / "cache", tmp_path / "control")
     assert (tmp_path / "trained/items.parquet").read_bytes() == (tmp_path / "control/items.parquet").read_bytes()
     assert trained["inputs"] == {"data/probes/light": sha256_file(light), RUN: sha256_file(run)}
-    assert trained["weights_sha256"] == sha256_file(run.parent / "checkpoint.safetensors")
+    assert "initial_weights_sha256" not in trained and len(control["initial_weights_sha256"]) == 64
     assert trained["training"] == {"pairs": 96, "steps": 6, "samples_seen": 96} and control["training"] is None
 
 

@@ -51,7 +51,7 @@ def test_a_run_and_its_manifest(method: str, folder: Path) -> None:
     assert isinstance(job, PretrainJob)
     assert run["kind"] == "run" and run["id"] == job.job
     assert run["config"] == job.config() and run["config_sha256"] == job.sha256
-    assert run["inputs"] == {name: sha256_file(path) for name, path in call.inputs.items()}
+    assert run["inputs"] == {name: sha256_file(path) for name, path in call.manifests.items()}
     assert run["outputs"] == {"checkpoint.safetensors": sha256_file(call.out / "checkpoint.safetensors")}
     assert (run["pairs"], run["steps"], run["samples_seen"]) == (40, 10, 80)
     (segment,) = run["segments"]
@@ -71,7 +71,7 @@ def test_a_run_and_its_manifest(method: str, folder: Path) -> None:
 
 def test_inputs_that_cannot_be_read_are_one_line(folder: Path) -> None:
     call = _call(folder, "missing")
-    call.inputs["data/corpora/alt"] = folder / "none/index.json"
+    call.manifests["data/corpora/alt"] = folder / "none/index.json"
     with pytest.raises(UserError, match=r"none/index.json: no such file"):
         main(call)
     write_json(folder / "bad.json", {"workers": -1, "log_every": 1, "checkpoint_every": 2})

@@ -189,8 +189,14 @@ def _drawn_items(groups: Sequence[Hashable], rng: np.random.Generator) -> np.nda
 GROUPS = ("a", "b", "a", "c", "c", "c", "d", "b", "e")
 
 
+def _counts(groups: Sequence[Hashable], draws: int) -> np.ndarray:
+    """How often each item occurs in each resample, (draws, N)."""
+    resampler = Resampler(groups, draws, rng(1))
+    return np.concatenate(list(resampler.drawn()))[:, resampler.places(groups)]
+
+
 def test_counts_have_the_law_of_a_loop_that_draws_groups() -> None:
-    counts = Resampler(GROUPS, 20_000, 1).counts()
+    counts = _counts(GROUPS, 20_000)
     assert counts.shape == (20_000, 9)
     for item, group in enumerate(GROUPS):  # the items of a group are always together
         assert (counts[:, item] == counts[:, GROUPS.index(group)]).all()
@@ -232,8 +238,8 @@ def test_groups_of_one_item_are_no_groups() -> None:
     alone = percentile(replicate([Column(x, 200, tuple(range(200)))], rng(1), 20_000))
     free = mean(x, seed=2)
     assert alone.se == pytest.approx(free.se, rel=0.03)
-    ungrouped = Resampler(None, 50, 3, items=9).counts()
-    assert (Resampler("abcdefghi", 50, 3).counts() == ungrouped).all()
+    ungrouped = np.concatenate(list(Resampler(None, 50, rng(1), items=9).drawn()))
+    assert (_counts("abcdefghi", 50) == ungrouped).all()
     assert (ungrouped.sum(axis=1) == 9).all()
 
 
@@ -247,9 +253,9 @@ def test_copies_in_a_group_say_no_more_than_one_of_them() -> None:
 
 def test_one_group_has_no_variance_and_is_refused() -> None:
     with pytest.raises(UserError, match="5 items in 1 group; two groups are needed"):
-        Resampler("aaaaa", 10, 0)
+        Resampler("aaaaa", 10, rng())
     with pytest.raises(UserError, match="groups, or their number"):
-        Resampler(None, 10, 0)
+        Resampler(None, 10, rng())
 
 
 def test_columns_that_share_images_share_one_draw() -> None:
@@ -271,27 +277,43 @@ def test_columns_that_share_images_share_one_draw() -> None:
 
 
 def test_a_column_may_lack_images_that_another_has() -> None:
-    """Two images each, four in all: a column is not defined where none of its own was drawn."""
-    columns = [Column(np.array([0.0, 1.0]), 2, (a, b)) for a, b in ("ab", "cd")]
+    """Two images each, three in all: a column is not defined where none of its own was drawn."""
+    columns = [Column(np.array([0.0, 1.0]), 2, (a, b)) for a, b in ("ab", "bc")]
     found = replicate(columns, rng(), 40_000)
     exact = [
-        (pick.count("b") / (pick.count("a") + pick.count("b")) + pick.count("d") / (pick.count("c") + pick.count("d")))
+        (pick.count("b") / (pick.count("a") + pick.count("b")) + pick.count("c") / (pick.count("b") + pick.count("c")))
         / 2
-        for pick in ("".join(p) for p in itertools.product("abcd", repeat=4))
-        if set(pick) & set("ab") and set(pick) & set("cd")
+        for pick in ("".join(p) for p in itertools.product("abc", repeat=3))
+        if set(pick) & set("ab") and set(pick) & set("bc")
     ]
-    assert len(found.whole) == pytest.approx(40_000 * len(exact) / 4**4, rel=0.01)
+    assert len(found.whole) == pytest.approx(40_000 * len(exact) / 3**3, rel=0.01)
     for value in np.unique(exact):
         assert np.isclose(found.whole, value).mean() == pytest.approx(np.isclose(exact, value).mean(), abs=0.01)
 
 
+def test_columns_that_share_no_image_are_drawn_apart() -> None:
+    """A column of 3 images beside one of 150: each has its own draws, and its own degrees of freedom."""
+    x = rng(1).normal(size=306)
+    small = Column(x[:6], 6, tuple(i // 2 for i in range(6)))
+    large = Column(x[6:], 300, tuple(100 + i // 2 for i in range(300)))
+    found = replicate([small, large], rng(), 20_000)
+    assert len(found.whole) == 20_000, "no resample lacks a column"
+    assert [part.df for part in found.components()] == [2, 149]
+    alone = [replicate([column], rng(), 20_000).whole.var() / 4 for column in (small, large)]
+    assert found.whole.var() == pytest.approx(sum(alone), rel=0.03)
+    # what lies between two that share nothing joins them
+    middle = Column(np.ones(2), 2, (0, 100))
+    assert len(replicate([small, large, middle], rng(), 500).parts) == 1
+    assert [g for _, g in replicate([middle, small, large], rng(), 500).parts] == [153]
+
+
 def test_blocks_do_not_change_the_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = Resampler(GROUPS, 45, 1).counts()
+    whole = _counts(GROUPS, 45)
     grouped = replicate([Column(np.arange(9.0), 9, GROUPS)], rng(), 45).whole
     monkeypatch.setattr(resampling, "_CELLS", 70)
-    blocks = list(Resampler(GROUPS, 45, 1).drawn(width=9))
+    blocks = list(Resampler(GROUPS, 45, rng(1)).drawn(width=9))
     assert [len(block) for block in blocks] == [7, 7, 7, 7, 7, 7, 3]
-    assert (np.concatenate(blocks)[:, Resampler(GROUPS, 1, 0).places(GROUPS)] == whole).all()
+    assert (np.concatenate(blocks)[:, Resampler(GROUPS, 1, rng()).places(GROUPS)] == whole).all()
     assert (replicate([Column(np.arange(9.0), 9, GROUPS)], rng(), 45).whole == grouped).all()
 
 

@@ -95,7 +95,7 @@ def test_a_killed_run_resumes_to_the_bit(method: str, tmp_path: Path) -> None:
         assert steps == list(range(1, 13)), "the log has each step once"
 
 
-def test_damaged_latest_state_falls_back_to_the_one_before(tmp_path: Path) -> None:
+def test_damaged_latest_state_falls_back_to_the_one_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     whole = _train("mdc", tmp_path / "whole", 12).state_dict()
     state = tmp_path / "cut"
     with pytest.raises(Killed):
@@ -104,12 +104,30 @@ def test_damaged_latest_state_falls_back_to_the_one_before(tmp_path: Path) -> No
     flipped = [lambda d, at=at: d[:at] + bytes([d[at] ^ 1]) + d[at + 1 :] for at in (-1, -5000, -100_000)]
     for spoil in (lambda d: d[: len(d) // 2], lambda d: b"", lambda d: b"not safetensors at all", *flipped):
         data = (state / LATEST).read_bytes()
-        (state / LATEST).write_bytes(spoil(data))
+        (state / LATEST).write_bytes(spoiled := spoil(data))
         resumed = _train("mdc", state, 12).state_dict()
+        assert f"it now lies at {state / 'state.damaged'}" in capsys.readouterr().err
+        assert (state / "state.damaged").read_bytes() == spoiled, "nothing is lost"
         assert all(torch.equal(whole[name], resumed[name]) for name in whole)
         # as after the kill: resuming wrote newer states
         (state / LATEST).write_bytes(data)
         (state / PREVIOUS).write_bytes(previous)
+
+
+def test_a_state_that_cannot_be_read_at_this_moment_is_neither_lost_nor_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _killed(tmp_path)
+    before = (tmp_path / LATEST).read_bytes()
+
+    def fails(*_: Any, **__: Any) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("mdc.training.state.safe_open", fails)
+        with pytest.raises(OSError, match="Input/output"):
+            _train("mdc", tmp_path, 12)
+    assert (tmp_path / LATEST).read_bytes() == before
 
 
 # --- whose a state is ---------------------------------------------------------------------------------------------------

@@ -19,12 +19,12 @@ from torch import Tensor
 
 from mdc.evaluation.features import FeatureCache
 from mdc.evaluation.linear_probe import ProbeRecipe, predict, train_linear_probe
-from mdc.jobs.call import Call
+from mdc.jobs.call import Call, record
 from mdc.jobs.model import ProbeJob
 from mdc.models.encoder import Encoder
 from mdc.parts import ABILITIES, load
 from mdc.predictors.runs import CHECKPOINT, read_run
-from mdc.records import UserError, atomic_path, clear_leftovers, sha256_file, versions, write_json
+from mdc.records import UserError, atomic_path, clear_leftovers, write_json
 from mdc.shards.index import read_index
 from mdc.statistics.metrics import mean_average_precision, mean_per_class_accuracy, per_item_top1
 from mdc.training.device import choose_device
@@ -65,22 +65,10 @@ def main(call: Call) -> None:
     clear_leftovers(call.out)
     items = call.out / "items.parquet"
     _write_items(items, tables)
-    write_json(
-        call.out / "probe.json",
-        {
-            "kind": "probe",
-            "id": job.job,
-            "scale": job.scale,
-            "config": job.config(),
-            "config_sha256": job.sha256,
-            "inputs": {name: sha256_file(call.input(name)) for name in job.inputs},
-            "outputs": {items.name: sha256_file(items)},
-            "weights_sha256": weights_sha256,
-            "training": training,
-            "probes": results,
-            "versions": versions(),
-        },
-    )
+    # a run's record names its weights
+    told: dict[str, Any] = {"training": training, "probes": results}
+    told |= {"initial_weights_sha256": weights_sha256} if job.run is None else {}
+    write_json(call.out / "probe.json", record(call, "probe", [items]) | told)
 
 
 def _encoder(

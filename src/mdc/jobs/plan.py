@@ -103,14 +103,6 @@ class Plan:
         """Every encoder that is probed."""
         return list(self.probes_of)
 
-    def find_run(self, text: str) -> Run:
-        """A run from its id. UserError if it is none that the scale needs."""
-        for run in self.runs:
-            if run.id == text:
-                return run
-        allowed = ", ".join(run.id for run in self.runs)
-        raise UserError(f"no run '{text}' at scale {self.params.scale}; allowed: {allowed}")
-
     def recipe(self, run: Run) -> Recipe:
         """The scale's recipe, with the overrides that match the run and the method's batch factor."""
         pretrain = self.scale.training

@@ -45,7 +45,7 @@ def weights(walk: Walk, job: str, record: Mapping[str, Any]) -> None:
 
 
 def probes(walk: Walk, job: str, record: Mapping[str, Any]) -> None:
-    """The probe's values follow from its per-item results, and its encoder is the run's."""
+    """The probe's values follow from its per-item results."""
     from mdc.report.estimates import Estimator
     from mdc.report.items import read_items
 
@@ -61,10 +61,6 @@ def probes(walk: Walk, job: str, record: Mapping[str, Any]) -> None:
                 f"{path}: says {told['value']:.3f} over {told['n']} items on {probe}, {name} gives {found:.3f} over "
                 f"{items[probe].n}; to mend: {walk.again(job)}"
             )
-    run = record["config"]["run"]
-    if run is not None:
-        expected = walk.record(run)["outputs"]["checkpoint.safetensors"]
-        walk.same(path, record["weights_sha256"], expected, walk.place.record(run), job, "its encoder")
 
 
 def made_anew(walk: Walk, job: str, record: Mapping[str, Any]) -> None:

@@ -38,7 +38,7 @@ def record_of(job: ArtefactJob, given: Given, name: str) -> dict[str, Any]:
             f"{path}: {title(job.artefact)} needs the record of {name}, this is of {str(record.get('id'))[:100]}"
         )
     config = record.get("config")
-    scale = record.get("scale", config.get("scale") if isinstance(config, dict) else None)
+    scale = config.get("scale") if isinstance(config, dict) else None
     if scale != job.scale:
         raise UserError(f"{path}: the record of {name} is of scale {str(scale)[:100]}; needed: {job.scale}")
     if name not in job.expected:

@@ -1,8 +1,8 @@
 """Percentile bootstrap over test items (Efron & Tibshirani, An Introduction to the Bootstrap, 1993, chapter 13).
 
 It speaks of new test items, not of new seeds. An average over several columns (benchmarks) resamples within each column,
-because the benchmarks are fixed and their items are drawn; columns whose items carry group labels (their images) share
-one draw of the groups, over all labels that occur in any of them.
+because the benchmarks are fixed and their items are drawn. Items may carry group labels (their images): columns that have
+a label in common share one draw of the groups, over all labels that occur in any of them.
 """
 
 from __future__ import annotations
@@ -87,13 +87,14 @@ class Replicates:
 
 
 def replicate(columns: Sequence[Column], rng: np.random.Generator, draws: int) -> Replicates:
-    """The plain mean of ``columns`` on ``draws`` resamples, drawn for each column without groups in its order, then once for
-    all others. UserError if no resample has all columns defined, or one has fewer than two items or groups."""
+    """The plain mean of ``columns`` on ``draws`` resamples, drawn for each column without groups in its order, then for each
+    set of others that share groups. UserError if no resample has all columns defined, or one has fewer than two items or
+    groups."""
     if not columns:
         raise UserError("average: no column")
     value = sum(column.value for column in columns) / len(columns)
     sets = [[column] for column in columns if column.groups is None]
-    sets += [grouped] if (grouped := [column for column in columns if column.groups is not None]) else []
+    sets += _sharing([column for column in columns if column.groups is not None])
     parts = [_drawn(some, rng, draws) for some in sets]
     defined = ~np.isnan(np.sum([part for part, _ in parts], axis=0))
     if not defined.any():
@@ -142,6 +143,20 @@ def level_over_items(
 
 
 # --- inside ---------------------------------------------------------------------------------------------------------
+
+
+def _sharing(columns: Sequence[Column]) -> list[list[Column]]:
+    """Columns with groups, those together that have a group in common, directly or through others."""
+    sets: list[tuple[set[Hashable], list[Column]]] = []
+    for column in columns:
+        labels, together, apart = set(column.groups or ()), [column], []
+        for found in sets:
+            if labels.isdisjoint(found[0]):
+                apart.append(found)
+            else:
+                labels, together = labels | found[0], [*found[1], *together]
+        sets = [*apart, (labels, together)]
+    return [together for _, together in sets]
 
 
 def _drawn(columns: Sequence[Column], rng: np.random.Generator, draws: int) -> tuple[Floats, int]:

@@ -22,15 +22,15 @@ _CELLS = 4_000_000  # numbers drawn at once: 32 MB
 class Resampler:
     """``draws`` resamples of items whose labels are ``groups`` (N,), or of ``items`` items without labels (groups None).
 
-    ``seed``: a seed, or a generator that is drawn from. Columns that share images give one resampler the labels of all of
-    them and take their own counts with :meth:`places`. UserError with fewer than two groups: they have no variance to resample.
+    Columns that share images give one resampler the labels of all of them and take their own counts with :meth:`places`.
+    UserError with fewer than two groups: they have no variance to resample.
     """
 
     def __init__(
         self,
         groups: Sequence[Hashable] | None,
         draws: int,
-        seed: int | np.random.Generator,
+        rng: np.random.Generator,
         items: int | None = None,
     ) -> None:
         if (groups is None) == (items is None):
@@ -39,8 +39,7 @@ class Resampler:
             raise UserError(f"draws: {draws}, must be 1 or more")
         labels: Sequence[Hashable] = range(items or 0) if groups is None else groups
         self._place = {label: place for place, label in enumerate(dict.fromkeys(labels))}
-        self._items = labels
-        self._rng = np.random.default_rng(seed)
+        self._rng = rng
         self.draws = draws
         if self.units < 2:
             raise UserError(f"resampling: {len(labels)} items in {self.units} group; two groups are needed")
@@ -64,10 +63,6 @@ class Resampler:
             picks = self._rng.integers(0, self.units, size=(rows, self.units))
             picks += self.units * np.arange(rows)[:, None]
             yield np.bincount(picks.ravel(), minlength=picks.size).reshape(picks.shape).astype(np.float64)
-
-    def counts(self) -> Floats:
-        """How often each item occurs in each resample, (draws, N); every call draws anew."""
-        return np.concatenate(list(self.drawn()))[:, self.places(self._items)]
 
 
 def chunks(draws: int, width: int) -> Iterator[int]:

@@ -6,9 +6,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from mdc.jobs.call import Call, record
 from mdc.models.initial import count_parameters
 from mdc.models.weights import WEIGHTS_FORMAT, save_weights
-from mdc.records import UserError, atomic_path, read_json, read_json_lines, sha256_file, versions, write_json
+from mdc.records import UserError, atomic_path, read_json, read_json_lines, sha256_file, write_json
 from mdc.training.corpus import Corpus
 from mdc.training.segments import Segment
 from mdc.training.trainer import Training
@@ -17,39 +18,32 @@ CHECKPOINT, LOG, MANIFEST = "checkpoint.safetensors", "log.jsonl", "run.json"
 
 
 def write_results(
-    training: Training, corpus: Corpus, inputs: dict[str, str], segments: list[Segment], state: Path, out: Path
+    call: Call, training: Training, corpus: Corpus, inputs: dict[str, str], segments: list[Segment]
 ) -> list[dict[str, Any]]:
-    """Write the trained model and its log from ``state`` into ``out``, then the manifest; returns the log's lines.
+    """Write the trained model and its log into ``call.out``, then the manifest; returns the log's lines.
 
-    The manifest is the same for the same configuration, inputs and segments: a log holds clocks, so it is not named there.
+    ``inputs`` {job: sha256} as the training found them. The manifest is the same for the same configuration, inputs and
+    segments: a log holds clocks, so it is not named there.
     """
-    job, model = training.job, training.model
+    job, model, out = training.job, training.model, call.out
     out.mkdir(parents=True, exist_ok=True)
     save_weights(out / CHECKPOINT, model, {"format": WEIGHTS_FORMAT, "config_sha256": job.sha256})
-    _copy_log(state, out)
+    _copy_log(call.state, out)
     log = read_json_lines(out / LOG)
-    write_json(
-        out / MANIFEST,
-        {
-            "kind": "run",
-            "id": job.job,
-            "config": job.config(),
-            "config_sha256": job.sha256,
-            "inputs": inputs,
-            "outputs": {CHECKPOINT: sha256_file(out / CHECKPOINT)},
-            "parameters": {"all": count_parameters(model), "encoder": count_parameters(model.encoder)},
-            "steps": corpus.steps,
-            "samples_seen": corpus.steps * job.recipe.batch_size,
-            "pairs": corpus.pairs,
-            # of all splits, by reason; the set's index names the list of them
-            "skipped": corpus.index["skipped"],
-            "duplicate_share": corpus.duplicate_share,
-            "loss": _last(log, "loss"),
-            "validation_loss": _last(log, "validation_loss"),
-            "segments": segments,
-            "versions": versions(),
-        },
-    )
+    told = {
+        "inputs": inputs,
+        "parameters": {"all": count_parameters(model), "encoder": count_parameters(model.encoder)},
+        "steps": corpus.steps,
+        "samples_seen": corpus.steps * job.recipe.batch_size,
+        "pairs": corpus.pairs,
+        # of all splits, by reason; the set's index names the list of them
+        "skipped": corpus.index["skipped"],
+        "duplicate_share": corpus.duplicate_share,
+        "loss": _last(log, "loss"),
+        "validation_loss": _last(log, "validation_loss"),
+        "segments": segments,
+    }
+    write_json(out / MANIFEST, record(call, "run", [out / CHECKPOINT]) | told)
     return log
 
 

@@ -74,7 +74,7 @@ def pretrain(
     segments = train(training, states, runtime, clock)
     if clock is None:
         return {}
-    log = write_results(training, corpus, inputs, segments, call.state, call.out)
+    log = write_results(call, training, corpus, inputs, segments)
     states.clear()
     clock.finish()
     speeds = [line["images_per_second"] for line in log if "images_per_second" in line]

@@ -29,7 +29,8 @@ from mdc.training.segments import Segment
 LATEST, PREVIOUS = "state.safetensors", "state.previous.safetensors"
 #: what else in a state's folder belongs to the run
 COMPANIONS = ("log.jsonl", "tensorboard", "clock.json")
-_DAMAGED = (OSError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError, AttributeError, RecursionError)
+_DAMAGED_ENDING = ".damaged"
+_DAMAGED = (SafetensorError, KeyError, TypeError, ValueError, RuntimeError, AttributeError, RecursionError)
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,8 @@ class States:
     def load(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> Position | None:
         """Restore the newest good state of this run; None if there is none (then nothing was changed).
 
-        A damaged or half-written file is passed over for the one before it, and removed; another run's is ignored.
+        A damaged or half-written file is passed over for the one before it, and renamed with one line on stderr; another
+        run's is ignored. What only this moment's machine cannot read (no memory, a disk that fails) is raised.
         """
         for path in (self.folder / LATEST, self.folder / PREVIOUS):
             try:
@@ -109,8 +111,8 @@ class States:
                 position = Position(told["step"], told["segments"])
             except FileNotFoundError:
                 continue
-            except _DAMAGED:
-                path.unlink(missing_ok=True)  # or the next save would keep it in the good one's place
+            except _DAMAGED as error:
+                _rename_damaged(path, error)
                 continue
             _restore(tensors, model, optimizer)
             return position
@@ -148,7 +150,7 @@ class States:
             with safe_open(str(self.folder / name), framework="pt") as file:
                 owner = json.loads(file.metadata()["mdc"]).get("owner", {})
                 return owner if isinstance(owner, dict) else {}
-        except _DAMAGED:
+        except (FileNotFoundError, *_DAMAGED):
             return None
 
     def _free_place(self, owner: Mapping[str, Any], names: list[str]) -> Path:
@@ -163,6 +165,7 @@ class States:
         """Remove this run's states: it is done."""
         for name in (LATEST, PREVIOUS):
             (self.folder / name).unlink(missing_ok=True)
+            (self.folder / name).with_suffix(_DAMAGED_ENDING).unlink(missing_ok=True)
 
 
 def differences(other: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:
@@ -191,6 +194,13 @@ def _leaves(tree: Any, place: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str,
             yield from _leaves(value, (*place, str(key)))
     else:
         yield place, tree
+
+
+def _rename_damaged(path: Path, error: Exception) -> None:
+    """Out of the way: otherwise the next save would keep it in the good one's place."""
+    damaged = path.with_suffix(_DAMAGED_ENDING)
+    path.replace(damaged)
+    print(f"{path}: damaged ({error}); it now lies at {damaged}", file=sys.stderr, flush=True)
 
 
 def _short(text: str) -> str:
