@@ -2,8 +2,9 @@
 
 `mdc vouch` runs it with the code before an edit and with the code after it, and compares what came out by hash. The tests
 build on it too. Called as ``python -m mdc.golden PARAMS FOLDER VERB…`` it does every job up to those verbs and prints
-{job: {"verb": …, "fingerprint": …, "outputs": {file: sha256}}} of the jobs of these verbs as JSON. There every job is done
-as if its code were ``CODE``: weights name their configuration, which names the code, so other code never gave equal bytes.
+{job: {"verb": …, "fingerprint": …, "outputs": {file: sha256}, "told": sha256}} of the jobs of these verbs as JSON, where
+``told`` is of what a record tells besides. There every job is done as if its code were ``CODE``: weights name their
+configuration, which names the code, so other code never gave equal bytes.
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ from mdc.jobs.folder import ScaleFolder
 from mdc.jobs.plan import Plan
 from mdc.jobs.read import read_job
 from mdc.jobs.vouched import Vouched
-from mdc.records import json_text, read_json, write_text, write_text_if_changed
+from mdc.records import json_text, read_json, sha256_json, write_text, write_text_if_changed
 from mdc.verbs import VERBS
 from mdc.work import do
 
 SCALE = "golden"
 CODE = "0" * 64
+#: of a record, what says how it was asked for, not what came out
+_NAMED = ("config", "config_sha256", "inputs", "outputs", "versions")
 _RUNTIME = {"workers": 0, "log_every": 1, "checkpoint_every": 100}
 
 
@@ -127,13 +130,19 @@ class _AnyCode(Vouched):
 
 
 def told(plan: Plan, root: Path, verbs: tuple[str, ...]) -> dict[str, Any]:
-    """Of each job of ``verbs`` its code's fingerprint and the hashes of what it left."""
+    """Of each job of ``verbs`` its code's fingerprint and the hashes of what it left and told."""
     folder = ScaleFolder(root / "results" / plan.params.scale)
     found = {}
     for name, job in plan.jobs.items():
         if job.verb in verbs:
             record = read_json(folder.record(name, job.verb))
-            found[name] = {"verb": job.verb, "fingerprint": plan.code[name], "outputs": record["outputs"]}
+            rest = {key: value for key, value in record.items() if key not in _NAMED}
+            found[name] = {
+                "verb": job.verb,
+                "fingerprint": plan.code[name],
+                "outputs": record["outputs"],
+                "told": sha256_json(rest),
+            }
     return found
 
 

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -25,11 +25,14 @@ import yaml
 from mdc import golden
 from mdc.config import Params, load, read_yaml
 from mdc.jobs.folder import ScaleFolder
+from mdc.jobs.model import PretrainJob
 from mdc.jobs.plan import Plan
 from mdc.jobs.vouched import FILE, Link, Vouched, read_vouched, write_vouched
-from mdc.records import UserError, read_json
+from mdc.records import UserError, json_text, read_json, write_text_if_changed
 
-Stale = dict[tuple[str, str, str], list[str]]
+#: verb, old fingerprint, new one
+Key = tuple[str, str, str]
+Stale = dict[Key, list[str]]
 #: where the package lies, in its git repository's folder src
 _SOURCE = Path(golden.__file__).resolve().parents[1]
 #: verbs whose golden case shows nothing of a user's own data, or that the golden scale has no job of
@@ -47,19 +50,21 @@ def main(args: argparse.Namespace) -> None:
     before = read_vouched(folder)
     if not args.reason.strip():
         raise UserError("--reason is empty; it says in a sentence why the edit changes no result")
-    stale, left = stale_by_code(params, before, folder / "results" / params.scale, args.jobs or ["*"])
+    place = ScaleFolder(folder / "results" / params.scale)
+    stale, left = stale_by_code(params, before, place, folder / ".state" / params.scale, args.jobs or ["*"])
     if not stale:
         raise UserError(
             "no job's record differs from what is asked now by its code alone; nothing to vouch for (`mdc verify` says "
             "what is stale)"
         )
     evidence = gather(args.params, stale, args.against, before, args.anyway)
-    differing = [verb for verb, (agrees, _) in evidence.items() if agrees is False]
-    if differing and not args.anyway:
-        told = "; ".join(evidence[verb][1] for verb in differing)
-        raise UserError(f"the golden case shows that results change: {told}; nothing was written (--anyway writes it)")
-    links = _links(stale, before, args.reason, {verb: told for verb, (_, told) in evidence.items()})
+    against = list(dict.fromkeys(told for agrees, told in evidence.values() if agrees is False))
+    if against and not args.anyway:
+        hint = "--against names the revision before the edit, by default HEAD; --anyway writes the links"
+        raise UserError(f"{'; '.join(against)}; nothing was written ({hint})")
+    links = _links(stale, before, args.reason, {key: told for key, (_, told) in evidence.items()})
     write_vouched([*before.links, *links], folder)
+    _ask_as_before(Plan(params, Vouched((*before.links, *links))), place)
     for link, jobs in zip(links, stale.values(), strict=True):
         change = f"{link.old[:12]}… → {link.new[:12]}…"
         print(f"{link.verb}: {change}, {_few(jobs)}; {link.evidence}")
@@ -68,19 +73,28 @@ def main(args: argparse.Namespace) -> None:
     print(f"{FILE}: links added: {len(links)}; commit it, so that others know too")
 
 
+def _ask_as_before(plan: Plan, place: ScaleFolder) -> None:
+    """Write the configurations anew that a dry run after the edit has written, as the workflow would; verify reads them."""
+    for name, job in plan.jobs.items():
+        if place.config(name).is_file():
+            write_text_if_changed(place.config(name), json_text(job.config()))
+
+
 def _few(jobs: Sequence[str]) -> str:
     more = f" and {len(jobs) - 3} more" if len(jobs) > 3 else ""
     return f"{', '.join(jobs[:3])}{more}"
 
 
-def stale_by_code(params: Params, vouched: Vouched, results: Path, patterns: Sequence[str]) -> tuple[Stale, list[str]]:
+def stale_by_code(
+    params: Params, vouched: Vouched, place: ScaleFolder, states: Path, patterns: Sequence[str]
+) -> tuple[Stale, list[str]]:
     """(verb, old fingerprint, new one) of the jobs that differ from their records in it alone → the jobs that it makes good.
 
-    Sought at the jobs that match one of ``patterns``; a link holds for all jobs with this code. It makes what rests on them
-    be asked for as before, so links are sought until no more are found. A code can be said to give what one other gave:
+    Of a training that was killed, its state (below ``states``) says what it was begun with. Sought at the jobs that match one
+    of ``patterns``; a link holds for all jobs with this code. It makes what rests on them be asked for as before, so links are
+    sought until no more are found. A code can be said to give what one other gave:
     where records were made by several, by that of most; the jobs of the rest are listed beside.
     """
-    place = ScaleFolder(results)
     found: Stale = {}
     while True:
         plan = Plan(params, Vouched((*vouched.links, *_links(found, vouched))))
@@ -89,6 +103,8 @@ def stale_by_code(params: Params, vouched: Vouched, results: Path, patterns: Seq
         same: dict[str, list[str]] = {}
         for name, job in plan.jobs.items():
             done, now = _config(place.record(name, job.verb)), job.config()
+            if not done and isinstance(job, PretrainJob):
+                done, now = _begun(states / name), job.decisive()
             if done == now:
                 same.setdefault(plan.code[name], []).append(name)
                 continue
@@ -106,14 +122,19 @@ def stale_by_code(params: Params, vouched: Vouched, results: Path, patterns: Seq
                 found[key] = fresh[key]
 
 
-def _links(stale: Stale, vouched: Vouched, reason: str = "-", told: Mapping[str, str] | None = None) -> list[Link]:
+def _links(stale: Stale, vouched: Vouched, reason: str = "-", told: Mapping[Key, str] | None = None) -> list[Link]:
     """A link for each of ``stale``: from the last code that is said to give what its records' gave, so that all are told."""
     today = datetime.date.today().isoformat()
     return [
         Link(
-            verb=verb, old=vouched.newest(old), new=new, reason=reason, date=today, evidence=(told or {}).get(verb, "-")
+            verb=key[0],
+            old=vouched.newest(key[1]),
+            new=key[2],
+            reason=reason,
+            date=today,
+            evidence=(told or {}).get(key, "-"),
         )
-        for verb, old, new in stale
+        for key in stale
     ]
 
 
@@ -125,17 +146,31 @@ def _config(record: Path) -> dict[str, Any]:
         return {}
 
 
+def _begun(state: Path) -> dict[str, Any]:
+    """What decides the run whose resumable state lies in a folder; nothing where there is none."""
+    from safetensors import SafetensorError, safe_open
+
+    for path in (state / "state.safetensors", state / "state.previous.safetensors"):
+        try:
+            with safe_open(str(path), framework="numpy") as file:
+                return dict(json.loads(file.metadata()["mdc"])["owner"]["config"])
+        except (OSError, SafetensorError, KeyError, TypeError, ValueError):
+            continue
+    return {}
+
+
 def gather(
     params_file: str, stale: Stale, revision: str, vouched: Vouched, anyway: bool = False
-) -> dict[str, tuple[bool | None, str]]:
-    """verb → whether its golden case gives the same bytes with the code of ``revision`` and with today's, and in words.
+) -> dict[Key, tuple[bool | None, str]]:
+    """Of each of ``stale``, whether the golden jobs that run this code give the same with the code of ``revision`` and with
+    today's, and in words.
 
-    None where that says nothing: the verb has no golden case, or the code of ``revision`` cannot do it. UserError if there
-    is no such revision (``anyway``: then it says nothing) or if today's code cannot do it.
+    False also where the records were made by other code than that of ``revision``, so that it shows nothing of them. None
+    where there is nothing to compare: no golden job runs this code, or the code of ``revision`` cannot do it. UserError if
+    there is no such revision (``anyway``: then there is nothing to compare) or if today's code cannot do it.
     """
-    verbs = sorted({verb for verb, _, _ in stale})
-    cases = [verb for verb in verbs if verb not in _NO_CASE]
-    found: dict[str, tuple[bool | None, str]] = dict.fromkeys(verbs, (None, "no golden case"))
+    cases = sorted({verb for verb, _, _ in stale if verb not in _NO_CASE})
+    found: dict[Key, tuple[bool | None, str]] = dict.fromkeys(stale, (None, "no golden case"))
     if not cases:
         return found
     with tempfile.TemporaryDirectory() as temporary:
@@ -149,33 +184,40 @@ def gather(
                 raise UserError(
                     f"{error}; --against names the revision before the edit, --anyway asks for none"
                 ) from None
-            return {**found, **dict.fromkeys(cases, (None, f"no golden case: {error}"))}
+            return dict.fromkeys(stale, (None, f"no golden case: {error}"))
         try:
             old = _run(folder / "old/src", folder, "before", cases)
         except UserError as error:
-            return {**found, **dict.fromkeys(cases, (None, f"no golden case: {error}"))}
+            return dict.fromkeys(stale, (None, f"no golden case: {error}"))
         new = _run(_SOURCE, folder, "after", cases)
-    known = {(vouched.oldest(old), new) for _, old, new in stale}
-    for verb in cases:
-        found[verb] = _compare(verb, old, new, name, lambda before, after: (vouched.oldest(before), after) in known)
+    for key in stale:
+        if key[0] in cases:
+            found[key] = _compare(key, old, new, name, vouched)
     return found
 
 
 def _compare(
-    verb: str, old: Mapping[str, Any], new: Mapping[str, Any], revision: str, linked: Callable[[str, str], bool]
+    key: Key, old: Mapping[str, Any], new: Mapping[str, Any], revision: str, vouched: Vouched
 ) -> tuple[bool | None, str]:
-    """``linked``: whether a code's fingerprint at ``revision`` is that of records that are vouched for, given today's."""
-    jobs = [job for job in new if job in old and new[job]["verb"] == verb]
+    """The evidence for one link: of the golden jobs that run its code, and of no others."""
+    verb, records, today = key
+    running = [job for job in new if (new[job]["verb"], new[job]["fingerprint"]) == (verb, today)]
+    jobs = [job for job in running if job in old and vouched.oldest(old[job]["fingerprint"]) == records]
+    case = f"golden case of {verb}"
+    if not running:
+        return None, f"no golden case: no job of {verb} in it runs this code"
+    if not jobs:
+        return False, f"{case}: the records were made by other code than that of {revision}"
     files = [(job, name) for job in jobs for name in {**old[job]["outputs"], **new[job]["outputs"]}]
-    if not files:
-        return None, f"the golden case has no {verb} that both versions do"
     hashes = [tuple(side[job]["outputs"].get(name) for side in (old, new)) for job, name in files]
     differing = ["/".join(file) for file, (before, after) in zip(files, hashes, strict=True) if before != after]
     if differing:
-        return False, f"golden case of {verb}: {len(differing)} of {len(files)} files differ, as {differing[0]}"
-    known = any(linked(old[job]["fingerprint"], new[job]["fingerprint"]) for job in jobs)
-    doubt = "" if known else "; the records were made by other code than that"
-    return True, f"golden case of {verb}: {len(files)} files of {len(jobs)} jobs equal to those of {revision}{doubt}"
+        return False, f"{case}: results change: {len(differing)} of {len(files)} files differ, as {differing[0]}"
+    # the code of a revision before this was told says nothing of it
+    retold = [job for job in jobs if "told" in old[job] and old[job]["told"] != new[job]["told"]]
+    if retold:
+        return False, f"{case}: results change: the record of {retold[0]} tells something else"
+    return True, f"{case}: {len(files)} files of {len(jobs)} jobs equal to those of {revision}"
 
 
 def _checkout(revision: str, folder: Path) -> str:

@@ -10,15 +10,19 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import small_project
+from safetensors.numpy import save_file
 from small_project import SCALE
 
 from mdc import golden, vouch
 from mdc.fingerprint import fingerprint
 from mdc.jobs import plan as plans
 from mdc.jobs.folder import ScaleFolder
+from mdc.jobs.model import PretrainJob
 from mdc.jobs.plan import Plan
 from mdc.jobs.vouched import Link, Vouched, read_vouched, write_vouched
 from mdc.records import UserError, read_json, write_json
@@ -61,7 +65,7 @@ def done(folder: Path, jobs: Callable[[str], bool] = lambda job: True) -> dict[s
 
 def stale(folder: Path, vouched: Vouched | None = None, *patterns: str) -> tuple[vouch.Stale, list[str]]:
     params = small_project.plan().params
-    return vouch.stale_by_code(params, vouched or Vouched(), folder, patterns or ("*",))
+    return vouch.stale_by_code(params, vouched or Vouched(), ScaleFolder(folder), folder / "state", patterns or ("*",))
 
 
 def test_what_rests_on_a_job_follows_in_one_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,6 +102,44 @@ def test_a_damaged_record_is_passed_over(content: str, tmp_path: Path) -> None:
     done(tmp_path)
     (tmp_path / RUN / "run.json").write_text(content)
     assert stale(tmp_path) == ({}, [])
+
+
+def test_a_killed_run_is_found_by_its_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done(tmp_path, lambda job: not job.startswith("runs/"))
+    begun = small_project.plan().jobs[RUN]
+    assert isinstance(begun, PretrainJob)
+    state = tmp_path / "state" / RUN / "state.safetensors"
+    state.parent.mkdir(parents=True)
+    told = {"mdc": json.dumps({"owner": {"config": begun.decisive(), "inputs": {}}})}
+    save_file({"step": np.zeros(1)}, str(state), metadata=told)
+    assert stale(tmp_path) == ({}, [])
+    code(monkeypatch, masked="b")
+    found, left = stale(tmp_path)
+    assert [RUN in jobs for jobs in found.values()] == [True] and left == []
+    state.write_bytes(state.read_bytes()[:20])
+    assert stale(tmp_path) == ({}, []), "a damaged one says nothing"
+
+
+def test_evidence_is_of_the_jobs_that_run_the_code(tmp_path: Path) -> None:
+    def case(**jobs: tuple[str, str, str]) -> dict[str, Any]:
+        return {
+            name: {"verb": "corpus", "fingerprint": code * 64, "outputs": {"index.json": file}, "told": told}
+            for name, (code, file, told) in jobs.items()
+        }
+
+    def evidence(old: dict[str, Any], new: dict[str, Any], *known: Link) -> tuple[bool | None, str]:
+        return vouch._compare(("corpus", "a" * 64, "b" * 64), old, new, "abc123", Vouched(known))
+
+    before, after = case(one=("a", "f", "t"), other=("c", "g", "t")), case(one=("b", "f", "t"), other=("d", "x", "y"))
+    assert evidence(before, after) == (True, "golden case of corpus: 1 files of 1 jobs equal to those of abc123")
+    assert evidence(before, case(other=("d", "g", "t")))[0] is None, "no golden job runs this code"
+    agrees, said = evidence(after, after)
+    assert agrees is False and "made by other code than that of abc123" in said, "two times the code after the edit"
+    assert evidence(case(one=("e", "f", "t")), after, link("a", "e"))[0] is True, "code that was vouched for"
+    agrees, said = evidence(before, case(one=("b", "other", "t")))
+    assert agrees is False and "1 of 1 files differ, as one/index.json" in said
+    agrees, said = evidence(before, case(one=("b", "f", "other")))
+    assert agrees is False and "the record of one tells something else" in said
 
 
 def test_edits_are_chained_and_all_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,6 +240,19 @@ class House:
         assert "Traceback" not in done.stderr, done.stderr
         return done.returncode, done.stdout, done.stderr
 
+    def dry_run(self) -> None:
+        """What a dry run of the workflow leaves: today's configurations."""
+        write = (
+            "from pathlib import Path\n"
+            "from mdc.config import load\nfrom mdc.jobs.folder import ScaleFolder\nfrom mdc.jobs.plan import Plan\n"
+            "from mdc.records import json_text, write_text_if_changed\n"
+            f"place = ScaleFolder(Path('results/{SCALE}'))\n"
+            "for name, job in Plan(load('params.yaml')).jobs.items():\n"
+            "    write_text_if_changed(place.config(name), json_text(job.config()))\n"
+        )
+        done = self.python("-c", write)
+        assert done.returncode == 0, done.stderr
+
     def edit(self, module: str, old: str, new: str) -> None:
         path = self.folder / "src/mdc" / module
         text = path.read_text()
@@ -224,6 +279,7 @@ def test_an_edit_is_vouched_for_with_evidence_and_reruns_nothing(tmp_path: Path)
         "says what is stale)\n",
     )
 
+    fingerprint_before = house.config(WORDS)["fingerprint"]
     house.edit(module, "path = call.out / VOCABULARY\n", "path = call.out.joinpath(VOCABULARY)\n")
     status, _, err = house.mdc("verify")
     assert status == 3 and f"stale: the code of {WORDS} changed" in err
@@ -236,6 +292,8 @@ def test_an_edit_is_vouched_for_with_evidence_and_reruns_nothing(tmp_path: Path)
         status, _, err = house.mdc("vouch", *words)
         assert status == 2 and err.count("\n") == 1 and said in err and house.links == []
 
+    house.dry_run()
+    assert house.config(WORDS)["fingerprint"] != fingerprint_before
     status, out, err = house.mdc("vouch", "--reason", "joinpath is /")
     assert status == 0, err
     (first,) = house.links
@@ -245,7 +303,6 @@ def test_an_edit_is_vouched_for_with_evidence_and_reruns_nothing(tmp_path: Path)
     assert first["old"] == house.config(WORDS)["fingerprint"] != first["new"]
     assert first["reason"] == "joinpath is /" and first["date"] == datetime.date.today().isoformat()
     assert first["evidence"].startswith("golden case of vocabulary: 1 files of 1 jobs equal to those of ")
-    assert "other code" not in first["evidence"]
 
     status, out, _ = house.mdc("config", WORDS)
     assert status == 0 and house.config(WORDS) == json.loads(out), "what is asked for is what was"
@@ -261,24 +318,38 @@ def test_an_edit_is_vouched_for_with_evidence_and_reruns_nothing(tmp_path: Path)
     status, _, err = house.mdc("vouch", "--reason", "a name")
     assert status == 0, err
     assert house.links[0] == first and house.links[1]["old"] == first["new"]
-    assert "other code" not in house.links[1]["evidence"], "the records are of code that was vouched for"
+    assert "equal to those of" in house.links[1]["evidence"], "the records are of code that was vouched for"
     status, out, err = house.mdc("verify")
     assert status == 0 and "2 links behind 1 job vouched for" in out, err
+
+    # against a revision that has the edit already
+    house.edit(module, "    where = call.out\n    path = where /", "    path = call.out /")
+    house.commit("as at first")
+    status, _, err = house.mdc("vouch", "--reason", "as at first", "--against", "HEAD")
+    assert status == 2 and err.count("\n") == 1 and len(house.links) == 2
+    assert "nothing to vouch for" in err, "its code is the first link's old one"
+    house.edit(module, "    path = call.out /", "    where = call.out\n    path = where /")
+    house.edit(module, "    where = call.out\n", "    where = call.out.joinpath()\n")
+    house.commit("an edit that nobody vouched for")
+    status, _, err = house.mdc("vouch", "--reason", "too late")
+    assert status == 2 and err.count("\n") == 1 and len(house.links) == 2
+    assert "made by other code than that of" in err and "--against names the revision before" in err
+    assert house.mdc("vouch", "--reason", "in time", "--against", "HEAD~2")[0] == 0
 
     # an edit that changes what comes out
     house.edit(
         module, "vocabulary.to_json()", '{**vocabulary.to_json(), "pieces": vocabulary.to_json()["pieces"][::-1]}'
     )
     status, out, err = house.mdc("vouch", "--reason", "I believe")
-    assert status == 2 and err.count("\n") == 1 and len(house.links) == 2
-    assert "golden case of vocabulary: 1 of 1 files differ, as data/vocabularies/words/vocabulary.json" in err
+    assert status == 2 and err.count("\n") == 1 and len(house.links) == 3
+    assert "golden case of vocabulary: results change: 1 of 1 files differ, as data/vocabularies/words/" in err
     assert house.mdc("vouch", "--reason", "I believe", "--anyway")[0] == 0
-    assert len(house.links) == 3 and "1 of 1 files differ" in house.links[2]["evidence"]
+    assert len(house.links) == 4 and "1 of 1 files differ" in house.links[3]["evidence"]
 
     # code that does not run
-    house.edit(module, "    where = call.out\n", "    where = call.nowhere\n")
+    house.edit(module, "    where = call.out.joinpath()\n", "    where = call.nowhere\n")
     status, _, err = house.mdc("vouch", "--reason", "r")
-    assert status == 2 and "it failed with the code after the edit" in err and len(house.links) == 3
+    assert status == 2 and "it failed with the code after the edit" in err and len(house.links) == 4
 
 
 def test_without_git_it_is_said_and_can_be_vouched_for_anyway(tmp_path: Path) -> None:
@@ -309,7 +380,7 @@ def test_a_training_is_vouched_for_and_a_changed_learning_rate_is_refused(tmp_pa
     house.commit("a name")
     house.edit(*HARMFUL)
     status, _, err = house.mdc("vouch", "--reason", "about the same")
-    assert status == 2 and "golden case of pretrain: 7 of 7 files differ, as runs/" in err and len(house.links) == 3
+    assert status == 2 and "golden case of pretrain: results change: " in err and len(house.links) == 3
     assert house.config(RUN) == before
 
 
