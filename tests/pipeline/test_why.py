@@ -69,6 +69,7 @@ def test_it_prints_what_stands_behind_a_number(r: Path, capsys: pytest.CaptureFi
         ("table1", "Alt-text, CLIP", "Average", "mean of     Shape "),
         ("table1_long", "half, mdc", "Colour", "Half, ViT-T/12, MDC: Colour (top-1)"),
         ("table1_contrasts", "Alt-text, MDC, CLIP, Shape", "difference", f"probe/{MDC}"),
+        ("table1_contrasts", "Shape, CLIP, MDC, Alt-text", "difference", f"probe/{MDC}"),
         ("table4", "MDC (w/o t)", "Alt-text", "runs/alt/ViT-T-12/mdc_wo_t/s1"),
         ("table5", "[0.0, 1.0]", "Alt-text", "runs/alt/ViT-T-12/mdc_0_100/s1"),
         ("table6", "base lr", "Half", "mdc config runs/half/ViT-T-12/mdc/s0"),
@@ -136,6 +137,8 @@ def test_rows_and_columns_as_a_person_says_them(
         ("table9", "STL-10", "licence", "no column 'licence'; columns: license"),
         ("figure_loss", "MDC, 0, train, 2", "loss", "fits 2 lines, as Alt-text, "),
         ("figure_loss", "", "loss", "no row ''"),
+        ("figure_loss", "GAN, 0", "loss", "no row 'GAN, 0'; rows: Half, ViT-T/12, MDC; Alt-text, ViT-T/12, ARC; "),
+        ("table1_contrasts", "MDC, GAN", "difference", "no row 'MDC, GAN'; rows: Alt-text, ViT-T/12, "),
     ],
 )
 def test_a_row_or_column_that_is_none_or_several(
@@ -340,6 +343,7 @@ def test_a_chain_of_four_layers_is_walked(deep: Place) -> None:
     walk = Walk(deep)
     layers = ["make", "caption", "finetune", "pretrain-stand-in"]
     assert [deep.jobs[job].verb for job in walk.jobs("deep")] == layers[::-1]
+    walk.made_anew("deep")
     assert walk.good["files made anew"] == 1 and all(walk.good[verb] == 1 for verb in layers)
     assert walk.summary() == "every link holds"
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import difflib
+import itertools
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,7 +98,8 @@ def choose(found: Sequence[Cell], row: str, column: str) -> Cell:
 def choose_line(path: Path, row: str, column: str) -> tuple[Line, str]:
     """Of a table without systems the line that ``row`` tells, and the heading that ``column`` is.
 
-    ``row``: the line's first cell, or as many of its cells, in their order and with commas between, as tell it from others.
+    ``row``: the line's first cell, or as many of its cells, with commas between, as tell it from others. In their own order
+    they are sought first: it says which side of a comparison is which.
     """
     found = lines(path)
     if not found:
@@ -107,9 +110,12 @@ def choose_line(path: Path, row: str, column: str) -> tuple[Line, str]:
         raise UserError(f"no column '{column}'; columns: {', '.join(closest(column, list(found[0])))}")
     first = next(iter(found[0]))
     named = [line for line in found if line[first].casefold() == row.strip().casefold()]
-    fitting = named if len(named) == 1 else [line for line in found if _in_order(_parts(row), line)]
+    asked = _parts(row)
+    fitting = named if len(named) == 1 else [line for line in found if _in_order(asked, line)]
+    if not fitting and asked:
+        fitting = [line for line in found if set(asked) <= {part for cell in line.values() for part in _parts(cell)}]
     if not fitting:
-        names = dict.fromkeys(line[first] for line in found)
+        names = dict.fromkeys(", ".join(_called(line)) for line in found)
         raise UserError(f"no row '{row}'; rows: {'; '.join(closest(row, list(names)))}")
     if len(fitting) > 1:
         told = "; ".join(", ".join(line.values()) for line in fitting[:2])
@@ -121,6 +127,14 @@ def _in_order(asked: Sequence[str], line: Line) -> bool:
     """Whether all of ``asked``, at least one, stand among a line's cells, and in this order."""
     there = (part for cell in line.values() for part in _parts(cell))
     return bool(asked) and all(part in there for part in asked)
+
+
+def _called(line: Line) -> list[str]:
+    """What tells a line from others: its cells up to the first number, without the scale."""
+    cells = [cell for head, cell in line.items() if head not in ("scale", "table") and cell]
+    return (
+        list(itertools.takewhile(lambda cell: not re.fullmatch(r"[-+]?[\d.]+(e[-+]?\d+)?", cell), cells)) or cells[:1]
+    )
 
 
 def closest(text: str, names: Sequence[str]) -> list[str]:

@@ -122,5 +122,4 @@ CHECKS: dict[str, Check] = {
     "choice-set": shards,
     "pretrain": weights,
     "probe": probes,
-    "make": made_anew,
 }

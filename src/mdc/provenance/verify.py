@@ -36,11 +36,9 @@ def main(args: argparse.Namespace) -> None:
     place = place_of(args.params, args.scale)
     print(f"{place.folder.root}:")
     walk = Walk(place, args.deep)
-    copies = 0
-    # by hash first, because making them anew takes longer
-    for name in (name for name in place.jobs if name in ARTEFACTS):
-        if place.record(name).is_file():
-            walk.own(name, place.jobs[name].inputs)
+    artefacts = [name for name in place.jobs if name in ARTEFACTS and place.record(name).is_file()]
+    for name in artefacts:
+        walk.own(name, place.jobs[name].inputs)
     # tables and figures first, then what no table was made from yet
     for job in [*(name for name in place.jobs if name in ARTEFACTS), *place.jobs]:
         if not place.record(job).is_file() and not _left_behind(place, job):
@@ -48,11 +46,14 @@ def main(args: argparse.Namespace) -> None:
         # disable=None: a bar for a person, nothing in a log
         for _ in tqdm(walk.jobs(job), desc=job, unit=" jobs", leave=False, disable=None):
             pass
+    copies = sum(check_copies(place, name) for name in artefacts)
+    # last, because it takes longer
+    for name in tqdm(artefacts, desc="made anew", unit=" tables and figures", leave=False, disable=None):
+        walk.made_anew(name)
     for name in (name for name in place.jobs if name in ARTEFACTS):
-        if not place.record(name).is_file():
+        if name not in artefacts:
             print(f"  {name}: not made")
             continue
-        copies += check_copies(place, name)
         scale = copied_scale(place, name)
         if scale not in (None, place.scale):
             print(f"  {name}: its copies at {place.results} are of scale {scale}")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mdc.jobs.vouched import Link
-from mdc.provenance.checks import CHECKS
+from mdc.provenance.checks import CHECKS, made_anew
 from mdc.provenance.differences import what_changed
 from mdc.provenance.place import Broken, Place
 from mdc.records import UserError, read_json, sha256_file, sha256_json
@@ -59,6 +59,12 @@ class Walk:
                 CHECKS[verb](self, job, record)
         self.good[verb] += 1
         yield job
+
+    def made_anew(self, job: str) -> None:
+        """A table or figure, whose chain was found good, follows from its records."""
+        self.wanted = job
+        with self._in_a_line(job):
+            made_anew(self, job, self._seen[job])
 
     def own(self, job: str, inputs: Iterable[str] = ()) -> None:
         """Check a job's record, its files, and which of ``inputs`` it names; not what only its verb knows."""
