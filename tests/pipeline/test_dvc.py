@@ -35,8 +35,8 @@ NOT_FOR_EVERY_JOB = [
     r"scales\.mini\.tables\.(table|figure)\d\.(probes|contrasts|primary)\..*",  # what is measured of the runs, and shown
     r"scales\.mini\.pretrain\.runtime\.\w+",  # how a run proceeds, never what it produces
 ]
-#: a scale whose tables probe nothing has no section `probe`, which DVC could not find: these list the scale whole
-LIST_THE_SCALE = ("probe", "artefact")
+#: a scale may have no section `pretrain`, `probe` or `tables`, which DVC could not find: these list the scale whole
+LIST_THE_SCALE = ("pretrain", "probe", "artefact")
 
 
 def _upstream(stage: str) -> set[str]:

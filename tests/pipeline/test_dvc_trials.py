@@ -188,8 +188,8 @@ def test_an_edited_probe_hyper_parameter_reruns_probes_and_tables(world: World) 
     done = project.snakemake("all", "--cores", "2")
     assert done.returncode == 0, done.stderr
     assert world.called() == sorted({*PROBES, *TABLES})
-    # the other tool runs these layers, and every artefact's stage, in which there is nothing left to do
-    assert _stages(project.dvc("repro")) == _stages_of("probe", *ARTEFACTS)
+    # the other tool runs these layers, that of the runs (a scale's values are one entry of it) and every artefact's stage
+    assert _stages(project.dvc("repro")) == _stages_of("runs", "probe", *ARTEFACTS)
     assert world.called() == []
     assert _status(project) == {}
     after = _outs(project)
@@ -373,7 +373,7 @@ def _files(project: Project, digest: str) -> dict[str, str]:
 def test_experiment_in_the_workspace_and_what_is_shown_of_both(world: World) -> None:
     project = world.project
     said = project.dvc("exp", "run", "--name", "warm", "--set-param", "scales.toy.probe.lr=0.3")
-    assert _stages(said) == _stages_of("probe", *ARTEFACTS)
+    assert _stages(said) == _stages_of("runs", "probe", *ARTEFACTS)
     assert world.called() == sorted({*PROBES, *TABLES})
     rows = {}
     for entry in json.loads(project.dvc("exp", "show", "--json")):

@@ -38,8 +38,11 @@ for name in NAMED:
             made(name),
         log:
             f"{R}/logs/{name}.log",
+        params:
+            # left from when the scale did not name it
+            note=f"{R}/{name}/not_named.txt",
         shell:
-            "mdc make {input.config} 2> {log}"
+            "rm -f {params.note}; mdc make {input.config} 2> {log}"
 
     rule:
         name:

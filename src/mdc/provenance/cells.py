@@ -115,7 +115,9 @@ def choose_line(path: Path, row: str, column: str) -> tuple[Line, str]:
     if not fitting and asked:
         fitting = [line for line in found if set(asked) <= {part for cell in line.values() for part in _parts(cell)}]
     if not fitting:
-        names = dict.fromkeys(", ".join(_called(line)) for line in found)
+        called = [_called(line) for line in found]
+        alone = len({cells[0] for cells in called}) == len(called)
+        names = dict.fromkeys(cells[0] if alone else ", ".join(cells) for cells in called)
         raise UserError(f"no row '{row}'; rows: {'; '.join(closest(row, list(names)))}")
     if len(fitting) > 1:
         told = "; ".join(", ".join(line.values()) for line in fitting[:2])
@@ -132,9 +134,8 @@ def _in_order(asked: Sequence[str], line: Line) -> bool:
 def _called(line: Line) -> list[str]:
     """What tells a line from others: its cells up to the first number, without the scale."""
     cells = [cell for head, cell in line.items() if head not in ("scale", "table") and cell]
-    return (
-        list(itertools.takewhile(lambda cell: not re.fullmatch(r"[-+]?[\d.]+(e[-+]?\d+)?", cell), cells)) or cells[:1]
-    )
+    named = list(itertools.takewhile(lambda cell: not re.fullmatch(r"[-+]?[\d.]+(e[-+]?\d+)?", cell), cells))
+    return named or cells[:1] or [""]
 
 
 def closest(text: str, names: Sequence[str]) -> list[str]:
