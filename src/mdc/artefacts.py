@@ -16,7 +16,7 @@ class Artefact:
     """One table or figure.
 
     ``module``: its ``make(job, given, out)`` writes the files. ``plan``: how its job follows from params.yaml (a key of
-    ``mdc.jobs.plan.ARTEFACT_PLANS``). ``files``: what it writes into its folder besides its record, NAME.json; the first is
+    ``mdc.jobs.artefact_plans``). ``files``: what it writes into its folder besides its record, NAME.json; the first is
     the one to ask the workflow for. ``shown``: of these, what the workflow's report shows, each with its title there.
     ``caption``: what the report says below; ``{scale}`` is filled in.
     """
@@ -45,7 +45,7 @@ def _method_table(name: str, title: str) -> Artefact:
         "Tables",
         _files(name, ".csv _long.csv _contrasts.csv .html .md .tex"),
         {f"{name}.html": title},
-        "Methods by corpora at scale {scale}: linear probes in per cent with 95 % intervals, beside the same encoder before "
+        "Methods by corpora at scale {scale}: linear probes in per cent with intervals, beside the same encoder before "
         "training, and the differences that were named beforehand.",
     )
 
@@ -74,7 +74,7 @@ ARTEFACTS = {
         ),
         {"table1.html": "Table 1: linear probing", "figure_table1.png": "Figure: what training adds"},
         "Linear-probe accuracy (or mean average precision) at scale {scale}, in per cent, of every method and backbone with "
-        "95 % intervals, beside the same encoder before training: the gains over it, and the differences between methods "
+        "intervals, beside the same encoder before training: the gains over it, and the differences between methods "
         "and between corpora that were named beforehand.",
     ),
     "table4": _method_table("table4", "Table 4: ablation on t"),
@@ -98,7 +98,7 @@ ARTEFACTS = {
         _files("figure3", ".png .svg .pdf .csv _summary.csv"),
         {"figure3.png": "Figure 3: caption lengths"},
         "Caption lengths in CLIP tokens, SOT and EOT counted, of the corpora of scale {scale} (the paper's Figure 3). The "
-        "line is the context of 77 tokens, beyond which captions are cut.",
+        "line is the context's length, beyond which captions are cut.",
     ),
     "figure4": Artefact(
         "mdc.report.figures.figure4",
@@ -107,8 +107,8 @@ ARTEFACTS = {
         _files("figure4", ".png .svg .pdf .csv _contrasts.csv"),
         {"figure4.png": "Figure 4: mask ratios"},
         "Linear-probe accuracy at scale {scale} over the share of a caption that is masked, the same for all captions (the "
-        "paper's image-conditioned BERT; at 100 % parallel decoding), against MDC, which draws the share anew; with 95 % "
-        "intervals, a panel a corpus.",
+        "paper's image-conditioned BERT; at 100 % parallel decoding), against MDC, which draws the share anew; with "
+        "intervals, one panel for each corpus.",
     ),
     "figure5": Artefact(
         "mdc.report.figures.figure5",
@@ -116,7 +116,7 @@ ARTEFACTS = {
         "Figures",
         _files("figure5", ".png .svg .pdf .csv _trend.csv"),
         {"figure5.png": "Figure 5: numbers of pairs"},
-        "Linear-probe accuracy at scale {scale} over the number of pairs of nested corpora, with 95 % intervals, and the "
+        "Linear-probe accuracy at scale {scale} over the number of pairs of nested corpora, with intervals, and the "
         "points that a doubling adds. Each corpus is trained on for the same number of epochs, so samples seen grow with the "
         "pairs, and the warm-up takes a larger share of a smaller corpus's steps: the trend is of all three together, as in "
         "the paper.",

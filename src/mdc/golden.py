@@ -91,16 +91,16 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
             "table9": {},
             "figure3": {"corpora": ["alt"]},
             "figure4": {**table, "corpora": {"alt": ["parallel", "mdc"]}, "contrasts": [["mdc", "parallel"]]},
-            "figure5": {**table, "corpora": {"alt": ["mdc"], "half": ["mdc"]}},
+            "figure5": {**table, "corpora": {"alt": ["mdc"], "half": ["mdc"]}, "trends": ["mdc"]},
             "figure_loss": {},
-            "figure_schedules": {},
+            "figure_schedules": {"primary": ["alt/mdc_0_100"]},
         },
     }
 
 
 def params(values: dict[str, Any], seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
     """``values``, a whole parameter file's, with the golden scale as the only one, and few resamples."""
-    statistics = {**values["protocol"]["statistics"], "bootstrap": 200}
+    statistics = {**values["protocol"]["statistics"], "bootstrap": 250}
     protocol = {**values["protocol"], "statistics": statistics}
     return {**values, "scale": SCALE, "protocol": protocol, "scales": {SCALE: scale(seeds)}}
 

@@ -244,7 +244,7 @@ TAMPERING: dict[str, tuple[Change, str]] = {
     ),
     "the record's configuration, its hash hidden": (
         _other_configuration,
-        "table1.json: stale: of table1, statistics.bootstrap was 777 and is now 200",
+        "table1.json: stale: of table1, statistics.bootstrap was 777 and is now 250",
     ),
     "a corpus that Figure 3 does not know": (
         lambda r: edit(r / "figure3/figure3.json", lambda made: made["inputs"].update({"data/corpora/x": "0" * 64})),
@@ -428,7 +428,7 @@ STALE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     ),
     "draws": (
         lambda v: v["protocol"]["statistics"].update(bootstrap=300),
-        "table1.json: stale: of table1, statistics.bootstrap was 200 and is now 300",
+        "table1.json: stale: of table1, statistics.bootstrap was 250 and is now 300",
     ),
 }
 

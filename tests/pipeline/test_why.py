@@ -18,10 +18,11 @@ from tampering import edit, edit_cell, flip, lines, seal
 
 from mdc.artefacts import ARTEFACTS, Artefact
 from mdc.cli import main
+from mdc.config import ProtocolStatistics
 from mdc.jobs import plan as plans
 from mdc.jobs.folder import ScaleFolder
 from mdc.jobs.job import Job
-from mdc.jobs.shown import Labelled, ProbingJob, Statistics, System
+from mdc.jobs.shown import Labelled, ProbingJob, System
 from mdc.jobs.vouched import Link, write_vouched
 from mdc.provenance.cells import cells, choose
 from mdc.provenance.place import Broken, Place
@@ -249,7 +250,7 @@ def system(key: str, label: str, estimator: str, record: str) -> System:
 
 def table(*systems: System) -> ProbingJob:
     records = [record for one in systems for record in one.records]
-    statistics = Statistics(level=0.95, comparable=2.0, power=0.8, bootstrap=100)
+    statistics = ProtocolStatistics(level=0.95, comparable=2.0, power=0.8, bootstrap=250)
     columns = [Labelled(key="shape", label="Shape")]
     return ProbingJob(
         job="deep",
@@ -266,6 +267,7 @@ def table(*systems: System) -> ProbingJob:
         contrasts=[],
         primary=[],
         primary_column="shape",
+        trends=[],
         seeds=[0],
         statistics=statistics,
     )

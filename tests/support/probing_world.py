@@ -129,7 +129,7 @@ class ProbingWorld:
         self.records[name] = {
             "kind": "probe",
             "id": name,
-            "scale": self.scale,
+            "config": {"scale": self.scale},
             "config_sha256": sha256_text(name),
             "training": training,
             "probes": probes,
@@ -157,6 +157,7 @@ class ProbingWorld:
             "contrasts": self.contrasts,
             "primary": self.contrasts[:6],
             "primary_column": self.probes[0],
+            "trends": sorted({s["method"]["key"] for s in self.systems}) if self.artefact == "figure5" else [],
             "seeds": self.seeds,
             "statistics": {"level": 0.95, "comparable": 2.0, "power": 0.8, "bootstrap": 500},
             **self.fields,

@@ -51,7 +51,7 @@ def toy(values: dict[str, Any]) -> dict[str, Any]:
     scale["pretrain"]["recipe"] |= {"epochs": 1, "batch_size": 32, "warmup_steps": 2, "validate_every": 4}
     scale["pretrain"]["runtime"]["log_every"] = 1
     scale["probe"] |= {"epochs": 2}
-    values["protocol"]["statistics"]["bootstrap"] = 200
+    values["protocol"]["statistics"]["bootstrap"] = 250
     tables = {
         "table1": {"alt": ["clip", "arc", "mdc"]},
         "table4": {"alt": ["arc", "mdc"]},
@@ -63,8 +63,9 @@ def toy(values: dict[str, Any]) -> dict[str, Any]:
         name: {"corpora": corpora, "backbones": ["tiny"], "probes": ["shape"]} for name, corpora in tables.items()
     }
     named["table1"]["probes"] = ["shape", "digits"]
+    named["figure5"]["trends"] = ["mdc"]
     named |= {"table6": {"backbone": "tiny"}, "table9": {}, "figure3": {"corpora": ["alt"]}}
-    scale["tables"] = {**named, "figure_loss": {}, "figure_schedules": {}}
+    scale["tables"] = {**named, "figure_loss": {}, "figure_schedules": {"primary": ["alt/parallel"]}}
     return {**values, "scale": "toy", "scales": {**values["scales"], "toy": scale}}
 
 

@@ -114,6 +114,30 @@ def test_trends_of_the_primary_column_are_corrected_for_one_another(tmp_path: Pa
     }
 
 
+def test_only_trends_that_were_named_have_a_verdict_and_it_is_of_the_whole_rise(tmp_path: Path) -> None:
+    statistics = {"level": 0.95, "comparable": 2.0, "power": 0.8, "bootstrap": 2000}
+    both = {corpus: ["arc", "mdc"] for corpus in PAIRS}
+    made = world(both, n=20_000, statistics=statistics, trends=["arc"])
+    made.fields["trends"] = ["arc"]
+    arc, mdc = trends(made, tmp_path)
+    assert (arc.verdict, mdc.verdict) == ("held", "") and mdc.p == ""
+
+    # 0.7 points a doubling would be within ±2 points, the rise over three doublings is not
+    def flat(corpus: str | None, method: str, probe: str, seed: int) -> float:
+        return 0.4 if corpus is None else 0.4 + 0.0012 * float(np.log2(PAIRS[corpus] / 750))
+
+    found = {}
+    for bound in (0.5, 2.0):
+        made = ProbingWorld(
+            both, flat, PAIRS, artefact="figure5", n=20_000, statistics={**statistics, "comparable": bound}
+        )
+        found[bound] = trends(made, tmp_path / str(bound))[0]
+        told = found[bound]
+        assert told.smallest_detectable is not None and told.high - told.low < 2 * told.smallest_detectable
+    assert found[2.0].verdict == "comparable" and max(abs(found[2.0].low), abs(found[2.0].high)) * 3 < 2
+    assert found[0.5].verdict == "cannot be told" and max(abs(found[0.5].low), abs(found[0.5].high)) < 0.5
+
+
 # --- files ----------------------------------------------------------------------------------------------------------
 
 

@@ -237,7 +237,7 @@ def test_level_bounds_and_power_are_the_jobs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("p", "shown"), [(1.0, "1"), (0.0123, "0.012"), (0.00049, "0.00049"), (0.0000312, "3.1e-05"), (4e-17, "4e-17")]
+    ("p", "shown"), [(1.0, "1.0e+00"), (0.0123, "1.2e-02"), (0.00049, "4.9e-04"), (4e-17, "4.0e-17"), (0.0, "< 1e-300")]
 )
 def test_a_small_p_is_never_shown_as_0(p: float, shown: str) -> None:
     assert words.p_value(p) == shown
@@ -316,7 +316,7 @@ def test_bad_records_are_refused_by_name(tmp_path: Path) -> None:
 
     refused(f"needs the record of {name}, this is of probe/x", id="probe/x")
     refused(f"the record of {name} is stale: made with configuration 000000000000", config_sha256="0" * 64)
-    refused(f"the record of {name} is of scale paper; needed: mini", scale="paper")
+    refused(f"the record of {name} is of scale paper; needed: mini", config={"scale": "paper"})
     refused("not a probe record: kind", kind="run")
     refused(f"the record of {name} lacks pets", probes={"imagenet1k": probes["imagenet1k"]})
     refused(f"{name} on pets: the record says 1.000", probes={**probes, "pets": {**probes["pets"], "value": 1.0}})

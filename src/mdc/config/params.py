@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -155,7 +156,17 @@ class ProtocolStatistics(Strict):
     level: Annotated[float, Field(gt=0.5, lt=1)]
     comparable: Annotated[float, Field(gt=0)]
     power: Annotated[float, Field(gt=0.5, lt=1)]
-    bootstrap: Annotated[int, Field(ge=100, lt=2**31)]
+    bootstrap: Annotated[int, Field(lt=2**31)]
+
+    @model_validator(mode="after")
+    def _enough_draws(self) -> Self:
+        """Six primary contrasts, corrected, must be able to hold: the least p of a bootstrap is 2 / (draws + 1)."""
+        least = math.ceil(2 * 6 / (1 - self.level))
+        if self.bootstrap < least:
+            raise ValueError(
+                f"bootstrap = {self.bootstrap}: too few to hold any of six claims; {least} or more are needed"
+            )
+        return self
 
 
 class Protocol(Strict):
@@ -186,6 +197,8 @@ class Params(Strict):
                     self._told_apart(where, scale, table)
             if scale.tables.table5 is not None:
                 self._schedules(f"scales.{scale_name}.tables.table5", scale.tables.table5)
+                if scale.tables.figure_schedules is not None:
+                    scale.tables.figure_schedules.stands_in(scale.tables.table5, f"scales.{scale_name}.tables.")
             if scale.tables.figure4 is not None:
                 self._ratios(f"scales.{scale_name}.tables.figure4", scale.tables.figure4)
             for number, override in enumerate(scale.pretrain.overrides if scale.pretrain else ()):

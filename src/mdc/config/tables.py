@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from mdc.config.types import Name, Names, SidePair, Strict, each_once, sides_stand
+from mdc.config.types import Name, Names, Side, SidePair, Strict, each_once, pairs_once, sides_stand
 
 
 class ProbeTable(Strict):
@@ -27,6 +27,8 @@ class ProbeTable(Strict):
     def _sides_stand(self) -> Self:
         sides_stand("contrasts", self.contrasts, self.corpora)
         sides_stand("primary", self.primary, self.corpora)
+        pairs_once("contrasts", self.contrasts)
+        pairs_once("primary", self.primary)
         for pair in self.primary:
             if "/" not in pair[0]:
                 raise ValueError(f"primary: [{', '.join(pair)}] must name both sides as corpus/method")
@@ -75,9 +77,13 @@ class RatioFigure(MethodTable):
 
 
 class PairsFigure(MethodTable):
-    """Figure 5: methods over corpora of different numbers of pairs. What it compares is the trend of each method."""
+    """Figure 5: methods over corpora of different numbers of pairs. What it compares is the trend of each method.
+
+    ``trends``: methods of which it is claimed that more pairs raise the accuracy; these alone get a verdict.
+    """
 
     corpora: Annotated[dict[Name, Names], Field(min_length=2)]
+    trends: Annotated[list[Name], Field(max_length=6), AfterValidator(each_once)] = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _no_contrasts(self) -> Self:
@@ -86,6 +92,9 @@ class PairsFigure(MethodTable):
                 raise ValueError(
                     f"{key}: this figure compares the corpora of a method by their trend alone; leave it out"
                 )
+        for name in self.trends:
+            if sum(name in methods for methods in self.corpora.values()) < 2:
+                raise ValueError(f"trends: {name} stands in fewer than two corpora, so it has no trend")
         return self
 
 
@@ -121,6 +130,26 @@ class LossFigure(Strict):
         return self
 
 
+class ScheduleFigure(Strict):
+    """How steadily the schedules of Table 5 train.
+
+    ``primary``: at most three of them, as corpus/method, of which it is claimed that their loss and their gradient norm vary
+    more than those of the table's last method; these six comparisons alone get a verdict.
+    """
+
+    primary: Annotated[list[Side], Field(max_length=3), AfterValidator(each_once)] = Field(default_factory=list)
+
+    def stands_in(self, table: ScheduleTable, where: str) -> None:
+        """ValueError for what the table does not compare."""
+        there = [f"{corpus}/{method}" for corpus, methods in table.corpora.items() for method in methods[:-1]]
+        for side in self.primary:
+            if side not in there:
+                allowed = ", ".join(there) or "nothing"
+                raise ValueError(
+                    f"{where}figure_schedules.primary: {side} is not compared in table5; allowed: {allowed}"
+                )
+
+
 class Plain(Strict):
     """A table or figure that has nothing to choose: name it with {}."""
 
@@ -137,7 +166,7 @@ class Tables(Strict):
     figure4: RatioFigure | None = None
     figure5: PairsFigure | None = None
     figure_loss: LossFigure | None = None
-    figure_schedules: Plain | None = None
+    figure_schedules: ScheduleFigure | None = None
 
     def named(self) -> dict[str, Strict]:
         """What the scale names, in the order of the classes above."""

@@ -82,6 +82,15 @@ def sides_stand(key: str, pairs: list[list[str]], corpora: Mapping[str, list[str
                 raise ValueError(f"{key}: {side} does not stand in corpora; allowed: {allowed}")
 
 
+def pairs_once(key: str, pairs: list[list[str]]) -> None:
+    """Refuse a comparison that stands twice, also as its reverse: it is one, and would be counted as two."""
+    seen: set[frozenset[str]] = set()
+    for pair in pairs:
+        if frozenset(pair) in seen:
+            raise ValueError(f"{key}: [{', '.join(pair)}] stands twice, perhaps the other way round")
+        seen.add(frozenset(pair))
+
+
 def cut_has_length(mode: str, max_pieces: int | None) -> None:
     if (mode == "cut") != (max_pieces is not None):
         raise ValueError("max_pieces goes with caption_mode: cut, and only with it")

@@ -62,6 +62,7 @@ def probing(plan: Plan, name: str) -> ArtefactJob:
         contrasts=contrasts,
         primary=primary,
         primary_column="average" if averaged else alone,
+        trends=table.trends if isinstance(table, PairsFigure) else [],
         seeds=scale.training.seeds,
         statistics=plan.params.protocol.statistics.model_dump(mode="json"),
     )
@@ -170,10 +171,11 @@ def losses(plan: Plan, name: str) -> ArtefactJob:
 
 def schedules(plan: Plan, name: str) -> ArtefactJob:
     """The runs of Table 5, whose steadiness is compared."""
-    table = plan.scale.tables.table5
-    assert table is not None  # the schema sees to it
+    table, figure = plan.scale.tables.table5, plan.scale.tables.figure_schedules
+    assert table is not None and figure is not None  # the schema sees to it
     statistics = plan.params.protocol.statistics.model_dump(mode="json")
-    return _logs(plan, name, plan.runs_of(table), table="table5", reference=table.reference, statistics=statistics)
+    claims = {"reference": table.reference, "primary": figure.primary}
+    return _logs(plan, name, plan.runs_of(table), **claims, statistics=statistics)
 
 
 def lengths(plan: Plan, name: str) -> ArtefactJob:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from mdc.config import NonNegative, Positive, Share
+from mdc.config import NonNegative, Positive, ProtocolStatistics, Share
 from mdc.jobs.job import Job, Part
 
 
@@ -51,15 +51,6 @@ class System(Part):
     note: str = ""
 
 
-class Statistics(Part):
-    """How intervals and tests are made, decided once for all artefacts (docs/statistics.md)."""
-
-    level: Annotated[float, Field(gt=0, lt=1)]
-    comparable: Annotated[float, Field(gt=0)]  # points
-    power: Annotated[float, Field(gt=0, lt=1)]
-    bootstrap: Annotated[int, Field(ge=100, lt=2**31)]
-
-
 Pair = Annotated[list[str], Field(min_length=2, max_length=2)]
 
 
@@ -68,6 +59,7 @@ class ProbingJob(ArtefactJob):
 
     ``contrasts``: pairs of systems' keys, the first minus the second, shown with their intervals. ``primary``: at most
     six of these, whose verdict on the column ``primary_column`` ("average" or a column's key) was named beforehand.
+    ``trends``: of a figure over numbers of pairs, the methods whose trend on that column was.
     """
 
     plan: Literal["probing"]
@@ -76,8 +68,9 @@ class ProbingJob(ArtefactJob):
     contrasts: list[Pair]
     primary: Annotated[list[Pair], Field(max_length=6)]
     primary_column: str
+    trends: list[str]
     seeds: Annotated[list[NonNegative], Field(min_length=1)]
-    statistics: Statistics
+    statistics: ProtocolStatistics
 
     @model_validator(mode="after")
     def _all_are_there(self) -> Self:
@@ -125,13 +118,16 @@ class LossesJob(ArtefactJob):
 
 
 class SchedulesJob(ArtefactJob):
-    """The logs of the runs of one table, in its order; ``reference``: the method that the others are held against."""
+    """The logs of the runs of one table, in its order; ``reference``: the method that the others are held against.
+
+    ``primary``: as corpus/method, the schedules of which it was claimed beforehand that they vary more.
+    """
 
     plan: Literal["schedules"]
-    table: str
     runs: Annotated[list[ShownRun], Field(min_length=1)]
     reference: str
-    statistics: Statistics
+    primary: Annotated[list[str], Field(max_length=3)]
+    statistics: ProtocolStatistics
 
     @model_validator(mode="after")
     def _reference(self) -> Self:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from mdc.jobs.shown import ArtefactJob, Statistics, System
+from mdc.config import ProtocolStatistics
+from mdc.jobs.shown import ArtefactJob, System
 from mdc.report.estimates import interval_label
 from mdc.report.lines import POOLINGS
 from mdc.statistics.interval import Interval
@@ -66,8 +67,8 @@ def intervals(found: Iterable[Interval], numbers: Sequence[int], where: str = "I
 
 
 def p_value(p: float, digits: int = 2) -> str:
-    """A p-value with so many significant digits, in scientific notation below 0.0001: it is never shown as 0.0000."""
-    return f"{p:.{digits}g}"
+    """A p-value in scientific notation with so many significant digits: it is never shown as 0.0000."""
+    return f"{p:.{digits - 1}e}" if p else "< 1e-300"
 
 
 def finite(value: float) -> float | None:
@@ -79,10 +80,10 @@ def verdict(decision: Decision, unit: str = "points") -> str:
     """A verdict as a table shows it; where nothing can be told, with the difference that would have been found."""
     if decision.verdict != "cannot be told" or not math.isfinite(decision.smallest_detectable):
         return decision.verdict
-    return f"cannot be told (detectable from {decision.smallest_detectable:.1f} {unit})"
+    return f"cannot be told ({decision.smallest_detectable:.1f} {unit} would have been found)"
 
 
-def claims(job: Statistics, count: int, unit: str = "points") -> tuple[str, ...]:
+def claims(job: ProtocolStatistics, count: int, unit: str = "points") -> tuple[str, ...]:
     """What the verdicts of a table mean, a sentence each."""
     least = f"{1 - job.level:.2g}"
     return (
@@ -90,6 +91,6 @@ def claims(job: Statistics, count: int, unit: str = "points") -> tuple[str, ...]
         f"Held: the corrected p is below {least} and the difference is above 0. Opposite: the corrected p is below {least} "
         f"and the difference is below 0. Comparable: neither, and the {percent(job.level)} interval lies within "
         f"±{job.comparable:g} {unit}. Otherwise it cannot be told; beside it stands the smallest true difference that a test "
-        f"with as many seeds and items finds with a probability of {percent(job.power)}.",
+        f"with as many seeds and items, uncorrected, finds with a probability of {percent(job.power)}.",
         f"p is corrected with Holm's method for the {count} comparison{'s' if count > 1 else ''} of this table.",
     )

@@ -39,7 +39,7 @@ def make(job: ProbingJob, given: Given, out: Path) -> None:
     """Write the figure, its numbers and its trends into ``out``; errors as of Table 1.
 
     UserError besides if there are fewer than two corpora, a record does not tell its pairs, the runs of a corpus
-    tell different ones, two corpora the same, or there are more than six trends on the primary column.
+    tell different ones, or two corpora the same.
     """
     sizes = Sizes(job, given)
     numbers, trends = sizes.numbers(), sizes.trends()

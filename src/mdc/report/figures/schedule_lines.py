@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from mdc.jobs.shown import SchedulesJob, ShownRun, Statistics
+from mdc.config import ProtocolStatistics
+from mdc.jobs.shown import SchedulesJob, ShownRun
 from mdc.records import UserError
 from mdc.report.words import finite
 from mdc.statistics import steadiness
 from mdc.statistics.interval import Interval
 from mdc.statistics.verdicts import Decision, decide
-
-_PRIMARY = 6  # claims that an artefact may name
 
 LOSS, NORM, SPIKE, VARIANCE, NORM_VARIANCE, OVER = (
     "loss_cv",
@@ -82,6 +81,11 @@ class Line:
         return self.run.corpus.key, self.run.backbone.key
 
     @property
+    def claimed(self) -> str:
+        """Its corpus and method, as claims name them."""
+        return f"{self.run.corpus.key}/{self.run.method.key}"
+
+    @property
     def detectable(self) -> float | None:
         """The ratio above 1 that would have been found; None if there is no decision, or nothing could have been."""
         return None if self.decision is None else finite(float(np.exp(self.decision.smallest_detectable)))
@@ -90,14 +94,12 @@ class Line:
 def measure(tracks: Sequence[Track], job: SchedulesJob) -> list[Line]:
     """Every number of every corpus, backbone and schedule.
 
-    The primary comparisons are those of the loss and of the gradient norm of each schedule with the reference, the first
-    six in the table's order. UserError if runs to compare differ in seeds or logged steps, or have too few steps after the
+    The primary comparisons are those of the loss and of the gradient norm of each schedule that the job names with the
+    reference. UserError if runs to compare differ in seeds or logged steps, or have too few steps after the
     warm-up.
     """
     lines = [line for here in places(tracks).values() for line in _of_place(here, job)]
-    primary = [i for i, line in enumerate(lines) if line.ratio is not None and line.statistic in (LOSS, NORM)][
-        :_PRIMARY
-    ]
+    primary = [i for i, line in enumerate(lines) if line.statistic in (LOSS, NORM) and line.claimed in job.primary]
     ratios = [ratio for i in primary if (ratio := lines[i].ratio) is not None]
     # no two schedules vary by so little that they would be called comparable: no such bound is named beforehand
     decisions = decide(ratios, job.statistics.level, 0.0, job.statistics.power)
@@ -175,7 +177,7 @@ _OF_STEPS: dict[str, tuple[Callable[[Track], Any], float]] = {
 }
 
 
-def _of_schedule(group: Sequence[Track], reference: Sequence[Track] | None, how: Statistics) -> list[Line]:
+def _of_schedule(group: Sequence[Track], reference: Sequence[Track] | None, how: ProtocolStatistics) -> list[Line]:
     found: dict[str, tuple[Interval, Interval | None]] = {}
     for name, (contributions, power) in _OF_STEPS.items():
         squares = [_named(track, contributions) for track in group]
@@ -213,7 +215,7 @@ def _named(track: Track, statistic: Callable[[Track], Any]) -> Any:
 
 
 def _varies(
-    squares: Sequence[Any], against: Sequence[Any] | None, power: float, how: Statistics
+    squares: Sequence[Any], against: Sequence[Any] | None, power: float, how: ProtocolStatistics
 ) -> tuple[Interval, Interval | None]:
     """A root or mean of squares, and the log of its ratio to the reference: over seeds if there are three."""
     if not all(0 < one.mean() < math.inf for one in (*squares, *(against or ()))):

@@ -71,7 +71,7 @@ def _verdict(line: Line) -> str:
     if line.decision is None:
         return ""
     if line.decision.verdict == "cannot be told":
-        found = "" if line.detectable is None else f", detectable from {line.detectable:.2f}×"
+        found = "" if line.detectable is None else f", {line.detectable:.2f}× would have been found"
         return f" (cannot be told{found})"
     return f" ({line.decision.verdict}, p {words.p_value(line.decision.p_holm)})"
 
@@ -96,13 +96,13 @@ def _notes(lines: Sequence[Line], job: SchedulesJob, seeds: int) -> list[str]:
         notes.append(
             f"Claim: the schedule varies more than the reference. It is held, or opposite, where p is below "
             f"{1 - job.statistics.level:.2g}, with Holm's correction for {count} of loss and gradient norm that were named "
-            "beforehand. What was detectable would have been found with a probability of "
-            f"{words.percent(job.statistics.power)}."
+            "beforehand."
         )
     notes.append(
         f"{level} intervals over {seeds} seeds, paired by seed."
         if seeds >= 3
-        else f"{level} intervals from the logged steps: they speak of {alone} of each schedule only."
+        else f"{level} intervals from the logged steps ({job.statistics.bootstrap:,} moving-block resamples): they speak of "
+        f"{alone} of each schedule only."
     )
     return notes
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,16 +18,15 @@ from mdc.statistics.interval import Interval
 from mdc.statistics.trend import slope_weights
 from mdc.statistics.verdicts import Decision, decide
 
-_PRIMARY = 6  # claims that an artefact may name
-
 
 @dataclass(frozen=True)
 class Trend:
     """One line of ``figure5_trend.csv``: accuracy = ``intercept`` + ``slope`` · log2(pairs), least squares.
 
-    In per cent; ``slope`` in points a doubling of the pairs, with its interval. ``primary``: "true" of the trends on the
-    primary column, whose claim is that accuracy rises; of all others ``p``, ``p_holm``, ``smallest_detectable`` and
-    ``verdict`` are empty. ``smallest_detectable``: the slope that would have been found, see
+    In per cent; ``slope`` in points a doubling of the pairs, with its interval. ``primary``: "true" of the trends that were
+    named beforehand, on the primary column, whose claim is that accuracy rises; of all others ``p``, ``p_holm``,
+    ``smallest_detectable`` and ``verdict`` are empty. It is comparable if the whole rise, from the smallest corpus to the
+    largest, is. ``smallest_detectable``: the slope that would have been found, see
     :func:`mdc.statistics.verdicts.smallest_detectable`. ``residual_sd``: what one point lies off the line, None where two
     points make it. ``system``: the first of the line, which is no column.
     """
@@ -100,22 +99,35 @@ class Sizes(Probing):
         return self.sizes[system.corpus.key] if system.corpus else 0
 
     def trends(self) -> list[Trend]:
-        """One a method and column, of methods that stand in two corpora or more; those on the primary column are decided."""
+        """One for each method and column, of methods that stand in two corpora or more; those that the job names are decided."""
         groups: dict[tuple[Labelled, Labelled, str], list[System]] = {}
         for system in (system for system in self.job.systems if system.corpus):
             groups.setdefault((system.backbone, system.method, system.estimator), []).append(system)
         lines = [(group, column) for group in groups.values() if len(group) > 1 for column in self.columns]
         slopes = [self._slope(group, column) for group, column in lines]
-        primary = [place for place, (_, column) in enumerate(lines) if column == self.primary_measure]
-        if len(primary) > _PRIMARY:
-            raise UserError(f"{self.title}: {len(primary)} methods have a trend; at most {_PRIMARY} claims can be made")
+        primary = [
+            place
+            for place, (group, column) in enumerate(lines)
+            if column == self.primary_measure and group[0].method.key in self.job.trends
+        ]
         statistics = self.job.statistics
-        told = decide([slopes[i] for i in primary], statistics.level, statistics.comparable, statistics.power)
-        decisions = dict(zip(primary, told, strict=True))
+        # what is within ±2 points is the rise over all the doublings
+        doublings = [self._doublings(lines[place][0]) for place in primary]
+        rises = [slopes[place].times(factor) for place, factor in zip(primary, doublings, strict=True)]
+        told = decide(rises, statistics.level, statistics.comparable, statistics.power)
+        decisions = {
+            place: replace(decision, smallest_detectable=decision.smallest_detectable / factor)
+            for place, decision, factor in zip(primary, told, doublings, strict=True)
+        }
         return [
             self._trend(group, column, slopes[place], decisions.get(place))
             for place, (group, column) in enumerate(lines)
         ]
+
+    def _doublings(self, systems: Sequence[System]) -> float:
+        """How many doublings of the pairs lie between the smallest corpus and the largest."""
+        pairs = [self.pairs(system) for system in systems]
+        return math.log2(max(pairs) / min(pairs))
 
     def _slope(self, systems: Sequence[System], column: str) -> Interval:
         weights = slope_weights([math.log2(self.pairs(system)) for system in systems]).tolist()
