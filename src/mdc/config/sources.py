@@ -6,7 +6,20 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from mdc.config.types import Column, DataPath, HeldOut, Name, NonNegative, Positive, Strict, cut_has_length, has
+from mdc.config.types import Column, DataPath, HeldOut, Name, NonNegative, Positive, Strict, has
+
+
+class Captions(Strict):
+    """What every source of captions has: all of an image's captions as samples of their own, joined, or cut to length."""
+
+    caption_mode: Literal["each", "join", "cut"] = "each"
+    max_pieces: Positive | None = None
+
+    @model_validator(mode="after")
+    def _length(self) -> Self:
+        if (self.caption_mode == "cut") != (self.max_pieces is not None):
+            raise ValueError("max_pieces goes with caption_mode: cut, and only with it")
+        return self
 
 
 class ScenesCorpus(Strict):
@@ -20,7 +33,7 @@ class ScenesCorpus(Strict):
     pixels: Annotated[int, Field(ge=16, le=512)]
 
 
-class ParquetCorpus(Strict):
+class ParquetCorpus(Captions):
     """Image–caption pairs in a parquet file or a folder of them; ``path`` is relative to MDC_DATA or absolute.
 
     ``pairs: N`` trains on N rows of the train split, chosen by a hash of their keys: a smaller N lies in every larger one.
@@ -33,18 +46,15 @@ class ParquetCorpus(Strict):
     split_column: str | None = "split"
     splits: dict[Literal["train", "val", "test"], str] = Field(default={"train": "train", "val": "val"})
     key_column: str | None = None
-    caption_mode: Literal["each", "join", "cut"] = "each"
-    max_pieces: Positive | None = None
     pairs: Positive | None = None
 
     @model_validator(mode="after")
-    def _pieces(self) -> Self:
+    def _splits(self) -> Self:
         has(self.splits, "train")
-        cut_has_length(self.caption_mode, self.max_pieces)
         return self
 
 
-class TableCorpus(Strict):
+class TableCorpus(Captions):
     """A folder of images and a table that captions them: CSV, TSV (without quotation) or JSON lines, in UTF-8.
 
     Columns are called by name. ``header: false`` says that a CSV or TSV has no header; columns are then called by number
@@ -65,13 +75,10 @@ class TableCorpus(Strict):
     splits: dict[Literal["train", "val", "test"], str] = Field(default={"train": "train", "val": "val"})
     val_share: HeldOut = 0.0
     key_column: Column | None = None
-    caption_mode: Literal["each", "join", "cut"] = "each"
-    max_pieces: Positive | None = None
 
     @model_validator(mode="after")
     def _columns(self) -> Self:
         has(self.splits, "train")
-        cut_has_length(self.caption_mode, self.max_pieces)
         captions = self.caption_column if isinstance(self.caption_column, list) else [self.caption_column]
         for column in (self.image_column, *captions, self.split_column, self.key_column):
             if column is not None and isinstance(column, int) == self.header:
@@ -81,7 +88,7 @@ class TableCorpus(Strict):
         return self
 
 
-class WebdatasetCorpus(Strict):
+class WebdatasetCorpus(Captions):
     """Tar shards as img2dataset writes them: one tar, or a folder of tars with its subfolders.
 
     The caption is the sample's .txt, or the field ``caption_field`` of its .json. ``splits`` names a folder of shards
@@ -94,12 +101,9 @@ class WebdatasetCorpus(Strict):
     caption_field: str | None = None
     splits: dict[Literal["train", "val", "test"], DataPath] | None = None
     val_share: HeldOut = 0.0
-    caption_mode: Literal["each", "join", "cut"] = "each"
-    max_pieces: Positive | None = None
 
     @model_validator(mode="after")
     def _splits(self) -> Self:
-        cut_has_length(self.caption_mode, self.max_pieces)
         if self.splits is not None:
             has(self.splits, "train")
             if self.val_share:
@@ -192,17 +196,7 @@ class OfDataset(Strict):
     path: DataPath | None = None
 
 
-class _Captioned(OfDataset):
-    caption_mode: Literal["each", "join", "cut"] = "each"
-    max_pieces: Positive | None = None
-
-    @model_validator(mode="after")
-    def _pieces(self) -> Self:
-        cut_has_length(self.caption_mode, self.max_pieces)
-        return self
-
-
-class PairsCorpus(_Captioned):
+class PairsCorpus(OfDataset, Captions):
     """The image–caption pairs that were obtained from a dataset's list of URLs or from a mirror.
 
     ``pairs``: the first so many of the list's random subset, obtained or not; by default all. The share ``val_share``
@@ -216,7 +210,7 @@ class PairsCorpus(_Captioned):
     caption_field: str | None = None
 
 
-class KarpathyCorpus(_Captioned):
+class KarpathyCorpus(OfDataset, Captions):
     """Captioned images by Karpathy's split file (``annotations``, by default the set's usual one).
 
     ``restval`` joins COCO's split of that name to "train", as is usual for training on COCO captions.
@@ -235,7 +229,7 @@ class KarpathyCorpus(_Captioned):
         return self
 
 
-class CocoCorpus(_Captioned):
+class CocoCorpus(OfDataset, Captions):
     """MSCOCO by its official captions files of one year; splits train and val."""
 
     kind: Literal["coco_captions"]
@@ -243,7 +237,7 @@ class CocoCorpus(_Captioned):
     year: Literal[2014, 2017] = 2017
 
 
-class Flickr8kCorpus(_Captioned):
+class Flickr8kCorpus(OfDataset, Captions):
     """Flickr8k's classic folder of text files and images; splits train, val and test."""
 
     kind: Literal["flickr8k"]
@@ -251,7 +245,7 @@ class Flickr8kCorpus(_Captioned):
     splits: list[Split] = Field(default=["train", "val", "test"])
 
 
-class CubCorpus(_Captioned):
+class CubCorpus(OfDataset, Captions):
     """CUB-200-2011 with ten captions an image; ``val_share`` of the training images, by a hash of their names, are val."""
 
     kind: Literal["cub"]
@@ -301,7 +295,7 @@ class OrderChoice(OfDataset):
     tagger: Literal["spacy", "textblob"] = "spacy"
 
 
-class CaptionList(Strict):
+class CaptionList(Captions):
     """Captions without images: a file or folder under MDC_DATA, or the list of a dataset.
 
     ``format`` follows from the name's ending; coco_json is MSCOCO's own file of captions, plain or gzipped. With
@@ -317,12 +311,9 @@ class CaptionList(Strict):
     caption_column: Column = "caption"
     split_column: Column | None = None
     split: str | None = None
-    caption_mode: Literal["each", "join", "cut"] = "each"
-    max_pieces: Positive | None = None
 
     @model_validator(mode="after")
     def _parts(self) -> Self:
-        cut_has_length(self.caption_mode, self.max_pieces)
         if self.dataset is None and self.path is None:
             raise ValueError("give path, a file or folder, or dataset, a name under data.datasets")
         if (self.split is None) != (self.split_column is None):

@@ -91,11 +91,6 @@ def pairs_once(key: str, pairs: list[list[str]]) -> None:
         seen.add(frozenset(pair))
 
 
-def cut_has_length(mode: str, max_pieces: int | None) -> None:
-    if (mode == "cut") != (max_pieces is not None):
-        raise ValueError("max_pieces goes with caption_mode: cut, and only with it")
-
-
 def has(splits: Mapping[Any, str], *needed: str) -> None:
     missing = [name for name in needed if name not in splits]
     if missing:

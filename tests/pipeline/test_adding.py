@@ -1,0 +1,124 @@
+"""The examples of docs/adding.md, run as they are printed, all in one copy of the package."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+import small_project
+import yaml
+from data_samples import encoded
+from small_project import SCALE
+
+from mdc.records import read_json
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs/adding.md").read_text(encoding="utf-8")
+BLOCKS = [textwrap.dedent(block) for block in re.findall(r"(?:^\n)((?:^(?: {4}.*)?\n)+)", PAGE, re.M) if block.strip()]
+
+pytestmark = pytest.mark.slow
+
+
+def block(*starts: str) -> str:
+    """The one example that begins so."""
+    found = [text for text in BLOCKS if text.lstrip("\n").startswith(starts)]
+    assert len(found) == 1, (starts, len(found))
+    return found[0].strip("\n") + "\n"
+
+
+def entry(start: str) -> dict[str, Any]:
+    return dict(yaml.safe_load(block(start)))
+
+
+def put(path: Path, after: str, text: str) -> None:
+    """``text`` behind the line ``after``."""
+    whole = path.read_text(encoding="utf-8")
+    assert whole.count(after) == 1, (path, after)
+    path.write_text(whole.replace(after, after + text), encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with everything that the page adds, and all its jobs done."""
+    folder = tmp_path_factory.mktemp("adding")
+    package = folder / "src/mdc"
+    shutil.copytree(ROOT / "src/mdc", package, ignore=shutil.ignore_patterns("__pycache__"))
+    for start in ('"""The objective ``opening``', '"""Captioned images in one folder', '"""One row for each run'):
+        where = re.search(r"`src/(mdc/[\w/]+\.py)`:\n\n" + re.escape(f"    {start}"), PAGE)
+        assert where is not None, start
+        (folder / "src" / where[1]).write_text(block(start), encoding="utf-8")
+    put(package / "parts.py", "\nOBJECTIVES = {\n", block('"opening":'))
+    put(package / "parts.py", "\nCORPORA = {\n", block('"sidecar":'))
+    put(package / "artefacts.py", "\nARTEFACTS = {\n", block('"table_runs": Artefact('))
+    put(package / "config/tables.py", "    table9: Plain | None = None\n", f"    {block('table_runs: Plain')}")
+    own, union = block("class SidecarCorpus").split("CorpusSource = ")
+    assert union.count("| SidecarCorpus,") == 1
+    sources = package / "config/sources.py"
+    text = sources.read_text(encoding="utf-8").replace("\nCorpusSource = ", f"\n{own}\nCorpusSource = ")
+    sources.write_text(text.replace("    | CubCorpus,\n", "    | CubCorpus\n    | SidecarCorpus,\n"), encoding="utf-8")
+
+    values = small_project.values()
+    values["methods"] |= {**entry("arc_opening:"), **entry("mdc_20_70:")}
+    scale = values["scales"][SCALE]
+    scale["data"]["corpora"] |= entry("mine: {label: Mine, vocabulary: mine, source: {kind: sidecar")
+    scale["data"]["vocabularies"]["mine"] = ["mine"]
+    tables = scale["tables"]
+    tables["table1"]["corpora"] |= {
+        "alt": [*tables["table1"]["corpora"]["alt"], "arc_opening"],
+        "mine": ["arc_opening"],
+    }
+    tables["table5"]["corpora"]["alt"].insert(0, "mdc_20_70")
+    tables |= entry("tables:\n  table_runs")["tables"]
+    small_project.write_params(folder, values)
+    pictures = folder / "data/mine"
+    pictures.mkdir(parents=True)
+    for i in range(40):
+        (pictures / f"{i}.jpg").write_bytes(encoded(i, 32, 32, "jpeg"))
+        (pictures / f"{i}.txt").write_text(f"picture number {i}")
+    code = (
+        "from pathlib import Path\nfrom mdc import golden\nfrom mdc.config import load\nfrom mdc.jobs.plan import Plan\n"
+        "golden.make(Plan(load('params.yaml')), Path())\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(folder / "src"), "MDC_DATA": "data", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return folder / "results" / SCALE
+
+
+def test_the_methods_are_trained_and_shown(made: Path) -> None:
+    table = (made / "table1/table1_long.csv").read_text(encoding="utf-8")
+    assert "ARC, first eight tokens" in table
+    assert "[0.2, 0.7]" in (made / "table5/table5.csv").read_text(encoding="utf-8")
+    opening, arc = (read_json(made / f"runs/alt/ViT-T-12/{name}/s0/run.json") for name in ("arc_opening", "arc"))
+    assert opening["loss"] != arc["loss"] and opening["config"]["fingerprint"] != arc["config"]["fingerprint"]
+
+
+def test_the_source_is_trained_on(made: Path) -> None:
+    index = read_json(made / "data/corpora/mine/index.json")
+    assert sum(split["samples"] for split in index["splits"].values()) == 40 and index["skipped"] == {}
+    assert (made / "runs/mine/ViT-T-12/arc_opening/s0/run.json").is_file()
+
+
+def test_the_table_has_a_row_for_each_run(made: Path) -> None:
+    with (made / "table_runs/table_runs.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    runs = [path.parent.relative_to(made).as_posix() for path in made.glob("runs/**/run.json")]
+    assert sorted(row["run"] for row in rows) == sorted(runs) and len(runs) > 7
+    assert read_json(made / "table_runs/table_runs.json")["outputs"].keys() == {"table_runs.csv"}
+
+
+def test_the_registry_entry_is_one() -> None:
+    from mdc.registry import entry as registry
+
+    found = eval(block("RegistryEntry(").rstrip().rstrip(","), vars(registry))
+    assert found.name == "my_pairs" and found.origin == "urls"
+    dataset = yaml.safe_load(block("datasets:\n  my_pairs"))
+    assert dataset["corpora"]["my_pairs"]["source"] == {"kind": "pairs", "dataset": "my_pairs", "val_share": 0.01}
