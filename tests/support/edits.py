@@ -274,9 +274,11 @@ EDITS = (
         code("training/trainer.py"),
         ALL_RUNS,
     ),
-    Edit("`training/run.py`", "the same", code("training/run.py"), ALL_RUNS),
+    Edit("`training/run.py`", "the same jobs as `training/trainer.py`", code("training/run.py"), ALL_RUNS),
     Edit(
-        "the same, vouched for (`mdc vouch`) as an edit that changes no result", "nothing", vouched("training/run.py")
+        "`training/run.py`, vouched for (`mdc vouch`) as an edit that changes no result",
+        "nothing",
+        vouched("training/run.py"),
     ),
     # --- evaluation
     Edit(
@@ -285,7 +287,12 @@ EDITS = (
         code("predictors/encode.py"),
         ("probe/*", *PROBED),
     ),
-    Edit("`evaluation/linear_probe.py`", "the same", code("evaluation/linear_probe.py"), ("probe/*", *PROBED)),
+    Edit(
+        "`evaluation/linear_probe.py`",
+        "all probes, and what shows them; no run",
+        code("evaluation/linear_probe.py"),
+        ("probe/*", *PROBED),
+    ),
     Edit(
         "`statistics/verdicts.py`",
         "what compares methods",
@@ -302,6 +309,12 @@ EDITS = (
         ("table*",),
     ),
     Edit("`report/figures/figure4.py`", "Figure 4", code("report/figures/figure4.py"), ("figure4",)),
+    Edit(
+        "`records.py`, how files are read and written",
+        "everything, since every job runs it",
+        code("records.py"),
+        ("*",),
+    ),
     # --- params.yaml
     Edit(
         "a new corpus in the scale's `data.corpora`",
@@ -344,6 +357,12 @@ EDITS = (
         "its runs and probes, and the tables and figures; what the first seed made stays",
         value("scales", SCALE, "pretrain", "seeds", to=[0, 1]),
         ("runs/*/s1", "probe/*/s1", *PROBED, *LOGGED),
+    ),
+    Edit(
+        "how many processes share a run (`pretrain.recipe.processes`)",
+        "the finished runs, their probes, and what shows these; a run that was killed resumes",
+        value("scales", SCALE, "pretrain", "recipe", "processes", to=4),
+        ALL_RUNS,
     ),
     Edit(
         "how a run proceeds (`pretrain.runtime`)",
@@ -401,14 +420,14 @@ def page() -> str:
         [
             "# What an edit reruns",
             "",
-            "A job runs again if its configuration changed, and its configuration holds the values of `params.yaml` that "
-            "decide its result and a fingerprint of the code that this job runs: of its own objective, kind of source and so "
-            "on, no more. Comments, docstrings and line breaks are no part of a fingerprint. What is made from a job that "
-            "runs again is made again, too.",
+            "A job runs again if its configuration changed. Its configuration holds the values of `params.yaml` that decide",
+            "its result, and a fingerprint of the code that it runs: of its own objective, its own kind of source and so on.",
+            "Comments, docstrings and line breaks are no part of a fingerprint. What is made from a job that runs again is",
+            "made again, too.",
             "",
-            "The table is of scale `paper`, with everything made. Files are those of `src/mdc`, keys those of the scale unless "
-            "they begin with `methods` or `protocol`. `tests/pipeline/test_edits.py` makes every one of these edits and "
-            "compares what `snakemake -n` would do.",
+            "The table is of scale `paper`, with everything made. Paths start at `src/mdc`. Keys belong to the scale, except",
+            "`methods.*` and `protocol.*`. `tests/pipeline/test_edits.py` makes every one of these edits and compares what",
+            "`snakemake -n` would do.",
             "",
             "| edit | reruns |",
             "|---|---|",

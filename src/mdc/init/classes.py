@@ -44,7 +44,7 @@ def _images(split: Path) -> dict[str, int]:
         raise UserError(f"{split}: no such folder; a probe has train/CLASS/x.jpg and test/CLASS/x.jpg")
     classes = [path for path in split.iterdir() if path.is_dir() and not path.name.startswith(".")]
     if not classes:
-        raise UserError(f"{split}: holds no folder; needed: one a class, with its images")
+        raise UserError(f"{split}: holds no folder; needed: one for each class, with its images")
     return {path.name: sum(map(_named_as_image, path.iterdir())) for path in classes}
 
 

@@ -29,7 +29,7 @@ class System(Part):
     """One row: what is measured, by which records, against which control. A run may stand in several rows.
 
     ``key`` tells it from the others (``corpus/backbone/method`` for a method of ours). ``runs`` names what was measured,
-    one a seed, as the csv files show it; ``records`` the jobs that measured it, in the same order; ``estimator`` how.
+    one for each seed, as the csv files show it; ``records`` the jobs that measured it, in the same order; ``estimator`` how.
     ``control``: the key of the system that its gain is over. ``corpus``, ``backbone`` and ``method`` are keys beside the
     labels that its row shows; without a corpus the row also says its pooling, and stands for every corpus of a table
     that has a column a corpus. ``ranked`` False: shown in grey. ``reference``: shown in italics and never ranked.

@@ -48,7 +48,7 @@ class CaptionBatches:
     several captions shows one, drawn anew each time. A batch has B = batch_size / world samples.
 
     A sample's draws, in float32 from ``sample_rng(seed, epoch, index)``, always in this order: caption, jitter,
-    ``CROP_DRAWS`` for the crop, then one a token place.
+    ``CROP_DRAWS`` for the crop, then one for each token place.
     """
 
     def __init__(

@@ -94,7 +94,7 @@ class Probing:
     # lines
 
     def numbers(self) -> list[Number]:
-        """A line a system and measure."""
+        """A line for each system and measure."""
         return [self._number(system, measure) for system in self.job.systems for measure in self.measures]
 
     def _number(self, system: System, measure: str) -> Number:
@@ -129,7 +129,7 @@ class Probing:
         )
 
     def contrasts(self) -> list[Contrast]:
-        """A line a difference and measure: the gains, then those that the job names."""
+        """A line for each difference and measure: the gains, then those that the job names."""
         return [self._contrast(pair, measure, found) for (pair, measure), found in self.differences.items()]
 
     def _contrast(self, pair: Pair, measure: str, found: Interval) -> Contrast:

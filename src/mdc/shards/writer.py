@@ -128,7 +128,7 @@ def _write_shards(
     samples_per_shard: int,
     hashes: array[int],
 ) -> Iterator[dict[str, Any]]:
-    """One description a shard; ``hashes`` takes 64 bits of every key's hash."""
+    """One description for each shard; ``hashes`` takes 64 bits of every key's hash."""
     from tqdm import tqdm
 
     progress = tqdm(samples, desc=f"{out_dir.name} {split}", unit=" samples", disable=None, leave=False)

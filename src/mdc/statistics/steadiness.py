@@ -100,7 +100,7 @@ def share_over(values: ArrayLike, limit: float) -> float:
 
 
 def over_seeds(values: Sequence[float], confidence: float = 0.95) -> Interval:
-    """Geometric mean of positive values, one a seed, with Student's interval on the log scale from three seeds on.
+    """Geometric mean of positive values, one for each seed, with Student's interval on the log scale from three seeds on.
 
     On that scale an interval stays above 0, and a ratio of two means is the mean ratio. Of fewer seeds nothing is known
     but the value (see ``Interval.known``).
@@ -120,7 +120,7 @@ def ratio_over_seeds(values: Sequence[float], reference: Sequence[float], confid
 
 
 def share_over_seeds(shares: Sequence[float], confidence: float = 0.95) -> Interval:
-    """Plain mean of shares, one a seed, with Student's interval (within 0 to 1) from three seeds on.
+    """Plain mean of shares, one for each seed, with Student's interval (within 0 to 1) from three seeds on.
 
     Equal shares, such as 0 in every seed, have none: an interval without width would claim to be certain.
     """
@@ -170,7 +170,7 @@ def over_steps(
     ``power``: 1 for a variance, 0.5 for a deviation. Moving-block bootstrap over the logged steps (Künsch, 1989), the
     series closed to a circle so that its ends count as much as its middle (Politis and Romano, 1992). It gives the
     standard error of the logarithm; the interval is Student's with as many degrees of freedom as there are blocks
-    beyond one a run, because percentiles of so few blocks are too narrow. Several runs: their geometric mean. With fewer
+    beyond one for each run, because percentiles of so few blocks are too narrow. Several runs: their geometric mean. With fewer
     than ``NEEDED_FOR_INTERVAL`` contributions a run, only the value is known.
     """
     return _exponential(_of_logs(contributions, None, rng, draws, power, confidence))

@@ -19,7 +19,7 @@ def choose_device(wanted: str, local_rank: int = 0) -> torch.device:
     if local_rank >= torch.cuda.device_count():
         raise UserError(
             f"process {local_rank} of this machine has no GPU: {torch.cuda.device_count()} are visible; "
-            "allowed: at most one process a GPU"
+            "allowed: at most one process for each GPU"
         )
     device = torch.device("cuda", local_rank)
     torch.cuda.set_device(device)

@@ -18,7 +18,7 @@ WIDTH, NARROW = 7.0, 4.8
 #: of the axis, what the trained encoders' numbers fill at least; untrained ones further away are told in words
 _FILLED = 0.6
 _MARGIN, _WORDS = 0.08, 0.12  # above and below, and what words at the lower edge take, as shares of the axis
-_DASHES: tuple[Any, ...] = ((0, (1, 1.6)), (0, (3, 1.6, 1, 1.6)))  # one a pooling
+_DASHES: tuple[Any, ...] = ((0, (1, 1.6)), (0, (3, 1.6, 1, 1.6)))  # one for each pooling
 _GREY = "#6B6B6B"
 _MARKER: dict[str, Any] = {"markersize": 6.3, "markeredgecolor": "white", "markeredgewidth": 0.6}
 

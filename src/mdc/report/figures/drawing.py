@@ -39,7 +39,7 @@ def smooth(values: ArrayLike, window: int) -> NDArray[np.float64]:
 def table1_bars(
     numbers: Sequence[Number], paths: Sequence[str | Path], title: str, label: str = "points above the control"
 ) -> None:
-    """Gain over the control with its interval: a dot a method and benchmark, a panel a corpus and backbone.
+    """Gain over the control with its interval: a dot for each method and benchmark, a panel for each corpus and backbone.
 
     ``numbers`` are those of :class:`mdc.report.probing.Probing`; systems without a control are left out. ``paths`` end in
     png, svg or pdf. ``label`` is that of the axis. UserError if no number has a gain.

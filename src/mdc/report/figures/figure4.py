@@ -1,6 +1,6 @@
 """Figure 4: image-conditioned BERT at one fixed mask ratio each, against methods that draw the ratio.
 
-A panel a corpus and probe. The paper draws its values and prints none, so none stand beside ours.
+A panel for each corpus and probe. The paper draws its values and prints none, so none stand beside ours.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _fixed(number: Number) -> float | None:
 
 
 def draw(probing: Probing, numbers: Sequence[Number], paths: Sequence[Path]) -> None:
-    """A panel a corpus and column; what was trained on no corpus is a line in each."""
+    """A panel for each corpus and column; what was trained on no corpus is a line in each."""
     labels = list(probing.corpora.values())
     trained = [n for n in numbers if n.system.corpus]
     controls = [n for n in numbers if not n.system.corpus]

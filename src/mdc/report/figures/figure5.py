@@ -50,7 +50,7 @@ def make(job: ProbingJob, given: Given, out: Path) -> None:
 
 
 def draw(sizes: Sizes, numbers: Sequence[Number], trends: Sequence[Trend], paths: Sequence[Path]) -> None:
-    """A panel a column: every method over the pairs with its line; what was trained on no corpus is a line across."""
+    """A panel for each column: every method over the pairs with its line; what was trained on no corpus is a line across."""
     shown = min(2, len(sizes.columns))
     rows = math.ceil(len(sizes.columns) / shown)
     trained = [n for n in numbers if n.system.corpus]

@@ -83,10 +83,10 @@ class _Panel:
 
 
 def draw(curves: Sequence[Curve], paths: Sequence[str | Path], title: str) -> None:
-    """Training loss (running mean) and validation loss (points) over steps, one line a method.
+    """Training loss (running mean) and validation loss (points) over steps, one line for each method.
 
     A method with one seed shows its raw loss faintly; with several, the line is their mean and the band reaches from the
-    least to the largest of their running means. A family of methods has a panel a corpus and backbone. ``paths`` end in
+    least to the largest of their running means. A family of methods has a panel for each corpus and backbone. ``paths`` end in
     png, svg or pdf.
     """
     labels = {curve.method: curve.run.method.label for curve in curves}
@@ -122,7 +122,7 @@ def draw(curves: Sequence[Curve], paths: Sequence[str | Path], title: str) -> No
 
 
 def _panels(curves: Sequence[Curve], family: str) -> list[_Panel]:
-    """The panels of a family: one a corpus and backbone that has a method of it."""
+    """The panels of a family: one for each corpus and backbone that has a method of it."""
     panels = []
     for place in dict.fromkeys(curve.place for curve in curves):
         here = [curve for curve in curves if curve.place == place]

@@ -44,7 +44,7 @@ def name_of(run: ShownRun) -> str:
 
 
 def findings(lines: Sequence[Line], job: SchedulesJob) -> list[str]:
-    """What was found, a sentence a corpus and backbone: the first schedule against the reference.
+    """What was found, a sentence for each corpus and backbone: the first schedule against the reference.
 
     It is the first that is told, not the one with the largest ratio, which would be picked by its number.
     """
@@ -108,7 +108,7 @@ def _notes(lines: Sequence[Line], job: SchedulesJob, seeds: int) -> list[str]:
 
 
 def draw(tracks: Sequence[Track], lines: Sequence[Line], job: SchedulesJob, paths: Sequence[str | Path]) -> None:
-    """Loss and gradient norm over steps on the left, what they vary by on the right; a band a corpus and backbone.
+    """Loss and gradient norm over steps on the left, what they vary by on the right; a band for each corpus and backbone.
 
     ``paths`` end in png, svg or pdf; ``lines`` are those of :func:`mdc.report.figures.schedule_lines.measure` for these
     ``tracks``.

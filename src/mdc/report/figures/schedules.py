@@ -71,7 +71,7 @@ def _least_t(config: Mapping[str, Any]) -> float:
 
 
 def text(lines: Sequence[Line], scale: str) -> str:
-    """``figure_schedules.csv``: tidy, one line a number, six digits whatever its size."""
+    """``figure_schedules.csv``: tidy, one line for each number, six digits whatever its size."""
     import pandas as pd  # here: it takes half a second to import
 
     return str(
@@ -113,7 +113,7 @@ def _row(line: Line, scale: str) -> dict[str, Any]:
 
 
 def curves_text(tracks: Sequence[Track], scale: str) -> str:
-    """``figure_schedules_curves.csv``: one line a logged step, run after run, the numbers as they were logged."""
+    """``figure_schedules_curves.csv``: one line for each logged step, run after run, the numbers as they were logged."""
     import pandas as pd
 
     rows = [

@@ -1,4 +1,4 @@
-"""How probe accuracy grows with the number of pairs: a least-squares line a method over nested corpora."""
+"""How probe accuracy grows with the number of pairs: a least-squares line for each method over nested corpora."""
 
 from __future__ import annotations
 

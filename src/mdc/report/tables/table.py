@@ -146,7 +146,7 @@ def mark_rows(rows: Sequence[Row], ranked: Sequence[bool], decimals: int = 1) ->
     chosen = [(row, counts) for row, counts in zip(rows, ranked, strict=True) if not row.reference]
     flags = [counts for _, counts in chosen]
     columns = zip(*(row.cells for row, _ in chosen), strict=True)
-    # a column's marks one a row, turned into a row's marks one a column
+    # a column's marks one for each row, turned into a row's marks one for each column
     marks = zip(*(rank([cell.value for cell in column], flags, decimals) for column in columns), strict=True)
     return [
         row if row.reference else replace(row, cells=tuple(map(_marked, row.cells, next(marks, ())))) for row in rows

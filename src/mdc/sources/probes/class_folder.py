@@ -66,7 +66,7 @@ def _class_folders(folder: Path) -> list[str]:
         )
     found = sorted(path.name for path in _entries(folder) if path.is_dir() and not path.name.startswith("."))
     if not found:
-        raise UserError(f"{folder}: holds no folder; needed: one a class, with its images")
+        raise UserError(f"{folder}: holds no folder; needed: one for each class, with its images")
     return found
 
 
