@@ -207,7 +207,7 @@ def test_a_killed_snakemake_leaves_a_trainer_that_the_next_one_waits_for(project
     state = project.folder / ".state/toy/runs/alt/tiny/arc/s0"
     job_log = scale / "logs/runs/alt/tiny/arc/s0.log"
     before = copy.deepcopy(project.values)
-    long = {"when": {"method": ["arc"]}, "set": {"epochs": 200}}
+    long = {"when": {"method": ["arc"]}, "set": {"epochs": 60}}
     project.values["scales"]["toy"]["pretrain"]["overrides"] = [long]
     project.write()
     shutil.rmtree(state)  # what the fixture's run left there would pass for the new one's

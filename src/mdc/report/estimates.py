@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from mdc.records import UserError
 from mdc.report.items import ProbeItems
 from mdc.statistics.bootstrap import Column, level_over_items, percentile, replicate
-from mdc.statistics.interval import Interval
+from mdc.statistics.interval import DRAWS, LEVEL, Interval
 from mdc.statistics.metrics import mean_average_precision
 from mdc.statistics.seeds import student
 
@@ -45,10 +45,10 @@ def interval_label(interval: Interval) -> str:
 
 
 class Estimator:
-    """``draws``: bootstrap resamples. ``seed``: of the resampling. ``level``: of the intervals."""
+    """``draws``: bootstrap resamples. ``level``: of the intervals."""
 
-    def __init__(self, draws: int = 2000, seed: int = 0, level: float = 0.95) -> None:
-        self._draws, self._seed, self._confidence = draws, seed, level
+    def __init__(self, draws: int = DRAWS, level: float = LEVEL) -> None:
+        self._draws, self._level = draws, level
         self._memo: OrderedDict[tuple[ProbeItems, bytes], NDArray[np.float64]] = OrderedDict()
 
     def level(self, group: Group, columns: Sequence[str]) -> Interval:
@@ -57,7 +57,7 @@ class Estimator:
         parts = self._columns(terms, columns)
         if len(group) >= 3:
             return self._over_seeds(terms, columns, parts, contrast=False)
-        return level_over_items(parts, self._rng(), self._draws, self._confidence, len(group)).times(100)
+        return level_over_items(parts, self._rng(), self._draws, self._level, len(group)).times(100)
 
     def difference(self, a: Group, b: Group, columns: Sequence[str]) -> Interval:
         """Points of ``a`` above ``b`` with ``p``, paired by item, and by seed.
@@ -78,7 +78,7 @@ class Estimator:
         if seeds >= 3:
             return self._over_seeds(terms, columns, parts, contrast=True)
         found = replicate(parts, self._rng(), self._draws)
-        return percentile(found, self._confidence, contrast=True, seeds=seeds).times(100)
+        return percentile(found, self._level, contrast=True, seeds=seeds).times(100)
 
     def value(self, items: ProbeItems) -> float:
         """One encoder's share of 1 on one column."""
@@ -87,16 +87,14 @@ class Estimator:
         return float(self._average_precision(items, np.ones((1, items.n)))[0])
 
     def _rng(self) -> np.random.Generator:
-        return np.random.default_rng(self._seed)
+        return np.random.default_rng(0)
 
     def _over_seeds(self, terms: Terms, columns: Sequence[str], parts: Sequence[Column], contrast: bool) -> Interval:
         per_seed = np.zeros(len(terms[0][1]))
         for factor, group in terms:
             per_seed += [factor * np.mean([self.value(member[name]) for name in columns]) for member in group]
         items = replicate(parts, self._rng(), self._draws)
-        return student(per_seed, items.components(), items.n, self._confidence, contrast, draws=len(items.whole)).times(
-            100
-        )
+        return student(per_seed, items.components(), items.n, self._level, contrast, draws=len(items.whole)).times(100)
 
     def _columns(self, terms: Terms, names: Sequence[str]) -> list[Column]:
         """The sum over ``terms``, averaged over seeds, by column: multi-label ones first, so that their resamples start

@@ -30,7 +30,7 @@ class Probing:
     def __init__(self, job: ProbingJob, given: Given) -> None:
         statistics = job.statistics
         self.job, self.title, self.scale_text = job, title(job.artefact), words.scale_text(job)
-        self.estimator = Estimator(statistics.bootstrap, 0, statistics.level)
+        self.estimator = Estimator(statistics.bootstrap, statistics.level)
         self.systems = {system.key: system for system in job.systems}
         self.corpora = {s.corpus.key: s.corpus.label for s in job.systems if s.corpus}
         self.backbones = list(dict.fromkeys(s.backbone.label for s in job.systems))

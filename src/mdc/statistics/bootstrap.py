@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from mdc.records import UserError
 from mdc.statistics.exact import proportion, right_or_wrong
-from mdc.statistics.interval import Interval
+from mdc.statistics.interval import LEVEL, Interval
 from mdc.statistics.resampling import Resampler, chunks
 from mdc.statistics.seeds import Component
 
@@ -102,7 +102,7 @@ def replicate(columns: Sequence[Column], rng: np.random.Generator, draws: int) -
     return Replicates(value, sum(c.n for c in columns), [(part[defined] / len(columns), g) for part, g in parts])
 
 
-def percentile(found: Replicates, level: float = 0.95, contrast: bool = False, seeds: int = 1) -> Interval:
+def percentile(found: Replicates, level: float = LEVEL, contrast: bool = False, seeds: int = 1) -> Interval:
     """The percentile interval; ``contrast`` adds ``p``, twice the smaller share of resamples at or beyond 0.
 
     The interval at level 1 - p just touches 0; one resample is added to both counts, so that p is never 0.
@@ -129,7 +129,7 @@ def percentile(found: Replicates, level: float = 0.95, contrast: bool = False, s
 
 
 def level_over_items(
-    columns: Sequence[Column], rng: np.random.Generator, draws: int, level: float = 0.95, seeds: int = 1
+    columns: Sequence[Column], rng: np.random.Generator, draws: int, level: float = LEVEL, seeds: int = 1
 ) -> Interval:
     """The mean of ``columns`` of one checkpoint (or averaged over ``seeds``), with its interval over test items.
 

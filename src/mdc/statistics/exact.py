@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mdc.records import UserError
-from mdc.statistics.interval import Interval
+from mdc.statistics.interval import LEVEL, Interval
 
 
 def right_or_wrong(values: ArrayLike) -> bool:
@@ -14,7 +14,7 @@ def right_or_wrong(values: ArrayLike) -> bool:
     return bool(np.isin(np.asarray(values), (0, 1)).all())
 
 
-def proportion(right: int, n: int, level: float = 0.95) -> Interval:
+def proportion(right: int, n: int, level: float = LEVEL) -> Interval:
     """The share ``right`` / ``n`` with Clopper and Pearson's interval (Biometrika 26, 1934), as scipy computes it.
 
     Its ends are the shares at which so many or more (so few or fewer) right answers have a probability of (1 - level)/2:

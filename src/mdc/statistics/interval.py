@@ -11,6 +11,10 @@ from typing import Literal
 Kind = Literal["bootstrap", "exact", "seeds and items", "seeds", "steps"]
 
 
+#: what holds where a caller names nothing else; of tables and figures, params.yaml does (protocol.statistics)
+LEVEL, COMPARABLE, POWER, DRAWS = 0.95, 2.0, 0.8, 2000
+
+
 @dataclass(frozen=True)
 class Interval:
     """``value`` with its two-sided interval ``low`` to ``high`` at ``level``.
@@ -31,7 +35,7 @@ class Interval:
     draws: int | None = None
     df: float | None = None
     se: float | None = None
-    level: float = 0.95
+    level: float = LEVEL
 
     def times(self, factor: float) -> Interval:
         """The same in another unit; ``factor`` above 0, for example 100 from shares to points."""

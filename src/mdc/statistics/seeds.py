@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mdc.records import UserError
-from mdc.statistics.interval import Interval
+from mdc.statistics.interval import LEVEL, Interval
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def student(
     per_seed: ArrayLike,
     items: Sequence[Component] = (),
     n: int | None = None,
-    level: float = 0.95,
+    level: float = LEVEL,
     contrast: bool = False,
     draws: int | None = None,
 ) -> Interval:

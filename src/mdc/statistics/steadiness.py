@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mdc.records import UserError
 from mdc.statistics.exact import proportion
-from mdc.statistics.interval import Interval, Kind
+from mdc.statistics.interval import LEVEL, Interval, Kind
 from mdc.statistics.seeds import student, t_pvalue
 
 Floats = NDArray[np.float64]
@@ -99,7 +99,7 @@ def share_over(values: ArrayLike, limit: float) -> float:
 # --- several runs ---------------------------------------------------------------------------------------------------
 
 
-def over_seeds(values: Sequence[float], confidence: float = 0.95) -> Interval:
+def over_seeds(values: Sequence[float], level: float = LEVEL) -> Interval:
     """Geometric mean of positive values, one for each seed, with Student's interval on the log scale from three seeds on.
 
     On that scale an interval stays above 0, and a ratio of two means is the mean ratio. Of fewer seeds nothing is known
@@ -108,25 +108,25 @@ def over_seeds(values: Sequence[float], confidence: float = 0.95) -> Interval:
     logs = np.log(values)
     if len(logs) < 3:
         return _unknown(float(np.exp(logs.mean())), len(logs), len(logs), "seeds")
-    return _exponential(student(logs, level=confidence))
+    return _exponential(student(logs, level=level))
 
 
-def ratio_over_seeds(values: Sequence[float], reference: Sequence[float], confidence: float = 0.95) -> Interval:
+def ratio_over_seeds(values: Sequence[float], reference: Sequence[float], level: float = LEVEL) -> Interval:
     """log of ``values`` over ``reference``, paired by seed: mean, and from three seeds on Student's interval and p."""
     logs = np.log(values) - np.log(reference)
     if len(logs) < 3:
         return _unknown(float(logs.mean()), len(logs), len(logs), "seeds", contrast=True)
-    return student(logs, level=confidence, contrast=True)
+    return student(logs, level=level, contrast=True)
 
 
-def share_over_seeds(shares: Sequence[float], confidence: float = 0.95) -> Interval:
+def share_over_seeds(shares: Sequence[float], level: float = LEVEL) -> Interval:
     """Plain mean of shares, one for each seed, with Student's interval (within 0 to 1) from three seeds on.
 
     Equal shares, such as 0 in every seed, have none: an interval without width would claim to be certain.
     """
     if len(shares) < 3 or len(set(shares)) == 1:
         return _unknown(float(np.mean(shares)), len(shares), len(shares), "seeds")
-    found = student(shares, level=confidence)
+    found = student(shares, level=level)
     return replace(found, low=max(0.0, found.low), high=min(1.0, found.high))
 
 
@@ -163,7 +163,7 @@ def over_steps(
     rng: np.random.Generator,
     draws: int,
     power: float,
-    confidence: float = 0.95,
+    level: float = LEVEL,
 ) -> Interval:
     """(mean q)^power with an interval that speaks of these runs only; q (M,) a run, one or two of them.
 
@@ -173,7 +173,7 @@ def over_steps(
     beyond one for each run, because percentiles of so few blocks are too narrow. Several runs: their geometric mean. With fewer
     than ``NEEDED_FOR_INTERVAL`` contributions a run, only the value is known.
     """
-    return _exponential(_of_logs(contributions, None, rng, draws, power, confidence))
+    return _exponential(_of_logs(contributions, None, rng, draws, power, level))
 
 
 def ratio_over_steps(
@@ -182,11 +182,11 @@ def ratio_over_steps(
     rng: np.random.Generator,
     draws: int,
     power: float,
-    confidence: float = 0.95,
+    level: float = LEVEL,
 ) -> Interval:
     """log of the ratio of two such values, with ``p``. Paired: at a step both runs of a seed saw the same batch, so both
     are resampled by the same blocks. UserError if they were not logged at as many steps."""
-    return _of_logs(contributions, reference, rng, draws, power, confidence)
+    return _of_logs(contributions, reference, rng, draws, power, level)
 
 
 def _of_logs(
@@ -195,7 +195,7 @@ def _of_logs(
     rng: np.random.Generator,
     draws: int,
     power: float,
-    confidence: float,
+    level: float,
 ) -> Interval:
     from scipy.stats import t
 
@@ -220,10 +220,10 @@ def _of_logs(
     value, error = power * value / len(runs), power * math.sqrt(variance) / len(runs)
     if any(np.size(run) < NEEDED_FOR_INTERVAL for run in runs):
         return _unknown(value, n, len(runs), "steps", contrast=against is not None)
-    reach = float(t.ppf(0.5 + confidence / 2, freedom)) * error
+    reach = float(t.ppf(0.5 + level / 2, freedom)) * error
     p = None if against is None else t_pvalue(value, error, freedom)
     low, high, seeds = value - reach, value + reach, len(runs)
-    return Interval(value, low, high, n, seeds, "steps", p=p, draws=draws, df=freedom, se=error, level=confidence)
+    return Interval(value, low, high, n, seeds, "steps", p=p, draws=draws, df=freedom, se=error, level=level)
 
 
 def _log_of_mean(means: Floats) -> Floats:
@@ -242,13 +242,13 @@ def _block_means(series: Floats, rng: np.random.Generator, draws: int, block: in
     return np.asarray(np.maximum(means, np.finfo(np.float64).tiny))
 
 
-def share_over_steps(over: Sequence[bool], confidence: float = 0.95) -> Interval:
+def share_over_steps(over: Sequence[bool], level: float = LEVEL) -> Interval:
     """A share of one run's logged steps, with Clopper and Pearson's interval, which speaks of this run only.
 
     It is never empty, not even for a share of 0. If the norm drifts, the steps' chances differ, and the interval is too
     wide rather than too narrow.
     """
-    return proportion(int(np.sum(over)), len(over), confidence)
+    return proportion(int(np.sum(over)), len(over), level)
 
 
 # --- what the mathematics of the loss lets expect -------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Literal
 
 from mdc.records import UserError
 from mdc.statistics.contrasts import holm
-from mdc.statistics.interval import Interval
+from mdc.statistics.interval import COMPARABLE, LEVEL, POWER, Interval
 
 Verdict = Literal["held", "opposite", "comparable", "cannot be told"]
 
@@ -29,7 +29,7 @@ class Decision:
 
 
 def decide(
-    primary: Sequence[Interval], level: float = 0.95, comparable: float = 2.0, power: float = 0.8
+    primary: Sequence[Interval], level: float = LEVEL, comparable: float = COMPARABLE, power: float = POWER
 ) -> list[Decision]:
     """One decision for each of ``primary``, in their order; the claim is that each difference is above 0.
 
@@ -50,7 +50,7 @@ def decide(
     ]
 
 
-def smallest_detectable(interval: Interval, level: float = 0.95, power: float = 0.8) -> float:
+def smallest_detectable(interval: Interval, level: float = LEVEL, power: float = POWER) -> float:
     """The true difference that a two-sided test with this standard error finds on its own side with probability ``power``.
 
     The test rejects where |difference| / se exceeds the quantile c of its law at 1 - (1 - ``level``)/2. Of an interval with
