@@ -67,6 +67,12 @@ def manifest(job):
     return str(FOLDER.manifest(job, JOBS[job].verb))
 
 
+def files(verb, folder):
+    """What a job of a verb leaves in its folder, its manifest first; ``folder`` has a wildcard in braces."""
+    left = VERBS[verb]
+    return [f"{R}/{folder}/{file}" for file in dict.fromkeys((left.manifest, left.record, *left.outputs))]
+
+
 def given(job):
     """The manifests that a job reads; none for a path that is no job's."""
     return [manifest(name) for name in JOBS[job].inputs] if job in JOBS else []

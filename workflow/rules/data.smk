@@ -51,8 +51,7 @@ rule obtain:
         files=lambda w: list_files(w.name),
         runtime=ancient(DOWNLOAD_RUNTIME) if DOWNLOAD_RUNTIME else [],
     output:
-        manifest=f"{R}/data/obtained/{{name}}/obtained.json",
-        record=f"{R}/data/obtained/{{name}}/made.json",
+        files("obtain", "data/obtained/{name}"),
     log:
         f"{R}/logs/data/obtained/{{name}}.log",
     params:
@@ -72,8 +71,7 @@ for section, verb in SETS.items():
             given=lambda w, section=section: given(f"data/{section}/{w.name}"),
             files=lambda w, section=section: source_files(section, w.name),
         output:
-            manifest=f"{R}/data/{section}/{{name}}/index.json",
-            record=f"{R}/data/{section}/{{name}}/made.json",
+            files(verb, f"data/{section}/{{name}}"),
         log:
             f"{R}/logs/data/{section}/{{name}}.log",
         params:
@@ -87,8 +85,7 @@ rule vocabulary:
         config=f"{R}/configs/data/vocabularies/{{name}}.json",
         given=lambda w: given(f"data/vocabularies/{w.name}"),
     output:
-        manifest=f"{R}/data/vocabularies/{{name}}/vocabulary.json",
-        record=f"{R}/data/vocabularies/{{name}}/made.json",
+        files("vocabulary", "data/vocabularies/{name}"),
     log:
         f"{R}/logs/data/vocabularies/{{name}}.log",
     shell:

@@ -24,9 +24,7 @@ rule pretrain:
         given=lambda w: given(f"runs/{w.run}"),
         runtime=ancient(RUNTIME) if RUNTIME else [],
     output:
-        manifest=f"{R}/runs/{{run}}/run.json",
-        checkpoint=f"{R}/runs/{{run}}/checkpoint.safetensors",
-        log=f"{R}/runs/{{run}}/log.jsonl",
+        files("pretrain", "runs/{run}"),
     log:
         f"{R}/logs/runs/{{run}}.log",
     params:

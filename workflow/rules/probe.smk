@@ -21,8 +21,7 @@ rule probe:
         given=lambda w: given(f"probe/{w.encoder}"),
         checkpoint=lambda w: ancient(checkpoint(w)),
     output:
-        manifest=f"{R}/probe/{{encoder}}/probe.json",
-        per_item=f"{R}/probe/{{encoder}}/items.parquet",
+        files("probe", "probe/{encoder}"),
     log:
         f"{R}/logs/probe/{{encoder}}.log",
     params:
