@@ -25,7 +25,7 @@ V is a sum of independent estimates v_k with f_k degrees of freedom, and the int
 (Satterthwaite, An approximate distribution of estimates of variance components, Biometrics Bulletin 2, 1946), where
 f = S - 1 for the seeds, and G - 1 for each set of columns of which G groups of items are drawn together. The f_k weigh
 estimates, not true variances: where an s² of few seeds comes out small, f comes out large. In simulations without
-interaction (tests/unit/test_seeds.py) intervals of 95 % cover 95 % of experiments where the items' part is as large as
+interaction (tests/unit/report/test_seeds.py) intervals of 95 % cover 95 % of experiments where the items' part is as large as
 the seeds', 94 % of those of five seeds and 92 to 93 % of those of three seeds where the seeds' part is far larger.
 """
 

@@ -534,7 +534,7 @@ def test_reference_rows_are_never_ranked() -> None:
 
 
 def test_the_package_ships_its_templates() -> None:
-    root = Path(__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[3]
     shipped = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
     folder = resources.files("mdc.report") / "templates"
     # all are named, so that fingerprints cover them, and a wheel holds what is named

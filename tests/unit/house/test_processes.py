@@ -28,7 +28,7 @@ from mdc.processes.group import ALONE
 from mdc.records import json_text, read_json_lines
 from mdc.training.segments import Segment
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="module")

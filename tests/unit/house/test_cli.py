@@ -23,7 +23,7 @@ from mdc.jobs.read import read_job
 from mdc.records import UserError, read_json, write_json
 from mdc.verbs import VERBS
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def _mdc(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:

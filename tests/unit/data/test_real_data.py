@@ -12,7 +12,7 @@ from mdc.config import load
 from mdc.jobs.plan import Plan
 from mdc.text import Vocabulary
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 DATA = Path(os.environ.get("MDC_DATA") or ROOT / "data")
 FLICKR = DATA / "flickr8k.parquet"
 

@@ -12,7 +12,7 @@ from mdc.config import read_yaml, validate
 from mdc.jobs import plan as plans
 from mdc.records import UserError
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 VALUES = read_yaml(ROOT / "params.yaml")
 MINI = VALUES["scales"]["mini"]
 CORPUS = {"label": "Scenes", "source": MINI["data"]["corpora"]["alt"]["source"]}

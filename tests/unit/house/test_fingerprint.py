@@ -19,7 +19,7 @@ from mdc.jobs.folder import ScaleFolder
 from mdc.jobs.plan import Plan
 from mdc.verbs import VERBS
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from mdc.records import read_json, sha256_file, write_json
 from mdc.training import clock
 from mdc.training.clock import RunClock
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_a_command_can_be_pasted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from mdc.jobs.shown import LicencesJob
 from mdc.registry.datasets import REGISTRY
 from mdc.report.tables.table9 import make
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 # the paper's appendix, its fifteen rows; it prints "SugarCreep"
 PAPER = """
 ImageNet-1k | Russakovsky et al., 2015 | Custom (Non-commercial, research only)

@@ -20,7 +20,7 @@ from mdc.records import UserError
 from mdc.registry.datasets import REGISTRY
 from mdc.verbs import VERBS
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 VALUES = read_yaml(ROOT / "params.yaml")
 MINI, PAPER = ("scales", "mini"), ("scales", "paper")
 Step = str | int

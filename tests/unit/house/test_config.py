@@ -12,7 +12,7 @@ import pytest
 from mdc.config import load, read_yaml, validate
 from mdc.records import UserError
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 VALUES = read_yaml(ROOT / "params.yaml")
 
 Step = str | int

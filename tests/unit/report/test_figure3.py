@@ -22,7 +22,7 @@ from mdc.records import UserError
 from mdc.report.figures import figure3
 from mdc.shards.texts_job import main as texts_main
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 TEXT = "a photo of an old dog near two boats & the café, isn't 12,000 ½ antidisestablishmentarianism 日本 ."
 
 

@@ -18,7 +18,7 @@ from mdc.jobs.shown import ProbingJob
 from mdc.records import UserError
 from mdc.report import published
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 BOTH: Mapping[str, Sequence[str]] = {"alt": ["arc", "mdc"], "dense": ["arc", "mdc"]}
 
 

@@ -15,7 +15,7 @@ from mdc.jobs.plan import Plan
 from mdc.jobs.shown import RecipeRun, RecipesJob
 from mdc.report.tables.recipes import make, rows, scientific
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 VALUES = read_yaml(ROOT / "params.yaml")
 
 # "Masked Diffusion Captioning for Visual Feature Learning", appendix A, typed in; the three differ in these rows only

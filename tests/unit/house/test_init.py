@@ -20,7 +20,7 @@ from mdc.config import Params, load
 from mdc.formats.samples import held_out
 from mdc.jobs import plan as plans
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 PHOTOS = ["photos", "--images", "photos", "--captions", "photos/captions.csv"]
 
 

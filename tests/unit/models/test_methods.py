@@ -21,7 +21,7 @@ from mdc.objectives.captioning import Supervision
 from mdc.objectives.masked import masked, schedule_of, supervise
 from mdc.training.optimizer import build_optimizer
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 METHODS = load(ROOT / "params.yaml").methods
 MASKED = [name for name, method in METHODS.items() if method.objective == "masked"]
 
