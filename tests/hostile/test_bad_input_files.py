@@ -265,7 +265,7 @@ def test_a_vocabulary_that_is_none_names_its_file(tmp_path: Path, content: dict[
 BAD_RECORDS: dict[str, tuple[Any, str]] = {
     "kind": ("run", "not a probe record: kind"),
     "id": ("probe/another", "needs the record of probe/alt/B/mdc/s0, this is of probe/another"),
-    "scale": ("paper", "is of scale paper; needed: mini"),
+    "config": ({"scale": "paper"}, "is of scale paper; needed: mini"),
     "config_sha256": (None, "stale"),
     "training": ({"pairs": 0, "steps": 1, "samples_seen": 1}, "not a probe record: training.pairs"),
     "probes": (
