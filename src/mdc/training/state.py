@@ -97,7 +97,7 @@ class States:
         """Restore the newest good state of this run; None if there is none (then nothing was changed).
 
         A damaged or half-written file is passed over for the one before it, and renamed with one line on stderr; another
-        run's is ignored. What only this moment's machine cannot read (no memory, a disk that fails) is raised.
+        run's is ignored. An error of the disk is raised: the state may be good.
         """
         for path in (self.folder / LATEST, self.folder / PREVIOUS):
             try:
