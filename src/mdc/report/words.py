@@ -80,7 +80,7 @@ def verdict(decision: Decision, unit: str = "points") -> str:
     """A verdict as a table shows it; where nothing can be told, with the difference that would have been found."""
     if decision.verdict != "cannot be told" or not math.isfinite(decision.smallest_detectable):
         return decision.verdict
-    return f"cannot be told ({decision.smallest_detectable:.1f} {unit} would have been found)"
+    return f"cannot be told ({decision.smallest_detectable:.1f} {unit})"
 
 
 def claims(job: ProtocolStatistics, count: int, unit: str = "points") -> tuple[str, ...]:
