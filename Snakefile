@@ -1,4 +1,4 @@
-# The pipeline: data and shards → pretraining → linear probes → tables and figures.
+# The pipeline: data and shards → pretraining → linear probes, scores of captions → tables and figures.
 #
 #   snakemake results/table1.csv --cores all                              Table 1 at the scale that params.yaml names
 #   snakemake -n results/table1.csv --config scale=paper                  the paper's whole grid, without running it
@@ -22,6 +22,7 @@ include: "workflow/rules/lock.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/pretrain.smk"
 include: "workflow/rules/probe.smk"
+include: "workflow/rules/scores.smk"
 include: "workflow/rules/artefacts.smk"
 
 
@@ -57,11 +58,17 @@ rule probe_all:
         manifests("probe"),
 
 
+rule score_all:
+    input:
+        [path for verb in SCORES.values() for path in manifests(verb)],
+
+
 localrules:
     all,
     data,
     pretrain_all,
     probe_all,
+    score_all,
 
 
 onerror:

@@ -77,6 +77,15 @@ ARTEFACTS = {
         "intervals, beside the same encoder before training: the gains over it, and the differences between methods "
         "and between corpora that were named beforehand.",
     ),
+    "table2": Artefact(
+        "mdc.report.tables.table2",
+        "choices",
+        "Tables",
+        _files("table2", ".csv _long.csv _contrasts.csv _kept.csv _errors.csv .html .md .tex"),
+        {"table2.html": "Table 2: compositionality"},
+        "How often the right caption scores higher than wrong ones at scale {scale}, in per cent, of every model and estimator, "
+        "beside the same model with other images, with no image, and beside the rule that the shorter caption wins.",
+    ),
     "table4": _method_table("table4", "Table 4: ablation on t"),
     "table5": _method_table("table5", "Table 5: noise schedules"),
     "table6": _recipe_table("table6"),
@@ -129,6 +138,24 @@ ARTEFACTS = {
         {"figure_loss.png": "Figure: losses"},
         "Training and held-out loss of every run at scale {scale}, in nats. Levels of different methods do not compare, since "
         "they are losses of different things.",
+    ),
+    "figure_position": Artefact(
+        "mdc.report.figures.positions",
+        "positions",
+        "Figures",
+        _files("figure_position", ".png .svg .csv _claims.csv _gradients.csv"),
+        {"figure_position.png": "Figure: what the image tells, by position"},
+        "What the image adds to the log probability of a caption's token at scale {scale}, by the token's relative position: in "
+        "the model's own contexts, and with the tokens before it shown and all others masked; and the norm of the loss's "
+        "gradient at the visual tokens.",
+    ),
+    "retrieval": Artefact(
+        "mdc.report.tables.retrieval",
+        "retrieval",
+        "Tables",
+        _files("retrieval", ".csv _long.csv _contrasts.csv .html .md .tex"),
+        {"retrieval.html": "Retrieval by score"},
+        "Recall at 1, 5 and 10 among held-out pairs at scale {scale}, in both directions, by every model's score.",
     ),
     "figure_schedules": Artefact(
         "mdc.report.figures.schedules",

@@ -23,7 +23,7 @@ PACKAGE = "mdc"
 ROOT = Path(__file__).resolve().parent
 LEFT_OUT = (
     *("mdc.config", "mdc.jobs", "mdc.registry"),  # parameters, jobs and datasets: values
-    *("mdc.artefacts", "mdc.parts", "mdc.verbs"),  # names of modules
+    *("mdc.artefacts", "mdc.estimators", "mdc.parts", "mdc.verbs"),  # names of modules and of ways to score
 )
 
 

@@ -42,6 +42,9 @@ PROBES = {
 
 #: … of a set of images with one right caption among several
 CHOICES = {
+    "scenes": "mdc.sources.choices.scenes",
+    "sugarcrepe_parquet": "mdc.sources.choices.sugarcrepe_parquet",
+    "order_parquet": "mdc.sources.choices.order_parquet",
     "sugarcrepe": "mdc.sources.choices.sugarcrepe",
     "aro": "mdc.sources.choices.aro",
     "caption_order": "mdc.sources.choices.caption_order",
@@ -55,6 +58,8 @@ TEXTS = {
 #: what a predictor can be asked for → its module
 ABILITIES = {
     "encode": "mdc.predictors.encode",
+    "score": "mdc.predictors.score",
+    "score_open_clip": "mdc.predictors.open_clip_score",
 }
 
 

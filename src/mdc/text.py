@@ -35,12 +35,17 @@ def clip_pieces(caption: str) -> list[int]:
     its own sequence, so these ids are left out. And a word of more than 256 bytes is split as if it were several words,
     because the time for merging its pairs grows with the square of its length.
     """
+    return [piece for _, pieces in pieces_by_word(caption) for piece in pieces]
+
+
+def pieces_by_word(caption: str) -> list[tuple[str, tuple[int, ...]]]:
+    """The words of a caption as CLIP's tokenizer finds them, in lower case, each with its pieces (see ``clip_pieces``)."""
     tokenizer = _tokenizer()
     # OpenCLIP's repair of encodings and entities leaves plain ASCII unchanged, and it costs more than everything else:
     # without it a caption of known words takes a fifth of the time.
     plain = caption.isascii() and caption.isprintable() and "&" not in caption
     text = caption.lower() if plain else tokenizer.clean_fn(caption)
-    return [piece for word in tokenizer.pat.findall(text) for piece in _word_pieces(word)]
+    return [(word, _word_pieces(word)) for word in tokenizer.pat.findall(text)]
 
 
 @lru_cache(1 << 17)

@@ -65,6 +65,30 @@ VERBS = {
         ("items.parquet",),
         ("cache",),
     ),
+    "score-choices": Verb(
+        "mdc.evaluation.choices",
+        "score the options of choice sets with one model, by each of its estimators; it resumes where it was killed",
+        "scores.json",
+        "scores.json",
+        ("scores.parquet",),
+        ("cache",),
+    ),
+    "score-pairs": Verb(
+        "mdc.evaluation.retrieval",
+        "score held-out images and captions with one run, each against each; it resumes where it was killed",
+        "retrieval.json",
+        "retrieval.json",
+        ("matrix.safetensors",),
+        ("cache",),
+    ),
+    "score-positions": Verb(
+        "mdc.evaluation.positions",
+        "measure what the image tells about each token of held-out captions; it resumes where it was killed",
+        "positions.json",
+        "positions.json",
+        ("tokens.parquet", "gradients.parquet"),
+        ("cache",),
+    ),
     # the files of a table or figure stand in mdc.artefacts
     "make": Verb("mdc.report.make", "make a table or figure from what it needs", "{job}.json", "{job}.json"),
 }

@@ -19,6 +19,7 @@ from mdc.config.params import (
 from mdc.config.pretrain import Backbone, Decoder, Method, Override, Pretrain, Recipe, Runtime, When
 from mdc.config.problems import first_problem
 from mdc.config.read import load, parse_yaml, read_yaml, validate
+from mdc.config.score import OpenClipModel, Scoring
 from mdc.config.sources import CaptionList, ChoiceSource, CorpusSource, ProbeSource
 from mdc.config.tables import (
     Figure3,
@@ -53,6 +54,7 @@ __all__ = [
     "Name",
     "Names",
     "NonNegative",
+    "OpenClipModel",
     "Override",
     "PairsFigure",
     "Params",
@@ -74,6 +76,7 @@ __all__ = [
     "Runtime",
     "Scale",
     "ScheduleTable",
+    "Scoring",
     "Share",
     "SidePair",
     "Strict",

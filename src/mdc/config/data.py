@@ -146,7 +146,8 @@ Vocabulary = Annotated[Literal["full"] | list[str], BeforeValidator(_full_or_cor
 
 
 class Data(Strict):
-    """``vocabularies``: each is ``full``, CLIP's own word pieces, or a list of the corpora whose pieces it is made from.
+    """``vocabularies``: each is ``full``, CLIP's own word pieces, or a list of what its pieces are made from: corpora, and
+    choice sets whose captions are to be scored.
 
     They are needed only for corpora that a model is trained on. ``primary_probe`` stands in for ImageNet-1k: the primary
     comparisons of a table without an average are about it.
@@ -169,7 +170,9 @@ class Data(Strict):
             known("primary_probe", self.primary_probe, self.probes, "probe")
         for name, corpora in self.vocabularies.items():
             for corpus in corpora if corpora != "full" else ():
-                known(f"vocabularies.{name}", corpus, self.corpora, "corpus")
+                known(f"vocabularies.{name}", corpus, {**self.corpora, **self.choices}, "corpus or choice set")
+                if corpus in self.corpora and corpus in self.choices:
+                    raise ValueError(f"vocabularies.{name}: {corpus} is both a corpus and a choice set; rename one")
         for name, one in self.corpora.items():
             if one.vocabulary is not None:
                 known(f"corpora.{name}.vocabulary", one.vocabulary, self.vocabularies, "vocabulary")

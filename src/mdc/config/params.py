@@ -9,9 +9,22 @@ from pydantic import Field, model_validator
 
 from mdc.config.data import Data
 from mdc.config.pretrain import Method, Pretrain
+from mdc.config.score import Scoring
 from mdc.config.sources import ScenesCorpus
-from mdc.config.tables import Figure3, LossFigure, ProbeTable, RatioFigure, RecipeTable, ScheduleTable, Tables
+from mdc.config.tables import (
+    ChoiceTable,
+    Figure3,
+    LossFigure,
+    PositionFigure,
+    ProbeTable,
+    RatioFigure,
+    RecipeTable,
+    ScheduleTable,
+    ScoreTable,
+    Tables,
+)
 from mdc.config.types import Name, NonNegative, Positive, Share, Strict, Threads, known, own_labels
+from mdc.estimators import estimators_of
 
 
 class Probe(Strict):
@@ -30,18 +43,24 @@ class Probe(Strict):
 class Scale(Strict):
     """Everything that one name chooses: data, models, recipe and tables.
 
-    ``pretrain`` may be left out if nothing is trained, ``probe`` if nothing is probed, and each table or figure.
+    ``pretrain`` may be left out if nothing is trained, ``probe`` if nothing is probed, ``score`` if no caption is scored,
+    and each table or figure.
     """
 
     label: str
     data: Data
     pretrain: Pretrain | None = None
     probe: Probe | None = None
+    score: Scoring | None = None
     tables: Tables = Field(default_factory=Tables)
 
     @model_validator(mode="after")
     def _sections(self) -> Self:
-        needed = {"pretrain": list(self.tables.training()), "probe": list(self.tables.probing())}
+        needed = {
+            "pretrain": list(self.tables.training()),
+            "probe": list(self.tables.probing()),
+            "score": list(self.tables.scoring()),
+        }
         for section, names in needed.items():
             if names and getattr(self, section) is None:
                 raise ValueError(f"{section}: this key is missing; needed by {', '.join(names)}")
@@ -59,7 +78,10 @@ class Scale(Strict):
                 known(f"{where}.probes", name, self.data.probes, "probe")
             for name in getattr(table, "texts", ()):
                 known(f"{where}.texts", name, self.data.texts, "set of captions (data.texts)")
-            if isinstance(table, ProbeTable | LossFigure):
+            if isinstance(table, ChoiceTable):
+                for name in table.sets:
+                    known(f"{where}.columns", name, self.data.choices, "choice set (data.choices)")
+            if isinstance(table, ProbeTable | LossFigure | ScoreTable):
                 for name in table.corpora:
                     self._words(f"{where}.corpora", name)
                     self._one_batch(name)
@@ -189,12 +211,19 @@ class Params(Strict):
             for key, table in scale.tables.named().items():
                 where = f"scales.{scale_name}.tables.{key}"
                 corpora: dict[str, list[str]] = getattr(table, "corpora", {}) if not isinstance(table, Figure3) else {}
-                sides = [side for pair in getattr(table, "contrasts", ()) for side in pair]
+                sides = [
+                    side
+                    for pair in getattr(table, "contrasts", ())
+                    for side in pair
+                    if not isinstance(table, ScoreTable)
+                ]
                 named = [(f"{where}.corpora.{corpus}", m) for corpus, ms in corpora.items() for m in ms]
                 for place, method in [*named, *((f"{where}.contrasts", side.rpartition("/")[2]) for side in sides)]:
                     known(place, method, self.methods, "method")
-                if isinstance(table, ProbeTable):
+                if isinstance(table, ProbeTable | ScoreTable):
                     self._told_apart(where, scale, table)
+                if isinstance(table, ScoreTable):
+                    self._can_score(where, table)
             if scale.tables.table5 is not None:
                 self._schedules(f"scales.{scale_name}.tables.table5", scale.tables.table5)
                 if scale.tables.figure_schedules is not None:
@@ -209,12 +238,33 @@ class Params(Strict):
                     known(f"{where}.corpus", name, scale.data.corpora, "corpus")
         return self
 
-    def _told_apart(self, where: str, scale: Scale, table: ProbeTable) -> None:
+    def _can_score(self, where: str, table: ScoreTable) -> None:
+        """Every method must have an estimator, and every side of a comparison one that its method has."""
+        for corpus, methods in table.corpora.items():
+            for name in methods:
+                method = self.methods[name]
+                if not estimators_of(method.objective, method.t_range):
+                    raise ValueError(f"{where}.corpora.{corpus}: {name} ({method.objective}) cannot score captions")
+                if isinstance(table, PositionFigure) and method.objective not in ("autoregressive", "masked"):
+                    raise ValueError(f"{where}.corpora.{corpus}: {name} ({method.objective}) predicts no tokens")
+        if isinstance(table, PositionFigure):
+            return
+        for side in (side for pair in (*table.contrasts, *table.primary) for side in pair):
+            _, name, estimator = side.split("/")
+            method = self.methods[name]
+            there = estimators_of(method.objective, method.t_range)
+            if estimator not in there:
+                raise ValueError(f"{where}: {side}: {name} has no such estimator; allowed: {', '.join(there)}")
+
+    def _told_apart(self, where: str, scale: Scale, table: ProbeTable | ScoreTable) -> None:
         shown = dict.fromkeys(method for methods in table.corpora.values() for method in methods)
         own_labels(f"{where}.corpora", {key: scale.data.corpora[key].label for key in table.corpora})
         own_labels(f"{where}.corpora", {key: self.methods[key].label for key in shown})
         own_labels(f"{where}.backbones", {key: scale.training.backbones[key].label for key in table.backbones})
-        own_labels(f"{where}.probes", {key: scale.data.probes[key].label for key in table.probes})
+        if isinstance(table, ProbeTable):
+            own_labels(f"{where}.probes", {key: scale.data.probes[key].label for key in table.probes})
+        if isinstance(table, ChoiceTable):
+            own_labels(f"{where}.columns", {key: column.label for key, column in table.columns.items()})
 
     def _schedules(self, where: str, table: ScheduleTable) -> None:
         """A row of Table 5 is a range of t, so each method must have one, and no two may have the same."""

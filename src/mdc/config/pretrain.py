@@ -60,7 +60,10 @@ def _objective(name: str) -> str:
 
 
 class Method(Strict):
-    """An objective with its values. MDC, its ablations and BERT-r are one masked objective with different values."""
+    """An objective with its values. MDC, its ablations and BERT-r are one masked objective with different values.
+
+    ``direction: right_to_left``: an autoregressive method that predicts a caption's pieces from the last to the first.
+    """
 
     label: str
     objective: Annotated[str, AfterValidator(_objective)]
@@ -68,6 +71,7 @@ class Method(Strict):
     t_range: tuple[Share, Share] | None = None
     weight: Literal["inverse_t", "none"] | None = None
     normaliser: Literal["valid_tokens", "masked_tokens"] | None = None
+    direction: Literal["right_to_left"] | None = None
     batch_factor: Positive = 1
     ranked: bool = True
 
@@ -86,6 +90,8 @@ class Method(Strict):
             if (self.objective == "masked") != (value is not None):
                 need = "needs" if value is None else "does not take"
                 raise ValueError(f"objective {self.objective} {need} {key}")
+        if self.direction is not None and self.objective != "autoregressive":
+            raise ValueError(f"objective {self.objective} does not take direction")
         if self.t_range is not None:
             low, high = self.t_range
             if low > high:
@@ -106,8 +112,18 @@ class Method(Strict):
         return self.t_range[0] if self.t_range is not None and self.t_range[0] == self.t_range[1] else None
 
 
+def _increasing(shares: list[float]) -> list[float]:
+    if sorted(set(shares)) != shares:
+        raise ValueError(f"{shares} must be increasing, each once")
+    return shares
+
+
 class Recipe(Strict):
-    """How a run is optimised. Overrides may change any key for some runs."""
+    """How a run is optimised. Overrides may change any key for some runs.
+
+    ``snapshots``: after which shares of its steps a run keeps its weights, besides the last ones and the best on held-out
+    pairs.
+    """
 
     epochs: Positive
     batch_size: Positive
@@ -124,6 +140,9 @@ class Recipe(Strict):
     threads: Threads
     device: Literal["auto", "cpu", "cuda"]
     validate_every: Positive
+    snapshots: Annotated[list[Annotated[float, Field(gt=0, lt=1)]], AfterValidator(_increasing)] = Field(
+        default_factory=list
+    )
 
     @model_validator(mode="after")
     def _parts(self) -> Self:

@@ -261,6 +261,29 @@ class BuilderProbe(OfDataset):
     dataset: Literal["imagenet1k", "food101", "cifar10", "cifar100", "pets", "stl10", "flowers102", "voc2007"]
 
 
+class ScenesChoice(Strict):
+    """The embedded world: right captions and wrong ones, in the manner of ARO (relation, attribute, order) and SugarCrepe."""
+
+    kind: Literal["scenes"]
+    question: Literal[
+        "relation",
+        "attribute",
+        "dense_order",
+        "alt_order",
+        "add_obj",
+        "add_att",
+        "replace_obj",
+        "replace_att",
+        "replace_rel",
+        "swap_obj",
+        "swap_att",
+    ]
+    items: Positive
+    seed: NonNegative
+    pixels: Annotated[int, Field(ge=16, le=512)]
+    max_words: Positive = 30
+
+
 class SugarCrepeChoice(OfDataset):
     """One of SugarCrepe's seven tasks; its images are MSCOCO's val2017 (``images`` in the dataset ``images_from``)."""
 
@@ -293,6 +316,30 @@ class OrderChoice(OfDataset):
     seed: NonNegative = 0
     max_words: Positive = 30
     tagger: Literal["spacy", "textblob"] = "spacy"
+
+
+class FilesChoice(Strict):
+    """One of SugarCrepe's seven files in the folder ``path``, and a parquet file of those of its images that are at hand."""
+
+    kind: Literal["sugarcrepe_parquet"]
+    path: DataPath
+    task: Literal["add_att", "add_obj", "replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj"]
+    images: DataPath
+    image_column: str = "image"
+    name_column: str = "filename"
+
+
+class FilesOrder(Strict):
+    """ARO's caption order from MSCOCO's own annotation file ``path``, and a parquet file of images of it with their ids."""
+
+    kind: Literal["order_parquet"]
+    path: DataPath
+    images: DataPath
+    image_column: str = "image"
+    id_column: str = "image_id"
+    seed: NonNegative = 0
+    max_words: Positive = 30
+    tagger: Literal["spacy", "textblob"]
 
 
 class CaptionList(Captions):
@@ -336,4 +383,6 @@ CorpusSource = Annotated[
 ProbeSource = Annotated[
     ScenesProbe | DigitsProbe | ParquetProbe | NounsProbe | FolderProbe | BuilderProbe, Field(discriminator="kind")
 ]
-ChoiceSource = Annotated[SugarCrepeChoice | AroChoice | OrderChoice, Field(discriminator="kind")]
+ChoiceSource = Annotated[
+    ScenesChoice | SugarCrepeChoice | AroChoice | OrderChoice | FilesChoice | FilesOrder, Field(discriminator="kind")
+]

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from mdc.config.types import Name, Names, Side, SidePair, Strict, each_once, pairs_once, sides_stand
+from mdc.config.score import OpenClipModel
+from mdc.config.types import (
+    Name,
+    Names,
+    Positive,
+    ScoredPair,
+    Side,
+    SidePair,
+    Strict,
+    each_once,
+    pairs_once,
+    sides_stand,
+)
 
 
 class ProbeTable(Strict):
@@ -98,6 +110,111 @@ class PairsFigure(MethodTable):
         return self
 
 
+WhichWeights = Literal["last", "best"]
+
+
+def _last() -> list[WhichWeights]:
+    return ["last"]
+
+
+class _OfScores(Strict):
+    """What is read from scores: the runs it shows, of which weights, and the claims about them.
+
+    ``weights``: the last ones of a run, those that were best on held-out pairs, or both. ``contrasts`` and ``primary``:
+    pairs of corpus/method/estimator, the first minus the second, on the first of ``backbones`` and of ``weights``; at most
+    six are primary and get a verdict.
+    """
+
+    corpora: Annotated[dict[Name, Names], Field(min_length=1)]
+    backbones: Annotated[Names, Field(max_length=1)]
+    weights: Annotated[list[WhichWeights], Field(min_length=1), AfterValidator(each_once)] = Field(
+        default_factory=_last
+    )
+    contrasts: list[ScoredPair] = Field(default_factory=list)
+    primary: Annotated[list[ScoredPair], Field(max_length=6)] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _claims(self) -> Self:
+        pairs_once("contrasts", self.contrasts)
+        pairs_once("primary", self.primary)
+        for key, pairs in (("contrasts", self.contrasts), ("primary", self.primary)):
+            for side in (side for pair in pairs for side in pair):
+                corpus, method, _ = side.split("/")
+                if method not in self.corpora.get(corpus, []):
+                    there = ", ".join(f"{corpus}/{one}" for corpus, methods in self.corpora.items() for one in methods)
+                    raise ValueError(
+                        f"{key}: {side} does not stand in corpora; allowed: {there}, and an estimator behind it"
+                    )
+        return self
+
+
+class ChoiceColumn(Strict):
+    """A column of Table 2: ``sets`` of data.choices. It is the plain mean over its ``parts``, as its benchmark defines it.
+
+    ``parts``: the sets, or the groups within them (ARO's relations, or pairs of attributes). Of groups, those with fewer
+    than ``least`` items and those in ``leave_out`` do not count.
+    """
+
+    label: str
+    sets: Names
+    parts: Literal["sets", "groups"] = "sets"
+    least: Positive = 1
+    leave_out: list[str] = Field(default_factory=list)
+
+
+class ChoiceTable(_OfScores):
+    """Table 2: compositionality. ``open_clip``: models of others as rows. ``alphas``: which shares of a blind score are tried
+    on held-out pairs, to be taken off."""
+
+    columns: Annotated[dict[Name, ChoiceColumn], Field(min_length=1)]
+    open_clip: dict[Name, OpenClipModel] = Field(default_factory=dict)
+    alphas: Annotated[list[Annotated[float, Field(ge=0, le=2)]], Field(min_length=2)]
+
+    @property
+    def sets(self) -> list[str]:
+        """The choice sets of all columns, each once."""
+        return list(dict.fromkeys(name for column in self.columns.values() for name in column.sets))
+
+
+class RetrievalTable(_OfScores):
+    """Retrieval among ``pairs`` held-out pairs of each run's own corpus, by score."""
+
+    pairs: Annotated[int, Field(ge=10)]
+
+
+class PositionFigure(Strict):
+    """What the image tells about a token, by its position, on ``captions`` held-out captions of each corpus.
+
+    ``gradient_captions`` of them, with ``gradient_draws`` masks each: the learning signal. ``bins``: of relative position.
+    ``comparable``: in nats, as protocol.statistics has it in points. ``primary``: methods (corpus/method) whose fall from
+    the first to the last third of a caption is claimed to be smaller than that of the corpus's ``reference``.
+    """
+
+    corpora: Annotated[dict[Name, Names], Field(min_length=1)]
+    backbones: Annotated[Names, Field(max_length=1)]
+    reference: Name
+    captions: Annotated[int, Field(ge=10)]
+    gradient_captions: Positive
+    gradient_draws: Positive
+    bins: Annotated[int, Field(ge=3, le=50)]
+    comparable: Annotated[float, Field(gt=0)]
+    primary: Annotated[list[Side], Field(max_length=6), AfterValidator(each_once)] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _claims(self) -> Self:
+        for corpus, methods in self.corpora.items():
+            if self.reference not in methods:
+                raise ValueError(
+                    f"corpora.{corpus}: lacks {self.reference}, which the others are held against (reference)"
+                )
+        for side in self.primary:
+            corpus, _, method = side.rpartition("/")
+            if method not in self.corpora.get(corpus, []) or method == self.reference:
+                there = [f"{c}/{m}" for c, methods in self.corpora.items() for m in methods if m != self.reference]
+                raise ValueError(f"primary: {side} is not held against {self.reference}; allowed: {', '.join(there)}")
+        return self
+
+
 class Figure3(Strict):
     """Figure 3: the corpora, the sets of captions without images (``texts``), or both, whose caption lengths are drawn."""
 
@@ -150,12 +267,17 @@ class ScheduleFigure(Strict):
                 )
 
 
+#: what is made from scores
+ScoreTable = ChoiceTable | RetrievalTable | PositionFigure
+
+
 class Plain(Strict):
     """A table or figure that has nothing to choose: name it with {}."""
 
 
 class Tables(Strict):
     table1: ProbeTable | None = None
+    table2: ChoiceTable | None = None
     table4: MethodTable | None = None
     table5: ScheduleTable | None = None
     table6: RecipeTable | None = None
@@ -167,15 +289,21 @@ class Tables(Strict):
     figure5: PairsFigure | None = None
     figure_loss: LossFigure | None = None
     figure_schedules: ScheduleFigure | None = None
+    figure_position: PositionFigure | None = None
+    retrieval: RetrievalTable | None = None
 
     def named(self) -> dict[str, Strict]:
         """What the scale names, in the order of the classes above."""
         return {name: table for name in type(self).model_fields if (table := getattr(self, name)) is not None}
 
-    def training(self) -> dict[str, ProbeTable | LossFigure | RecipeTable]:
+    def training(self) -> dict[str, ProbeTable | LossFigure | RecipeTable | ScoreTable]:
         """Of these, those that speak of runs."""
-        kinds = ProbeTable | LossFigure | RecipeTable
+        kinds = ProbeTable | LossFigure | RecipeTable | ScoreTable
         return {name: table for name, table in self.named().items() if isinstance(table, kinds)}
+
+    def scoring(self) -> dict[str, ScoreTable]:
+        """Of these, those that are made from scores of captions."""
+        return {name: table for name, table in self.named().items() if isinstance(table, ScoreTable)}
 
     def probing(self) -> dict[str, ProbeTable]:
         """Of these, the tables and figures of linear probes."""

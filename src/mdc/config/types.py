@@ -20,6 +20,9 @@ Names = Annotated[list[Name], Field(min_length=1), AfterValidator(each_once)]
 #: one side of a comparison: a method, or a corpus's method as dense/mdc
 Side = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9][A-Za-z0-9_.-]*)?$")]
 SidePair = Annotated[list[Side], Field(min_length=2, max_length=2), AfterValidator(each_once)]
+#: … or, of scores, corpus/method/estimator
+Scored = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9][A-Za-z0-9_.-]*){2}$")]
+ScoredPair = Annotated[list[Scored], Field(min_length=2, max_length=2), AfterValidator(each_once)]
 Positive = Annotated[int, Field(gt=0, lt=2**63)]  # the largest number that PyTorch and NumPy take
 NonNegative = Annotated[int, Field(ge=0, lt=2**63)]
 Threads = Annotated[int, Field(gt=0, le=4096)]

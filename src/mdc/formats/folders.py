@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,12 @@ def inside(root: Path, name: str) -> Path | None:
     except (OSError, ValueError, RuntimeError):  # a NUL in the name, a name too long, a circle of links
         return root / "\0"  # a name that no file can have: the image is left out as one that cannot be read
     return place if place.is_relative_to(root) and place != root else None
+
+
+def coco_image(name: str) -> str:
+    """What an image of MSCOCO is called in all sets: its number, however a year's folder writes the file's name."""
+    digits = re.search(r"(\d+)\.\w+$", name)
+    return f"coco:{int(digits[1])}" if digits else f"coco:{name}"
 
 
 class NamedImages:

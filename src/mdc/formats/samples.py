@@ -43,13 +43,15 @@ class ChoiceSample(RawSample):
 
     ``group`` is what the published score is averaged over (a relation, a pair of attributes) or the task; ``id`` is the
     published file's own number of the item. ``box`` is (left, top, width, height) in pixels of the image as stored,
-    where the image is to be cropped before it is scored.
+    where the image is to be cropped before it is scored. ``image_name`` is what the image is called in all sets that show it:
+    items that share an image are resampled together.
     """
 
     options: tuple[str, ...] = ()
     group: str = ""
     id: str = ""
     box: tuple[float, float, float, float] | None = None
+    image_name: str = ""
 
 
 class Skipped:

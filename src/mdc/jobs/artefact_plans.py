@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mdc.artefacts import ARTEFACTS
 from mdc.config import Corpus, Method, ProbeTable, TextSet
 from mdc.config.tables import PairsFigure, RatioFigure, ScheduleTable
+from mdc.jobs import score_plans
 from mdc.jobs.ids import Run, Untrained
 from mdc.jobs.shown import Licence, Training
 from mdc.registry.datasets import REGISTRY
@@ -228,8 +229,22 @@ def recipes(plan: Plan, name: str) -> ArtefactJob:
     return _artefact(plan, name, [], {}, backbone=scale.training.backbones[backbone].label, corpora=corpora)
 
 
+def _of_scores(values: Callable[[Plan], dict[str, Any]]) -> Callable[[Plan, str], ArtefactJob]:
+    """A table or figure whose values and records ``values`` names."""
+
+    def made(plan: Plan, name: str) -> ArtefactJob:
+        told = values(plan)
+        jobs = told.pop("jobs")
+        return _artefact(plan, name, list(jobs), {job.job: job.sha256 for job in jobs.values()}, **told)
+
+    return made
+
+
 _PLANS: dict[str, Callable[[Plan, str], ArtefactJob]] = {
     "probing": probing,
+    "choices": _of_scores(score_plans.choices),
+    "retrieval": _of_scores(score_plans.retrieval),
+    "positions": _of_scores(score_plans.positions),
     "losses": losses,
     "schedules": schedules,
     "lengths": lengths,

@@ -58,4 +58,7 @@ _LAYERS = {
     "data/vocabularies/": "vocabulary",
     "runs/": "pretrain",
     "probe/": "probe",
+    "scores/": "score-choices",
+    "retrieval/": "score-pairs",
+    "positions/": "score-positions",
 }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
 
 from mdc.config import (
     Backbone,
@@ -14,6 +16,7 @@ from mdc.config import (
     Name,
     Names,
     NonNegative,
+    OpenClipModel,
     Positive,
     Probe,
     ProbeSource,
@@ -21,6 +24,7 @@ from mdc.config import (
     ProtocolPretrain,
     ProtocolProbe,
     Recipe,
+    Scoring,
     Share,
 )
 from mdc.jobs.job import Job, Part
@@ -73,12 +77,13 @@ class TextsJob(Job):
 
 
 class VocabularyJob(Job):
-    """``kind`` full: CLIP's own pieces; corpus: the pieces that the ``corpora`` use."""
+    """``kind`` full: CLIP's own pieces; corpus: the pieces that the ``corpora`` and the ``choices`` use."""
 
     verb: Literal["vocabulary"]
     name: Name
     kind: Literal["full", "corpus"]
     corpora: list[Name]
+    choices: list[Name]
 
 
 # --- models -------------------------------------------------------------------------------------------------------------
@@ -104,13 +109,56 @@ class PretrainJob(Job):
     protocol: Protocol
 
     #: of the recipe, what changes how a run proceeds and its result by rounding at most: a killed run resumes with other values
-    TEMPO: ClassVar[tuple[str, ...]] = ("processes", "accumulation", "threads", "device", "compile", "validate_every")
+    TEMPO: ClassVar[tuple[str, ...]] = ("processes", "accumulation", "threads", "device", "compile")
 
     def decisive(self) -> dict[str, Any]:
         """What a resumable state belongs to: the configuration without ``TEMPO``."""
         found = self.config()
         found["recipe"] = {key: value for key, value in found["recipe"].items() if key not in self.TEMPO}
         return found
+
+
+class _ScoringJob(Job):
+    """Scores of one run under its ``weights``; its own configuration says what it is, and the hash pins that."""
+
+    run: str
+    run_config_sha256: str
+    weights: Literal["last", "best"]
+    scoring: Scoring
+
+
+class ChoicesJob(Job):
+    """All options of ``sets`` under one model: a run of ours, or an open_clip model, which has no training here.
+
+    ``estimators``: those that the model has. ``context_length``: of the protocol.
+    """
+
+    verb: Literal["score-choices"]
+    sets: Names
+    scoring: Scoring
+    estimators: Names
+    context_length: Annotated[int, Field(ge=3)]
+    run: str | None
+    run_config_sha256: str | None
+    weights: Literal["last", "best"] | None
+    open_clip: OpenClipModel | None
+
+
+class RetrievalJob(_ScoringJob):
+    """So many held-out pairs of the run's corpus, each image against each caption."""
+
+    verb: Literal["score-pairs"]
+    estimators: Names
+    pairs: Positive
+
+
+class PositionsJob(_ScoringJob):
+    """What the image tells about each token of held-out captions; see :class:`mdc.config.tables.PositionFigure`."""
+
+    verb: Literal["score-positions"]
+    captions: Positive
+    gradient_captions: Positive
+    gradient_draws: Positive
 
 
 class ProbeJob(Job):

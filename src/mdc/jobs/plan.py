@@ -16,12 +16,13 @@ from pydantic import ValidationError
 
 from mdc import parts
 from mdc.config import Method, Params, ProbeTable, Recipe, Strict, first_problem, origin_of
-from mdc.config.tables import LossFigure
+from mdc.config.tables import ChoiceTable, LossFigure, PositionFigure, RetrievalTable, ScoreTable
+from mdc.estimators import estimators_of
 from mdc.fingerprint import fingerprint
 from mdc.jobs.artefact_plans import ARTEFACT_PLANS
 from mdc.jobs.ids import Run, Untrained
 from mdc.jobs.job import Job
-from mdc.jobs.model import PretrainJob, ProbeJob
+from mdc.jobs.model import ChoicesJob, PositionsJob, PretrainJob, ProbeJob, RetrievalJob
 from mdc.jobs.read import as_job
 from mdc.jobs.vouched import Link, Vouched
 from mdc.records import UserError, sha256_json
@@ -30,6 +31,7 @@ from mdc.registry.entry import decisive
 from mdc.verbs import VERBS
 
 Encoder = Run | Untrained
+OfRuns = ProbeTable | LossFigure | ScoreTable
 
 
 class Plan:
@@ -57,6 +59,7 @@ class Plan:
         listed += [self.vocabulary(name) for name in data.vocabularies]
         listed += [self.pretrain(run) for run in self.runs]
         listed += [self.probe(encoder) for encoder in self.probed]
+        listed += self.scored
         listed += [ARTEFACT_PLANS[name](self, name) for name in self.scale.tables.named()]
         return {job.job: job for job in listed}
 
@@ -67,12 +70,12 @@ class Plan:
         """Every run that the tables and figures need, each once, in their order. UserError if two are the same."""
         tables = self.scale.tables
         losses = tables.figure_loss or LossFigure()
-        shown: list[ProbeTable | LossFigure] = [*tables.probing().values(), losses]
+        shown: list[OfRuns] = [*tables.probing().values(), *tables.scoring().values(), losses]
         found = dict.fromkeys(run for table in shown for run in self.runs_of(table))
         self._no_twins(found)
         return list(found)
 
-    def runs_of(self, table: ProbeTable | LossFigure) -> list[Run]:
+    def runs_of(self, table: OfRuns) -> list[Run]:
         """The runs of one table, by backbone, corpus, method and seed."""
         return [
             Run(corpus, backbone, method, seed)
@@ -220,14 +223,17 @@ class Plan:
 
     def vocabulary(self, name: str) -> Job:
         listed = self.scale.data.vocabularies[name]
-        corpora = [] if listed == "full" else listed
+        named = [] if listed == "full" else listed
+        corpora = [one for one in named if one in self.scale.data.corpora]
+        choices = [one for one in named if one not in self.scale.data.corpora]
         return self.make(
             "vocabulary",
             f"data/vocabularies/{name}",
-            [f"data/corpora/{corpus}" for corpus in corpora],
+            [*(f"data/corpora/{one}" for one in corpora), *(f"data/choices/{one}" for one in choices)],
             name=name,
             kind="full" if listed == "full" else "corpus",
             corpora=corpora,
+            choices=choices,
         )
 
     def pretrain(self, run: Run) -> PretrainJob:
@@ -279,6 +285,123 @@ class Plan:
             pooling=self.params.methods[encoder.method].pooling if isinstance(encoder, Run) else encoder.pooling,
             run=trained.job if trained else None,
             run_config_sha256=trained.sha256 if trained else None,
+        )
+        return found
+
+    # --- scores -------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def scored(self) -> list[Job]:
+        """Every job of scores that the tables and figures ask for, each once."""
+        tables = self.scale.tables
+        found: list[Job] = []
+        for table in tables.scoring().values():
+            for run in self.runs_of(table):
+                if isinstance(table, PositionFigure):
+                    found.append(self.positions(run))
+                    continue
+                for weights in table.weights:
+                    if isinstance(table, ChoiceTable):
+                        found.append(self.choices(run, weights))
+                    if self.retrieves(run, weights):
+                        found.append(self.retrieval(run, weights))
+        found += [self.choices_open_clip(name) for name in (tables.table2.open_clip if tables.table2 else ())]
+        return list({job.job: job for job in found}.values())
+
+    def retrieves(self, run: Run, weights: str) -> bool:
+        """Whether held-out pairs are scored with a run: the table of retrieval asks for it, or Table 2 for what is to be
+        taken off."""
+        retrieval, table2 = self.scale.tables.retrieval, self.scale.tables.table2
+        if retrieval is None:
+            return False
+        asked: list[RetrievalTable | ChoiceTable] = [retrieval, *([table2] if table2 else [])]
+        return any(run in self.runs_of(table) and weights in table.weights for table in asked)
+
+    def _scoring(self) -> dict[str, Any]:
+        assert self.scale.score is not None  # tables of scores cannot do without
+        return {"scoring": self.scale.score.model_dump(mode="json")}
+
+    def _of_run(self, verb: str, layer: str, run: Run, weights: str, inputs: list[str], **values: Any) -> Any:
+        trained = self.pretrain(run)
+        name = f"{layer}/{run.id}/{weights}"
+        found = self._made.get(name) or self.make(
+            verb,
+            name,
+            [trained.job, f"data/vocabularies/{trained.vocabulary}", f"data/corpora/{run.corpus}", *inputs],
+            [parts.ABILITIES["score"], parts.OBJECTIVES[trained.method.objective]],
+            run=trained.job,
+            run_config_sha256=trained.sha256,
+            weights=weights,
+            **self._scoring(),
+            **values,
+        )
+        self._made[name] = found
+        return found
+
+    def estimators(self, run: Run) -> list[str]:
+        """The estimators of a run's method."""
+        method = self.params.methods[run.method]
+        return list(estimators_of(method.objective, method.t_range))
+
+    def choices(self, run: Run, weights: str) -> ChoicesJob:
+        """The scores of all of Table 2's sets under one run."""
+        table = self.scale.tables.table2
+        assert table is not None
+        found: ChoicesJob = self._of_run(
+            "score-choices",
+            "scores",
+            run,
+            weights,
+            [f"data/choices/{name}" for name in table.sets],
+            sets=table.sets,
+            estimators=self.estimators(run),
+            context_length=self.params.protocol.data.context_length,
+            open_clip=None,
+        )
+        return found
+
+    def choices_open_clip(self, name: str) -> ChoicesJob:
+        """The same under a model of open_clip."""
+        table = self.scale.tables.table2
+        assert table is not None
+        found: ChoicesJob = self.make(
+            "score-choices",
+            f"scores/open_clip/{name}",
+            [f"data/choices/{one}" for one in table.sets],
+            [parts.ABILITIES["score_open_clip"]],
+            sets=table.sets,
+            estimators=["cosine"],
+            context_length=self.params.protocol.data.context_length,
+            run=None,
+            run_config_sha256=None,
+            weights=None,
+            open_clip={**table.open_clip[name].model_dump(mode="json"), "label": name},
+            **self._scoring(),
+        )
+        return found
+
+    def retrieval(self, run: Run, weights: str) -> RetrievalJob:
+        """The scores of held-out pairs under one run."""
+        table = self.scale.tables.retrieval
+        assert table is not None
+        found: RetrievalJob = self._of_run(
+            "score-pairs", "retrieval", run, weights, [], pairs=table.pairs, estimators=self.estimators(run)
+        )
+        return found
+
+    def positions(self, run: Run) -> PositionsJob:
+        """What the image tells about each token, under one run's last weights."""
+        figure = self.scale.tables.figure_position
+        assert figure is not None
+        found: PositionsJob = self._of_run(
+            "score-positions",
+            "positions",
+            run,
+            "last",
+            [],
+            captions=figure.captions,
+            gradient_captions=figure.gradient_captions,
+            gradient_draws=figure.gradient_draws,
         )
         return found
 

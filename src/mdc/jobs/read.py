@@ -14,19 +14,41 @@ from pydantic import Field, TypeAdapter, ValidationError
 from mdc.config import first_problem
 from mdc.jobs.model import (
     ChoiceSetJob,
+    ChoicesJob,
     CorpusJob,
     ObtainJob,
+    PositionsJob,
     PretrainJob,
     ProbeJob,
     ProbeSetJob,
+    RetrievalJob,
     TextsJob,
     VocabularyJob,
 )
-from mdc.jobs.shown import LengthsJob, LicencesJob, LossesJob, ProbingJob, RecipesJob, SchedulesJob
+from mdc.jobs.shown import (
+    ChoiceTableJob,
+    LengthsJob,
+    LicencesJob,
+    LossesJob,
+    PositionsFigureJob,
+    ProbingJob,
+    RecipesJob,
+    RetrievalTableJob,
+    SchedulesJob,
+)
 from mdc.records import UserError, read_json
 
 AnyArtefact = Annotated[
-    ProbingJob | LossesJob | SchedulesJob | LengthsJob | LicencesJob | RecipesJob, Field(discriminator="plan")
+    ProbingJob
+    | ChoiceTableJob
+    | RetrievalTableJob
+    | PositionsFigureJob
+    | LossesJob
+    | SchedulesJob
+    | LengthsJob
+    | LicencesJob
+    | RecipesJob,
+    Field(discriminator="plan"),
 ]
 _OF_VERB: dict[str, TypeAdapter[Any]] = {
     "obtain": TypeAdapter(ObtainJob),
@@ -37,6 +59,9 @@ _OF_VERB: dict[str, TypeAdapter[Any]] = {
     "vocabulary": TypeAdapter(VocabularyJob),
     "pretrain": TypeAdapter(PretrainJob),
     "probe": TypeAdapter(ProbeJob),
+    "score-choices": TypeAdapter(ChoicesJob),
+    "score-pairs": TypeAdapter(RetrievalJob),
+    "score-positions": TypeAdapter(PositionsJob),
     "make": TypeAdapter(AnyArtefact),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -54,21 +55,18 @@ class System(Part):
 Pair = Annotated[list[str], Field(min_length=2, max_length=2)]
 
 
-class ProbingJob(ArtefactJob):
+class SystemsJob(ArtefactJob):
     """A table or figure of systems by columns. The systems and the contrasts stand in the order shown.
 
     ``contrasts``: pairs of systems' keys, the first minus the second, shown with their intervals. ``primary``: at most
     six of these, whose verdict on the column ``primary_column`` ("average" or a column's key) was named beforehand.
-    ``trends``: of a figure over numbers of pairs, the methods whose trend on that column was.
     """
 
-    plan: Literal["probing"]
-    systems: Annotated[list[System], Field(min_length=1)]
-    columns: Annotated[list[Labelled], Field(min_length=1)]
+    systems: Annotated[Sequence[System], Field(min_length=1)]
+    columns: Annotated[Sequence[Labelled], Field(min_length=1)]
     contrasts: list[Pair]
     primary: Annotated[list[Pair], Field(max_length=6)]
     primary_column: str
-    trends: list[str]
     seeds: Annotated[list[NonNegative], Field(min_length=1)]
     statistics: ProtocolStatistics
 
@@ -94,6 +92,96 @@ class ProbingJob(ArtefactJob):
         if self.primary_column not in ("average", *(column.key for column in self.columns)):
             raise ValueError(f"primary_column: {self.primary_column} is none of the columns")
         return self
+
+
+class ProbingJob(SystemsJob):
+    """Linear probes. ``trends``: of a figure over numbers of pairs, the methods whose trend on the primary column was claimed."""
+
+    plan: Literal["probing"]
+    systems: Annotated[list[System], Field(min_length=1)]
+    columns: Annotated[list[Labelled], Field(min_length=1)]
+    trends: list[str]
+
+
+class ScoredSystem(System):
+    """Scores of one model by one estimator. ``weights``: of a run, the last or the best ones, None of a model of others.
+
+    ``per_token``: the mean a token instead of the sum. ``control``: the system with other images in the place of its own.
+    ``shown``: which images it is scored against, or what else decides: ``own``; ``mismatched``, the log of the mean
+    probability under other images, and ``mismatched_mean``, the mean of the scores; ``constant``, an image of the mean
+    colour; ``shorter``, fewer word pieces win, whatever the model; ``less_blind``, own minus α times mismatched, with α
+    chosen on the held-out pairs of the jobs ``held_out``, one for each seed.
+    """
+
+    weights: Literal["last", "best"] | None
+    per_token: bool
+    shown: Literal["own", "mismatched", "mismatched_mean", "constant", "shorter", "less_blind"]
+    held_out: list[str] = Field(default_factory=list)
+
+
+class ShownColumn(Labelled):
+    """A column of Table 2, as :class:`mdc.config.tables.ChoiceColumn` has it."""
+
+    sets: list[str]
+    parts: Literal["sets", "groups"]
+    least: Positive
+    leave_out: list[str]
+
+
+class ChoiceTableJob(SystemsJob):
+    """Table 2. ``samples``, ``others``: masks of the estimators that draw them, and other images of an item.
+
+    ``sets``: what the choice sets are called.
+    """
+
+    plan: Literal["choices"]
+    systems: Annotated[list[ScoredSystem], Field(min_length=1)]
+    columns: Annotated[list[ShownColumn], Field(min_length=1)]
+    alphas: list[float]
+    samples: Positive
+    others: Positive
+    sets: list[Labelled]
+
+
+class RetrievalTableJob(SystemsJob):
+    """Retrieval among ``pairs`` held-out pairs; a column's key says the direction and the number of answers, as ``text_5``."""
+
+    plan: Literal["retrieval"]
+    systems: Annotated[list[ScoredSystem], Field(min_length=1)]
+    columns: Annotated[list[Labelled], Field(min_length=1)]
+    alphas: list[float]
+    samples: Positive
+    pairs: Positive
+
+
+class PositionSystem(Part):
+    """A method of a corpus with all its seeds. ``reverse``: it reads from right to left."""
+
+    key: str
+    corpus: Labelled
+    method: Labelled
+    masked: bool
+    reverse: bool
+    records: Annotated[list[str], Field(min_length=1)]
+
+
+class PositionsFigureJob(ArtefactJob):
+    """What the image tells about a token, by its position; see :class:`mdc.config.tables.PositionFigure`.
+
+    ``reference``: the method that the others of its corpus are held against; ``primary``: systems' keys.
+    """
+
+    plan: Literal["positions"]
+    backbone: str
+    systems: Annotated[list[PositionSystem], Field(min_length=1)]
+    reference: str
+    primary: list[str]
+    seeds: Annotated[list[NonNegative], Field(min_length=1)]
+    bins: Positive
+    comparable: Annotated[float, Field(gt=0)]
+    samples: Positive
+    others: Positive
+    statistics: ProtocolStatistics
 
 
 class ShownRun(Part):

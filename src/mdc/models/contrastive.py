@@ -38,12 +38,18 @@ class Contrastive(ImageText):
 
     def forward(self, images: Tensor, tokens: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """images (B, 3, S, S) normalised, tokens (B, T) ending in EOT → unit image and text embeddings (B, E) each."""
+        return self.embed_images(images), self.embed_texts(tokens, lengths)
+
+    def embed_images(self, images: Tensor) -> Tensor:
+        """images (B, 3, S, S) normalised → unit embeddings (B, E) float32."""
         cls, _ = self.encoder(images)
+        return F.normalize(self.image_projection(cls).float(), dim=-1)
+
+    def embed_texts(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        """tokens (B, T) ending in EOT → unit embeddings (B, E) float32, pooled at EOT."""
         hidden = self.text(tokens, lengths)
         at_eot = hidden[torch.arange(len(tokens), device=tokens.device), lengths - 1]
-        image = F.normalize(self.image_projection(cls).float(), dim=-1)
-        text = F.normalize(self.text_projection(at_eot).float(), dim=-1)
-        return image, text
+        return F.normalize(self.text_projection(at_eot).float(), dim=-1)
 
     def scale(self) -> Tensor:
         """The learnt factor on the cosines; ``clamp_scale`` keeps it at most ``max_logit_scale``."""

@@ -18,7 +18,11 @@ WEIGHTS_FORMAT = "mdc-weights-1"
 
 def save_weights(path: Path, model: nn.Module, metadata: dict[str, str]) -> None:
     """Write the weights of ``model`` to ``path``, whole or not at all. The same weights and metadata give the same bytes."""
-    tensors = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items()}
+    save_tensors(path, {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items()}, metadata)
+
+
+def save_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
+    """Write tensors of the CPU to ``path``, whole or not at all; the same ones and metadata give the same bytes."""
     with saving(path), atomic_path(path) as temporary:
         # under a single key: safetensors writes several keys in an order that changes from process to process
         save_file(tensors, str(temporary), metadata={"mdc": json.dumps(metadata, sort_keys=True)})

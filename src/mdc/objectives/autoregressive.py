@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
+from torch import Tensor
 
 from mdc.config import Backbone, Method, ProtocolPretrain
 from mdc.loader.batch import CaptionBatch
@@ -11,12 +14,27 @@ from mdc.objectives.captioning import CaptioningObjective, Supervision, build_ca
 from mdc.processes.group import ALONE, Group
 
 
-def supervise(batch: CaptionBatch, global_batch: int = 0) -> Supervision:
-    """Position i predicts token i + 1, up to EOT; mean over the valid tokens of the global batch (CapPa, OpenCLIP)."""
-    positions = torch.arange(batch.tokens.shape[1], device=batch.tokens.device)
+def supervise(batch: CaptionBatch, global_batch: int = 0, reverse: bool = False) -> Supervision:
+    """Position i predicts token i + 1, up to EOT; mean over the valid tokens of the global batch (CapPa, OpenCLIP).
+
+    ``reverse``: of the sequence whose pieces stand from right to left (:func:`right_to_left`).
+    """
+    tokens = right_to_left(batch.tokens, batch.lengths) if reverse else batch.tokens
+    positions = torch.arange(tokens.shape[1], device=tokens.device)
     supervised = positions < batch.lengths[:, None] - 1
-    targets = torch.roll(batch.tokens, -1, dims=1)
-    return Supervision(batch.tokens, targets, supervised.to(torch.float32), (batch.lengths - 1).sum())
+    targets = torch.roll(tokens, -1, dims=1)
+    return Supervision(tokens, targets, supervised.to(torch.float32), (batch.lengths - 1).sum())
+
+
+def right_to_left(tokens: Tensor, lengths: Tensor) -> Tensor:
+    """[SOT, pieces…, EOT, padding] (B, T) with each caption's pieces in reverse; all else stays where it is (VirTex).
+
+    ``lengths`` (B,) count SOT to EOT. Applied twice it changes nothing.
+    """
+    positions = torch.arange(tokens.shape[1], device=tokens.device)
+    last = (lengths - 1)[:, None]
+    piece = (positions > 0) & (positions < last)
+    return tokens.gather(1, torch.where(piece, last - positions, positions))
 
 
 def build_model(
@@ -42,4 +60,5 @@ def build_objective(
     group: Group = ALONE,
 ) -> CaptioningObjective:
     """See :class:`mdc.objectives.objective.ObjectiveModule`."""
-    return CaptioningObjective(model, supervise, batch_size, precision, group)
+    supervised = partial(supervise, reverse=method.direction is not None)
+    return CaptioningObjective(model, supervised, batch_size, precision, group)

@@ -16,10 +16,13 @@ import tempfile
 import time
 from pathlib import Path
 
-from mdc.config import Recipe
+from mdc.config import Recipe, Scoring
 from mdc.jobs.call import Call
 from mdc.processes.gpus import claim_gpus, wanted_gpus
 from mdc.processes.lock import WAITED, locked
+
+#: verbs whose jobs have a ``scoring``
+SCORING_VERBS = ("score-choices", "score-pairs", "score-positions")
 
 # set for a worker: the process that started it, and the folder for its messages
 LAUNCHER, ERRORS = "MDC_LAUNCHER", "MDC_ERRORS"
@@ -49,7 +52,12 @@ def enter(verb: str, call: Call) -> bool:
     if started_by_torchrun():
         _follow_launcher()
         return False
-    if verb == "pretrain":
+    if verb in SCORING_VERBS:
+        _claim(call.job.scoring.device, call.job.scoring.processes, verb)
+        if call.job.scoring.processes > 1:
+            _run_workers(call.job.scoring, list(call.arguments))
+            return True
+    elif verb == "pretrain":
         recipe: Recipe = call.job.recipe
         if recipe.processes > 1 and call.wait:  # a worker that waits would let the others run into their time-out
             with locked(call.state, wait=True) as waited:
@@ -90,7 +98,7 @@ def _claim(device: str, processes: int, verb: str) -> None:
         claim_gpus(count, f"mdc {verb}")  # held until this process ends
 
 
-def _run_workers(recipe: Recipe, arguments: list[str]) -> None:
+def _run_workers(recipe: Recipe | Scoring, arguments: list[str]) -> None:
     """Start the workers, wait for them, and end as they ended."""
     os.environ.setdefault("OMP_NUM_THREADS", str(recipe.threads))  # otherwise torchrun prints a long message
     if sys.platform == "linux":

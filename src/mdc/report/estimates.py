@@ -83,7 +83,7 @@ class Estimator:
     def value(self, items: ProbeItems) -> float:
         """One encoder's share of 1 on one column."""
         if items.value is not None:
-            return float(items.value.mean())
+            return Column(items.value, items.n, items.groups, items.parts).value
         return float(self._average_precision(items, np.ones((1, items.n)))[0])
 
     def _rng(self) -> np.random.Generator:
@@ -105,7 +105,8 @@ class Estimator:
                 raise UserError(f"a comparison needs as many seeds on both sides, not {len(first)} and {len(group)}")
         for name in names:
             one = first[0][name]
-            if any((m[name].ids, m[name].groups) != (one.ids, one.groups) for _, group in terms for m in group):
+            same = (one.ids, one.groups, one.parts)
+            if any((m[name].ids, m[name].groups, m[name].parts) != same for _, group in terms for m in group):
                 raise UserError(f"benchmark {name}: the encoders to compare were not tested on the same items")
         return [
             self._column([(factor, member[name]) for factor, group in terms for member in group], len(first))
@@ -118,7 +119,7 @@ class Estimator:
             values = np.zeros(first.n)
             for factor, items in weighted:
                 values += factor * np.asarray(items.value)
-            return Column(values / seeds, first.n, first.groups)
+            return Column(values / seeds, first.n, first.groups, first.parts)
 
         def statistic(counts: NDArray[np.float64]) -> NDArray[np.float64]:
             total = np.zeros(len(counts))

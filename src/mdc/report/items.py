@@ -20,6 +20,7 @@ class ProbeItems:
     ``ids`` (N,) names the items. Single-label: ``value`` (N,) float64 correctness in 0..1 (a tie among k counts 1/k).
     Multi-label: ``scores`` (N, K) float64 and ``targets`` (N, K) int64 of 0 and 1, and ``value`` is None. ``groups`` (N,)
     names what items share, such as their image, unlike in all benchmarks that do not share it; None if no two share anything.
+    ``parts`` (N,): the result is the plain mean over these parts, as some benchmarks define it; None: over all items.
     """
 
     ids: tuple[str, ...]
@@ -27,6 +28,7 @@ class ProbeItems:
     scores: NDArray[np.float64] | None = None
     targets: NDArray[np.int64] | None = None
     groups: tuple[str, ...] | None = None
+    parts: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         multi = self.scores is not None and self.targets is not None

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, ValidationError
 
 from mdc.config import first_problem
-from mdc.jobs.shown import ProbingJob
+from mdc.jobs.shown import SystemsJob
 from mdc.records import UserError
 from mdc.report.estimates import Estimator
 from mdc.report.given import Given, path_of, record_of, title
@@ -50,7 +50,7 @@ class Measured:
     training: Mapping[str, int] | None
 
 
-def measured(job: ProbingJob, given: Given, estimator: Estimator) -> dict[str, Measured]:
+def measured(job: SystemsJob, given: Given, estimator: Estimator) -> dict[str, Measured]:
     """All records of the job's systems, by their jobs' names.
 
     UserError besides (see :func:`record_of`) if a record lacks a column, its items are not those that it names, its
@@ -66,7 +66,7 @@ def measured(job: ProbingJob, given: Given, estimator: Estimator) -> dict[str, M
     return found
 
 
-def _measured(job: ProbingJob, given: Given, name: str, estimator: Estimator) -> Measured:
+def _measured(job: SystemsJob, given: Given, name: str, estimator: Estimator) -> Measured:
     record, path = record_of(job, given, name), path_of(job, given, name)
     try:
         _Probed.model_validate(record)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 
-from mdc.jobs.shown import ProbingJob, System
+from mdc.jobs.shown import System, SystemsJob
 from mdc.records import UserError
 from mdc.report import published, words
 from mdc.report.estimates import Estimator, interval_label
@@ -27,7 +27,7 @@ class Probing:
     always_average = True  # … also of one column
     printed = True  # the paper prints these numbers; of a figure it only draws them
 
-    def __init__(self, job: ProbingJob, given: Given) -> None:
+    def __init__(self, job: SystemsJob, given: Given) -> None:
         statistics = job.statistics
         self.job, self.title, self.scale_text = job, title(job.artefact), words.scale_text(job)
         self.estimator = Estimator(statistics.bootstrap, statistics.level)
@@ -39,11 +39,8 @@ class Probing:
         self.measures = [*self.columns, *([AVERAGE] if averaged else [])]
         self.primary_measure = self._primary_measure()
         self._labels_differ()
-        self.records = measured(job, given, self.estimator)
-        results = self.records[job.systems[0].records[0]].probes
-        self.metric = {key: METRICS.get(results[key]["metric"], results[key]["metric"]) for key in self.columns}
+        self.read(given)
         self.metric[AVERAGE] = "mean"
-        self.chance = {key: float(results[key]["chance"]) for key in self.columns}
         self.chance[AVERAGE] = sum(self.chance.values()) / len(self.chance)
         gains = [(s.key, s.control) for s in job.systems if s.control is not None]
         self.named: list[Pair] = [(first, second) for first, second in job.contrasts]
@@ -58,6 +55,19 @@ class Probing:
             for measure in self.measures
         }
         self.decisions = self._decisions()
+
+    def read(self, given: Given) -> None:
+        """Read the records: sets ``groups`` (a system's items by column, one entry a seed), ``trained`` (what its first
+        record tells of its training), ``metric`` and ``chance``."""
+        records = measured(self.job, given, self.estimator)
+        results = records[self.job.systems[0].records[0]].probes
+        self.groups: dict[str, list[dict[str, ProbeItems]]] = {
+            s.key: [dict(records[name].items) for name in s.records] for s in self.job.systems
+        }
+        self.training_of = {name: one.training for name, one in records.items()}
+        self.trained = {s.key: self.training_of[s.records[0]] for s in self.job.systems}
+        self.metric = {key: METRICS.get(results[key]["metric"], results[key]["metric"]) for key in self.columns}
+        self.chance = {key: float(results[key]["chance"]) for key in self.columns}
 
     def _primary_measure(self) -> str:
         asked = self.job.primary_column
@@ -162,16 +172,16 @@ class Probing:
 
     def group(self, system: System) -> list[dict[str, ProbeItems]]:
         """Its items by column, one encoder a seed."""
-        return [dict(self.records[name].items) for name in system.records]
+        return self.groups[system.key]
 
     def training(self, system: System, key: str) -> int | None:
         """What its first record tells of its training (pairs, steps, samples_seen), None if it tells nothing."""
-        told = self.records[system.records[0]].training
+        told = self.trained[system.key]
         return int(told[key]) if told else None
 
     def count(self, system: System, measure: str) -> int:
         """Test items; of an average, those of all its columns."""
-        items = self.records[system.records[0]].items
+        items = self.groups[system.key][0]
         return sum(items[name].n for name in self.parts(measure))
 
     def blocks(self) -> list[list[System]]:

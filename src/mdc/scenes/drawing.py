@@ -172,13 +172,16 @@ def bucket(scene: Scene) -> int:
 
 
 def owner(task: str, split: str) -> tuple[int, ...]:
-    """The buckets of a split: pretraining's train and val, and the probes' train and test, share none."""
+    """The buckets of a split: pretraining's train and val, and the probes' train and test, share none. Choice sets lie
+    where the probes' test scenes do."""
     if task == "caption":
-        allowed = ("train", "val")
+        allowed: tuple[str, ...] = ("train", "val")
+    elif task == "choices":
+        allowed = ("test",)
     elif task in PROBE_CLASSES:
         allowed = ("train", "test")
     else:
-        raise UserError(f"scenes: unknown task {task!r}; allowed: caption, {', '.join(PROBE_CLASSES)}")
+        raise UserError(f"scenes: unknown task {task!r}; allowed: caption, choices, {', '.join(PROBE_CLASSES)}")
     if split not in allowed:
         raise UserError(f"scenes: task {task} has no split {split!r}; allowed: {', '.join(allowed)}")
     return _OWNED[split if task == "caption" else f"probe-{split}"]
@@ -187,7 +190,7 @@ def owner(task: str, split: str) -> tuple[int, ...]:
 def draw_scene(task: str, split: str, seed: int, index: int) -> Scene:
     """The scene with this address; the same on any machine and in any order.
 
-    ``task`` is "caption" or a key of `PROBE_CLASSES`; a probe's label is ``index`` modulo its number of classes, so
+    ``task`` is "caption", "choices" or a key of `PROBE_CLASSES`; a probe's label is ``index`` modulo its number of classes, so
     labels are balanced. A scene is drawn again until its bucket is the split's own. Raises `UserError` for a task or
     split that does not exist.
     """

@@ -81,6 +81,24 @@ JUNK = (
 JUNK_WORDS = frozenset(word for phrase in JUNK for word in phrase.split())
 
 
+def kind_of_word(word: str) -> str:
+    """What a word of a caption is about: shape, colour, size, relation, count, or function for all others."""
+    singular = {plural(noun): noun for nouns in SHAPE_WORDS.values() for noun in nouns}
+    for kind, told in (
+        ("shape", [noun for nouns in SHAPE_WORDS.values() for noun in nouns]),
+        ("colour", [one for words in COLOUR_WORDS.values() for one in words]),
+        ("size", [one for words in SIZE_WORDS.values() for one in words]),
+        ("relation", _PLACE_WORDS),
+        ("count", [*NUMBER_WORDS.values(), *map(str, NUMBER_WORDS), "pair", "single"]),
+    ):
+        if singular.get(word, word) in told:
+            return kind
+    return "function"
+
+
+_PLACE_WORDS = ("left", "right", "above", "over", "below", "under", "beneath", "side", "next")
+
+
 def plural(word: str) -> str:
     """The plural of a shape word."""
     return word + ("es" if word.endswith(("s", "x")) else "s")

@@ -22,6 +22,16 @@ _STREAM = {
     "alt": 6,
     "dense": 7,
     "brief": 8,
+    "choices": 9,
+    "choices/relation": 10,
+    "choices/attribute": 11,
+    "choices/add_obj": 12,
+    "choices/add_att": 13,
+    "choices/replace_obj": 14,
+    "choices/replace_att": 15,
+    "choices/replace_rel": 16,
+    "choices/swap_obj": 17,
+    "choices/swap_att": 18,
 }
 _SPLIT = {"train": 0, "val": 1, "test": 2}
 

@@ -12,6 +12,7 @@ from mdc.records import write_json
 from mdc.shards.index import INDEX
 from mdc.shards.writer import canonical, write_splits
 from mdc.sources.source import Source
+from mdc.text import clip_pieces
 
 SPLIT = "test"  # a choice set is there to be scored, never to be trained on
 
@@ -26,7 +27,8 @@ def write_choices(
 ) -> dict[str, Any]:
     """Write a choice set into ``out_dir`` and return its index (also in ``out_dir/index.json``); errors as for corpora.
 
-    A sample's record has "options", "answer" (0, the first), "group", "id", and "box" where the image is to be cropped.
+    A sample's record has "options", "answer" (0, the first), "group", "id", "image" (what its image is called in all sets
+    that show it), "box" where the image is to be cropped, and "truth" where it is known.
     The index counts samples by their number of options ("options") and by group ("groups"), and those in which an
     option is the right caption itself ("same_as_answer": "any", and by the option's place): a perturbation that changed
     nothing, which no model can tell apart.
@@ -35,11 +37,13 @@ def write_choices(
     sizes: Counter[int] = Counter()
     groups: Counter[str] = Counter()
     same: Counter[str] = Counter()
+    pieces: set[int] = set()
 
     def files(split: str, sample: ChoiceSample) -> list[tuple[str, bytes]]:
         sizes[len(sample.options)] += 1
         groups[sample.group] += 1
         right, *wrong = sample.options
+        pieces.update(piece for text in sample.options for piece in clip_pieces(text))
         same.update(str(place) for place, text in enumerate(wrong, start=1) if text == right)
         same["any"] += right in wrong
         record: dict[str, Any] = {
@@ -47,7 +51,10 @@ def write_choices(
             "answer": 0,
             "group": sample.group,
             "id": sample.id,
+            "image": sample.image_name or sample.key,
         }
+        if sample.truth is not None:
+            record["truth"] = sample.truth
         if sample.box is not None:
             record["box"] = list(sample.box)
         return [("json", canonical(record))]
@@ -59,6 +66,7 @@ def write_choices(
     index["options"] = {str(size): sizes[size] for size in sorted(sizes)}
     index["chance"] = sum(count / size for size, count in sizes.items()) / total
     index["groups"] = dict(sorted(groups.items()))
+    index["pieces"] = sorted(pieces)
     index["same_as_answer"] = dict(sorted(same.items()))
     write_json(Path(out_dir) / INDEX, index)
     return index

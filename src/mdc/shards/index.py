@@ -204,8 +204,8 @@ def _check_choice(record: dict[str, Any]) -> None:
         raise ValueError("its record has no two options")
     if type(answer) is not int or not 0 <= answer < len(options):
         raise ValueError("its answer is none of the options")
-    if not isinstance(record.get("group"), str) or not isinstance(record.get("id"), str):
-        raise ValueError("its record has no group or no id")
+    if not all(isinstance(record.get(key), str) for key in ("group", "id", "image")):
+        raise ValueError("its record has no group, no id or no image")
     if box is not None and not (
         isinstance(box, list) and len(box) == 4 and all(type(side) in (int, float) for side in box) and min(box[2:]) > 0
     ):

@@ -31,11 +31,14 @@ class Column:
     """One benchmark of N = ``n`` items: the mean of the values ``of`` (N,), or ``of`` a statistic of resamples.
 
     ``groups`` (N,): labels of what the items share, unlike labels for unlike images in all columns; None if nothing.
+    ``parts`` (N,): the column is the plain mean of the means of its parts, as some benchmarks define it; on a resample, of
+    those parts that it has items of. Parts go with values and groups.
     """
 
     of: Floats | Statistic
     n: int
     groups: Sequence[Hashable] | None = None
+    parts: Sequence[Hashable] | None = None
 
     def __post_init__(self) -> None:
         if self.n < 1 or (not callable(self.of) and self.of.shape != (self.n,)):
@@ -44,6 +47,8 @@ class Column:
             raise UserError("column: one value is not finite")
         if self.groups is not None and len(self.groups) != self.n:
             raise UserError(f"column: {len(self.groups)} groups for {self.n} items")
+        if self.parts is not None and (callable(self.of) or self.groups is None or len(self.parts) != self.n):
+            raise UserError(f"column: {len(self.parts)} parts for {self.n} items; parts go with values and groups")
 
     @property
     def independent(self) -> bool:
@@ -53,6 +58,8 @@ class Column:
     @property
     def value(self) -> float:
         """The mean or statistic of the items themselves; UserError if it is not defined on them."""
+        if self.parts is not None and not callable(self.of):
+            return float(np.mean([self.of[rows].mean() for rows in _places(self.parts)]))
         if not callable(self.of):
             return float(self.of.mean())
         value = float(np.asarray(self.of(np.ones((1, self.n))))[0])
@@ -137,7 +144,8 @@ def level_over_items(
     whose items share nothing, and else the percentile bootstrap.
     """
     first = columns[0]
-    if len(columns) == seeds == 1 and first.independent and not callable(first.of) and right_or_wrong(first.of):
+    alone = len(columns) == seeds == 1 and first.independent and first.parts is None
+    if alone and not callable(first.of) and right_or_wrong(first.of):
         return proportion(int(first.of.sum()), first.n, level)
     return percentile(replicate(columns, rng, draws), level, seeds=seeds)
 
@@ -167,9 +175,8 @@ def _drawn(columns: Sequence[Column], rng: np.random.Generator, draws: int) -> t
     labels = [label for column in columns for label in column.groups or ()]
     resampler = Resampler(labels or None, draws, rng, None if labels else first.n)
     places = [slice(None) if column.groups is None else resampler.places(column.groups) for column in columns]
-    values = [column.of for column in columns if not callable(column.of)]
-    if len(values) == len(columns):
-        return _group_means(values, places, resampler, rng), resampler.units
+    if not any(callable(column.of) for column in columns):
+        return _group_means(columns, places, resampler, rng), resampler.units
     blocks = resampler.drawn(width=max(column.n for column in columns))
     scored = np.concatenate(
         [np.stack([_on(column, block[:, at]) for column, at in zip(columns, places, strict=True)]) for block in blocks],
@@ -210,22 +217,41 @@ def _means(values: Floats, rng: np.random.Generator, draws: int) -> Floats:
 
 
 def _group_means(
-    values: Sequence[Floats], places: Sequence[Any], resampler: Resampler, rng: np.random.Generator
+    columns: Sequence[Column], places: Sequence[Any], resampler: Resampler, rng: np.random.Generator
 ) -> Floats:
-    """The same for the sum of means of items in groups, through the distinct rows of each group's (sum, items) by column.
+    """The same for the sum of means of items in groups, through the distinct rows of each group's (sum, items) by part of a
+    column.
 
-    ``values``: (N_k,) of each column; ``places``: (N_k,) the groups of its items.
+    ``places``: (N_k,) the groups of the items of each column.
     """
-    rows = np.zeros((resampler.units, 2 * len(values)))
-    for k, (of, at) in enumerate(zip(values, places, strict=True)):
-        rows[:, 2 * k] = np.bincount(at, weights=of, minlength=resampler.units)
-        rows[:, 2 * k + 1] = np.bincount(at, minlength=resampler.units)
+    entries: list[Floats] = []
+    owner: list[int] = []
+    for k, (column, at) in enumerate(zip(columns, places, strict=True)):
+        for chosen in [np.arange(column.n)] if column.parts is None else _places(column.parts):
+            here = np.asarray(at)[chosen]
+            weights = np.asarray(column.of, dtype=np.float64)[chosen]
+            entries.append(np.bincount(here, weights=weights, minlength=resampler.units).astype(np.float64))
+            entries.append(np.bincount(here, minlength=resampler.units).astype(np.float64))
+            owner.append(k)
+    rows = np.stack(entries, axis=1)
     distinct, frequency = np.unique(rows, axis=0, return_counts=True)
     share = frequency / resampler.units
     sums = np.concatenate(
         [rng.multinomial(resampler.units, share, size=r) @ distinct for r in chunks(resampler.draws, len(distinct))]
     )
-    return np.asarray(_share(sums[:, 0::2], sums[:, 1::2]).sum(axis=1), dtype=np.float64)
+    shares = _share(sums[:, 0::2], sums[:, 1::2])
+    there = ~np.isnan(shares)
+    member = np.eye(len(columns))[owner]  # (parts, columns)
+    means = _share(np.where(there, shares, 0.0) @ member, there.astype(np.float64) @ member)
+    return np.asarray(means.sum(axis=1), dtype=np.float64)
+
+
+def _places(labels: Sequence[Hashable]) -> list[NDArray[np.int64]]:
+    """Where each label stands, in the order of their first appearance."""
+    found: dict[Hashable, list[int]] = {}
+    for place, label in enumerate(labels):
+        found.setdefault(label, []).append(place)
+    return [np.array(places) for places in found.values()]
 
 
 def _share(above: Floats, below: Floats) -> Floats:

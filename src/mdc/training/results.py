@@ -11,6 +11,7 @@ from mdc.models.initial import count_parameters
 from mdc.models.weights import WEIGHTS_FORMAT, save_weights
 from mdc.records import UserError, atomic_path, read_json, read_json_lines, sha256_file, write_json
 from mdc.training.corpus import Corpus
+from mdc.training.kept import KeptWeights, best_validation, snapshot_steps
 from mdc.training.segments import Segment
 from mdc.training.trainer import Training
 
@@ -18,7 +19,12 @@ CHECKPOINT, LOG, MANIFEST = "checkpoint.safetensors", "log.jsonl", "run.json"
 
 
 def write_results(
-    call: Call, training: Training, corpus: Corpus, inputs: dict[str, str], segments: list[Segment]
+    call: Call,
+    training: Training,
+    corpus: Corpus,
+    inputs: dict[str, str],
+    segments: list[Segment],
+    kept: KeptWeights,
 ) -> list[dict[str, Any]]:
     """Write the trained model and its log into ``call.out``, then the manifest; returns the log's lines.
 
@@ -28,8 +34,10 @@ def write_results(
     job, model, out = training.job, training.model, call.out
     out.mkdir(parents=True, exist_ok=True)
     save_weights(out / CHECKPOINT, model, {"format": WEIGHTS_FORMAT, "config_sha256": job.sha256})
+    weights = [out / CHECKPOINT, *kept.deliver(out)]
     _copy_log(call.state, out)
     log = read_json_lines(out / LOG)
+    best = best_validation(log)
     told = {
         "inputs": inputs,
         "parameters": {"all": count_parameters(model), "encoder": count_parameters(model.encoder)},
@@ -41,18 +49,22 @@ def write_results(
         "duplicate_share": corpus.duplicate_share,
         "loss": _last(log, "loss"),
         "validation_loss": _last(log, "validation_loss"),
+        # of best.safetensors
+        "best": {"step": best[0], "validation_loss": best[1]} if best else None,
+        "snapshots": snapshot_steps(job.recipe.snapshots, corpus.steps),
         "segments": segments,
     }
-    write_json(out / MANIFEST, record(call, "run", [out / CHECKPOINT]) | told)
+    write_json(out / MANIFEST, record(call, "run", weights) | told)
     return log
 
 
 def is_whole(out: Path, config: dict[str, Any], inputs: dict[str, str]) -> bool:
-    """Whether ``out`` holds this very run: same configuration, same inputs, the checkpoint that it names."""
+    """Whether ``out`` holds this very run: same configuration, same inputs, the weights that it names."""
     try:
         run = read_json(out / MANIFEST)
-        named = run["outputs"][CHECKPOINT]
-        return bool(run["config"] == config and run["inputs"] == inputs and named == sha256_file(out / CHECKPOINT))
+        named = run["outputs"]
+        whole = CHECKPOINT in named and all(sha256_file(out / name) == told for name, told in named.items())
+        return bool(run["config"] == config and run["inputs"] == inputs and whole)
     except (UserError, KeyError, TypeError):
         return False
 

@@ -1,7 +1,8 @@
 """The job ``mdc pretrain``: one run, from its resolved configuration to ``run.json``.
 
-Writes into the run's folder: ``checkpoint.safetensors`` (final weights), ``log.jsonl`` and ``tensorboard/`` (how it
-went) and last ``run.json``, the manifest. Everything in run.json is the same for the same inputs, seed and machine; how
+Writes into the run's folder: ``checkpoint.safetensors`` (final weights), ``best.safetensors`` (those with the least
+held-out loss, where there are held-out pairs), the snapshots that the recipe asks for, ``log.jsonl`` and ``tensorboard/``
+(how it went) and last ``run.json``, the manifest. Everything in run.json is the same for the same inputs, seed and machine; how
 fast it went is returned, for ``host.json``.
 """
 
@@ -27,6 +28,7 @@ from mdc.text import Vocabulary
 from mdc.training.clock import RunClock
 from mdc.training.corpus import Corpus, Validation
 from mdc.training.device import choose_device
+from mdc.training.kept import KeptWeights
 from mdc.training.results import LOG, is_whole, write_results
 from mdc.training.state import Owner, States
 from mdc.training.trainer import Training, train
@@ -71,11 +73,13 @@ def pretrain(
     corpus = Corpus(job, call.input(f"data/corpora/{job.corpus}"), vocabulary, runtime.workers, group)
     training = prepare(job, corpus, device)
     clock = RunClock(call.state, states.owner.sha256) if group.rank == 0 else None
-    segments = train(training, states, runtime, clock)
-    if clock is None:
+    kept = KeptWeights(call.state, job, corpus.steps) if group.rank == 0 else None
+    segments = train(training, states, runtime, clock, kept)
+    if clock is None or kept is None:
         return {}
-    log = write_results(call, training, corpus, inputs, segments)
+    log = write_results(call, training, corpus, inputs, segments, kept)
     states.clear()
+    kept.clear()
     clock.finish()
     speeds = [line["images_per_second"] for line in log if "images_per_second" in line]
     return {

@@ -28,7 +28,7 @@ from mdc.training.segments import Segment
 
 LATEST, PREVIOUS = "state.safetensors", "state.previous.safetensors"
 #: what else in a state's folder belongs to the run
-COMPANIONS = ("log.jsonl", "tensorboard", "clock.json")
+COMPANIONS = ("log.jsonl", "tensorboard", "clock.json", "kept")
 _DAMAGED_ENDING = ".damaged"
 _DAMAGED = (SafetensorError, KeyError, TypeError, ValueError, RuntimeError, AttributeError, RecursionError)
 

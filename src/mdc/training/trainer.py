@@ -19,6 +19,7 @@ from mdc.objectives.objective import Objective
 from mdc.processes.group import ALONE, Group
 from mdc.records import UserError
 from mdc.training.clock import RunClock
+from mdc.training.kept import KeptWeights
 from mdc.training.log import NoLog, RunLog
 from mdc.training.optimizer import build_optimizer, learning_rate
 from mdc.training.segments import Segment, extended, setting
@@ -57,12 +58,19 @@ class Training:
     group: Group = ALONE
 
 
-def train(training: Training, states: States, runtime: Runtime, clock: RunClock | None = None) -> list[Segment]:
+def train(
+    training: Training,
+    states: States,
+    runtime: Runtime,
+    clock: RunClock | None = None,
+    kept: KeptWeights | None = None,
+) -> list[Segment]:
     """Train the model to its last step; returns what the steps were computed with.
 
     ``states`` keeps checkpoints and the log while the run lasts; a run that finds a state of its own there resumes from
     it, to the bit under the same setting. Validation takes place every ``recipe.validate_every`` steps and at the end. Each
-    process of the group calls this with its own data; the first one alone writes the log and the states, all read them.
+    process of the group calls this with its own data; the first one alone writes the log, the states and the weights that
+    are ``kept`` besides, all read them.
 
     Raises UserError with the step, the batch's sample keys and a hint if the loss is not finite; the last good
     checkpoint stays.
@@ -78,6 +86,8 @@ def train(training: Training, states: States, runtime: Runtime, clock: RunClock 
         if group.rank == 0:
             position = Position(step, extended(found.segments, step, computed_with))
             states.save(training.model, optimizer, position)
+            if kept is not None:
+                kept.after_save()
 
     first = group.rank == 0
     log: RunLog | NoLog = RunLog(states.folder, start, steps, job.job.removeprefix("runs/")) if first else NoLog()
@@ -90,12 +100,16 @@ def train(training: Training, states: States, runtime: Runtime, clock: RunClock 
             speed.add(len(batch) * group.world)
             log.advance(measured["loss"], speed.images_per_second)
             done = step + 1
+            if kept is not None:
+                kept.after_step(done, training.model)
             if done % runtime.log_every == 0 or done == steps:
                 log.write(done, {**measured, "images_per_second": speed.images_per_second})
                 speed = _Speed()
             if training.validate is not None and (done % job.recipe.validate_every == 0 or done == steps):
                 training.model.eval()
                 log.write(done, {f"validation_{name}": value for name, value in training.validate().items()})
+                if kept is not None:
+                    kept.after_validation(done, training.model)
                 training.model.train()
                 speed = _Speed()
             if done % runtime.checkpoint_every == 0 and done < steps:

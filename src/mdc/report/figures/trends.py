@@ -62,6 +62,8 @@ class Trend:
 class Sizes(Probing):
     """The systems by their corpora's numbers of pairs."""
 
+    job: ProbingJob
+
     averages = False
     printed = False
 
@@ -83,7 +85,7 @@ class Sizes(Probing):
         found: dict[int, str] = {}
         here = [s for s in self.job.systems if s.corpus and s.corpus.key == corpus]
         for name in (name for system in here for name in system.records):
-            told = self.records[name].training
+            told = self.training_of[name]
             if not told:
                 raise UserError(f"{self.title}: the record of {name} does not tell its pairs; probe it again")
             found.setdefault(int(told["pairs"]), name)

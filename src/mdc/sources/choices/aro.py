@@ -81,7 +81,9 @@ class Aro(Choices):
                 options = (item.true_caption, item.false_caption)
                 # JSON can hold lone surrogates, and no file can
                 group = item.group.encode("utf-8", "replace").decode("utf-8")
-                yield ChoiceSample(key, *image, options=options, group=group, id=str(number), box=box)
+                yield ChoiceSample(
+                    key, *image, options=options, group=group, id=str(number), box=box, image_name=f"vg:{name}"
+                )
 
 
 def open_source(source: Mapping[str, Any], data_dir: Path) -> Aro:

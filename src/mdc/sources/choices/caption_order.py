@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from mdc.formats.folders import NamedImages
+from mdc.formats.folders import NamedImages, coco_image
 from mdc.formats.samples import ChoiceSample, Skipped
 from mdc.records import UserError
 from mdc.sources.choices import perturbations
@@ -42,7 +42,7 @@ class CaptionOrder(Choices):
             raise UserError(f"{source['path']}: no image of Karpathy's file is in split {split!r}; allowed: val, test")
 
     def found(self, skipped: Skipped) -> Iterator[ChoiceSample]:
-        most, seed = self.config["max_words"], self.config["seed"]
+        most, seed, dataset = self.config["max_words"], self.config["seed"], self.config["dataset"]
         images = NamedImages(self._folder, skipped)
         number = 0
         for image in self._chosen:
@@ -53,7 +53,8 @@ class CaptionOrder(Choices):
                     options = tuple(
                         options_of(caption, self._tag(caption), self._words(caption), generator(seed, caption_id), most)
                     )
-                    yield ChoiceSample(key, *read, options=options, group="order", id=caption_id)
+                    shown = coco_image(image.name) if dataset == "mscoco" else f"{dataset}:{image.name}"
+                    yield ChoiceSample(key, *read, options=options, group="order", id=caption_id, image_name=shown)
 
 
 def open_source(source: Mapping[str, Any], data_dir: Path) -> CaptionOrder:

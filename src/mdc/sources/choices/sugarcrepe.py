@@ -13,13 +13,13 @@ from typing import Any
 from pydantic import StrictStr
 
 from mdc.formats.annotations import read_published
-from mdc.formats.folders import NamedImages, dataset_folder, existing_folder
+from mdc.formats.folders import NamedImages, coco_image, dataset_folder, existing_folder
 from mdc.formats.samples import ChoiceSample, Skipped
 from mdc.sources.cleaned import Choices
 
 
 @dataclass(slots=True)
-class _Item:
+class Item:
     filename: StrictStr
     caption: StrictStr
     negative_caption: StrictStr
@@ -32,7 +32,7 @@ class SugarCrepe(Choices):
         super().__init__(source)
         self._task = source["task"]
         path = dataset_folder(source, data_dir) / f"{self._task}.json"
-        self._items = read_published(path, source["dataset"], dict[str, _Item])
+        self._items = read_published(path, source["dataset"], dict[str, Item])
         self._images = existing_folder(data_dir / source["images"], "mscoco")
 
     def found(self, skipped: Skipped) -> Iterator[ChoiceSample]:
@@ -41,7 +41,8 @@ class SugarCrepe(Choices):
             key = f"{number:08d}"
             if (image := images.read(key, item.filename)) is not None:
                 options = (item.caption, item.negative_caption)
-                yield ChoiceSample(key, *image, options=options, group=self._task, id=name)
+                shown = coco_image(item.filename)
+                yield ChoiceSample(key, *image, options=options, group=self._task, id=name, image_name=shown)
 
 
 def open_source(source: Mapping[str, Any], data_dir: Path) -> SugarCrepe:

@@ -7,13 +7,11 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from mdc.formats.gzipped import read_json_object
 from mdc.formats.samples import Skipped, texts_of
 from mdc.formats.table_rows import ENDINGS, Column, table_rows
 from mdc.records import UserError
@@ -21,7 +19,6 @@ from mdc.sources.parquet import captions_of_file
 from mdc.sources.source import Source
 
 _FORMATS = {**ENDINGS, ".parquet": "parquet", ".json": "coco_json", ".json.gz": "coco_json"}
-_LARGEST_JSON = 1 << 30  # bytes unpacked; COCO's largest captions file has 92 million
 
 
 class CaptionList(Source[list[str]]):
@@ -98,7 +95,7 @@ def _table(source: Mapping[str, Any], path: Path, kind: str, skipped: Skipped) -
 
 def _coco(path: Path, skipped: Skipped) -> Iterator[list[str]]:
     """The captions of each image, in the order of their first caption."""
-    listed = _json(path).get("annotations")
+    listed = read_json_object(path).get("annotations")
     if not isinstance(listed, list):
         raise UserError(f"{path}: not COCO's captions file (it has no list 'annotations')")
     by_image: dict[str, list[str]] = {}
@@ -108,23 +105,3 @@ def _coco(path: Path, skipped: Skipped) -> Iterator[list[str]]:
         else:
             skipped.add("annotation without image_id and caption", f"annotation {number}", path.name)
     yield from by_image.values()
-
-
-def _json(path: Path) -> dict[str, Any]:
-    """A JSON object, of bounded size: a few kilobytes of gzip can unpack to gigabytes."""
-    try:
-        with path.open("rb") as raw:
-            zipped = raw.read(2) == b"\x1f\x8b"
-            raw.seek(0)
-            data = (gzip.GzipFile(fileobj=raw) if zipped else raw).read(_LARGEST_JSON + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        raise UserError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
-    if len(data) > _LARGEST_JSON:
-        raise UserError(f"{path}: more than {_LARGEST_JSON} bytes of JSON; is it a captions file?")
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{path}: not valid JSON ({error})") from None
-    if not isinstance(value, dict):
-        raise UserError(f"{path}: holds a JSON {type(value).__name__} where COCO's captions file has an object")
-    return value

@@ -1,0 +1,130 @@
+"""The job ``mdc score-choices``: every option of choice sets under every estimator of one model (paper, section 4.2).
+
+Writes ``scores.parquet``, a row an option and estimator: its score against its own image, against other images of the set
+and against an image of the mean colour, each with its standard error; and last ``scores.json``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from mdc.evaluation.option_scores import Questions, score_items, table_rows
+from mdc.evaluation.parts import identity_of, in_parts
+from mdc.evaluation.scored_run import open_clip_scorer, scored_run
+from mdc.jobs.call import Call, record
+from mdc.jobs.model import ChoicesJob
+from mdc.processes.group import global_rank, local_rank, process_group
+from mdc.records import atomic_path, clear_leftovers, sha256_json, write_json
+from mdc.shards.index import read_index
+from mdc.training.device import choose_device
+
+SCORES = "scores.parquet"
+_PART = 32  # items that are scored at a time, and lost at most by a kill
+
+
+def main(call: Call) -> None:
+    """Run the job, or one process's share of it. ``call.job``: a :class:`mdc.jobs.model.ChoicesJob`."""
+    job: ChoicesJob = call.job
+    scoring = job.scoring
+    torch.set_num_threads(scoring.threads)
+    device = choose_device(scoring.device, local_rank())
+    told: dict[str, Any]
+    trained: frozenset[int] | None = None
+    if job.open_clip is not None:
+        scorer, weights = open_clip_scorer(job.open_clip.model, job.open_clip.weights, scoring, device)
+        context_length = job.context_length
+        told = {"training": None, "weights": weights}
+    else:
+        run = scored_run(call, device)
+        scorer, weights, context_length = run.scorer, run.weights, run.job.protocol.data.context_length
+        corpus = read_index(call.input(f"data/corpora/{run.job.corpus}"), kind="corpus")
+        trained = frozenset(corpus["train_pieces"])
+        told = {"training": run.training, "weights": weights, "weights_step": run.weights_step}
+    told["estimators"] = list(scorer.estimators)
+    identity = identity_of(job.fingerprint, weights, scoring, device)
+    pieces = sha256_json(sorted(trained or ()))
+    rows: list[Mapping[str, Any]] = []
+    told["sets"] = {}
+    with process_group(scoring.processes, device) as group:
+        for name in job.sets:
+            path = call.input(f"data/choices/{name}")
+            index = read_index(path, verify="auto", kind="choices")
+            questions = Questions.open(
+                name,
+                path,
+                trained=trained,
+                seed=scoring.seed,
+                others=scoring.mismatched,
+                samples=scoring.samples,
+                context_length=context_length,
+            )
+            shards = [shard["sha256"] for shard in index["splits"]["test"]["shards"]]
+            parts = [range(s, min(s + _PART, len(questions.images))) for s in range(0, len(questions.images), _PART)]
+            found = in_parts(
+                parts,
+                partial(_part, scorer, questions),
+                call.cache,
+                {**identity, "set": name, "shards": shards, "trained": pieces},
+                lambda part: [part.start, part.stop],
+                group,
+                f"{job.job} {name}",
+            )
+            rows += [row for part in found for row in part["rows"]]
+            told["sets"][name] = _told(index, found)
+    if global_rank():
+        return
+    clear_leftovers(call.out)
+    path = call.out / SCORES
+    _write(path, rows)
+    write_json(call.out / "scores.json", record(call, "scores", [path]) | told)
+
+
+def _part(scorer: Any, questions: Questions, numbers: Sequence[int]) -> dict[str, Any]:
+    options, too_long = score_items(scorer, questions, numbers)
+    return {"rows": table_rows(questions.name, options), "too_long": too_long}
+
+
+def _told(index: Mapping[str, Any], found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What a table says of a set: how it was made and what was left out."""
+    too_long = [key for part in found for key in part["too_long"]]
+    told = {key: index[key] for key in ("tagger", "perturbed") if key in index}
+    return {
+        **told,
+        "items": index["splits"]["test"]["samples"] - len(too_long),
+        "too_long": len(too_long),
+        "skipped": index["skipped"],
+        "same_as_answer": index["same_as_answer"],
+    }
+
+
+def _write(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    word, number = pa.dictionary(pa.int32(), pa.string()), pa.float64()
+    schema = pa.schema(
+        [
+            ("set", word),
+            ("item", pa.string()),
+            ("image", pa.string()),
+            ("group", word),
+            ("option", pa.int16()),
+            ("same_as", pa.int16()),
+            ("pieces", pa.int16()),
+            ("untrained", pa.int16()),
+            ("estimator", word),
+            ("score", number),
+            ("error", number),
+            ("constant", number),
+            ("others", pa.list_(number)),
+            ("others_error", pa.list_(number)),
+        ]
+    )
+    columns = {name: [row[name] for row in rows] for name in schema.names}
+    with atomic_path(path) as temporary:
+        pq.write_table(pa.table(columns, schema=schema), temporary, compression="zstd")

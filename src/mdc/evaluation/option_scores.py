@@ -1,0 +1,199 @@
+"""Scores of a few items of a choice set: each option against its own image, other images and one of the mean colour.
+
+An item's equal options are scored once. The other images are the same for all options, estimators and methods: they
+depend on the set, the item and the seed alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+
+from mdc.formats.images import OPENAI_MEAN, ImageError, decode
+from mdc.predictors.caption_scores import Pair
+from mdc.predictors.draws import Draws, draws_of
+from mdc.predictors.score import Scorer, TooLong, sampled
+from mdc.records import UserError
+from mdc.shards.index import ShardReader
+from mdc.text import clip_pieces
+
+SPLIT = "test"
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of an item under one estimator. ``same_as`` is the first option that is the same caption to the model.
+
+    ``own``, ``constant``: (value, standard error) against the item's image and the one of the mean colour; ``others``: of
+    each other image. ``pieces``: its word pieces; ``untrained``: those of them that no training caption had.
+    """
+
+    item: str
+    image: str
+    group: str
+    option: int
+    same_as: int
+    pieces: int
+    untrained: int
+    estimator: str
+    own: tuple[float, float]
+    constant: tuple[float, float]
+    others: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class Questions:
+    """A choice set as a scorer meets it. ``trained``: the CLIP pieces that the model's training captions had, None: all."""
+
+    name: str
+    reader: ShardReader
+    images: Sequence[str]
+    trained: frozenset[int] | None
+    seed: int
+    others: int
+    samples: int
+    context_length: int
+
+    @classmethod
+    def open(cls, name: str, path: Path, **values: Any) -> Questions:
+        """The set whose index is ``path``."""
+        reader = ShardReader(path, SPLIT)
+        return cls(name, reader, [reader.read(number)[2]["image"] for number in range(len(reader))], **values)
+
+    def other_items(self, number: int) -> list[int]:
+        """Items whose images stand in for that of item ``number``: of other images than its own, no image twice."""
+        digest = hashlib.blake2b(f"{self.seed} others {self.name} {number}".encode(), digest_size=16).digest()
+        rng = np.random.Generator(np.random.Philox(key=int.from_bytes(digest)))
+        found: dict[str, int] = {}
+        for place in rng.permutation(len(self.images)).tolist():
+            if self.images[place] != self.images[number]:
+                found.setdefault(self.images[place], place)
+            if len(found) == self.others:
+                return list(found.values())
+        raise UserError(
+            f"choice set {self.name}: has {len(found)} images besides that of item {number}, and {self.others} are asked for "
+            "(score.mismatched); ask for fewer"
+        )
+
+    def draws(self, number: int) -> Draws:
+        """The masks of an item."""
+        return draws_of(f"{self.name}/{number}", self.seed, self.samples, self.context_length)
+
+
+def score_items(scorer: Scorer, questions: Questions, numbers: Sequence[int]) -> tuple[list[Option], list[str]]:
+    """All options of the items ``numbers`` under all of the scorer's estimators, and the items left out for their length."""
+    pictures, places = [_mean_colour(scorer)], {}
+    pairs: list[Pair] = []
+    asked: list[tuple[str, dict[str, Any], list[list[int]], list[int]]] = []
+    too_long: list[str] = []
+    draws: list[Draws] = []
+    for number in numbers:
+        key, _, record = questions.reader.read(number)
+        try:
+            options = [scorer.tokens(text) for text in record["options"]]
+        except TooLong:
+            too_long.append(key)
+            continue
+        except UserError as error:
+            raise UserError(f"choice set {questions.name}, item {key}: {error}") from None
+        seen = [number, *questions.other_items(number)]
+        for one in seen:
+            if one not in places:
+                places[one] = len(pictures)
+                pictures.append(_picture(scorer, questions, one))
+        images = [places[number], 0, *(places[one] for one in seen[1:])]
+        for tokens in _distinct(options):
+            pairs += [Pair(image, tokens, len(draws)) for image in images]
+        asked.append((key, record, options, images))
+        draws.append(questions.draws(number) if sampled(scorer.estimators) else Draws(torch.empty(0), torch.empty(0)))
+    if not asked:
+        return [], too_long
+    seen_images = scorer.look(torch.stack(pictures))
+    found: list[Option] = []
+    for estimator in scorer.estimators:
+        scores = [(one.value, one.error) for one in scorer.score(estimator, seen_images, pairs, draws)]
+        start = 0
+        for key, record, options, images in asked:
+            distinct = _distinct(options)
+            width = len(images)
+            by_tokens = {
+                tuple(tokens): scores[start + place * width : start + (place + 1) * width]
+                for place, tokens in enumerate(distinct)
+            }
+            start += len(distinct) * width
+            for number, ids in enumerate(options):
+                own, constant, *others = by_tokens[tuple(ids)]
+                found.append(
+                    Option(
+                        key,
+                        record["image"],
+                        record["group"],
+                        number,
+                        next(place for place, other in enumerate(options) if other == ids),
+                        len(clip_pieces(record["options"][number])),
+                        _untrained(record["options"][number], questions.trained),
+                        estimator,
+                        own,
+                        constant,
+                        tuple(others),
+                    )
+                )
+    return found, too_long
+
+
+def _distinct(options: Sequence[list[int]]) -> list[tuple[int, ...]]:
+    return list(dict.fromkeys(tuple(tokens) for tokens in options))
+
+
+def _untrained(caption: str, trained: frozenset[int] | None) -> int:
+    return 0 if trained is None else sum(piece not in trained for piece in clip_pieces(caption))
+
+
+def _mean_colour(scorer: Scorer) -> torch.Tensor:
+    colour = tuple(round(255 * share) for share in OPENAI_MEAN)
+    return scorer.picture(Image.new("RGB", (64, 64), colour))
+
+
+def _picture(scorer: Scorer, questions: Questions, number: int) -> torch.Tensor:
+    """The item's image, cropped to its box if it has one."""
+    key, data, record = questions.reader.read(number)
+    try:
+        image = decode(data)
+    except ImageError as error:
+        raise UserError(f"choice set {questions.name}, item {key}: its image {error}") from None
+    return scorer.picture(boxed(image, record.get("box")))
+
+
+def boxed(image: Image.Image, box: Sequence[float] | None) -> Image.Image:
+    """The image within ``box`` (left, top, width, height), as ARO crops it; all of it without a box."""
+    if box is None:
+        return image
+    left, top, width, height = box
+    return image.crop((left, top, left + width, top + height))
+
+
+#: columns of ``scores.parquet``
+COLUMNS = ("set", "item", "image", "group", "option", "same_as", "pieces", "untrained", "estimator")
+
+
+def table_rows(name: str, options: Sequence[Option]) -> list[Mapping[str, Any]]:
+    """The options of a set as rows of ``scores.parquet``."""
+    return [
+        {
+            "set": name,
+            **{key: getattr(one, key) for key in COLUMNS[1:]},
+            "score": one.own[0],
+            "error": one.own[1],
+            "constant": one.constant[0],
+            "others": [value for value, _ in one.others],
+            "others_error": [error for _, error in one.others],
+        }
+        for one in options
+    ]

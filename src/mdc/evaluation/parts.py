@@ -1,0 +1,71 @@
+"""Long evaluations in parts: each part is kept as soon as it is done, and several processes share them.
+
+A part's file is named by a hash of all that decides it, so a killed job resumes with the parts that are missing, and a
+part of another model, other data or other code is never met.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+
+from mdc.config import Scoring
+from mdc.processes.group import Group
+from mdc.records import UserError, clear_leftovers, read_json, sha256_json, write_text
+
+Part = TypeVar("Part")
+
+
+def in_parts(
+    parts: Sequence[Part],
+    do: Callable[[Part], Any],
+    cache: Path,
+    identity: Mapping[str, Any],
+    name: Callable[[Part], Any],
+    group: Group,
+    title: str,
+) -> list[Any]:
+    """``do`` of every part as JSON values, in order; every process of ``group`` does its share and gets all of them.
+
+    ``identity`` with ``name(part)`` decides a part's result.
+    """
+    from tqdm import tqdm
+
+    files = [
+        cache / key[:2] / f"{key}.json" for part in parts for key in [sha256_json({**identity, "part": name(part)})]
+    ]
+    own = range(group.rank, len(parts), group.world)
+    for place in tqdm(own, desc=title, unit="part", disable=None if group.rank == 0 else True, mininterval=1):
+        if _read(files[place]) is None:
+            files[place].parent.mkdir(parents=True, exist_ok=True)
+            clear_leftovers(files[place].parent, files[place].name)
+            write_text(files[place], json.dumps({"part": do(parts[place])}, allow_nan=True))
+    group.gather_objects(group.rank)  # all parts are there
+    found = [_read(file) for file in files]
+    if any(one is None for one in found):
+        raise UserError(f"{cache}: a part of {title} is gone; was the folder emptied meanwhile? Start the job again")
+    return [one["part"] for one in found if one is not None]
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """A part that is whole, None otherwise."""
+    try:
+        found = read_json(path) if path.is_file() else None
+    except UserError:
+        return None
+    return found if found is not None and "part" in found else None
+
+
+def identity_of(fingerprint: str, weights: Any, scoring: Scoring, device: torch.device) -> dict[str, Any]:
+    """What decides every part of an evaluation besides its data, however many processes share them."""
+    return {
+        "code": fingerprint,
+        "weights": weights,
+        "scoring": scoring.model_dump(mode="json", exclude={"processes"}),
+        "device": device.type,
+        "torch": torch.__version__,
+    }

@@ -1,0 +1,244 @@
+"""The job ``mdc score-positions``: what the image tells about each token of held-out captions, by position.
+
+Writes ``tokens.parquet``, a row a token: its log probability with the caption's image and with other images, in the
+model's own contexts and, where the method allows it, in those of a left-to-right model; ``gradients.parquet``, a row a
+token and snapshot: the norm of its loss's gradient at the visual tokens; and last ``positions.json``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mdc.evaluation.parts import identity_of, in_parts
+from mdc.evaluation.retrieval import HeldOut
+from mdc.evaluation.scored_run import ScoredRun, scored_run
+from mdc.evaluation.visual_tokens import gradient_norms, prefix_scores
+from mdc.jobs.call import Call, record
+from mdc.jobs.model import PositionsJob
+from mdc.models.weights import load_weights
+from mdc.objectives.masked import schedule_of
+from mdc.parts import OBJECTIVES, load
+from mdc.predictors.caption_scores import Pair
+from mdc.predictors.draws import Draws, draws_of
+from mdc.predictors.runs import read_run
+from mdc.processes.group import global_rank, local_rank, process_group
+from mdc.records import UserError, atomic_path, clear_leftovers, write_json
+from mdc.scenes.language import kind_of_word
+from mdc.shards.index import read_index
+from mdc.text import pieces_by_word
+from mdc.training.device import choose_device
+
+TOKENS, GRADIENTS = "tokens.parquet", "gradients.parquet"
+_PART = 8  # captions that are scored at a time
+_SEED = 0
+
+
+def main(call: Call) -> None:
+    """Run the job, or one process's share of it. ``call.job``: a :class:`mdc.jobs.model.PositionsJob`."""
+    job: PositionsJob = call.job
+    torch.set_num_threads(job.scoring.threads)
+    device = choose_device(job.scoring.device, local_rank())
+    run = scored_run(call, device)
+    if run.job.method.objective not in ("autoregressive", "masked"):
+        raise UserError(f"{job.job}: a method with the objective {run.job.method.objective} predicts no tokens")
+    path = call.input(f"data/corpora/{run.job.corpus}")
+    index = read_index(path, verify="auto", kind="corpus")
+    known = index["source"]["kind"] == "scenes"
+    pairs = HeldOut.of(path, job.captions, run.job.protocol.data.context_length)
+    tokens = [run.scorer.tokens(caption) for caption in pairs.captions]
+    pictures = torch.stack([run.scorer.picture(image) for image in pairs.images])
+    measured = _Captions(job, run, tokens, pictures)
+    stages = _stages(call, run, job, device)
+    identity = identity_of(job.fingerprint, [run.weights, *(name for name, _, _ in stages)], job.scoring, device)
+    identity |= {"shards": [shard["sha256"] for shard in index["splits"]["val"]["shards"]], "captions": job.captions}
+    parts = [range(start, min(start + _PART, len(tokens))) for start in range(0, len(tokens), _PART)]
+    with process_group(job.scoring.processes, device) as group:
+        scored = in_parts(
+            parts,
+            measured.part,
+            call.cache,
+            identity,
+            lambda p: ["tokens", p.start, p.stop],
+            group,
+            f"{job.job} tokens",
+        )
+        taught = range(min(job.gradient_captions, len(tokens)))
+        asked = [(step, weights, n) for step, (_, _, weights) in enumerate(stages) for n in taught]
+        norms = in_parts(
+            asked,
+            lambda one: measured.gradients(one[1], one[2]),
+            call.cache,
+            identity,
+            lambda one: ["gradients", one[0], one[2]],
+            group,
+            f"{job.job} gradients",
+        )
+    if global_rank():
+        return
+    rows = [row for part in scored for row in part]
+    for row in rows:
+        row |= _about(pairs, row["caption"], row["place"], known)
+    taught_rows = [
+        {
+            "step": stages[step][1],
+            "caption": n,
+            "key": pairs.keys[n],
+            "place": place,
+            "tokens": len(found),
+            "norm": norm,
+        }
+        for (step, _, n), found in zip(asked, norms, strict=True)
+        for place, norm in enumerate(found, start=1)
+    ]
+    clear_leftovers(call.out)
+    files = [call.out / TOKENS, call.out / GRADIENTS]
+    for file, listed in zip(files, (rows, taught_rows), strict=True):
+        _write(file, listed)
+    told = {
+        "training": run.training,
+        "captions": len(tokens),
+        "too_long": pairs.too_long,
+        "steps": [step for _, step, _ in stages],
+        "kinds": known,
+    }
+    write_json(call.out / "positions.json", record(call, "positions", files) | told)
+
+
+class _Captions:
+    """The held-out captions as one run sees them."""
+
+    def __init__(self, job: PositionsJob, run: ScoredRun, tokens: Sequence[list[int]], pictures: Tensor) -> None:
+        self.job, self.run, self.tokens, self.pictures = job, run, tokens, pictures
+        self.masked = run.job.method.objective == "masked"
+        scoring = job.scoring
+        self.draws = [
+            draws_of(f"positions/{n}", scoring.seed, scoring.samples, run.scorer.context_length)
+            if self.masked
+            else Draws(torch.empty(0), torch.empty(0))
+            for n in range(len(tokens))
+        ]
+
+    def others(self, number: int) -> list[int]:
+        """Captions whose images stand in for that of caption ``number``, the same for every run."""
+        rng = np.random.Generator(np.random.Philox(key=self.job.scoring.seed, counter=[0, number, 0, 7]))
+        found = [n for n in rng.permutation(len(self.tokens)).tolist() if n != number]
+        return found[: self.job.scoring.mismatched]
+
+    def part(self, numbers: range) -> list[dict[str, Any]]:
+        """A row a token of these captions."""
+        seen = list(dict.fromkeys(one for n in numbers for one in (n, *self.others(n))))
+        memory = self.run.scorer.look(self.pictures[seen])
+        pairs, owners = [], []
+        for n in numbers:
+            for image in (n, *self.others(n)):
+                pairs.append(Pair(seen.index(image), self.tokens[n], n))
+                owners.append(n)
+        captioner = self.run.scorer.captioner
+        if self.masked:
+            samples = self.job.scoring.samples
+            own = [one.tokens for one in captioner.monte_carlo(memory, pairs, self.draws, samples)]
+            prefix: list[Tensor | None] = list(prefix_scores(captioner, memory, pairs))
+        else:
+            reverse = self.run.job.method.direction is not None
+            own = [one.tokens for one in captioner.autoregressive(memory, pairs, reverse=reverse)]
+            prefix = [None] * len(pairs) if reverse else list(own)
+        rows = []
+        for n in numbers:
+            places = [place for place, owner in enumerate(owners) if owner == n]
+            with_own, with_others = places[0], places[1:]
+            for place in range(len(self.tokens[n]) - 1):
+                row: dict[str, Any] = {"caption": n, "place": place + 1, "tokens": len(self.tokens[n]) - 1}
+                row |= {"own": float(own[with_own][place]), "own_blind": _blind(own, with_others, place, self.masked)}
+                first = prefix[with_own]
+                row["prefix"] = None if first is None else float(first[place])
+                row["prefix_blind"] = None if first is None else _blind(prefix, with_others, place, False)
+                rows.append(row)
+        return rows
+
+    def gradients(self, weights: Mapping[str, Tensor], number: int) -> list[float]:
+        """The norms of a caption's tokens under ``weights``."""
+        method, scorer = self.run.job.method, self.run.scorer
+        module = load(OBJECTIVES, method.objective)
+        protocol, shape = self.run.job.protocol, self.run.job.backbone
+        model = module.build_model(
+            method, shape, protocol.pretrain, scorer.vocabulary.size, protocol.data.context_length, 0
+        )
+        model.load_state_dict(dict(weights))
+        model = model.to(scorer.captioner.device).eval()
+        found = gradient_norms(
+            model,
+            self.pictures[number].to(scorer.captioner.device),
+            self.tokens[number],
+            scorer.vocabulary.mask_id,
+            schedule_of(method, protocol.pretrain) if self.masked else None,
+            method.direction is not None,
+            self.job.gradient_draws,
+            torch.Generator().manual_seed(_SEED + number),
+        )
+        return [float(norm) for norm in found]
+
+
+def _blind(found: Sequence[Tensor | None], places: Sequence[int], token: int, mean: bool) -> float:
+    """A token's log probability with other images: log of the mean probability, or, of terms that are no log probabilities
+    of one context (``mean``), their mean."""
+    values = [float(one[token]) for place in places for one in [found[place]] if one is not None]
+    if mean:
+        return sum(values) / len(values)
+    top = max(values)
+    return top + math.log(sum(math.exp(value - top) for value in values) / len(values))
+
+
+def _stages(
+    call: Call, run: ScoredRun, job: PositionsJob, device: torch.device
+) -> list[tuple[str, int, Mapping[str, Tensor]]]:
+    """(name, step, weights) of the model before training, at its snapshots, and at its end."""
+    trained = run.job
+    module = load(OBJECTIVES, trained.method.objective)
+    initial = module.build_model(
+        trained.method,
+        trained.backbone,
+        trained.protocol.pretrain,
+        run.scorer.vocabulary.size,
+        trained.protocol.data.context_length,
+        trained.seed,
+    )
+    path = call.input(str(job.run))
+    _, manifest = read_run(path)
+    stages: list[tuple[str, int, Mapping[str, Tensor]]] = [("initial", 0, initial.state_dict())]
+    for step in manifest["snapshots"]:
+        name = f"snapshot-{step:08d}.safetensors"
+        weights, _ = read_run(path, name)
+        stages.append((manifest["outputs"][name], step, load_weights(weights)))
+    last, _ = read_run(path)
+    return [*stages, (manifest["outputs"][last.name], manifest["steps"], load_weights(last))]
+
+
+def _about(pairs: HeldOut, caption: int, place: int, known: bool) -> dict[str, Any]:
+    """What a token is: its piece, whether the caption has it before or behind, its kind where the world's words are known."""
+    words = [(word, piece) for word, pieces in pieces_by_word(pairs.captions[caption]) for piece in pieces]
+    if place > len(words):
+        return {"key": pairs.keys[caption], "eot": True, "before": False, "after": False, "kind": "end"}
+    word, piece = words[place - 1]
+    listed = [other for _, other in words]
+    return {
+        "key": pairs.keys[caption],
+        "eot": False,
+        "before": piece in listed[: place - 1],
+        "after": piece in listed[place:],
+        "kind": kind_of_word(word) if known else "",
+    }
+
+
+def _write(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with atomic_path(path) as temporary:
+        pq.write_table(pa.Table.from_pylist([dict(row) for row in rows]), temporary, compression="zstd")

@@ -1,0 +1,86 @@
+"""What a caption's tokens owe to the image, place by place, and how strongly they teach the encoder.
+
+The paper's abstract says that in autoregressive captioning the visual signal weakens with a token's position, and that in
+masked diffusion captioning it does not. Here are the two measurements of it, of one model on held-out captions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from mdc.diffusion.likelihood import suffix_masks
+from mdc.diffusion.schedule import MaskSchedule
+from mdc.formats.images import normalise
+from mdc.models.captioner import Captioner
+from mdc.objectives.autoregressive import right_to_left
+from mdc.predictors.caption_scores import CaptionScorer, Pair
+from mdc.predictors.folded import Memory
+
+
+def prefix_scores(scorer: CaptionScorer, memory: Memory, pairs: Sequence[Pair]) -> list[Tensor]:
+    """log p(c_i | c_<i, V) of a masked model, (L,) float64 each: the tokens before place i are shown, it and the rest masked.
+
+    The contexts are those of an autoregressive model, but for one thing: the number of masks tells the length.
+    """
+    found: list[Tensor | None] = [None] * len(pairs)
+    for chosen, tokens in scorer.batches(pairs, lambda length: length):
+        length = tokens.shape[1] - 1
+        where = suffix_masks(length).expand(len(tokens), length, length)
+        log_probs = scorer.masked(tokens, memory.of([pairs[p].image for p in chosen]), where)
+        for place, one in zip(chosen, log_probs.diagonal(dim1=1, dim2=2).double().cpu(), strict=True):
+            found[place] = one
+    return [one for one in found if one is not None]
+
+
+def gradient_norms(
+    model: Captioner,
+    image: Tensor,
+    tokens: Sequence[int],
+    mask_id: int,
+    schedule: MaskSchedule | None,
+    reverse: bool,
+    draws: int,
+    generator: torch.Generator,
+) -> Tensor:
+    """‖∂ℓ_i/∂V‖ of each token's own loss ℓ_i at the visual tokens V, (L,) float64, of one image (3, S, S) uint8.
+
+    ``schedule`` None: an autoregressive model, ℓ_i = −log p(c_i | c_<i, V), with ``reverse`` from right to left. Otherwise
+    the mean over ``draws`` of t and of masks that hide token i, as training draws them, of the norm for
+    ℓ_i = −log p(c_i | visible, V): token i is hidden with probability t and then weighs 1/t, so this is what it adds.
+    """
+    length = len(tokens) - 1
+    device = image.device
+    with torch.no_grad():
+        _, visual = model.encoder(normalise(image[None]))
+    ids = torch.tensor([list(tokens)], device=device)
+    if schedule is None:
+        read = right_to_left(ids, torch.tensor([len(tokens)], device=device)) if reverse else ids
+        norms = _norms(model, visual, read.expand(length, -1), read[0, 1:], torch.arange(length, device=device))
+        return torch.cat([norms[:-1].flip(0), norms[-1:]]) if reverse else norms
+    total = torch.zeros(length, dtype=torch.float64)
+    for _ in range(draws):
+        jitter = torch.rand(length, generator=generator)
+        t = schedule.draw(jitter, torch.zeros(length, dtype=torch.int64), 1)
+        hidden = torch.rand(length, length, generator=generator) < t[:, None]
+        hidden.fill_diagonal_(True)
+        hidden = hidden.to(device)
+        rows = ids.expand(length, -1)
+        inputs = torch.cat([rows[:, :1], rows[:, 1:].masked_fill(hidden, mask_id)], dim=1)
+        total += _norms(model, visual, inputs, ids[0, 1:], 1 + torch.arange(length, device=device))
+    return total / draws
+
+
+def _norms(model: Captioner, visual: Tensor, inputs: Tensor, targets: Tensor, places: Tensor) -> Tensor:
+    """Of row i the norm of the gradient of its target's cross-entropy at ``places[i]``; (L,) float64."""
+    count = len(inputs)
+    memory = visual.expand(count, -1, -1).detach().clone().requires_grad_()
+    lengths = torch.full((count,), inputs.shape[1], device=inputs.device)
+    hidden = model.text(inputs, lengths, memory)
+    logits = model.head(hidden[torch.arange(count, device=inputs.device), places])
+    loss = F.cross_entropy(logits.float(), targets, reduction="sum")
+    (gradient,) = torch.autograd.grad(loss, memory)
+    return gradient.flatten(1).norm(dim=1).double().cpu()

@@ -1,0 +1,49 @@
+"""The random masks that captions are scored under: one set of draws an item, shared by all its captions and images.
+
+Captions of equal length get the same masks, so that their scores differ by the captions and not by the masks. Captions of
+other lengths share what can be shared: the share l/L of masked tokens, and the order of the places, in which EOT has a key
+of its own. So do the item's images. A draw depends on the item alone, whatever else is scored beside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mdc.diffusion.likelihood import masked_places, shifted
+
+#: independently shifted groups of samples; their spread is the standard error (PROTOCOL: statistics)
+GROUPS = 16
+
+
+@dataclass(frozen=True)
+class Draws:
+    """What one item's masks are made of: ``offsets`` (G,) of the shares of masked tokens, ``keys`` (m, G, places) of places."""
+
+    offsets: Tensor
+    keys: Tensor
+
+    def masks(self, length: int, counts_of: Callable[[Tensor], Tensor], start: int, stop: int) -> Tensor:
+        """Samples ``start`` to ``stop`` − 1 of each group, (G, stop − start, L) bool for a caption of L = ``length`` tokens.
+
+        ``counts_of``: points in [0, 1) → numbers of masked tokens. A sample is the same however many are asked for.
+        """
+        counts = counts_of(shifted(self.offsets, stop, base=2)[:, start:])
+        keys = self.keys[start:stop].transpose(0, 1)
+        return masked_places(counts, torch.cat([keys[..., 1:length], keys[..., :1]], dim=-1))
+
+
+def draws_of(item: str, seed: int, samples: int, places: int) -> Draws:
+    """The draws of the item of this name for up to ``samples`` samples, a multiple of 16, of captions of up to ``places``
+    tokens (the context length). Fewer samples give the beginning of the same draws; another number of places other ones."""
+    if samples < GROUPS or samples % GROUPS:
+        raise ValueError(f"{samples} samples: must be a multiple of {GROUPS}")
+    digest = hashlib.blake2b(f"{seed} {item}".encode("utf-8", "replace"), digest_size=16).digest()
+    rng = np.random.Generator(np.random.Philox(key=int.from_bytes(digest)))
+    offsets, keys = rng.random(GROUPS), rng.random((samples // GROUPS, GROUPS, places))
+    return Draws(torch.from_numpy(offsets), torch.from_numpy(keys))

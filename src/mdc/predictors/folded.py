@@ -1,0 +1,90 @@
+"""The captioners' decoder for scoring: many masked versions of a caption against one image, whose tokens are read once.
+
+The decoder's layers are those of training (:mod:`mdc.models.decoder`), with their own weights; only the order of the work
+is another. Keys and values of an image's tokens are computed once, for every layer. A caption's versions are folded into
+one long row of queries for the cross-attention, so an image's keys are never copied for a version. All captions of a call
+have the same length, so nothing is padded. Logits are made only where they are asked for, a block at a time.
+
+C captions with n versions each, T tokens (SOT included), W the decoder's width, M visual tokens, E their width, H heads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from mdc.models.captioner import Captioner
+from mdc.models.decoder import Block
+
+_BLOCK = 1 << 23  # logits that live at a time
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Keys and values of I images' visual tokens, (I, H, M, W/H) each, a pair for each layer."""
+
+    layers: tuple[tuple[Tensor, Tensor], ...]
+
+    def __len__(self) -> int:
+        return len(self.layers[0][0])
+
+    def of(self, images: Tensor | Sequence[int]) -> Memory:
+        """Those of the ``images`` (C,), by number; an image may come several times."""
+        chosen = torch.as_tensor(images, device=self.layers[0][0].device)
+        return Memory(tuple((key[chosen], value[chosen]) for key, value in self.layers))
+
+
+def remember(model: Captioner, visual: Tensor) -> Memory:
+    """The memory of visual tokens (I, M, E), as ``model``'s encoder gives them."""
+    return Memory(tuple(_keys_values(block, visual) for block in _blocks(model)))
+
+
+def hidden_states(model: Captioner, tokens: Tensor, memory: Memory) -> Tensor:
+    """Hidden states (C, n, T, W) after the final norm, of ``tokens`` (C, n, T) int64 against ``memory`` of C images.
+
+    What ``model.text`` computes for each version alone; no token is padding.
+    """
+    captions, versions, length = tokens.shape
+    text = model.text
+    x = text.token_embedding(tokens) + text.positional_embedding[:length]
+    x = x.reshape(captions * versions, length, -1)
+    for block, (key, value) in zip(_blocks(model), memory.layers, strict=True):
+        x = x + block.self_attention(block.norm_self(x), causal=text.causal)
+        attention = block.cross_attention
+        query = attention.query(block.norm_cross(x)).view(captions, versions * length, attention.heads, -1)
+        mixed = F.scaled_dot_product_attention(query.transpose(1, 2), key, value)
+        x = x + attention.out(mixed.transpose(1, 2).reshape(x.shape))
+        x = x + block.mlp(block.norm_mlp(x))
+    states: Tensor = text.norm(x)
+    return states.view(captions, versions, length, -1)
+
+
+def log_probabilities(model: Captioner, hidden: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """Of each row the log probability of its target, and the greatest over the vocabulary: (N,) float32 each.
+
+    ``hidden`` (N, W); ``targets`` (N,) int64.
+    """
+    found = torch.empty(2, len(hidden), device=hidden.device)
+    rows = max(_BLOCK // model.head.weight.shape[0], 1)
+    for start in range(0, len(hidden), rows):
+        part = slice(start, start + rows)
+        logits = model.head(hidden[part]).float()
+        normaliser = logits.logsumexp(dim=-1)
+        found[0, part] = logits.gather(1, targets[part, None]).squeeze(1) - normaliser
+        found[1, part] = logits.amax(dim=-1) - normaliser
+    return found[0], found[1]
+
+
+def _blocks(model: Captioner) -> list[Block]:
+    return [block for block in model.text.blocks if isinstance(block, Block)]
+
+
+def _keys_values(block: Block, visual: Tensor) -> tuple[Tensor, Tensor]:
+    attention = block.cross_attention
+    pair = attention.key_value(visual).chunk(2, dim=-1)
+    key, value = (part.view(*part.shape[:2], attention.heads, -1).transpose(1, 2) for part in pair)
+    return key, value

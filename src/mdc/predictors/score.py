@@ -1,0 +1,156 @@
+"""The ability ``score``: how well a caption fits an image, by every estimator that a method has.
+
+Whatever the method, a :class:`Scorer` answers ``score(estimator, seen, pairs, draws)``; evaluations know nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from mdc.config import Backbone, Method, ProtocolPretrain
+from mdc.estimators import ESTIMATORS, estimators_of
+from mdc.formats.images import center_resize
+from mdc.models.weights import load_weights
+from mdc.parts import OBJECTIVES, load
+from mdc.predictors.caption_scores import CaptionScorer, Pair, Scored
+from mdc.predictors.draws import Draws
+from mdc.predictors.similarity import Similarity
+from mdc.records import UserError
+from mdc.text import Vocabulary, clip_pieces
+
+
+class Scorer(Protocol):
+    """A model that scores pairs of an image and a caption."""
+
+    estimators: tuple[str, ...]
+
+    def tokens(self, caption: str) -> list[int]:
+        """[SOT, pieces…, EOT]. UserError for a caption that has no piece, is longer than the context, or has a piece
+        outside the model's vocabulary: nothing is ever cut or replaced silently."""
+        ...
+
+    def picture(self, image: Image.Image) -> Tensor:
+        """An RGB image as the model takes it: resized and cropped, (3, S, S)."""
+        ...
+
+    def look(self, images: Tensor) -> Any:
+        """Pictures (I, 3, S, S) → what is computed of them once."""
+        ...
+
+    def score(self, estimator: str, seen: Any, pairs: Sequence[Pair], draws: Sequence[Draws]) -> list[Scored]:
+        """A score of each pair; ``draws`` by the pairs' ``item``, for the estimators that draw."""
+        ...
+
+
+class TooLong(UserError):
+    """A caption that is longer than the context."""
+
+
+def caption_tokens(vocabulary: Vocabulary, caption: str, context_length: int) -> list[int]:
+    """The tokens of a caption to be scored; see :meth:`Scorer.tokens`."""
+    pieces = clip_pieces(caption)
+    if not pieces:
+        raise UserError(f"the caption {caption!r} has no word; nothing can be scored")
+    if len(pieces) > context_length - 2:
+        raise TooLong(
+            f"the caption {caption[:60]!r}… has {len(pieces)} word pieces; at most {context_length - 2} fit the context, and "
+            "a part of a caption is never scored for the whole"
+        )
+    return vocabulary.encode_pieces(pieces, context_length)
+
+
+class RunScorer:
+    """A run of ours. ``samples``: of each estimator that draws, a multiple of 16."""
+
+    def __init__(
+        self,
+        checkpoint: Path,
+        method: Method,
+        backbone: Backbone,
+        protocol: ProtocolPretrain,
+        vocabulary: Vocabulary,
+        context_length: int,
+        *,
+        samples: int,
+        precision: str,
+        device: torch.device,
+        batch_tokens: int = 8192,
+    ) -> None:
+        self.method, self.vocabulary, self.context_length = method, vocabulary, context_length
+        self.image_size, self.samples = backbone.image_size, samples
+        self.estimators = estimators_of(method.objective, method.t_range)
+        if not self.estimators:
+            raise UserError(f"{checkpoint}: a method with the objective {method.objective} cannot score captions")
+        module = load(OBJECTIVES, method.objective)
+        self.model = module.build_model(method, backbone, protocol, vocabulary.size, context_length, seed=0)
+        try:
+            self.model.load_state_dict(load_weights(checkpoint))
+        except RuntimeError as error:
+            raise UserError(
+                f"{checkpoint}: does not fit its configuration ({' '.join(str(error).split())[:200]})"
+            ) from None
+        self._similarity = self._captions = None
+        if method.objective == "contrastive":
+            self._similarity = Similarity(self.model, precision, device)
+        else:
+            self._captions = CaptionScorer(self.model, vocabulary.mask_id, precision, device, batch_tokens)
+
+    def tokens(self, caption: str) -> list[int]:
+        """See :class:`Scorer`."""
+        return caption_tokens(self.vocabulary, caption, self.context_length)
+
+    def picture(self, image: Image.Image) -> Tensor:
+        """See :class:`Scorer`; uint8."""
+        return torch.from_numpy(center_resize(image, self.image_size)).permute(2, 0, 1)
+
+    def look(self, images: Tensor) -> Any:
+        """See :class:`Scorer`."""
+        return (self._similarity or self.captioner).look(images)
+
+    @property
+    def captioner(self) -> CaptionScorer:
+        assert self._captions is not None
+        return self._captions
+
+    def score(self, estimator: str, seen: Any, pairs: Sequence[Pair], draws: Sequence[Draws]) -> list[Scored]:
+        """See :class:`Scorer`."""
+        if estimator not in self.estimators:
+            there = ", ".join(self.estimators)
+            raise UserError(f"{self.method.label} has no estimator {estimator}; allowed: {there}")
+        if self._similarity is not None:
+            return cosines(seen, self._similarity.read, pairs)
+        scorer = self.captioner
+        match estimator:
+            case "likelihood":
+                return scorer.autoregressive(seen, pairs, reverse=self.method.direction is not None)
+            case "parallel":
+                return scorer.parallel(seen, pairs)
+            case "heuristic":
+                return scorer.heuristic(seen, pairs)
+            case "pseudo_likelihood":
+                return scorer.pseudo_likelihood(seen, pairs)
+            case _:
+                t_range = None if estimator == "monte_carlo" else self.method.t_range
+                return scorer.monte_carlo(seen, pairs, draws, self.samples, t_range)
+
+
+def cosines(images: Tensor, read: Any, pairs: Sequence[Pair]) -> list[Scored]:
+    """Cosines of unit image embeddings (I, E) and captions that ``read`` embeds, each caption once."""
+    captions = list(dict.fromkeys(tuple(pair.tokens) for pair in pairs))
+    places = {tokens: place for place, tokens in enumerate(captions)}
+    texts = read(captions)
+    image = torch.tensor([pair.image for pair in pairs], device=images.device)
+    text = torch.tensor([places[tuple(pair.tokens)] for pair in pairs], device=images.device)
+    found = (images[image] * texts[text]).sum(dim=-1).double().cpu()
+    return [Scored(float(value), 0.0, value[None]) for value in found]
+
+
+def sampled(estimators: Sequence[str]) -> bool:
+    """Whether any of them draws masks."""
+    return any(ESTIMATORS[name].sampled for name in estimators)

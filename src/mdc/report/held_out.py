@@ -1,0 +1,94 @@
+"""Scores of held-out pairs, each image against each caption: retrieval, and how much of a blind score is best taken off."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mdc.records import UserError, sha256_file
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Matrix:
+    """``scores`` (N images, N captions); ``pieces`` (N,) of the captions; ``captions``: equal where two are the same."""
+
+    keys: tuple[str, ...]
+    scores: Floats
+    pieces: NDArray[np.int64]
+    captions: tuple[Any, ...]
+
+    @property
+    def same(self) -> NDArray[np.bool_]:
+        """(N, N): whether two captions are the same, and so both right answers."""
+        number = {caption: place for place, caption in reversed(list(enumerate(self.captions)))}
+        codes = np.array([number[caption] for caption in self.captions])
+        return np.asarray(codes[:, None] == codes[None, :])
+
+
+def read_matrix(path: Path, record: dict[str, Any], estimator: str) -> Matrix:
+    """The scores of one estimator beside the record of a retrieval job; UserError if they are not those that it names."""
+    from safetensors import SafetensorError, safe_open
+
+    file = path.parent / "matrix.safetensors"
+    if sha256_file(file) != record["outputs"].get(file.name):
+        raise UserError(f"{file}: not the file that {path} names (its sha256 differs); score again")
+    try:
+        with safe_open(str(file), framework="numpy") as tensors:
+            scores, pieces = tensors.get_tensor(estimator), tensors.get_tensor("pieces")
+    except (OSError, SafetensorError) as error:
+        raise UserError(f"{file}: no scores by {estimator} can be read from it ({error}); score again") from None
+    captions = tuple(tuple(caption) for caption in record["captions"])
+    return Matrix(tuple(record["keys"]), scores.astype(np.float64), pieces.astype(np.int64), captions)
+
+
+def less_blind(scores: Floats, alpha: float) -> Floats:
+    """Scores less α times each caption's blind score: the log of its mean probability under the other images, (N, N)."""
+    count = len(scores)
+    others = np.where(np.eye(count, dtype=bool), -np.inf, scores)
+    top = others.max(axis=0)
+    blind = np.log(np.exp(others - top).sum(axis=0) / (count - 1)) + top
+    return np.asarray(scores - alpha * blind[None, :])
+
+
+def recall(scores: Floats, right: NDArray[np.bool_], count: int) -> Floats:
+    """Of each row whether a right answer is among the ``count`` highest scores, (N,) in 0…1: ties are broken at random, and
+    this is the probability. ``scores``, ``right`` (N, M)."""
+    best = np.where(right, scores, -np.inf).max(axis=1, keepdims=True)
+    above = (scores > best).sum(axis=1)
+    level = scores == best
+    wrong, good = (level & ~right).sum(axis=1), (level & right).sum(axis=1)
+    found = np.zeros(len(scores))
+    for row in range(len(scores)):
+        places = count - above[row]
+        if places <= 0:
+            continue
+        missed = 1.0  # that none of the places that are left goes to a right one
+        for drawn in range(min(places, wrong[row] + good[row])):
+            missed *= max(wrong[row] - drawn, 0) / (wrong[row] + good[row] - drawn)
+        found[row] = 1 - missed
+    return found
+
+
+def best_alpha(
+    scores: Floats,
+    right: NDArray[np.bool_],
+    alphas: Sequence[float],
+    tokens: NDArray[np.int64] | None = None,
+) -> float:
+    """The α whose scores find most captions of their images, at the first place; the least of equals.
+
+    ``tokens`` (N,): of each caption, if the differences are divided by them.
+    """
+
+    def found(alpha: float) -> float:
+        taken = less_blind(scores, alpha)
+        return float(recall(taken if tokens is None else taken / tokens, right, 1).mean())
+
+    return min((-found(alpha), alpha) for alpha in alphas)[1]

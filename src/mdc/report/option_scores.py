@@ -1,0 +1,115 @@
+"""The scores of choice sets that a table was handed, as arrays: a row an item, a column an option."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mdc.records import UserError, sha256_file
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """A set under one estimator: ``own``, ``error``, ``constant`` (N, K) and ``others``, ``others_error`` (N, K, k).
+
+    Where an item has fewer than K options, scores are −∞ and errors 0.
+    """
+
+    own: Floats
+    error: Floats
+    constant: Floats
+    others: Floats
+    others_error: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredSet:
+    """N items of at most K options: ids, images and groups (N,), and (N, K) whether an option is there, its pieces, those of
+    them that no training caption had, and the first option that is the same. ``by``: estimator → its scores."""
+
+    items: tuple[str, ...]
+    images: tuple[str, ...]
+    groups: tuple[str, ...]
+    there: NDArray[np.bool_]
+    pieces: Ints
+    untrained: Ints
+    same_as: Ints
+    by: Mapping[str, Scored]
+
+
+def read_scores(path: Path, sha256: str) -> dict[str, ScoredSet]:
+    """The sets of a ``scores.parquet``; UserError if it is missing, not the one that its record names, or lacks a column."""
+    import pyarrow
+    import pyarrow.parquet as parquet
+
+    if sha256_file(path) != sha256:
+        raise UserError(f"{path}: not the file that its record names (its sha256 differs); score again")
+    try:
+        table = parquet.ParquetFile(path).read()
+        columns = {name: table.column(name).to_pylist() for name in table.column_names}
+        by_set: dict[str, list[int]] = {}
+        for row, name in enumerate(columns["set"]):
+            by_set.setdefault(name, []).append(row)
+        return {name: _one(columns, rows) for name, rows in by_set.items()}
+    except (OSError, pyarrow.ArrowException, ValueError, TypeError, LookupError) as error:
+        raise UserError(f"{path}: no scores can be read from it ({str(error)[:200]}); score again") from None
+
+
+def _one(columns: Mapping[str, list[Any]], rows: list[int]) -> ScoredSet:
+    estimators = list(dict.fromkeys(columns["estimator"][row] for row in rows))
+    items = list(dict.fromkeys(columns["item"][row] for row in rows))
+    place = {item: number for number, item in enumerate(items)}
+    options = 1 + max(columns["option"][row] for row in rows)
+    shape = (len(items), options)
+    images, groups = [""] * len(items), [""] * len(items)
+    there = np.zeros(shape, dtype=bool)
+    pieces, untrained, same_as = (np.zeros(shape, dtype=np.int64) for _ in range(3))
+    others = len(columns["others"][rows[0]])
+    by = {
+        name: Scored(
+            np.full(shape, -np.inf),
+            np.zeros(shape),
+            np.full(shape, -np.inf),
+            np.full((*shape, others), -np.inf),
+            np.zeros((*shape, others)),
+        )
+        for name in estimators
+    }
+    for row in rows:
+        at = place[columns["item"][row]], columns["option"][row]
+        found = by[columns["estimator"][row]]
+        found.own[at], found.error[at] = columns["score"][row], columns["error"][row]
+        found.constant[at] = columns["constant"][row]
+        found.others[at], found.others_error[at] = columns["others"][row], columns["others_error"][row]
+        there[at], pieces[at], untrained[at] = True, columns["pieces"][row], columns["untrained"][row]
+        same_as[at] = columns["same_as"][row]
+        images[at[0]], groups[at[0]] = columns["image"][row], columns["group"][row]
+    return ScoredSet(tuple(items), tuple(images), tuple(groups), there, pieces, untrained, same_as, by)
+
+
+def log_mean_exp(values: Floats, axis: int = -1) -> Floats:
+    """log of the mean of e^values along an axis; −∞ where all are."""
+    top = values.max(axis=axis, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore"):
+        found = np.log(np.exp(values - top).mean(axis=axis)) + np.squeeze(top, axis=axis)
+    return np.asarray(found, dtype=np.float64)
+
+
+def right_share(scores: Floats, there: NDArray[np.bool_]) -> Floats:
+    """What each item counts, (N,): 1 if its first option alone scores highest, 1/k if it is one of k, else 0.
+
+    ``scores`` (N, K), ``there`` (N, K).
+    """
+    best = np.where(there, scores, -np.inf)
+    top = best == best.max(axis=1, keepdims=True)
+    top &= there
+    return np.where(top[:, 0], 1.0 / top.sum(axis=1), 0.0)

@@ -1,0 +1,194 @@
+"""Table 2's and the retrieval table's numbers: systems that score, by columns, each estimated once from per-item results."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from mdc.estimators import ESTIMATORS
+from mdc.jobs.shown import ChoiceTableJob, RetrievalTableJob, ScoredSystem, ShownColumn
+from mdc.records import UserError
+from mdc.report.given import Given, path_of, record_of
+from mdc.report.held_out import Matrix, best_alpha, less_blind, read_matrix, recall
+from mdc.report.items import ProbeItems
+from mdc.report.option_scores import Floats, ScoredSet, log_mean_exp, read_scores, right_share
+from mdc.report.probing import Probing
+from mdc.statistics.bootstrap import Column
+
+METRIC = "right"
+#: which items of a column count: all; without those where a wrong option is the right caption itself; without those with
+#: word pieces that no training caption had
+KEPT = ("all", "distinct", "trained")
+
+
+class Choices(Probing):
+    """Table 2. ``kept``: which items count."""
+
+    job: ChoiceTableJob
+
+    def __init__(self, job: ChoiceTableJob, given: Given, kept: str = "all", store: Store | None = None) -> None:
+        self.kept, self.store = kept, store or Store(job, given)
+        super().__init__(job, given)
+
+    def read(self, given: Given) -> None:
+        """See :class:`Probing`."""
+        self.alpha: dict[str, list[float]] = {}
+        self.groups, self.trained = {}, {}
+        for system in self.job.systems:
+            alphas = [self.store.alpha(system, seed) for seed in range(len(system.records))]
+            self.alpha[system.key] = [one for one in alphas if one is not None]
+            self.groups[system.key] = [
+                {column.key: self._items(system, seed, column, alpha) for column in self.job.columns}
+                for seed, alpha in enumerate(alphas)
+            ]
+            self.trained[system.key] = self.store.record(system.records[0]).get("training")
+        self.metric = {column.key: METRIC for column in self.job.columns}
+        first = self.job.systems[0]
+        self.chance = {column.key: 100 * self._chance(first, column) for column in self.job.columns}
+
+    def _items(self, system: ScoredSystem, seed: int, column: ShownColumn, alpha: float | None) -> ProbeItems:
+        ids: list[str] = []
+        images: list[str] = []
+        parts: list[str] = []
+        values: list[Floats] = []
+        for name, found, chosen in self._chosen(system, seed, column):
+            scores = shown_scores(system, found, alpha)
+            values.append(right_share(scores, found.there)[chosen])
+            ids += [f"{name}/{found.items[n]}" for n in chosen]
+            images += [found.images[n] for n in chosen]
+            parts += [name if column.parts == "sets" else found.groups[n] for n in chosen]
+        if not ids:
+            raise UserError(f"{self.title}: no item of {column.key} is left ({self.kept})")
+        several = tuple(parts) if len(set(parts)) > 1 else None
+        return ProbeItems(tuple(ids), value=np.concatenate(values), groups=tuple(images), parts=several)
+
+    def _chosen(self, system: ScoredSystem, seed: int, column: ShownColumn) -> list[tuple[str, ScoredSet, list[int]]]:
+        """The items of a column that count, by set."""
+        found = []
+        for name in column.sets:
+            one = self.store.scores(system.records[seed])[name]
+            counts = Counter(one.groups)
+            keep = np.ones(len(one.items), dtype=bool)
+            if column.parts == "groups":
+                keep &= np.array([counts[g] >= column.least and g not in column.leave_out for g in one.groups])
+            keep &= kept_items(one, self.kept)
+            found.append((name, one, np.flatnonzero(keep).tolist()))
+        return found
+
+    def _chance(self, system: ScoredSystem, column: ShownColumn) -> float:
+        items = self._items(system, 0, column, 0.0)
+        values = [1.0 / one.there[chosen].sum(axis=1) for _, one, chosen in self._chosen(system, 0, column)]
+        return Column(np.concatenate(values), items.n, items.groups, items.parts).value
+
+
+def kept_items(one: ScoredSet, kept: str) -> Any:
+    """Which items count, (N,) bool; see ``KEPT``."""
+    if kept == "distinct":
+        return ~((one.same_as[:, 1:] == 0) & one.there[:, 1:]).any(axis=1)
+    if kept == "trained":
+        return ~((one.untrained > 0) & one.there).any(axis=1)
+    return np.ones(len(one.items), dtype=bool)
+
+
+def shown_scores(system: ScoredSystem, found: ScoredSet, alpha: float | None) -> Floats:
+    """The scores (N, K) that a row of Table 2 chooses by."""
+    if system.shown == "shorter":
+        return -found.pieces.astype(np.float64)
+    scored = found.by[system.estimator]
+    blind = log_mean_exp(scored.others) if ESTIMATORS[system.estimator].nats else scored.others.mean(axis=-1)
+    match system.shown:
+        case "own":
+            scores = scored.own
+        case "constant":
+            scores = scored.constant
+        case "mismatched":
+            scores = blind
+        case "mismatched_mean":
+            scores = scored.others.mean(axis=-1)
+        case _:
+            with np.errstate(invalid="ignore"):
+                scores = scored.own - (alpha or 0.0) * blind
+    return scores / (found.pieces + 1) if system.per_token else scores
+
+
+class Store:
+    """The records that a table of scores was handed, each read once."""
+
+    def __init__(self, job: ChoiceTableJob | RetrievalTableJob, given: Given) -> None:
+        self.job, self.given = job, given
+        self.record = cache(self._record)
+        self.scores = cache(self._scores)
+        self.matrix = cache(self._matrix)
+
+    def _record(self, name: str) -> dict[str, Any]:
+        return record_of(self.job, self.given, name)
+
+    def _scores(self, name: str) -> dict[str, ScoredSet]:
+        record, path = self.record(name), path_of(self.job, self.given, name)
+        if record.get("kind") != "scores" or "scores.parquet" not in record.get("outputs", {}):
+            raise UserError(f"{path}: not a record of scores; score again")
+        found = read_scores(path.parent / "scores.parquet", record["outputs"]["scores.parquet"])
+        assert isinstance(self.job, ChoiceTableJob)
+        missing = [one for column in self.job.columns for one in column.sets if one not in found]
+        if missing:
+            raise UserError(f"{path}: the scores lack {missing[0]}; score again")
+        return found
+
+    def _matrix(self, name: str, estimator: str) -> Matrix:
+        record, path = self.record(name), path_of(self.job, self.given, name)
+        if record.get("kind") != "retrieval":
+            raise UserError(f"{path}: not a record of held-out pairs; score again")
+        return read_matrix(path, record, estimator)
+
+    def alpha(self, system: ScoredSystem, seed: int) -> float | None:
+        """The α of a row that takes a blind score off, None of any other row."""
+        if system.shown != "less_blind":
+            return None
+        matrix = self.matrix(system.held_out[seed], system.estimator)
+        return best_alpha(matrix.scores, matrix.same, self.job.alphas, matrix.pieces + 1 if system.per_token else None)
+
+
+class Retrieval(Probing):
+    """The retrieval table: a column's items are queries, images or captions."""
+
+    averages = False
+    printed = False
+    job: RetrievalTableJob
+
+    def read(self, given: Given) -> None:
+        """See :class:`Probing`."""
+        store = Store(self.job, given)
+        self.alpha: dict[str, list[float]] = {}
+        self.groups, self.trained = {}, {}
+        for system in self.job.systems:
+            alphas = [store.alpha(system, seed) for seed in range(len(system.records))]
+            self.alpha[system.key] = [one for one in alphas if one is not None]
+            self.groups[system.key] = [
+                self._queries(system, store.matrix(name, system.estimator), alpha)
+                for name, alpha in zip(system.records, alphas, strict=True)
+            ]
+            self.trained[system.key] = store.record(system.records[0]).get("training")
+        self.metric = {column.key: "recall" for column in self.job.columns}
+        right = store.matrix(self.job.systems[0].records[0], self.job.systems[0].estimator).same
+        level = np.zeros(right.shape)
+        self.chance = {c.key: 100 * float(recall(level, right, _count(c.key)).mean()) for c in self.job.columns}
+
+    def _primary_measure(self) -> str:
+        return "text_1"
+
+    def _queries(self, system: ScoredSystem, matrix: Matrix, alpha: float | None) -> dict[str, ProbeItems]:
+        scores = matrix.scores if alpha is None else less_blind(matrix.scores, alpha)
+        scores = scores / (matrix.pieces + 1) if system.per_token else scores
+        found = {}
+        for column in self.job.columns:
+            by_image = column.key.startswith("text")
+            value = recall(scores if by_image else scores.T, matrix.same, _count(column.key))
+            found[column.key] = ProbeItems(matrix.keys, value=value, groups=matrix.keys)
+        return found
+
+
+def _count(key: str) -> int:
+    return int(key.rpartition("_")[2])

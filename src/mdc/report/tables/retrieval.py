@@ -1,0 +1,37 @@
+"""The retrieval table: which caption of the held-out ones scores highest with an image, and which image with a caption."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mdc.jobs.shown import RetrievalTableJob
+from mdc.report.given import Given
+from mdc.report.scores import Retrieval
+from mdc.report.tables import comparisons, score_rows
+
+
+def make(job: RetrievalTableJob, given: Given, out: Path) -> None:
+    """Write the table's files into ``out``; errors as of Table 2."""
+    found = Retrieval(job, given)
+    body = [*score_rows.rows(found, job.systems), score_rows.chance(found)]
+    alphas = "; ".join(
+        f"{found.systems[key].method.label.partition(', own')[0]} {' '.join(f'{one:g}' for one in chosen)}"
+        for key, chosen in found.alpha.items()
+        if chosen
+    )
+    main = score_rows.table(
+        found,
+        f"Retrieval by score among {job.pairs} held-out pairs",
+        (
+            "Per cent of queries whose right answer is among the first 1, 5 or 10; equal captions are all right answers.",
+        ),
+        body,
+        (
+            "Best in bold, second best underlined, compared as printed.",
+            *score_rows.estimator_notes(list(job.systems), job.samples),
+            "own − α · other images: a score less α times the log of the caption's mean probability under the other images; α is "
+            f"chosen on these very pairs, so these rows are optimistic{': ' + alphas if alphas else ''}.",
+            *found.notes(found.numbers()),
+        ),
+    )
+    score_rows.write(found, [main, *comparisons.tables(found)], out)

@@ -1,0 +1,294 @@
+"""Table 2, compositionality: how often a model's score prefers the right caption, and what language alone can do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from mdc.estimators import ESTIMATORS
+from mdc.jobs.shown import ChoiceTableJob, ScoredSystem
+from mdc.records import write_text
+from mdc.report.given import Given
+from mdc.report.scores import KEPT, Choices, Store, kept_items
+from mdc.report.tables import comparisons, score_rows
+from mdc.report.tables.table import Cell, Column, Row, Table
+from mdc.report.tidy import csv_text
+
+_KEPT_LINE = ("scale", "method", "column", "kept", "items", "value", "low", "high")
+_KEPT_WORDS = {"distinct": "without equal options", "trained": "without untrained pieces"}
+
+
+def make(job: ChoiceTableJob, given: Given, out: Path) -> None:
+    """Write the table's files into ``out``.
+
+    UserError names the record that is missing, stale, of another scale, or does not match its scores.
+    """
+    store = Store(job, given)
+    found = Choices(job, given, store=store)
+    errors = list(_errors(job, store))
+    kept, kept_lines = _kept(job, given, store, found)
+    gains = comparisons.gains(found)
+    shown = [
+        *_main(found),
+        _blind(found),
+        *([gains] if gains else []),
+        *comparisons.tables(found),
+        *([kept] if kept else []),
+        _error_table(found, errors),
+    ]
+    score_rows.write(found, shown, out)
+    write_text(out / "table2_kept.csv", csv_text(kept_lines, _KEPT_LINE))
+    lines = [{"scale": job.scale, **vars(one)} for one in errors]
+    write_text(out / "table2_errors.csv", csv_text(lines, ("scale", *_Error.__dataclass_fields__)))
+
+
+def _main(found: Choices) -> list[Table]:
+    """The paper's rows and ours by sums, then by means a token, each with the rule that shorter wins and with chance."""
+    job = found.job
+    shorter = [system for system in job.systems if system.shown == "shorter"]
+    weights = list(dict.fromkeys(system.weights for system in job.systems if system.weights is not None))
+    tables = []
+    for kind in weights:
+        for per_token in (False, True):
+            own = [
+                s
+                for s in job.systems
+                if s.shown == "own"
+                and s.weights in (kind, None)
+                and (s.per_token == per_token or not ESTIMATORS[s.estimator].nats)
+            ]
+            body = [*score_rows.rows(found, own), *score_rows.rows(found, shorter, "control"), score_rows.chance(found)]
+            what = "means a token" if per_token else "sums over a caption's tokens"
+            of = {"last": "", "best": ", weights that were best on held-out pairs"}[kind]
+            tables.append(
+                score_rows.table(
+                    found,
+                    f"Table 2. Compositionality, {what}{of}",
+                    ("Per cent of items whose right caption scores highest; a tie among k counts 1/k.",),
+                    body,
+                    (
+                        "Best in bold, second best underlined, compared as printed.",
+                        *score_rows.estimator_notes(own, job.samples),
+                        *_set_notes(found),
+                        *found.notes(found.numbers()),
+                    ),
+                )
+            )
+    return tables
+
+
+def _blind(found: Choices) -> Table:
+    """Every model beside itself with other images, with none, and with its blind score taken off."""
+    job = found.job
+    body: list[Row] = []
+    grouped: dict[tuple[str, str | None, str, bool], list[ScoredSystem]] = {}
+    for system in job.systems:
+        if system.shown != "shorter":
+            key = (" ".join(system.runs), system.weights, system.estimator, system.per_token)
+            grouped.setdefault(key, []).append(system)
+    for number, systems in enumerate(grouped.values()):
+        body += score_rows.rows(found, systems, f"{number}")
+    alphas = [
+        f"{found.systems[key].method.label.partition(',')[0]} {' '.join(f'{one:g}' for one in chosen)}"
+        for key, chosen in found.alpha.items()
+        if chosen and not found.systems[key].per_token  # type: ignore[attr-defined]
+    ]
+    images = f"{job.others} other image{'s' if job.others > 1 else ''}"
+    return score_rows.table(
+        found,
+        "What language alone can do",
+        ("Each model's own row, and below it the same model blind.",),
+        body,
+        (
+            f"Other images: the log of the mean probability under {images} of the set, the same for every option and model (of "
+            "cosines, their mean). No image: one of the mean colour.",
+            "own − α · other images: a score less its blind score; α is chosen on held-out pairs of the training corpus, by "
+            f"retrieval{': ' + '; '.join(alphas) if alphas else ''}.",
+        ),
+    )
+
+
+# --- with and without the items that no model can answer, or that this vocabulary cannot --------------------------------
+
+
+def _kept(
+    job: ChoiceTableJob, given: Given, store: Store, found: Choices
+) -> tuple[Table | None, list[dict[str, object]]]:
+    """Columns of which some items do not count, with and without them; all columns as csv lines."""
+    own = [s for s in job.systems if s.shown == "own" and not s.per_token]
+    narrow = job.model_copy(
+        update={
+            "systems": [s.model_copy(update={"control": None}) for s in own],
+            "contrasts": [],
+            "primary": [],
+        }
+    )
+    left = {kept: {c.key: _left(job, store, c.key, kept) for c in job.columns} for kept in KEPT}
+    changed = {kept: [c for c in job.columns if left[kept][c.key] != left["all"][c.key]] for kept in _KEPT_WORDS}
+    lines: list[dict[str, object]] = []
+    cells: dict[str, list[Cell]] = {system.key: [] for system in own}
+    heads: list[Column] = []
+    for kept in KEPT:
+        wanted = job.columns if kept == "all" else [c for c in changed[kept] if left[kept][c.key]]
+        if not wanted:
+            continue
+        part = found if kept == "all" else Choices(narrow.model_copy(update={"columns": wanted}), given, kept, store)
+        for column in wanted:
+            for system in own:
+                level = part.levels[system.key, column.key]
+                lines.append(
+                    {
+                        "scale": job.scale,
+                        "method": system.method.label,
+                        "column": column.label,
+                        "kept": kept,
+                        "items": left[kept][column.key],
+                        "value": level.value,
+                        "low": level.low,
+                        "high": level.high,
+                    }
+                )
+        if kept == "all":
+            continue
+        for column in wanted:
+            heads += [
+                Column("all", column.label, f"{left['all'][column.key]} items", f"{column.label}, all, {kept}"),
+                Column(_KEPT_WORDS[kept], column.label, f"{left[kept][column.key]} items", f"{column.label}, {kept}"),
+            ]
+            for system in own:
+                for source in (found, part):
+                    level = source.levels[system.key, column.key]
+                    cells[system.key].append(Cell(level.value, level.low, level.high))
+    if not heads:
+        return None, lines
+    table = Table(
+        title=f"With and without items that cannot be answered, {found.scale_text}",
+        caption=(
+            "Equal options: a perturbation that changed nothing, so that no model can tell it from the right caption. Untrained "
+            "pieces: word pieces that no training caption had. Each column with all its items, and without those.",
+        ),
+        labels=("Dataset", "Backbone", "Method"),
+        columns=tuple(heads),
+        rows=tuple(Row(comparisons.names(system), tuple(cells[system.key])) for system in own),
+    )
+    return table, lines
+
+
+def _left(job: ChoiceTableJob, store: Store, column: str, kept: str) -> int:
+    """How many items of a column count."""
+    chosen = next(one for one in job.columns if one.key == column)
+    found = store.scores(job.systems[0].records[0])
+    return sum(int(kept_items(found[name], kept).sum()) for name in chosen.sets)
+
+
+def _set_notes(found: Choices) -> list[str]:
+    """How the sets were made, and what was left out or counted."""
+    job, record = found.job, found.store.record(found.job.systems[0].records[0])
+    labels = {one.key: one.label for one in job.sets}
+    notes = []
+    for name, told in record["sets"].items():
+        said = []
+        if "tagger" in told:
+            said.append("parts of speech by " + " ".join(str(value) for value in told["tagger"].values()))
+        if "perturbed" in told:
+            said.append(
+                "perturbed captions: " + ", ".join(f"{count} {what}" for what, count in told["perturbed"].items())
+            )
+        same = told["same_as_answer"].get("any", 0)
+        if same:
+            share = 100 * same / told["items"]
+            said.append(f"{same} items ({share:.1f} %) have a wrong option equal to the right one, a tie by definition")
+        if told["too_long"]:
+            said.append(f"{told['too_long']} items left out, longer than the context")
+        skipped = sum(told["skipped"].values())
+        if skipped:
+            said.append(f"{skipped} items left out when the set was made")
+        if said:
+            notes.append(f"{labels[name]}: {'; '.join(said)}.")
+    for column in job.columns:
+        if column.parts == "groups":
+            notes.append(f"{column.label}: the plain mean over its groups with {column.least} items or more.")
+        elif len(column.sets) > 1:
+            notes.append(f"{column.label}: the plain mean of {', '.join(labels[one] for one in column.sets)}.")
+    return notes
+
+
+# --- standard errors ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Error:
+    """Of the right captions with their own images, all columns and seeds together, in nats a caption.
+
+    ``error``: the root mean square of a score's standard error. ``bits_per_token``: of a log likelihood or its bound.
+    """
+
+    dataset: str
+    method: str
+    estimator: str
+    weights: str
+    captions: int
+    score: float
+    error: float
+    tokens: float
+    bits_per_token: float | None
+
+
+def _errors(job: ChoiceTableJob, store: Store) -> Iterator[_Error]:
+    for system in job.systems:
+        if system.shown != "own" or system.per_token:
+            continue
+        scores, errors, tokens = [], [], []
+        for record in system.records:
+            for one in store.scores(record).values():
+                found = one.by[system.estimator]
+                scores.append(found.own[:, 0])
+                errors.append(found.error[:, 0])
+                tokens.append(one.pieces[:, 0] + 1)
+        score, error, count = (np.concatenate(part) for part in (scores, errors, tokens))
+        likelihood = system.estimator in ("likelihood", "monte_carlo", "parallel")
+        yield _Error(
+            dataset=system.corpus.label if system.corpus else "",
+            method=system.method.label,
+            estimator=system.estimator,
+            weights=system.weights or "",
+            captions=len(score),
+            score=float(score.mean()),
+            error=float(np.sqrt((error**2).mean())),
+            tokens=float(count.mean()),
+            bits_per_token=float(-score.sum() / count.sum() / math.log(2)) if likelihood else None,
+        )
+
+
+def _error_table(found: Choices, errors: Sequence[_Error]) -> Table:
+    rows = []
+    for one in errors:
+        nats = ESTIMATORS[one.estimator].nats
+        cells = (
+            Cell(one.score),
+            Cell(one.error) if ESTIMATORS[one.estimator].sampled else Cell(None),
+            Cell(one.tokens if nats else None),
+            Cell(one.bits_per_token),
+        )
+        rows.append(Row((one.dataset, one.method, ESTIMATORS[one.estimator].text), cells))
+    return Table(
+        title=f"Scores and their standard errors, {found.scale_text}",
+        caption=(
+            f"Means over the right captions with their own images. Estimators that draw take {found.job.samples} masks a "
+            "caption; the standard error is of one score, and the root of its mean square over captions is shown. Bits a token "
+            "are of the bound where the score is the bound, else of the likelihood itself.",
+        ),
+        labels=("Dataset", "Method", "Score"),
+        columns=(
+            Column("mean", "Score", "nats, or cosine"),
+            Column("standard error", "Score", "nats"),
+            Column("tokens", "", "a caption"),
+            Column("bits", "", "a token"),
+        ),
+        rows=tuple(rows),
+        decimals=2,
+    )

@@ -1,0 +1,62 @@
+"""ARO's caption order (see :mod:`mdc.sources.choices.caption_order`) of MSCOCO's annotations and a parquet file of images."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from mdc.formats.gzipped import read_json_object
+from mdc.formats.samples import ChoiceSample, Skipped
+from mdc.records import UserError
+from mdc.sources.choices.caption_order import generator, options_of
+from mdc.sources.choices.parquet_images import parquet_images
+from mdc.sources.choices.tagging import tagger, treebank_words
+from mdc.sources.cleaned import Choices
+
+
+class OrderParquet(Choices):
+    """One sample a caption whose image is in the parquet file, in the order of the captions' ids, which are the samples'."""
+
+    def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
+        super().__init__(source)
+        self._tag, which = tagger(source["tagger"])
+        self._words, tokenizer = treebank_words()
+        self.facts = {"tagger": which, "tokenizer": tokenizer}
+        self._images, path = data_dir / source["images"], data_dir / source["path"]
+        listed = read_json_object(path).get("annotations")
+        if not isinstance(listed, list) or not all(map(_is_annotation, listed)):
+            raise UserError(f"{path}: not COCO's captions file; its 'annotations' need id, image_id and caption each")
+        self._captions = sorted((one["id"], str(one["image_id"]), one["caption"]) for one in listed)
+
+    def found(self, skipped: Skipped) -> Iterator[ChoiceSample]:
+        source = self.config
+        images = parquet_images(self._images, source["image_column"], source["id_column"], skipped)
+        chosen = [one for one in self._captions if one[1] in images]
+        if not chosen:
+            raise UserError(f"{source['path']}: none of its images is in {source['images']}")
+        for number, (caption_id, image, caption) in enumerate(chosen):
+            rng = generator(source["seed"], str(caption_id))
+            options = options_of(caption, self._tag(caption), self._words(caption), rng, source["max_words"])
+            yield ChoiceSample(
+                f"{number:08d}",
+                *images[image],
+                options=tuple(options),
+                group="order",
+                id=str(caption_id),
+                image_name=f"coco:{int(image)}",
+            )
+
+
+def _is_annotation(entry: Any) -> bool:
+    return (
+        isinstance(entry, dict)
+        and type(entry.get("id")) is int
+        and type(entry.get("image_id")) is int
+        and isinstance(entry.get("caption"), str)
+    )
+
+
+def open_source(source: Mapping[str, Any], data_dir: Path) -> OrderParquet:
+    """See mdc.sources.source."""
+    return OrderParquet(source, data_dir)

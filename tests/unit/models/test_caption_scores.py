@@ -1,0 +1,207 @@
+"""Scores of captions: against the plain model on the same masks, and against the paper's text taken literally."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import toy
+import torch
+from torch import Tensor
+
+from mdc.diffusion.likelihood import enumerated_bound
+from mdc.formats.images import normalise
+from mdc.models.captioner import Captioner
+from mdc.objectives.autoregressive import right_to_left
+from mdc.predictors.caption_scores import CaptionScorer, Pair, scored
+from mdc.predictors.draws import GROUPS, Draws, draws_of
+from mdc.predictors.folded import hidden_states, remember
+
+CAPTIONS = [
+    [toy.SOT, 3, 9, 4, toy.EOT],
+    [toy.SOT, 5, 5, 7, 11, 2, toy.EOT],
+    [toy.SOT, 8, 1, 6, toy.EOT],
+    [toy.SOT, 12, toy.EOT],
+]
+PAIRS = [Pair(image, tokens, place) for place, tokens in enumerate(CAPTIONS) for image in (0, 2)]
+
+
+def model(method: str, seed: int = 0) -> Captioner:
+    """A captioner whose predictions differ from token to token, as a trained one's do."""
+    found = toy.build_model(toy.METHODS[method], toy.BACKBONE, toy.PROTOCOL, toy.V, 16, seed)
+    assert isinstance(found, Captioner)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in found.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.1)
+    return found.eval()
+
+
+def images() -> Tensor:
+    return torch.randint(0, 256, (3, 3, 16, 16), generator=torch.Generator().manual_seed(1), dtype=torch.uint8)
+
+
+def scorer(method: str, batch_tokens: int = 8192) -> CaptionScorer:
+    return CaptionScorer(model(method), toy.MASK, "fp32", torch.device("cpu"), batch_tokens)
+
+
+@torch.no_grad()
+def plain(method: str, image: int, inputs: Tensor) -> Tensor:
+    """log p of every token at every place of one version (T,), as the model itself computes it: (T, V)."""
+    logits = model(method).logits(normalise(images()[image : image + 1]), inputs[None], torch.tensor([len(inputs)]))
+    return logits[0].log_softmax(dim=-1)
+
+
+def masked(tokens: list[int], places: set[int]) -> Tensor:
+    return torch.tensor([toy.MASK if place in places else token for place, token in enumerate(tokens)])
+
+
+@pytest.mark.parametrize("method", ["mdc", "arc"])
+def test_folded_versions_are_what_the_model_computes_of_each_alone(method: str) -> None:
+    captioner = model(method)
+    pictures = normalise(images())
+    with torch.no_grad():
+        visual = captioner.encoder(pictures)[1]
+        tokens = torch.randint(0, toy.V + 1, (3, 5, 7), generator=torch.Generator().manual_seed(2))
+        found = hidden_states(captioner, tokens, remember(captioner, visual))
+        for caption, version in itertools.product(range(3), range(5)):
+            alone = captioner.text(tokens[caption, version][None], torch.tensor([7]), visual[caption : caption + 1])
+            assert torch.allclose(found[caption, version], alone[0], atol=1e-5)
+
+
+def test_arc_is_equation_7() -> None:
+    one = scorer("arc")
+    for pair, found in zip(PAIRS, one.autoregressive(one.look(images()), PAIRS), strict=True):
+        log_probs = plain("arc", pair.image, torch.tensor(pair.tokens))
+        expected = [float(log_probs[place, token]) for place, token in enumerate(pair.tokens[1:])]
+        assert found.value == pytest.approx(sum(expected), abs=1e-4) and found.error == 0
+        assert found.tokens.tolist() == pytest.approx(expected, abs=1e-4)
+
+
+def test_right_to_left_scores_the_reversed_pieces_and_tells_them_in_their_own_order() -> None:
+    one = scorer("arc")
+    for pair, found in zip(PAIRS, one.autoregressive(one.look(images()), PAIRS, reverse=True), strict=True):
+        pieces = pair.tokens[1:-1]
+        reverse = [toy.SOT, *pieces[::-1], toy.EOT]
+        log_probs = plain("arc", pair.image, torch.tensor(reverse))
+        steps = [float(log_probs[place, token]) for place, token in enumerate(reverse[1:])]
+        assert found.tokens.tolist() == pytest.approx([*steps[:-1][::-1], steps[-1]], abs=1e-4)
+
+
+def test_reversing_pieces_leaves_padding_alone_and_undoes_itself() -> None:
+    tokens = torch.tensor([[38, 1, 2, 3, 39, 39, 39], [38, 4, 39, 39, 39, 39, 39], [38, 5, 6, 7, 8, 9, 39]])
+    lengths = torch.tensor([5, 3, 7])
+    reverse = right_to_left(tokens, lengths)
+    assert reverse.tolist() == [[38, 3, 2, 1, 39, 39, 39], [38, 4, 39, 39, 39, 39, 39], [38, 9, 8, 7, 6, 5, 39]]
+    assert torch.equal(right_to_left(reverse, lengths), tokens)
+
+
+def test_the_heuristic_is_the_papers_text() -> None:
+    """ "Starting with a fully masked sequence, we perform N denoising steps. In each step, we identify the masked position with
+    the highest predicted confidence and record the log-likelihood of the ground-truth token at this position. This token then
+    replaces [MASK]." """
+    one = scorer("mdc")
+    for pair, found in zip(PAIRS, one.heuristic(one.look(images()), PAIRS), strict=True):
+        hidden, total = set(range(1, len(pair.tokens))), 0.0
+        while hidden:
+            log_probs = plain("mdc", pair.image, masked(list(pair.tokens), hidden))
+            place = max(sorted(hidden), key=lambda p: float(log_probs[p].max()))
+            total += float(log_probs[place, pair.tokens[place]])
+            hidden.remove(place)
+        assert found.value == pytest.approx(total, abs=1e-4)
+
+
+def test_parallel_and_pseudo_likelihood_are_their_sums() -> None:
+    one = scorer("mdc")
+    memory = one.look(images())
+    for pair, together, alone in zip(PAIRS, one.parallel(memory, PAIRS), one.pseudo_likelihood(memory, PAIRS), strict=True):
+        places, tokens = range(1, len(pair.tokens)), list(pair.tokens)
+        all_masked = plain("mdc", pair.image, masked(tokens, set(places)))
+        assert together.value == pytest.approx(sum(float(all_masked[p, tokens[p]]) for p in places), abs=1e-4)
+        single = sum(float(plain("mdc", pair.image, masked(tokens, {p}))[p, tokens[p]]) for p in places)
+        assert alone.value == pytest.approx(single, abs=1e-4)
+
+
+def _where(samples: int, length: int, item: int) -> tuple[Draws, Tensor]:
+    draws = draws_of(f"item {item}", 0, samples, 76)
+    return draws, draws.masks(length, lambda points: (points * length).long() + 1, 0, samples // GROUPS)
+
+
+def test_scores_under_the_same_masks_equal_the_plain_loop() -> None:
+    """Each mask by itself through the model, as in equation 8: equal to 1e-4, and the mean of the terms is the score."""
+    one = scorer("mdc")
+    memory, samples = one.look(images()), 32
+    for pair in PAIRS[:3]:
+        length = len(pair.tokens) - 1
+        draws, where = _where(samples, length, 0)
+        ((_, log_probs, same),) = one.samples(memory, [pair], [draws] * 4, 0, samples // GROUPS)
+        assert torch.equal(same[0], where)
+        terms = []
+        for mask, found in zip(where.flatten(0, 1), log_probs[0].flatten(0, 1), strict=True):
+            places = {p + 1 for p in range(length) if mask[p]}
+            expected = plain("mdc", pair.image, masked(list(pair.tokens), places))
+            for place in range(length):
+                told = float(expected[place + 1, pair.tokens[place + 1]]) if mask[place] else 0.0
+                assert float(found[place]) == pytest.approx(told, abs=1e-4)
+            terms.append(length / len(places) * sum(float(expected[p, pair.tokens[p]]) for p in places))
+        (plainly,) = scored(log_probs, same, control=False)
+        assert plainly.value == pytest.approx(sum(terms) / samples, abs=1e-4)
+
+
+@pytest.mark.parametrize("control", [False, True])
+def test_monte_carlo_agrees_with_enumeration(control: bool) -> None:
+    """Within three of its own standard errors, for every pair: the bound of short captions without sampling."""
+    one = scorer("mdc")
+    memory = one.look(images())
+    draws = [draws_of(f"item {n}", 5, 512, 76) for n in range(len(CAPTIONS))]
+    for pair in PAIRS:
+        tokens = torch.tensor([pair.tokens])
+
+        def log_probs(where: Tensor, tokens: Tensor = tokens, image: int = pair.image) -> Tensor:
+            return one.masked(tokens, memory.of([image]), where[None])[0]
+
+        exact = enumerated_bound(log_probs, len(pair.tokens) - 1)
+        ((_, found, where),) = one.samples(memory, [pair], draws, 0, 512 // GROUPS)
+        (estimate,) = scored(found, where, control)
+        assert abs(estimate.value - exact) <= 3 * estimate.error + 1e-4
+        assert float(estimate.tokens.sum()) == pytest.approx(estimate.value)
+
+
+def test_the_trained_range_averages_its_numbers_of_masks_alone() -> None:
+    one = scorer("mdc")
+    memory, tokens = one.look(images()), torch.tensor([CAPTIONS[0]])
+    draws = [draws_of("item", 1, 1024, 76)]
+    (found,) = one.monte_carlo(memory, [Pair(0, CAPTIONS[0])], draws, 1024, (0.5, 1.0))
+    expected = 0.0
+    for size in (2, 3, 4):
+        sets = list(itertools.combinations(range(4), size))
+        where = torch.tensor([[p in chosen for p in range(4)] for chosen in sets])
+        expected += float(one.masked(tokens, memory.of([0]), where[None]).sum()) * 4 / size / len(sets) / 3
+    assert abs(found.value - expected) <= 4 * found.error + 1e-4
+
+
+def test_scores_do_not_depend_on_what_else_is_scored_or_on_the_batch() -> None:
+    draws = [draws_of(f"item {n}", 0, 32, 76) for n in range(len(CAPTIONS))]
+    for name in ("monte_carlo", "heuristic", "parallel", "pseudo_likelihood"):
+        values = []
+        for batch_tokens in (16, 60, 8192):
+            one = scorer("mdc", batch_tokens)
+            more = (draws, 32) if name == "monte_carlo" else ()
+            values.append([s.value for s in getattr(one, name)(one.look(images()), PAIRS, *more)])
+            alone = [getattr(one, name)(one.look(images()), [pair], *more)[0].value for pair in PAIRS]
+            assert alone == pytest.approx(values[-1], abs=1e-4), name
+        assert values[0] == pytest.approx(values[2], abs=1e-4) and values[1] == pytest.approx(values[2], abs=1e-4)
+
+
+def test_a_caption_with_two_images_differs_by_less_noise_than_its_scores() -> None:
+    """Shared masks: the standard deviation of a difference over seeds is below that with masks of one's own."""
+    one = scorer("mdc")
+    memory = one.look(images())
+    shared, own = [], []
+    for seed in range(40):
+        draws = [draws_of("a", seed, 16, 76), draws_of("b", seed, 16, 76)]
+        pairs = [Pair(0, CAPTIONS[0]), Pair(2, CAPTIONS[0]), Pair(2, CAPTIONS[0], 1)]
+        first, second, other = (found.value for found in one.monte_carlo(memory, pairs, draws, 16))
+        shared.append(first - second)
+        own.append(first - other)
+    assert torch.tensor(shared).std() < 0.9 * torch.tensor(own).std()
