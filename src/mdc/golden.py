@@ -34,13 +34,16 @@ _RUNTIME = {"workers": 0, "log_every": 1, "checkpoint_every": 100}
 
 
 def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
-    """A scale: one backbone, a corpus of scenes and its half, a method of each objective, two probes, every artefact."""
+    """A scale: one backbone, a corpus of scenes and its half, a method of each objective, two probes, two choice sets, every
+    artefact."""
     corpus = {"kind": "scenes", "style": "alt", "train": 64, "val": 16, "seed": 1, "pixels": 48}
+    choice = {"kind": "scenes", "items": 8, "seed": 4, "pixels": 48}
     probe = {"kind": "scenes", "train": 48, "test": 32, "seed": 3, "pixels": 48}
     backbone: dict[str, Any] = {"label": "ViT-T/12", "image_size": 48, "patch_size": 12}
     backbone |= {"width": 32, "layers": 1, "heads": 2, "embed_dim": 16}
     backbone["decoder"] = {"width": 32, "layers": 1, "heads": 2}
     table = {"backbones": ["ViT-T-12"], "probes": ["shape"]}
+    scored: dict[str, Any] = {"corpora": {"alt": ["arc", "mdc", "clip"]}, "backbones": ["ViT-T-12"]}
     recipe: dict[str, Any] = {
         "epochs": 1,
         "batch_size": 16,
@@ -51,6 +54,7 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
     }
     recipe |= {"weight_decay": 0.1, "beta1": 0.9, "beta2": 0.98, "clip_norm": 1.0, "precision": "fp32"}
     recipe |= {"compile": False, "threads": 1, "device": "cpu", "validate_every": 4}
+    recipe |= {"snapshots": [0.5]}
     return {
         "label": SCALE,
         "data": {
@@ -65,6 +69,10 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
                 "shape": {"label": "Shape", "source": {**probe, "task": "shape"}},
                 "colour": {"label": "Colour", "source": {**probe, "task": "colour"}},
             },
+            "choices": {
+                "relation": {"label": "Relation", "source": {**choice, "question": "relation"}},
+                "order": {"label": "Order", "source": {**choice, "question": "dense_order"}},
+            },
             "primary_probe": "shape",
         },
         "pretrain": {
@@ -77,6 +85,10 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
             **{"lr": 0.1, "epochs": 1, "batch_size": 64, "seed": 0, "feature_batch": 128},
             **{"precision": "fp32", "threads": 1, "device": "cpu"},
         },
+        "score": {
+            **{"samples": 16, "mismatched": 2, "seed": 0, "batch_tokens": 4096},
+            **{"precision": "fp32", "processes": 1, "threads": 1, "device": "cpu"},
+        },
         "tables": {
             "table1": {
                 **table,
@@ -84,6 +96,21 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
                 "probes": ["shape", "colour"],
                 "contrasts": [["mdc", "clip"], ["alt/mdc", "half/mdc"]],
                 "primary": [["alt/mdc", "alt/clip"]],
+            },
+            "table2": {
+                **scored,
+                "columns": {
+                    "relation": {"label": "Relation", "sets": ["relation"], "parts": "groups"},
+                    "order": {"label": "Order", "sets": ["order"]},
+                },
+                "alphas": [0.0, 0.5, 1.0],
+                "contrasts": [["alt/mdc/heuristic", "alt/mdc/monte_carlo"]],
+                "primary": [["alt/mdc/heuristic", "alt/arc/likelihood"]],
+            },
+            "retrieval": {**scored, "pairs": 10},
+            "figure_position": {
+                **{"corpora": {"alt": ["arc", "mdc"]}, "backbones": ["ViT-T-12"], "reference": "arc", "captions": 16},
+                **{"gradient_captions": 4, "gradient_draws": 2, "bins": 3, "comparable": 0.1, "primary": ["alt/mdc"]},
             },
             "table4": {**table, "corpora": {"alt": ["mdc_wo_t", "mdc"]}, "contrasts": [["mdc", "mdc_wo_t"]]},
             "table5": {**table, "corpora": {"alt": ["mdc_0_100", "mdc"]}, "contrasts": [["mdc", "mdc_0_100"]]},

@@ -26,6 +26,9 @@ LAYERS = {
     "data/vocabularies/": "vocabulary",
     "runs/": "pretrain",
     "probe/": "probe",
+    "scores/": "score-choices",
+    "retrieval/": "score-pairs",
+    "positions/": "score-positions",
 }
 
 

@@ -116,7 +116,7 @@ def _write(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
             ("option", pa.int16()),
             ("same_as", pa.int16()),
             ("pieces", pa.int16()),
-            ("untrained", pa.int16()),
+            ("unseen", pa.int16()),
             ("estimator", word),
             ("score", number),
             ("error", number),

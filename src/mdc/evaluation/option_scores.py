@@ -32,7 +32,7 @@ class Option:
     """One option of an item under one estimator. ``same_as`` is the first option that is the same caption to the model.
 
     ``own``, ``constant``: (value, standard error) against the item's image and the one of the mean colour; ``others``: of
-    each other image. ``pieces``: its word pieces; ``untrained``: those of them that no training caption had.
+    each other image. ``pieces``: its word pieces; ``unseen``: those of them that no training caption had.
     """
 
     item: str
@@ -41,7 +41,7 @@ class Option:
     option: int
     same_as: int
     pieces: int
-    untrained: int
+    unseen: int
     estimator: str
     own: tuple[float, float]
     constant: tuple[float, float]
@@ -138,7 +138,7 @@ def score_items(scorer: Scorer, questions: Questions, numbers: Sequence[int]) ->
                         number,
                         next(place for place, other in enumerate(options) if other == ids),
                         len(clip_pieces(record["options"][number])),
-                        _untrained(record["options"][number], questions.trained),
+                        _unseen(record["options"][number], questions.trained),
                         estimator,
                         own,
                         constant,
@@ -152,7 +152,7 @@ def _distinct(options: Sequence[list[int]]) -> list[tuple[int, ...]]:
     return list(dict.fromkeys(tuple(tokens) for tokens in options))
 
 
-def _untrained(caption: str, trained: frozenset[int] | None) -> int:
+def _unseen(caption: str, trained: frozenset[int] | None) -> int:
     return 0 if trained is None else sum(piece not in trained for piece in clip_pieces(caption))
 
 
@@ -180,7 +180,7 @@ def boxed(image: Image.Image, box: Sequence[float] | None) -> Image.Image:
 
 
 #: columns of ``scores.parquet``
-COLUMNS = ("set", "item", "image", "group", "option", "same_as", "pieces", "untrained", "estimator")
+COLUMNS = ("set", "item", "image", "group", "option", "same_as", "pieces", "unseen", "estimator")
 
 
 def table_rows(name: str, options: Sequence[Option]) -> list[Mapping[str, Any]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 import torch
-from torch import Tensor
 
+from mdc.autoregressive.direction import right_to_left
 from mdc.config import Backbone, Method, ProtocolPretrain
 from mdc.loader.batch import CaptionBatch
 from mdc.models.captioner import Captioner
@@ -24,17 +24,6 @@ def supervise(batch: CaptionBatch, global_batch: int = 0, reverse: bool = False)
     supervised = positions < batch.lengths[:, None] - 1
     targets = torch.roll(tokens, -1, dims=1)
     return Supervision(tokens, targets, supervised.to(torch.float32), (batch.lengths - 1).sum())
-
-
-def right_to_left(tokens: Tensor, lengths: Tensor) -> Tensor:
-    """[SOT, pieces…, EOT, padding] (B, T) with each caption's pieces in reverse; all else stays where it is (VirTex).
-
-    ``lengths`` (B,) count SOT to EOT. Applied twice it changes nothing.
-    """
-    positions = torch.arange(tokens.shape[1], device=tokens.device)
-    last = (lengths - 1)[:, None]
-    piece = (positions > 0) & (positions < last)
-    return tokens.gather(1, torch.where(piece, last - positions, positions))
 
 
 def build_model(

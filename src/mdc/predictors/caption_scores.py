@@ -25,7 +25,7 @@ from mdc.diffusion.likelihood import (
 from mdc.formats.images import normalise
 from mdc.models.captioner import Captioner
 from mdc.models.precision import autocast
-from mdc.objectives.autoregressive import right_to_left
+from mdc.autoregressive.direction import right_to_left
 from mdc.predictors.draws import GROUPS, Draws
 from mdc.predictors.folded import Memory, hidden_states, log_probabilities, remember
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mdc.jobs.shown import ProbingJob, System
+from mdc.jobs.shown import System, SystemsJob
 from mdc.provenance.place import Broken
 from mdc.records import UserError
 from mdc.report.lines import POOLINGS
@@ -53,7 +53,7 @@ def labels(system: System) -> tuple[str, str, str]:
     return "none", system.backbone.label, f"{system.method.label}, {POOLINGS.get(system.pooling, system.pooling)}"
 
 
-def cells(job: ProbingJob, path: Path) -> list[Cell]:
+def cells(job: SystemsJob, path: Path) -> list[Cell]:
     """Every number of the tidy file ``path`` with the system that it is of. Raises Broken if one belongs to none."""
     by_runs: dict[str, list[System]] = {}
     for system in job.systems:

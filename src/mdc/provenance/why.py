@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mdc.artefacts import ARTEFACTS
 from mdc.jobs.job import Job
-from mdc.jobs.shown import LengthsJob, LossesJob, ProbingJob, RecipesJob, SchedulesJob, ShownRun, System
+from mdc.jobs.shown import LengthsJob, LossesJob, ProbingJob, RecipesJob, SchedulesJob, ShownRun, System, SystemsJob
 from mdc.provenance.cells import Cell, cells, choose, choose_line, labels, lines, tidy_file
 from mdc.provenance.copies import copy_again
 from mdc.provenance.place import Broken, Place
@@ -53,7 +53,7 @@ def _asked(path: Path, params_file: str) -> tuple[Place, str]:
 
 def _why(place: Place, artefact: str, args: argparse.Namespace) -> None:
     job = place.jobs[artefact]
-    if not isinstance(job, ProbingJob) or Path(args.table).name not in (f"{artefact}.csv", tidy_file(artefact)):
+    if not isinstance(job, SystemsJob) or Path(args.table).name not in (f"{artefact}.csv", tidy_file(artefact)):
         _plain(place, artefact, args)
         return
     found = cells(job, place.record(artefact).parent / tidy_file(artefact))
@@ -74,7 +74,7 @@ def _why(place: Place, artefact: str, args: argparse.Namespace) -> None:
 # --- a number of systems ------------------------------------------------------------------------------------------------
 
 
-def _number(place: Place, job: ProbingJob, cell: Cell) -> list[str]:
+def _number(place: Place, job: SystemsJob, cell: Cell) -> list[str]:
     told, paper = cell.line, place.scale == "paper"
     title = next(iter(ARTEFACTS[job.artefact].shown.values()))
     said = [
@@ -89,7 +89,10 @@ def _number(place: Place, job: ProbingJob, cell: Cell) -> list[str]:
     columns = _columns(job, cell)
     if len(columns) > 1:
         names = {column.key: column.label for column in job.columns}
-        said.append(line("mean of", ", ".join(f"{names[c]} {_mean(place, cell.system.records, [c])}" for c in columns)))
+        values = {
+            c: f" {_mean(place, cell.system.records, [c])}" if isinstance(job, ProbingJob) else "" for c in columns
+        }
+        said.append(line("mean of", ", ".join(f"{names[c]}{values[c]}" for c in columns)))
     control = next((s for s in job.systems if s.key == cell.system.control), None)
     if cell.system.reference:
         said.append(line("encoder", "a reference that other rows are held against"))
@@ -99,11 +102,13 @@ def _number(place: Place, job: ProbingJob, cell: Cell) -> list[str]:
     if told.get("published"):
         said.append(line("paper", f"{told['published']} is printed in the paper"))
     each = zip(cell.system.runs, cell.system.records, strict=True)
+    if not isinstance(job, ProbingJob):
+        return [*said, line("seeds", f"{told['seeds']}: {', '.join(run for run, _ in each)}")]
     seeds = ", ".join(f"{_mean(place, [record], columns)} ({run})" for run, record in each)
     return [*said, line("seeds", f"{told['seeds']}: {seeds}")]
 
 
-def _columns(job: ProbingJob, cell: Cell) -> list[str]:
+def _columns(job: SystemsJob, cell: Cell) -> list[str]:
     """The keys of the columns that a number is of: one, or all of an average."""
     mine = [column.key for column in job.columns if column.label == cell.line["benchmark"]]
     return mine or [column.key for column in job.columns]
@@ -123,8 +128,10 @@ def _mean(place: Place, records: Sequence[str], columns: Sequence[str]) -> str:
     return "unknown" if value is None else f"{value:.1f}"
 
 
-def _value_broken(place: Place, job: ProbingJob, cell: Cell) -> Broken | None:
-    """The number is not what its records give."""
+def _value_broken(place: Place, job: SystemsJob, cell: Cell) -> Broken | None:
+    """The number is not what its records give; of a table of scores `mdc verify` tells, which makes it anew."""
+    if not isinstance(job, ProbingJob):
+        return None
     value = _value(place, cell.system.records, _columns(job, cell))
     told = float(cell.line["value"])
     # not ">": a NaN must not pass
@@ -181,7 +188,7 @@ def _runs_of(place: Place, artefact: str, column: str) -> list[str]:
 
 def _jobs_of(job: Job, told: Mapping[str, str]) -> list[str]:
     """The inputs that a line of a csv file is about: the records, runs or set of captions whose labels it shows."""
-    if isinstance(job, ProbingJob):
+    if isinstance(job, SystemsJob):
         return [record for system in job.systems if _shown_in(system, told) for record in system.records]
     if isinstance(job, LengthsJob):
         return [one.job for one in job.sets if one.label == told.get("label")]

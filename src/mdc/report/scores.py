@@ -14,8 +14,8 @@ from mdc.records import UserError
 from mdc.report.given import Given, path_of, record_of
 from mdc.report.held_out import Matrix, best_alpha, less_blind, read_matrix, recall
 from mdc.report.items import ProbeItems
-from mdc.report.option_scores import Floats, ScoredSet, log_mean_exp, read_scores, right_share
 from mdc.report.probing import Probing
+from mdc.report.scored_sets import Floats, ScoredSet, log_mean_exp, read_scores, right_share
 from mdc.statistics.bootstrap import Column
 
 METRIC = "right"
@@ -89,7 +89,7 @@ def kept_items(one: ScoredSet, kept: str) -> Any:
     if kept == "distinct":
         return ~((one.same_as[:, 1:] == 0) & one.there[:, 1:]).any(axis=1)
     if kept == "trained":
-        return ~((one.untrained > 0) & one.there).any(axis=1)
+        return ~((one.unseen > 0) & one.there).any(axis=1)
     return np.ones(len(one.items), dtype=bool)
 
 

@@ -23,7 +23,7 @@ from mdc.formats.tar import TarWriter
 from mdc.records import UserError
 from mdc.shards.index import ShardReader, read_index
 from mdc.sources.choices import perturbations, tagging
-from mdc.sources.choices.caption_order import generator, options_of
+from mdc.sources.choices.orders import generator, options_of
 
 SUGARCREPE = {"kind": "sugarcrepe", "dataset": "sugarcrepe", "path": "sc", "images": "coco/val2017", "task": "swap_obj"}
 ARO = {"kind": "aro", "dataset": "aro", "path": "aro", "task": "relation"}
@@ -128,7 +128,8 @@ def test_a_choice_set_on_disk(tmp_path: Path) -> None:
         ({"options": ["a", 3]}, "no two options"),
         ({"answer": 2}, "answer is none of the options"),
         ({"answer": True}, "answer is none of the options"),
-        ({"group": None}, "no group or no id"),
+        ({"group": None}, "no group, no id or no image"),
+        ({"image": 3}, "no group, no id or no image"),
         ({"box": [1, 2, 0, 4]}, "box is not left, top, width and height"),
         ({"box": [1, 2, "3", 4]}, "box is not left, top, width and height"),
     ],
@@ -136,7 +137,7 @@ def test_a_choice_set_on_disk(tmp_path: Path) -> None:
 def test_damaged_records_are_named(record: dict[str, Any], said: str, tmp_path: Path) -> None:
     files.aro(tmp_path / "aro")
     index = write_choices("aro", ARO, tmp_path / "out", tmp_path)
-    good = {"options": ["a", "b"], "answer": 0, "group": "g", "id": "1"}
+    good = {"options": ["a", "b"], "answer": 0, "group": "g", "id": "1", "image": "i"}
     for content in (good, good | record):
         path = tmp_path / "out/test-00000.tar"
         with path.open("wb") as file:
@@ -190,7 +191,7 @@ def _edit(path: Path, change: Callable[[Any], Any]) -> None:
             lambda c: c[0].update(attributes=["a"]),
             r"\[0\]\.attributes is \['a'\]; .*at least 2 items",
         ),
-        ({"kind": "digits"}, None, "source kind 'digits' is no choice set; allowed: sugarcrepe, aro, caption_order"),
+        ({"kind": "digits"}, None, "source kind 'digits' is no choice set; allowed: scenes, sugarcrepe_parquet, order_parquet, sugarcrepe"),
     ],
 )
 def test_bad_sources_are_one_line(source: dict[str, Any], change: Any, said: str, tmp_path: Path) -> None:

@@ -274,6 +274,7 @@ def test_a_kind_is_made_anew_by_what_it_runs_alone() -> None:
         "mdc.sources.corpora.pairs": {"mdc.sources.corpora.webdataset"},  # a mirror's tars
         "mdc.sources.probes.builder": {"mdc.sources.probes.class_folder"},  # ImageNet
         "mdc.sources.choices.caption_order": {"mdc.sources.corpora.karpathy"},
+        "mdc.sources.choices.sugarcrepe_parquet": {"mdc.sources.choices.sugarcrepe"},
     }
     for module in kinds:
         assert callable(importlib.import_module(module).open_source)

@@ -80,7 +80,7 @@ MISTAKES = [
     (["check", "--scale", "huge"], "allowed: mini, flickr8k, paper"),
     (["check", "--params", "none.yaml"], "none.yaml: cannot be read"),
     (["corpus", "none.json", "--out", "x"], "none.json: no such file"),
-    (["make", "table2"], "table2: no such file"),
+    (["make", "table3"], "table3: no such file"),
     (["make", "table1", "--scale", "huge"], "allowed: mini, flickr8k, paper"),
     (["make", "none.json", "--out", "x"], "none.json: no such file"),
 ]
@@ -215,7 +215,7 @@ def test_an_artefact_that_the_scale_does_not_name_is_refused(
     del values["scales"]["mini"]["tables"]["table9"]
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
     assert main(["make", "table9", "--params", str(tmp_path / "params.yaml")]) == 2
-    assert "scale mini names no table9; it has table1, table4, " in one_line(capsys)
+    assert "scale mini names no table9; it has table1, table2, table4, " in one_line(capsys)
 
 
 # --- check and config -------------------------------------------------------------------------------------------------
@@ -254,7 +254,8 @@ def test_the_dictionaries_import_nothing_and_every_module_that_they_name_does_it
     sources = (parts.CORPORA, parts.PROBES, parts.CHOICES, parts.TEXTS)
     asked += [(module, "open_source") for kinds in sources for module in kinds.values()]
     asked += [(module, name) for module in parts.OBJECTIVES.values() for name in ("build_model", "build_objective")]
-    asked += [(module, "ImageEncoder") for module in parts.ABILITIES.values()]
+    classes = {"encode": "ImageEncoder", "score": "RunScorer", "score_open_clip": "OpenClipScorer"}
+    asked += [(module, classes[ability]) for ability, module in parts.ABILITIES.items()]
     for module, name in asked:
         assert callable(getattr(importlib.import_module(module), name)), (module, name)
 

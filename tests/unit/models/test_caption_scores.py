@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 
 import pytest
-import toy
 import torch
+import toy
 from torch import Tensor
 
 from mdc.diffusion.likelihood import enumerated_bound
 from mdc.formats.images import normalise
 from mdc.models.captioner import Captioner
-from mdc.objectives.autoregressive import right_to_left
+from mdc.autoregressive.direction import right_to_left
 from mdc.predictors.caption_scores import CaptionScorer, Pair, scored
 from mdc.predictors.draws import GROUPS, Draws, draws_of
 from mdc.predictors.folded import hidden_states, remember
@@ -114,7 +114,9 @@ def test_the_heuristic_is_the_papers_text() -> None:
 def test_parallel_and_pseudo_likelihood_are_their_sums() -> None:
     one = scorer("mdc")
     memory = one.look(images())
-    for pair, together, alone in zip(PAIRS, one.parallel(memory, PAIRS), one.pseudo_likelihood(memory, PAIRS), strict=True):
+    for pair, together, alone in zip(
+        PAIRS, one.parallel(memory, PAIRS), one.pseudo_likelihood(memory, PAIRS), strict=True
+    ):
         places, tokens = range(1, len(pair.tokens)), list(pair.tokens)
         all_masked = plain("mdc", pair.image, masked(tokens, set(places)))
         assert together.value == pytest.approx(sum(float(all_masked[p, tokens[p]]) for p in places), abs=1e-4)

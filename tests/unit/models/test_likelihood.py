@@ -44,7 +44,9 @@ CAPTIONS = [(0, 1, 2), (3, 3, 0), (2, 0, 1)]
 
 
 @pytest.mark.parametrize("caption", CAPTIONS)
-def test_the_enumerated_bound_is_the_sum_over_all_sets_and_exact_for_exact_conditionals(caption: tuple[int, ...]) -> None:
+def test_the_enumerated_bound_is_the_sum_over_all_sets_and_exact_for_exact_conditionals(
+    caption: tuple[int, ...],
+) -> None:
     joint = Joint(0)
     found = likelihood.enumerated_bound(lambda where: joint.log_probs(caption, where), 3)
     # equation 8 as it is written: Σ_n E_{|S|=n} (1/n) Σ_{i∈S} log p_i
@@ -140,8 +142,16 @@ def test_rounding_to_the_nearest_would_fail_the_test_above() -> None:
 
 @pytest.mark.parametrize(
     ("length", "low", "high", "allowed"),
-    [(10, 0.5, 1.0, (5, 10)), (7, 0.5, 1.0, (4, 7)), (3, 0.3, 0.4, (1, 1)), (1, 0.5, 1.0, (1, 1)), (5, 0.15, 0.15, (1, 1))]
-    + [(20, 0.15, 0.15, (3, 3)), (6, 0.9, 0.9, (5, 5)), (4, 0.45, 0.45, (2, 2))],
+    [
+        (10, 0.5, 1.0, (5, 10)),
+        (7, 0.5, 1.0, (4, 7)),
+        (3, 0.3, 0.4, (1, 1)),
+        (1, 0.5, 1.0, (1, 1)),
+        (5, 0.15, 0.15, (1, 1)),
+        (20, 0.15, 0.15, (3, 3)),
+        (6, 0.9, 0.9, (5, 5)),
+        (4, 0.45, 0.45, (2, 2)),
+    ],
 )
 def test_a_range_allows_its_whole_numbers_alone(length: int, low: float, high: float, allowed: tuple[int, int]) -> None:
     assert likelihood.counts_in_range(length, low, high) == allowed

@@ -230,7 +230,7 @@ def test_a_bad_list_is_one_line(
 
 
 def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mdc.sources.texts.caption_list._LARGEST_JSON", 1000)
+    monkeypatch.setattr("mdc.formats.gzipped._LARGEST_JSON", 1000)
     (tmp_path / "c.json.gz").write_bytes(gzip.compress(b" " * 100_000 + b"{}"))
     with pytest.raises(UserError, match="more than 1000 bytes of JSON"):
         write_texts("c", {"path": "c.json.gz"}, tmp_path / "out", tmp_path, 77)

@@ -19,7 +19,7 @@ from mdc.report.tables.table import Cell, Column, Row, Table
 from mdc.report.tidy import csv_text
 
 _KEPT_LINE = ("scale", "method", "column", "kept", "items", "value", "low", "high")
-_KEPT_WORDS = {"distinct": "without equal options", "trained": "without untrained pieces"}
+_KEPT_WORDS = {"distinct": "without equal options", "trained": "without unseen pieces"}
 
 
 def make(job: ChoiceTableJob, given: Given, out: Path) -> None:
@@ -168,7 +168,7 @@ def _kept(
     table = Table(
         title=f"With and without items that cannot be answered, {found.scale_text}",
         caption=(
-            "Equal options: a perturbation that changed nothing, so that no model can tell it from the right caption. Untrained "
+            "Equal options: a perturbation that changed nothing, so that no model can tell it from the right caption. Unseen "
             "pieces: word pieces that no training caption had. Each column with all its items, and without those.",
         ),
         labels=("Dataset", "Backbone", "Method"),

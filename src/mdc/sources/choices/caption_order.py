@@ -8,18 +8,15 @@ right one has them at a word), which the published ones do too.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from mdc.formats.folders import NamedImages, coco_image
 from mdc.formats.samples import ChoiceSample, Skipped
 from mdc.records import UserError
-from mdc.sources.choices import perturbations
-from mdc.sources.choices.tagging import Tagged, tagger, treebank_words
+from mdc.sources.choices.orders import generator, options_of
+from mdc.sources.choices.tagging import tagger, treebank_words
 from mdc.sources.cleaned import Choices
 from mdc.sources.corpora import karpathy
 
@@ -60,21 +57,3 @@ class CaptionOrder(Choices):
 def open_source(source: Mapping[str, Any], data_dir: Path) -> CaptionOrder:
     """See mdc.sources.source."""
     return CaptionOrder(source, data_dir)
-
-
-def options_of(
-    caption: str, tagged: Tagged, words: Sequence[str], rng: np.random.Generator, max_words: int
-) -> list[str]:
-    """The caption and its four perturbations, in the published form.
-
-    ``tagged``: its words and their tags by the tagger; ``words``: its words by the Penn Treebank's rules.
-    """
-    orders = [perturb(*tagged, rng) for perturb in perturbations.TAGGED]
-    orders += [perturb(words, rng) for perturb in perturbations.UNTAGGED]
-    return [perturbations.published_form(text, max_words) for text in (caption, *map(" ".join, orders))]
-
-
-def generator(seed: int, caption_id: str) -> np.random.Generator:
-    """The random numbers of one caption, whatever other captions there are."""
-    digest = hashlib.blake2b(f"{seed} {caption_id}".encode(), digest_size=16).digest()
-    return np.random.Generator(np.random.Philox(key=int.from_bytes(digest)))

@@ -9,7 +9,7 @@ from typing import Any
 from mdc.formats.gzipped import read_json_object
 from mdc.formats.samples import ChoiceSample, Skipped
 from mdc.records import UserError
-from mdc.sources.choices.caption_order import generator, options_of
+from mdc.sources.choices.orders import generator, options_of
 from mdc.sources.choices.parquet_images import parquet_images
 from mdc.sources.choices.tagging import tagger, treebank_words
 from mdc.sources.cleaned import Choices

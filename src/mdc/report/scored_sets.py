@@ -40,7 +40,7 @@ class ScoredSet:
     groups: tuple[str, ...]
     there: NDArray[np.bool_]
     pieces: Ints
-    untrained: Ints
+    unseen: Ints
     same_as: Ints
     by: Mapping[str, Scored]
 
@@ -71,7 +71,7 @@ def _one(columns: Mapping[str, list[Any]], rows: list[int]) -> ScoredSet:
     shape = (len(items), options)
     images, groups = [""] * len(items), [""] * len(items)
     there = np.zeros(shape, dtype=bool)
-    pieces, untrained, same_as = (np.zeros(shape, dtype=np.int64) for _ in range(3))
+    pieces, unseen, same_as = (np.zeros(shape, dtype=np.int64) for _ in range(3))
     others = len(columns["others"][rows[0]])
     by = {
         name: Scored(
@@ -89,10 +89,10 @@ def _one(columns: Mapping[str, list[Any]], rows: list[int]) -> ScoredSet:
         found.own[at], found.error[at] = columns["score"][row], columns["error"][row]
         found.constant[at] = columns["constant"][row]
         found.others[at], found.others_error[at] = columns["others"][row], columns["others_error"][row]
-        there[at], pieces[at], untrained[at] = True, columns["pieces"][row], columns["untrained"][row]
+        there[at], pieces[at], unseen[at] = True, columns["pieces"][row], columns["unseen"][row]
         same_as[at] = columns["same_as"][row]
         images[at[0]], groups[at[0]] = columns["image"][row], columns["group"][row]
-    return ScoredSet(tuple(items), tuple(images), tuple(groups), there, pieces, untrained, same_as, by)
+    return ScoredSet(tuple(items), tuple(images), tuple(groups), there, pieces, unseen, same_as, by)
 
 
 def log_mean_exp(values: Floats, axis: int = -1) -> Floats:

@@ -1,0 +1,17 @@
+"""The order in which an autoregressive model reads a caption."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def right_to_left(tokens: Tensor, lengths: Tensor) -> Tensor:
+    """[SOT, pieces…, EOT, padding] (B, T) with each caption's pieces in reverse; all else stays where it is (VirTex).
+
+    ``lengths`` (B,) count SOT to EOT. Applied twice it changes nothing.
+    """
+    positions = torch.arange(tokens.shape[1], device=tokens.device)
+    last = (lengths - 1)[:, None]
+    piece = (positions > 0) & (positions < last)
+    return tokens.gather(1, torch.where(piece, last - positions, positions))
