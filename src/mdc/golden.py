@@ -58,7 +58,7 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
     return {
         "label": SCALE,
         "data": {
-            "vocabularies": {"words": ["alt", "half"]},
+            "vocabularies": {"words": ["alt", "half", "relation", "order"]},
             "samples_per_shard": 40,
             "max_skipped": 0.0,
             "corpora": {

@@ -330,13 +330,17 @@ class FilesChoice(Strict):
 
 
 class FilesOrder(Strict):
-    """ARO's caption order from MSCOCO's own annotation file ``path``, and a parquet file of images of it with their ids."""
+    """ARO's caption order from MSCOCO's own annotation file ``path``, and a parquet file of images of it with their ids.
+
+    ``per_image``: so many captions of each image, the first ones by their ids; None: all.
+    """
 
     kind: Literal["order_parquet"]
     path: DataPath
     images: DataPath
     image_column: str = "image"
     id_column: str = "image_id"
+    per_image: Positive | None = None
     seed: NonNegative = 0
     max_words: Positive = 30
     tagger: Literal["spacy", "textblob"]

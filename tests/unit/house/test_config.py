@@ -170,7 +170,7 @@ CASES = [
         "data.vocabularies.clip: 'ful' is no vocabulary; allowed: full, or a list",
     ),
     ((*DATA, "vocabularies"), {"clip": ["cc12m", "cc12m"]}, "allowed: full, or a list of corpora, each once"),
-    ((*DATA, "vocabularies"), {"clip": ["cc4m"]}, "vocabularies.clip: no corpus is named 'cc4m'"),
+    ((*DATA, "vocabularies"), {"clip": ["cc4m"]}, "vocabularies.clip: no corpus or choice set is named 'cc4m'"),
     ((*DATA, "corpora", "cc12m", "source", "dataset"), "cc4m", "no dataset is named 'cc4m'"),
     ((*DATA, "corpora", "cc12m", "source", "path"), "cc12m", "give dataset or path, not both"),
     ((*DATA, "corpora", "cc12m", "source", "pairs"), 5, "draws no subset"),

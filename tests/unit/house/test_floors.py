@@ -10,7 +10,17 @@ from mdc.fingerprint import ROOT, imports
 # the house, from the ground up; a folder's files may also import each other
 FLOORS = {
     # what imports nothing of ours: names, files, hashes of code, arithmetic
-    1: ["artefacts", "autoregressive", "diffusion", "estimators", "fingerprint", "open_clip_parts", "parts", "records", "verbs"],
+    1: [
+        "artefacts",
+        "autoregressive",
+        "diffusion",
+        "estimators",
+        "fingerprint",
+        "open_clip_parts",
+        "parts",
+        "records",
+        "verbs",
+    ],
     2: ["host", "registry", "scenes", "statistics", "text"],
     3: ["config", "formats"],
     4: ["init", "jobs", "models", "sources"],

@@ -131,9 +131,7 @@ def test_two_ids_with_equal_configurations_are_refused() -> None:
     methods = [*VALUES["scales"]["mini"]["tables"]["table1"]["corpora"]["alt"], "mdc2"]
     table = (*MINI, "tables", "table1", "corpora", "alt")
     plan = changed((("methods", "mdc2"), twin), (table, methods))
-    with pytest.raises(
-        UserError, match=r"alt/ViT-T-12/mdc/s0 and alt/ViT-T-12/mdc2/s0 at scale mini have equal config"
-    ):
+    with pytest.raises(UserError, match=r"alt/ViT-T-8/mdc/s0 and alt/ViT-T-8/mdc2/s0 at scale mini have equal config"):
         _ = plan.runs
     # a pooling alone is the probe's choice; another weight makes it another run
     plan = changed((("methods", "mdc2"), {**twin, "pooling": "cls"}), (table, methods))
@@ -171,6 +169,7 @@ def test_untrained_controls_are_one_a_backbone_pooling_and_seed(mini: Plan) -> N
 
 def test_a_changed_value_touches_what_it_decides_and_nothing_before(mini: Plan) -> None:
     probing_names, logs = set(mini.scale.tables.probing()), {"figure_loss", "figure_schedules"}
+    scored_names = set(mini.scale.tables.scoring())
 
     def with_(*path: Step, to: Any) -> set[str]:
         return touched(mini, changed((path, to)))
@@ -179,17 +178,24 @@ def test_a_changed_value_touches_what_it_decides_and_nothing_before(mini: Plan) 
     assert layers(with_(*MINI, "probe", "lr", to=0.2)) == {"probe", *probing_names}
     # a label: what shows it; Table 5 calls its rows by their ranges
     recipes = {"table6", "table7", "table8"}
-    assert with_("methods", "mdc", "label", to="MDC (ours)") == probing_names - {"table5"} | logs | recipes
+    assert (
+        with_("methods", "mdc", "label", to="MDC (ours)") == probing_names - {"table5"} | scored_names | logs | recipes
+    )
     assert with_(*MINI, "data", "corpora", "brief", "label", to="x") == {"table5", *logs}
     assert with_(*MINI, "pretrain", "backbones", "ViT-T-8", "label", to="tiny") == {"table1", "figure_loss", "table7"}
     # one method's range: its runs, their probes, what shows them
     found = with_("methods", "mdc", "t_range", to=[0.35, 0.8])
-    assert layers(found) == {"runs", "probe", *logs, *probing_names}
+    assert layers(found) == {"runs", "probe", "scores", "retrieval", "positions", *logs, *probing_names, *scored_names}
     assert all("/mdc/" in name for name in found if "/" in name)
     # one corpus: its own shards; runs follow by the manifest
     assert with_(*MINI, "data", "corpora", "alt", "source", "seed", to=99) == {"data/corpora/alt"}
     # how a verdict is made: the tables; which probe is the main one: those without an average
-    assert with_("protocol", "statistics", "comparable", to=3.0) == {*probing_names, "figure_schedules"}
+    assert with_("protocol", "statistics", "comparable", to=3.0) == {
+        *probing_names,
+        "figure_schedules",
+        "table2",
+        "retrieval",
+    }
     # how a run proceeds: nothing
     assert with_(*MINI, "pretrain", "runtime", "checkpoint_every", to=7) == set()
     # another scale: nothing

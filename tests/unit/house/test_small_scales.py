@@ -188,7 +188,7 @@ REFUSED: list[tuple[dict[str, Any], tuple[str, ...], Any, str]] = [
         {**RUNS, "probes": ["shape"]},
         "tables.figure5.corpora = {'own': ['clip', 'arc', 'mdc']}: dictionary should have at least 2 items",
     ),
-    (ONE_TABLE, ("tables", "table2"), {}, "scales.own.tables.table2 = {}: no such key is known here"),
+    (ONE_TABLE, ("tables", "table3"), {}, "scales.own.tables.table3 = {}: no such key is known here"),
     (
         ONE_TABLE,
         ("data", "corpora", "own"),

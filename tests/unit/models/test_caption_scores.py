@@ -9,10 +9,10 @@ import torch
 import toy
 from torch import Tensor
 
+from mdc.autoregressive.direction import right_to_left
 from mdc.diffusion.likelihood import enumerated_bound
 from mdc.formats.images import normalise
 from mdc.models.captioner import Captioner
-from mdc.autoregressive.direction import right_to_left
 from mdc.predictors.caption_scores import CaptionScorer, Pair, scored
 from mdc.predictors.draws import GROUPS, Draws, draws_of
 from mdc.predictors.folded import hidden_states, remember

@@ -52,7 +52,8 @@ def test_a_run_and_its_manifest(method: str, folder: Path) -> None:
     assert run["kind"] == "run" and run["id"] == job.job
     assert run["config"] == job.config() and run["config_sha256"] == job.sha256
     assert run["inputs"] == {name: sha256_file(path) for name, path in call.manifests.items()}
-    assert run["outputs"] == {"checkpoint.safetensors": sha256_file(call.out / "checkpoint.safetensors")}
+    kept = ("checkpoint.safetensors", "best.safetensors")
+    assert run["outputs"] == {name: sha256_file(call.out / name) for name in kept}
     assert (run["pairs"], run["steps"], run["samples_seen"]) == (40, 10, 80)
     (segment,) = run["segments"]
     assert (segment["first_step"], segment["last_step"], segment["device"]) == (1, 10, "cpu")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,12 @@ class OrderParquet(Choices):
     def found(self, skipped: Skipped) -> Iterator[ChoiceSample]:
         source = self.config
         images = parquet_images(self._images, source["image_column"], source["id_column"], skipped)
-        chosen = [one for one in self._captions if one[1] in images]
+        counts: Counter[str] = Counter()
+        chosen = []
+        for one in self._captions:
+            counts[one[1]] += 1
+            if one[1] in images and counts[one[1]] <= (source["per_image"] or len(self._captions)):
+                chosen.append(one)
         if not chosen:
             raise UserError(f"{source['path']}: none of its images is in {source['images']}")
         for number, (caption_id, image, caption) in enumerate(chosen):
