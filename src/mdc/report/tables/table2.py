@@ -133,7 +133,7 @@ def _kept(
     cells: dict[str, list[Cell]] = {system.key: [] for system in own}
     heads: list[Column] = []
     for kept in KEPT:
-        wanted = job.columns if kept == "all" else [c for c in changed[kept] if left[kept][c.key]]
+        wanted = job.columns if kept == "all" else [c for c in changed[kept] if _several(job, store, c.key, kept)]
         if not wanted:
             continue
         part = found if kept == "all" else Choices(narrow.model_copy(update={"columns": wanted}), given, kept, store)
@@ -176,6 +176,14 @@ def _kept(
         rows=tuple(Row(comparisons.names(system), tuple(cells[system.key])) for system in own),
     )
     return table, lines
+
+
+def _several(job: ChoiceTableJob, store: Store, column: str, kept: str) -> bool:
+    """Whether items of two images or more are left, which an interval needs."""
+    chosen = next(one for one in job.columns if one.key == column)
+    found = store.scores(job.systems[0].records[0])
+    images = {found[name].images[n] for name in chosen.sets for n in np.flatnonzero(kept_items(found[name], kept))}
+    return len(images) > 1
 
 
 def _left(job: ChoiceTableJob, store: Store, column: str, kept: str) -> int:
