@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mdc.artefacts import ARTEFACTS
+from mdc.estimators import ESTIMATORS
 from mdc.jobs.call import Call
 from mdc.jobs.folder import ScaleFolder
 from mdc.jobs.read import read_job
@@ -41,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if args.verb in VERBS:
             do(args.verb, _call(args, arguments))
         else:
-            args.run(args)
+            (getattr(args, "run_verb", None) or args.run)(args)
     except UserError as error:
         launch.say(args.verb, str(error))
         return error.exit_code
@@ -87,6 +88,7 @@ def build_parser() -> argparse.ArgumentParser:
 
     _data_verbs(verbs)
     _init_verb(verbs)
+    _score_verb(verbs)
     sub = verbs.add_parser("check", help="check params.yaml", description="Check params.yaml and say what it asks for.")
     _params(sub)
     sub.set_defaults(run=_check)
@@ -162,6 +164,26 @@ def _init_verb(verbs: Any) -> None:
     sub.set_defaults(run=_init)
 
 
+def _score_verb(verbs: Any) -> None:
+    sub = verbs.add_parser(
+        "score",
+        help="score captions for an image with a run",
+        description="Print how likely a run finds each caption, given the image: log-likelihood (or what stands in for it, see "
+        "docs/scoring.md), its standard error, and what each token adds.",
+    )
+    sub.add_argument("image", metavar="IMAGE", help="an image file")
+    sub.add_argument("captions", metavar="CAPTION", nargs="+", help="captions, each in quotation marks")
+    sub.add_argument("--run", required=True, metavar="RUN", help="a run's id, as dense/ViT-T-12/mdc/s0, or its folder")
+    sub.add_argument("--estimator", choices=list(ESTIMATORS), help="default: the method's own, as in Table 2")
+    sub.add_argument("--weights", choices=["last", "best"], default="last", help="default: last")
+    sub.add_argument("--samples", type=int, default=256, metavar="N", help="masks of a sampled estimator; default: 256")
+    sub.add_argument("--seed", type=int, default=0, metavar="N", help="of the masks; default: 0")
+    sub.add_argument("--blind", action="store_true", help="also score with held-out images of the run's corpus instead")
+    sub.add_argument("--json", action="store_true", help="as JSON")
+    _params(sub)
+    sub.set_defaults(run_verb=_score)
+
+
 def _data_verbs(verbs: Any) -> None:
     parser = verbs.add_parser(
         "data",
@@ -231,6 +253,12 @@ def _plan(args: argparse.Namespace) -> Any:
 def _params(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--params", default="params.yaml", metavar="FILE", help="default: params.yaml")
     parser.add_argument("--scale", metavar="NAME", help="instead of the file's own scale")
+
+
+def _score(args: argparse.Namespace) -> None:
+    from mdc.evaluation.ask import main as score
+
+    score(args)
 
 
 def _init(args: argparse.Namespace) -> None:

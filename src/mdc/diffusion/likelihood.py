@@ -7,7 +7,7 @@ probability of the true token at place i, given the tokens that are not in S. Eq
 
 Here is what is drawn (l and S), how draws become a score, and what is computed without drawing. Nothing here knows a
 model: a caller gives log probabilities. G groups of m samples each are shifted independently, so that the groups' spread
-tells the standard error whatever is stratified within them (docs/protocol.md).
+tells the standard error whatever is stratified within them (docs/scoring.md).
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from mdc.diffusion.likelihood import masked_places, shifted
 
-#: independently shifted groups of samples; their spread is the standard error (PROTOCOL: statistics)
+#: independently shifted groups of samples; their spread is the standard error (docs/scoring.md)
 GROUPS = 16
 
 

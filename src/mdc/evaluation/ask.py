@@ -1,0 +1,159 @@
+"""The verb ``mdc score``: what one run says of captions for an image, for a person to read."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from PIL import Image
+
+from mdc.config import Scoring
+from mdc.estimators import ESTIMATORS, estimators_of
+from mdc.evaluation.retrieval import HeldOut
+from mdc.evaluation.scored_run import run_scorer
+from mdc.formats.images import ImageError, decode
+from mdc.jobs.model import PretrainJob
+from mdc.jobs.read import as_job
+from mdc.predictors.caption_scores import Pair, Scored
+from mdc.predictors.draws import draws_of
+from mdc.predictors.runs import WEIGHTS, read_run
+from mdc.records import UserError
+from mdc.text import Vocabulary, clip_pieces, clip_text
+from mdc.training.device import choose_device
+
+_BLIND = 8  # held-out images that stand in for the caption's own
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One caption: ``score`` in nats (or a cosine), its standard error, what each token adds, and the blind score."""
+
+    caption: str
+    score: float
+    error: float
+    tokens: list[tuple[str, float]]
+    blind: float | None
+
+
+def main(args: argparse.Namespace) -> None:
+    """``args``: run, image, captions, estimator, weights, samples, seed, blind, json, params, scale."""
+    folder = run_folder(args.run, args.params, args.scale)
+    checkpoint, manifest = read_run(folder, WEIGHTS[args.weights])
+    job: PretrainJob = as_job(manifest["config"], "pretrain", str(folder / "run.json"))
+    names = estimators_of(job.method.objective, job.method.t_range)
+    estimator = args.estimator or (names[0] if names else "")
+    if estimator not in names:
+        there = ", ".join(names) or "none: it cannot score captions"
+        raise UserError(f"{args.run}: a run of {job.method.label} has no estimator {estimator!r}; it has {there}")
+    if args.samples < 16 or args.samples % 16:
+        raise UserError(f"--samples {args.samples}: must be a multiple of 16")
+    data = folder.parents[len(Path(manifest["id"]).parts) - 1] / "data"
+    vocabulary = Vocabulary.read(data / "vocabularies" / job.vocabulary / "vocabulary.json")
+    scoring = Scoring(
+        samples=args.samples,
+        mismatched=_BLIND,
+        seed=args.seed,
+        batch_tokens=8192,
+        precision="fp32",
+        processes=1,
+        threads=torch.get_num_threads(),
+        device="auto",
+    )
+    scorer = run_scorer(checkpoint, job, vocabulary, scoring, choose_device("auto"))
+    pictures = [_picture(args.image)]
+    if args.blind:
+        corpus = data / "corpora" / job.corpus
+        pictures += HeldOut.of(corpus, _BLIND, job.protocol.data.context_length).images
+    answers = ask(scorer, estimator, pictures, args.captions, args.samples, args.seed)
+    told = {"run": manifest["id"], "weights": args.weights, "image": str(args.image), "estimator": estimator}
+    if args.json:
+        samples = args.samples if ESTIMATORS[estimator].sampled else None
+        print(json.dumps({**told, "samples": samples, "captions": [vars(one) for one in answers]}, indent=1))
+    else:
+        print("\n".join(_text(told, answers, args)))
+
+
+def run_folder(run: str, params: str, scale: str | None) -> Path:
+    """The folder of a run, given as a folder or as an id of the scale that ``params`` names."""
+    if (Path(run) / "run.json").is_file():
+        return Path(run)
+    if scale is None:
+        from mdc.config import load
+
+        scale = load(params).scale
+    place = Path("results") / scale / "runs" / run.removeprefix("runs/")
+    if not (place / "run.json").is_file():
+        made = sorted(str(path.parent.relative_to(place.parents[len(Path(run).parts) - 1])) for path in _runs(scale))
+        there = ", ".join(made[:8]) or "none is made yet"
+        raise UserError(f"--run {run}: no folder with a run.json, and no run of scale {scale}; made so far: {there}")
+    return place
+
+
+def _runs(scale: str) -> list[Path]:
+    return list((Path("results") / scale / "runs").glob("*/*/*/*/run.json"))
+
+
+def ask(
+    scorer: Any, estimator: str, pictures: Sequence[Image.Image], captions: Sequence[str], samples: int, seed: int
+) -> list[Answer]:
+    """The score of each caption with the first of ``pictures``; blind with the others, if there are any."""
+    tokens = [scorer.tokens(caption) for caption in captions]
+    seen = scorer.look(torch.stack([scorer.picture(image) for image in pictures]))
+    pairs = [Pair(image, ids) for ids in tokens for image in range(len(pictures))]
+    draws = [draws_of("asked", seed, samples, scorer.context_length)]
+    scores: list[Scored] = scorer.score(estimator, seen, pairs, draws)
+    answers = []
+    for place, caption in enumerate(captions):
+        own, *others = scores[place * len(pictures) : (place + 1) * len(pictures)]
+        values = [one.value for one in others]
+        nats = ESTIMATORS[estimator].nats
+        blind = (_log_mean(values) if nats else sum(values) / len(values)) if values else None
+        pieces = [clip_text([piece]) for piece in clip_pieces(caption)]
+        each = zip([*pieces, "<end>"], own.tokens.tolist(), strict=True) if nats else ()
+        answers.append(Answer(caption, own.value, own.error, [(word, value) for word, value in each], blind))
+    return answers
+
+
+def _log_mean(values: Sequence[float]) -> float:
+    top = max(values)
+    return top + math.log(sum(math.exp(value - top) for value in values) / len(values))
+
+
+def _picture(path: str) -> Image.Image:
+    try:
+        return decode(Path(path).read_bytes())
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+    except ImageError as error:
+        raise UserError(f"{path}: {error}; allowed: a whole JPEG, PNG, WebP, GIF, BMP or TIFF image") from None
+
+
+def _text(told: dict[str, str], answers: Sequence[Answer], args: argparse.Namespace) -> list[str]:
+    """A table, the best caption first, and below it what each token adds."""
+    estimator = ESTIMATORS[told["estimator"]]
+    drawn = f", {args.samples} masks" if estimator.sampled else ""
+    said = [
+        f"{told['run']} ({told['weights']} weights), {told['image']}",
+        f"{told['estimator']}: {estimator.text}{drawn}",
+        "",
+    ]
+    heads = ["score", "± s.e.", *(["blind", "gain"] if args.blind else []), "a token", "caption"]
+    rows = []
+    ranked = sorted(answers, key=lambda one: -one.score)
+    for one in ranked:
+        blind = [f"{one.blind:.2f}", f"{one.score - one.blind:+.2f}"] if one.blind is not None else []
+        each = f"{one.score / len(one.tokens):.3f}" if one.tokens else ""
+        rows.append([f"{one.score:.3f}", f"{one.error:.3f}" if estimator.sampled else "", *blind, each, one.caption])
+    widths = [max(len(row[place]) for row in [heads, *rows]) for place in range(len(heads) - 1)]
+    for row in [heads, *rows]:
+        said.append("  ".join([*(cell.rjust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]))
+    for one in ranked:
+        if one.tokens:
+            said += ["", one.caption, "  " + "  ".join(f"{word} {value:.2f}" for word, value in one.tokens)]
+    return said
