@@ -1,0 +1,178 @@
+"""Scores of captions through the real jobs: resumed, shared by processes, asked by a person, and what the tables make of them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as parquet
+import pytest
+
+from mdc.cli import main
+from mdc.jobs.shown import ChoiceTableJob
+from mdc.records import read_json, sha256_file
+from mdc.report.scores import Choices, Store
+from mdc.shards.index import ShardReader
+
+RUN = "alt/ViT-T-12/mdc/s0"
+
+
+def _rows(r: Path, run: str = RUN) -> list[dict[str, Any]]:
+    return list(parquet.read_table(r / "scores" / run / "last/scores.parquet").to_pylist())
+
+
+def _image(r: Path, tmp_path: Path) -> tuple[str, str]:
+    """A held-out image as a file, and its caption."""
+    _, data, record = ShardReader(r / "data/corpora/alt", "val").read(0)
+    (tmp_path / "image.png").write_bytes(data)
+    return str(tmp_path / "image.png"), record["captions"][0]
+
+
+def test_table_2_is_what_the_scores_give(r: Path) -> None:
+    """A column and a row counted by hand: the share of items whose right caption scores highest, the mean over groups."""
+    rows = [row for row in _rows(r) if row["estimator"] == "heuristic" and row["set"] == "relation"]
+    by_item: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        by_item.setdefault(row["item"], []).append(row)
+    groups: dict[str, list[float]] = {}
+    for options in by_item.values():
+        best = max(option["score"] for option in options)
+        top = [option for option in options if option["score"] == best]
+        groups.setdefault(options[0]["group"], []).append((options[0] in top) / len(top))
+    seed_0 = 100 * np.mean([np.mean(values) for values in groups.values()])
+    config = read_json(r / "configs/table2.json")
+    job = ChoiceTableJob.model_validate_json(json.dumps(config))
+    given = {name: r / name / ("scores.json" if name.startswith("scores") else "retrieval.json") for name in job.inputs}
+    found = Choices(job, given, store=Store(job, given))
+    items = found.groups["alt/ViT-T-12/mdc/last/heuristic/sum/own"][0]["relation"]
+    assert 100 * found.estimator.value(items) == pytest.approx(seed_0)
+    # two seeds of a run with the same scores would give this level; here the table has the mean of both
+    level = found.levels["alt/ViT-T-12/mdc/last/heuristic/sum/own", "relation"]
+    other = 100 * found.estimator.value(found.groups["alt/ViT-T-12/mdc/last/heuristic/sum/own"][1]["relation"])
+    assert level.value == pytest.approx((seed_0 + other) / 2)
+    assert found.chance["relation"] == 50 and found.chance["order"] == pytest.approx(20)
+
+
+def test_an_option_that_is_the_right_caption_itself_gets_its_very_score(r: Path) -> None:
+    rows = [row for row in _rows(r) if row["set"] == "order"]
+    same = [row for row in rows if row["option"] and row["same_as"] == 0]
+    assert same
+    first = {(row["item"], row["estimator"]): row for row in rows if row["option"] == 0}
+    for row in same:
+        right = first[row["item"], row["estimator"]]
+        assert (row["score"], row["others"]) == (right["score"], right["others"])
+
+
+def test_other_images_are_the_same_for_every_method_and_never_the_own(r: Path) -> None:
+    """The set's images that stand in: a CLIP run's and an MDC run's parts ask for the same."""
+    from mdc.evaluation.option_scores import Questions
+
+    asked = Questions.open(
+        "relation", r / "data/choices/relation", trained=None, seed=0, others=2, samples=16, context_length=77
+    )
+    for number in range(len(asked.images)):
+        others = asked.other_items(number)
+        assert len({asked.images[one] for one in others} - {asked.images[number]}) == 2
+        assert others == asked.other_items(number)
+    with pytest.raises(Exception, match="ask for fewer"):
+        Questions.open(
+            "relation", r / "data/choices/relation", trained=None, seed=0, others=99, samples=16, context_length=77
+        ).other_items(0)
+
+
+def _score(r: Path, *more: str) -> None:
+    job = f"scores/{RUN}/last"
+    assert main(["score-choices", str(r / f"configs/{job}.json"), "--cache", ".state/scores", *more]) == 0
+
+
+def test_a_killed_job_resumes_with_the_parts_that_are_missing(r: Path, tmp_path: Path) -> None:
+    folder = r / f"scores/{RUN}/last"
+    before = sha256_file(folder / "scores.parquet"), sha256_file(folder / "scores.json")
+    _score(r)
+    parts = sorted(Path(".state/scores").rglob("*.json"))
+    assert len(parts) == 2  # a part of each set
+    changed = read_json(parts[0])
+    shutil.rmtree(folder)
+    parts[1].unlink()
+    stamp = parts[0].stat().st_mtime_ns
+    _score(r)
+    assert (sha256_file(folder / "scores.parquet"), sha256_file(folder / "scores.json")) == before
+    assert parts[0].stat().st_mtime_ns == stamp and parts[1].is_file(), "what was done is not done again"
+    parts[0].write_text(json.dumps(changed)[:-40])  # cut short
+    _score(r)
+    assert sha256_file(folder / "scores.parquet") == before[0]
+
+
+def test_two_processes_give_the_same_scores(r: Path, tmp_path: Path) -> None:
+    name = f"configs/scores/{RUN}/last.json"
+    config = read_json(r / name)
+    config["scoring"]["processes"] = 2
+    (tmp_path / "two.json").write_text(json.dumps(config))
+    command = [
+        sys.executable,
+        "-m",
+        "mdc.cli",
+        "score-choices",
+        str(tmp_path / "two.json"),
+        "--cache",
+        str(tmp_path / "c"),
+    ]
+    command += ["--folder", str(r), "--out", str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert sha256_file(tmp_path / "out/scores.parquet") == sha256_file(r / f"scores/{RUN}/last/scores.parquet")
+
+
+@pytest.mark.parametrize("method", ["mdc", "arc", "clip"])
+def test_a_person_asks_for_scores(r: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], method: str) -> None:
+    image, caption = _image(r, tmp_path)
+    run = ["score", "--run", f"alt/ViT-T-12/{method}/s0", "--scale", r.name]
+    assert main([*run, image, caption, "red circle", "--json", "--blind", "--samples", "32"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["run"] == f"runs/alt/ViT-T-12/{method}/s0"
+    for one in told["captions"]:
+        assert np.isfinite([one["score"], one["error"], one["blind"]]).all()
+        if method != "clip":
+            assert sum(value for _, value in one["tokens"]) == pytest.approx(one["score"])
+            assert one["tokens"][-1][0] == "<end>"
+    assert main([*run, image, caption, "red circle"]) == 0
+    text = capsys.readouterr().out
+    assert caption in text and "± s.e." in text
+    # by its folder too
+    assert main(["score", "--run", str(r / f"runs/alt/ViT-T-12/{method}/s0"), image, "red circle"]) == 0
+    assert "red circle" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["IMAGE", ""], "has no word"),
+        (["IMAGE", "red " * 80], "at most 75 fit the context"),
+        (["IMAGE", "a zebra"], "outside this vocabulary"),
+        (["nowhere.png", "red circle"], "nowhere.png: cannot be read"),
+        (["params.yaml", "red circle"], "params.yaml: cannot be decoded"),
+        (["IMAGE", "red circle", "--samples", "20"], "must be a multiple of 16"),
+        (
+            ["IMAGE", "red circle", "--estimator", "cosine"],
+            "it has monte_carlo, heuristic, monte_carlo_range, parallel",
+        ),
+    ],
+)
+def test_what_cannot_be_scored_ends_in_one_line(
+    r: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    image, _ = _image(r, tmp_path)
+    asked = [image if word == "IMAGE" else word for word in words]
+    assert main(["score", "--run", RUN, "--scale", r.name, *asked]) == 2
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1
+
+
+def test_an_unknown_run_is_told_with_those_that_are_there(r: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["score", "--run", "nope", "--scale", r.name, "x.png", "red"]) == 2
+    assert RUN in capsys.readouterr().err

@@ -1,0 +1,73 @@
+"""Ties, blind scores and recall, against brute force."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from mdc.report.held_out import best_alpha, less_blind, recall
+from mdc.report.scored_sets import log_mean_exp, right_share
+from mdc.statistics.bootstrap import Column, replicate
+
+
+def test_a_tie_among_k_counts_one_kth() -> None:
+    scores = np.array([[2.0, 1.0, 0.0], [1.0, 1.0, 0.0], [1.0, 1.0, 1.0], [0.0, 1.0, 1.0], [3.0, 3.0, -np.inf]])
+    there = np.array([[True] * 3] * 4 + [[True, True, False]])
+    assert right_share(scores, there).tolist() == pytest.approx([1, 1 / 2, 1 / 3, 0, 1 / 2])
+
+
+def test_an_option_that_is_not_there_never_wins() -> None:
+    with np.errstate(invalid="ignore"):
+        scores = np.array([[-5.0, -np.inf - -np.inf]])
+    assert right_share(scores, np.array([[True, False]])).tolist() == [1.0]
+
+
+def test_the_log_of_the_mean_probability() -> None:
+    values = np.array([[-1000.0, -1001.0], [0.0, -3.0]])
+    expected = [-1000 + np.log((1 + np.exp(-1)) / 2), np.log((1 + np.exp(-3)) / 2)]
+    assert log_mean_exp(values).tolist() == pytest.approx(expected)
+
+
+def test_recall_is_its_mean_over_all_orders_of_ties() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        scores = rng.integers(0, 3, size=(1, 5)).astype(float)
+        right = rng.random((1, 5)) < 0.4
+        right[0, 0] = True
+        for count in (1, 2, 3):
+            found = []
+            for order in itertools.permutations(range(5)):
+                ranked = sorted(order, key=lambda place, order=order: (-scores[0, place], order.index(place)))
+                found.append(any(right[0, place] for place in ranked[:count]))
+            assert recall(scores, right, count)[0] == pytest.approx(np.mean(found))
+
+
+def test_a_blind_score_taken_off_undoes_a_caption_that_is_always_likely() -> None:
+    matched = np.eye(6) * 2
+    scores = matched + np.array([0.0, 5.0, 1.0, 9.0, 3.0, 2.0])
+    right = np.eye(6, dtype=bool)
+    assert recall(scores, right, 1).mean() < 0.5
+    assert recall(less_blind(scores, 1.0), right, 1).mean() == 1
+    assert best_alpha(scores, right, [0.0, 0.5, 1.0]) == 1.0
+    assert best_alpha(matched, right, [0.0, 0.5, 1.0]) == 0.0
+
+
+def test_a_column_of_parts_is_the_mean_of_its_parts_and_so_are_its_resamples() -> None:
+    """Against a bootstrap written out: images drawn with replacement, the plain mean over the parts that are there."""
+    rng = np.random.default_rng(1)
+    values = rng.random(60)
+    groups = [f"g{n // 2}" for n in range(60)]
+    parts = ["a" if n < 50 else "b" for n in range(60)]
+    column = Column(values, 60, groups, parts)
+    assert column.value == pytest.approx((values[:50].mean() + values[50:].mean()) / 2)
+    found = replicate([column], np.random.default_rng(0), 4000).whole
+    brute = []
+    for _ in range(4000):
+        drawn = rng.integers(0, 30, size=30)
+        rows = np.concatenate([[2 * g, 2 * g + 1] for g in drawn])
+        means = [values[some].mean() for some in (rows[rows < 50], rows[rows >= 50]) if len(some)]
+        brute.append(np.mean(means))
+    assert found.mean() == pytest.approx(np.mean(brute), abs=0.005)
+    assert found.std() == pytest.approx(np.std(brute), rel=0.06)
