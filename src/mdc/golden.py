@@ -107,10 +107,10 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
                 "contrasts": [["alt/mdc/heuristic", "alt/mdc/monte_carlo"]],
                 "primary": [["alt/mdc/heuristic", "alt/arc/likelihood"]],
             },
-            "retrieval": {**scored, "pairs": 10},
+            "retrieval": {**scored, "pairs": 10, "primary": [["alt/mdc/heuristic", "alt/clip/cosine"]]},
             "figure_position": {
                 **{"corpora": {"alt": ["arc", "mdc"]}, "backbones": ["ViT-T-12"], "reference": "arc", "captions": 16},
-                **{"gradient_captions": 4, "gradient_draws": 2, "bins": 3, "comparable": 0.1, "primary": ["alt/mdc"]},
+                **{"gradient_captions": 16, "gradient_draws": 1, "bins": 3, "comparable": 0.1, "primary": ["alt/mdc"]},
             },
             "table4": {**table, "corpora": {"alt": ["mdc_wo_t", "mdc"]}, "contrasts": [["mdc", "mdc_wo_t"]]},
             "table5": {**table, "corpora": {"alt": ["mdc_0_100", "mdc"]}, "contrasts": [["mdc", "mdc_0_100"]]},

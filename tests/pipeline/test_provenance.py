@@ -77,8 +77,12 @@ def test_as_made_every_link_holds(r: Path, capsys: pytest.CaptureFixture[str]) -
         "runs, with their checkpoints": 2 * 7,
         "vocabularies": 1,
         "corpora": 2,
+        "records of choice sets' scores": 2 * 3,
+        "records of held-out pairs' scores": 2 * 3,
+        "records of scores by position": 2 * 2,
         "probe sets": 2,
-        "shards": 2 + 1 + 1 + 1 + 2 * (2 + 1),  # 64 + 16, 32 + 16, and twice 48 + 32, at most 40 in one
+        "choice sets": 2,
+        "shards": 2 + 1 + 1 + 1 + 2 * (2 + 1) + 2,  # 64 + 16, 32 + 16, twice 48 + 32, twice 8, at most 40 in one
         f"copies at {r.parent}": files + len(artefacts),
     }
     assert out.endswith("  every link holds\n")
@@ -490,7 +494,7 @@ def test_no_hash_is_taken_twice_of_what_many_rest_on(
     monkeypatch.setattr(walk, "sha256_file", counted)
     assert verify(capsys)[0] == 0
     checkpoints = [path for path in seen if path.endswith(".safetensors")]
-    assert len(checkpoints) == len(set(checkpoints)) == 14
+    assert len(checkpoints) == len(set(checkpoints)) == 14 * 3  # the last, the best, and a snapshot
 
 
 def test_a_record_of_this_project_has_the_three_keys(r: Path) -> None:

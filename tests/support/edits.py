@@ -147,13 +147,21 @@ TRAINED = ("probe/cc*", "probe/recap*")
 PROBED = ("table1", "table4", "table5", "figure4", "figure5")
 LOGGED = ("figure_loss", "figure_schedules")
 RECIPES = ("table6", "table7", "table8")
+#: scores of captions, and what is made from them
+SCORES = ("scores/*", "retrieval/*", "positions/*")
+SCORED = ("table2", "retrieval", "figure_position")
 #: what follows from all runs
-ALL_RUNS = ("runs/*", *TRAINED, *PROBED, *LOGGED)
+ALL_RUNS = ("runs/*", *TRAINED, *PROBED, *LOGGED, *SCORES, *SCORED)
 
 
 def of(*methods: str) -> tuple[str, ...]:
     """Runs of methods, and the probes of these."""
     return tuple(f"{layer}/*/{method}/s0" for layer in ("runs", "probe") for method in methods)
+
+
+def scored(*methods: str) -> tuple[str, ...]:
+    """Scores of methods' runs."""
+    return tuple(f"{layer}/*/{method}/s0/*" for layer in ("scores", "retrieval") for method in methods)
 
 
 MASKED = of("mdc*", "bert_*", "parallel")
@@ -215,15 +223,15 @@ EDITS = (
     ),
     Edit(
         "`sources/corpora/karpathy.py`",
-        "MSCOCO and Flickr30k as Karpathy split them, and their captions in other orders",
+        "MSCOCO and Flickr30k as Karpathy split them, their captions in other orders, and what scores these",
         code("sources/corpora/karpathy.py"),
-        ("data/corpora/mscoco", "data/corpora/flickr30k", "data/choices/*_order"),
+        ("data/corpora/mscoco", "data/corpora/flickr30k", "data/choices/*_order", "scores/*", "table2"),
     ),
     Edit(
         "`sources/choices/sugarcrepe.py`",
-        "its seven sets",
+        "its seven sets, their scores and Table 2",
         code("sources/choices/sugarcrepe.py"),
-        ("data/choices/sugarcrepe_*",),
+        ("data/choices/sugarcrepe_*", "scores/*", "table2"),
     ),
     Edit(
         "`sources/probes/builder.py`",
@@ -240,37 +248,37 @@ EDITS = (
     # --- training
     Edit(
         "`objectives/masked.py`",
-        "the runs of masked methods, their probes, and what shows these",
+        "the runs of masked methods, their probes and scores, all scores by position, and what shows these",
         code("objectives/masked.py"),
-        (*MASKED, *PROBED, *LOGGED),
+        (*MASKED, *scored("mdc"), "positions/*", *PROBED, *LOGGED, *SCORED),
     ),
     Edit(
         "`objectives/autoregressive.py`",
-        "ARC's runs, their probes, Table 1 and the figure of losses",
+        "ARC's runs, their probes and scores, Tables 1 and 2, retrieval, and the figures of losses and positions",
         code("objectives/autoregressive.py"),
-        (*of("arc"), "table1", "figure_loss"),
+        (*of("arc*"), *scored("arc"), "positions/*/arc*/s0/*", "table1", "figure_loss", *SCORED),
     ),
     Edit(
         "`objectives/contrastive.py`",
-        "the runs of CLIP and CLIP-LB, their probes, Table 1 and the figure of losses",
+        "the runs of CLIP and CLIP-LB, their probes and scores, Tables 1 and 2, retrieval, and the figure of losses",
         code("objectives/contrastive.py"),
-        (*of("clip*"), "table1", "figure_loss"),
+        (*of("clip*"), *scored("clip"), "table1", "figure_loss", "table2", "retrieval"),
     ),
     Edit(
         "`objectives/captioning.py`",
-        "what masked methods and ARC share: their runs, probes, and what shows these",
+        "what masked methods and ARC share: their runs, probes and scores, and what shows these",
         code("objectives/captioning.py"),
-        (*MASKED, *of("arc"), *PROBED, *LOGGED),
+        (*MASKED, *of("arc*"), *scored("mdc", "arc"), "positions/*", *PROBED, *LOGGED, *SCORED),
     ),
     Edit(
         "`models/encoder.py`",
-        "all runs, all probes (of untrained encoders too), and what shows these",
+        "all runs, all probes (of untrained encoders too), all scores, and what shows these",
         code("models/encoder.py"),
         (*ALL_RUNS, "probe/*"),
     ),
     Edit(
         "`training/trainer.py`",
-        "all runs, the probes of trained encoders, and what shows these",
+        "all runs, the probes of trained encoders, all scores, and what shows these",
         code("training/trainer.py"),
         ALL_RUNS,
     ),
@@ -294,19 +302,34 @@ EDITS = (
         ("probe/*", *PROBED),
     ),
     Edit(
+        "`predictors/caption_scores.py`",
+        "all scores of captions, and what shows them; no run",
+        code("predictors/caption_scores.py"),
+        (*SCORES, *SCORED),
+    ),
+    Edit(
+        "`evaluation/choices.py`",
+        "the scores of choice sets, and Table 2",
+        code("evaluation/choices.py"),
+        ("scores/*", "table2"),
+    ),
+    Edit(
         "`statistics/verdicts.py`",
         "what compares methods",
         code("statistics/verdicts.py"),
-        (*PROBED, "figure_schedules"),
+        (*PROBED, "figure_schedules", *SCORED),
     ),
     # --- tables and figures
     Edit("`report/tables/table1.py`", "Table 1", code("report/tables/table1.py"), ("table1",)),
-    Edit("`report/tables/render.py`", "the tables, no figure", code("report/tables/render.py"), ("table*",)),
+    Edit("`report/tables/table2.py`", "Table 2", code("report/tables/table2.py"), ("table2",)),
+    Edit(
+        "`report/tables/render.py`", "the tables, no figure", code("report/tables/render.py"), ("table*", "retrieval")
+    ),
     Edit(
         "a template of tables, `report/templates/table.md.j2`",
         "the tables, no figure",
         text(_TEMPLATE, "\n"),
-        ("table*",),
+        ("table*", "retrieval"),
     ),
     Edit("`report/figures/figure4.py`", "Figure 4", code("report/figures/figure4.py"), ("figure4",)),
     Edit(
@@ -330,37 +353,40 @@ EDITS = (
     ),
     Edit(
         "a value of one method (`methods.mdc.t_range`)",
-        "its runs, their probes, and what shows these",
+        "its runs, their probes and scores, and what shows these",
         value("methods", "mdc", "t_range", to=[0.35, 0.95]),
-        (*of("mdc"), *PROBED, *LOGGED),
+        (*of("mdc"), *scored("mdc"), "positions/*/mdc/s0/*", *PROBED, *LOGGED, *SCORED),
     ),
     Edit(
         "a method's label (`methods.arc.label`)",
         "the tables and figures that show it",
         value("methods", "arc", "label", to="Autoregressive"),
-        ("table1", "figure_loss", *RECIPES),
+        ("table1", "figure_loss", *RECIPES, *SCORED),
     ),
     Edit(
         "a corpus's label (`data.corpora.cc12m.label`)",
         "the tables and figures that show it",
         value("scales", SCALE, "data", "corpora", "cc12m", "label", to="Conceptual 12M"),
-        ("table1", "table4", *RECIPES, "figure3", "figure4", "figure_loss"),
+        ("table1", "table4", *RECIPES, "figure3", "figure4", "figure_loss", *SCORED),
     ),
     Edit(
         "the learning rate (`pretrain.recipe.lr`)",
-        "the runs that no override gives one of their own, their probes, and what shows these",
+        "the runs that no override gives one of their own, their probes and scores, and what shows these",
         value("scales", SCALE, "pretrain", "recipe", "lr", to=0.0004),
-        ("runs/*/ViT-B-*", *(f"{one}/ViT-B-*" for one in TRAINED), *PROBED, *LOGGED, "table6", "table7"),
+        (
+            *("runs/*/ViT-B-*", *(f"{one}/ViT-B-*" for one in TRAINED), *SCORES),
+            *(*PROBED, *LOGGED, *SCORED, "table6", "table7"),
+        ),
     ),
     Edit(
         "one seed more (`pretrain.seeds`)",
-        "its runs and probes, and the tables and figures; what the first seed made stays",
+        "its runs, probes and scores, and the tables and figures; what the first seed made stays",
         value("scales", SCALE, "pretrain", "seeds", to=[0, 1]),
-        ("runs/*/s1", "probe/*/s1", *PROBED, *LOGGED),
+        ("runs/*/s1", "probe/*/s1", *(f"{one}/s1/*" for one in SCORES), *PROBED, *LOGGED, *SCORED),
     ),
     Edit(
         "how many processes share a run (`pretrain.recipe.processes`)",
-        "the finished runs, their probes, and what shows these; a run that was killed resumes",
+        "the finished runs, their probes and scores, and what shows these; a run that was killed resumes",
         value("scales", SCALE, "pretrain", "recipe", "processes", to=4),
         ALL_RUNS,
     ),
@@ -381,6 +407,12 @@ EDITS = (
         ("probe/*", *PROBED),
     ),
     Edit(
+        "how many masks a score is drawn with (`score.samples`)",
+        "all scores of captions, and what shows them",
+        value("scales", SCALE, "score", "samples", to=256),
+        (*SCORES, *SCORED),
+    ),
+    Edit(
         "which differences Table 1 shows (`tables.table1.contrasts`)",
         "Table 1",
         lambda box: _fewer_contrasts(box),
@@ -390,7 +422,7 @@ EDITS = (
         "the level of intervals (`protocol.statistics.level`)",
         "what shows intervals",
         value("protocol", "statistics", "level", to=0.9),
-        (*PROBED, "figure_schedules"),
+        (*PROBED, "figure_schedules", *SCORED),
     ),
     Edit(
         "a table that the scale names no more (`tables.table4`)",
