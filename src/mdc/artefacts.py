@@ -139,6 +139,15 @@ ARTEFACTS = {
         "Training and held-out loss of every run at scale {scale}, in nats. Levels of different methods do not compare, since "
         "they are losses of different things.",
     ),
+    "figure_schedules": Artefact(
+        "mdc.report.figures.schedules",
+        "schedules",
+        "Figures",
+        _files("figure_schedules", ".png .svg .csv _curves.csv"),
+        {"figure_schedules.png": "Figure: steadiness of the noise schedules"},
+        "How steadily the runs of Table 5 train at scale {scale}: loss and gradient norm (before clipping) over steps, and how "
+        "much each varies around its trend after warm-up, one noise schedule beside the other.",
+    ),
     "figure_position": Artefact(
         "mdc.report.figures.positions",
         "positions",
@@ -149,21 +158,12 @@ ARTEFACTS = {
         "the model's own contexts, and with the tokens before it shown and all others masked; and the norm of the loss's "
         "gradient at the visual tokens.",
     ),
-    "retrieval": Artefact(
+    "table_retrieval": Artefact(
         "mdc.report.tables.retrieval",
         "retrieval",
         "Tables",
-        _files("retrieval", ".csv _long.csv _contrasts.csv .html .md .tex"),
-        {"retrieval.html": "Retrieval by score"},
+        _files("table_retrieval", ".csv _long.csv _contrasts.csv .html .md .tex"),
+        {"table_retrieval.html": "Retrieval by score"},
         "Recall at 1, 5 and 10 among held-out pairs at scale {scale}, in both directions, by every model's score.",
-    ),
-    "figure_schedules": Artefact(
-        "mdc.report.figures.schedules",
-        "schedules",
-        "Figures",
-        _files("figure_schedules", ".png .svg .csv _curves.csv"),
-        {"figure_schedules.png": "Figure: steadiness of the noise schedules"},
-        "How steadily the runs of Table 5 train at scale {scale}: loss and gradient norm (before clipping) over steps, and how "
-        "much each varies around its trend after warm-up, one noise schedule beside the other.",
     ),
 }

@@ -107,7 +107,7 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
                 "contrasts": [["alt/mdc/heuristic", "alt/mdc/monte_carlo"]],
                 "primary": [["alt/mdc/heuristic", "alt/arc/likelihood"]],
             },
-            "retrieval": {**scored, "pairs": 10, "primary": [["alt/mdc/heuristic", "alt/clip/cosine"]]},
+            "table_retrieval": {**scored, "pairs": 10, "primary": [["alt/mdc/heuristic", "alt/clip/cosine"]]},
             "figure_position": {
                 **{"corpora": {"alt": ["arc", "mdc"]}, "backbones": ["ViT-T-12"], "reference": "arc", "captions": 16},
                 **{"gradient_captions": 16, "gradient_draws": 1, "bins": 3, "comparable": 0.1, "primary": ["alt/mdc"]},

@@ -23,14 +23,20 @@ SCALE = "mini"
 VALUES = read_yaml(ROOT / "params.yaml")
 VALUES["scales"] = {SCALE: VALUES["scales"][SCALE]}
 #: a job's layer is the first part of its name, and a layer's stage is
-STAGE = {"data": "data", "runs": "pretrain", "probe": "probe", **dict.fromkeys(ARTEFACTS, "artefact")}
+STAGE = {
+    "data": "data",
+    "runs": "pretrain",
+    "probe": "probe",
+    **dict.fromkeys(("scores", "retrieval", "positions"), "score"),
+}
+STAGE |= dict.fromkeys(ARTEFACTS, "artefact")
 #: a stage's params are whole sections: of these, some leaves decide jobs of another stage only, or none. DVC then runs a
 #: stage in which Snakemake has nothing to do
 NOT_FOR_EVERY_JOB = [
     r"methods\.\w+\.(label|ranked)",  # shown in tables
     r"methods\.\w+\.pooling",  # the probe's choice, not the training's
     r"scales\.mini\.pretrain\.backbones\.[^.]+\.label",
-    r"scales\.mini\.data\.(corpora|probes)\.\w+\.label",
+    r"scales\.mini\.data\.(corpora|probes|choices)\.\w+\.label",
     r"scales\.mini\.data\.primary_probe",
     r"scales\.mini\.tables\.(table|figure)\d\.(probes|contrasts|primary)\..*",  # what is measured of the runs, and shown
     r"scales\.mini\.pretrain\.runtime\.\w+",  # how a run proceeds, never what it produces
@@ -157,7 +163,7 @@ def test_a_stage_a_layer_and_an_entry_of_the_matrix_an_artefact() -> None:
     assert stages["artefact"]["matrix"] == {"name": list(ARTEFACTS)}
     assert stages["artefact"]["cmd"] == "snakemake ${item.name} --cores all"
     for name, stage in stages.items():
-        folder = "${item.name}" if name == "artefact" else {stage: layer for layer, stage in STAGE.items()}[name]
-        assert stage["outs"] == [{"results/${scale}/" + folder: {"persist": True}}]
+        layers = ["${item.name}"] if name == "artefact" else [layer for layer, one in STAGE.items() if one == name]
+        assert stage["outs"] == [{"results/${scale}/" + layer: {"persist": True}} for layer in layers]
     (metrics,) = DVC["metrics"]
     assert metrics.removeprefix("results/${scale}/table1/") in ARTEFACTS["table1"].files

@@ -158,9 +158,9 @@ def test_a_full_disk_while_saving_is_one_line_and_the_last_state_stays(place: Pl
 
 
 def test_a_run_that_resumes_with_another_tempo_says_so(place: Place) -> None:
-    """Validation at other steps changes no arithmetic: the same weights, and a manifest that tells of two segments."""
+    """Another number of threads rounds otherwise at most: the same run, and a manifest that tells of two segments."""
     rarely = place.folder / "rarely.json"
-    write_json(rarely, plan(validate_every=30).jobs[f"runs/{RUN}"].config())
+    write_json(rarely, plan(threads=2).jobs[f"runs/{RUN}"].config())
     killed = {"argv": place.pretrain("tempo"), "kills": [[{"operation": 30}]]}
     (first,) = place.carry_out("tempo", {**killed, "leave": True})
     assert first["statuses"] == [-9]
@@ -168,9 +168,11 @@ def test_a_run_that_resumes_with_another_tempo_says_so(place: Place) -> None:
     assert told["statuses"] == [0]
     ours, whole = (place.folder / "out" / name for name in ("tempo", "whole"))
     left, right = (load_weights(out / "checkpoint.safetensors") for out in (ours, whole))
-    assert left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
+    assert left.keys() == right.keys() and all(
+        torch.allclose(left[name], right[name], rtol=0, atol=2e-3) for name in left
+    )
     segments = read_json(ours / "run.json")["segments"]
-    assert [one["validate_every"] for one in segments] == [20, 30]
+    assert [one["threads"] for one in segments] == [1, 2]
     assert segments[0]["first_step"] == 1 and segments[0]["last_step"] + 1 == segments[1]["first_step"]
     assert segments[1]["last_step"] == 48
     assert not list((place.folder / "state").glob("*.set-aside-*"))

@@ -149,7 +149,7 @@ LOGGED = ("figure_loss", "figure_schedules")
 RECIPES = ("table6", "table7", "table8")
 #: scores of captions, and what is made from them
 SCORES = ("scores/*", "retrieval/*", "positions/*")
-SCORED = ("table2", "retrieval", "figure_position")
+SCORED = ("table2", "table_retrieval", "figure_position")
 #: what follows from all runs
 ALL_RUNS = ("runs/*", *TRAINED, *PROBED, *LOGGED, *SCORES, *SCORED)
 
@@ -262,7 +262,7 @@ EDITS = (
         "`objectives/contrastive.py`",
         "the runs of CLIP and CLIP-LB, their probes and scores, Tables 1 and 2, retrieval, and the figure of losses",
         code("objectives/contrastive.py"),
-        (*of("clip*"), *scored("clip"), "table1", "figure_loss", "table2", "retrieval"),
+        (*of("clip*"), *scored("clip"), "table1", "figure_loss", "table2", "table_retrieval"),
     ),
     Edit(
         "`objectives/captioning.py`",
@@ -322,14 +322,12 @@ EDITS = (
     # --- tables and figures
     Edit("`report/tables/table1.py`", "Table 1", code("report/tables/table1.py"), ("table1",)),
     Edit("`report/tables/table2.py`", "Table 2", code("report/tables/table2.py"), ("table2",)),
-    Edit(
-        "`report/tables/render.py`", "the tables, no figure", code("report/tables/render.py"), ("table*", "retrieval")
-    ),
+    Edit("`report/tables/render.py`", "the tables, no figure", code("report/tables/render.py"), ("table*",)),
     Edit(
         "a template of tables, `report/templates/table.md.j2`",
         "the tables, no figure",
         text(_TEMPLATE, "\n"),
-        ("table*", "retrieval"),
+        ("table*",),
     ),
     Edit("`report/figures/figure4.py`", "Figure 4", code("report/figures/figure4.py"), ("figure4",)),
     Edit(

@@ -34,7 +34,7 @@ WHO = {f"GIT_{role}_{what}": "test@localhost" for role in ("AUTHOR", "COMMITTER"
 
 
 def toy(values: dict[str, Any]) -> dict[str, Any]:
-    """Scale mini made as small as it goes: one backbone, a corpus and its half, four methods, two probes."""
+    """Scale mini made as small as it goes: one backbone, a corpus and its half, four methods, two probes, a choice set."""
     values = copy.deepcopy(values)
     scale = copy.deepcopy(values["scales"]["mini"])
     scale["label"] = "toy"
@@ -48,6 +48,11 @@ def toy(values: dict[str, Any]) -> dict[str, Any]:
     backbone = {**scale["pretrain"]["backbones"]["ViT-T-12"], "width": 32, "layers": 1, "heads": 2, "embed_dim": 16}
     backbone["decoder"] = {"width": 32, "layers": 1, "heads": 2}
     scale["pretrain"]["backbones"] = {"tiny": backbone}
+    scale["pretrain"]["overrides"] = []
+    data["choices"] = {"relation": data["choices"]["relation"]}
+    data["choices"]["relation"]["source"] |= {"items": 12}
+    data["vocabularies"]["words"].append("relation")
+    scale["score"]["processes"] = 1
     scale["pretrain"]["recipe"] |= {"epochs": 1, "batch_size": 32, "warmup_steps": 2, "validate_every": 4}
     scale["pretrain"]["runtime"]["log_every"] = 1
     scale["probe"] |= {"epochs": 2}
@@ -65,6 +70,10 @@ def toy(values: dict[str, Any]) -> dict[str, Any]:
     named["table1"]["probes"] = ["shape", "digits"]
     named["figure5"]["trends"] = ["mdc"]
     named |= {"table6": {"backbone": "tiny"}, "table9": {}, "figure3": {"corpora": ["alt"]}}
+    named["table2"] = {
+        **{"corpora": {"alt": ["clip", "mdc"]}, "backbones": ["tiny"], "alphas": [0.0, 1.0]},
+        "columns": {"relation": {"label": "Relation", "sets": ["relation"], "parts": "groups"}},
+    }
     scale["tables"] = {**named, "figure_loss": {}, "figure_schedules": {"primary": ["alt/parallel"]}}
     return {**values, "scale": "toy", "scales": {**values["scales"], "toy": scale}}
 

@@ -290,7 +290,7 @@ class Tables(Strict):
     figure_loss: LossFigure | None = None
     figure_schedules: ScheduleFigure | None = None
     figure_position: PositionFigure | None = None
-    retrieval: RetrievalTable | None = None
+    table_retrieval: RetrievalTable | None = None
 
     def named(self) -> dict[str, Strict]:
         """What the scale names, in the order of the classes above."""

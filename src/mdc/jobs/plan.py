@@ -311,7 +311,7 @@ class Plan:
     def retrieves(self, run: Run, weights: str) -> bool:
         """Whether held-out pairs are scored with a run: the table of retrieval asks for it, or Table 2 for what is to be
         taken off."""
-        retrieval, table2 = self.scale.tables.retrieval, self.scale.tables.table2
+        retrieval, table2 = self.scale.tables.table_retrieval, self.scale.tables.table2
         if retrieval is None:
             return False
         asked: list[RetrievalTable | ChoiceTable] = [retrieval, *([table2] if table2 else [])]
@@ -382,7 +382,7 @@ class Plan:
 
     def retrieval(self, run: Run, weights: str) -> RetrievalJob:
         """The scores of held-out pairs under one run."""
-        table = self.scale.tables.retrieval
+        table = self.scale.tables.table_retrieval
         assert table is not None
         found: RetrievalJob = self._of_run(
             "score-pairs", "retrieval", run, weights, [], pairs=table.pairs, estimators=self.estimators(run)

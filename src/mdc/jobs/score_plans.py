@@ -31,7 +31,7 @@ def choices(plan: Plan) -> dict[str, Any]:
     """The values of Table 2's job, and the jobs that it is made from (``jobs``)."""
     table = plan.scale.tables.table2
     assert table is not None
-    retrieval = plan.scale.tables.retrieval
+    retrieval = plan.scale.tables.table_retrieval
     jobs: dict[str, Any] = {}
     rows: list[Row] = []
     for weights in table.weights:
@@ -60,7 +60,7 @@ def choices(plan: Plan) -> dict[str, Any]:
 
 def retrieval(plan: Plan) -> dict[str, Any]:
     """The values of the retrieval table's job, and the jobs that it is made from (``jobs``)."""
-    table = plan.scale.tables.retrieval
+    table = plan.scale.tables.table_retrieval
     assert table is not None
     jobs: dict[str, Any] = {}
     rows: list[Row] = []

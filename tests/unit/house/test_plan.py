@@ -194,7 +194,7 @@ def test_a_changed_value_touches_what_it_decides_and_nothing_before(mini: Plan) 
         *probing_names,
         "figure_schedules",
         "table2",
-        "retrieval",
+        "table_retrieval",
     }
     # how a run proceeds: nothing
     assert with_(*MINI, "pretrain", "runtime", "checkpoint_every", to=7) == set()

@@ -156,7 +156,6 @@ def _aside(state: Path) -> list[Path]:
         ("threads", 2, False),
         ("device", "auto", True),
         ("compile", True, True),  # likewise: the models are compiled before the loop
-        ("validate_every", 3, True),
     ],
 )
 def test_a_run_resumes_whatever_changes_but_its_tempo(
