@@ -89,6 +89,7 @@ def build_parser() -> argparse.ArgumentParser:
     _data_verbs(verbs)
     _init_verb(verbs)
     _score_verb(verbs)
+    _clip_benchmark_verb(verbs)
     sub = verbs.add_parser("check", help="check params.yaml", description="Check params.yaml and say what it asks for.")
     _params(sub)
     sub.set_defaults(run=_check)
@@ -184,6 +185,21 @@ def _score_verb(verbs: Any) -> None:
     sub.set_defaults(run_verb=_score)
 
 
+def _clip_benchmark_verb(verbs: Any) -> None:
+    sub = verbs.add_parser(
+        "clip-benchmark",
+        help="CLIP-benchmark's command line, with our runs among its models",
+        description="Everything behind clip-benchmark goes to CLIP-benchmark's own command line. --model is a run's id or "
+        "folder, --pretrained last or best. Example: mdc clip-benchmark eval --model dense/ViT-T-12/clip/s0 --pretrained last "
+        "--task zeroshot_retrieval --dataset wds/NAME --dataset_root FOLDER",
+    )
+    _params(sub)
+    sub.add_argument(
+        "arguments", nargs=argparse.REMAINDER, metavar="…", help="eval or build, and what CLIP-benchmark takes"
+    )
+    sub.set_defaults(run_verb=_clip_benchmark)
+
+
 def _data_verbs(verbs: Any) -> None:
     parser = verbs.add_parser(
         "data",
@@ -253,6 +269,12 @@ def _plan(args: argparse.Namespace) -> Any:
 def _params(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--params", default="params.yaml", metavar="FILE", help="default: params.yaml")
     parser.add_argument("--scale", metavar="NAME", help="instead of the file's own scale")
+
+
+def _clip_benchmark(args: argparse.Namespace) -> None:
+    from mdc.evaluation.clip_benchmark import main as clip_benchmark
+
+    clip_benchmark(args)
 
 
 def _score(args: argparse.Namespace) -> None:

@@ -49,6 +49,7 @@ PROBES = {
 ORDERLY = {
     *(
         "artefacts.py",
+        "estimators.py",
         "config",
         "fingerprint.py",
         "formats/data_folder.py",

@@ -49,7 +49,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     monkeypatch.chdir(made.folder)
     for name, job in Plan(validate(made.values)).jobs.items():
         write_text(f"results/toy/configs/{name}.json", json_text(job.config()))
-        if job.verb in ("corpus", "vocabulary"):
+        if job.verb in ("corpus", "choice-set", "vocabulary"):
             assert main([job.verb, f"results/toy/configs/{name}.json"]) == 0
 
     commands = tmp_path / "bin"

@@ -1,0 +1,121 @@
+"""The verb ``mdc clip-benchmark``: CLIP-benchmark's own command line, with our runs among its models.
+
+A run is called by its id or folder (``--model``), and its weights by ``--pretrained`` last or best. Linear probes see the
+features that a method is probed with (the mean of patches, or [CLS]); zero-shot tasks see a CLIP run's embeddings, and a
+captioner, which has none, is refused there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+from mdc.evaluation.ask import run_folder
+from mdc.formats.images import center_resize, normalise
+from mdc.jobs.model import PretrainJob
+from mdc.jobs.read import as_job
+from mdc.models.encoder import pool
+from mdc.models.weights import load_weights
+from mdc.parts import OBJECTIVES, load
+from mdc.predictors.runs import WEIGHTS, read_run
+from mdc.predictors.score import caption_tokens
+from mdc.records import UserError
+from mdc.text import Vocabulary
+
+TYPE = "mdc"
+
+
+def main(args: argparse.Namespace) -> None:
+    """``args``: arguments (CLIP-benchmark's own), params, scale."""
+    import clip_benchmark.models as models
+    from clip_benchmark import cli
+
+    words = list(args.arguments)
+    task = words[words.index("--task") + 1] if "--task" in words[:-1] else ""
+    if task == "linear_probe" and not torch.cuda.is_available():
+        raise UserError(
+            "CLIP-benchmark's linear probe runs on a GPU only, and PyTorch sees none here; "
+            "allowed: its zero-shot tasks, or our own probe, which equals it to the bit (snakemake probe_all)"
+        )
+
+    def loaded(model_name: str, pretrained: str, cache_dir: str, device: Any) -> Any:
+        weights = pretrained if pretrained in WEIGHTS else "last"
+        return benchmark_model(run_folder(model_name, args.params, args.scale), weights, task, torch.device(device))
+
+    models.TYPE2FUNC[TYPE] = loaded
+    if TYPE not in models.MODEL_TYPES:
+        models.MODEL_TYPES.append(TYPE)
+    if words and words[0] == "eval" and "--model_type" not in words:
+        words += ["--model_type", TYPE]
+    before = sys.argv
+    sys.argv = ["clip_benchmark", *words]
+    try:
+        cli.main()
+    finally:
+        sys.argv = before
+
+
+class BenchmarkModel(nn.Module):
+    """What CLIP-benchmark asks of a model. ``features``: encode images as they are probed, not as CLIP compares them."""
+
+    def __init__(self, model: Any, pooling: str, eot: int, features: bool) -> None:
+        super().__init__()
+        self.model, self.pooling, self.eot, self.features = model, pooling, eot, features
+
+    def encode_image(self, images: Tensor) -> Tensor:
+        """images (B, 3, S, S) normalised → features (B, D), or unit embeddings (B, E)."""
+        if self.features:
+            cls, patches = self.model.encoder(images)
+            return pool(cls, patches, self.pooling)
+        embedded: Tensor = self.model.embed_images(images)
+        return embedded
+
+    def encode_text(self, tokens: Tensor) -> Tensor:
+        """tokens (B, T), padded with EOT → unit embeddings (B, E)."""
+        lengths = (tokens == self.eot).int().argmax(dim=1) + 1
+        embedded: Tensor = self.model.embed_texts(tokens, lengths)
+        return embedded
+
+
+def benchmark_model(
+    folder: Path, weights: str, task: str, device: torch.device
+) -> tuple[BenchmarkModel, Callable[[Image.Image], Tensor], Callable[[Sequence[str]], Tensor]]:
+    """(model, transform, tokenizer) of a run, as CLIP-benchmark's loaders return them."""
+    checkpoint, manifest = read_run(folder, WEIGHTS[weights])
+    job: PretrainJob = as_job(manifest["config"], "pretrain", str(folder / "run.json"))
+    features = task == "linear_probe"
+    if not features and job.method.objective != "contrastive":
+        raise UserError(
+            f"{folder}: a run of {job.method.label} has no embeddings of images and texts that could be compared; "
+            "allowed here: linear_probe, or a CLIP run"
+        )
+    data = folder.parents[len(Path(manifest["id"]).parts) - 1] / "data"
+    vocabulary = Vocabulary.read(data / "vocabularies" / job.vocabulary / "vocabulary.json")
+    context_length = job.protocol.data.context_length
+    model = load(OBJECTIVES, job.method.objective).build_model(
+        job.method, job.backbone, job.protocol.pretrain, vocabulary.size, context_length, seed=0
+    )
+    model.load_state_dict(load_weights(checkpoint))
+    size = job.backbone.image_size
+
+    def transform(image: Image.Image) -> Tensor:
+        pixels = torch.from_numpy(center_resize(image.convert("RGB"), size)).permute(2, 0, 1)
+        return normalise(pixels[None])[0]
+
+    def tokenizer(texts: Sequence[str]) -> Tensor:
+        found = torch.full((len(texts), context_length), vocabulary.eot)
+        for row, text in zip(found, texts, strict=True):
+            ids = caption_tokens(vocabulary, text, context_length)
+            row[: len(ids)] = torch.tensor(ids)
+        return found
+
+    # the pooling is the probe's choice, so a run's configuration has the default: CLIP is probed at [CLS]
+    pooling = "cls" if job.method.objective == "contrastive" else "patch_mean"
+    return BenchmarkModel(model.to(device).eval(), pooling, vocabulary.eot, features), transform, tokenizer
