@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from clip_benchmark_peer import without_assertions
 
 from mdc.evaluation.linear_probe import (
     LinearProbe,
@@ -33,13 +33,7 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def peer_module() -> ModuleType:
-    """CLIP-benchmark's module compiled as ``python -O`` would: without its assertion that the device is CUDA."""
-    spec = importlib.util.find_spec("clip_benchmark.metrics.linear_probe")
-    assert spec is not None and spec.origin is not None
-    module = ModuleType("clip_benchmark.metrics.linear_probe_without_assertions")
-    module.__package__ = "clip_benchmark.metrics"
-    exec(compile(Path(spec.origin).read_text(), spec.origin, "exec", optimize=1), module.__dict__)
-    return module
+    return without_assertions()
 
 
 @pytest.fixture
