@@ -30,7 +30,8 @@ ARTEFACTS = {
 }
 NOT_NAMED = "table9"
 # a job's layer is the first part of its name or of its first output below the scale; a layer's stage is
-STAGE = {"data": "data", "runs": "pretrain", "probe": "probe", **{name: f"artefact@{name}" for name in ARTEFACTS}}
+STAGE = {"data": "data", "runs": "pretrain", "probe": "probe", "scores": "score"}
+STAGE |= {name: f"artefact@{name}" for name in ARTEFACTS}
 #: artefacts by what they are made from
 PLANS = {name: artefact.plan for name, artefact in ARTEFACTS.items()}
 TABLES = [name for name, plan in PLANS.items() if plan == "probing"]
@@ -200,7 +201,7 @@ def test_an_edited_probe_hyper_parameter_reruns_probes_and_tables(world: World) 
     assert done.returncode == 0, done.stderr
     assert world.called() == sorted({*PROBES, *TABLES})
     # the other tool runs these layers, that of the runs (a scale's values are one entry of it) and every artefact's stage
-    assert _stages(project.dvc("repro")) == _stages_of("runs", "probe", *ARTEFACTS)
+    assert _stages(project.dvc("repro")) == _stages_of("runs", "probe", "scores", *ARTEFACTS)
     assert world.called() == []
     assert _status(project) == {}
     after = _outs(project)
@@ -384,7 +385,7 @@ def _files(project: Project, digest: str) -> dict[str, str]:
 def test_experiment_in_the_workspace_and_what_is_shown_of_both(world: World) -> None:
     project = world.project
     said = project.dvc("exp", "run", "--name", "warm", "--set-param", "scales.toy.probe.lr=0.3")
-    assert _stages(said) == _stages_of("runs", "probe", *ARTEFACTS)
+    assert _stages(said) == _stages_of("runs", "probe", "scores", *ARTEFACTS)
     assert world.called() == sorted({*PROBES, *TABLES})
     rows = {}
     for entry in json.loads(project.dvc("exp", "show", "--json")):
@@ -452,7 +453,7 @@ def test_one_edited_method_one_dying_training(world: World, clone: Project) -> N
     assert world.called() == sorted([*[f"{run} died"] * 3, f"runs/{other}"]), "Snakemake tries again twice"
     world.die.unlink()
     before = _outs(clone)
-    assert _stages(clone.dvc("repro")) == _stages_of("runs", "probe", *ARTEFACTS)
+    assert _stages(clone.dvc("repro")) == _stages_of("runs", "probe", "scores", *ARTEFACTS)
     assert world.called() == sorted([*LOGS, "probe/alt/tiny/mdc/s0", f"probe/{other}", f"{run} resumed", *TABLES])
     assert _status(clone) == {}
     after = _outs(clone)
