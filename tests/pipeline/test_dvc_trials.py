@@ -473,7 +473,7 @@ def test_datasets_are_obtained_before_what_is_made_of_them(world: World) -> None
     data["corpora"]["mine"] = {"label": "Mine", "source": {"kind": "pairs", "dataset": "mine"}}
     data["probes"]["food"] = {"label": "Food", "source": {"kind": "builder", "dataset": "food101"}}
     choices = {"kind": "sugarcrepe", "dataset": "sugarcrepe", "task": "swap_obj"}
-    data["choices"] = {"swaps": {"label": "Swaps", "source": choices}}
+    data["choices"]["swaps"] = {"label": "Swaps", "source": choices}
     data["texts"] = {"list": {"label": "List", "source": {"kind": "caption_list", "path": "my.csv"}}}
     project.write()
     (project.folder / "data").mkdir()

@@ -160,7 +160,7 @@ def test_again_there_is_nothing_to_do_and_edits_rerun_what_they_decide(project: 
     assert project.planned() == {}
     # another scale touches only its own folder; coming back there is nothing to do
     grid = project.planned("all", "data", "--config", "scale=paper")
-    assert grid["pretrain"] == 44
+    assert grid["pretrain"] == 46
     data = load(project.folder / "params.yaml", "paper").current().data
     sets = {"obtain": data.datasets, "corpus": data.corpora, "probe_set": data.probes, "choice_set": data.choices}
     assert {rule: grid[rule] for rule in sets} == {rule: len(entries) for rule, entries in sets.items()}
@@ -172,7 +172,8 @@ def test_the_papers_tables_and_figures_need_44_trainings_each_once(project: Proj
     planned = project.planned_jobs(*targets, "--config", "scale=paper")
     assert len(planned["pretrain"]) == len(set(planned["pretrain"])) == 44
     trained = {name.removeprefix("results/paper/runs/").rpartition("/")[0] for name in planned["pretrain"]}
-    assert trained == {run.id for run in Plan(load(project.folder / "params.yaml", "paper")).runs}
+    plan = Plan(load(project.folder / "params.yaml", "paper"))
+    assert trained == {run.id for name in PROBED for run in plan.runs_of(plan.scale.tables.probing()[name])}
     # a probe of each, and of the initial weights of three towers, each once for patches and once for [CLS]
     assert len(planned["probe"]) == len(set(planned["probe"])) == 44 + 3 * 2
     assert [len(planned[f"make_{name}"]) for name in PROBED] == [1] * len(PROBED)
@@ -181,7 +182,7 @@ def test_the_papers_tables_and_figures_need_44_trainings_each_once(project: Proj
 def test_a_wrong_value_stops_before_the_first_job(project: Project) -> None:
     done = project.snakemake("results/table1.csv", "--cores", "1", "--config", "scale=huge")
     assert done.returncode != 0
-    assert "allowed: mini, flickr8k, paper" in done.stderr and "Traceback" not in done.stderr
+    assert "allowed: mini, flickr8k, flickr8k-long, paper" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_a_missing_dataset_fails_in_its_job_and_the_last_lines_say_so(project: Project) -> None:

@@ -77,11 +77,11 @@ def test_config_prints_what_a_job_gets(capsys: pytest.CaptureFixture[str], monke
 
 MISTAKES = [
     (["config", "runs/none"], "no job 'runs/none'"),
-    (["check", "--scale", "huge"], "allowed: mini, flickr8k, paper"),
+    (["check", "--scale", "huge"], "allowed: mini, flickr8k, flickr8k-long, paper"),
     (["check", "--params", "none.yaml"], "none.yaml: cannot be read"),
     (["corpus", "none.json", "--out", "x"], "none.json: no such file"),
     (["make", "table3"], "table3: no such file"),
-    (["make", "table1", "--scale", "huge"], "allowed: mini, flickr8k, paper"),
+    (["make", "table1", "--scale", "huge"], "allowed: mini, flickr8k, flickr8k-long, paper"),
     (["make", "none.json", "--out", "x"], "none.json: no such file"),
 ]
 

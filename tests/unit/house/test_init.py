@@ -275,7 +275,10 @@ def test_files_outside_of_mdc_data(project: Path, capsys: pytest.CaptureFixture[
 
 
 REFUSED = [
-    (["mini", *PHOTOS[1:]], "params.yaml: has a scale mini already; its scales are mini, flickr8k, paper"),
+    (
+        ["mini", *PHOTOS[1:]],
+        "params.yaml: has a scale mini already; its scales are mini, flickr8k, flickr8k-long, paper",
+    ),
     (["a/b", *PHOTOS[1:]], "NAME = 'a/b': no name of a scale; allowed: letters, digits"),
     (["12", *PHOTOS[1:]], "NAME = '12': no name of a scale"),
     (["on", *PHOTOS[1:]], "NAME = 'on': no name of a scale"),
