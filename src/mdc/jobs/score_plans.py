@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 #: what a row is scored against or decided by → what its method is called then
 SHOWN = {
     "own": "",
-    "less_blind": "own − α · other images",
+    "less_blind": "own − α other images",
     "mismatched": "other images",
-    "mismatched_mean": "other images, mean of scores",
+    "mismatched_mean": "mean over other images",
     "constant": "no image",
 }
 _RECALL = (1, 5, 10)
@@ -138,13 +138,13 @@ def _rows(plan: Plan, runs: list[Run], estimator: str, told: dict[str, Any]) -> 
     run, scale = runs[0], plan.scale
     method, how = plan.params.methods[run.method], ESTIMATORS[estimator]
     name = f"{method.label} ({how.label})" if how.label else method.label
-    name += ", best on held-out pairs" if told["weights"] == "best" else ""
+    name += " · best on held-out pairs" if told["weights"] == "best" else ""
     shown = [one for one in SHOWN if one != "less_blind" or (told["held_out"] and how.nats)]
     shown = shown if how.nats else [one for one in shown if one != "mismatched_mean"]
     found = []
     for per_token in (False, True) if how.nats else (False,):
         for one in shown:
-            label = name + (", mean a token" if per_token else "") + (f", {SHOWN[one]}" if SHOWN[one] else "")
+            label = name + (" · mean a token" if per_token else "") + (f" · {SHOWN[one]}" if SHOWN[one] else "")
             found.append(
                 {
                     **told,
@@ -185,7 +185,7 @@ def _open_clip_rows(plan: Plan, name: str, label: str, record: str) -> list[Row]
         {
             **common,
             "key": _key(f"open_clip/{name}", None, "cosine", False, one),
-            "method": labelled(f"open_clip_{name}", label + (f", {SHOWN[one]}" if SHOWN[one] else "")),
+            "method": labelled(f"open_clip_{name}", label + (f" · {SHOWN[one]}" if SHOWN[one] else "")),
             "control": _key(f"open_clip/{name}", None, "cosine", False, "mismatched") if one == "own" else None,
             "reference": one != "own",
             "shown": one,

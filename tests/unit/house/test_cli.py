@@ -69,7 +69,7 @@ def test_config_prints_what_a_job_gets(capsys: pytest.CaptureFixture[str], monke
     monkeypatch.chdir(ROOT)
     assert main(["config", "list", "--scale", "paper"]) == 0
     names = capsys.readouterr().out.split()
-    assert sum(name.startswith("runs/") for name in names) == 44
+    assert sum(name.startswith("runs/") for name in names) == 46
     assert main(["config", "runs/cc12m/ViT-L-14/arc/s0", "--scale", "paper"]) == 0
     config = json.loads(capsys.readouterr().out)
     assert config["recipe"]["clip_norm"] == 1.0 and config["recipe"]["lr"] == 4e-4

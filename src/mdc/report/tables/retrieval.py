@@ -15,7 +15,7 @@ def make(job: RetrievalTableJob, given: Given, out: Path) -> None:
     found = Retrieval(job, given)
     body = [*score_rows.rows(found, job.systems), score_rows.chance(found)]
     alphas = "; ".join(
-        f"{found.systems[key].method.label.partition(', own')[0]} {' '.join(f'{one:g}' for one in chosen)}"
+        f"{found.systems[key].method.label.partition(' · own')[0]} {' '.join(f'{one:g}' for one in chosen)}"
         for key, chosen in found.alpha.items()
         if chosen
     )
@@ -29,7 +29,7 @@ def make(job: RetrievalTableJob, given: Given, out: Path) -> None:
         (
             "Best in bold, second best underlined, compared as printed.",
             *score_rows.estimator_notes(list(job.systems), job.samples),
-            "own − α · other images: a score less α times the log of the caption's mean probability under the other images; α is "
+            "own − α other images: a score less α times the log of the caption's mean probability under the other images; α is "
             f"chosen on these very pairs, so these rows are optimistic{': ' + alphas if alphas else ''}.",
             *found.notes(found.numbers()),
         ),
