@@ -208,7 +208,10 @@ def _shown_in(system: System, told: Mapping[str, str]) -> bool:
     dataset = system.corpus.label if system.corpus else "none"
     datasets = (told.get("dataset"), told.get("against_dataset"), *told.get("datasets", "").split("; "))
     methods = (told["method"], told.get("against"))
-    return dataset in datasets and system.method.label in methods and system.backbone.label == told["backbone"]
+    here = "dataset" not in told or dataset in datasets
+    return (
+        here and system.method.label in methods and told.get("backbone", system.backbone.label) == system.backbone.label
+    )
 
 
 # --- the chain ----------------------------------------------------------------------------------------------------------
