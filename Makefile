@@ -54,6 +54,7 @@ bench: setup
 	$(BIN)/python bench/resilience.py
 	$(BIN)/python bench/loader.py
 	$(BIN)/python bench/download.py
+	$(BIN)/python bench/score.py
 
 lock: $(UV)
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \

@@ -1,14 +1,13 @@
 """Scoring captions by a masked diffusion captioner: ours against a plain loop, on the same model in one run.
 
-    python bench/score.py [--captions N] [--samples N] [--small]
-    python bench/score.py --run results/mini/runs/dense/ViT-T-12/mdc/s0     # the variance, on a trained run
+    python bench/score.py [--images N] [--samples N] [--small]
 
 The peer works as LLaDA's get_log_likelihood does: one caption after the other, a batch of its masked versions at a time through
 the whole decoder, all logits of all places, cross-entropy at the masked ones. It is fair: it too reads the image once, and does
 not pad. What it leaves out is what is measured: keys and values of the image for every version, and logits that nobody reads.
 Both compute the same model (ViT-B/32 with a decoder of 12 layers; --small: a tiny one), in fp32, on the same threads.
 
-Cost and variance are told apart: seconds a pass here, the variance of a score and of a difference with --run.
+Cost and variance are told apart: seconds a pass here, variances by bench/score_variance.py, on a trained run.
 """
 
 from __future__ import annotations
@@ -17,20 +16,16 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from mdc.config import Backbone, Decoder
-from mdc.diffusion.likelihood import mask_counts, mean_of_groups, token_terms
-from mdc.evaluation.retrieval import HeldOut
-from mdc.evaluation.scored_run import run_scorer
+from mdc.diffusion.likelihood import mask_counts
 from mdc.formats.images import normalise
 from mdc.models.captioner import Captioner
-from mdc.predictors.caption_scores import CaptionScorer, Pair, scored
+from mdc.predictors.caption_scores import CaptionScorer, Pair
 from mdc.predictors.draws import GROUPS, draws_of
 
 B32 = Backbone(
@@ -46,6 +41,7 @@ B32 = Backbone(
 TINY = B32.model_copy(
     update={"image_size": 64, "width": 96, "layers": 2, "heads": 3, "decoder": Decoder(width=96, layers=2, heads=3)}
 )
+LENGTHS = (7, 9, 11, 12, 14, 18)  # pieces of a caption
 BATCH = 32  # versions that the peer computes at a time, as LLaDA's mc batch
 
 
@@ -86,20 +82,21 @@ class Peer:
 
 
 def cost(args: argparse.Namespace) -> None:
-    """Seconds a pass, ours and the peer's, for two images with four captions each, of 8 to 20 tokens."""
+    """Seconds a pass, ours and the peer's, for items of three options each, as SugarCrepe's are: see ``_options``."""
     backbone = TINY if args.small else B32
     vocabulary = 500 if args.small else 49_408
     model = Captioner(backbone, vocabulary, 77, causal=False, seed=0).eval()
     generator = torch.Generator().manual_seed(0)
-    images = torch.randint(
-        0, 256, (2, 3, backbone.image_size, backbone.image_size), generator=generator, dtype=torch.uint8
-    )
-    lengths = [8, 12, 12, 20][: args.captions] if args.captions < 4 else [8, 12, 12, 20]
-    captions = [torch.randint(0, vocabulary - 2, (n + 1,), generator=generator) for n in lengths]
-    pairs = [Pair(image, caption.tolist(), n) for image in range(2) for n, caption in enumerate(captions)]
+    shape = (args.images, 3, backbone.image_size, backbone.image_size)
+    images = torch.randint(0, 256, shape, generator=generator, dtype=torch.uint8)
+    pairs = [
+        Pair(image, option, image)
+        for image in range(args.images)
+        for option in _options(LENGTHS[image % len(LENGTHS)], vocabulary - 2, generator)
+    ]
     scorer = CaptionScorer(model, vocabulary, "fp32", torch.device("cpu"), batch_tokens=4096)
     peer = Peer(model, vocabulary)
-    draws = [draws_of(f"bench {n}", 0, args.samples, 77) for n in range(len(captions))]
+    draws = [draws_of(f"bench {n}", 0, args.samples, 77) for n in range(args.images)]
     with torch.no_grad():
         visual = model.encoder(normalise(images))[1]
 
@@ -132,6 +129,19 @@ def cost(args: argparse.Namespace) -> None:
     print(f"  scores: greatest difference {max(abs(a - b) for a, b in zip(*both, strict=True)):.1e} nats")
 
 
+def _options(length: int, words: int, generator: torch.Generator) -> list[list[int]]:
+    """A caption of ``length`` pieces and EOT, one with a piece replaced, and one with a piece added."""
+    sot, eot = words, words + 1
+    caption = torch.randint(0, words, (length,), generator=generator).tolist()
+    place, word = (
+        int(torch.randint(0, length, (1,), generator=generator)),
+        int(torch.randint(0, words, (1,), generator=generator)),
+    )
+    replaced = [*caption[:place], word, *caption[place + 1 :]]
+    added = [*caption[:place], word, *caption[place:]]
+    return [[sot, *pieces, eot] for pieces in (caption, replaced, added)]
+
+
 def _masks(pair: Pair, draws: Sequence[Any], samples: int) -> Tensor:
     length = len(pair.tokens) - 1
     where = draws[pair.item].masks(length, lambda points: mask_counts(points, length), 0, samples // GROUPS)
@@ -154,73 +164,16 @@ def _compare(name: str, ours: Callable[[], Any], peer: Callable[[], Any], passes
     return results
 
 
-def variance(args: argparse.Namespace) -> None:
-    """On a trained run and its held-out pairs: the variance of a score and of the difference of two captions, times samples."""
-    import json
-
-    from mdc.config import Scoring
-    from mdc.jobs.read import as_job
-    from mdc.predictors.runs import read_run
-    from mdc.text import Vocabulary
-
-    folder = Path(args.run)
-    checkpoint, manifest = read_run(folder)
-    job = as_job(manifest["config"], "pretrain", str(folder))
-    data = folder.parents[len(Path(manifest["id"]).parts) - 1] / "data"
-    vocabulary = Vocabulary.read(data / "vocabularies" / job.vocabulary / "vocabulary.json")
-    values = {"samples": args.samples, "mismatched": 1, "seed": 0, "batch_tokens": 8192, "precision": "fp32"}
-    scoring = Scoring(**values, processes=1, threads=torch.get_num_threads(), device="cpu")
-    scorer = run_scorer(checkpoint, job, vocabulary, scoring, torch.device("cpu")).captioner
-    pairs = HeldOut.of(data / "corpora" / job.corpus, args.captions, 77)
-    pictures = torch.stack([torch.from_numpy(np.array(image)).permute(2, 0, 1) for image in pairs.images])
-    memory = scorer.look(pictures)
-    rng = np.random.default_rng(0)
-    asked = []
-    for n, caption in enumerate(pairs.captions):
-        ids = vocabulary.encode(caption)
-        swapped = [ids[0], *rng.permutation(ids[1:-1]).tolist(), ids[-1]]  # a wrong caption of equal length
-        asked += [Pair(n, ids, n), Pair(n, swapped, n)]
-    rows: dict[str, list[float]] = {}
-    for samples in (16, 64, 256, args.samples):
-        draws = [draws_of(f"variance {n}", 1, samples, 77) for n in range(len(pairs.captions))]
-        for chosen, log_probs, where in scorer.samples(memory, asked, draws, 0, samples // GROUPS):
-            for name, control in (("plain", False), ("controlled", True)):
-                for one in scored(log_probs, where, control):
-                    rows.setdefault(f"{samples} {name} score", []).append(one.error**2 * samples)
-            by_place = dict(zip(chosen, zip(log_probs, where, strict=True), strict=True))
-            for place in (p for p in by_place if p % 2 == 0 and p + 1 in by_place):
-                (first, mask), (second, _) = by_place[place], by_place[place + 1]
-                for name, control in (("plain", False), ("controlled", True)):
-                    error = _difference(first, second, mask, control)
-                    rows.setdefault(f"{samples} {name} difference", []).append(error**2 * samples)
-    print(json.dumps({name: round(float(np.mean(values)), 2) for name, values in rows.items()}, indent=1))
-
-
-def _difference(first: Tensor, second: Tensor, where: Tensor, control: bool) -> float:
-    """The standard error of the difference of two captions under the same masks."""
-    from mdc.diffusion.likelihood import controlled_terms
-
-    terms = [
-        (controlled_terms(one[None], where[None])[0] if control else token_terms(one.double(), where)).sum(dim=-1)
-        for one in (first, second)
-    ]
-    return float(mean_of_groups(terms[0] - terms[1])[1])
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--captions", type=int, default=4)
-    parser.add_argument("--samples", type=int, default=64)
+    parser.add_argument("--images", type=int, default=6, help="images, each with one item of three options")
+    parser.add_argument("--samples", type=int, default=16)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--small", action="store_true")
-    parser.add_argument("--run", metavar="FOLDER", help="a trained masked run: its variance instead of the cost")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    if args.run:
-        variance(args)
-    else:
-        cost(args)
+    cost(args)
 
 
 if __name__ == "__main__":

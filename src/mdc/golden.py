@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -134,12 +135,17 @@ def params(values: dict[str, Any], seeds: tuple[int, ...] = (0,)) -> dict[str, A
 
 def make(plan: Plan, root: Path, verbs: tuple[str, ...] = tuple(VERBS)) -> None:
     """Do every job of ``plan`` that a job of ``verbs`` is or rests on, in ``root``/results, as the workflow would."""
-    folder = ScaleFolder(root / "results" / plan.params.scale)
     wanted = [name for name, job in plan.jobs.items() if job.verb in verbs]
     needed = set(wanted).union(*(plan.behind(name) for name in wanted)) if wanted else set()
+    do_jobs(plan, root, [name for name in plan.jobs if name in needed])
+
+
+def do_jobs(plan: Plan, root: Path, names: Sequence[str]) -> None:
+    """Do the jobs of these names alone, in this order."""
+    folder = ScaleFolder(root / "results" / plan.params.scale)
     runtime = root / "runtime.json"
     write_text(runtime, json_text(_RUNTIME))
-    for name in (name for name in plan.jobs if name in needed):
+    for name in names:
         verb, path = plan.jobs[name].verb, folder.config(name)
         write_text_if_changed(path, json_text(plan.jobs[name].config()))
         places = {"runtime": runtime, "state": root / ".state" / name, "cache": root / ".state/features"}

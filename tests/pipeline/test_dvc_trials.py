@@ -26,7 +26,8 @@ pytestmark = pytest.mark.slow
 
 #: one of each plan, and one that the scale does not name: each costs every `dvc repro` a Snakemake
 ARTEFACTS = {
-    name: artefacts.ARTEFACTS[name] for name in ("table1", "table6", "table9", "figure3", "figure5", "figure_loss")
+    name: artefacts.ARTEFACTS[name]
+    for name in ("table1", "table2", "table6", "table9", "figure3", "figure5", "figure_loss")
 }
 NOT_NAMED = "table9"
 # a job's layer is the first part of its name or of its first output below the scale; a layer's stage is
@@ -36,6 +37,7 @@ STAGE |= {name: f"artefact@{name}" for name in ARTEFACTS}
 PLANS = {name: artefact.plan for name, artefact in ARTEFACTS.items()}
 TABLES = [name for name, plan in PLANS.items() if plan == "probing"]
 LOGS = [name for name, plan in PLANS.items() if plan in ("losses", "schedules")]
+CHOICES = [name for name, plan in PLANS.items() if plan == "choices"]
 LENGTHS = [name for name, plan in PLANS.items() if plan == "lengths"]
 METRICS = "results/toy/table1/table1_metrics.json"
 RECIPE = "table6"  # the one of its kind that the toy scale names
@@ -314,11 +316,12 @@ def test_a_corpus_with_a_vocabulary_of_its_own_changes_no_job_that_exists(world:
 @pytest.mark.parametrize(
     ("path", "value", "layers"),
     [
-        (("data", "samples_per_shard"), 50, {"data", "runs", "probe", *TABLES, *LOGS, *LENGTHS}),
-        (("pretrain", "recipe", "lr"), 2.0e-3, {"runs", "probe", *TABLES, *LOGS, RECIPE}),
+        (("data", "samples_per_shard"), 50, {"data", "runs", "probe", "scores", *TABLES, *CHOICES, *LOGS, *LENGTHS}),
+        (("pretrain", "recipe", "lr"), 2.0e-3, {"runs", "probe", "scores", *TABLES, *CHOICES, *LOGS, RECIPE}),
         (("probe", "epochs"), 3, {"probe", *TABLES}),
+        (("score", "samples"), 32, {"scores", *CHOICES}),
         (("data", "probes", "shape", "label"), "Form", set(TABLES)),
-        (("data", "corpora", "alt", "label"), "Words", {*TABLES, *LOGS, *LENGTHS, RECIPE}),
+        (("data", "corpora", "alt", "label"), "Words", {*TABLES, *CHOICES, *LOGS, *LENGTHS, RECIPE}),
     ],
     ids=lambda x: ".".join(x) if isinstance(x, tuple) else "",
 )
@@ -339,7 +342,8 @@ def test_every_job_that_snakemake_names_lies_in_a_layer_that_dvc_names(
 def _with_downstream(named: set[str]) -> set[str]:
     """The stages, and those that have them as deps: DVC sees these change when it comes to them."""
     artefacts = {STAGE[name] for name in ARTEFACTS}
-    followers = {"data": {"pretrain", "probe", *artefacts}, "pretrain": {"probe", *artefacts}, "probe": artefacts}
+    later = {"probe", "score", *artefacts}
+    followers = {"data": {"pretrain", *later}, "pretrain": later, "probe": artefacts, "score": artefacts}
     while more := {f for stage in named for f in followers.get(stage, ())} - named:
         named |= more
     return named
@@ -430,7 +434,14 @@ def test_a_second_clone_pulls_everything_and_reruns_nothing(world: World, clone:
     held = _outs(world.project)
     assert _outs(clone) == held
     kinds = {Path(path).name for path in held}
-    assert {"train-00000.tar", "checkpoint.safetensors", "run.json", "probe.json", "items.parquet"} <= kinds
+    assert {
+        "train-00000.tar",
+        "checkpoint.safetensors",
+        "run.json",
+        "probe.json",
+        "items.parquet",
+        "scores.parquet",
+    } <= kinds
     assert {"table1.csv", "table1_metrics.json", "figure_loss.png"} <= kinds
     assert clone.planned("all") == {}
     assert _status(clone) == {}
@@ -454,7 +465,8 @@ def test_one_edited_method_one_dying_training(world: World, clone: Project) -> N
     world.die.unlink()
     before = _outs(clone)
     assert _stages(clone.dvc("repro")) == _stages_of("runs", "probe", "scores", *ARTEFACTS)
-    assert world.called() == sorted([*LOGS, "probe/alt/tiny/mdc/s0", f"probe/{other}", f"{run} resumed", *TABLES])
+    evaluated = ["probe/alt/tiny/mdc/s0", f"probe/{other}", "scores/alt/tiny/mdc/s0/last"]
+    assert world.called() == sorted([*evaluated, f"{run} resumed", *LOGS, *TABLES, *CHOICES])
     assert _status(clone) == {}
     after = _outs(clone)
     for method in ("clip", "arc"):

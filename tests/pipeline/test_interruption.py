@@ -83,7 +83,9 @@ class Place:
     def assert_whole(self, name: str) -> None:
         """The run's results, byte for byte; of the log all but the clock's part; and nothing else beside them."""
         out, whole = self.folder / "out" / name, self.folder / "out/whole"
-        for file in ("checkpoint.safetensors", "run.json"):
+        weights = sorted(path.name for path in whole.glob("*.safetensors"))
+        assert weights == ["best.safetensors", "checkpoint.safetensors", "snapshot-00000024.safetensors"]
+        for file in (*weights, "run.json"):
             assert (out / file).read_bytes() == (whole / file).read_bytes(), (name, file)
         assert self.losses(out) == self.losses(whole), name
         assert {p.name for p in out.iterdir()} == {p.name for p in whole.iterdir()}, name

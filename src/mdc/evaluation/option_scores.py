@@ -107,7 +107,7 @@ def score_items(scorer: Scorer, questions: Questions, numbers: Sequence[int]) ->
         for one in seen:
             if one not in places:
                 places[one] = len(pictures)
-                pictures.append(_picture(scorer, questions, one))
+                pictures.append(picture(scorer, questions, one))
         images = [places[number], 0, *(places[one] for one in seen[1:])]
         for tokens in _distinct(options):
             pairs += [Pair(image, tokens, len(draws)) for image in images]
@@ -161,7 +161,7 @@ def _mean_colour(scorer: Scorer) -> torch.Tensor:
     return scorer.picture(Image.new("RGB", (64, 64), colour))
 
 
-def _picture(scorer: Scorer, questions: Questions, number: int) -> torch.Tensor:
+def picture(scorer: Scorer, questions: Questions, number: int) -> torch.Tensor:
     """The item's image, cropped to its box if it has one."""
     key, data, record = questions.reader.read(number)
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from mdc.config import (
     Backbone,
@@ -94,8 +94,25 @@ class Protocol(Part):
     pretrain: ProtocolPretrain
 
 
+class Start(Part):
+    """What a finetuned run goes on from: the ``weights`` of the job ``run``, whose configuration has that hash.
+
+    It stops after ``patience`` validations in a row of which none was the best so far. ``canvas``: a masked model learns
+    where captions end, on canvases of up to so many tokens (docs/captioning.md); None as in pretraining.
+    """
+
+    run: str
+    config_sha256: str
+    weights: Literal["last", "best"]
+    patience: Positive
+    canvas: Annotated[int, Field(ge=2)] | None
+
+
 class PretrainJob(Job):
-    """One run. ``backbone`` and ``method`` have their keys as labels, and a pooling is the probe's: neither decides it."""
+    """One run. ``backbone`` and ``method`` have their keys as labels, and a pooling is the probe's: neither decides it.
+
+    ``start``: of a finetuned run alone. The configuration of any other does not have the key.
+    """
 
     verb: Literal["pretrain"]
     corpus: Name
@@ -107,6 +124,14 @@ class PretrainJob(Job):
     method: Method
     recipe: Recipe
     protocol: Protocol
+    start: Start | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_start(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        found: dict[str, Any] = dump(self)
+        if self.start is None:
+            del found["start"]
+        return found
 
     #: of the recipe, what changes how a run proceeds and its result by rounding at most: a killed run resumes with other values
     TEMPO: ClassVar[tuple[str, ...]] = ("processes", "accumulation", "threads", "device", "compile")

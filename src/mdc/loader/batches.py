@@ -45,7 +45,8 @@ class CaptionBatches:
     ``batch_size`` is the global batch; ``world`` must divide it. An epoch has ``steps_per_epoch`` = ⌊N / batch_size⌋
     steps and drops the rest of its permutation (OpenCLIP's ``drop_last``). ``workers`` processes prepare whole batches
     ahead (0: none, in this process). Images are random resized crops of ``crop_scale`` and ``crop_ratio``. A sample with
-    several captions shows one, drawn anew each time. A batch has B = batch_size / world samples.
+    several captions shows one, drawn anew each time. A batch has B = batch_size / world samples of at least ``least_tokens``
+    token places.
 
     A sample's draws, in float32 from ``sample_rng(seed, epoch, index)``, always in this order: caption, jitter,
     ``CROP_DRAWS`` for the crop, then one for each token place.
@@ -68,6 +69,7 @@ class CaptionBatches:
         rank: int = 0,
         world: int = 1,
         workers: int = 0,
+        least_tokens: int = 0,
     ) -> None:
         self.reader = ShardReader(path, split)
         if batch_size % world or not 0 <= rank < world:
@@ -82,7 +84,7 @@ class CaptionBatches:
         self.crop_scale, self.crop_ratio = crop_scale, crop_ratio
         self.steps_per_epoch = len(self.reader) // batch_size
         self._local = range(rank * (batch_size // world), (rank + 1) * (batch_size // world))
-        self._texts = _Texts(vocabulary, context_length)
+        self._texts = _Texts(vocabulary, context_length, least_tokens)
         self._order: tuple[int, np.ndarray] = (-1, np.zeros(0, dtype=np.int64))
 
     def __len__(self) -> int:
@@ -141,15 +143,16 @@ def validation_batches(
     limit: int | None = None,
     rank: int = 0,
     world: int = 1,
+    least_tokens: int = 0,
 ) -> Iterator[CaptionBatch]:
     """All samples of a corpus's split (or the first ``limit``) in order; the last batch may be short. Several ranks take
-    whole batches in turn.
+    whole batches in turn. A batch has at least ``least_tokens`` token places.
 
     Images are CLIP's central crop. A sample's draws are its own, so that validation sees the same captions and masks
     every time; ``place`` is the sample's position in the batch.
     """
     reader = ShardReader(path, split)
-    texts = _Texts(vocabulary, context_length)
+    texts = _Texts(vocabulary, context_length, least_tokens)
     total = len(reader) if limit is None else min(limit, len(reader))
     for indices in _runs(total, batch_size, rank, world):
         images, read = _central(reader, indices, image_size)
@@ -201,8 +204,8 @@ class _Row:
 class _Texts:
     """Draws, tokens and their collation, the same for training and validation."""
 
-    def __init__(self, vocabulary: Vocabulary, context_length: int) -> None:
-        self.vocabulary, self.context_length = vocabulary, context_length
+    def __init__(self, vocabulary: Vocabulary, context_length: int, least_tokens: int = 0) -> None:
+        self.vocabulary, self.context_length, self.least_tokens = vocabulary, context_length, least_tokens
         self._ids = lru_cache(_TEXT_CACHE)(self._encode)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -227,7 +230,7 @@ class _Texts:
             captions = row.record["captions"]
             encoded.append(self._ids(captions[int(float(row.draws[0]) * len(captions))]))
         lengths = [len(ids) for ids, _ in encoded]
-        width = min(-(-max(lengths) // 8) * 8, self.context_length)
+        width = min(-(-max(*lengths, self.least_tokens) // 8) * 8, self.context_length)
         tokens = np.full((len(rows), width), self.vocabulary.eot, dtype=np.int64)
         for row_tokens, (ids, _) in zip(tokens, encoded, strict=True):
             row_tokens[: len(ids)] = ids

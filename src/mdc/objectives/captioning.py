@@ -50,9 +50,19 @@ class CaptioningObjective:
     The normaliser is the global batch's, so neither accumulation nor the number of processes changes a loss.
     """
 
-    def __init__(self, model: Captioner, supervise: Supervise, batch_size: int, precision: str, group: Group) -> None:
+    def __init__(
+        self,
+        model: Captioner,
+        supervise: Supervise,
+        batch_size: int,
+        precision: str,
+        group: Group,
+        seen: Callable[[CaptionBatch], CaptionBatch] | None = None,
+    ) -> None:
+        """``seen``: what is made of a batch before anything else, if not the batch itself."""
         self.model, self.supervise, self.batch_size = model, supervise, batch_size
         self.precision, self.group = precision, group
+        self._seen = seen or (lambda batch: batch)
 
     def _sum(self, batch: CaptionBatch, target: Supervision, rows: slice) -> Tensor:
         # a micro-batch is trimmed to its own longest caption
@@ -69,6 +79,7 @@ class CaptioningObjective:
             )
 
     def backward(self, batch: CaptionBatch, micro_batches: int) -> dict[str, Tensor | float]:
+        batch = self._seen(batch)
         target = self.supervise(batch, self.batch_size)
         supervised, tokens = self.group.sum(torch.stack([target.normaliser, (batch.lengths - 1).sum()]))
         normaliser = supervised.clamp(min=1)
@@ -81,6 +92,7 @@ class CaptioningObjective:
 
     @torch.no_grad()
     def evaluate(self, batch: CaptionBatch) -> tuple[Tensor, Tensor]:
+        batch = self._seen(batch)
         # held-out batches may be short: their times are stratified within each
         target = self.supervise(batch, len(batch))
         return self._sum(batch, target, slice(None)), target.normaliser

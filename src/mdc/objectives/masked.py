@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -32,6 +34,17 @@ def masked(
     weights = where.to(torch.float32) * schedule.weight(t)[:, None]
     count = (lengths - 1).sum() if normaliser == "valid_tokens" else where.sum()
     return Supervision(inputs, tokens, weights, count)
+
+
+def on_canvas(batch: CaptionBatch, canvas: int) -> CaptionBatch:
+    """The batch with captions that go on with EOT after their end, so that a model learns where captions end.
+
+    A caption of L tokens (its pieces and EOT) becomes one of L to ``canvas`` tokens, each number equally likely; a longer one
+    stays. Tokens are padded with EOT already. The draw is SOT's own number, which no mask is made of.
+    """
+    room = (canvas + 1 - batch.lengths).clamp(min=0)
+    more = (batch.uniforms[:, 0] * (room + 1)).long().clamp(max=room)
+    return replace(batch, lengths=batch.lengths + more)
 
 
 def schedule_of(method: Method, protocol: ProtocolPretrain) -> MaskSchedule:
@@ -77,10 +90,15 @@ def build_objective(
     precision: str,
     duplicate_share: float = 0.0,
     group: Group = ALONE,
+    canvas: int | None = None,
 ) -> CaptioningObjective:
-    """See :class:`mdc.objectives.objective.ObjectiveModule`; ``batch_size`` decides the strata of t."""
+    """See :class:`mdc.objectives.objective.ObjectiveModule`; ``batch_size`` decides the strata of t. ``canvas``: see
+    :func:`on_canvas`."""
 
     def supervised(batch: CaptionBatch, global_batch: int) -> Supervision:
         return supervise(method, protocol, batch, mask_id, global_batch)
 
-    return CaptioningObjective(model, supervised, batch_size, precision, group)
+    def seen(batch: CaptionBatch) -> CaptionBatch:
+        return batch if canvas is None else on_canvas(batch, canvas)
+
+    return CaptioningObjective(model, supervised, batch_size, precision, group, seen)

@@ -27,7 +27,7 @@ from mdc.formats.images import normalise
 from mdc.models.captioner import Captioner
 from mdc.models.precision import autocast
 from mdc.predictors.draws import GROUPS, Draws
-from mdc.predictors.folded import Memory, hidden_states, log_probabilities, remember
+from mdc.predictors.folded import Memory, confidences, hidden_states, log_probabilities, remember
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class CaptionScorer:
             lengths = torch.full((len(tokens),), tokens.shape[1], device=tokens.device)
             read = right_to_left(tokens, lengths) if reverse else tokens
             hidden = self._hidden(read[:, None], memory)[:, 0, :-1]
-            found = self._log_probs(hidden.flatten(0, 1), read[:, 1:].flatten())[0].view(len(tokens), -1)
+            found = self._log_probs(hidden.flatten(0, 1), read[:, 1:].flatten()).view(len(tokens), -1)
             return torch.cat([found[:, :-1].flip(1), found[:, -1:]], dim=1) if reverse else found
 
         return self._exact(memory, pairs, scores, versions=lambda length: 1)
@@ -101,19 +101,28 @@ class CaptionScorer:
 
     def heuristic(self, memory: Memory, pairs: Sequence[Pair]) -> list[Scored]:
         """The paper's N steps: from the fully masked caption, at each step the masked place of the highest confidence adds
-        the log probability of its true token, which is then shown."""
+        the log probability of its true token, which is then shown.
 
-        def scores(tokens: Tensor, memory: Memory, _: Sequence[Pair]) -> Tensor:
-            captions, length = len(tokens), tokens.shape[1] - 1
-            where = torch.ones(captions, length, dtype=torch.bool, device=self.device)
-            found = torch.zeros(captions, length, device=self.device)
-            for _step in range(length):
-                hidden = self._hidden(self._corrupted(tokens, where[:, None]), memory)[:, 0, 1:]
-                log_probs, best = self._log_probs(hidden[where], tokens[:, 1:][where])
-                confidence = torch.zeros_like(found).masked_scatter(where, best)
-                chosen = next_revealed(confidence, where)[:, None]
-                found.scatter_(1, chosen, torch.zeros_like(found).masked_scatter(where, log_probs).gather(1, chosen))
-                where.scatter_(1, chosen, False)
+        Options of one image are the same to the model until a place is shown in which they differ; they are read once.
+        """
+
+        def scores(tokens: Tensor, memory: Memory, pairs: Sequence[Pair]) -> Tensor:
+            images = torch.tensor([pair.image for pair in pairs], device=self.device)
+            where = torch.ones(tokens[:, 1:].shape, dtype=torch.bool, device=self.device)
+            found = torch.zeros(where.shape, device=self.device)
+            captions = torch.arange(len(tokens), device=self.device)
+            for _step in range(where.shape[1]):
+                shown = self._corrupted(tokens, where[:, None])[:, 0]
+                first, state = _distinct(torch.cat([images[:, None], shown], dim=1))
+                part = memory if len(first) == len(tokens) else memory.of(first)  # nothing is copied for nothing
+                hidden = self._hidden(shown[first, None], part)[:, 0, 1:]
+                hidden_at = where[first]
+                confidence = torch.zeros(hidden_at.shape, device=self.device)
+                confidence.masked_scatter_(hidden_at, self._confidences(hidden[hidden_at]))
+                chosen = next_revealed(confidence, hidden_at)[state]
+                log_probs = self._log_probs(hidden[state, chosen], tokens[captions, 1 + chosen])
+                found[captions, chosen] = log_probs
+                where[captions, chosen] = False
             return found
 
         return self._exact(memory, pairs, scores, versions=lambda length: 1)
@@ -175,7 +184,7 @@ class CaptionScorer:
         for one in where.split(rows, dim=1):
             hidden = self._hidden(self._corrupted(tokens, one), memory)[:, :, 1:]
             truth = tokens[:, None, 1:].expand(one.shape)
-            log_probs, _ = self._log_probs(hidden[one], truth[one])
+            log_probs = self._log_probs(hidden[one], truth[one])
             parts.append(torch.zeros(one.shape, device=self.device).masked_scatter(one, log_probs))
         return torch.cat(parts, dim=1)
 
@@ -190,9 +199,13 @@ class CaptionScorer:
         with autocast(self.device, self.precision):
             return hidden_states(self.model, tokens, memory)
 
-    def _log_probs(self, hidden: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    def _log_probs(self, hidden: Tensor, targets: Tensor) -> Tensor:
         with autocast(self.device, self.precision):
             return log_probabilities(self.model, hidden, targets)
+
+    def _confidences(self, hidden: Tensor) -> Tensor:
+        with autocast(self.device, self.precision):
+            return confidences(self.model, hidden)
 
     @torch.no_grad()
     def _exact(
@@ -222,6 +235,16 @@ class CaptionScorer:
                 chosen = places[start : start + size]
                 tokens = torch.tensor([list(pairs[p].tokens) for p in chosen], device=self.device)
                 yield chosen, tokens
+
+
+def _distinct(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Of rows (N, K): the places of distinct ones, each the first of its kind, (D,), and which of these each row is, (N,)."""
+    distinct, which = rows.unique(dim=0, return_inverse=True)
+    places = torch.arange(len(rows), device=rows.device)
+    if len(distinct) == len(rows):
+        return places, places
+    first = torch.full((len(distinct),), len(rows), device=rows.device).scatter_reduce(0, which, places, "amin")
+    return first, which
 
 
 def _counts(length: int, t_range: tuple[float, float] | None) -> Callable[[Tensor], Tensor]:

@@ -10,7 +10,7 @@ C captions with n versions each, T tokens (SOT included), W the decoder's width,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -32,6 +32,10 @@ class Memory:
     def __len__(self) -> int:
         return len(self.layers[0][0])
 
+    @property
+    def device(self) -> torch.device:
+        return self.layers[0][0].device
+
     def of(self, images: Tensor | Sequence[int]) -> Memory:
         """Those of the ``images`` (C,), by number; an image may come several times."""
         chosen = torch.as_tensor(images, device=self.layers[0][0].device)
@@ -40,7 +44,7 @@ class Memory:
 
 def remember(model: Captioner, visual: Tensor) -> Memory:
     """The memory of visual tokens (I, M, E), as ``model``'s encoder gives them."""
-    return Memory(tuple(_keys_values(block, visual) for block in _blocks(model)))
+    return Memory(tuple(_keys_values(block, visual) for block in blocks_of(model)))
 
 
 def hidden_states(model: Captioner, tokens: Tensor, memory: Memory) -> Tensor:
@@ -52,7 +56,7 @@ def hidden_states(model: Captioner, tokens: Tensor, memory: Memory) -> Tensor:
     text = model.text
     x = text.token_embedding(tokens) + text.positional_embedding[:length]
     x = x.reshape(captions * versions, length, -1)
-    for block, (key, value) in zip(_blocks(model), memory.layers, strict=True):
+    for block, (key, value) in zip(blocks_of(model), memory.layers, strict=True):
         x = x + block.self_attention(block.norm_self(x), causal=text.causal)
         attention = block.cross_attention
         query = attention.query(block.norm_cross(x)).view(captions, versions * length, attention.heads, -1)
@@ -63,23 +67,35 @@ def hidden_states(model: Captioner, tokens: Tensor, memory: Memory) -> Tensor:
     return states.view(captions, versions, length, -1)
 
 
-def log_probabilities(model: Captioner, hidden: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """Of each row the log probability of its target, and the greatest over the vocabulary: (N,) float32 each.
+def log_probabilities(model: Captioner, hidden: Tensor, targets: Tensor) -> Tensor:
+    """Of each row the log probability of its target, (N,) float32.
 
     ``hidden`` (N, W); ``targets`` (N,) int64.
     """
-    found = torch.empty(2, len(hidden), device=hidden.device)
+    found = torch.empty(len(hidden), device=hidden.device)
+    for part, logits in logit_blocks(model, hidden):
+        found[part] = logits.gather(1, targets[part, None]).squeeze(1) - logits.logsumexp(dim=-1)
+    return found
+
+
+def confidences(model: Captioner, hidden: Tensor) -> Tensor:
+    """The greatest log probability over the vocabulary of each row of ``hidden`` (N, W), (N,) float32."""
+    found = torch.empty(len(hidden), device=hidden.device)
+    for part, logits in logit_blocks(model, hidden):
+        found[part] = logits.amax(dim=-1) - logits.logsumexp(dim=-1)
+    return found
+
+
+def logit_blocks(model: Captioner, hidden: Tensor) -> Iterator[tuple[slice, Tensor]]:
+    """Logits over the vocabulary, float32, a block of rows at a time."""
     rows = max(_BLOCK // model.head.weight.shape[0], 1)
     for start in range(0, len(hidden), rows):
         part = slice(start, start + rows)
-        logits = model.head(hidden[part]).float()
-        normaliser = logits.logsumexp(dim=-1)
-        found[0, part] = logits.gather(1, targets[part, None]).squeeze(1) - normaliser
-        found[1, part] = logits.amax(dim=-1) - normaliser
-    return found[0], found[1]
+        yield part, model.head(hidden[part]).float()
 
 
-def _blocks(model: Captioner) -> list[Block]:
+def blocks_of(model: Captioner) -> list[Block]:
+    """The decoder's layers."""
     return [block for block in model.text.blocks if isinstance(block, Block)]
 
 

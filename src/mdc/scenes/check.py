@@ -7,6 +7,7 @@ from its text alone.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from mdc.scenes.language import (
     ANY_SHAPE,
@@ -158,15 +159,34 @@ def missing_from(scene: Scene, caption: str) -> list[str]:
         if stand is not None and Arrangement(what, stand) not in claims:
             missing.append(str(Arrangement(what, stand)))
 
-    def kind_of(what: Description) -> Kind | None:
-        return next((kind for kind, members in kinds.items() if what.among(scene) == list(members)), None)
-
-    stated = [(kind_of(c.first), kind_of(c.second)) for c in claims if isinstance(c, Relation)]
-    linked = _components(list(kinds), [(a, b) for a, b in stated if a is not None and b is not None])
+    linked = _components(list(kinds), _stated_links(scene, claims))
     for (a, b), name in scene.relations.items():
         if linked[a] != linked[b]:
             missing.append(str(Relation(Description(*a), name, Description(*b))))
     return missing
+
+
+def linked_kinds(scene: Scene, claims: Iterable[Claim]) -> tuple[int, int]:
+    """How many links between the scene's kinds the true ones of the stated relations make, and how many clear relations can.
+
+    A link joins two groups of kinds that were apart; relations that follow from others are none.
+    """
+    kinds = list(scene.kinds)
+    true = [claim for claim in claims if claim.holds(scene)]
+    groups = [
+        len(set(_components(kinds, links).values())) for links in (_stated_links(scene, true), list(scene.relations))
+    ]
+    return len(kinds) - groups[0], len(kinds) - groups[1]
+
+
+def _stated_links(scene: Scene, claims: Iterable[Claim]) -> list[tuple[Kind, Kind]]:
+    """The pairs of kinds that relations among ``claims`` speak of."""
+
+    def kind_of(what: Description) -> Kind | None:
+        return next((kind for kind, members in scene.kinds.items() if what.among(scene) == list(members)), None)
+
+    stated = [(kind_of(c.first), kind_of(c.second)) for c in claims if isinstance(c, Relation)]
+    return [(a, b) for a, b in stated if a is not None and b is not None]
 
 
 def _components(nodes: list[Kind], edges: list[tuple[Kind, Kind]]) -> dict[Kind, int]:

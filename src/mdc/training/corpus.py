@@ -48,6 +48,12 @@ class Corpus:
         return self.job.recipe.epochs * (self.pairs // self.job.recipe.batch_size)
 
     @property
+    def least_tokens(self) -> int:
+        """How many token places a batch has at least: those of the canvas, where there is one, and SOT's."""
+        start = self.job.start
+        return start.canvas + 1 if start is not None and start.canvas is not None else 0
+
+    @property
     def duplicate_share(self) -> float:
         """The corpus's share of duplicate captions in the smallest batch listed that is no smaller than ours."""
         listed = {int(size): share for size, share in self.index["captions"]["duplicate_share"].items()}
@@ -73,6 +79,7 @@ class Corpus:
                 rank=self.group.rank,
                 world=self.group.world,
                 workers=self.workers,
+                least_tokens=self.least_tokens,
             )
         )
 
@@ -90,6 +97,7 @@ class Corpus:
             context_length=self.job.protocol.data.context_length,
             rank=self.group.rank,
             world=self.group.world,
+            least_tokens=self.least_tokens,
         )
 
 

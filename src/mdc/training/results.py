@@ -32,6 +32,7 @@ def write_results(
     segments: a log holds clocks, so it is not named there.
     """
     job, model, out = training.job, training.model, call.out
+    steps = segments[-1]["last_step"]  # fewer than the corpus's if patience ended
     out.mkdir(parents=True, exist_ok=True)
     save_weights(out / CHECKPOINT, model, {"format": WEIGHTS_FORMAT, "config_sha256": job.sha256})
     weights = [out / CHECKPOINT, *kept.deliver(out)]
@@ -41,8 +42,8 @@ def write_results(
     told = {
         "inputs": inputs,
         "parameters": {"all": count_parameters(model), "encoder": count_parameters(model.encoder)},
-        "steps": corpus.steps,
-        "samples_seen": corpus.steps * job.recipe.batch_size,
+        "steps": steps,
+        "samples_seen": steps * job.recipe.batch_size,
         "pairs": corpus.pairs,
         # of all splits, by reason; the set's index names the list of them
         "skipped": corpus.index["skipped"],

@@ -15,12 +15,15 @@ from typing import Any
 
 import torch
 from pydantic import ValidationError
+from torch import Tensor
 
 from mdc.config import Runtime, first_problem
 from mdc.jobs.call import Call
-from mdc.jobs.model import PretrainJob
+from mdc.jobs.model import PretrainJob, Start
+from mdc.models.weights import load_weights
 from mdc.objectives.objective import ObjectiveModule
 from mdc.parts import OBJECTIVES, load
+from mdc.predictors.runs import WEIGHTS, read_run
 from mdc.processes.group import Group, global_rank, local_rank, process_group
 from mdc.processes.lock import another_was_waited_for, locked
 from mdc.records import UserError, clear_leftovers, read_json, sha256_file
@@ -72,6 +75,8 @@ def pretrain(
     vocabulary = Vocabulary.read(call.input(f"data/vocabularies/{job.vocabulary}"))
     corpus = Corpus(job, call.input(f"data/corpora/{job.corpus}"), vocabulary, runtime.workers, group)
     training = prepare(job, corpus, device)
+    if job.start is not None:
+        training.model.load_state_dict(starting_weights(call, job.start))
     clock = RunClock(call.state, states.owner.sha256) if group.rank == 0 else None
     kept = KeptWeights(call.state, job, corpus.steps) if group.rank == 0 else None
     segments = train(training, states, runtime, clock, kept)
@@ -91,6 +96,15 @@ def pretrain(
     }
 
 
+def starting_weights(call: Call, start: Start) -> dict[str, Tensor]:
+    """The weights that a finetuned run goes on from; UserError if they are not those that its configuration means."""
+    path = call.input(start.run)
+    checkpoint, manifest = read_run(path, WEIGHTS[start.weights])
+    if manifest.get("config_sha256") != start.config_sha256:
+        raise UserError(f"{path}: made with another configuration than {call.job.job} expects; train the run again")
+    return load_weights(checkpoint)
+
+
 def prepare(job: PretrainJob, corpus: Corpus, device: torch.device) -> Training:
     """The run's model with its initial weights, its objective and its data."""
     method, protocol, recipe = job.method, job.protocol.pretrain, job.recipe
@@ -106,6 +120,7 @@ def prepare(job: PretrainJob, corpus: Corpus, device: torch.device) -> Training:
         recipe.precision,
         corpus.duplicate_share,
         corpus.group,
+        **({"canvas": job.start.canvas} if job.start is not None and job.start.canvas is not None else {}),
     )
     if recipe.compile:
         model.encoder.compile()

@@ -22,6 +22,7 @@ from mdc.training.clock import RunClock
 from mdc.training.kept import KeptWeights
 from mdc.training.log import NoLog, RunLog
 from mdc.training.optimizer import build_optimizer, learning_rate
+from mdc.training.patience import Patience, losses_until
 from mdc.training.segments import Segment, extended, setting
 from mdc.training.state import Position, States
 
@@ -65,7 +66,7 @@ def train(
     clock: RunClock | None = None,
     kept: KeptWeights | None = None,
 ) -> list[Segment]:
-    """Train the model to its last step; returns what the steps were computed with.
+    """Train the model to its last step, or until its patience ends; returns what the steps were computed with.
 
     ``states`` keeps checkpoints and the log while the run lasts; a run that finds a state of its own there resumes from
     it, to the bit under the same setting. Validation takes place every ``recipe.validate_every`` steps and at the end. Each
@@ -80,6 +81,10 @@ def train(
     found = states.load(training.model, optimizer) or Position(0)
     start = found.step
     _same_start(start, states, group)
+    limit = job.start.patience if job.start is not None else None
+    patience = Patience(limit, losses_until(states, start) if limit is not None else ())
+    if patience.over:
+        return found.segments
     computed_with = setting(job.recipe, training.device)
 
     def save(step: int) -> None:
@@ -93,7 +98,7 @@ def train(
     log: RunLog | NoLog = RunLog(states.folder, start, steps, job.job.removeprefix("runs/")) if first else NoLog()
     numbered = zip(range(start, steps), training.data.batches(start), strict=False)
     training.model.train()
-    speed = _Speed()
+    speed, done = _Speed(), start
     try:
         for step, batch in clock.over(numbered) if clock else numbered:
             measured = _step(training, optimizer, step, batch.to(training.device))
@@ -107,19 +112,24 @@ def train(
                 speed = _Speed()
             if training.validate is not None and (done % job.recipe.validate_every == 0 or done == steps):
                 training.model.eval()
-                log.write(done, {f"validation_{name}": value for name, value in training.validate().items()})
+                held_out = training.validate()
+                log.write(done, {f"validation_{name}": value for name, value in held_out.items()})
                 if kept is not None:
                     kept.after_validation(done, training.model)
                 training.model.train()
                 speed = _Speed()
+                if limit is not None:
+                    patience.add(held_out["loss"])
+                    if patience.over:
+                        break
             if done % runtime.checkpoint_every == 0 and done < steps:
                 save(done)
         # the last state lets a run that is killed while it writes its results start from its end
-        if start < steps:
-            save(steps)
+        if start < done:
+            save(done)
     finally:
         log.close()
-    return extended(found.segments, steps, computed_with)
+    return extended(found.segments, done, computed_with)
 
 
 def _step(training: Training, optimizer: torch.optim.Optimizer, step: int, batch: CaptionBatch) -> dict[str, float]:

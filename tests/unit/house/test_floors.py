@@ -21,7 +21,7 @@ FLOORS = {
         "records",
         "verbs",
     ],
-    2: ["host", "registry", "scenes", "statistics", "text"],
+    2: ["captions", "host", "registry", "scenes", "statistics", "text"],
     3: ["config", "formats"],
     4: ["init", "jobs", "models", "sources"],
     5: ["processes", "report", "shards"],

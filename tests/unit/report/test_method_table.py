@@ -14,7 +14,7 @@ from test_report import ALT, DENSE, LABELS, SKILL, read
 from mdc.artefacts import ARTEFACTS
 from mdc.config import load
 from mdc.jobs.plan import Plan
-from mdc.jobs.shown import ProbingJob
+from mdc.jobs.shown import ChoiceTableJob, ProbingJob
 from mdc.records import UserError
 from mdc.report import published
 
@@ -124,3 +124,19 @@ def test_table_5_says_what_its_rows_are(tmp_path: Path) -> None:
     for ending in ("html", "md", "tex"):
         text = (out / f"table5.{ending}").read_text(encoding="utf-8")
         assert "Analysis of noise schedule" in text and "share of a caption that is masked" in text
+
+
+def test_the_papers_table_2_stands_beside_our_rows_and_columns() -> None:
+    job = Plan(load(ROOT / "params.yaml", "paper")).jobs["table2"]
+    assert isinstance(job, ChoiceTableJob)
+    found = {
+        (system.method.label, column.label): published.lookup(
+            "table2", system.corpus.label, system.backbone.label, system.method.label, column.label
+        )
+        for system in job.systems
+        if system.corpus
+        for column in job.columns
+    }
+    cells = {cell: value for cell, value in found.items() if value is not None}
+    assert len(cells) == len(published.TABLE2) * len(published.TABLE2_BENCHMARKS) == 28
+    assert cells["MDC (Heuristic)", "SugarCrepe swap"] == 78.5 and cells["CLIP", "ARO relation"] == 53.6

@@ -1,0 +1,178 @@
+"""What the shared masks and the controls do to the variance of a likelihood, and how many samples a decision needs.
+
+    python bench/score_variance.py RUN CHOICE_SET [--items N] [--samples N]
+    python bench/score_variance.py results/mini/runs/dense/ViT-T-12/mdc/s0 results/mini/data/choices/swap
+
+Of every item the answer and the option that comes nearest to it are scored under up to 1,024 masks.
+
+*Variance*: of a score, of the difference of the two options under the item's shared masks, and of their difference if each
+had masks of its own (the sum of the two scores' variances); all times the number of samples, so that they can be held
+against each other, by the plain mean and with controls. The median over items stands beside the mean.
+
+*Adaptive sampling*: looks at 16, 32, 64, … samples; an item is decided at the first look where its difference is further
+from 0 than the level 0.05, split evenly over the looks, asks of Student's t with 15 degrees of freedom. Told: how many of the
+samples were needed, how many items no look decided, and how many decisions another 1,024 masks contradict.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from scipy import stats
+from torch import Tensor
+
+from mdc.config import Scoring
+from mdc.diffusion.likelihood import controlled_terms, mean_of_groups, token_terms
+from mdc.evaluation.option_scores import Questions, picture
+from mdc.evaluation.scored_run import run_scorer
+from mdc.jobs.read import as_job
+from mdc.predictors.caption_scores import Pair
+from mdc.predictors.draws import GROUPS, draws_of
+from mdc.predictors.runs import read_run
+from mdc.shards.index import read_index
+from mdc.text import Vocabulary
+
+LEVEL = 0.05
+_ITEMS = 16  # scored at a time
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path, help="a run's folder, of a masked method")
+    parser.add_argument("choices", type=Path, help="a choice set's folder")
+    parser.add_argument("--items", type=int, default=200)
+    parser.add_argument("--samples", type=int, default=1024)
+    parser.add_argument("--threads", type=int, default=1)
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    items, again = sampled_items(args, 0), sampled_items(args, 1)
+    print(f"{args.run}, {args.choices.name}: {len(items)} items")
+    variances(items, args.samples)
+    adaptive(items, again, args.samples)
+
+
+def sampled_items(args: argparse.Namespace, seed: int) -> list[list[tuple[Tensor, Tensor]]]:
+    """Of each item (log p, where), (G, m, L) each, of the answer and of the nearest other option by the first 16 samples."""
+    checkpoint, manifest = read_run(args.run)
+    job = as_job(manifest["config"], "pretrain", str(args.run))
+    data = args.run.parents[len(Path(manifest["id"]).parts) - 1] / "data"
+    vocabulary = Vocabulary.read(data / "vocabularies" / job.vocabulary / "vocabulary.json")
+    scoring = Scoring(
+        samples=args.samples,
+        mismatched=1,
+        seed=seed,
+        batch_tokens=8192,
+        precision="fp32",
+        processes=1,
+        threads=args.threads,
+        device="cpu",
+    )
+    scorer = run_scorer(checkpoint, job, vocabulary, scoring, torch.device("cpu"))
+    index = args.choices / "index.json"
+    read_index(index, kind="choices")
+    questions = Questions.open(
+        args.choices.name,
+        index,
+        trained=None,
+        seed=seed,
+        others=1,
+        samples=args.samples,
+        context_length=job.protocol.data.context_length,
+    )
+    found: list[list[tuple[Tensor, Tensor]]] = []
+    numbers = range(min(args.items, len(questions.images)))
+    for start in range(0, len(numbers), _ITEMS):
+        pictures, pairs, draws = [], [], []
+        for place, number in enumerate(numbers[start : start + _ITEMS]):
+            options = [scorer.tokens(text) for text in questions.reader.read(number)[2]["options"]]
+            pictures.append(picture(scorer, questions, number))
+            pairs += [Pair(place, tokens, place) for tokens in dict.fromkeys(map(tuple, options))]
+            draws.append(draws_of(f"{questions.name}/{number}", seed, args.samples, 77))
+        memory = scorer.look(torch.stack(pictures))
+        by_pair: dict[int, tuple[Tensor, Tensor]] = {}
+        for chosen, log_probs, where in scorer.captioner.samples(memory, pairs, draws, 0, args.samples // GROUPS):
+            by_pair |= dict(zip(chosen, zip(log_probs, where, strict=True), strict=True))
+        for place in range(len(pictures)):
+            answer, *others = [by_pair[p] for p, pair in enumerate(pairs) if pair.item == place]
+            if others:
+                found.append([answer, max(others, key=lambda one: _value(one, 1))])
+    return found
+
+
+def _sums(one: tuple[Tensor, Tensor], count: int, control: bool = True) -> Tensor:
+    """The score by the first ``count`` samples of each group, a value a sample, (G, count)."""
+    log_probs, where = (values[:, :count] for values in one)
+    return (controlled_terms(log_probs, where) if control else token_terms(log_probs.double(), where)).sum(dim=-1)
+
+
+def _value(one: tuple[Tensor, Tensor], count: int) -> float:
+    return float(_sums(one, count).mean())
+
+
+def variances(items: Sequence[Sequence[tuple[Tensor, Tensor]]], samples: int) -> None:
+    """Prints a line for each number of samples."""
+    print("variance × samples, nats² (mean, median over items)")
+    for count in _looks(samples):
+        each = count // GROUPS
+        for name, control in (("plain", False), ("controls", True)):
+            rows: list[list[float]] = [[], [], []]
+            for answer, other in items:
+                first, second = _sums(answer, each, control), _sums(other, each, control)
+                one, two, both = (
+                    float(mean_of_groups(sums)[1]) ** 2 * count for sums in (first, second, first - second)
+                )
+                for row, value in zip(rows, (one, both, one + two), strict=True):
+                    row.append(value)
+            score, shared, own = (f"{statistics.mean(row):8.2f} ({statistics.median(row):7.2f})" for row in rows)
+            ratio = statistics.mean(rows[2]) / statistics.mean(rows[1])
+            print(
+                f"  {count:5d} samples, {name:8s}: a score {score}; a difference {shared}; with masks of its own {own}: "
+                f"{ratio:.2f} times as much"
+            )
+
+
+def adaptive(
+    items: Sequence[Sequence[tuple[Tensor, Tensor]]], again: Sequence[Sequence[tuple[Tensor, Tensor]]], samples: int
+) -> None:
+    """Prints how many samples the decisions took, and how good they were."""
+    looks = _looks(samples)
+    bar = float(stats.t.isf(LEVEL / 2 / len(looks), GROUPS - 1))
+    needed, undecided, wrong, fixed = [], 0, 0, 0
+    for (answer, other), (answer_again, other_again) in zip(items, again, strict=True):
+        truth = _difference(answer_again, other_again, samples)[0]
+        fixed += (_difference(answer, other, samples)[0] > 0) != (truth > 0)
+        for count in looks:
+            value, error = _difference(answer, other, count)
+            if decided := abs(value) > bar * error:
+                break
+        needed.append(count)
+        undecided += not decided
+        wrong += (value > 0) != (truth > 0)
+    total = len(items)
+    print(
+        f"adaptive, looks at {', '.join(map(str, looks))}; |difference| > {bar:.2f} standard errors: "
+        f"{statistics.mean(needed):.0f} of {samples} samples in the mean, {statistics.median(needed):.0f} in the median "
+        f"({samples / statistics.mean(needed):.1f} times fewer passes); {undecided} of {total} items undecided at {samples}; "
+        f"another {samples} masks contradict {wrong} decisions, and {fixed} of all samples' without looks"
+    )
+
+
+def _difference(answer: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor], count: int) -> tuple[float, float]:
+    each = count // GROUPS
+    value, error = mean_of_groups(_sums(answer, each) - _sums(other, each))
+    return float(value), float(error)
+
+
+def _looks(samples: int) -> list[int]:
+    looks = [GROUPS]
+    while looks[-1] * 2 <= samples:
+        looks.append(looks[-1] * 2)
+    return looks
+
+
+if __name__ == "__main__":
+    main()

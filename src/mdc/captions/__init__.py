@@ -1,0 +1,1 @@
+"""Captions that were written, held against references: metrics, and the files in which they are exchanged."""

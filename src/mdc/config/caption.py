@@ -1,0 +1,65 @@
+"""How captions are written: by unmasking or by beam search, and how long they are."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from mdc.config.types import NonNegative, Positive, Strict
+
+
+def _increasing(lengths: list[int]) -> list[int]:
+    if sorted(set(lengths)) != lengths:
+        raise ValueError(f"{lengths} must be increasing, each once")
+    return lengths
+
+
+class Unmasking(Strict):
+    """A masked diffusion model writes from a fully masked caption (paper, section 3.2; docs/captioning.md).
+
+    ``lengths`` in word pieces, the paper's N'. Of several, each image gets its own: that with the highest Σ log p /
+    length^``penalty`` of the tokens as they were shown. At a step ``per_step`` places are shown, or all whose proposal has at
+    least the probability ``threshold``. ``temperature`` None is greedy; with one, tokens are drawn, with ``seed``.
+    """
+
+    kind: Literal["unmask"]
+    lengths: Annotated[list[Positive], Field(min_length=1), AfterValidator(_increasing)]
+    per_step: Positive = 1
+    threshold: Annotated[float, Field(gt=0, le=1)] | None = None
+    temperature: Annotated[float, Field(gt=0, le=100)] | None = None
+    penalty: Annotated[float, Field(ge=0, le=10)] = 1.0
+    seed: NonNegative = 0
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if self.threshold is not None and self.per_step != 1:
+            raise ValueError("per_step and threshold are two ways to show several places at a step; give one of them")
+        return self
+
+
+class Beam(Strict):
+    """An autoregressive model searches with ``width`` beams, 1 is greedy, for captions of ``least`` to ``most`` word pieces.
+
+    A caption's score is Σ log p / (its tokens)^``penalty``, EOT counted.
+    """
+
+    kind: Literal["beam"]
+    width: Positive
+    least: Positive = 1
+    most: Positive
+    penalty: Annotated[float, Field(ge=0, le=10)] = 1.0
+
+    @model_validator(mode="after")
+    def _range(self) -> Self:
+        if self.least > self.most:
+            raise ValueError(f"least {self.least} is above most {self.most}")
+        return self
+
+
+Writing = Annotated[Unmasking | Beam, Field(discriminator="kind")]
+
+
+def longest(policy: Unmasking | Beam) -> int:
+    """The most word pieces that a caption of this policy can have."""
+    return policy.lengths[-1] if isinstance(policy, Unmasking) else policy.most

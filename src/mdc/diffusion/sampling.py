@@ -1,0 +1,93 @@
+"""How a masked diffusion model writes: which masked places are shown at a step (paper, section 3.2, equation 6).
+
+At each step the model proposes a token for every masked place, with its log probability: the confidence. A policy chooses
+the places whose proposals are shown; they stay as they are from then on. The paper's policy shows the single most
+confident place, so L places take L steps. Nothing here knows a model: a caller proposes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+#: (tokens (N, L), where (N, L) bool, rows (N,), step) → proposed tokens (N, L) int64 and their log probabilities (N, L)
+#: float32, read where a token is masked; ``rows`` says which of the caller's rows these are
+Propose = Callable[[Tensor, Tensor, Tensor, int], tuple[Tensor, Tensor]]
+#: (confidence (N, L), where (N, L) bool) → which places are shown, (N, L) bool: masked ones, at least one in each row
+Policy = Callable[[Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Unmasked:
+    """``tokens`` (N, L) int64; of each place the ``step`` (N, L) at which it was shown, from 1, or 0 if it was given, and the
+    ``confidence`` (N, L) float64 in nats that it had then, 0 if it was given."""
+
+    tokens: Tensor
+    step: Tensor
+    confidence: Tensor
+
+
+def unmask(propose: Propose, tokens: Tensor, where: Tensor, policy: Policy) -> Unmasked:
+    """Fill the masked places of ``tokens`` (N, L) int64, which are ``where`` (N, L) bool, until none is left.
+
+    A row that is done is proposed for no more, so each row is what it would be alone.
+    """
+    tokens, where = tokens.clone(), where.clone()
+    steps, confidences = torch.zeros_like(tokens), torch.zeros(tokens.shape, dtype=torch.float64, device=tokens.device)
+    step = 0
+    while len(rows := where.any(dim=1).nonzero().squeeze(1)):
+        step += 1
+        masked = where[rows]
+        proposed, confidence = propose(tokens[rows], masked, rows, step)
+        shown = policy(confidence, masked)
+        assert bool((shown <= masked).all()) and bool(shown.any(dim=1).all()), (
+            "a policy shows masked places, at least one"
+        )
+        tokens[rows] = torch.where(shown, proposed, tokens[rows])
+        steps[rows] = torch.where(shown, step, steps[rows])
+        confidences[rows] = torch.where(shown, confidence.double(), confidences[rows])
+        where[rows] = masked & ~shown
+    return Unmasked(tokens, steps, confidences)
+
+
+# --- policies -------------------------------------------------------------------------------------------------------------
+
+
+def most_confident(confidence: Tensor, where: Tensor, count: int = 1) -> Tensor:
+    """The ``count`` masked places of the highest confidence, or all that are left; of equals the first.
+
+    ``count`` 1 is the paper's policy; k takes L/k steps.
+    """
+    masked = torch.where(where, confidence, torch.full_like(confidence, -math.inf))
+    rank = masked.argsort(dim=-1, descending=True, stable=True).argsort(dim=-1)
+    return where & (rank < count)
+
+
+def confident_enough(confidence: Tensor, where: Tensor, least: float) -> Tensor:
+    """Every masked place whose proposal has at least the probability ``least``, and always the most confident one."""
+    return where & ((confidence >= math.log(least)) | most_confident(confidence, where))
+
+
+# --- proposals ------------------------------------------------------------------------------------------------------------
+
+
+def greedy(logits: Tensor) -> tuple[Tensor, Tensor]:
+    """The most likely token of each row of ``logits`` (R, V), (R,), and its log probability, (R,) float32."""
+    logits = logits.float()
+    best = logits.max(dim=-1)
+    return best.indices, best.values - logits.logsumexp(dim=-1)
+
+
+def drawn(logits: Tensor, temperature: float, uniforms: Tensor) -> tuple[Tensor, Tensor]:
+    """A token of each row drawn from softmax(logits / temperature) by ``uniforms`` (R,) in [0, 1), and its log probability
+    without the temperature."""
+    log_probs = logits.float().log_softmax(dim=-1)
+    # in float64: the inverse of the distribution function, so that one number draws a token
+    shares = (log_probs.double() / temperature).softmax(dim=-1).cumsum(dim=-1)
+    tokens = torch.searchsorted(shares, (uniforms.double() * shares[:, -1])[:, None], right=True).squeeze(1)
+    tokens = tokens.clamp(max=logits.shape[-1] - 1)
+    return tokens, log_probs.gather(1, tokens[:, None]).squeeze(1)

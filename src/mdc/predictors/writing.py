@@ -1,0 +1,170 @@
+"""Captions written by a captioner: by unmasking (paper, section 3.2, equation 6) or by beam search.
+
+N' counts word pieces: a masked model starts from SOT, N' masks and a visible EOT, and neither SOT nor EOT is ever written
+into the N' places. Images are read once, and an image's caption does not depend on what is captioned beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mdc.autoregressive.beam import beam_search
+from mdc.config.caption import Beam, Unmasking
+from mdc.diffusion.sampling import Policy, Unmasked, confident_enough, drawn, greedy, most_confident, unmask
+from mdc.formats.images import normalise
+from mdc.models.captioner import Captioner
+from mdc.models.precision import autocast
+from mdc.predictors.folded import Memory, hidden_states, logit_blocks, remember
+from mdc.predictors.stepwise import Stepwise
+from mdc.text import Vocabulary
+
+
+@dataclass(frozen=True)
+class Written:
+    """``pieces``: the caption's tokens, without SOT and EOT. ``log_prob``: Σ of ``confidence`` and, by beam search, of EOT's.
+
+    Of each piece ``step``: when it was written, from 1, or 0 if it was given; ``confidence``: its log probability then.
+    """
+
+    pieces: tuple[int, ...]
+    log_prob: float
+    step: tuple[int, ...]
+    confidence: tuple[float, ...]
+
+
+class Writer:
+    """``batch_tokens``: tokens that are computed at a time, a matter of memory alone."""
+
+    def __init__(
+        self, model: Captioner, vocabulary: Vocabulary, precision: str, device: torch.device, batch_tokens: int = 8192
+    ) -> None:
+        self.model = model.to(device).eval()
+        self.vocabulary, self.precision, self.device, self.batch_tokens = vocabulary, precision, device, batch_tokens
+
+    @torch.no_grad()
+    def look(self, images: Tensor) -> Memory:
+        """images (I, 3, S, S) uint8 → what the decoder reads of them, computed once."""
+        with autocast(self.device, self.precision):
+            _, patches = self.model.encoder(normalise(images.to(self.device)))
+            return remember(self.model, patches)
+
+    # --- masked models --------------------------------------------------------------------------------------------------
+
+    def unmasked(self, memory: Memory, policy: Unmasking, keys: Sequence[str]) -> list[Written]:
+        """A caption of each image of ``memory``. ``keys``: the images' names, from which what is drawn follows."""
+        best: list[tuple[float, Written] | None] = [None] * len(memory)
+        for length in policy.lengths:
+            template = [self.vocabulary.mask_id] * length
+            for number, found in enumerate(self.filled(memory, [template] * len(memory), policy, keys)):
+                score = found.log_prob / length**policy.penalty
+                former = best[number]
+                if former is None or score > former[0]:
+                    best[number] = score, found
+        return [one[1] for one in best if one is not None]
+
+    def filled(
+        self, memory: Memory, templates: Sequence[Sequence[int]], policy: Unmasking, keys: Sequence[str]
+    ) -> list[Written]:
+        """The template of each image with its masks filled in: pieces, with ``vocabulary.mask_id`` where one is missing."""
+        found: list[Written | None] = [None] * len(templates)
+        for places in self._batches(templates):
+            tokens = torch.tensor([list(templates[place]) for place in places], device=self.device)
+            noise = _Noise(policy, [keys[place] for place in places], tokens.shape[1])
+            done = self._unmask(memory.of(places), tokens, policy, noise)
+            for place, pieces, step, confidence in zip(
+                places, done.tokens.tolist(), done.step.tolist(), done.confidence.tolist(), strict=True
+            ):
+                found[place] = Written(tuple(pieces), sum(confidence), tuple(step), tuple(confidence))
+        return [one for one in found if one is not None]
+
+    @torch.no_grad()
+    def _unmask(self, memory: Memory, tokens: Tensor, policy: Unmasking, noise: _Noise) -> Unmasked:
+        """tokens (C, N') of pieces and masks, for the C images of ``memory``."""
+        ends = [self.vocabulary.sot, self.vocabulary.eot]
+        sot, eot = (torch.full((len(tokens), 1), end, device=self.device) for end in ends)
+
+        def propose(tokens: Tensor, where: Tensor, rows: Tensor, step: int) -> tuple[Tensor, Tensor]:
+            framed = torch.cat([sot[rows], tokens, eot[rows]], dim=1)
+            part = memory if len(rows) == len(memory) else memory.of(rows)
+            with autocast(self.device, self.precision):
+                hidden = hidden_states(self.model, framed[:, None], part)[:, 0, 1:-1][where]
+                uniforms = noise.of(rows.tolist(), step)[where.cpu()].to(self.device)
+                proposed = torch.empty(len(hidden), dtype=torch.int64, device=self.device)
+                confidence = torch.empty(len(hidden), device=self.device)
+                for block, logits in logit_blocks(self.model, hidden):
+                    logits[:, ends] = -torch.inf
+                    if policy.temperature is None:
+                        proposed[block], confidence[block] = greedy(logits)
+                    else:
+                        proposed[block], confidence[block] = drawn(logits, policy.temperature, uniforms[block])
+            return (
+                torch.zeros_like(tokens).masked_scatter(where, proposed),
+                torch.zeros(tokens.shape, device=self.device).masked_scatter(where, confidence),
+            )
+
+        return unmask(propose, tokens, tokens == self.vocabulary.mask_id, _policy(policy))
+
+    def _batches(self, templates: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+        """Places of templates of equal length, as many as ``batch_tokens`` allows, at least one."""
+        by_length: dict[int, list[int]] = {}
+        for place, template in enumerate(templates):
+            by_length.setdefault(len(template), []).append(place)
+        for length, places in by_length.items():
+            size = max(self.batch_tokens // (length + 2), 1)
+            yield from (places[start : start + size] for start in range(0, len(places), size))
+
+    # --- autoregressive models ------------------------------------------------------------------------------------------
+
+    def searched(self, memory: Memory, policy: Beam, reverse: bool = False) -> list[Written]:
+        """A caption of each image of ``memory``; ``reverse``: by a model that writes the pieces from the last to the first."""
+        size = max(self.batch_tokens // (policy.width * (policy.most + 2)), 1)
+        found = []
+        for start in range(0, len(memory), size):
+            part = memory.of(range(start, min(start + size, len(memory))))
+            following = Stepwise(self.model, part, policy.most + 1, self.precision)
+            for one in beam_search(
+                following,
+                len(part),
+                width=policy.width,
+                start=self.vocabulary.sot,
+                end=self.vocabulary.eot,
+                least=policy.least,
+                most=policy.most,
+                penalty=policy.penalty,
+                device=self.device,
+            ):
+                pieces, confidence = one.tokens[:-1], one.log_probs[:-1]
+                step = tuple(range(1, len(pieces) + 1))
+                if reverse:
+                    pieces, confidence, step = pieces[::-1], confidence[::-1], step[::-1]
+                found.append(Written(pieces, one.log_prob, step, confidence))
+        return found
+
+
+def _policy(policy: Unmasking) -> Policy:
+    if policy.threshold is not None:
+        least = policy.threshold
+        return lambda confidence, where: confident_enough(confidence, where, least)
+    return lambda confidence, where: most_confident(confidence, where, policy.per_step)
+
+
+class _Noise:
+    """Uniform numbers of each image, step and place: they depend on the seed, the image's key and the step alone."""
+
+    def __init__(self, policy: Unmasking, keys: Sequence[str], length: int) -> None:
+        self.length = length
+        self.generators = None
+        if policy.temperature is not None:
+            self.generators = [np.random.default_rng([policy.seed, length, *key.encode()]) for key in keys]
+            # numbers of all steps, so that a row that ends early draws no others
+            self.numbers = torch.stack([torch.from_numpy(g.random((length, length))) for g in self.generators])
+
+    def of(self, rows: Sequence[int], step: int) -> Tensor:
+        if self.generators is None:
+            return torch.zeros(len(rows), self.length)
+        return self.numbers[list(rows), step - 1]

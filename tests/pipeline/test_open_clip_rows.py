@@ -1,0 +1,86 @@
+"""A model of others as a row of Table 2: a small open_clip model in a folder, against open_clip called by hand."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import open_clip
+import pyarrow.parquet as parquet
+import pytest
+import small_project
+import torch
+from safetensors.torch import save_file
+
+from mdc import golden
+from mdc.config import validate
+from mdc.evaluation.option_scores import boxed
+from mdc.formats.images import decode
+from mdc.jobs.plan import Plan
+from mdc.records import UserError, read_json, sha256_file
+from mdc.shards.index import ShardReader
+
+MODEL = {
+    "embed_dim": 16,
+    "vision_cfg": {"image_size": 32, "layers": 1, "width": 32, "head_width": 16, "patch_size": 8},
+    "text_cfg": {"context_length": 77, "vocab_size": 49408, "width": 32, "heads": 2, "layers": 1},
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A CLIP with untrained weights, as open_clip reads one from a folder."""
+    path = tmp_path / "tiny"
+    path.mkdir()
+    torch.manual_seed(0)
+    model = open_clip.CLIP(MODEL["embed_dim"], MODEL["vision_cfg"], MODEL["text_cfg"])
+    normal = {"mean": [0.5, 0.5, 0.5], "std": [0.25, 0.25, 0.25]}
+    (path / "open_clip_config.json").write_text(json.dumps({"model_cfg": MODEL, "preprocess_cfg": normal}))
+    save_file(
+        {name: value.contiguous() for name, value in model.state_dict().items()}, path / "open_clip_model.safetensors"
+    )
+    return path
+
+
+def _plan(model: str) -> Plan:
+    values: dict[str, Any] = small_project.values((0, 1))
+    tables = values["scales"][small_project.SCALE]["tables"]
+    tables["table2"]["open_clip"] = {"tiny": {"label": "Tiny CLIP", "model": model, "weights": None}}
+    return Plan(validate(values))
+
+
+def test_an_open_clip_model_in_a_folder_is_a_row(r: Path, folder: Path) -> None:
+    golden.do_jobs(_plan(f"local-dir:{folder}"), Path(), ["scores/open_clip/tiny", "table2"])
+    made = r / "scores/open_clip/tiny"
+    rows = [row for row in parquet.read_table(made / "scores.parquet").to_pylist() if row["set"] == "relation"]
+    model, _, preprocess = open_clip.create_model_and_transforms(f"local-dir:{folder}")
+    tokenizer = open_clip.get_tokenizer(f"local-dir:{folder}")
+    reader, right = ShardReader(r / "data/choices/relation", "test"), []
+    for number in range(len(reader)):
+        key, data, record = reader.read(number)
+        with torch.no_grad():
+            image = model.eval().encode_image(preprocess(boxed(decode(data), record.get("box")))[None], normalize=True)
+            expected = (image @ model.encode_text(tokenizer(record["options"]), normalize=True).T)[0]
+        mine = [row["score"] for row in rows if row["item"] == key]
+        assert mine == pytest.approx(expected.tolist(), abs=1e-6)
+        right.append((record["group"], float(expected.argmax() == 0)))
+    assert all(row["error"] == 0 and row["unseen"] == 0 for row in rows)
+    # its weights are named by their hashes, and nothing is said of a training that nobody here saw
+    told = read_json(made / "scores.json")
+    assert told["weights"]["open_clip_model.safetensors"] == sha256_file(folder / "open_clip_model.safetensors")
+    assert told["training"] is None
+    with (r / "table2/table2_long.csv").open() as file:
+        lines = [
+            line for line in csv.DictReader(file) if line["method"] == "Tiny CLIP" and line["benchmark"] == "Relation"
+        ]
+    groups = {group: [value for other, value in right if other == group] for group, _ in right}
+    share = sum(sum(values) / len(values) for values in groups.values()) / len(groups)
+    assert [float(line["value"]) for line in lines] == pytest.approx([100 * share], abs=0.05)
+    assert "Tiny CLIP" in (r / "table2/table2.html").read_text()
+
+
+def test_a_folder_that_is_no_model_ends_in_one_line(r: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"cannot be loaded .* allowed: a name and weights"):
+        golden.do_jobs(_plan(f"local-dir:{tmp_path}/nothing"), Path(), ["scores/open_clip/tiny"])

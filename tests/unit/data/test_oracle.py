@@ -1,0 +1,109 @@
+"""The oracle of generated captions: by hand, on true captions, and on planted falsehoods."""
+
+from __future__ import annotations
+
+import random
+import re
+
+import pytest
+
+from mdc.scenes.captions import compose
+from mdc.scenes.drawing import draw_scene
+from mdc.scenes.language import COLOUR_WORDS, SHAPE_WORDS
+from mdc.scenes.oracle import KINDS, Tally, judge
+from mdc.scenes.world import COLOURS, SHAPES, Scene, SceneObject
+
+#: a small red circle left of two large blue stars, one above the other
+SCENE = Scene(
+    "plain",
+    (0, 0, 0),
+    0,
+    (
+        SceneObject("circle", "red", 40, 30, 96),
+        SceneObject("star", "blue", 70, 150, 40),
+        SceneObject("star", "blue", 70, 150, 150),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("caption", "objects", "attributes", "counts", "relations", "unreadable"),
+    [
+        ("a small red circle", (1, 1, 1, 2), (2, 2, 2, 4), (0, 0, 1, 2), (0, 0, 0, 2), 0),
+        ("a red star", (1, 1, 1, 2), (0, 1, 0, 4), (0, 0, 0, 2), (0, 0, 0, 2), 0),
+        ("a green heart", (0, 1, 0, 2), (0, 1, 0, 4), (0, 0, 0, 2), (0, 0, 0, 2), 0),
+        (
+            "one small red circle left of two large blue stars one above the other",
+            (2, 2, 2, 2),
+            (4, 4, 4, 4),
+            (2, 2, 2, 2),
+            (2, 2, 2, 2),
+            0,
+        ),
+        ("the circle is right of the blue stars", (2, 2, 2, 2), (1, 1, 1, 4), (1, 1, 1, 2), (0, 1, 0, 2), 0),
+        ("three blue stars", (1, 1, 1, 2), (1, 1, 1, 4), (0, 1, 0, 2), (0, 0, 0, 2), 0),
+        ("a red thing and a red thing", (0, 0, 0, 2), (1, 1, 1, 4), (0, 0, 1, 2), (0, 0, 0, 2), 0),
+        ("banana red red", (0, 0, 0, 2), (0, 0, 0, 4), (0, 0, 0, 2), (0, 0, 0, 2), 3),
+        ("", (0, 0, 0, 2), (0, 0, 0, 4), (0, 0, 0, 2), (0, 0, 0, 2), 0),
+    ],
+)
+def test_by_hand(
+    caption: str,
+    objects: tuple[int, ...],
+    attributes: tuple[int, ...],
+    counts: tuple[int, ...],
+    relations: tuple[int, ...],
+    unreadable: int,
+) -> None:
+    found = judge(SCENE, caption)
+    expected = dict(zip(KINDS, (Tally(*four) for four in (objects, attributes, counts, relations)), strict=True))
+    assert found.kinds == expected
+    assert found.unreadable == unreadable
+
+
+def test_true_and_complete_captions_are_found_so() -> None:
+    """10,000 dense captions: everything stated is true, and everything is told."""
+    for index in range(10_000):
+        scene = draw_scene("caption", "train", 77, index)
+        found = judge(scene, compose(scene, "dense", 77, index).text)
+        for kind, tally in found.kinds.items():
+            assert tally.true == tally.stated and tally.told == tally.facts, (kind, index, tally)
+        assert found.unreadable == 0
+
+
+def test_planted_falsehoods_are_found() -> None:
+    """A colour or a shape that nothing in the scene has, in place of one that is there."""
+    rng, planted = random.Random(0), 0
+    usual = {words[0]: key for table in (COLOUR_WORDS, SHAPE_WORDS) for key, words in table.items()}
+    for index in range(600):
+        scene = draw_scene("caption", "train", 78, index)
+        words = re.findall(r"[a-z0-9]+|[^\sa-z0-9]", compose(scene, "dense", 78, index).text)
+        places = [n for n, word in enumerate(words) if word in usual]
+        if not places:
+            continue
+        place = rng.choice(places)
+        colour = words[place] in COLOUR_WORDS
+        there = {one.colour if colour else one.shape for one in scene.objects}
+        words[place] = rng.choice([word for word in (COLOURS if colour else SHAPES) if word not in there])
+        found = judge(scene, " ".join(words))
+        kind = found.kinds["attributes" if colour else "objects"]
+        assert kind.true < kind.stated, (words, kind)
+        planted += 1
+    assert planted > 500
+
+
+def test_alt_captions_are_wrong_where_they_say_so() -> None:
+    for index in range(1000):
+        scene = draw_scene("caption", "train", 79, index)
+        caption = compose(scene, "alt", 79, index)
+        found = judge(scene, caption.text).all
+        if not caption.errors:
+            assert found.true == found.stated, caption
+        else:
+            assert found.true < found.stated, caption
+
+
+def test_tallies_add_up() -> None:
+    assert sum([Tally(1, 2, 3, 4), Tally(1, 1, 1, 1)], Tally()) == Tally(2, 3, 4, 5)
+    found = judge(SCENE, "three blue stars")
+    assert found.all == Tally(2, 3, 2, 10)

@@ -1,0 +1,207 @@
+"""Captions written by the models: against the plain model and the paper's text, alone and together, and from memory."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import cache
+
+import pytest
+import torch
+import toy
+from test_caption_scores import images, model, plain
+from torch import Tensor
+
+from mdc.config.caption import Beam, Unmasking
+from mdc.predictors.writing import Writer
+from mdc.text import Vocabulary
+
+#: as many ids as the toy models have
+WORDS = Vocabulary("corpus", tuple(range(toy.V - 2)))
+KEYS = ["a", "b", "c"]
+
+
+def unmasking(*lengths: int, **more: object) -> Unmasking:
+    return Unmasking.model_validate({"kind": "unmask", "lengths": list(lengths), **more})
+
+
+def beam(width: int, most: int, least: int = 1, penalty: float = 1.0) -> Beam:
+    return Beam(kind="beam", width=width, least=least, most=most, penalty=penalty)
+
+
+def writer(method: str, batch_tokens: int = 8192) -> Writer:
+    return Writer(model(method), WORDS, "fp32", torch.device("cpu"), batch_tokens)
+
+
+def barred(log_probs: Tensor) -> Tensor:
+    """Log probabilities of pieces alone: SOT and EOT are not written into N' places."""
+    return torch.cat([log_probs[..., : toy.SOT], torch.full((*log_probs.shape[:-1], 2), -math.inf)], dim=-1)
+
+
+def test_unmasking_is_equation_6_with_a_visible_end() -> None:
+    one = writer("mdc")
+    for image, found in enumerate(one.unmasked(one.look(images()), unmasking(7), KEYS)):
+        tokens = [toy.SOT, *[toy.MASK] * 7, toy.EOT]
+        steps, total = [0] * 7, 0.0
+        for step in range(1, 8):
+            eta = barred(plain("mdc", image, torch.tensor(tokens))).log_softmax(dim=-1)
+            confidence = {i: float(eta[i].max()) for i in range(1, 8) if tokens[i] == toy.MASK}
+            place = max(confidence, key=confidence.__getitem__)
+            tokens[place], steps[place - 1] = int(eta[place].argmax()), step
+            total += confidence[place]
+        assert found.pieces == tuple(tokens[1:-1]) and found.step == tuple(steps)
+        assert found.log_prob == pytest.approx(total, abs=1e-4) == pytest.approx(sum(found.confidence), abs=1e-4)
+
+
+def _greedy(image: int, least: int, most: int) -> list[int]:
+    tokens = [toy.SOT]
+    for pieces in range(most + 1):
+        log_probs = plain("arc", image, torch.tensor(tokens))[-1]
+        log_probs[toy.SOT] = -math.inf
+        if pieces < least:
+            log_probs[toy.EOT] = -math.inf
+        tokens.append(toy.EOT if pieces == most else int(log_probs.argmax()))
+        if tokens[-1] == toy.EOT:
+            break
+    return tokens[1:-1]
+
+
+@pytest.mark.parametrize(("least", "most"), [(1, 9), (5, 5)])
+def test_a_beam_of_one_is_greedy_decoding_of_the_plain_model(least: int, most: int) -> None:
+    one = writer("arc")
+    found = one.searched(one.look(images()), beam(1, most, least))
+    assert [list(caption.pieces) for caption in found] == [_greedy(image, least, most) for image in range(3)]
+
+
+@pytest.mark.parametrize("width", [1, 4])
+def test_a_searched_captions_probability_is_the_models(width: int) -> None:
+    """… over the whole caption at once, which the cache never sees."""
+    one = writer("arc")
+    for image, found in enumerate(one.searched(one.look(images()), beam(width, 9))):
+        tokens = torch.tensor([toy.SOT, *found.pieces, toy.EOT])
+        log_probs = plain("arc", image, tokens)[:-1].gather(1, tokens[1:, None]).squeeze(1)
+        assert found.log_prob == pytest.approx(float(log_probs.sum()), abs=1e-4)
+        assert found.confidence == pytest.approx(log_probs[:-1].tolist(), abs=1e-4)
+
+
+def test_a_wider_beam_finds_captions_at_least_as_good() -> None:
+    one = writer("arc")
+    memory = one.look(images())
+    scores = [[found.log_prob for found in one.searched(memory, beam(width, 6, 6, 0.0))] for width in (1, 200)]
+    assert all(wide >= narrow - 1e-5 for narrow, wide in zip(*scores, strict=True))
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        unmasking(6),
+        unmasking(6, per_step=2),
+        unmasking(6, threshold=0.2),
+        unmasking(3, 5, 8),
+        unmasking(6, temperature=1.0),
+    ],
+    ids=["paper", "two a step", "threshold", "free length", "drawn"],
+)
+def test_a_caption_does_not_depend_on_what_is_written_beside_it(policy: Unmasking) -> None:
+    together = writer("mdc")
+    found = together.unmasked(together.look(images()), policy, KEYS)
+    small = writer("mdc", batch_tokens=1)
+    assert [one.pieces for one in small.unmasked(small.look(images()), policy, KEYS)] == [one.pieces for one in found]
+    for image, key in enumerate(KEYS):
+        (alone,) = together.unmasked(together.look(images()[image : image + 1]), policy, [key])
+        assert (alone.pieces, alone.step) == (found[image].pieces, found[image].step)
+
+
+def test_so_it_is_with_beams() -> None:
+    together = writer("arc")
+    found = together.searched(together.look(images()), beam(3, 9))
+    small = writer("arc", batch_tokens=1)
+    assert [one.pieces for one in small.searched(small.look(images()), beam(3, 9))] == [one.pieces for one in found]
+
+
+def test_one_at_a_time_is_the_papers_and_more_take_fewer_steps() -> None:
+    one = writer("mdc")
+    memory = one.look(images())
+    papers = one.unmasked(memory, unmasking(9), KEYS)
+    assert papers == one.unmasked(memory, unmasking(9, per_step=1), KEYS)
+    assert papers == one.unmasked(memory, unmasking(9, threshold=1.0), KEYS)
+    assert {max(found.step) for found in one.unmasked(memory, unmasking(9, per_step=3), KEYS)} == {3}
+    assert {max(found.step) for found in one.unmasked(memory, unmasking(9, threshold=1e-9), KEYS)} == {1}
+
+
+def test_a_free_length_is_the_best_by_its_own_likelihood() -> None:
+    one = writer("mdc")
+    memory = one.look(images())
+    for penalty in (0.0, 1.0):
+        each = [one.unmasked(memory, unmasking(length, penalty=penalty), KEYS) for length in (3, 5, 8)]
+        free = one.unmasked(memory, unmasking(3, 5, 8, penalty=penalty), KEYS)
+        for image in range(3):
+            best = max((found[image] for found in each), key=lambda w: w.log_prob / len(w.pieces) ** penalty)
+            assert free[image] == best
+
+
+def test_words_that_are_given_stay() -> None:
+    one = writer("mdc")
+    templates = [[3, toy.MASK, 5, toy.MASK], [toy.MASK, 7], [1, 2, 3]]
+    found = one.filled(one.look(images()), templates, unmasking(1), KEYS)
+    for template, written in zip(templates, found, strict=True):
+        for given, piece, step in zip(template, written.pieces, written.step, strict=True):
+            assert (step == 0 and piece == given) if given != toy.MASK else (step > 0 and piece < toy.SOT)
+
+
+def test_what_is_drawn_follows_from_the_seed_and_varies_with_it() -> None:
+    one = writer("mdc")
+    memory = one.look(images())
+
+    def texts(**more: object) -> list[tuple[int, ...]]:
+        return [found.pieces for found in one.unmasked(memory, unmasking(8, **more), KEYS)]
+
+    assert texts(temperature=1.0) == texts(temperature=1.0) != texts(temperature=1.0, seed=1)
+    assert texts(temperature=1e-3) == texts()
+
+
+# --- eight images, learnt by heart ----------------------------------------------------------------------------------------
+
+
+@cache
+def _learnt(method: str, direction: str | None = None) -> tuple[Writer, Tensor, list[tuple[int, ...]]]:
+    entry = toy.METHODS[method].model_copy(update={"direction": direction})
+    found = toy.build_model(entry, toy.BACKBONE, toy.PROTOCOL, toy.V, 16, 0)
+    objective = toy.build_objective(found, entry, toy.PROTOCOL, toy.MASK, 8, "fp32")
+    optimizer = torch.optim.AdamW(found.parameters(), lr=3e-3, weight_decay=0)
+    batch, generator = toy.batch(longest=10), torch.Generator().manual_seed(0)
+    for _ in range(300):
+        noise = {"jitter": torch.rand(8, generator=generator), "uniforms": torch.rand(8, 16, generator=generator)}
+        optimizer.zero_grad()
+        objective.backward(replace(batch, **noise), 1)
+        optimizer.step()
+    captions = [
+        tuple(row[1 : length - 1]) for row, length in zip(batch.tokens.tolist(), batch.lengths.tolist(), strict=True)
+    ]
+    return Writer(found.eval(), WORDS, "fp32", torch.device("cpu")), batch.images, captions
+
+
+@pytest.mark.parametrize("more", [{}, {"per_step": 3}, {"threshold": 0.5}, {"temperature": 0.3}], ids=str)
+def test_a_masked_model_that_knows_eight_images_writes_their_captions(more: dict[str, object]) -> None:
+    one, pictures, captions = _learnt("mdc")
+    memory = one.look(pictures)
+    for number, caption in enumerate(captions):
+        (found,) = one.unmasked(memory.of([number]), unmasking(len(caption), **more), ["x"])
+        assert found.pieces == caption
+    # with some of its words given, it finds the others
+    templates = [[toy.MASK if n % 2 else piece for n, piece in enumerate(caption)] for caption in captions]
+    filled = one.filled(memory, templates, unmasking(1, **more), [str(n) for n in range(8)])
+    assert [found.pieces for found in filled] == captions
+
+
+@pytest.mark.parametrize("direction", [None, "right_to_left"])
+@pytest.mark.parametrize("width", [1, 6])
+def test_an_autoregressive_model_that_knows_eight_images_writes_their_captions(
+    width: int, direction: str | None
+) -> None:
+    one, pictures, captions = _learnt("arc", direction)
+    found = one.searched(one.look(pictures), beam(width, 12), reverse=direction is not None)
+    assert [caption.pieces for caption in found] == captions
+    for caption, written in zip(captions, found, strict=True):
+        steps = tuple(range(1, len(caption) + 1))
+        assert written.step == (steps if direction is None else steps[::-1])
