@@ -23,6 +23,7 @@ include: "workflow/rules/data.smk"
 include: "workflow/rules/pretrain.smk"
 include: "workflow/rules/probe.smk"
 include: "workflow/rules/scores.smk"
+include: "workflow/rules/captions.smk"
 include: "workflow/rules/artefacts.smk"
 
 
@@ -63,12 +64,19 @@ rule score_all:
         [path for verb in SCORES.values() for path in manifests(verb)],
 
 
+rule caption_all:
+    input:
+        manifests("write-captions"),
+        manifests("measure-captions"),
+
+
 localrules:
     all,
     data,
     pretrain_all,
     probe_all,
     score_all,
+    caption_all,
 
 
 onerror:

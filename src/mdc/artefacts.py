@@ -86,6 +86,16 @@ ARTEFACTS = {
         "How often the right caption scores higher than wrong ones at scale {scale}, in per cent, of every model and estimator, "
         "beside the same model with other images, with no image, and beside the rule that the shorter caption wins.",
     ),
+    "table3": Artefact(
+        "mdc.report.tables.table3",
+        "captions",
+        "Tables",
+        _files("table3", ".csv _long.csv _contrasts.csv _sets.csv .html .md .tex"),
+        {"table3.html": "Table 3: captioning"},
+        "Captions at scale {scale} held against references, by the metrics of the COCO caption challenge and by CLIPScore; what "
+        "of them is true where that is known; their length, variety and content words; beside the most frequent training "
+        "caption and the same captioner on other images.",
+    ),
     "table4": _method_table("table4", "Table 4: ablation on t"),
     "table5": _method_table("table5", "Table 5: noise schedules"),
     "table6": _recipe_table("table6"),
@@ -129,6 +139,15 @@ ARTEFACTS = {
         "points that a doubling adds. Each corpus is trained on for the same number of epochs, so samples seen grow with the "
         "pairs, and the warm-up takes a larger share of a smaller corpus's steps: the trend is of all three together, as in "
         "the paper.",
+    ),
+    "figure6": Artefact(
+        "mdc.report.figures.figure6",
+        "caption_examples",
+        "Figures",
+        _files("figure6", ".png .pdf .html .csv"),
+        {"figure6.png": "Figure 6: captions", "figure6.html": "Figure 6: captions, and the order of their words"},
+        "Images drawn by seed at scale {scale}, with the captions of all systems (the paper's Figure 6). The page also shows the "
+        "order in which masked models revealed each word piece, and how sure they were.",
     ),
     "figure_loss": Artefact(
         "mdc.report.figures.losses",

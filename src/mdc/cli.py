@@ -89,6 +89,7 @@ def build_parser() -> argparse.ArgumentParser:
     _data_verbs(verbs)
     _init_verb(verbs)
     _score_verb(verbs)
+    _caption_verbs(verbs)
     _clip_benchmark_verb(verbs)
     sub = verbs.add_parser("check", help="check params.yaml", description="Check params.yaml and say what it asks for.")
     _params(sub)
@@ -185,6 +186,53 @@ def _score_verb(verbs: Any) -> None:
     sub.set_defaults(run_verb=_score)
 
 
+def _caption_verbs(verbs: Any) -> None:
+    sub = verbs.add_parser(
+        "caption",
+        help="caption images with a run",
+        description="Print what a run writes for each image. Masked models reveal the likeliest piece at each step, and by "
+        "default the likeliest of 10, 15 and 20 pieces, or as many as they choose if they have learnt where captions end; "
+        "autoregressive ones search with a beam of 6. See docs/captioning.md.",
+    )
+    sub.add_argument("images", metavar="IMAGE", nargs="+", help="image files, or folders of them")
+    sub.add_argument("--run", required=True, metavar="RUN", help="a run's id, as dense/ViT-T-12/mdc/s0, or its folder")
+    sub.add_argument("--weights", choices=["last", "best"], help="default: last, of a finetuned run best")
+    sub.add_argument("--policy", choices=["unmask", "beam"], help="default: what the run's method has")
+    sub.add_argument("--length", type=int, metavar="N", help="word pieces of the caption")
+    sub.add_argument(
+        "--per-step", type=int, metavar="K", help="word pieces revealed a step; default: 1, as in the paper"
+    )
+    sub.add_argument(
+        "--threshold", type=float, metavar="P", help="reveal all pieces of at least this probability a step"
+    )
+    sub.add_argument(
+        "--temperature", type=float, metavar="T", help="draw pieces at this temperature; default: the likeliest"
+    )
+    sub.add_argument("--beam", type=int, metavar="N", help="beams of an autoregressive model; 1 is greedy; default: 6")
+    sub.add_argument("--seed", type=int, default=0, metavar="N", help="of what is drawn; default: 0")
+    sub.add_argument(
+        "--fill", metavar="TEXT", help='complete a caption: ? stands for a missing word piece, as "a ? dog"'
+    )
+    sub.add_argument(
+        "--explain", action="store_true", help="also print when each piece was revealed, and how likely it was"
+    )
+    sub.add_argument("--json", action="store_true", help="as JSON")
+    _params(sub)
+    sub.set_defaults(run_verb=_caption)
+    sub = verbs.add_parser(
+        "metrics",
+        help="measure anybody's captions against references",
+        description="BLEU, METEOR, ROUGE-L, CIDEr and SPICE of a COCO results file, as the COCO caption challenge computes them.",
+    )
+    sub.add_argument("predictions", metavar="PREDICTIONS", help='COCO results: [{"image_id": …, "caption": …}, …]')
+    sub.add_argument(
+        "references", metavar="REFERENCES", help="COCO annotations, a list as above, or {image: [caption, …]}"
+    )
+    sub.add_argument("--out", metavar="FILE", help="write everything, with a line an image, to this file (JSON)")
+    sub.add_argument("--json", action="store_true", help="as JSON")
+    sub.set_defaults(run_verb=_metrics)
+
+
 def _clip_benchmark_verb(verbs: Any) -> None:
     sub = verbs.add_parser(
         "clip-benchmark",
@@ -275,6 +323,18 @@ def _clip_benchmark(args: argparse.Namespace) -> None:
     from mdc.evaluation.clip_benchmark import main as clip_benchmark
 
     clip_benchmark(args)
+
+
+def _caption(args: argparse.Namespace) -> None:
+    from mdc.evaluation.tell import main as caption
+
+    caption(args)
+
+
+def _metrics(args: argparse.Namespace) -> None:
+    from mdc.captions.tell import main as metrics
+
+    metrics(args)
 
 
 def _score(args: argparse.Namespace) -> None:

@@ -38,6 +38,7 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
     """A scale: one backbone, a corpus of scenes and its half, a method of each objective, two probes, two choice sets, every
     artefact."""
     corpus = {"kind": "scenes", "style": "alt", "train": 64, "val": 16, "seed": 1, "pixels": 48}
+    described = {**corpus, "style": "dense", "seed": 5}
     choice = {"kind": "scenes", "items": 8, "seed": 4, "pixels": 48}
     probe = {"kind": "scenes", "train": 48, "test": 32, "seed": 3, "pixels": 48}
     backbone: dict[str, Any] = {"label": "ViT-T/12", "image_size": 48, "patch_size": 12}
@@ -45,6 +46,7 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
     backbone["decoder"] = {"width": 32, "layers": 1, "heads": 2}
     table = {"backbones": ["ViT-T-12"], "probes": ["shape"]}
     scored: dict[str, Any] = {"corpora": {"alt": ["arc", "mdc", "clip"]}, "backbones": ["ViT-T-12"]}
+    arc, mdc = ({"label": m.upper(), "method": m, "tuned": "plain"} for m in ("arc", "mdc"))
     recipe: dict[str, Any] = {
         "epochs": 1,
         "batch_size": 16,
@@ -59,12 +61,13 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
     return {
         "label": SCALE,
         "data": {
-            "vocabularies": {"words": ["alt", "half", "relation", "order"]},
+            "vocabularies": {"words": ["alt", "half", "described", "relation", "order"]},
             "samples_per_shard": 40,
             "max_skipped": 0.0,
             "corpora": {
                 "alt": {"label": "Alt-text", "source": corpus},
                 "half": {"label": "Half", "source": {**corpus, "train": 32}},
+                "described": {"label": "Described", "source": {**described, "train": 32, "test": 8}},
             },
             "probes": {
                 "shape": {"label": "Shape", "source": {**probe, "task": "shape"}},
@@ -86,6 +89,11 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
             **{"lr": 0.1, "epochs": 1, "batch_size": 64, "seed": 0, "feature_batch": 128},
             **{"precision": "fp32", "threads": 1, "device": "cpu"},
         },
+        "finetune": {
+            "tuned": {"corpus": "described", "recipe": {**recipe, "snapshots": []}, "patience": 2},
+            "ends": {"corpus": "described", "recipe": {**recipe, "snapshots": []}, "patience": 2, "canvas": 12},
+        },
+        "caption": {"batch_tokens": 4096, "precision": "fp32", "processes": 1, "threads": 1, "device": "cpu"},
         "score": {
             **{"samples": 16, "mismatched": 2, "seed": 0, "batch_tokens": 4096},
             **{"precision": "fp32", "processes": 1, "threads": 1, "device": "cpu"},
@@ -108,6 +116,32 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
                 "contrasts": [["alt/mdc/heuristic", "alt/mdc/monte_carlo"]],
                 "primary": [["alt/mdc/heuristic", "alt/arc/likelihood"]],
             },
+            "table3": {
+                "datasets": {
+                    "described": {
+                        **{"label": "Described", "corpus": "described", "images": 8, "pretrained": "alt"},
+                        **{"tuned": {"plain": "tuned", "ends": "ends"}, "training": "described"},
+                    }
+                },
+                "backbones": ["ViT-T-12"],
+                "systems": {
+                    "arc": {**arc, "write": {"kind": "beam", "width": 2, "most": 10}},
+                    "mdc_6": {**mdc, "length": "6", "write": {"kind": "unmask", "lengths": [6]}},
+                    "mdc_ends": {
+                        **{**mdc, "length": "free", "tuned": "ends"},
+                        "write": {"kind": "unmask", "lengths": [11], "ends": True},
+                    },
+                    "mdc_blind": {
+                        **{**mdc, "label": "MDC, other image", "images": "other", "ranked": False},
+                        "write": {"kind": "unmask", "lengths": [6]},
+                    },
+                },
+                "clip_score": {"kind": "run", "method": "clip"},
+                "contrasts": [["described/mdc_6", "described/mdc_blind"]],
+                "primary": [["described/mdc_6", "described/arc"]],
+                "examples": 2,
+            },
+            "figure6": {},
             "table_retrieval": {**scored, "pairs": 10, "primary": [["alt/mdc/heuristic", "alt/clip/cosine"]]},
             "figure_position": {
                 **{"corpora": {"alt": ["arc", "mdc"]}, "backbones": ["ViT-T-12"], "reference": "arc", "captions": 16},

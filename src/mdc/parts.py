@@ -60,6 +60,7 @@ ABILITIES = {
     "encode": "mdc.predictors.encode",
     "score": "mdc.predictors.score",
     "score_open_clip": "mdc.predictors.open_clip_score",
+    "generate": "mdc.predictors.generate",
 }
 
 

@@ -89,6 +89,21 @@ VERBS = {
         ("tokens.parquet", "gradients.parquet"),
         ("cache",),
     ),
+    "write-captions": Verb(
+        "mdc.evaluation.captions",
+        "caption images with one run, by each way of writing that Table 3 asks for; it resumes where it was killed",
+        "captions.json",
+        "captions.json",
+        ("captions.parquet",),
+        ("cache",),
+    ),
+    "measure-captions": Verb(
+        "mdc.evaluation.caption_metrics",
+        "hold captions against references, images and, where it is known, the truth",
+        "metrics.json",
+        "metrics.json",
+        ("metrics.parquet",),
+    ),
     # the files of a table or figure stand in mdc.artefacts
     "make": Verb("mdc.report.make", "make a table or figure from what it needs", "{job}.json", "{job}.json"),
 }

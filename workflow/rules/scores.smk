@@ -9,15 +9,11 @@ wildcard_constraints:
     scored=r".+",
 
 
-def weights_of(layer):
-    """The weights of the run that a job scores with; its manifest names them by hash, so their own time means nothing."""
-
-    def found(w):
-        job = JOBS.get(f"{layer}/{w.scored}")
-        run = getattr(job, "run", None)
-        return [f"{R}/{run}/checkpoint.safetensors"] if run else []
-
-    return found
+def weights_of(layer, name):
+    """The weights of the run that a job scores or captions with; its manifest names them by hash, so their own time means
+    nothing."""
+    run = getattr(JOBS.get(f"{layer}/{name}"), "run", None)
+    return [f"{R}/{run}/checkpoint.safetensors"] if run else []
 
 
 SCORE_CORES = SCALE.score.threads * SCALE.score.processes if SCALE.score else 1
@@ -31,7 +27,7 @@ for layer, verb in SCORES.items():
         input:
             config=f"{R}/configs/{layer}/{{scored}}.json",
             given=lambda w, layer=layer: given(f"{layer}/{w.scored}"),
-            weights=ancient(weights_of(layer)),
+            weights=ancient(lambda w, layer=layer: weights_of(layer, w.scored)),
         output:
             files(verb, f"{layer}/{{scored}}"),
         log:

@@ -9,14 +9,17 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mdc.captions.corpus_scores import METEOR_COUNTS, bleu, meteor
 from mdc.captions.java import java, java_first, java_version
 from mdc.records import UserError
 
@@ -30,41 +33,81 @@ _SPICE_MODELS = (
 _FETCH = "python -c 'from pycocoevalcap.spice.get_stanford_models import get_stanford_models as get; get()'"
 
 Texts = dict[str, list[str]]
+Floats = NDArray[np.float64]
+#: one system's captions: image → caption
+Captions = Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class Measured:
     """One metric of a set of captions: of the whole set, as published scores are, and of each image; both × 100.
 
-    ``value`` and ``images`` are None where the metric is not available; ``note`` says why, and how to get it.
+    ``value`` and ``images`` are None where the metric is not available; ``note`` says why, and how to get it. ``counts`` (N,
+    K): of a metric of the whole set that is no mean over images, what it is made of (:mod:`mdc.captions.corpus_scores`).
     """
 
     value: float | None
-    images: NDArray[np.float64] | None
+    images: Floats | None
     note: str = ""
+    counts: Floats | None = None
 
 
-def measure(captions: Mapping[str, str], references: Mapping[str, Sequence[str]]) -> dict[str, Measured]:
+@dataclass(frozen=True)
+class Tokenized:
+    """Captions and references as tokens: ``systems`` {system: {image: [caption]}}, ``references`` {image: [caption, …]}."""
+
+    systems: Mapping[str, Texts]
+    references: Texts
+
+
+def measure(captions: Captions, references: Mapping[str, Sequence[str]]) -> dict[str, Measured]:
     """All metrics of ``captions`` {image: caption}, each image against its ``references``, images in the captions' order.
 
     UserError for an image without references, and for no image at all.
     """
-    if not captions:
+    program = java()
+    return measure_all(tokens(program, {"": captions}, references), program)[""]
+
+
+def tokens(
+    program: Path | None, systems: Mapping[str, Captions], references: Mapping[str, Sequence[str]]
+) -> Tokenized | None:
+    """Everything as tokens, in one call of the tokeniser; None without Java. All systems caption the same images.
+
+    UserError for an image without references, and for no image at all.
+    """
+    images = list(next(iter(systems.values()), {}))
+    if not images:
         raise UserError("there is no caption to measure")
-    for image in captions:
+    for image in images:
         if not references.get(image):
             raise UserError(f"image {image} has a caption and no reference")
-    program = java()
     if program is None:
-        return {name: Measured(None, None, _NO_JAVA) for name in METRICS}
-    with java_first(program):
-        ours = tokenized({image: [text] for image, text in captions.items()}, program)
-        theirs = tokenized({image: list(references[image]) for image in captions}, program)
-        return _bleu(theirs, ours) | {
-            "METEOR": _scored("meteor.meteor", "Meteor", theirs, ours),
-            "ROUGE-L": _scored("rouge.rouge", "Rouge", theirs, ours),
-            "CIDEr": _cider(theirs, ours),
-            "SPICE": _spice(theirs, ours, program),
+        return None
+    texts = {f"r {image}": list(references[image]) for image in images}
+    texts |= {
+        f"s {number} {image}": [captions[image]] for number, captions in enumerate(systems.values()) for image in images
+    }
+    found = tokenized(texts, program)
+    ours = {name: {image: found[f"s {n} {image}"] for image in images} for n, name in enumerate(systems)}
+    return Tokenized(ours, {image: found[f"r {image}"] for image in images})
+
+
+def measure_all(given: Tokenized | None, program: Path | None) -> Mapping[str, dict[str, Measured]]:
+    """All metrics of each system; without Java, of any system that none is available."""
+    if given is None or program is None:
+        return defaultdict(lambda: {name: Measured(None, None, _NO_JAVA) for name in METRICS})
+    theirs = given.references
+    with java_first(program), _meteor() as aligner:
+        return {
+            name: _bleu(theirs, ours)
+            | {
+                "METEOR": _aligned(aligner, theirs, ours),
+                "ROUGE-L": _scored("rouge.rouge", "Rouge", theirs, ours),
+                "CIDEr": _cider(theirs, ours),
+                "SPICE": _spice(theirs, ours, program),
+            }
+            for name, ours in given.systems.items()
         }
 
 
@@ -90,25 +133,63 @@ def tokenized(texts: Mapping[str, Sequence[str]], program: Path) -> Texts:
     return {key: [next(words) for _ in some] for key, some in texts.items()}
 
 
+# --- one metric each ----------------------------------------------------------------------------------------------------
+
+
 def _bleu(theirs: Texts, ours: Texts) -> dict[str, Measured]:
-    scorer = import_module("pycocoevalcap.bleu.bleu").Bleu(4)
-    values, images = scorer.compute_score(theirs, ours, verbose=0)
+    scorer = import_module("pycocoevalcap.bleu.bleu_scorer").BleuScorer(n=4)
+    for image, (caption,) in ours.items():
+        scorer += caption, theirs[image]
+    values, images = scorer.compute_score(option="closest", verbose=0)
+    counts = []
+    for one in scorer.ctest:
+        nearest = min((abs(length - one["testlen"]), length) for length in one["reflen"])[1]
+        counts.append([one["testlen"], nearest, *one["guess"], *one["correct"]])
+    table = np.array(counts, dtype=np.float64)
     return {
-        f"BLEU-{order}": _measured(value, some)
+        f"BLEU-{order}": _measured(value, some, table)
         for order, (value, some) in enumerate(zip(values, images, strict=True), start=1)
     }
 
 
-def _measured(value: float, images: Sequence[float]) -> Measured:
-    return Measured(100 * float(value), 100 * np.asarray(images, dtype=np.float64))
+def _measured(value: float, images: Sequence[float], counts: Floats | None = None) -> Measured:
+    return Measured(100 * float(value), 100 * np.asarray(images, dtype=np.float64), counts=counts)
+
+
+@contextlib.contextmanager
+def _meteor() -> Iterator[Any]:
+    """METEOR's program, which takes ten seconds to start; what it failed with, if it does not."""
+    try:
+        yield import_module("pycocoevalcap.meteor.meteor").Meteor()
+    except OSError as error:
+        yield error
+
+
+def _aligned(aligner: Any, theirs: Texts, ours: Texts) -> Measured:
+    """METEOR: its program aligns each caption with its references; what it counts is what its score is made of."""
+    try:
+        if isinstance(aligner, OSError):
+            raise aligner
+        lines = [aligner._stat(caption, theirs[image]).split() for image, (caption,) in ours.items()]
+        counts = np.array(lines, dtype=np.float64)
+        if counts.shape != (len(ours), METEOR_COUNTS):
+            raise ValueError(f"it says {' '.join(lines[0])[:60]}")
+    except (OSError, ValueError) as error:  # its Java program is gone, or said something that is no number
+        return Measured(None, None, f"not available: its program failed ({str(error)[:120]})")
+    # a caption that is its reference, word for word, has no chunk
+    whole = (counts[:, 21] == counts[:, 0]) & (counts[:, 22] == counts[:, 1]) & (counts[:, 20] == 1)
+    counts[whole, 20] = 0
+    return _measured(float(meteor(counts.sum(axis=0, keepdims=True))[0]), meteor(counts).tolist(), counts)
+
+
+def of_counts(metric: str, sums: Floats) -> Floats:
+    """BLEU-n or METEOR in 0…1 of sums of counts (R, K)."""
+    return meteor(sums) if metric == "METEOR" else bleu(sums, int(metric.rpartition("-")[2]))
 
 
 def _scored(module: str, name: str, theirs: Texts, ours: Texts) -> Measured:
-    try:
-        scorer = getattr(import_module(f"pycocoevalcap.{module}"), name)()
-        return _measured(*scorer.compute_score(theirs, ours))
-    except (OSError, ValueError) as error:  # its Java program is gone, or said something that is no number
-        return Measured(None, None, f"not available: its program failed ({str(error)[:120]})")
+    scorer = getattr(import_module(f"pycocoevalcap.{module}"), name)()
+    return _measured(*scorer.compute_score(theirs, ours))
 
 
 def _cider(theirs: Texts, ours: Texts) -> Measured:
@@ -122,10 +203,10 @@ def _spice(theirs: Texts, ours: Texts, program: Path) -> Measured:
     folder = Path(str(module.__file__)).parent / "lib"
     version, (least, most) = java_version(program), _SPICE_JAVA
     if not all((folder / f"stanford-corenlp-3.6.0{part}.jar").is_file() for part in ("", "-models")):
-        needs = f"; it needs Java {least} to {most}, and {program} is {version}"
+        needs = f"; it needs Java {least} to {most}, and the one here is {version}"
         return Measured(None, None, _SPICE_MODELS.format(command=_FETCH) + needs)
     if version is None or not least <= version <= most:
-        return Measured(None, None, f"not available: it needs Java {least} to {most}, and {program} is {version}")
+        return Measured(None, None, f"not available: it needs Java {least} to {most}, and the one here is {version}")
     try:
         with contextlib.redirect_stdout(None):
             value, images = module.Spice().compute_score(theirs, ours)

@@ -1,4 +1,4 @@
-"""How captions are written: by unmasking or by beam search, and how long they are."""
+"""Captioning: how runs are finetuned for it, how captions are written, and how long they are."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from mdc.config.types import NonNegative, Positive, Strict
+from mdc.config.pretrain import Recipe
+from mdc.config.types import Name, NonNegative, Positive, Strict, Threads
 
 
 def _increasing(lengths: list[int]) -> list[int]:
@@ -15,16 +16,43 @@ def _increasing(lengths: list[int]) -> list[int]:
     return lengths
 
 
+class Finetune(Strict):
+    """How pretrained captioners go on with a captioning corpus (paper, section 4.2), with a recipe of its own.
+
+    They start from their last or best ``weights``, and stop after ``patience`` validations in a row of which none was the best
+    so far. ``canvas``: masked models learn where captions end, on canvases of up to so many tokens (docs/captioning.md).
+    """
+
+    corpus: Name
+    recipe: Recipe
+    patience: Positive
+    weights: Literal["last", "best"] = "last"
+    canvas: Annotated[int, Field(ge=2)] | None = None
+
+
+class Captioning(Strict):
+    """How captions are computed. ``batch_tokens``: at a time, a matter of memory. ``processes``: that share a job, one GPU
+    each; they change no result."""
+
+    batch_tokens: Annotated[int, Field(ge=128)]
+    precision: Literal["fp32", "bf16"]
+    processes: Positive
+    threads: Threads
+    device: Literal["auto", "cpu", "cuda"]
+
+
 class Unmasking(Strict):
     """A masked diffusion model writes from a fully masked caption (paper, section 3.2; docs/captioning.md).
 
     ``lengths`` in word pieces, the paper's N'. Of several, each image gets its own: that with the highest Σ log p /
-    length^``penalty`` of the tokens as they were shown. At a step ``per_step`` places are shown, or all whose proposal has at
+    length^``penalty`` of the tokens as they were shown. ``ends``: the model ends its caption itself, on a canvas of that one
+    length; it has to be finetuned with a canvas. At a step ``per_step`` places are shown, or all whose proposal has at
     least the probability ``threshold``. ``temperature`` None is greedy; with one, tokens are drawn, with ``seed``.
     """
 
     kind: Literal["unmask"]
     lengths: Annotated[list[Positive], Field(min_length=1), AfterValidator(_increasing)]
+    ends: bool = False
     per_step: Positive = 1
     threshold: Annotated[float, Field(gt=0, le=1)] | None = None
     temperature: Annotated[float, Field(gt=0, le=100)] | None = None
@@ -35,6 +63,8 @@ class Unmasking(Strict):
     def _one_way(self) -> Self:
         if self.threshold is not None and self.per_step != 1:
             raise ValueError("per_step and threshold are two ways to show several places at a step; give one of them")
+        if self.ends and len(self.lengths) > 1:
+            raise ValueError(f"a model that ends its captions itself has one canvas, not {len(self.lengths)} lengths")
         return self
 
 

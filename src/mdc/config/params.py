@@ -7,6 +7,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from mdc.config.caption import Captioning, Finetune
+from mdc.config.caption_fits import check_captioning
+from mdc.config.caption_table import CaptionTable
 from mdc.config.data import Data
 from mdc.config.pretrain import Method, Pretrain
 from mdc.config.score import Scoring
@@ -44,14 +47,16 @@ class Scale(Strict):
     """Everything that one name chooses: data, models, recipe and tables.
 
     ``pretrain`` may be left out if nothing is trained, ``probe`` if nothing is probed, ``score`` if no caption is scored,
-    and each table or figure.
+    ``caption`` if none is written, and each table or figure.
     """
 
     label: str
     data: Data
     pretrain: Pretrain | None = None
+    finetune: dict[Name, Finetune] = Field(default_factory=dict)
     probe: Probe | None = None
     score: Scoring | None = None
+    caption: Captioning | None = None
     tables: Tables = Field(default_factory=Tables)
 
     @model_validator(mode="after")
@@ -60,6 +65,7 @@ class Scale(Strict):
             "pretrain": list(self.tables.training()),
             "probe": list(self.tables.probing()),
             "score": list(self.tables.scoring()),
+            "caption": ["table3"] if self.tables.table3 else [],
         }
         for section, names in needed.items():
             if names and getattr(self, section) is None:
@@ -101,6 +107,8 @@ class Scale(Strict):
                 "tables.figure_loss shows the runs of the other tables and figures, and these have none; name its corpora "
                 "and backbones"
             )
+        if tables.figure6 is not None and tables.table3 is None:
+            raise ValueError("tables.figure6 shows captions of table3, and there is none")
         if tables.figure_schedules is not None and tables.table5 is None:
             raise ValueError("tables.figure_schedules shows the runs of table5, and there is none")
         return self
@@ -215,7 +223,7 @@ class Params(Strict):
                     side
                     for pair in getattr(table, "contrasts", ())
                     for side in pair
-                    if not isinstance(table, ScoreTable)
+                    if not isinstance(table, ScoreTable | CaptionTable)
                 ]
                 named = [(f"{where}.corpora.{corpus}", m) for corpus, ms in corpora.items() for m in ms]
                 for place, method in [*named, *((f"{where}.contrasts", side.rpartition("/")[2]) for side in sides)]:
@@ -230,6 +238,7 @@ class Params(Strict):
                     scale.tables.figure_schedules.stands_in(scale.tables.table5, f"scales.{scale_name}.tables.")
             if scale.tables.figure4 is not None:
                 self._ratios(f"scales.{scale_name}.tables.figure4", scale.tables.figure4)
+            check_captioning(scale, self.methods, self.protocol.data.context_length, f"scales.{scale_name}")
             for number, override in enumerate(scale.pretrain.overrides if scale.pretrain else ()):
                 where = f"scales.{scale_name}.pretrain.overrides[{number}].when"
                 for name in override.when.method or []:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from mdc.config.types import Column, DataPath, HeldOut, Name, NonNegative, Positive, Strict, has
 
@@ -29,8 +29,17 @@ class ScenesCorpus(Strict):
     style: Literal["alt", "dense", "brief"]
     train: Positive
     val: Positive
+    test: Positive | None = None
     seed: NonNegative
     pixels: Annotated[int, Field(ge=16, le=512)]
+
+    @model_serializer(mode="wrap")
+    def _without_test(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A corpus without the split keeps the configuration that it had before there was one."""
+        found: dict[str, Any] = dump(self)
+        if self.test is None:
+            del found["test"]
+        return found
 
 
 class ParquetCorpus(Captions):

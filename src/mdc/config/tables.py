@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from mdc.config.caption_table import CaptionFigure, CaptionTable
 from mdc.config.score import OpenClipModel
 from mdc.config.types import (
     Name,
@@ -278,6 +279,7 @@ class Plain(Strict):
 class Tables(Strict):
     table1: ProbeTable | None = None
     table2: ChoiceTable | None = None
+    table3: CaptionTable | None = None
     table4: MethodTable | None = None
     table5: ScheduleTable | None = None
     table6: RecipeTable | None = None
@@ -287,6 +289,7 @@ class Tables(Strict):
     figure3: Figure3 | None = None
     figure4: RatioFigure | None = None
     figure5: PairsFigure | None = None
+    figure6: CaptionFigure | None = None
     figure_loss: LossFigure | None = None
     figure_schedules: ScheduleFigure | None = None
     figure_position: PositionFigure | None = None
@@ -296,9 +299,9 @@ class Tables(Strict):
         """What the scale names, in the order of the classes above."""
         return {name: table for name in type(self).model_fields if (table := getattr(self, name)) is not None}
 
-    def training(self) -> dict[str, ProbeTable | LossFigure | RecipeTable | ScoreTable]:
+    def training(self) -> dict[str, ProbeTable | LossFigure | RecipeTable | ScoreTable | CaptionTable]:
         """Of these, those that speak of runs."""
-        kinds = ProbeTable | LossFigure | RecipeTable | ScoreTable
+        kinds = ProbeTable | LossFigure | RecipeTable | ScoreTable | CaptionTable
         return {name: table for name, table in self.named().items() if isinstance(table, kinds)}
 
     def scoring(self) -> dict[str, ScoreTable]:

@@ -96,7 +96,7 @@ def run_folder(run: str, params: str, scale: str | None) -> Path:
 
 
 def _runs(scale: str) -> list[Path]:
-    return list((Path("results") / scale / "runs").glob("*/*/*/*/run.json"))
+    return list((Path("results") / scale / "runs").rglob("run.json"))
 
 
 def ask(

@@ -36,7 +36,7 @@ def main(call: Call) -> None:
     told: dict[str, Any]
     trained: frozenset[int] | None = None
     if job.open_clip is not None:
-        scorer, weights = open_clip_scorer(job.open_clip.model, job.open_clip.weights, scoring, device)
+        scorer, weights = open_clip_scorer(job.open_clip.model, job.open_clip.weights, scoring.precision, device)
         context_length = job.context_length
         told = {"training": None, "weights": weights}
     else:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import torch
 
 from mdc.config import Scoring
+from mdc.config.caption import Captioning
 from mdc.processes.group import Group
 from mdc.records import UserError, clear_leftovers, read_json, sha256_json, write_text
 
@@ -60,12 +61,12 @@ def _read(path: Path) -> dict[str, Any] | None:
     return found if found is not None and "part" in found else None
 
 
-def identity_of(fingerprint: str, weights: Any, scoring: Scoring, device: torch.device) -> dict[str, Any]:
+def identity_of(fingerprint: str, weights: Any, how: Scoring | Captioning, device: torch.device) -> dict[str, Any]:
     """What decides every part of an evaluation besides its data, however many processes share them."""
     return {
         "code": fingerprint,
         "weights": weights,
-        "scoring": scoring.model_dump(mode="json", exclude={"processes"}),
+        "scoring": how.model_dump(mode="json", exclude={"processes"}),
         "device": device.type,
         "torch": torch.__version__,
     }

@@ -9,44 +9,26 @@ from typing import Any
 import torch
 
 from mdc.config import Scoring
+from mdc.evaluation.trained_run import TrainedRun, trained_run
 from mdc.jobs.call import Call
 from mdc.jobs.model import PretrainJob
-from mdc.jobs.read import as_job
 from mdc.parts import ABILITIES, load
-from mdc.predictors.runs import WEIGHTS, read_run
-from mdc.records import UserError, sha256_file
+from mdc.records import sha256_file
 from mdc.text import Vocabulary
-
-#: of a run's manifest, what a table says about the training
-_TOLD = ("pairs", "steps", "samples_seen")
 
 
 @dataclass(frozen=True)
-class ScoredRun:
-    """``job``: how the run was trained. ``weights``: hash of what is scored with. ``training``: what its manifest tells."""
+class ScoredRun(TrainedRun):
+    """A run with the ``scorer`` of its method."""
 
     scorer: Any
-    job: PretrainJob
-    weights: str
-    training: dict[str, int]
-    weights_step: int
 
 
 def scored_run(call: Call, device: torch.device) -> ScoredRun:
-    """The run of ``call.job`` (run, run_config_sha256, weights, scoring) with the scorer of its method."""
+    """The run of ``call.job`` (run, run_config_sha256, weights, scoring)."""
     job = call.job
-    path = call.input(job.run)
-    checkpoint, manifest = read_run(path, WEIGHTS[job.weights])
-    if not manifest.get("config_sha256") or manifest["config_sha256"] != job.run_config_sha256:
-        raise UserError(f"{path}: made with another configuration than {job.job} expects; train the run again")
-    trained: PretrainJob = as_job(manifest["config"], "pretrain", str(path))
-    vocabulary = Vocabulary.read(call.input(f"data/vocabularies/{trained.vocabulary}"))
-    scorer = run_scorer(checkpoint, trained, vocabulary, job.scoring, device)
-    if missing := [name for name in _TOLD if name not in manifest]:
-        raise UserError(f"{path}: lacks {', '.join(missing)}; train the run again")
-    step = manifest["best"]["step"] if job.weights == "best" else manifest["steps"]
-    training = {name: manifest[name] for name in _TOLD}
-    return ScoredRun(scorer, trained, manifest["outputs"][checkpoint.name], training, step)
+    run = trained_run(call, job.run, job.run_config_sha256, job.weights)
+    return ScoredRun(**vars(run), scorer=run_scorer(run.checkpoint, run.job, run.vocabulary, job.scoring, device))
 
 
 def run_scorer(
@@ -67,9 +49,9 @@ def run_scorer(
     )
 
 
-def open_clip_scorer(model: str, weights: str | None, scoring: Scoring, device: torch.device) -> tuple[Any, Any]:
+def open_clip_scorer(model: str, weights: str | None, precision: str, device: torch.device) -> tuple[Any, Any]:
     """The scorer of an open_clip model, and what identifies its weights: hashes of local files, else its names."""
     module = load(ABILITIES, "score_open_clip")
     files = module.weights_files(model, weights)
     known: Any = {path.name: sha256_file(path) for path in files} or [model, weights]
-    return module.OpenClipScorer(model, weights, scoring.precision, device), known
+    return module.OpenClipScorer(model, weights, precision, device), known

@@ -61,4 +61,6 @@ _LAYERS = {
     "scores/": "score-choices",
     "retrieval/": "score-pairs",
     "positions/": "score-positions",
+    "captions/": "write-captions",
+    "metrics/": "measure-captions",
 }

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, order=True)
 class Run:
-    """A pretraining run. ``system`` is what all its seeds have in common: a row of a table."""
+    """A pretraining run, or what it became by a finetuning (a key of the scale's finetune). ``system`` is what all its seeds
+    have in common: a row of a table."""
 
     corpus: str
     backbone: str
     method: str
     seed: int
+    finetune: str = ""
+
+    @property
+    def pretrained(self) -> Run:
+        """The run that a finetuned one goes on from; any other itself."""
+        return replace(self, finetune="")
 
     @property
     def system(self) -> str:
-        return f"{self.corpus}/{self.backbone}/{self.method}"
+        return "/".join(filter(None, (self.corpus, self.backbone, self.method, self._tuned)))
 
     @property
     def id(self) -> str:
-        return f"{self.system}/s{self.seed}"
+        return "/".join(filter(None, (self.pretrained.system, f"s{self.seed}", self._tuned)))
+
+    @property
+    def _tuned(self) -> str:
+        return f"ft-{self.finetune}" if self.finetune else ""
 
 
 @dataclass(frozen=True, order=True)

@@ -27,6 +27,8 @@ from mdc.config import (
     Scoring,
     Share,
 )
+from mdc.config.caption import Captioning, Writing
+from mdc.config.caption_table import OpenClip
 from mdc.jobs.job import Job, Part
 
 # --- data ---------------------------------------------------------------------------------------------------------------
@@ -184,6 +186,59 @@ class PositionsJob(_ScoringJob):
     captions: Positive
     gradient_captions: Positive
     gradient_draws: Positive
+
+
+class Policy(Part):
+    """How a system of Table 3 writes, and whether it sees the image that it captions or another one."""
+
+    write: Writing
+    images: Literal["own", "other"]
+
+
+class CaptionsJob(Job):
+    """Captions of the first ``images`` of a corpus's ``split`` by one run, of each of ``policies`` {system: how}.
+
+    Without a run it is the floor that needs no image: the most frequent training caption of ``most_frequent_of``, a corpus.
+    ``seed`` draws the other images.
+    """
+
+    verb: Literal["write-captions"]
+    corpus: Name
+    split: Literal["train", "val", "test"]
+    images: Annotated[int, Field(ge=2)]
+    run: str | None
+    run_config_sha256: str | None
+    weights: Literal["last", "best"] | None
+    policies: dict[Name, Policy]
+    most_frequent_of: Name | None
+    captioning: Captioning
+    seed: NonNegative
+
+
+class ClipRun(Part):
+    """A CLIP run whose configuration has that hash."""
+
+    run: str
+    config_sha256: str
+
+
+class CaptionMetricsJob(Job):
+    """What is measured of ``captions`` {job: hash of its configuration}, those of one seed of all systems of a dataset.
+
+    ``training``: the corpus whose training captions may have been repeated. ``clip`` or ``open_clip``: what CLIPScore is by, if
+    it is measured. ``context_length``: of the protocol.
+    """
+
+    verb: Literal["measure-captions"]
+    captions: Annotated[dict[str, str], Field(min_length=1)]
+    corpus: Name
+    split: Literal["train", "val", "test"]
+    images: Annotated[int, Field(ge=2)]
+    training: Name
+    clip: ClipRun | None
+    open_clip: OpenClip | None
+    context_length: Annotated[int, Field(ge=3)]
+    captioning: Captioning
 
 
 class ProbeJob(Job):

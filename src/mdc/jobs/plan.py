@@ -16,13 +16,13 @@ from pydantic import ValidationError
 
 from mdc import parts
 from mdc.config import Method, Params, ProbeTable, Recipe, Strict, first_problem, origin_of
-from mdc.config.tables import ChoiceTable, LossFigure, PositionFigure, RetrievalTable, ScoreTable
-from mdc.estimators import estimators_of
+from mdc.config.tables import LossFigure, ScoreTable
 from mdc.fingerprint import fingerprint
+from mdc.jobs import caption_jobs, score_jobs
 from mdc.jobs.artefact_plans import ARTEFACT_PLANS
 from mdc.jobs.ids import Run, Untrained
 from mdc.jobs.job import Job
-from mdc.jobs.model import ChoicesJob, PositionsJob, PretrainJob, ProbeJob, RetrievalJob
+from mdc.jobs.model import PretrainJob, ProbeJob
 from mdc.jobs.read import as_job
 from mdc.jobs.vouched import Link, Vouched
 from mdc.records import UserError, sha256_json
@@ -44,8 +44,8 @@ class Plan:
         self.links: dict[str, list[Link]] = {}
         #: job → the fingerprint of its code itself
         self.code: dict[str, str] = {}
-        # trainings and probes, which tables ask for again and again
-        self._made: dict[str, Any] = {}
+        #: trainings, probes and scores, which tables ask for again and again
+        self.made: dict[str, Any] = {}
 
     @cached_property
     def jobs(self) -> dict[str, Job]:
@@ -59,7 +59,8 @@ class Plan:
         listed += [self.vocabulary(name) for name in data.vocabularies]
         listed += [self.pretrain(run) for run in self.runs]
         listed += [self.probe(encoder) for encoder in self.probed]
-        listed += self.scored
+        listed += score_jobs.scored(self)
+        listed += caption_jobs.captioned(self)
         listed += [ARTEFACT_PLANS[name](self, name) for name in self.scale.tables.named()]
         return {job.job: job for job in listed}
 
@@ -72,6 +73,7 @@ class Plan:
         losses = tables.figure_loss or LossFigure()
         shown: list[OfRuns] = [*tables.probing().values(), *tables.scoring().values(), losses]
         found = dict.fromkeys(run for table in shown for run in self.runs_of(table))
+        found |= dict.fromkeys(caption_jobs.runs(self))
         self._no_twins(found)
         return list(found)
 
@@ -107,7 +109,10 @@ class Plan:
         return list(self.probes_of)
 
     def recipe(self, run: Run) -> Recipe:
-        """The scale's recipe, with the overrides that match the run and the method's batch factor."""
+        """The scale's recipe, with the overrides that match the run and the method's batch factor; of a finetuned run, its
+        finetuning's own."""
+        if run.finetune:
+            return self.scale.finetune[run.finetune].recipe
         pretrain = self.scale.training
         values = pretrain.recipe.model_dump()
         for override in pretrain.overrides:
@@ -122,7 +127,7 @@ class Plan:
     def _no_twins(self, wanted: Iterable[Run]) -> None:
         seen: dict[str, Run] = {}
         for run in wanted:
-            source = self.resolved_source(self.scale.data.corpora[run.corpus].source)
+            source = self.resolved_source(self.scale.data.corpora[self.corpus_of(run)].source)
             key = sha256_json({"source": source, **self._decisive(run)})
             if key in seen:
                 raise UserError(
@@ -130,6 +135,10 @@ class Plan:
                     "give one of them a value of its own or use one id for both"
                 )
             seen[key] = run
+
+    def corpus_of(self, run: Run) -> str:
+        """The corpus that a run is trained on, a finetuned one in the end."""
+        return self.scale.finetune[run.finetune].corpus if run.finetune else run.corpus
 
     def _decisive(self, run: Run) -> dict[str, Any]:
         """What tells one run's result from another's, names aside: pooling, for one, is the probe's choice."""
@@ -142,7 +151,14 @@ class Plan:
             "backbone": {**backbone, "label": ""},
             "method": Method.model_validate({**method, **names}).model_dump(mode="json"),
             "recipe": self.recipe(run).model_dump(mode="json"),
+            **({"start": self._start(run)} if run.finetune else {}),
         }
+
+    def _start(self, run: Run) -> dict[str, Any]:
+        """What a finetuned run goes on from, and until when."""
+        before, how = self.pretrain(run.pretrained), self.scale.finetune[run.finetune]
+        told = {"weights": how.weights, "patience": how.patience, "canvas": how.canvas}
+        return {"run": before.job, "config_sha256": before.sha256, **told}
 
     # --- one job each -------------------------------------------------------------------------------------------------
 
@@ -238,17 +254,21 @@ class Plan:
 
     def pretrain(self, run: Run) -> PretrainJob:
         """The job of a run, made once."""
-        found: PretrainJob = self._made.get(f"runs/{run.id}") or self._pretrain(run)
-        self._made[found.job] = found
+        found: PretrainJob = self.made.get(f"runs/{run.id}") or self._pretrain(run)
+        self.made[found.job] = found
         return found
 
     def _pretrain(self, run: Run) -> PretrainJob:
         found: PretrainJob = self.make(
             "pretrain",
             f"runs/{run.id}",
-            [f"data/corpora/{run.corpus}", f"data/vocabularies/{self.scale.data.vocabulary_of(run.corpus)}"],
+            [
+                *([f"runs/{run.pretrained.id}"] if run.finetune else []),
+                f"data/corpora/{self.corpus_of(run)}",
+                f"data/vocabularies/{self.scale.data.vocabulary_of(run.corpus)}",
+            ],
             [parts.OBJECTIVES[self.params.methods[run.method].objective]],
-            corpus=run.corpus,
+            corpus=self.corpus_of(run),
             backbone_name=run.backbone,
             method_name=run.method,
             protocol={
@@ -261,8 +281,8 @@ class Plan:
 
     def probe(self, encoder: Encoder) -> ProbeJob:
         """The job of an encoder's probes, made once."""
-        found: ProbeJob = self._made.get(f"probe/{encoder.id}") or self._probe(encoder)
-        self._made[found.job] = found
+        found: ProbeJob = self.made.get(f"probe/{encoder.id}") or self._probe(encoder)
+        self.made[found.job] = found
         return found
 
     def _probe(self, encoder: Encoder) -> ProbeJob:
@@ -285,123 +305,6 @@ class Plan:
             pooling=self.params.methods[encoder.method].pooling if isinstance(encoder, Run) else encoder.pooling,
             run=trained.job if trained else None,
             run_config_sha256=trained.sha256 if trained else None,
-        )
-        return found
-
-    # --- scores -------------------------------------------------------------------------------------------------------
-
-    @cached_property
-    def scored(self) -> list[Job]:
-        """Every job of scores that the tables and figures ask for, each once."""
-        tables = self.scale.tables
-        found: list[Job] = []
-        for table in tables.scoring().values():
-            for run in self.runs_of(table):
-                if isinstance(table, PositionFigure):
-                    found.append(self.positions(run))
-                    continue
-                for weights in table.weights:
-                    if isinstance(table, ChoiceTable):
-                        found.append(self.choices(run, weights))
-                    if self.retrieves(run, weights):
-                        found.append(self.retrieval(run, weights))
-        found += [self.choices_open_clip(name) for name in (tables.table2.open_clip if tables.table2 else ())]
-        return list({job.job: job for job in found}.values())
-
-    def retrieves(self, run: Run, weights: str) -> bool:
-        """Whether held-out pairs are scored with a run: the table of retrieval asks for it, or Table 2 for what is to be
-        taken off."""
-        retrieval, table2 = self.scale.tables.table_retrieval, self.scale.tables.table2
-        if retrieval is None:
-            return False
-        asked: list[RetrievalTable | ChoiceTable] = [retrieval, *([table2] if table2 else [])]
-        return any(run in self.runs_of(table) and weights in table.weights for table in asked)
-
-    def _scoring(self) -> dict[str, Any]:
-        assert self.scale.score is not None  # tables of scores cannot do without
-        return {"scoring": self.scale.score.model_dump(mode="json")}
-
-    def _of_run(self, verb: str, layer: str, run: Run, weights: str, inputs: list[str], **values: Any) -> Any:
-        trained = self.pretrain(run)
-        name = f"{layer}/{run.id}/{weights}"
-        found = self._made.get(name) or self.make(
-            verb,
-            name,
-            [trained.job, f"data/vocabularies/{trained.vocabulary}", f"data/corpora/{run.corpus}", *inputs],
-            [parts.ABILITIES["score"], parts.OBJECTIVES[trained.method.objective]],
-            run=trained.job,
-            run_config_sha256=trained.sha256,
-            weights=weights,
-            **self._scoring(),
-            **values,
-        )
-        self._made[name] = found
-        return found
-
-    def estimators(self, run: Run) -> list[str]:
-        """The estimators of a run's method."""
-        method = self.params.methods[run.method]
-        return list(estimators_of(method.objective, method.t_range))
-
-    def choices(self, run: Run, weights: str) -> ChoicesJob:
-        """The scores of all of Table 2's sets under one run."""
-        table = self.scale.tables.table2
-        assert table is not None
-        found: ChoicesJob = self._of_run(
-            "score-choices",
-            "scores",
-            run,
-            weights,
-            [f"data/choices/{name}" for name in table.sets],
-            sets=table.sets,
-            estimators=self.estimators(run),
-            context_length=self.params.protocol.data.context_length,
-            open_clip=None,
-        )
-        return found
-
-    def choices_open_clip(self, name: str) -> ChoicesJob:
-        """The same under a model of open_clip."""
-        table = self.scale.tables.table2
-        assert table is not None
-        found: ChoicesJob = self.make(
-            "score-choices",
-            f"scores/open_clip/{name}",
-            [f"data/choices/{one}" for one in table.sets],
-            [parts.ABILITIES["score_open_clip"]],
-            sets=table.sets,
-            estimators=["cosine"],
-            context_length=self.params.protocol.data.context_length,
-            run=None,
-            run_config_sha256=None,
-            weights=None,
-            open_clip={**table.open_clip[name].model_dump(mode="json"), "label": name},
-            **self._scoring(),
-        )
-        return found
-
-    def retrieval(self, run: Run, weights: str) -> RetrievalJob:
-        """The scores of held-out pairs under one run."""
-        table = self.scale.tables.table_retrieval
-        assert table is not None
-        found: RetrievalJob = self._of_run(
-            "score-pairs", "retrieval", run, weights, [], pairs=table.pairs, estimators=self.estimators(run)
-        )
-        return found
-
-    def positions(self, run: Run) -> PositionsJob:
-        """What the image tells about each token, under one run's last weights."""
-        figure = self.scale.tables.figure_position
-        assert figure is not None
-        found: PositionsJob = self._of_run(
-            "score-positions",
-            "positions",
-            run,
-            "last",
-            [],
-            captions=figure.captions,
-            gradient_captions=figure.gradient_captions,
-            gradient_draws=figure.gradient_draws,
         )
         return found
 

@@ -13,6 +13,8 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from mdc.config import first_problem
 from mdc.jobs.model import (
+    CaptionMetricsJob,
+    CaptionsJob,
     ChoiceSetJob,
     ChoicesJob,
     CorpusJob,
@@ -26,6 +28,8 @@ from mdc.jobs.model import (
     VocabularyJob,
 )
 from mdc.jobs.shown import (
+    CaptionFigureJob,
+    CaptionTableJob,
     ChoiceTableJob,
     LengthsJob,
     LicencesJob,
@@ -43,6 +47,8 @@ AnyArtefact = Annotated[
     | ChoiceTableJob
     | RetrievalTableJob
     | PositionsFigureJob
+    | CaptionTableJob
+    | CaptionFigureJob
     | LossesJob
     | SchedulesJob
     | LengthsJob
@@ -62,6 +68,8 @@ _OF_VERB: dict[str, TypeAdapter[Any]] = {
     "score-choices": TypeAdapter(ChoicesJob),
     "score-pairs": TypeAdapter(RetrievalJob),
     "score-positions": TypeAdapter(PositionsJob),
+    "write-captions": TypeAdapter(CaptionsJob),
+    "measure-captions": TypeAdapter(CaptionMetricsJob),
     "make": TypeAdapter(AnyArtefact),
 }
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from mdc.config.tables import ChoiceTable, RetrievalTable
 from mdc.estimators import ESTIMATORS
+from mdc.jobs import score_jobs
 from mdc.jobs.ids import Run
 
 if TYPE_CHECKING:
@@ -36,10 +37,10 @@ def choices(plan: Plan) -> dict[str, Any]:
     rows: list[Row] = []
     for weights in table.weights:
         for runs in _systems(plan, table):
-            scores = [plan.choices(run, weights) for run in runs]
-            held_out = [plan.retrieval(run, weights) for run in runs] if retrieval is not None else []
+            scores = [score_jobs.choices(plan, run, weights) for run in runs]
+            held_out = [score_jobs.retrieval(plan, run, weights) for run in runs] if retrieval is not None else []
             jobs |= {job.job: job for job in (*scores, *held_out)}
-            for estimator in plan.estimators(runs[0]):
+            for estimator in score_jobs.estimators(plan, runs[0]):
                 told = {
                     "records": [job.job for job in scores],
                     "held_out": [job.job for job in held_out],
@@ -47,7 +48,7 @@ def choices(plan: Plan) -> dict[str, Any]:
                 }
                 rows += _rows(plan, runs, estimator, told)
     for name, model in table.open_clip.items():
-        job = plan.choices_open_clip(name)
+        job = score_jobs.choices_open_clip(plan, name)
         jobs[job.job] = job
         rows += _open_clip_rows(plan, name, model.label, job.job)
     return {"jobs": jobs, **_common(plan, table, [*rows, _shorter(plan, rows[0])])} | {
@@ -66,9 +67,9 @@ def retrieval(plan: Plan) -> dict[str, Any]:
     rows: list[Row] = []
     for weights in table.weights:
         for runs in _systems(plan, table):
-            matrices = [plan.retrieval(run, weights) for run in runs]
+            matrices = [score_jobs.retrieval(plan, run, weights) for run in runs]
             jobs |= {job.job: job for job in matrices}
-            for estimator in plan.estimators(runs[0]):
+            for estimator in score_jobs.estimators(plan, runs[0]):
                 names = [job.job for job in matrices]
                 told = {"records": names, "held_out": names, "weights": weights}
                 # an image's captions against other images than its own are what retrieval is of; so only what is taken off
@@ -94,7 +95,7 @@ def positions(plan: Plan) -> dict[str, Any]:
         for method in methods:
             entry = plan.params.methods[method]
             runs = [Run(corpus, figure.backbones[0], method, seed) for seed in scale.training.seeds]
-            made = [plan.positions(run) for run in runs]
+            made = [score_jobs.positions(plan, run) for run in runs]
             jobs |= {job.job: job for job in made}
             systems.append(
                 {

@@ -154,6 +154,58 @@ class RetrievalTableJob(SystemsJob):
     pairs: Positive
 
 
+class CaptionedSystem(System):
+    """A row of Table 3 on one dataset (``corpus``). ``system``: its name in the records. ``length``: what its column says.
+
+    ``tuned``: its finetuning, "" of a run that was pretrained alone; ``blind``: it captions another image than it should.
+    """
+
+    system: str
+    length: str
+    tuned: str
+    blind: bool
+
+
+class CaptionTableJob(SystemsJob):
+    """Table 3; ``columns`` are metrics, and a metric that is not available here is told in its place.
+
+    ``clip``: what CLIPScore is by, "" if it is not measured.
+    """
+
+    plan: Literal["captions"]
+    systems: Annotated[list[CaptionedSystem], Field(min_length=1)]
+    columns: Annotated[list[Labelled], Field(min_length=1)]
+    clip: str
+
+
+class ShownCaptions(Labelled):
+    """A system whose captions Figure 6 shows. ``record``: the job of its captions; ``system``: its name there.
+
+    ``reveals``: its words come in an order of their own, which is shown too.
+    """
+
+    record: str
+    system: str
+    reveals: bool
+
+
+class CaptionExamples(Labelled):
+    """Images of one dataset. ``corpus``: the job of its shards."""
+
+    corpus: str
+    split: Literal["train", "val", "test"]
+    systems: Annotated[list[ShownCaptions], Field(min_length=1)]
+
+
+class CaptionFigureJob(ArtefactJob):
+    """Figure 6: ``examples`` images of each dataset, drawn with ``seed``, with captions by all systems' first seeds."""
+
+    plan: Literal["caption_examples"]
+    datasets: Annotated[list[CaptionExamples], Field(min_length=1)]
+    examples: Positive
+    seed: NonNegative
+
+
 class PositionSystem(Part):
     """A method of a corpus with all its seeds. ``reverse``: it reads from right to left."""
 

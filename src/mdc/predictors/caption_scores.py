@@ -23,11 +23,10 @@ from mdc.diffusion.likelihood import (
     single_masks,
     token_terms,
 )
-from mdc.formats.images import normalise
 from mdc.models.captioner import Captioner
 from mdc.models.precision import autocast
 from mdc.predictors.draws import GROUPS, Draws
-from mdc.predictors.folded import Memory, confidences, hidden_states, log_probabilities, remember
+from mdc.predictors.folded import Memory, confidences, hidden_states, log_probabilities, read_images
 
 
 @dataclass(frozen=True)
@@ -57,12 +56,9 @@ class CaptionScorer:
         self.model = model.to(device).eval()
         self.mask_id, self.precision, self.device, self.batch_tokens = mask_id, precision, device, batch_tokens
 
-    @torch.no_grad()
     def look(self, images: Tensor) -> Memory:
         """images (I, 3, S, S) uint8 → what the decoder reads of them, computed once."""
-        with autocast(self.device, self.precision):
-            _, patches = self.model.encoder(normalise(images.to(self.device)))
-            return remember(self.model, patches)
+        return read_images(self.model, images.to(self.device), self.precision)
 
     # --- one pass a caption -------------------------------------------------------------------------------------------
 

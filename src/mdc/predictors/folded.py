@@ -17,8 +17,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from mdc.formats.images import normalise
 from mdc.models.captioner import Captioner
 from mdc.models.decoder import Block
+from mdc.models.precision import autocast
 
 _BLOCK = 1 << 23  # logits that live at a time
 
@@ -40,6 +42,13 @@ class Memory:
         """Those of the ``images`` (C,), by number; an image may come several times."""
         chosen = torch.as_tensor(images, device=self.layers[0][0].device)
         return Memory(tuple((key[chosen], value[chosen]) for key, value in self.layers))
+
+
+@torch.no_grad()
+def read_images(model: Captioner, images: Tensor, precision: str) -> Memory:
+    """The memory of images (I, 3, S, S) uint8, on the model's device."""
+    with autocast(images.device, precision):
+        return remember(model, model.encoder(normalise(images))[1])
 
 
 def remember(model: Captioner, visual: Tensor) -> Memory:

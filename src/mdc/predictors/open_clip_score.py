@@ -68,10 +68,11 @@ class OpenClipScorer:
         """Cosines."""
         if estimator not in self.estimators:
             raise UserError(f"an open_clip model has no estimator {estimator}; allowed: cosine")
-        return cosines(seen, self._read, pairs)
+        return cosines(seen, self.read, pairs)
 
     @torch.no_grad()
-    def _read(self, captions: Sequence[Sequence[int]]) -> Tensor:
+    def read(self, captions: Sequence[Sequence[int]]) -> Tensor:
+        """Captions as token ids → unit embeddings (C, E) float32."""
         parts = []
         for start in range(0, len(captions), _BATCH):
             tokens = torch.tensor([list(ids) for ids in captions[start : start + _BATCH]], device=self.device)

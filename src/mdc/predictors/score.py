@@ -16,10 +16,9 @@ from torch import Tensor
 from mdc.config import Backbone, Method, ProtocolPretrain
 from mdc.estimators import ESTIMATORS, estimators_of
 from mdc.formats.images import center_resize
-from mdc.models.weights import load_weights
-from mdc.parts import OBJECTIVES, load
 from mdc.predictors.caption_scores import CaptionScorer, Pair, Scored
 from mdc.predictors.draws import Draws
+from mdc.predictors.runs import trained_model
 from mdc.predictors.similarity import Similarity
 from mdc.records import UserError
 from mdc.text import Vocabulary, clip_pieces
@@ -87,14 +86,7 @@ class RunScorer:
         self.estimators = estimators_of(method.objective, method.t_range)
         if not self.estimators:
             raise UserError(f"{checkpoint}: a method with the objective {method.objective} cannot score captions")
-        module = load(OBJECTIVES, method.objective)
-        self.model = module.build_model(method, backbone, protocol, vocabulary.size, context_length, seed=0)
-        try:
-            self.model.load_state_dict(load_weights(checkpoint))
-        except RuntimeError as error:
-            raise UserError(
-                f"{checkpoint}: does not fit its configuration ({' '.join(str(error).split())[:200]})"
-            ) from None
+        self.model = trained_model(checkpoint, method, backbone, protocol, vocabulary.size, context_length)
         self._similarity = self._captions = None
         if method.objective == "contrastive":
             self._similarity = Similarity(self.model, precision, device)
@@ -112,6 +104,11 @@ class RunScorer:
     def look(self, images: Tensor) -> Any:
         """See :class:`Scorer`."""
         return (self._similarity or self.captioner).look(images)
+
+    def read(self, captions: Sequence[Sequence[int]]) -> Tensor:
+        """Captions as token ids → unit embeddings (C, E) float32, of a CLIP run."""
+        assert self._similarity is not None
+        return self._similarity.read(captions)
 
     @property
     def captioner(self) -> CaptionScorer:

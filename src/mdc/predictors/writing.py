@@ -1,7 +1,9 @@
 """Captions written by a captioner: by unmasking (paper, section 3.2, equation 6) or by beam search.
 
 N' counts word pieces: a masked model starts from SOT, N' masks and a visible EOT, and neither SOT nor EOT is ever written
-into the N' places. Images are read once, and an image's caption does not depend on what is captioned beside it.
+into the N' places. One that has learnt where captions end (a finetuning with a canvas) starts from SOT and masks alone and
+writes EOT itself; what stands behind the first EOT is not of the caption. Images are read once, and an image's caption does
+not depend on what is captioned beside it.
 """
 
 from __future__ import annotations
@@ -16,17 +18,17 @@ from torch import Tensor
 from mdc.autoregressive.beam import beam_search
 from mdc.config.caption import Beam, Unmasking
 from mdc.diffusion.sampling import Policy, Unmasked, confident_enough, drawn, greedy, most_confident, unmask
-from mdc.formats.images import normalise
 from mdc.models.captioner import Captioner
 from mdc.models.precision import autocast
-from mdc.predictors.folded import Memory, hidden_states, logit_blocks, remember
+from mdc.predictors.folded import Memory, hidden_states, logit_blocks, read_images
 from mdc.predictors.stepwise import Stepwise
 from mdc.text import Vocabulary
 
 
 @dataclass(frozen=True)
 class Written:
-    """``pieces``: the caption's tokens, without SOT and EOT. ``log_prob``: Σ of ``confidence`` and, by beam search, of EOT's.
+    """``pieces``: the caption's tokens, without SOT and EOT. ``log_prob``: Σ of ``confidence`` and of that of an EOT that
+    the model wrote.
 
     Of each piece ``step``: when it was written, from 1, or 0 if it was given; ``confidence``: its log probability then.
     """
@@ -46,12 +48,9 @@ class Writer:
         self.model = model.to(device).eval()
         self.vocabulary, self.precision, self.device, self.batch_tokens = vocabulary, precision, device, batch_tokens
 
-    @torch.no_grad()
     def look(self, images: Tensor) -> Memory:
         """images (I, 3, S, S) uint8 → what the decoder reads of them, computed once."""
-        with autocast(self.device, self.precision):
-            _, patches = self.model.encoder(normalise(images.to(self.device)))
-            return remember(self.model, patches)
+        return read_images(self.model, images.to(self.device), self.precision)
 
     # --- masked models --------------------------------------------------------------------------------------------------
 
@@ -79,25 +78,36 @@ class Writer:
             for place, pieces, step, confidence in zip(
                 places, done.tokens.tolist(), done.step.tolist(), done.confidence.tolist(), strict=True
             ):
-                found[place] = Written(tuple(pieces), sum(confidence), tuple(step), tuple(confidence))
+                found[place] = self._cut(pieces, step, confidence)
         return [one for one in found if one is not None]
+
+    def _cut(self, pieces: list[int], step: list[int], confidence: list[float]) -> Written:
+        """A caption up to the EOT that it was given by the model, if there is one."""
+        end = pieces.index(self.vocabulary.eot) if self.vocabulary.eot in pieces else len(pieces)
+        return Written(tuple(pieces[:end]), sum(confidence[: end + 1]), tuple(step[:end]), tuple(confidence[:end]))
 
     @torch.no_grad()
     def _unmask(self, memory: Memory, tokens: Tensor, policy: Unmasking, noise: _Noise) -> Unmasked:
         """tokens (C, N') of pieces and masks, for the C images of ``memory``."""
-        ends = [self.vocabulary.sot, self.vocabulary.eot]
-        sot, eot = (torch.full((len(tokens), 1), end, device=self.device) for end in ends)
+        vocabulary = self.vocabulary
+        sot, eot = (torch.full((len(tokens), 1), end, device=self.device) for end in (vocabulary.sot, vocabulary.eot))
+        # a model that ends its caption itself sees no EOT, and may write it anywhere but at once
+        barred = [vocabulary.sot] if policy.ends else [vocabulary.sot, vocabulary.eot]
+        after = eot[:, :0] if policy.ends else eot
 
         def propose(tokens: Tensor, where: Tensor, rows: Tensor, step: int) -> tuple[Tensor, Tensor]:
-            framed = torch.cat([sot[rows], tokens, eot[rows]], dim=1)
+            framed = torch.cat([sot[rows], tokens, after[rows]], dim=1)
+            inside = slice(1, 1 + tokens.shape[1])
+            first = (torch.arange(tokens.shape[1], device=self.device) == 0).expand(tokens.shape)[where]
             part = memory if len(rows) == len(memory) else memory.of(rows)
             with autocast(self.device, self.precision):
-                hidden = hidden_states(self.model, framed[:, None], part)[:, 0, 1:-1][where]
+                hidden = hidden_states(self.model, framed[:, None], part)[:, 0, inside][where]
                 uniforms = noise.of(rows.tolist(), step)[where.cpu()].to(self.device)
                 proposed = torch.empty(len(hidden), dtype=torch.int64, device=self.device)
                 confidence = torch.empty(len(hidden), device=self.device)
                 for block, logits in logit_blocks(self.model, hidden):
-                    logits[:, ends] = -torch.inf
+                    logits[:, barred] = -torch.inf
+                    logits[:, vocabulary.eot].masked_fill_(first[block], -torch.inf)
                     if policy.temperature is None:
                         proposed[block], confidence[block] = greedy(logits)
                     else:

@@ -84,7 +84,7 @@ class Estimator:
         """One encoder's share of 1 on one column."""
         if items.value is not None:
             return Column(items.value, items.n, items.groups, items.parts).value
-        return float(self._average_precision(items, np.ones((1, items.n)))[0])
+        return float(self._resampled(items, np.ones((1, items.n)))[0])
 
     def _rng(self) -> np.random.Generator:
         return np.random.default_rng(0)
@@ -124,10 +124,14 @@ class Estimator:
         def statistic(counts: NDArray[np.float64]) -> NDArray[np.float64]:
             total = np.zeros(len(counts))
             for factor, items in weighted:
-                total += factor * self._average_precision(items, counts)
+                total += factor * self._resampled(items, counts)
             return total / seeds
 
         return Column(statistic, first.n, first.groups)
+
+    def _resampled(self, items: ProbeItems, counts: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What is no mean over items on resamples ``counts`` (R, N): (R,)."""
+        return self._average_precision(items, counts) if items.statistic is None else items.statistic(counts)
 
     def _average_precision(self, items: ProbeItems, counts: NDArray[np.float64]) -> NDArray[np.float64]:
         """Mean average precision (R,) on resamples ``counts`` (R, N).

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mdc.records import UserError, sha256_file
+from mdc.statistics.bootstrap import Statistic
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,6 +22,7 @@ class ProbeItems:
     Multi-label: ``scores`` (N, K) float64 and ``targets`` (N, K) int64 of 0 and 1, and ``value`` is None. ``groups`` (N,)
     names what items share, such as their image, unlike in all benchmarks that do not share it; None if no two share anything.
     ``parts`` (N,): the result is the plain mean over these parts, as some benchmarks define it; None: over all items.
+    ``statistic``: counts (R, N) of each item in each resample → the result of each, (R,), of what is no mean over items.
     """
 
     ids: tuple[str, ...]
@@ -29,11 +31,12 @@ class ProbeItems:
     targets: NDArray[np.int64] | None = None
     groups: tuple[str, ...] | None = None
     parts: tuple[str, ...] | None = None
+    statistic: Statistic | None = None
 
     def __post_init__(self) -> None:
         multi = self.scores is not None and self.targets is not None
-        if (self.value is not None) == multi:
-            raise UserError("probe items: need either values, or scores with targets")
+        if [self.value is not None, multi, self.statistic is not None].count(True) != 1:
+            raise UserError("probe items: need either values, or scores with targets, or a statistic")
         for array in (self.value, self.scores, self.targets):
             if array is not None and len(array) != len(self.ids):
                 raise UserError(f"probe items: {len(array)} results for {len(self.ids)} items")

@@ -37,7 +37,7 @@ class Number:
     high: float
     interval: str
     n: int
-    chance: float
+    chance: float | None
     gain: float | None
     gain_low: float | None
     gain_high: float | None

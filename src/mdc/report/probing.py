@@ -128,7 +128,7 @@ class Probing:
             high=level.high,
             interval=interval_label(level),
             n=self.count(system, measure),
-            chance=self.chance[measure],
+            chance=words.finite(self.chance[measure]),
             gain=gain.value if gain else None,
             gain_low=gain.low if gain else None,
             gain_high=gain.high if gain else None,

@@ -172,10 +172,10 @@ def bucket(scene: Scene) -> int:
 
 
 def owner(task: str, split: str) -> tuple[int, ...]:
-    """The buckets of a split: pretraining's train and val, and the probes' train and test, share none. Choice sets lie
-    where the probes' test scenes do."""
+    """The buckets of a split: pretraining's train and val, and the probes' train and test, share none. Choice sets and the
+    scenes to be captioned lie where the probes' test scenes do."""
     if task == "caption":
-        allowed: tuple[str, ...] = ("train", "val")
+        allowed: tuple[str, ...] = ("train", "val", "test")
     elif task == "choices":
         allowed = ("test",)
     elif task in PROBE_CLASSES:
@@ -184,7 +184,7 @@ def owner(task: str, split: str) -> tuple[int, ...]:
         raise UserError(f"scenes: unknown task {task!r}; allowed: caption, choices, {', '.join(PROBE_CLASSES)}")
     if split not in allowed:
         raise UserError(f"scenes: task {task} has no split {split!r}; allowed: {', '.join(allowed)}")
-    return _OWNED[split if task == "caption" else f"probe-{split}"]
+    return _OWNED[split if task == "caption" and split != "test" else f"probe-{split}"]
 
 
 def draw_scene(task: str, split: str, seed: int, index: int) -> Scene:

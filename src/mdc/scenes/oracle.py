@@ -23,6 +23,8 @@ from mdc.scenes.language import Arrangement, Claim, Description, Number, arrange
 from mdc.scenes.world import Scene
 
 KINDS = ("objects", "attributes", "counts", "relations")
+#: what a Tally counts, in this order
+COUNTS = ("true", "stated", "told", "facts")
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ def main(call: Call) -> None:
         call.out,
         context_length=call.job.protocol.context_length,
         # training sees "train" alone; a "test" split is there to be scored, so its words are in the vocabulary
-        splits=tuple(source.get("splits") or ("train", "val")),
+        splits=tuple(source.get("splits") or ("train", "val", *(["test"] if source.get("test") else []))),
         **sharding(call),
     )
     note(call)

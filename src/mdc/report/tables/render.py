@@ -58,6 +58,11 @@ def write_latex(table: Table, path: str | Path) -> None:
     _write(path, "table.tex.j2", table=table, title=re.sub(r"^Table [0-9]+[.] ", "", table.title))
 
 
+def write_page(path: str | Path, template: str, **given: Any) -> None:
+    """A page of its own template, whose text is escaped as that of tables is."""
+    _write(path, template, **given)
+
+
 def _write(path: str | Path, template: str, **given: Any) -> None:
     write_text(path, _environment(template.removesuffix(".j2").rpartition(".")[2]).get_template(template).render(given))
 

@@ -31,7 +31,7 @@ def open_source(source: Mapping[str, Any], data_dir: Path) -> ScenesCorpus:
 
 
 def corpus_samples(style: str, split: str, count: int, seed: int, pixels: int) -> Iterator[RawSample]:
-    """``count`` captioned scenes of ``split`` ("train" or "val"), caption style "alt", "dense" or "brief".
+    """``count`` captioned scenes of ``split`` ("train", "val" or "test"), caption style "alt", "dense" or "brief".
 
     The same seed shows the same pictures in all styles, as the paper's corpora would if one were a recaptioned copy.
     ``truth`` is `Scene.to_json` and ``errors``: the caption's deliberate false claims as `check_caption` words them.

@@ -1,0 +1,114 @@
+"""Table 3 and Figure 6: whose captions of which images are measured, and what is claimed of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from mdc.config.caption import Writing
+from mdc.config.score import OpenClipModel
+from mdc.config.types import Name, Names, NonNegative, Positive, Side, SidePair, Strict, each_once, pairs_once
+
+#: the row of the floor that needs no model: the most frequent training caption
+FLOOR = "most_frequent"
+#: the metrics of which a claim can be made
+Claimed = Literal["BLEU-4", "METEOR", "CIDEr", "SPICE", "ROUGE-L", "CLIPScore", "RefCLIPScore", "true", "told"]
+
+
+class CaptionedImages(Strict):
+    """The first ``images`` of a corpus's ``split``; their captions are the references.
+
+    ``pretrained``: the corpus of the runs that caption them. ``tuned``: what the table's systems call a finetuning → its key
+    in the scale's ``finetune``. ``training``: the corpus whose training captions are looked for among those that were
+    written; its most frequent one is the floor.
+    """
+
+    label: str
+    corpus: Name
+    split: Literal["train", "val", "test"] = "test"
+    images: Annotated[int, Field(ge=2)]
+    pretrained: Name
+    tuned: dict[Name, Name] = Field(default_factory=dict)
+    training: Name
+
+
+class CaptionSystem(Strict):
+    """A row: a ``method`` after a finetuning that the datasets name (None: as it was pretrained), and how it writes.
+
+    ``length``: what the column of that name says. ``images: other`` shows it another image than the one that it should
+    caption, which is what language alone can do.
+    """
+
+    label: str
+    method: Name
+    tuned: Name | None = None
+    weights: Literal["last", "best"] = "best"
+    write: Writing
+    length: str = "–"
+    images: Literal["own", "other"] = "own"
+    ranked: bool = True
+
+
+class RunClip(Strict):
+    """CLIPScore by a CLIP run of the scale: ``method`` trained on the dataset's ``pretrained`` corpus, its first seed."""
+
+    kind: Literal["run"]
+    method: Name
+
+
+class OpenClip(OpenClipModel):
+    """CLIPScore by a model of open_clip; ``prefix`` stands before every caption."""
+
+    kind: Literal["open_clip"]
+    prefix: str = "A photo depicts "
+
+
+class CaptionTable(Strict):
+    """Table 3. ``contrasts`` and ``primary``: pairs of systems, as dataset/system, the first minus the second, all of their
+    metrics and ``claimed`` alone.
+
+    ``examples``: how many images Figure 6 shows, drawn with ``seed``.
+    """
+
+    datasets: Annotated[dict[Name, CaptionedImages], Field(min_length=1)]
+    backbones: Annotated[Names, Field(max_length=1)]
+    systems: Annotated[dict[Name, CaptionSystem], Field(min_length=1)]
+    clip_score: Annotated[RunClip | OpenClip, Field(discriminator="kind")] | None = None
+    claimed: Claimed = "CIDEr"
+    contrasts: list[SidePair] = Field(default_factory=list)
+    primary: Annotated[list[SidePair], Field(max_length=6)] = Field(default_factory=list)
+    examples: Positive = 3
+    seed: NonNegative = 0
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if FLOOR in self.systems:
+            raise ValueError(f"systems.{FLOOR}: this row stands in every table; give the system another key")
+        for key, system in self.systems.items():
+            for name, dataset in self.datasets.items():
+                if system.tuned is not None and system.tuned not in dataset.tuned:
+                    there = ", ".join(dataset.tuned) or "none"
+                    raise ValueError(
+                        f"systems.{key}.tuned = {system.tuned}: datasets.{name}.tuned does not name it; it has {there}"
+                    )
+        for where, pairs in (("contrasts", self.contrasts), ("primary", self.primary)):
+            pairs_once(where, pairs)
+            for pair in pairs:
+                self._stand(where, pair)
+        return self
+
+    def _stand(self, where: str, pair: list[Side]) -> None:
+        for side in pair:
+            dataset, _, system = side.partition("/")
+            if dataset not in self.datasets or system not in self.systems:
+                there = ", ".join(f"{one}/{other}" for one in self.datasets for other in self.systems)
+                raise ValueError(f"{where}: {side} is no dataset/system of this table; allowed: {there}")
+        if len({side.partition("/")[0] for side in pair}) > 1:
+            raise ValueError(f"{where}: [{', '.join(pair)}] compares datasets, whose images differ")
+
+
+class CaptionFigure(Strict):
+    """Figure 6: example images of Table 3 with the captions of all its systems; ``leave_out`` names those not shown."""
+
+    leave_out: Annotated[list[Name], AfterValidator(each_once)] = Field(default_factory=list)

@@ -1,0 +1,212 @@
+"""The job ``mdc measure-captions``: captions held against references, against their images, and against the truth.
+
+Writes ``metrics.parquet``, a row a system and image, and last ``metrics.json`` with what is of a whole set of captions, and
+why a metric is not there if one is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from mdc.captions.java import java
+from mdc.captions.metrics import METRICS, Measured, Tokenized, measure_all, tokens
+from mdc.captions.words import content_recall, content_words, distinct, self_bleu
+from mdc.config import Scoring
+from mdc.config.caption import Captioning
+from mdc.evaluation.captioned import Captioned
+from mdc.evaluation.clip_score import ClipScore
+from mdc.evaluation.scored_run import open_clip_scorer, run_scorer
+from mdc.evaluation.trained_run import trained_run
+from mdc.jobs.call import Call, record
+from mdc.jobs.model import CaptionMetricsJob
+from mdc.records import UserError, atomic_path, clear_leftovers, read_json, sha256_file, write_json
+from mdc.scenes.oracle import COUNTS, KINDS, judge
+from mdc.scenes.world import Scene
+from mdc.shards.index import ShardReader
+from mdc.training.device import choose_device
+
+FILE = "metrics.parquet"
+
+Row = dict[str, Any]
+#: system → image → caption
+Captions = Mapping[str, Mapping[str, str]]
+
+
+def main(call: Call) -> None:
+    """``call.job``: a :class:`mdc.jobs.model.CaptionMetricsJob`."""
+    job: CaptionMetricsJob = call.job
+    torch.set_num_threads(job.captioning.threads)
+    images = Captioned.open(call.input(f"data/corpora/{job.corpus}"), job.split, job.images)
+    written = _written(call, job, images)
+    captions: Captions = {name: one.captions for name, one in written.items()}
+    program = java()
+    split = tokens(program, captions, dict(zip(images.keys, images.references, strict=True)))
+    measured = measure_all(split, program)
+    clip = _clip(call, job, images)
+    repeated = _training_captions(call, job)
+    rows: list[Row] = []
+    systems: dict[str, Any] = {}
+    for name, some in captions.items():
+        rows += _rows(name, some, images, measured[name], split, clip, repeated)
+        systems[name] = _of_all(measured[name], split, name) | written[name].told
+    clear_leftovers(call.out)
+    path = call.out / FILE
+    _write(path, rows)
+    more = {"systems": systems, "images": len(images), "references": sum(map(len, images.references)) / len(images)}
+    more |= {"clip": clip.told if clip is not None else None, "truth": images.truths[0] is not None}
+    write_json(call.out / "metrics.json", record(call, "metrics", [path]) | more)
+
+
+@dataclass(frozen=True)
+class _Written:
+    """One system's captions {image: caption}, and what the record of its captions tells of the run behind them."""
+
+    captions: dict[str, str]
+    told: dict[str, Any]
+
+
+def _written(call: Call, job: CaptionMetricsJob, images: Captioned) -> dict[str, _Written]:
+    found: dict[str, _Written] = {}
+    for name, expected in job.captions.items():
+        found |= _of_record(call.input(name), expected, job, images)
+    return found
+
+
+def _of_record(path: Path, expected: str, job: CaptionMetricsJob, images: Captioned) -> dict[str, _Written]:
+    """The systems that one job of captions wrote for."""
+    import pyarrow
+    import pyarrow.parquet as parquet
+
+    record = read_json(path)
+    if record.get("config_sha256") != expected:
+        raise UserError(f"{path}: made with another configuration than {job.job} expects; caption again")
+    file = path.parent / "captions.parquet"
+    if sha256_file(file) != record["outputs"].get(file.name):
+        raise UserError(f"{file}: not the file that {path} names (its sha256 differs); caption again")
+    try:
+        rows = parquet.ParquetFile(file).read(columns=["system", "image", "caption"]).to_pylist()
+    except (OSError, pyarrow.ArrowException) as error:
+        raise UserError(f"{file}: no captions can be read from it ({str(error)[:200]}); caption again") from None
+    found: dict[str, dict[str, str]] = {}
+    for row in rows:
+        found.setdefault(row["system"], {})[row["image"]] = row["caption"]
+    for name, some in found.items():
+        if list(some) != images.keys:
+            raise UserError(f"{file}: the images of {name} are not those of {job.corpus} {job.split}; caption again")
+    told = {key: record[key] for key in ("training", "weights_step")}
+    return {name: _Written(some, told) for name, some in found.items()}
+
+
+def _clip(call: Call, job: CaptionMetricsJob, images: Captioned) -> ClipScore | None:
+    device = choose_device(job.captioning.device, 0)
+    if job.clip is not None:
+        run = trained_run(call, job.clip.run, job.clip.config_sha256, "last")
+        scorer = run_scorer(run.checkpoint, run.job, run.vocabulary, _scoring(job.captioning), device)
+        return ClipScore(scorer, images, "", {"model": job.clip.run, "weights": run.weights})
+    if job.open_clip is not None:
+        model = job.open_clip
+        scorer, weights = open_clip_scorer(model.model, model.weights, job.captioning.precision, device)
+        return ClipScore(scorer, images, model.prefix, {"model": model.label, "weights": weights})
+    return None
+
+
+def _scoring(how: Captioning) -> Scoring:
+    """What a CLIP run needs to score; it draws nothing."""
+    values = how.model_dump(mode="json") | {"samples": 16, "mismatched": 1, "seed": 0}
+    return Scoring(**values)
+
+
+def _training_captions(call: Call, job: CaptionMetricsJob) -> frozenset[str]:
+    reader = ShardReader(call.input(f"data/corpora/{job.training}"), "train")
+    captions = (caption for number in range(len(reader)) for caption in reader.read(number)[2]["captions"])
+    return frozenset(map(_plain, captions))
+
+
+def _plain(caption: str) -> str:
+    """What two captions are compared by: letters and digits in lower case."""
+    return "".join(letter for letter in caption.lower() if letter.isalnum())
+
+
+def _rows(
+    system: str,
+    captions: Mapping[str, str],
+    images: Captioned,
+    measured: Mapping[str, Measured],
+    split: Tokenized | None,
+    clip: ClipScore | None,
+    repeated: frozenset[str],
+) -> list[Row]:
+    clips = clip.of(list(captions.values())) if clip is not None else [(None, None)] * len(captions)
+    rows = []
+    for place, (image, caption) in enumerate(captions.items()):
+        # without Java nothing is tokenised as the challenge does, and words are counted as they stand
+        ours = split.systems[system][image][0] if split is not None else caption.lower()
+        theirs = split.references[image] if split is not None else [one.lower() for one in images.references[place]]
+        row: Row = {"system": system, "image": image, "CLIPScore": clips[place][0], "RefCLIPScore": clips[place][1]}
+        row |= {name: _at(measured[name].images, place) for name in METRICS}
+        row |= {
+            "bleu_counts": _at(measured["BLEU-4"].counts, place),
+            "meteor_counts": _at(measured["METEOR"].counts, place),
+            "words": len(ours.split()),
+            "content_words": len(set(content_words(ours))),
+            "content_recall": content_recall(ours, theirs),
+            "repeated": _plain(caption) in repeated,
+        }
+        rows.append(row | _truth(images.truths[place], caption))
+    return rows
+
+
+def _at(values: Any, place: int) -> Any:
+    return None if values is None else values[place].tolist()
+
+
+def _truth(truth: Mapping[str, Any] | None, caption: str) -> Row:
+    if truth is None:
+        return {"truth": None, "unreadable": None}
+    verdict = judge(Scene.from_json(dict(truth)), caption)
+    return {
+        "truth": [getattr(verdict.kinds[kind], count) for kind in KINDS for count in COUNTS],
+        "unreadable": verdict.unreadable,
+    }
+
+
+def _of_all(measured: Mapping[str, Measured], split: Tokenized | None, system: str) -> dict[str, Any]:
+    """What is told of a whole set of captions."""
+    values = {name: one.value for name, one in measured.items()}
+    notes = {name: one.note for name, one in measured.items() if one.note}
+    found: dict[str, Any] = {"values": values, "notes": notes}
+    if split is not None:
+        ours = [text for (text,) in split.systems[system].values()]
+        found |= {"distinct_1": distinct(ours, 1), "distinct_2": distinct(ours, 2), "self_bleu": self_bleu(ours)}
+        found |= {"vocabulary": len({word for text in ours for word in text.split()})}
+    return found
+
+
+def _write(path: Path, rows: Sequence[Row]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    number, counts = pa.float64(), pa.list_(pa.float64())
+    schema = pa.schema(
+        [
+            ("system", pa.dictionary(pa.int32(), pa.string())),
+            ("image", pa.string()),
+            *((name, number) for name in (*METRICS, "CLIPScore", "RefCLIPScore")),
+            ("bleu_counts", counts),
+            ("meteor_counts", counts),
+            ("words", pa.int32()),
+            ("content_words", pa.int32()),
+            ("content_recall", number),
+            ("repeated", pa.bool_()),
+            ("truth", pa.list_(pa.int32())),
+            ("unreadable", pa.int32()),
+        ]
+    )
+    columns = {name: [row[name] for row in rows] for name in schema.names}
+    with atomic_path(path) as temporary:
+        pq.write_table(pa.table(columns, schema=schema), temporary, compression="zstd")

@@ -1,0 +1,56 @@
+"""Images to be captioned, with what is known of them: references, and in the embedded world the truth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from mdc.formats.images import ImageError, decode
+from mdc.records import UserError
+from mdc.shards.index import ShardReader, read_index
+
+
+@dataclass(frozen=True)
+class Captioned:
+    """The first images of a split. ``truths``: of a scene (see :meth:`mdc.scenes.world.Scene.from_json`), else None."""
+
+    reader: ShardReader
+    keys: list[str]
+    references: list[list[str]]
+    truths: list[dict[str, Any] | None]
+    shards: list[str]  # their hashes
+
+    @classmethod
+    def open(cls, path: Path, split: str, count: int) -> Captioned:
+        """UserError if the corpus lacks the split or has fewer than two images in it."""
+        index = read_index(path, verify="auto", kind="corpus")
+        if split not in index["splits"]:
+            raise UserError(f"{path}: has no split {split} to caption; it has {', '.join(index['splits'])}")
+        reader = ShardReader(path, split)
+        found = [reader.read(number) for number in range(min(count, len(reader)))]
+        if len(found) < 2:
+            raise UserError(f"{path}: {len(found)} images in {split}; at least two are needed")
+        shards = [shard["sha256"] for shard in index["splits"][split]["shards"]]
+        keys = [key for key, _, _ in found]
+        references = [list(record["captions"]) for _, _, record in found]
+        return cls(reader, keys, references, [record.get("truth") for _, _, record in found], shards)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def image(self, number: int) -> Image.Image:
+        """UserError if it cannot be read."""
+        key, data, _ = self.reader.read(number)
+        try:
+            return decode(data)
+        except ImageError as error:
+            raise UserError(f"image {key} {error}") from None
+
+    def other(self, number: int, seed: int) -> int:
+        """Another image to stand in for it, each for one: so many places further, round the end."""
+        step = 1 + int(np.random.default_rng([seed, 3]).integers(len(self) - 1))
+        return (number + step) % len(self)

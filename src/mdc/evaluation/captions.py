@@ -1,0 +1,124 @@
+"""The job ``mdc write-captions``: captions of a corpus's images by one run, in each way that Table 3 asks for.
+
+Writes ``captions.parquet``, a row a system and image: the caption, and of each of its pieces when it was written and how sure
+the model was; and last ``captions.json``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from mdc.config.caption_table import FLOOR
+from mdc.evaluation.captioned import Captioned
+from mdc.evaluation.parts import identity_of, in_parts
+from mdc.evaluation.trained_run import trained_run
+from mdc.jobs.call import Call, record
+from mdc.jobs.model import CaptionsJob
+from mdc.parts import ABILITIES, load
+from mdc.processes.group import global_rank, local_rank, process_group
+from mdc.records import atomic_path, clear_leftovers, write_json
+from mdc.shards.index import ShardReader
+from mdc.training.device import choose_device
+
+CAPTIONS = "captions.parquet"
+_PART = 64  # images that are captioned at a time, and lost at most by a kill
+
+Row = dict[str, Any]
+
+
+def main(call: Call) -> None:
+    """Run the job, or one process's share of it. ``call.job``: a :class:`mdc.jobs.model.CaptionsJob`."""
+    job: CaptionsJob = call.job
+    images = Captioned.open(call.input(f"data/corpora/{job.corpus}"), job.split, job.images)
+    if job.run is None:
+        rows, told = _floor(call, job, images), {"training": None, "weights_step": None}
+    else:
+        rows, told = _by_run(call, job, images)
+    if global_rank():
+        return
+    clear_leftovers(call.out)
+    path = call.out / CAPTIONS
+    _write(path, rows)
+    write_json(call.out / "captions.json", record(call, "captions", [path]) | told | {"images": len(images)})
+
+
+def _by_run(call: Call, job: CaptionsJob, images: Captioned) -> tuple[list[Row], dict[str, Any]]:
+    how = job.captioning
+    torch.set_num_threads(how.threads)
+    device = choose_device(how.device, local_rank())
+    assert job.run is not None and job.weights is not None
+    run = trained_run(call, job.run, job.run_config_sha256, job.weights)
+    writer = load(ABILITIES, "generate").RunWriter(
+        *run.model, precision=how.precision, device=device, batch_tokens=how.batch_tokens
+    )
+    policies = {key: policy.model_dump(mode="json") for key, policy in job.policies.items()}
+    identity = identity_of(job.fingerprint, run.weights, how, device)
+    parts = [range(start, min(start + _PART, len(images))) for start in range(0, len(images), _PART)]
+    with process_group(how.processes, device) as group:
+        found = in_parts(
+            parts,
+            lambda numbers: _captions(writer, job, images, numbers),
+            call.cache,
+            {**identity, "shards": images.shards, "images": len(images), "policies": policies, "seed": job.seed},
+            lambda numbers: [numbers.start, numbers.stop],
+            group,
+            job.job,
+        )
+    rows = [row for part in found for row in part]
+    rows.sort(key=lambda row: list(job.policies).index(row["system"]))  # stable: images stay in their order
+    return rows, {"training": run.training, "weights_step": run.weights_step}
+
+
+def _captions(writer: Any, job: CaptionsJob, images: Captioned, numbers: Sequence[int]) -> list[Row]:
+    seen = {"own": writer.look(torch.stack([writer.picture(images.image(n)) for n in numbers]))}
+    if any(policy.images == "other" for policy in job.policies.values()):
+        others = [images.image(images.other(n, job.seed)) for n in numbers]
+        seen["other"] = writer.look(torch.stack([writer.picture(one) for one in others]))
+    keys = [images.keys[n] for n in numbers]
+    return [
+        {
+            "system": name,
+            "image": key,
+            "caption": writer.text(one),
+            "pieces": [writer.piece(piece) for piece in one.pieces],
+            "step": list(one.step),
+            "confidence": list(one.confidence),
+            "log_prob": one.log_prob,
+        }
+        for name, policy in job.policies.items()
+        for key, one in zip(keys, writer.write(seen[policy.images], policy.write, keys), strict=True)
+    ]
+
+
+def _floor(call: Call, job: CaptionsJob, images: Captioned) -> list[Row]:
+    """The most frequent training caption for every image; of equally frequent ones the first in alphabetical order."""
+    reader = ShardReader(call.input(f"data/corpora/{job.most_frequent_of}"), "train")
+    counts = Counter(caption for number in range(len(reader)) for caption in reader.read(number)[2]["captions"])
+    most = min(counts, key=lambda caption: (-counts[caption], caption))
+    nothing: Mapping[str, Any] = {"pieces": [], "step": [], "confidence": [], "log_prob": None}
+    return [{"system": FLOOR, "image": key, "caption": most, **nothing} for key in images.keys]
+
+
+def _write(path: Path, rows: Sequence[Row]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = pa.schema(
+        [
+            ("system", pa.dictionary(pa.int32(), pa.string())),
+            ("image", pa.string()),
+            ("caption", pa.string()),
+            ("pieces", pa.list_(pa.string())),
+            ("step", pa.list_(pa.int16())),
+            ("confidence", pa.list_(pa.float64())),
+            ("log_prob", pa.float64()),
+        ]
+    )
+    columns = {name: [row[name] for row in rows] for name in schema.names}
+    with atomic_path(path) as temporary:
+        pq.write_table(pa.table(columns, schema=schema), temporary, compression="zstd")

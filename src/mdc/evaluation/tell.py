@@ -1,0 +1,180 @@
+"""The verb ``mdc caption``: what a run writes for images, for a person to read."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from PIL import Image
+from pydantic import ValidationError
+from tqdm import tqdm
+
+from mdc.config import first_problem
+from mdc.config.caption import Beam, Unmasking
+from mdc.evaluation.ask import run_folder
+from mdc.formats.images import ImageError, decode
+from mdc.jobs.model import PretrainJob
+from mdc.jobs.read import as_job
+from mdc.parts import ABILITIES, load
+from mdc.predictors.runs import WEIGHTS, read_run
+from mdc.records import UserError, read_json
+from mdc.text import Vocabulary, clip_pieces
+from mdc.training.device import choose_device
+
+#: names of files that are looked at in a folder
+ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
+_BATCH = 32
+_DEFAULT_LENGTHS = (10, 15, 20)  # the paper's
+#: what stands for a missing word in --fill
+_GAP = "?"
+
+
+def main(args: argparse.Namespace) -> None:
+    """``args``: images, run, weights, policy, length, per_step, threshold, temperature, beam, seed, fill, explain, json, params,
+    scale. UserError, after all others were captioned, if an image cannot be read."""
+    folder = run_folder(args.run, args.params, args.scale)
+    job: PretrainJob = as_job(read_json(folder / "run.json").get("config", {}), "pretrain", str(folder / "run.json"))
+    weights = args.weights or ("best" if job.start is not None else "last")
+    checkpoint, manifest = read_run(folder, WEIGHTS[weights])
+    data = folder.parents[len(Path(manifest["id"]).parts) - 1] / "data"
+    vocabulary = Vocabulary.read(data / "vocabularies" / job.vocabulary / "vocabulary.json")
+    writer = load(ABILITIES, "generate").RunWriter(
+        checkpoint,
+        job.method,
+        job.backbone,
+        job.protocol.pretrain,
+        vocabulary,
+        job.protocol.data.context_length,
+        precision="fp32",
+        device=choose_device("auto"),
+    )
+    how = policy(args, job)
+    template = _template(args.fill, vocabulary) if args.fill is not None else None
+    paths = list(images(args.images))
+    bad: list[str] = []
+    told = []
+    for start in tqdm(range(0, len(paths), _BATCH), unit="batch", disable=None if len(paths) > _BATCH else True):
+        some = [(path, picture) for path in paths[start : start + _BATCH] if (picture := _open(path, bad)) is not None]
+        if not some:
+            continue
+        seen = writer.look(torch.stack([writer.picture(picture) for _, picture in some]))
+        keys = [path.name for path, _ in some]
+        if template is not None:
+            assert isinstance(how, Unmasking)
+            written = writer.fill(seen, [template] * len(some), how, keys)
+        else:
+            written = writer.write(seen, how, keys)
+        for (path, _), one in zip(some, written, strict=True):
+            line = _line(path, writer, one)
+            told.append(line)
+            if not args.json:
+                print(_text(line, args, len(paths)), flush=True)
+    if args.json:
+        print(json.dumps({"run": manifest["id"], "weights": weights, "captions": told}, indent=1))
+    if bad:
+        raise UserError(
+            f"{len(bad)} of {len(paths)} images could not be read: {'; '.join(bad[:3])}{'; …' * (len(bad) > 3)}"
+        )
+
+
+def policy(args: argparse.Namespace, job: PretrainJob) -> Unmasking | Beam:
+    """How to write, from the command line; by default as the paper does: MDC the likeliest of its three lengths, ARC a beam of 6.
+
+    UserError for an option that the run's method does not have, or a value that it cannot have.
+    """
+    try:
+        return _policy(args, job)
+    except ValidationError as error:
+        raise UserError(f"--{first_problem(error)}") from None
+
+
+def _policy(args: argparse.Namespace, job: PretrainJob) -> Unmasking | Beam:
+    masked = job.method.objective == "masked"
+    room = job.protocol.data.context_length - 2
+    ends = job.start is not None and job.start.canvas is not None
+    for option in ("per_step", "threshold", "temperature", "fill") if not masked else ("beam",):
+        if getattr(args, option) is not None:
+            name, way = option.replace("_", "-"), "unmasking" if masked else "beam search"
+            raise UserError(f"--{name}: {job.method_name} writes by {way}, which does not have it")
+    chosen = args.policy or ("unmask" if masked else "beam")
+    if (chosen == "unmask") != masked and job.method.objective in ("masked", "autoregressive"):
+        raise UserError(f"--policy {chosen}: {job.method_name} writes by {'unmask' if masked else 'beam'}")
+    if args.length is not None and not 1 <= args.length <= room:
+        raise UserError(f"--length {args.length}: must be 1 to {room} word pieces, which fit the context")
+    if not masked:
+        return Beam(kind="beam", width=args.beam or 6, least=args.length or 1, most=args.length or room)
+    values: dict[str, Any] = {"per_step": args.per_step or 1, "threshold": args.threshold}
+    values |= {"temperature": args.temperature, "seed": args.seed}
+    if ends and args.length is None:
+        assert job.start is not None and job.start.canvas is not None
+        return Unmasking(kind="unmask", lengths=[min(job.start.canvas, room + 1)], ends=True, **values)
+    lengths = [args.length] if args.length is not None else [one for one in _DEFAULT_LENGTHS if one <= room] or [room]
+    return Unmasking(kind="unmask", lengths=lengths, **values)
+
+
+def images(asked: Sequence[str]) -> Iterator[Path]:
+    """The image files that are asked for, and those of folders in the order of their names; UserError if a folder has none."""
+    for one in asked:
+        path = Path(one)
+        if not path.is_dir():
+            yield path
+            continue
+        found = sorted(file for file in path.iterdir() if file.suffix.lower() in ENDINGS and file.is_file())
+        if not found:
+            raise UserError(f"{path}: a folder without an image; looked for files ending in {', '.join(ENDINGS)}")
+        yield from found
+
+
+def _open(path: Path, bad: list[str]) -> Image.Image | None:
+    """The image; None, and what is wrong with it said and put down, if it cannot be read."""
+    try:
+        return decode(path.read_bytes())
+    except OSError as error:
+        why = f"{path}: cannot be read ({error.strerror})"
+    except ImageError as error:
+        why = f"{path}: {error}"
+    print(why, file=sys.stderr)
+    bad.append(why)
+    return None
+
+
+def _template(text: str, vocabulary: Vocabulary) -> list[int]:
+    """The pieces of a caption with gaps, each a mask: "a ? dog" has one."""
+    found: list[int] = []
+    for part in text.split():
+        if part == _GAP:
+            found.append(vocabulary.mask_id)
+        else:
+            found += vocabulary.encode_pieces(clip_pieces(part), 10**6)[1:-1]
+    if vocabulary.mask_id not in found:
+        raise UserError(
+            f'--fill {text!r}: has no gap; write ? for each word piece that is missing, as in "a ? dog on a ?"'
+        )
+    return found
+
+
+def _line(path: Path, writer: Any, one: Any) -> dict[str, Any]:
+    pieces = [
+        {"piece": writer.piece(piece), "step": step, "probability": math.exp(min(confidence, 0.0))}
+        for piece, step, confidence in zip(one.pieces, one.step, one.confidence, strict=True)
+    ]
+    return {"image": str(path), "caption": writer.text(one), "log_prob": one.log_prob, "pieces": pieces}
+
+
+def _text(line: dict[str, Any], args: argparse.Namespace, count: int) -> str:
+    said = f"{line['image']}: {line['caption']}" if count > 1 else line["caption"]
+    if not args.explain:
+        return said
+    steps = sorted((piece["step"], place) for place, piece in enumerate(line["pieces"]))
+    rows = [
+        f"  step {step:3d}  place {place + 1:3d}  probability {line['pieces'][place]['probability']:.3f}  "
+        f"{line['pieces'][place]['piece']}" + ("  (given)" if step == 0 else "")
+        for step, place in steps
+    ]
+    return "\n".join([said, *rows])

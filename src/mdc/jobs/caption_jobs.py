@@ -1,0 +1,161 @@
+"""The jobs of captioning: captions by each run that Table 3 shows, and what is measured of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mdc import parts
+from mdc.config.caption_table import FLOOR, CaptionTable, RunClip
+from mdc.jobs.ids import Run
+from mdc.jobs.job import Job
+from mdc.jobs.model import CaptionMetricsJob, CaptionsJob
+
+if TYPE_CHECKING:
+    from mdc.jobs.plan import Plan
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Captions of one dataset by one run under its ``weights`` (both None of the floor), for the ``systems`` of the table."""
+
+    dataset: str
+    run: Run | None
+    weights: str | None
+    systems: tuple[str, ...]
+
+
+def asked(plan: Plan) -> Iterator[Asked]:
+    """By dataset the floor, then every run; systems that need the same run and weights are captioned by one job."""
+    table = plan.scale.tables.table3
+    if table is None:
+        return
+    for name, dataset in table.datasets.items():
+        yield Asked(name, None, None, (FLOOR,))
+        for seed in _seeds(plan):
+            together: dict[tuple[Run, str], list[str]] = {}
+            for key, system in table.systems.items():
+                tuned = dataset.tuned[system.tuned] if system.tuned is not None else ""
+                run = Run(dataset.pretrained, table.backbones[0], system.method, seed, tuned)
+                together.setdefault((run, system.weights), []).append(key)
+            for (run, weights), systems in together.items():
+                yield Asked(name, run, weights, tuple(systems))
+
+
+def runs(plan: Plan) -> list[Run]:
+    """Every run that Table 3 needs, one that is finetuned after what it goes on from."""
+    found: dict[Run, None] = {}
+    for one in asked(plan):
+        if one.run is not None:
+            found |= {one.run.pretrained: None, one.run: None}
+    table = plan.scale.tables.table3
+    if table is not None and isinstance(table.clip_score, RunClip):
+        found |= dict.fromkeys(_clip_run(plan, table, name) for name in table.datasets)
+    return list(found)
+
+
+def captioned(plan: Plan) -> list[Job]:
+    """Every job of captions, then those of metrics."""
+    written: list[Job] = [captions(plan, one) for one in asked(plan)]
+    table = plan.scale.tables.table3
+    measured = [metrics(plan, name, seed) for name in (table.datasets if table else ()) for seed in _seeds(plan)]
+    return list({job.job: job for job in [*written, *measured]}.values())
+
+
+def of_seed(plan: Plan, dataset: str, seed: int) -> dict[str, Asked]:
+    """What captions each system of a dataset with one seed; the floor, which has no seed, stands beside every one."""
+    return {
+        system: one
+        for one in asked(plan)
+        if one.dataset == dataset and (one.run is None or one.run.seed == seed)
+        for system in one.systems
+    }
+
+
+def captions(plan: Plan, one: Asked) -> CaptionsJob:
+    """The captions that ``one`` asks for."""
+    table, scale = plan.scale.tables.table3, plan.scale
+    assert table is not None and scale.caption is not None  # the schema sees to it
+    name = f"captions/{_place(one)}"
+    if name in plan.made:
+        return plan.made[name]
+    dataset = table.datasets[one.dataset]
+    trained = plan.pretrain(one.run) if one.run is not None else None
+    inputs = [f"data/corpora/{dataset.corpus}"]
+    if trained is not None:
+        inputs += [trained.job, f"data/vocabularies/{trained.vocabulary}"]
+        modules = [parts.ABILITIES["generate"], parts.OBJECTIVES[trained.method.objective]]
+        policies = {key: table.systems[key].model_dump(mode="json") for key in one.systems}
+    else:
+        inputs, modules, policies = [*inputs, f"data/corpora/{dataset.training}"], [], {}
+    found: CaptionsJob = plan.make(
+        "write-captions",
+        name,
+        list(dict.fromkeys(inputs)),
+        modules,
+        corpus=dataset.corpus,
+        split=dataset.split,
+        images=dataset.images,
+        run=trained.job if trained else None,
+        run_config_sha256=trained.sha256 if trained else None,
+        weights=one.weights,
+        policies={key: {"write": told["write"], "images": told["images"]} for key, told in policies.items()},
+        most_frequent_of=None if trained else dataset.training,
+        captioning=scale.caption.model_dump(mode="json"),
+        seed=table.seed,
+    )
+    plan.made[name] = found
+    return found
+
+
+def metrics(plan: Plan, name: str, seed: int) -> CaptionMetricsJob:
+    """What is measured of all captions of the dataset ``name`` with one seed: METEOR's program starts once for all."""
+    table, scale = plan.scale.tables.table3, plan.scale
+    assert table is not None and scale.caption is not None
+    job = f"metrics/{name}/s{seed}"
+    if job in plan.made:
+        return plan.made[job]
+    dataset = table.datasets[name]
+    written = {one.job: one.sha256 for asked in of_seed(plan, name, seed).values() for one in [captions(plan, asked)]}
+    inputs = [*written, f"data/corpora/{dataset.corpus}", f"data/corpora/{dataset.training}"]
+    modules: list[str] = []
+    clip: dict[str, Any] = {"clip": None, "open_clip": None}
+    if isinstance(table.clip_score, RunClip):
+        trained = plan.pretrain(_clip_run(plan, table, name))
+        inputs += [trained.job, f"data/vocabularies/{trained.vocabulary}"]
+        modules = [parts.ABILITIES["score"], parts.OBJECTIVES[trained.method.objective]]
+        clip["clip"] = {"run": trained.job, "config_sha256": trained.sha256}
+    elif table.clip_score is not None:
+        modules = [parts.ABILITIES["score_open_clip"]]
+        clip["open_clip"] = table.clip_score.model_dump(mode="json")
+    found: CaptionMetricsJob = plan.make(
+        "measure-captions",
+        job,
+        list(dict.fromkeys(inputs)),
+        modules,
+        captions=written,
+        corpus=dataset.corpus,
+        split=dataset.split,
+        images=dataset.images,
+        training=dataset.training,
+        context_length=plan.params.protocol.data.context_length,
+        captioning=scale.caption.model_dump(mode="json"),
+        **clip,
+    )
+    plan.made[job] = found
+    return found
+
+
+def _place(one: Asked) -> str:
+    return f"{one.run.id}/{one.weights}/{one.dataset}" if one.run is not None else f"floor/{one.dataset}"
+
+
+def _seeds(plan: Plan) -> list[int]:
+    return plan.scale.training.seeds
+
+
+def _clip_run(plan: Plan, table: CaptionTable, dataset: str) -> Run:
+    assert isinstance(table.clip_score, RunClip)
+    corpus, seed = table.datasets[dataset].pretrained, _seeds(plan)[0]
+    return Run(corpus, table.backbones[0], table.clip_score.method, seed)

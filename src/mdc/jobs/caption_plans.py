@@ -1,0 +1,138 @@
+"""The jobs of Table 3 and Figure 6: which records each is made from, and what its rows are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mdc.caption_columns import COLUMNS
+from mdc.config.caption_table import FLOOR, CaptionSystem, CaptionTable, RunClip
+from mdc.jobs import caption_jobs
+from mdc.jobs.score_plans import labelled
+
+if TYPE_CHECKING:
+    from mdc.jobs.plan import Plan
+
+_FLOOR_NOTE = (
+    "Most frequent training caption: the same for every image, so it is what a caption scores that looks at none."
+)
+_BLIND_NOTE = (
+    "Other image: the same captioner is shown another image of the set, so it is what a caption scores that fits none."
+)
+
+
+def table(plan: Plan) -> dict[str, Any]:
+    """The values of Table 3's job, and the jobs that it is made from (``jobs``)."""
+    shown, scale = plan.scale.tables.table3, plan.scale
+    assert shown is not None
+    jobs: dict[str, Any] = {}
+    rows: list[dict[str, Any]] = []
+    for dataset in shown.datasets:
+        made = [caption_jobs.metrics(plan, dataset, seed) for seed in scale.training.seeds]
+        jobs |= {job.job: job for job in made}
+        records = [job.job for job in made]
+        rows.append(_floor(plan, shown, dataset, records))
+        by_seed = [caption_jobs.of_seed(plan, dataset, seed) for seed in scale.training.seeds]
+        for key, system in shown.systems.items():
+            ids = [run.id for found in by_seed if (run := found[key].run) is not None]
+            rows.append(_row(plan, shown, dataset, key, system, ids, records))
+    primary = [list(pair) for pair in shown.primary]
+    contrasts = [list(pair) for pair in shown.contrasts]
+    return {
+        "jobs": jobs,
+        "systems": rows,
+        "columns": [labelled(key, label) for key, label in COLUMNS.items()],
+        "contrasts": contrasts + [one for one in primary if one not in contrasts],
+        "primary": primary,
+        "primary_column": shown.claimed,
+        "seeds": scale.training.seeds,
+        "statistics": plan.params.protocol.statistics.model_dump(mode="json"),
+        "clip": _clip(plan, shown),
+    }
+
+
+def examples(plan: Plan) -> dict[str, Any]:
+    """The values of Figure 6's job, and the jobs that it is made from (``jobs``): captions by each system's first seed."""
+    shown, figure = plan.scale.tables.table3, plan.scale.tables.figure6
+    assert shown is not None and figure is not None
+    jobs: dict[str, Any] = {}
+    datasets = []
+    for name, dataset in shown.datasets.items():
+        asked = caption_jobs.of_seed(plan, name, plan.scale.training.seeds[0])
+        systems = []
+        for key, system in shown.systems.items():
+            if key in figure.leave_out:
+                continue
+            job = caption_jobs.captions(plan, asked[key])
+            jobs[job.job] = job
+            told = {"record": job.job, "system": key, "reveals": system.write.kind == "unmask"}
+            systems.append({**labelled(key, _label(system)), **told})
+        corpus = plan.corpus(dataset.corpus)
+        jobs[corpus.job] = corpus
+        place = {"corpus": corpus.job, "split": dataset.split}
+        datasets.append({**labelled(name, dataset.label), **place, "systems": systems})
+    return {"jobs": jobs, "datasets": datasets, "examples": shown.examples, "seed": shown.seed}
+
+
+def _label(system: CaptionSystem) -> str:
+    return system.label if system.length == "–" else f"{system.label} · {system.length}"
+
+
+def _row(
+    plan: Plan,
+    shown: CaptionTable,
+    dataset: str,
+    key: str,
+    system: CaptionSystem,
+    runs: list[str],
+    records: list[str],
+) -> dict[str, Any]:
+    blind = system.images == "other"
+    return {
+        **_common(plan, shown, dataset),
+        "key": f"{dataset}/{key}",
+        "method": labelled(key, _label(system)),
+        "runs": runs,
+        "records": records,
+        "ranked": system.ranked and not blind,
+        "reference": blind,
+        "note": _BLIND_NOTE if blind else "",
+        "system": key,
+        "length": system.length,
+        "tuned": shown.datasets[dataset].tuned[system.tuned] if system.tuned is not None else "",
+        "blind": blind,
+    }
+
+
+def _floor(plan: Plan, shown: CaptionTable, dataset: str, records: list[str]) -> dict[str, Any]:
+    told = {"system": FLOOR, "length": "–", "tuned": "", "blind": True}
+    return {
+        **_common(plan, shown, dataset),
+        "key": f"{dataset}/{FLOOR}",
+        "method": labelled(FLOOR, "most frequent training caption"),
+        "runs": [f"captions/floor/{dataset}"] * len(records),
+        "records": records,
+        "ranked": False,
+        "reference": True,
+        "note": _FLOOR_NOTE,
+        **told,
+    }
+
+
+def _common(plan: Plan, shown: CaptionTable, dataset: str) -> dict[str, Any]:
+    backbone = shown.backbones[0]
+    return {
+        "corpus": labelled(dataset, shown.datasets[dataset].label),
+        "backbone": labelled(backbone, plan.scale.training.backbones[backbone].label),
+        "pooling": "",
+        "estimator": "captions",
+    }
+
+
+def _clip(plan: Plan, shown: CaptionTable) -> str:
+    if shown.clip_score is None:
+        return ""
+    if isinstance(shown.clip_score, RunClip):
+        return (
+            f"the scale's own {plan.params.methods[shown.clip_score.method].label}, seed {plan.scale.training.seeds[0]}"
+        )
+    return shown.clip_score.label

@@ -1,0 +1,178 @@
+"""Figure 6: images that a seed chose, with the captions of all systems; its page shows the order in which words came."""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from mdc.formats.images import ImageError, decode
+from mdc.jobs.shown import CaptionExamples, CaptionFigureJob, ShownCaptions
+from mdc.records import UserError, sha256_file, write_text
+from mdc.report import words
+from mdc.report.figures.drawing import drawing, headline
+from mdc.report.given import Given, path_of, record_of
+from mdc.report.tables.render import write_page
+from mdc.report.tidy import csv_text
+from mdc.shards.index import ShardReader
+
+#: files below the package that decide what is written here, besides those of mdc.report.tables.render
+DATA_FILES = ("report/templates/captions.html.j2", "report/templates/style.css")
+_LINE = ("scale", "dataset", "image", "system", "caption")
+_WIDTH = 100  # letters of a line of the picture
+_SMALL = 200  # pixels below which a page shows an image's pixels as they are
+
+
+@dataclass(frozen=True)
+class _Example:
+    key: str
+    image: Image.Image
+    references: list[str]
+    captions: list[tuple[ShownCaptions, Mapping[str, Any]]]
+
+
+def make(job: CaptionFigureJob, given: Given, out: Path) -> None:
+    """Write the figure's files into ``out``; UserError names a record that is missing, stale or of another scale."""
+    shown = {dataset.key: _examples(job, dataset, given) for dataset in job.datasets}
+    _draw(job, shown, [out / f"{job.artefact}.png", out / f"{job.artefact}.pdf"])
+    _page(job, shown, out / f"{job.artefact}.html")
+    lines = [
+        {
+            "scale": job.scale,
+            "dataset": dataset.label,
+            "image": example.key,
+            "system": system.label,
+            "caption": row["caption"],
+        }
+        for dataset in job.datasets
+        for example in shown[dataset.key]
+        for system, row in example.captions
+    ]
+    write_text(out / f"{job.artefact}.csv", csv_text(lines, _LINE))
+
+
+def _examples(job: CaptionFigureJob, dataset: CaptionExamples, given: Given) -> list[_Example]:
+    """The images that the seed draws among those that were captioned, in their order."""
+    rows = {system.key: _captions(job, system, given) for system in dataset.systems}
+    keys = list(next(iter(rows.values())))
+    count = min(job.examples, len(keys))
+    chosen = sorted(np.random.default_rng([job.seed, 6]).choice(len(keys), size=count, replace=False).tolist())
+    path = path_of(job, given, dataset.corpus)
+    reader = ShardReader(path, dataset.split)
+    found = []
+    for number in chosen:
+        key, data, record = reader.read(number)
+        if key != keys[number]:
+            raise UserError(f"{path}: image {number} is {key}, and the captions are of {keys[number]}; caption again")
+        try:
+            image = decode(data)
+        except ImageError as error:
+            raise UserError(f"{path}: image {key} {error}") from None
+        own = [(system, rows[system.key][key]) for system in dataset.systems]
+        found.append(_Example(key, image, list(record["captions"]), own))
+    return found
+
+
+def _captions(job: CaptionFigureJob, system: ShownCaptions, given: Given) -> dict[str, Mapping[str, Any]]:
+    """The captions of a system by image."""
+    import pyarrow
+    import pyarrow.parquet as parquet
+
+    record, path = record_of(job, given, system.record), path_of(job, given, system.record)
+    file = path.parent / "captions.parquet"
+    if record.get("kind") != "captions" or sha256_file(file) != record.get("outputs", {}).get(file.name):
+        raise UserError(f"{file}: not the captions that {path} names; caption again")
+    try:
+        rows = parquet.ParquetFile(file).read().to_pylist()
+    except (OSError, pyarrow.ArrowException) as error:
+        raise UserError(f"{file}: no captions can be read from it ({str(error)[:200]}); caption again") from None
+    return {row["image"]: row for row in rows if row["system"] == system.system}
+
+
+def _draw(job: CaptionFigureJob, shown: Mapping[str, Sequence[_Example]], paths: Sequence[Path]) -> None:
+    lines = [[_text(example, _WIDTH) for example in examples] for examples in shown.values()]
+    heights = [max(1.7, 0.17 * (text.count("\n") + 1) + 0.25) for texts in lines for text in texts]
+    with drawing(10.5, sum(heights) + 0.9, paths) as figure:
+        panels = figure.subplots(
+            len(heights), 2, squeeze=False, gridspec_kw={"width_ratios": [1, 5.2], "height_ratios": heights}
+        )
+        examples = [(dataset, one) for dataset in job.datasets for one in shown[dataset.key]]
+        for (picture, text), (dataset, example), said in zip(
+            panels, examples, [text for texts in lines for text in texts], strict=True
+        ):
+            picture.imshow(np.asarray(example.image), interpolation="nearest")
+            picture.set_title(f"{dataset.label} {example.key}", fontsize=7, loc="left")
+            picture.set_anchor("NW")
+            for panel in (picture, text):
+                panel.axis("off")
+            text.text(0, 1, said, va="top", ha="left", fontsize=8.5, linespacing=1.25, transform=text.transAxes)
+        headline(figure, f"Figure 6. Captions of images drawn by seed {job.seed}", words.scale_text(job))
+
+
+def _text(example: _Example, width: int) -> str:
+    said = [f"{system.label}:  {row['caption']}" for system, row in example.captions]
+    said += [f"reference:  {example.references[0]}"]
+    return "\n".join(textwrap.fill(_plain(line), width, subsequent_indent="      ") for line in said)
+
+
+def _plain(line: str) -> str:
+    """Without the letters that the drawing takes for mathematics, and without those that its font lacks."""
+    return "".join(letter if letter.isprintable() else "�" for letter in line).replace("$", r"\$")
+
+
+def _page(job: CaptionFigureJob, shown: Mapping[str, Sequence[_Example]], path: Path) -> None:
+    datasets = []
+    smallest = min(example.image.width for examples in shown.values() for example in examples)
+    for dataset in job.datasets:
+        datasets.append(
+            {
+                "title": f"Figure 6. Captions of {dataset.label}, {words.scale_text(job)}",
+                "caption": [
+                    f"{len(shown[dataset.key])} images drawn by seed {job.seed}, with a caption by each system's first seed.",
+                    "The small number behind a word piece says at which step it was shown; the deeper its colour, the surer the "
+                    "model was. Where there are no numbers, pieces were written from left to right.",
+                ],
+                "examples": [
+                    {
+                        "key": example.key,
+                        "image": _embedded(example.image),
+                        "references": example.references,
+                        "captions": [
+                            {"label": system.label, "text": row["caption"], "pieces": _pieces(system, row)}
+                            for system, row in example.captions
+                        ],
+                    }
+                    for example in shown[dataset.key]
+                ],
+            }
+        )
+    rendering = "pixelated" if smallest < _SMALL else "auto"
+    write_page(path, "captions.html.j2", title="Figure 6. Captions", datasets=datasets, rendering=rendering)
+
+
+def _pieces(system: ShownCaptions, row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    if not system.reveals:
+        return []
+    return [
+        {
+            "text": text,
+            "step": step,
+            "sure": round(60 * math.exp(min(confidence, 0.0))),
+            "title": f"step {step}, probability {math.exp(min(confidence, 0.0)):.2f}",
+        }
+        for text, step, confidence in zip(row["pieces"], row["step"], row["confidence"], strict=True)
+    ]
+
+
+def _embedded(image: Image.Image) -> str:
+    data = io.BytesIO()
+    image.save(data, "PNG")
+    return f"data:image/png;base64,{base64.b64encode(data.getvalue()).decode()}"

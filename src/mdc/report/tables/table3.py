@@ -1,0 +1,210 @@
+"""Table 3, captioning: captions against references, against their images, and against the truth where it is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from mdc.caption_columns import MORE, PAPER, TRUTH, WORDS
+from mdc.jobs.shown import CaptionedSystem, CaptionTableJob
+from mdc.records import write_text
+from mdc.report import words
+from mdc.report.caption_numbers import Captioned
+from mdc.report.given import Given
+from mdc.report.lines import Contrast, Number, tidy
+from mdc.report.tables import comparisons
+from mdc.report.tables.render import write_csv, write_html, write_latex, write_markdown
+from mdc.report.tables.table import Cell, Column, Row, Table, mark_rows
+from mdc.report.tidy import csv_text
+
+#: of a whole set of captions, without an interval: key in the records → label, factor
+_SETS = {
+    "vocabulary": ("different words", 1),
+    "distinct_1": ("distinct-1", 100),
+    "distinct_2": ("distinct-2", 100),
+    "self_bleu": ("self-BLEU", 100),
+}
+_LENGTH = (
+    "ARC is not told how long its caption is to be, and an MDC row with a number is, so metrics that reward the right length "
+    "are not comparable between them (the paper's footnote); rows of ARC that are forced to a length are."
+)
+
+
+def make(job: CaptionTableJob, given: Given, out: Path) -> None:
+    """Write the table's files into ``out``.
+
+    UserError names the record that is missing, stale, of another scale, or does not match its captions.
+    """
+    found = Captioned(job, given)
+    numbers = found.numbers()
+    main = _table(found, numbers, "Table 3. Captioning", PAPER, _main_notes(found))
+    truth = [key for key in TRUTH if key in found.columns]
+    shown = [
+        main,
+        _table(found, numbers, "More metrics", MORE, _clip_notes(found)),
+        *([_table(found, numbers, "What of it is true", TRUTH, _TRUTH_NOTES)] if truth else []),
+        _table(found, numbers, "Length and description", WORDS, _WORD_NOTES, marked=False),
+        _variety(found),
+        *comparisons.tables(found, [key for key in (*PAPER, "true", "told") if key in found.columns]),
+    ]
+    name = job.artefact
+    everything = _table(found, numbers, "Table 3", found.all_columns, (), marked=False)
+    write_csv(everything, out / f"{name}.csv", {"scale": words.scale_column(job)})
+    systems = [number.system for number in numbers]
+    more = {head: [getattr(system, head) for system in systems] for head in ("length", "tuned", "blind") if systems}
+    write_text(out / f"{name}_long.csv", tidy(numbers, Number, **more))
+    write_text(out / f"{name}_contrasts.csv", tidy(found.contrasts(), Contrast))
+    lines = list(_sets(found))
+    write_text(out / f"{name}_sets.csv", csv_text(lines, ["scale", "dataset", "method", "seed", *_SETS]))
+    write_html(shown, out / f"{name}.html")
+    write_markdown(shown, out / f"{name}.md")
+    write_latex(main, out / f"{name}.tex")
+
+
+def _table(
+    found: Captioned,
+    numbers: Sequence[Number],
+    heading: str,
+    columns: Mapping[str, str],
+    notes: Sequence[str],
+    marked: bool = True,
+) -> Table:
+    """A row a system, and for each dataset the ``columns``; one that is not available is an empty column with a note.
+
+    ``marked``: the highest numbers are the best.
+    """
+    by = {(number.system.key, number.benchmark): number for number in numbers}
+    datasets = found.corpora
+    named = [key for key in columns if key in found.columns or key in PAPER]
+    rows = []
+    systems = _systems(found)
+    for _, each in systems:
+        cells = []
+        for dataset in datasets:
+            for key in named:
+                number = by.get((each[dataset].key, columns[key])) if key in found.columns else None
+                if number is None:
+                    cells.append(Cell(None))
+                    continue
+                note = "" if number.published is None else f"paper {number.published:.1f}"
+                cells.append(Cell(number.value, number.low, number.high, note=note))
+        first = next(iter(each.values()))
+        block = "floor" if first.reference else "captioners"
+        rows.append(Row((_label(first), first.length), tuple(cells), block, reference=first.reference))
+    ranked = [next(iter(each.values())).ranked for _, each in systems]
+    heads = tuple(
+        Column(columns[key], label, "" if key in found.columns else "not available", f"{label} {columns[key]}")
+        for label in datasets.values()
+        for key in named
+    )
+    levels = [found.levels[s.key, key] for _, each in systems for s in each.values() for key in found.columns]
+    return Table(
+        title=f"{heading}, {found.scale_text}",
+        caption=(
+            f"{words.intervals(levels, found.job.seeds)} Images: "
+            f"{', '.join(f'{label} {_count(found, key)}' for key, label in datasets.items())}.",
+        ),
+        labels=("Method", "Length"),
+        columns=heads,
+        rows=tuple(mark_rows(rows, ranked) if marked else rows),
+        footnotes=tuple(notes),
+    )
+
+
+def _systems(found: Captioned) -> list[tuple[str, dict[str, CaptionedSystem]]]:
+    """By name, each system on every dataset; the floors last."""
+    by_name: dict[str, dict[str, CaptionedSystem]] = {}
+    for system in found.job.systems:
+        assert system.corpus is not None
+        by_name.setdefault(system.system, {})[system.corpus.key] = system
+    return sorted(by_name.items(), key=lambda entry: next(iter(entry[1].values())).reference)
+
+
+def _label(system: CaptionedSystem) -> str:
+    return system.method.label.removesuffix(f" · {system.length}")
+
+
+def _count(found: Captioned, dataset: str) -> int:
+    return next(
+        found.count(s, next(iter(found.columns))) for s in found.job.systems if s.corpus and s.corpus.key == dataset
+    )
+
+
+def _main_notes(found: Captioned) -> list[str]:
+    records = [found.records[system.records[0]] for system in found.job.systems]
+    references = dict.fromkeys(f"{record['references']:.3g}" for record in records)
+    blind = dict.fromkeys(system.note for system in found.job.systems if system.note)
+    missing = [f"{found.all_columns[key]} is {note}." for key, note in found.missing.items() if key in PAPER]
+    grey = dict.fromkeys(_label(s) for s in found.job.systems if not s.ranked and not s.reference)
+    return [
+        "Best in bold, second best underlined, compared as printed.",
+        *([f"Grey († in Markdown), shown but not ranked: {', '.join(grey)}."] if grey else []),
+        f"All × 100, as the COCO caption challenge computes them, over {' or '.join(references)} reference(s) an image; B@4, "
+        "METEOR and their intervals are of the whole set of captions, not means over captions.",
+        "Length: the word pieces that a caption is to have; free: the model ends it itself; –: it is searched for.",
+        _LENGTH,
+        *blind,
+        *missing,
+        *(["No claim is decided, since its metric is not available."] if _undecided(found) else []),
+    ]
+
+
+def _undecided(found: Captioned) -> bool:
+    return bool(found.missing) and not found.job.primary and any(key in found.missing for key in PAPER)
+
+
+def _clip_notes(found: Captioned) -> list[str]:
+    if not found.job.clip:
+        return ["CLIPScore is not measured: params.yaml names no model for it (table3.clip_score)."]
+    cut = sum(int((record.get("clip") or {}).get("cut", 0)) for record in found.records.values())
+    return [
+        f"CLIPScore and RefCLIPScore (Hessel et al., 2021) × 100, by {found.job.clip}.",
+        *([f"{cut} captions were longer than its context and lost words at their end."] if cut else []),
+    ]
+
+
+_TRUTH_NOTES = (
+    "Captions of the embedded world are read by its grammar and held against their scene. True: per cent of what they state that "
+    "is so (100 less this is hallucination). Told: per cent of what there is to say that they say.",
+)
+_WORD_NOTES = (
+    "Content words: distinct words of a caption that are of no closed class. Content recall: per cent of a reference's content "
+    "words that the caption has, in the mean over references. Repeats training: per cent of captions that stand, letter for "
+    "letter, in the training set. Unreadable: words that mean nothing in the embedded world's language.",
+)
+
+
+def _sets(found: Captioned) -> Iterator[dict[str, object]]:
+    for system in found.job.systems:
+        for seed, record in zip(found.job.seeds, system.records, strict=True):
+            told = found.records[record]["systems"].get(system.system, {})
+            line: dict[str, object] = {"scale": found.job.scale, "dataset": words.dataset(system)}
+            line |= {"method": system.method.label, "seed": seed}
+            yield line | {key: told[key] * factor if key in told else None for key, (_, factor) in _SETS.items()}
+
+
+def _variety(found: Captioned) -> Table:
+    """Of whole sets of captions, means over seeds."""
+    lines = list(_sets(found))
+    rows = []
+    for system in sorted(found.job.systems, key=lambda system: system.reference):
+        own = [one for one in lines if (one["dataset"], one["method"]) == (words.dataset(system), system.method.label)]
+        cells = []
+        for key in _SETS:
+            values = [float(str(one[key])) for one in own if one[key] is not None]
+            cells.append(Cell(float(np.mean(values)) if values else None))
+        labels = (words.dataset(system), _label(system), system.length)
+        rows.append(Row(labels, tuple(cells), "floor" if system.reference else "", reference=system.reference))
+    return Table(
+        title=f"Variety of captions, {found.scale_text}",
+        caption=("Of all captions of a system together; the mean over seeds.",),
+        labels=("Dataset", "Method", "Length"),
+        columns=tuple(Column(label) for label, _ in _SETS.values()),
+        rows=tuple(rows),
+        footnotes=(
+            "Distinct-n: different n-grams per 100. Self-BLEU × 100: BLEU-4 of each caption with all others as its references; "
+            "100 if all are alike.",
+        ),
+    )

@@ -1,0 +1,53 @@
+# Captions, one job a run, its weights and a dataset, and what is measured of them, one job a dataset and seed. Images that are
+# done are kept in a cache outside results/, so a killed job resumes.
+
+
+wildcard_constraints:
+    captioned=r".+",
+    measured=r".+",
+
+
+CAPTION_CORES = SCALE.caption.threads * SCALE.caption.processes if SCALE.caption else 1
+CAPTION_GPUS = gpus(SCALE.caption.device, SCALE.caption.processes) if SCALE.caption else 0
+
+
+rule write_captions:
+    input:
+        config=f"{R}/configs/captions/{{captioned}}.json",
+        given=lambda w: given(f"captions/{w.captioned}"),
+        weights=ancient(lambda w: weights_of("captions", w.captioned)),
+    output:
+        files("write-captions", "captions/{captioned}"),
+    log:
+        f"{R}/logs/captions/{{captioned}}.log",
+    params:
+        cache=f"{STATE}/captions",
+    threads: CAPTION_CORES
+    resources:
+        gpu=CAPTION_GPUS,
+        cpus_per_task=CAPTION_CORES,
+    retries: 2 if workflow.is_main_process else 0
+    shell:
+        "mdc write-captions {input.config} --cache {params.cache} 2>> {log}"
+
+
+rule measure_captions:
+    input:
+        config=f"{R}/configs/metrics/{{measured}}.json",
+        given=lambda w: given(f"metrics/{w.measured}"),
+        captions=ancient(lambda w: captions_of(f"metrics/{w.measured}")),
+    output:
+        files("measure-captions", "metrics/{measured}"),
+    log:
+        f"{R}/logs/metrics/{{measured}}.log",
+    threads: SCALE.caption.threads if SCALE.caption else 1
+    resources:
+        gpu=gpus(SCALE.caption.device) if SCALE.caption else 0,
+        cpus_per_task=SCALE.caption.threads if SCALE.caption else 1,
+    shell:
+        "mdc measure-captions {input.config} 2>> {log}"
+
+
+def captions_of(job):
+    """The captions that a job measures; their manifests name them by hash."""
+    return [f"{R}/{name}/captions.parquet" for name in getattr(JOBS.get(job), "captions", ())]
