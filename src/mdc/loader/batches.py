@@ -6,22 +6,22 @@ rank its contiguous part. Everything random about a sample comes from one Philox
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
+from PIL import Image
 
-from mdc.formats.images import CROP_DRAWS, ImageError, center_resize, decode, decode_pixels, random_resized_crop
+from mdc.formats.images import CROP_DRAWS, ImageError, center_resize, decode, random_resized_crop
 from mdc.loader.batch import CaptionBatch, LabelledBatch
+from mdc.loader.pictures import KEPT, Pictures
 from mdc.records import UserError
 from mdc.shards.index import ShardReader, token_hash
 from mdc.text import Vocabulary
-
-T = TypeVar("T")
 
 # The last word of a Philox counter says what the draws are for, so that no two purposes share a number.
 _SAMPLE, _ORDER, _VALIDATION = 0, 1, 2
@@ -86,6 +86,9 @@ class CaptionBatches:
         self._local = range(rank * (batch_size // world), (rank + 1) * (batch_size // world))
         self._texts = _Texts(vocabulary, context_length, least_tokens)
         self._order: tuple[int, np.ndarray] = (-1, np.zeros(0, dtype=np.int64))
+        # of several workers each meets a sample seldom again
+        again = workers == 0 and steps - start_step > self.steps_per_epoch
+        self._pictures = Pictures(self.reader, KEPT if again else 0)
 
     def __len__(self) -> int:
         """Steps left."""
@@ -125,11 +128,10 @@ class CaptionBatches:
         between them image by image costs a tenth more, because each finds the processor's caches cold."""
         draws = [self._texts.draws(sample_rng(self.seed, epoch, index)) for index in indices]
         crops = [drawn[2 : 2 + CROP_DRAWS].tolist() for drawn in draws]
-        read = [self.reader.read(index) for index in indices]
-        for (key, data, _), crop, image in zip(read, crops, images, strict=True):
-            pixels = _decoded(data, key, self.reader, decode_pixels)
-            image.copy_(random_resized_crop(pixels, self.image_size, crop, self.crop_scale, self.crop_ratio))
-        return [_Row(key, record, drawn) for (key, _, record), drawn in zip(read, draws, strict=True)]
+        read = self._pictures.read(indices)
+        for one, crop, image in zip(read, crops, images, strict=True):
+            image.copy_(random_resized_crop(one.pixels, self.image_size, crop, self.crop_scale, self.crop_ratio))
+        return [_Row(one.key, one.record, drawn) for one, drawn in zip(read, draws, strict=True)]
 
 
 def validation_batches(
@@ -186,7 +188,7 @@ def _central(
     read = []
     for index, image in zip(indices, images, strict=True):
         key, data, record = reader.read(index)
-        pixels = center_resize(_decoded(data, key, reader, decode), image_size)
+        pixels = center_resize(_decoded(data, key, reader), image_size)
         image.copy_(torch.from_numpy(pixels).permute(2, 0, 1))
         read.append((key, record))
     return images, read
@@ -271,8 +273,8 @@ def _checked(batch: CaptionBatch | str) -> CaptionBatch:
     return batch
 
 
-def _decoded(data: bytes, key: str, reader: ShardReader, how: Callable[[bytes], T]) -> T:
+def _decoded(data: bytes, key: str, reader: ShardReader) -> Image.Image:
     try:
-        return how(data)
+        return decode(data)
     except ImageError as error:
         raise UserError(f"{reader.index['name']}, split {reader.split}: image of {key} {error}") from None

@@ -14,6 +14,7 @@ from data_samples import encoded, scenes, use_scenes, write_corpus, write_parque
 
 from mdc.formats import images
 from mdc.loader import batches as loader
+from mdc.loader import pictures
 from mdc.loader.batch import CaptionBatch, LabelledBatch
 from mdc.loader.batches import CaptionBatches, epoch_order, labelled_batches, sample_rng, validation_batches
 from mdc.records import UserError
@@ -136,6 +137,30 @@ def test_how_many_are_read_at_once_changes_no_byte(
         monkeypatch.setattr(loader, "_AT_ONCE", at_once)
         for ours, theirs in zip(whole, batches(folder, vocabulary), strict=True):
             assert_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("budget", [0, 12 * 12 * 3 * 5, 1 << 20])
+def test_samples_that_are_kept_are_decoded_once_and_change_no_byte(
+    folder: Path, vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch, budget: int
+) -> None:
+    plain = list(batches(folder, vocabulary, steps=12, workers=1))
+    decoded: list[bytes] = []
+
+    def counted(data: bytes) -> torch.Tensor:
+        decoded.append(data)
+        return images.decode_pixels(data)
+
+    monkeypatch.setattr(pictures, "decode_pixels", counted)
+    monkeypatch.setattr(loader, "KEPT", budget)
+    for ours, theirs in zip(batches(folder, vocabulary, steps=12), plain, strict=True):
+        assert_equal(ours, theirs)
+    # 12 steps of 6 are four epochs of 18 of the 23 samples
+    if budget == 0:
+        assert len(decoded) == 72
+    elif budget == 1 << 20:
+        assert len(decoded) == len(set(decoded)) <= 23
+    else:
+        assert 72 - 4 * 5 < len(decoded) < 72
 
 
 def test_an_epoch_shows_no_sample_twice_and_epochs_differ(folder: Path, vocabulary: Vocabulary) -> None:
@@ -281,6 +306,6 @@ def test_a_damaged_image_is_named(folder: Path, vocabulary: Vocabulary, monkeypa
     def broken(data: bytes) -> None:
         raise images.ImageError("cannot be decoded")
 
-    monkeypatch.setattr(loader, "decode_pixels", broken)
+    monkeypatch.setattr(pictures, "decode_pixels", broken)
     with pytest.raises(UserError, match="alt, split train: image of train-0000"):
         next(iter(batches(folder, vocabulary)))
