@@ -28,6 +28,7 @@ STAGE = {
     "runs": "pretrain",
     "probe": "probe",
     **dict.fromkeys(("scores", "retrieval", "positions"), "score"),
+    **dict.fromkeys(("captions", "metrics"), "caption"),
 }
 STAGE |= dict.fromkeys(ARTEFACTS, "artefact")
 #: a stage's params are whole sections: of these, some leaves decide jobs of another stage only, or none. DVC then runs a

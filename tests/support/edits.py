@@ -150,8 +150,10 @@ RECIPES = ("table6", "table7", "table8")
 #: scores of captions, and what is made from them
 SCORES = ("scores/*", "retrieval/*", "positions/*")
 SCORED = ("table2", "table_retrieval", "figure_position")
+#: captions, and what is made from them; the floor needs no run
+CAPTIONS, CAPTIONED = ("captions/cc12m/*", "metrics/*"), ("table3", "figure6")
 #: what follows from all runs
-ALL_RUNS = ("runs/*", *TRAINED, *PROBED, *LOGGED, *SCORES, *SCORED)
+ALL_RUNS = ("runs/*", *TRAINED, *PROBED, *LOGGED, *SCORES, *SCORED, *CAPTIONS, *CAPTIONED)
 
 
 def of(*methods: str) -> tuple[str, ...]:
@@ -162,6 +164,12 @@ def of(*methods: str) -> tuple[str, ...]:
 def scored(*methods: str) -> tuple[str, ...]:
     """Scores of methods' runs."""
     return tuple(f"{layer}/*/{method}/s0/*" for layer in ("scores", "retrieval") for method in methods)
+
+
+def tuned(*methods: str) -> tuple[str, ...]:
+    """What follows from finetuning methods' runs: those runs, their captions, what is measured and shown of them."""
+    runs = tuple(f"runs/*/{method}/s0/ft-*" for method in methods)
+    return (*runs, *(f"captions/*/{method}/s0/*" for method in methods), "metrics/*", *CAPTIONED)
 
 
 MASKED = of("mdc*", "bert_*", "parallel")
@@ -223,9 +231,13 @@ EDITS = (
     ),
     Edit(
         "`sources/corpora/karpathy.py`",
-        "MSCOCO and Flickr30k as Karpathy split them, their captions in other orders, and what scores these",
+        "MSCOCO and Flickr30k as Karpathy split them, what is finetuned on them, their captions in other orders, and what "
+        "scores these",
         code("sources/corpora/karpathy.py"),
-        ("data/corpora/mscoco", "data/corpora/flickr30k", "data/choices/*_order", "scores/*", "table2"),
+        (
+            *("data/corpora/mscoco", "data/corpora/flickr30k", "data/choices/*_order", "scores/*", "table2"),
+            *("captions/*", *tuned("arc", "mdc")),
+        ),
     ),
     Edit(
         "`sources/choices/sugarcrepe.py`",
@@ -243,20 +255,20 @@ EDITS = (
         "`shards/writer.py`",
         "every set of images, and all that is made from them",
         code("shards/writer.py"),
-        ("data/corpora/*", "data/probes/*", "data/choices/*", *ALL_RUNS, "probe/*", "figure3"),
+        ("data/corpora/*", "data/probes/*", "data/choices/*", *ALL_RUNS, "probe/*", "captions/*", "figure3"),
     ),
     # --- training
     Edit(
         "`objectives/masked.py`",
         "the runs of masked methods, their probes and scores, all scores by position, and what shows these",
         code("objectives/masked.py"),
-        (*MASKED, *scored("mdc"), "positions/*", *PROBED, *LOGGED, *SCORED),
+        (*MASKED, *scored("mdc"), "positions/*", *PROBED, *LOGGED, *SCORED, *tuned("mdc")),
     ),
     Edit(
         "`objectives/autoregressive.py`",
         "ARC's runs, their probes and scores, Tables 1 and 2, retrieval, and the figures of losses and positions",
         code("objectives/autoregressive.py"),
-        (*of("arc*"), *scored("arc"), "positions/*/arc*/s0/*", "table1", "figure_loss", *SCORED),
+        (*of("arc*"), *scored("arc"), "positions/*/arc*/s0/*", "table1", "figure_loss", *SCORED, *tuned("arc")),
     ),
     Edit(
         "`objectives/contrastive.py`",
@@ -268,7 +280,10 @@ EDITS = (
         "`objectives/captioning.py`",
         "what masked methods and ARC share: their runs, probes and scores, and what shows these",
         code("objectives/captioning.py"),
-        (*MASKED, *of("arc*"), *scored("mdc", "arc"), "positions/*", *PROBED, *LOGGED, *SCORED),
+        (
+            *(*MASKED, *of("arc*"), *scored("mdc", "arc"), "positions/*", *PROBED, *LOGGED, *SCORED),
+            *tuned("arc", "mdc"),
+        ),
     ),
     Edit(
         "`models/encoder.py`",
@@ -303,9 +318,21 @@ EDITS = (
     ),
     Edit(
         "`predictors/caption_scores.py`",
-        "all scores of captions, and what shows them; no run",
+        "all scores of captions, and what shows them; CLIPScore, and Table 3; no run",
         code("predictors/caption_scores.py"),
-        (*SCORES, *SCORED),
+        (*SCORES, *SCORED, "metrics/*", "table3"),
+    ),
+    Edit(
+        "`predictors/writing.py`",
+        "all captions but the floor, what is measured of them, and what shows them; no run",
+        code("predictors/writing.py"),
+        (*CAPTIONS, *CAPTIONED),
+    ),
+    Edit(
+        "`captions/metrics.py`",
+        "what is measured of captions, and Table 3",
+        code("captions/metrics.py"),
+        ("metrics/*", "table3"),
     ),
     Edit(
         "`evaluation/choices.py`",
@@ -317,17 +344,23 @@ EDITS = (
         "`statistics/verdicts.py`",
         "what compares methods",
         code("statistics/verdicts.py"),
-        (*PROBED, "figure_schedules", *SCORED),
+        (*PROBED, "figure_schedules", *SCORED, *CAPTIONED),
     ),
     # --- tables and figures
     Edit("`report/tables/table1.py`", "Table 1", code("report/tables/table1.py"), ("table1",)),
     Edit("`report/tables/table2.py`", "Table 2", code("report/tables/table2.py"), ("table2",)),
-    Edit("`report/tables/render.py`", "the tables, no figure", code("report/tables/render.py"), ("table*",)),
+    Edit("`report/tables/table3.py`", "Table 3", code("report/tables/table3.py"), ("table3",)),
+    Edit(
+        "`report/tables/render.py`",
+        "the tables, and Figure 6, which has a page; no other figure",
+        code("report/tables/render.py"),
+        ("table*", "figure6"),
+    ),
     Edit(
         "a template of tables, `report/templates/table.md.j2`",
-        "the tables, no figure",
+        "the tables, and Figure 6, which has a page; no other figure",
         text(_TEMPLATE, "\n"),
-        ("table*",),
+        ("table*", "figure6"),
     ),
     Edit("`report/figures/figure4.py`", "Figure 4", code("report/figures/figure4.py"), ("figure4",)),
     Edit(
@@ -353,7 +386,7 @@ EDITS = (
         "a value of one method (`methods.mdc.t_range`)",
         "its runs, their probes and scores, and what shows these",
         value("methods", "mdc", "t_range", to=[0.35, 0.95]),
-        (*of("mdc"), *scored("mdc"), "positions/*/mdc/s0/*", *PROBED, *LOGGED, *SCORED),
+        (*of("mdc"), *scored("mdc"), "positions/*/mdc/s0/*", *PROBED, *LOGGED, *SCORED, *tuned("mdc")),
     ),
     Edit(
         "a method's label (`methods.arc.label`)",
@@ -373,14 +406,31 @@ EDITS = (
         value("scales", SCALE, "pretrain", "recipe", "lr", to=0.0004),
         (
             *("runs/*/ViT-B-*", *(f"{one}/ViT-B-*" for one in TRAINED), *SCORES),
-            *(*PROBED, *LOGGED, *SCORED, "table6", "table7"),
+            *(*PROBED, *LOGGED, *SCORED, "table6", "table7", *CAPTIONS, *CAPTIONED),
         ),
+    ),
+    Edit(
+        "when a finetuning stops (`finetune.mscoco.patience`)",
+        "the runs that are finetuned so, their captions, and what is measured and shown of these",
+        value("scales", SCALE, "finetune", "mscoco", "patience", to=5),
+        ("runs/*/ft-mscoco", "captions/*/ft-mscoco/*", "metrics/mscoco/s0", *CAPTIONED),
     ),
     Edit(
         "one seed more (`pretrain.seeds`)",
         "its runs, probes and scores, and the tables and figures; what the first seed made stays",
         value("scales", SCALE, "pretrain", "seeds", to=[0, 1]),
-        ("runs/*/s1", "probe/*/s1", *(f"{one}/s1/*" for one in SCORES), *PROBED, *LOGGED, *SCORED),
+        (
+            *(
+                "runs/*/s1",
+                "runs/*/s1/ft-*",
+                "probe/*/s1",
+                *(f"{one}/s1/*" for one in SCORES),
+                *PROBED,
+                *LOGGED,
+                *SCORED,
+            ),
+            *("captions/*/s1/*", "metrics/*/s1", "table3"),
+        ),
     ),
     Edit(
         "how many processes share a run (`pretrain.recipe.processes`)",
@@ -420,7 +470,7 @@ EDITS = (
         "the level of intervals (`protocol.statistics.level`)",
         "what shows intervals",
         value("protocol", "statistics", "level", to=0.9),
-        (*PROBED, "figure_schedules", *SCORED),
+        (*PROBED, "figure_schedules", *SCORED, "table3"),
     ),
     Edit(
         "a table that the scale names no more (`tables.table4`)",

@@ -29,6 +29,8 @@ LAYERS = {
     "scores/": "score-choices",
     "retrieval/": "score-pairs",
     "positions/": "score-positions",
+    "captions/": "write-captions",
+    "metrics/": "measure-captions",
 }
 
 

@@ -10,7 +10,7 @@ import contextlib
 import subprocess
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -93,20 +93,24 @@ def tokens(
     return Tokenized(ours, {image: found[f"r {image}"] for image in images})
 
 
-def measure_all(given: Tokenized | None, program: Path | None) -> Mapping[str, dict[str, Measured]]:
-    """All metrics of each system; without Java, of any system that none is available."""
+def measure_all(
+    given: Tokenized | None, program: Path | None, left_out: Sequence[str] = ()
+) -> Mapping[str, dict[str, Measured]]:
+    """All metrics of each system but those ``left_out``; without Java, of any system that none is available."""
     if given is None or program is None:
         return defaultdict(lambda: {name: Measured(None, None, _NO_JAVA) for name in METRICS})
     theirs = given.references
-    with java_first(program), _meteor() as aligner:
+    with java_first(program), _meteor() if "METEOR" not in left_out else contextlib.nullcontext() as aligner:
+        how: dict[str, Callable[[Texts], Measured]] = {
+            "METEOR": lambda ours: _aligned(aligner, theirs, ours),
+            "ROUGE-L": lambda ours: _scored("rouge.rouge", "Rouge", theirs, ours),
+            "CIDEr": lambda ours: _cider(theirs, ours),
+            "SPICE": lambda ours: _spice(theirs, ours, program),
+        }
+        skipped = Measured(None, None, "not available: params.yaml leaves it out")
         return {
             name: _bleu(theirs, ours)
-            | {
-                "METEOR": _aligned(aligner, theirs, ours),
-                "ROUGE-L": _scored("rouge.rouge", "Rouge", theirs, ours),
-                "CIDEr": _cider(theirs, ours),
-                "SPICE": _spice(theirs, ours, program),
-            }
+            | {metric: skipped if metric in left_out else one(ours) for metric, one in how.items()}
             for name, ours in given.systems.items()
         }
 

@@ -68,12 +68,14 @@ class CaptionTable(Strict):
     """Table 3. ``contrasts`` and ``primary``: pairs of systems, as dataset/system, the first minus the second, all of their
     metrics and ``claimed`` alone.
 
-    ``examples``: how many images Figure 6 shows, drawn with ``seed``.
+    ``left_out``: metrics that are not to be measured; their programs take long. ``examples``: how many images Figure 6 shows,
+    drawn with ``seed``.
     """
 
     datasets: Annotated[dict[Name, CaptionedImages], Field(min_length=1)]
     backbones: Annotated[Names, Field(max_length=1)]
     systems: Annotated[dict[Name, CaptionSystem], Field(min_length=1)]
+    left_out: Annotated[list[Literal["METEOR", "SPICE"]], AfterValidator(each_once)] = Field(default_factory=list)
     clip_score: Annotated[RunClip | OpenClip, Field(discriminator="kind")] | None = None
     claimed: Claimed = "CIDEr"
     contrasts: list[SidePair] = Field(default_factory=list)

@@ -46,7 +46,7 @@ def main(call: Call) -> None:
     captions: Captions = {name: one.captions for name, one in written.items()}
     program = java()
     split = tokens(program, captions, dict(zip(images.keys, images.references, strict=True)))
-    measured = measure_all(split, program)
+    measured = measure_all(split, program, job.left_out)
     clip = _clip(call, job, images)
     repeated = _training_captions(call, job)
     rows: list[Row] = []

@@ -139,6 +139,7 @@ def metrics(plan: Plan, name: str, seed: int) -> CaptionMetricsJob:
         split=dataset.split,
         images=dataset.images,
         training=dataset.training,
+        left_out=table.left_out,
         context_length=plan.params.protocol.data.context_length,
         captioning=scale.caption.model_dump(mode="json"),
         **clip,

@@ -4,13 +4,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mdc.caption_columns import COLUMNS
 from mdc.config.caption_table import FLOOR, CaptionSystem, CaptionTable, RunClip
 from mdc.jobs import caption_jobs
 from mdc.jobs.score_plans import labelled
 
 if TYPE_CHECKING:
     from mdc.jobs.plan import Plan
+
+#: of each part of Table 3, its metrics and what they are called: those of the paper in its order; of the embedded world the
+#: true share of what is stated, and the told share of what there is to say
+_KINDS = ("objects", "attributes", "counts", "relations")
+_COLUMNS = {
+    "paper": {"BLEU-4": "B@4", "METEOR": "METEOR", "CIDEr": "CIDEr", "SPICE": "SPICE", "ROUGE-L": "ROUGE-L"},
+    "more": {
+        "BLEU-1": "B@1",
+        "BLEU-2": "B@2",
+        "BLEU-3": "B@3",
+        "CLIPScore": "CLIPScore",
+        "RefCLIPScore": "RefCLIPScore",
+    },
+    "truth": {
+        **{"true": "true", "told": "told"},
+        **{f"{what}_{kind}": f"{kind} {what}" for what in ("true", "told") for kind in _KINDS},
+    },
+    "words": {
+        **{"unreadable": "unreadable words", "words": "words", "content_words": "content words"},
+        **{"content_recall": "content recall", "repeated": "repeats training"},
+    },
+}
 
 _FLOOR_NOTE = (
     "Most frequent training caption: the same for every image, so it is what a caption scores that looks at none."
@@ -40,7 +61,11 @@ def table(plan: Plan) -> dict[str, Any]:
     return {
         "jobs": jobs,
         "systems": rows,
-        "columns": [labelled(key, label) for key, label in COLUMNS.items()],
+        "columns": [
+            {**labelled(key, label), "part": part}
+            for part, columns in _COLUMNS.items()
+            for key, label in columns.items()
+        ],
         "contrasts": contrasts + [one for one in primary if one not in contrasts],
         "primary": primary,
         "primary_column": shown.claimed,

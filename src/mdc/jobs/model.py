@@ -225,8 +225,8 @@ class ClipRun(Part):
 class CaptionMetricsJob(Job):
     """What is measured of ``captions`` {job: hash of its configuration}, those of one seed of all systems of a dataset.
 
-    ``training``: the corpus whose training captions may have been repeated. ``clip`` or ``open_clip``: what CLIPScore is by, if
-    it is measured. ``context_length``: of the protocol.
+    ``training``: the corpus whose training captions may have been repeated. ``left_out``: metrics that are not wanted. ``clip``
+    or ``open_clip``: what CLIPScore is by, if it is measured. ``context_length``: of the protocol.
     """
 
     verb: Literal["measure-captions"]
@@ -235,6 +235,7 @@ class CaptionMetricsJob(Job):
     split: Literal["train", "val", "test"]
     images: Annotated[int, Field(ge=2)]
     training: Name
+    left_out: list[str]
     clip: ClipRun | None
     open_clip: OpenClip | None
     context_length: Annotated[int, Field(ge=3)]

@@ -166,15 +166,21 @@ class CaptionedSystem(System):
     blind: bool
 
 
+class CaptionColumn(Labelled):
+    """A metric. ``part``: the part of Table 3 that it stands in."""
+
+    part: Literal["paper", "more", "truth", "words"]
+
+
 class CaptionTableJob(SystemsJob):
-    """Table 3; ``columns`` are metrics, and a metric that is not available here is told in its place.
+    """Table 3; a metric that is not available here is told in its place.
 
     ``clip``: what CLIPScore is by, "" if it is not measured.
     """
 
     plan: Literal["captions"]
     systems: Annotated[list[CaptionedSystem], Field(min_length=1)]
-    columns: Annotated[list[Labelled], Field(min_length=1)]
+    columns: Annotated[list[CaptionColumn], Field(min_length=1)]
     clip: str
 
 

@@ -15,13 +15,20 @@ _UNITS = {"words": "a caption", "content_words": "distinct, a caption", "unreada
 
 
 class Captioned(Probing):
-    """``missing``: metric → why it is not available here. Such a column is not estimated, and not shown as a number."""
+    """``missing``: metric → why it is not available here. Such a column is not estimated, and not shown as a number.
+
+    ``parts_of``: of each part of the table, its metrics {key: label}, those that are missing too.
+    """
 
     averages = False
     job: CaptionTableJob
 
     def __init__(self, job: CaptionTableJob, given: Given) -> None:
         self.records = {name: record_of(job, given, name) for s in job.systems for name in s.records}
+        self.parts_of = {
+            part: {column.key: column.label for column in job.columns if column.part == part}
+            for part in dict.fromkeys(column.part for column in job.columns)
+        }
         self.all_columns = {column.key: column.label for column in job.columns}
 
         @cache
@@ -34,9 +41,10 @@ class Captioned(Probing):
         self._read = read
         self.missing = self._missing(job)
         there = [column for column in job.columns if column.key not in self.missing]
-        claimed = job.primary_column
         changed: dict[str, Any] = {"columns": there}
-        if claimed in self.missing:
+        #: whether there were claims, and their metric is not available
+        self.claims_lost = bool(job.primary) and job.primary_column in self.missing
+        if job.primary_column in self.missing:
             changed |= {"primary": [], "primary_column": there[0].key}
         super().__init__(job.model_copy(update=changed), given)
 

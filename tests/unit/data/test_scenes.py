@@ -354,7 +354,7 @@ def test_lengths_in_clip_pieces() -> None:
     [
         (lambda: draw_scene("texture", "train", 0, 0), "unknown task 'texture'"),
         (lambda: draw_scene("shape", "val", 0, 0), "no split 'val'"),
-        (lambda: draw_scene("caption", "test", 0, 0), "no split 'test'"),
+        (lambda: draw_scene("caption", "probe", 0, 0), "no split 'probe'"),
         (lambda: draw_scene("caption", "train", -1, 0), "seed -1"),
         (lambda: describe(HAND, "prose", 0, 0), "unknown caption style 'prose'"),
         (lambda: render(HAND, 8), "at least 16"),

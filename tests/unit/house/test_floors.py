@@ -13,7 +13,6 @@ FLOORS = {
     1: [
         "artefacts",
         "autoregressive",
-        "caption_columns",
         "diffusion",
         "estimators",
         "fingerprint",

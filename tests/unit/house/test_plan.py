@@ -90,7 +90,10 @@ def test_paper_grid_is_44_runs_each_trained_once_for_all_tables_and_figures(pape
     assert len(seen) == 44
     # and two that stand in the figure of positions alone
     alone = {Run("cc12m", "ViT-B-32", method, 0) for method in ("arc_rtl", "mdc_0_100")}
-    assert len(paper.runs) == len(set(paper.runs)) == 46 and set(paper.runs) == seen | alone
+    # and the captioners of Table 3: two methods finetuned on two datasets, and MDC to end its captions too
+    tuned = {Run("cc12m", "ViT-B-32", method, 0, name) for method in ("arc", "mdc") for name in ("mscoco", "flickr30k")}
+    tuned |= {Run("cc12m", "ViT-B-32", "mdc", 0, name) for name in ("mscoco_ends", "flickr30k_ends")}
+    assert len(paper.runs) == len(set(paper.runs)) == 52 and set(paper.runs) == seen | alone | tuned
     assert [name for name in paper.jobs if name.startswith("runs/")] == [f"runs/{run.id}" for run in paper.runs]
 
 
@@ -148,7 +151,7 @@ def test_two_corpora_with_equal_sources_are_refused() -> None:
     alt = VALUES["scales"]["mini"]["data"]["corpora"]["alt"]
     plan = changed(
         ((*MINI, "data", "corpora", "again"), {**alt, "label": "Again"}),
-        ((*MINI, "data", "vocabularies", "words"), ["alt", "again", "dense", "brief", *FIGURE5]),
+        ((*MINI, "data", "vocabularies", "words"), ["alt", "again", "dense", "brief", "described", *FIGURE5]),
         ((*MINI, "tables", "table1", "corpora", "again"), ["mdc"]),
     )
     with pytest.raises(UserError, match=r"alt/ViT-T-12/mdc/s0 and again/ViT-T-12/mdc/s0 .* equal configurations"):
@@ -188,8 +191,10 @@ def test_a_changed_value_touches_what_it_decides_and_nothing_before(mini: Plan) 
     assert with_(*MINI, "pretrain", "backbones", "ViT-T-8", "label", to="tiny") == {"table1", "figure_loss", "table7"}
     # one method's range: its runs, their probes, what shows them
     found = with_("methods", "mdc", "t_range", to=[0.35, 0.8])
-    assert layers(found) == {"runs", "probe", "scores", "retrieval", "positions", *logs, *probing_names, *scored_names}
-    assert all("/mdc/" in name for name in found if "/" in name)
+    captioned = {"captions", "metrics", "table3", "figure6"}
+    scores = {"scores", "retrieval", "positions"}
+    assert layers(found) == {"runs", "probe", *scores, *captioned, *logs, *probing_names, *scored_names}
+    assert all("/mdc/" in name for name in found - {"metrics/described/s0"} if "/" in name)
     # one corpus: its own shards; runs follow by the manifest
     assert with_(*MINI, "data", "corpora", "alt", "source", "seed", to=99) == {"data/corpora/alt"}
     # how a verdict is made: the tables; which probe is the main one: those without an average

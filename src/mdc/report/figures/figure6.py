@@ -24,8 +24,6 @@ from mdc.report.tables.render import write_page
 from mdc.report.tidy import csv_text
 from mdc.shards.index import ShardReader
 
-#: files below the package that decide what is written here, besides those of mdc.report.tables.render
-DATA_FILES = ("report/templates/captions.html.j2", "report/templates/style.css")
 _LINE = ("scale", "dataset", "image", "system", "caption")
 _WIDTH = 100  # letters of a line of the picture
 _SMALL = 200  # pixels below which a page shows an image's pixels as they are

@@ -17,6 +17,7 @@ from mdc.report.tidy import csv_text
 #: files below the package that decide what is written here: fingerprints of whoever imports this module cover them
 DATA_FILES = (
     "report/templates/style.css",
+    "report/templates/captions.html.j2",
     "report/templates/table.html.j2",
     "report/templates/table.md.j2",
     "report/templates/table.tex.j2",

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-from mdc.caption_columns import MORE, PAPER, TRUTH, WORDS
 from mdc.jobs.shown import CaptionedSystem, CaptionTableJob
 from mdc.records import write_text
 from mdc.report import words
@@ -39,15 +38,16 @@ def make(job: CaptionTableJob, given: Given, out: Path) -> None:
     """
     found = Captioned(job, given)
     numbers = found.numbers()
-    main = _table(found, numbers, "Table 3. Captioning", PAPER, _main_notes(found))
-    truth = [key for key in TRUTH if key in found.columns]
+    parts = found.parts_of
+    main = _table(found, numbers, "Table 3. Captioning", parts["paper"], _main_notes(found))
+    truth = [key for key in parts["truth"] if key in found.columns]
     shown = [
         main,
-        _table(found, numbers, "More metrics", MORE, _clip_notes(found)),
-        *([_table(found, numbers, "What of it is true", TRUTH, _TRUTH_NOTES)] if truth else []),
-        _table(found, numbers, "Length and description", WORDS, _WORD_NOTES, marked=False),
+        _table(found, numbers, "More metrics", parts["more"], _clip_notes(found)),
+        *([_table(found, numbers, "What of it is true", parts["truth"], _TRUTH_NOTES)] if truth else []),
+        _table(found, numbers, "Length and description", parts["words"], _WORD_NOTES, marked=False),
         _variety(found),
-        *comparisons.tables(found, [key for key in (*PAPER, "true", "told") if key in found.columns]),
+        *comparisons.tables(found, [key for key in (*parts["paper"], "true", "told") if key in found.columns]),
     ]
     name = job.artefact
     everything = _table(found, numbers, "Table 3", found.all_columns, (), marked=False)
@@ -77,7 +77,7 @@ def _table(
     """
     by = {(number.system.key, number.benchmark): number for number in numbers}
     datasets = found.corpora
-    named = [key for key in columns if key in found.columns or key in PAPER]
+    named = [key for key in columns if key in found.columns or key in found.parts_of["paper"]]
     rows = []
     systems = _systems(found)
     for _, each in systems:
@@ -136,7 +136,9 @@ def _main_notes(found: Captioned) -> list[str]:
     records = [found.records[system.records[0]] for system in found.job.systems]
     references = dict.fromkeys(f"{record['references']:.3g}" for record in records)
     blind = dict.fromkeys(system.note for system in found.job.systems if system.note)
-    missing = [f"{found.all_columns[key]} is {note}." for key, note in found.missing.items() if key in PAPER]
+    missing = [
+        f"{found.all_columns[key]} is {note}." for key, note in found.missing.items() if key in found.parts_of["paper"]
+    ]
     grey = dict.fromkeys(_label(s) for s in found.job.systems if not s.ranked and not s.reference)
     return [
         "Best in bold, second best underlined, compared as printed.",
@@ -147,12 +149,8 @@ def _main_notes(found: Captioned) -> list[str]:
         _LENGTH,
         *blind,
         *missing,
-        *(["No claim is decided, since its metric is not available."] if _undecided(found) else []),
+        *(["No claim is decided, since its metric is not available."] if found.claims_lost else []),
     ]
-
-
-def _undecided(found: Captioned) -> bool:
-    return bool(found.missing) and not found.job.primary and any(key in found.missing for key in PAPER)
 
 
 def _clip_notes(found: Captioned) -> list[str]:
