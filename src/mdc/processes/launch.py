@@ -17,12 +17,16 @@ import time
 from pathlib import Path
 
 from mdc.config import Recipe, Scoring
+from mdc.config.caption import Captioning
 from mdc.jobs.call import Call
 from mdc.processes.gpus import claim_gpus, wanted_gpus
 from mdc.processes.lock import WAITED, locked
 
-#: verbs whose jobs have a ``scoring``
-SCORING_VERBS = ("score-choices", "score-pairs", "score-positions")
+#: verbs whose jobs are shared in parts → the key of the job that says by how many processes
+SHARED_VERBS = {
+    **dict.fromkeys(("score-choices", "score-pairs", "score-positions"), "scoring"),
+    "write-captions": "captioning",
+}
 
 # set for a worker: the process that started it, and the folder for its messages
 LAUNCHER, ERRORS = "MDC_LAUNCHER", "MDC_ERRORS"
@@ -52,10 +56,13 @@ def enter(verb: str, call: Call) -> bool:
     if started_by_torchrun():
         _follow_launcher()
         return False
-    if verb in SCORING_VERBS:
-        _claim(call.job.scoring.device, call.job.scoring.processes, verb)
-        if call.job.scoring.processes > 1:
-            _run_workers(call.job.scoring, list(call.arguments))
+    if verb in SHARED_VERBS:
+        how: Scoring | Captioning = getattr(call.job, SHARED_VERBS[verb])
+        if verb == "write-captions" and call.job.run is None:
+            return False  # the floor needs no model
+        _claim(how.device, how.processes, verb)
+        if how.processes > 1:
+            _run_workers(how, list(call.arguments))
             return True
     elif verb == "pretrain":
         recipe: Recipe = call.job.recipe
@@ -69,6 +76,8 @@ def enter(verb: str, call: Call) -> bool:
             return True
     elif verb == "probe":
         _claim(call.job.recipe.device, 1, verb)
+    elif verb == "measure-captions" and (call.job.clip or call.job.open_clip):
+        _claim(call.job.captioning.device, 1, verb)
     return False
 
 
@@ -98,7 +107,7 @@ def _claim(device: str, processes: int, verb: str) -> None:
         claim_gpus(count, f"mdc {verb}")  # held until this process ends
 
 
-def _run_workers(recipe: Recipe | Scoring, arguments: list[str]) -> None:
+def _run_workers(recipe: Recipe | Scoring | Captioning, arguments: list[str]) -> None:
     """Start the workers, wait for them, and end as they ended."""
     os.environ.setdefault("OMP_NUM_THREADS", str(recipe.threads))  # otherwise torchrun prints a long message
     if sys.platform == "linux":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import replace
 from functools import cache
@@ -205,3 +206,30 @@ def test_an_autoregressive_model_that_knows_eight_images_writes_their_captions(
     for caption, written in zip(captions, found, strict=True):
         steps = tuple(range(1, len(caption) + 1))
         assert written.step == (steps if direction is None else steps[::-1])
+
+
+def test_a_model_that_ends_its_captions_sees_no_end_and_may_write_it_anywhere_but_first() -> None:
+    """Equation 6 on a canvas: SOT and masks alone; what stands behind the first EOT is cut."""
+    one = writer("mdc")
+    how = unmasking(6, ends=True)
+    for image, found in enumerate(one.unmasked(one.look(images()), how, KEYS)):
+        tokens, steps, sure = [toy.SOT, *[toy.MASK] * 6], [0] * 6, [0.0] * 6
+        for step in range(1, 7):
+            scores = plain("mdc", image, torch.tensor(tokens))
+            scores[:, toy.SOT] = -math.inf
+            scores[1, toy.EOT] = -math.inf
+            eta = scores[:, : toy.MASK].log_softmax(dim=-1)
+            confidence = {i: float(eta[i].max()) for i in range(1, 7) if tokens[i] == toy.MASK}
+            place = max(confidence, key=confidence.__getitem__)
+            tokens[place], steps[place - 1], sure[place - 1] = int(eta[place].argmax()), step, confidence[place]
+        written = tokens[1:]
+        end = written.index(toy.EOT) if toy.EOT in written else 6
+        assert found.pieces == tuple(written[:end]) and found.step == tuple(steps[:end])
+        assert found.log_prob == pytest.approx(sum(sure[: end + 1]), abs=1e-4)
+    # with an end that is likely everywhere, captions have one piece and never none
+    likely = Writer(copy.deepcopy(model("mdc")), WORDS, "fp32", torch.device("cpu"))
+    with torch.no_grad():
+        likely.model.head.weight.zero_()
+        likely.model.head.weight[toy.EOT] = 1
+        likely.model.text.norm.bias.fill_(9)
+    assert {len(found.pieces) for found in likely.unmasked(likely.look(images()), how, KEYS)} == {1}

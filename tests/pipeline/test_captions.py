@@ -1,0 +1,290 @@
+"""Captions through the real jobs: written, resumed, measured, shown in Table 3 and Figure 6, and asked for by a person."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as parquet
+import pytest
+import torch
+
+from mdc.cli import main
+from mdc.evaluation.captioned import Captioned
+from mdc.evaluation.scored_run import run_scorer
+from mdc.jobs.read import as_job
+from mdc.jobs.shown import CaptionTableJob
+from mdc.predictors.runs import read_run
+from mdc.records import read_json, sha256_file
+from mdc.report.caption_numbers import Captioned as Numbers
+from mdc.scenes.oracle import judge
+from mdc.scenes.world import Scene
+from mdc.shards.index import ShardReader
+from mdc.text import Vocabulary, clip_pieces
+
+TUNED = "alt/ViT-T-12/mdc/s0/ft-tuned"
+JOB = f"captions/{TUNED}/best/described"
+METRICS = "metrics/described/s0"
+
+Rows = dict[str, dict[str, dict[str, Any]]]
+
+
+def _rows(path: Path) -> Rows:
+    """system → image → its row."""
+    found: Rows = {}
+    for row in parquet.read_table(path).to_pylist():
+        found.setdefault(row["system"], {})[row["image"]] = row
+    return found
+
+
+def _captions(r: Path, job: str = JOB) -> Rows:
+    return _rows(r / job / "captions.parquet")
+
+
+def _images(r: Path) -> Captioned:
+    return Captioned.open(r / "data/corpora/described", "test", 8)
+
+
+# --- finetuning ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_finetuned_run_names_what_it_goes_on_from(r: Path) -> None:
+    run, before = read_json(r / f"runs/{TUNED}/run.json"), "runs/alt/ViT-T-12/mdc/s0"
+    assert run["inputs"][before] == sha256_file(r / before / "run.json")
+    start = run["config"]["start"]
+    assert start["run"] == before and start["config_sha256"] == read_json(r / before / "run.json")["config_sha256"]
+    assert run["config"]["corpus"] == "described" and run["best"] is not None
+    # a training that is not the one meant is refused
+    config = json.loads((r / f"configs/runs/{TUNED}.json").read_text())
+    config["start"]["config_sha256"] = "0" * 64
+    Path("stale.json").write_text(json.dumps(config))
+    command = [
+        "pretrain",
+        "stale.json",
+        "--folder",
+        str(r),
+        "--out",
+        "out",
+        "--state",
+        "state",
+        "--runtime",
+        "runtime.json",
+    ]
+    assert main(command) == 2 and not Path("out/run.json").exists()
+
+
+# --- captions -----------------------------------------------------------------------------------------------------------
+
+
+def test_another_images_caption_is_the_one_that_this_image_has(r: Path) -> None:
+    """The blind row writes for an image what the same policy writes for the image that stands in for it."""
+    rows, images = _captions(r), _images(r)
+    assert list(rows) == ["mdc_6", "mdc_blind"] and list(rows["mdc_6"]) == images.keys
+    others = [images.other(n, 0) for n in range(len(images))]
+    assert sorted(others) == list(range(8)) and all(n != other for n, other in enumerate(others))
+    for n, key in enumerate(images.keys):
+        assert rows["mdc_blind"][key]["caption"] == rows["mdc_6"][images.keys[others[n]]]["caption"]
+        assert len(rows["mdc_6"][key]["pieces"]) == 6
+        assert sorted(rows["mdc_6"][key]["step"]) == [1, 2, 3, 4, 5, 6]
+
+
+def test_the_floor_is_the_most_frequent_training_caption(r: Path) -> None:
+    reader = ShardReader(r / "data/corpora/described", "train")
+    counts = Counter(c for n in range(len(reader)) for c in reader.read(n)[2]["captions"])
+    floor = {row["caption"] for row in _captions(r, "captions/floor/described")["most_frequent"].values()}
+    assert len(floor) == 1 and counts[floor.pop()] == max(counts.values())
+
+
+def _write(r: Path, cache: str = ".state/captions") -> None:
+    assert main(["write-captions", str(r / f"configs/{JOB}.json"), "--cache", cache]) == 0
+
+
+def test_a_killed_job_resumes_with_the_images_that_are_missing(r: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mdc.evaluation import captions
+
+    whole = [row["caption"] for rows in _captions(r).values() for row in rows.values()]
+    monkeypatch.setattr(captions, "_PART", 3)
+    _write(r)
+    before = sha256_file(r / JOB / "captions.parquet"), sha256_file(r / JOB / "captions.json")
+    parts = sorted(Path(".state/captions").rglob("*.json"))
+    assert len(parts) == 3
+    assert [row["caption"] for rows in _captions(r).values() for row in rows.values()] == whole
+    shutil.rmtree(r / JOB)
+    parts[1].unlink()
+    stamp = parts[0].stat().st_mtime_ns
+    _write(r)
+    assert (sha256_file(r / JOB / "captions.parquet"), sha256_file(r / JOB / "captions.json")) == before
+    assert parts[0].stat().st_mtime_ns == stamp and parts[1].is_file(), "what was done is not done again"
+
+
+def test_two_processes_write_the_same_captions(r: Path, tmp_path: Path) -> None:
+    config = read_json(r / f"configs/{JOB}.json")
+    config["captioning"]["processes"] = 2
+    (tmp_path / "two.json").write_text(json.dumps(config))
+    command = [sys.executable, "-m", "mdc.cli", "write-captions", str(tmp_path / "two.json")]
+    command += ["--cache", str(tmp_path / "c"), "--folder", str(r), "--out", str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert sha256_file(tmp_path / "out/captions.parquet") == sha256_file(r / JOB / "captions.parquet")
+
+
+# --- metrics ------------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_measured_of_each_image(r: Path) -> None:
+    """The oracle, CLIPScore and repetition, from the captions by hand."""
+    images, measured = _images(r), _rows(r / METRICS / "metrics.parquet")
+    checkpoint, manifest = read_run(r / "runs/alt/ViT-T-12/clip/s0")
+    job = as_job(manifest["config"], "pretrain", "run.json")
+    vocabulary = Vocabulary.read(r / "data/vocabularies/words/vocabulary.json")
+    from mdc.config import Scoring
+
+    how = {"samples": 16, "mismatched": 1, "seed": 0, "batch_tokens": 4096, "precision": "fp32"}
+    scoring = Scoring(**how, processes=1, threads=1, device="cpu")
+    clip = run_scorer(checkpoint, job, vocabulary, scoring, torch.device("cpu"))
+    reader = ShardReader(r / "data/corpora/described", "train")
+    training = {re.sub(r"\W", "", c.lower()) for n in range(len(reader)) for c in reader.read(n)[2]["captions"]}
+    for system, rows in {**_captions(r), **_captions(r, "captions/floor/described")}.items():
+        for n, key in enumerate(images.keys):
+            caption, row = rows[key]["caption"], measured[system][key]
+            truth = images.truths[n]
+            assert truth is not None
+            verdict = judge(Scene.from_json(truth), caption)
+            assert row["truth"] == [
+                getattr(verdict.kinds[kind], count)
+                for kind in ("objects", "attributes", "counts", "relations")
+                for count in ("true", "stated", "told", "facts")
+            ]
+            assert row["unreadable"] == verdict.unreadable
+            assert row["repeated"] == (re.sub(r"\W", "", caption.lower()) in training)
+            image = clip.look(clip.picture(images.image(n))[None])[0]
+            text, reference = clip.read([clip.tokens(caption), clip.tokens(images.references[n][0])])
+            own, near = 2.5 * max(float(image @ text), 0), max(float(text @ reference), 0)
+            assert row["CLIPScore"] == pytest.approx(100 * own, abs=1e-3)
+            both = 2 * own * near / (own + near) if own + near else 0
+            assert row["RefCLIPScore"] == pytest.approx(100 * both, abs=1e-3)
+
+
+def test_table_3_is_what_was_measured(r: Path) -> None:
+    job = CaptionTableJob.model_validate_json(json.dumps(read_json(r / "configs/table3.json")))
+    found = Numbers(job, {name: r / name / "metrics.json" for name in job.inputs})
+    measured = [_rows(r / f"metrics/described/s{seed}/metrics.parquet") for seed in (0, 1)]
+    told = [read_json(r / f"metrics/described/s{seed}/metrics.json")["systems"]["mdc_6"]["values"] for seed in (0, 1)]
+    key = "described/mdc_6"
+    for metric in ("BLEU-1", "BLEU-4", "CIDEr", "ROUGE-L"):
+        assert found.levels[key, metric].value == pytest.approx(np.mean([one[metric] for one in told]), abs=1e-6)
+    tallies = [
+        np.array([row["truth"] for row in one["arc"].values()]).reshape(-1, 4, 4).sum(axis=0) for one in measured
+    ]
+    # of what is stated the true share, of the facts the told share
+    shares = [100 * one[:, 0].sum() / max(one[:, 1].sum(), 1) for one in tallies]
+    assert found.levels["described/arc", "true"].value == pytest.approx(np.mean(shares))
+    shares = [100 * one[0, 2] / one[0, 3] for one in tallies]
+    assert found.levels["described/arc", "told_objects"].value == pytest.approx(np.mean(shares))
+    words = np.mean([row["words"] for one in measured for row in one["mdc_6"].values()])
+    assert found.levels[key, "words"].value == pytest.approx(words)
+    # what is not there is told, and never a number
+    assert set(found.missing) == {"METEOR", "SPICE"}
+    text = (r / "table3/table3.md").read_text()
+    assert "SPICE (not available)" in text and "SPICE is not available: params.yaml leaves it out." in text
+    assert not any(",METEOR," in line for line in (r / "table3/table3_long.csv").read_text().splitlines())
+
+
+def test_figure_6_shows_images_that_the_seed_chose(r: Path) -> None:
+    images = _images(r)
+    chosen = sorted(np.random.default_rng([0, 6]).choice(8, size=2, replace=False).tolist())
+    page = (r / "figure6/figure6.html").read_text()
+    for n, key in enumerate(images.keys):
+        assert (f'alt="image {key}"' in page) == (n in chosen)
+    row = _captions(r)["mdc_6"][images.keys[chosen[0]]]
+    assert all(f"<sub>{step}</sub>" in page for step in row["step"])
+    assert row["caption"] in (r / "figure6/figure6.csv").read_text()
+
+
+# --- for a person -------------------------------------------------------------------------------------------------------
+
+
+def _pictures(r: Path, tmp_path: Path) -> Path:
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    reader = ShardReader(r / "data/corpora/described", "test")
+    for number in range(3):
+        (folder / f"{number}.png").write_bytes(reader.read(number)[1])
+    return folder
+
+
+def test_a_person_gets_the_jobs_captions(r: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = _pictures(r, tmp_path)
+    (folder / "notes.txt").write_text("no image")
+    run = ["caption", "--run", TUNED, "--scale", r.name]
+    assert main([*run, str(folder), "--length", "6", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["run"] == f"runs/{TUNED}" and told["weights"] == "best"
+    rows = list(_captions(r)["mdc_6"].values())[:3]
+    assert [one["caption"] for one in told["captions"]] == [row["caption"] for row in rows]
+    assert [[p["step"] for p in one["pieces"]] for one in told["captions"]] == [row["step"] for row in rows]
+    assert main([*run, str(folder / "0.png"), "--length", "6", "--explain"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == rows[0]["caption"] and [line.split()[1] for line in said[1:]] == [str(n) for n in range(1, 7)]
+
+
+def test_a_person_fills_words_in(r: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    image = str(_pictures(r, tmp_path) / "0.png")
+    run = ["caption", image, "--scale", r.name, "--json", "--run"]
+    assert main([*run, "alt/ViT-T-12/mdc/s0", "--fill", "a ? circle"]) == 0
+    (one,) = json.loads(capsys.readouterr().out)["captions"]
+    pieces = one["pieces"]
+    assert [pieces[0]["piece"], pieces[2]["piece"]] == ["a", "circle"] and [p["step"] for p in pieces] == [0, 1, 0]
+    assert len(clip_pieces(one["caption"])) == 3
+    assert main([*run, "alt/ViT-T-12/arc/s0", "--length", "5"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["captions"][0]["pieces"]) == 5
+
+
+def test_an_image_that_cannot_be_read_is_named_and_the_others_are_captioned(
+    r: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = _pictures(r, tmp_path)
+    (folder / "1.png").write_bytes(b"no image")
+    assert main(["caption", "--run", "alt/ViT-T-12/mdc/s0", "--scale", r.name, str(folder), str(folder / "9.png")]) == 2
+    told = capsys.readouterr()
+    assert [line.split(":")[0] for line in told.out.splitlines()] == [str(folder / "0.png"), str(folder / "2.png")]
+    last = told.err.splitlines()[-1]
+    assert "2 of 4 images could not be read" in last and "1.png" in last and "9.png" in last
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["alt/ViT-T-12/clip/s0"], "the objective contrastive writes no captions"),
+        (["alt/ViT-T-12/mdc/s0", "--length", "76"], "--length 76: must be 1 to 75 word pieces"),
+        (["alt/ViT-T-12/mdc/s0", "--beam", "3"], "--beam: mdc writes by unmasking"),
+        (["alt/ViT-T-12/mdc/s0", "--policy", "beam"], "--policy beam: mdc writes by unmask"),
+        (["alt/ViT-T-12/mdc/s0", "--temperature", "-1"], "temperature = -1.0"),
+        (["alt/ViT-T-12/mdc/s0", "--per-step", "2", "--threshold", "0.5"], "give one of them"),
+        (["alt/ViT-T-12/mdc/s0", "--fill", "a circle"], "has no gap"),
+        (["alt/ViT-T-12/mdc/s0", "--fill", "a zebra ?"], "outside this vocabulary"),
+        (["alt/ViT-T-12/mdc/s0", "--fill", "a ? " + "circle " * 80], "at most 75 fit the context"),
+        (["alt/ViT-T-12/arc/s0", "--fill", "a ?"], "--fill: arc writes by beam search"),
+        (["nope"], "made so far: alt/ViT-T-12/"),
+    ],
+)
+def test_what_cannot_be_captioned_ends_in_one_line(
+    r: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    image = str(_pictures(r, tmp_path) / "0.png")
+    assert main(["caption", image, "--scale", r.name, "--run", *words]) == 2
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1
+
+
+def test_a_folder_without_images_is_refused(r: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty").mkdir()
+    assert main(["caption", str(tmp_path / "empty"), "--run", TUNED, "--scale", r.name]) == 2
+    assert "a folder without an image" in capsys.readouterr().err

@@ -1,0 +1,152 @@
+"""What captioning asks for in params.yaml: every mistake ends in one line that says where and what is allowed."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mdc.config import read_yaml, validate
+from mdc.jobs.ids import Run
+from mdc.jobs.plan import Plan
+from mdc.records import UserError
+
+ROOT = Path(__file__).resolve().parents[3]
+VALUES = read_yaml(ROOT / "params.yaml")
+
+
+def _changed(*path: str, to: Any) -> dict[str, Any]:
+    values = copy.deepcopy(VALUES)
+    place = values["scales"]["mini"]
+    for step in path[:-1]:
+        place = place[step]
+    if to is None:
+        del place[path[-1]]
+    else:
+        place[path[-1]] = to
+    return values
+
+
+T3 = ("tables", "table3")
+ARC = {"label": "X", "method": "arc", "tuned": "plain"}
+MDC = {"label": "X", "method": "mdc", "tuned": "plain"}
+
+
+@pytest.mark.parametrize(
+    ("path", "to", "said"),
+    [
+        (("finetune", "described", "corpus"), "nowhere", "no corpus is named 'nowhere'; allowed: alt, dense"),
+        (("finetune", "described_ends", "canvas"), 77, "canvas = 77: at most 76 tokens fit the context"),
+        (("finetune", "described", "patience"), 0, "patience"),
+        (
+            (*T3, "datasets", "described", "tuned", "plain"),
+            "x",
+            "no finetuning (finetune) is named 'x'; allowed: described",
+        ),
+        (
+            (*T3, "datasets", "described", "tuned"),
+            {"plain": "described"},
+            "tuned = ends: datasets.described.tuned does not",
+        ),
+        ((*T3, "datasets", "described", "images"), 1, "images"),
+        ((*T3, "backbones"), ["ViT-X"], "no backbone is named 'ViT-X'"),
+        (
+            (*T3, "systems", "x"),
+            {**ARC, "method": "clip", "write": {"kind": "beam", "width": 1, "most": 9}},
+            "contrastive",
+        ),
+        ((*T3, "systems", "x"), {**ARC, "write": {"kind": "unmask", "lengths": [9]}}, "arc writes by beam"),
+        ((*T3, "systems", "x"), {**MDC, "write": {"kind": "beam", "width": 1, "most": 9}}, "mdc writes by unmask"),
+        ((*T3, "systems", "x"), {**MDC, "write": {"kind": "unmask", "lengths": [76]}}, "at most 75 fit the context"),
+        ((*T3, "systems", "x"), {**MDC, "write": {"kind": "unmask", "lengths": [9, 8]}}, "must be increasing"),
+        (
+            (*T3, "systems", "x"),
+            {**MDC, "write": {"kind": "unmask", "lengths": [9], "per_step": 2, "threshold": 0.5}},
+            "give one of them",
+        ),
+        (
+            (*T3, "systems", "x"),
+            {**MDC, "write": {"kind": "unmask", "lengths": [9], "ends": True}},
+            "write.ends: needs a finetuning with a canvas",
+        ),
+        (
+            (*T3, "systems", "x"),
+            {**MDC, "tuned": "ends", "write": {"kind": "unmask", "lengths": [9, 12], "ends": True}},
+            "has one canvas, not 2 lengths",
+        ),
+        (
+            (*T3, "systems", "x"),
+            {**ARC, "tuned": "ends", "write": {"kind": "beam", "width": 1, "most": 9}},
+            "it has a canvas, which arc cannot learn",
+        ),
+        (
+            (*T3, "systems", "x"),
+            {**ARC, "label": "ARC", "write": {"kind": "beam", "width": 1, "most": 9}},
+            "both called",
+        ),
+        (
+            (*T3, "systems", "most_frequent"),
+            {**ARC, "write": {"kind": "beam", "width": 1, "most": 9}},
+            "systems.most_frequent: this row stands in every table",
+        ),
+        ((*T3, "clip_score"), {"kind": "run", "method": "mdc"}, "its objective is masked, not CLIP's"),
+        (
+            (*T3, "primary"),
+            [["described/arc", "described/nobody"]],
+            "described/nobody is no dataset/system of this table",
+        ),
+        (
+            (*T3, "primary"),
+            [["described/arc", "described/mdc_15"], ["described/mdc_15", "described/arc"]],
+            "stands twice",
+        ),
+        ((*T3, "claimed"), "BLEU-9", "claimed"),
+        (("caption",), None, "caption: this key is missing; needed by table3"),
+        (T3, None, "figure6 shows captions of table3, and there is none"),
+    ],
+    ids=lambda value: str(value)[:48],
+)
+def test_a_mistake_is_told_in_one_line(path: tuple[str, ...], to: Any, said: str) -> None:
+    with pytest.raises(UserError) as caught:
+        validate(_changed(*path, to=to))
+    assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_run_keeps_its_vocabulary() -> None:
+    values = _changed("data", "vocabularies", to={"words": ["alt", "dense", "brief"], "others": ["described"]})
+    mini = values["scales"]["mini"]
+    mini["data"]["vocabularies"]["words"] += ["dense_2000", "dense_4000", "dense_16000"]
+    mini["data"]["corpora"]["described"]["vocabulary"] = "others"
+    with pytest.raises(UserError, match=r"described has the vocabulary others, and dense, .* has words; a run keeps"):
+        validate(values)
+
+
+def test_a_finetuned_run_is_a_run_like_any_other() -> None:
+    plan = Plan(validate(VALUES))
+    before, after = Run("dense", "ViT-T-12", "mdc", 0), Run("dense", "ViT-T-12", "mdc", 0, "described")
+    assert after.id == "dense/ViT-T-12/mdc/s0/ft-described" and after.system == "dense/ViT-T-12/mdc/ft-described"
+    assert after.pretrained == before and plan.runs.index(before) < plan.runs.index(after)
+    job = plan.pretrain(after)
+    assert job.inputs == [f"runs/{before.id}", "data/corpora/described", "data/vocabularies/words"]
+    assert job.start is not None and job.start.config_sha256 == plan.pretrain(before).sha256
+    assert job.recipe == plan.scale.finetune["described"].recipe and job.corpus == "described"
+    # nothing of a run that is not finetuned speaks of it
+    assert "start" not in plan.pretrain(before).config()
+    # and the figure of losses shows pretraining alone
+    assert not any("/ft-" in name for name in plan.jobs["figure_loss"].inputs)
+
+
+def test_systems_of_one_run_are_captioned_by_one_job() -> None:
+    plan = Plan(validate(VALUES))
+    written = [name for name in plan.jobs if name.startswith("captions/")]
+    assert written == [
+        "captions/floor/described",
+        "captions/dense/ViT-T-12/arc/s0/ft-described/best/described",
+        "captions/dense/ViT-T-12/mdc/s0/ft-described/best/described",
+        "captions/dense/ViT-T-12/mdc/s0/ft-described_ends/best/described",
+    ]
+    assert set(plan.jobs["metrics/described/s0"].inputs) >= set(written)
+    asked = [key for name in written for key in plan.jobs[name].policies]  # type: ignore[attr-defined]
+    assert sorted(asked) == sorted(VALUES["scales"]["mini"]["tables"]["table3"]["systems"])
