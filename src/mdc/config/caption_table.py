@@ -34,7 +34,8 @@ class CaptionedImages(Strict):
 
 
 class CaptionSystem(Strict):
-    """A row (docs/captioning.md): a ``method`` after a finetuning that the datasets name (None: as it was pretrained), and how it writes.
+    """A row (docs/captioning.md): a ``method`` after a finetuning that the datasets name (None: as it was pretrained), and how
+    it writes.
 
     ``length``: what the column of that name says. ``images: other`` shows it another image than the one that it should
     caption, which is what language alone can do.
