@@ -112,7 +112,7 @@ def test_every_link_behind_the_tables_holds(project: Project) -> None:
     done = project.mdc("verify")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "7 probe records, with their per-item results: good" in done.stdout
-    assert "5 runs, with their checkpoints: good" in done.stdout
+    assert "6 runs, with their checkpoints: good" in done.stdout
     results = project.folder / "results"
     named = project.values["scales"]["toy"]["tables"]
     copies = {file for name in named for file in (f"{name}.json", *ARTEFACTS[name].files)}

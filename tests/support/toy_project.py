@@ -41,7 +41,7 @@ def toy(values: dict[str, Any]) -> dict[str, Any]:
     data = scale["data"]
     data["vocabularies"] = {"words": ["alt", "half"]}
     data["corpora"] = {"alt": data["corpora"]["alt"]}
-    data["corpora"]["alt"]["source"] |= {"train": 192, "val": 32}
+    data["corpora"]["alt"]["source"] |= {"train": 192, "val": 32, "test": 6}
     data["corpora"]["half"] = {"label": "Half", "source": {**data["corpora"]["alt"]["source"], "train": 96}}
     data["probes"] = {name: data["probes"][name] for name in ("shape", "digits")}
     data["probes"]["shape"]["source"] |= {"train": 96, "test": 64}
@@ -74,7 +74,23 @@ def toy(values: dict[str, Any]) -> dict[str, Any]:
         **{"corpora": {"alt": ["clip", "mdc"]}, "backbones": ["tiny"], "alphas": [0.0, 1.0]},
         "columns": {"relation": {"label": "Relation", "sets": ["relation"], "parts": "groups"}},
     }
-    scale["tables"] = {**named, "figure_loss": {}, "figure_schedules": {"primary": ["alt/parallel"]}}
+    scale["finetune"] = {
+        "tuned": {"corpus": "half", "patience": 1, "recipe": copy.deepcopy(scale["pretrain"]["recipe"])}
+    }
+    dataset = {
+        "label": "Alt",
+        "corpus": "alt",
+        "images": 6,
+        "pretrained": "alt",
+        "tuned": {"plain": "tuned"},
+        "training": "half",
+    }
+    system = {"label": "MDC", "method": "mdc", "tuned": "plain", "write": {"kind": "unmask", "lengths": [4]}}
+    named["table3"] = {
+        **{"datasets": {"alt": dataset}, "backbones": ["tiny"], "systems": {"mdc_4": system}},
+        "left_out": ["METEOR", "SPICE"],
+    }
+    scale["tables"] = {**named, "figure6": {}, "figure_loss": {}, "figure_schedules": {"primary": ["alt/parallel"]}}
     return {**values, "scale": "toy", "scales": {**values["scales"], "toy": scale}}
 
 
