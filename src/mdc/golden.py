@@ -132,7 +132,7 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
                         "write": {"kind": "unmask", "lengths": [11], "ends": True},
                     },
                     "mdc_blind": {
-                        **{**mdc, "label": "MDC, other image", "images": "other", "ranked": False},
+                        **{**mdc, "label": "MDC · other image", "images": "other", "ranked": False},
                         "write": {"kind": "unmask", "lengths": [6]},
                     },
                 },

@@ -74,15 +74,18 @@ def test_as_made_every_link_holds(r: Path, capsys: pytest.CaptureFixture[str]) -
         "tables and figures": len(artefacts),
         "of their files made anew from the records, equal to the byte": files,
         "probe records, with their per-item results": 2 * (7 + 2),  # seven systems, two poolings
-        "runs, with their checkpoints": 2 * 7,
+        "runs, with their checkpoints": 2 * (7 + 3),  # three are finetuned
         "vocabularies": 1,
-        "corpora": 2,
+        "corpora": 3,
+        "records of captions": 1 + 2 * 3,  # the floor has no seed
+        "records of measured captions": 2,
         "records of choice sets' scores": 2 * 3,
         "records of held-out pairs' scores": 2 * 3,
         "records of scores by position": 2 * 2,
         "probe sets": 2,
         "choice sets": 2,
-        "shards": 2 + 1 + 1 + 1 + 2 * (2 + 1) + 2,  # 64 + 16, 32 + 16, twice 48 + 32, twice 8, at most 40 in one
+        # 64 + 16, 32 + 16, 32 + 16 + 8, twice 48 + 32, twice 8, at most 40 in one
+        "shards": (2 + 1) + (1 + 1) + (1 + 1 + 1) + 2 * (2 + 1) + 2,
         f"copies at {r.parent}": files + len(artefacts),
     }
     assert out.endswith("  every link holds\n")
@@ -111,11 +114,11 @@ def test_what_no_table_was_made_from_is_verified_too(data_and_models: Path, caps
     r = data_and_models
     code, out, err = verify(capsys)
     assert code == 0, err
-    assert counts(out)["runs, with their checkpoints"] == 14
+    assert counts(out)["runs, with their checkpoints"] == 20
     for name in (name for name in PLAN.jobs if name in ARTEFACTS):
         assert f"  {name}: not made\n" in out
     shutil.rmtree(r / "probe")
-    assert counts(verify(capsys)[1])["runs, with their checkpoints"] == 14, "nor were they probed"
+    assert counts(verify(capsys)[1])["runs, with their checkpoints"] == 20, "nor were they probed"
     flip(r / "runs" / PARALLEL / "checkpoint.safetensors")
     code, _, err = verify(capsys)
     run = f"results/{SCALE}/runs/{PARALLEL}/run.json"

@@ -14,7 +14,10 @@ from mdc.records import UserError, read_json, sha256_file
 
 _INDENT = 14
 #: layers whose configurations are printed: those that decide a number
-_CONFIGURED = ("pretrain", "probe", "score-choices", "score-pairs", "score-positions")
+_CONFIGURED = (
+    *("pretrain", "probe", "score-choices", "score-pairs", "score-positions"),
+    *("write-captions", "measure-captions"),
+)
 
 
 def story(place: Place, jobs: Iterable[str]) -> list[str]:

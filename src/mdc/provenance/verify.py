@@ -21,6 +21,8 @@ _WORDS = {
     "score-choices": "records of choice sets' scores",
     "score-pairs": "records of held-out pairs' scores",
     "score-positions": "records of scores by position",
+    "measure-captions": "records of measured captions",
+    "write-captions": "records of captions",
     "pretrain": "runs, with their checkpoints",
     "vocabulary": "vocabularies",
     "corpus": "corpora",
