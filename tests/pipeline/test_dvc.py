@@ -43,7 +43,7 @@ NOT_FOR_EVERY_JOB = [
     r"scales\.mini\.pretrain\.runtime\.\w+",  # how a run proceeds, never what it produces
 ]
 #: a scale may have no section `pretrain`, `probe` or `tables`, which DVC could not find: these list the scale whole
-LIST_THE_SCALE = ("pretrain", "probe", "score", "artefact")
+LIST_THE_SCALE = ("pretrain", "probe", "score", "caption", "artefact")
 
 
 def _upstream(stage: str) -> set[str]:

@@ -31,7 +31,7 @@ ARTEFACTS = {
 }
 NOT_NAMED = "table9"
 # a job's layer is the first part of its name or of its first output below the scale; a layer's stage is
-STAGE = {"data": "data", "runs": "pretrain", "probe": "probe", "scores": "score"}
+STAGE = {"data": "data", "runs": "pretrain", "probe": "probe", "scores": "score", "captions": "caption"}
 STAGE |= {name: f"artefact@{name}" for name in ARTEFACTS}
 #: artefacts by what they are made from
 PLANS = {name: artefact.plan for name, artefact in ARTEFACTS.items()}
@@ -203,7 +203,7 @@ def test_an_edited_probe_hyper_parameter_reruns_probes_and_tables(world: World) 
     assert done.returncode == 0, done.stderr
     assert world.called() == sorted({*PROBES, *TABLES})
     # the other tool runs these layers, that of the runs (a scale's values are one entry of it) and every artefact's stage
-    assert _stages(project.dvc("repro")) == _stages_of("runs", "probe", "scores", *ARTEFACTS)
+    assert _stages(project.dvc("repro")) == _stages_of("runs", "probe", "scores", "captions", *ARTEFACTS)
     assert world.called() == []
     assert _status(project) == {}
     after = _outs(project)
@@ -342,8 +342,14 @@ def test_every_job_that_snakemake_names_lies_in_a_layer_that_dvc_names(
 def _with_downstream(named: set[str]) -> set[str]:
     """The stages, and those that have them as deps: DVC sees these change when it comes to them."""
     artefacts = {STAGE[name] for name in ARTEFACTS}
-    later = {"probe", "score", *artefacts}
-    followers = {"data": {"pretrain", *later}, "pretrain": later, "probe": artefacts, "score": artefacts}
+    later = {"probe", "score", "caption", *artefacts}
+    followers = {
+        "data": {"pretrain", *later},
+        "pretrain": later,
+        "probe": artefacts,
+        "score": artefacts,
+        "caption": artefacts,
+    }
     while more := {f for stage in named for f in followers.get(stage, ())} - named:
         named |= more
     return named
@@ -389,7 +395,7 @@ def _files(project: Project, digest: str) -> dict[str, str]:
 def test_experiment_in_the_workspace_and_what_is_shown_of_both(world: World) -> None:
     project = world.project
     said = project.dvc("exp", "run", "--name", "warm", "--set-param", "scales.toy.probe.lr=0.3")
-    assert _stages(said) == _stages_of("runs", "probe", "scores", *ARTEFACTS)
+    assert _stages(said) == _stages_of("runs", "probe", "scores", "captions", *ARTEFACTS)
     assert world.called() == sorted({*PROBES, *TABLES})
     rows = {}
     for entry in json.loads(project.dvc("exp", "show", "--json")):
@@ -464,7 +470,7 @@ def test_one_edited_method_one_dying_training(world: World, clone: Project) -> N
     assert world.called() == sorted([*[f"{run} died"] * 3, f"runs/{other}"]), "Snakemake tries again twice"
     world.die.unlink()
     before = _outs(clone)
-    assert _stages(clone.dvc("repro")) == _stages_of("runs", "probe", "scores", *ARTEFACTS)
+    assert _stages(clone.dvc("repro")) == _stages_of("runs", "probe", "scores", "captions", *ARTEFACTS)
     evaluated = ["probe/alt/tiny/mdc/s0", f"probe/{other}", "scores/alt/tiny/mdc/s0/last"]
     assert world.called() == sorted([*evaluated, f"{run} resumed", *LOGS, *TABLES, *CHOICES])
     assert _status(clone) == {}
