@@ -68,6 +68,7 @@ rule caption_all:
     input:
         manifests("write-captions"),
         manifests("measure-captions"),
+        manifests("judge-captions"),
 
 
 localrules:

@@ -138,6 +138,10 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
                 },
                 "left_out": ["METEOR", "SPICE"],  # METEOR's program takes ten seconds to start
                 "clip_score": {"kind": "run", "method": "clip"},
+                "judge": {
+                    "by": {"kind": "clip_score"},
+                    "contests": {"main": {"label": "chosen", "systems": ["arc", "mdc_6", "mdc_ends"]}},
+                },
                 "contrasts": [["described/mdc_6", "described/mdc_blind"]],
                 "primary": [["described/mdc_6", "described/arc"]],
                 "examples": 2,

@@ -104,6 +104,14 @@ VERBS = {
         "metrics.json",
         ("metrics.parquet",),
     ),
+    "judge-captions": Verb(
+        "mdc.evaluation.judge",
+        "let a judge choose the best of several captions of each image; it resumes where it was killed",
+        "judged.json",
+        "judged.json",
+        ("judged.parquet",),
+        ("cache",),
+    ),
     # the files of a table or figure stand in mdc.artefacts
     "make": Verb("mdc.report.make", "make a table or figure from what it needs", "{job}.json", "{job}.json"),
 }

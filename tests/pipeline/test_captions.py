@@ -197,6 +197,61 @@ def test_table_3_is_what_was_measured(r: Path) -> None:
     assert not any(",METEOR," in line for line in (r / "table3/table3_long.csv").read_text().splitlines())
 
 
+def test_a_contest_by_clip_score_is_won_by_the_highest(r: Path) -> None:
+    measured = _rows(r / METRICS / "metrics.parquet")
+    rows = parquet.read_table(r / "judged/described/s0/judged.parquet").to_pylist()
+    assert [row["image"] for row in rows] == _images(r).keys
+    for row in rows:
+        scores = {system: measured[system][row["image"]]["CLIPScore"] for system in row["systems"]}
+        assert set(scores) == {"arc", "mdc_6", "mdc_ends"}
+        best = [system for system, score in scores.items() if score == max(scores.values())]
+        found = dict(zip(row["systems"], row["votes"], strict=True))
+        assert found == {system: 1 / len(best) if system in best else 0 for system in scores}
+        assert row["systems"]["ABC".index(row["letter"])] == best[0]
+    text = (r / "table3/table3.md").read_text()
+    assert "Judge: CLIPScore, which is no language model." in text
+
+
+def test_a_judge_behind_an_endpoint_is_asked_once_for_each_image(
+    r: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Answers are kept: a killed job resumes with those that are missing, and a failure is asked for again."""
+    from mdc.judge import endpoint as module
+    from mdc.judge.endpoint import Answer
+
+    asked: list[str] = []
+    down = {"after": 5}
+
+    class Endpoint:
+        def __init__(self, how: Any) -> None:
+            pass
+
+        def ask(self, one: Any, image: bytes) -> Answer:
+            if len(asked) == down["after"]:
+                raise module.UserError("the judge at http://127.0.0.1:1/v1 cannot be reached (gone)")
+            asked.append(one.text)
+            status = {2: "timed out", 3: "malformed"}.get(len(asked), "chosen")
+            return Answer(status, "B" if status == "chosen" else None, "B", 0)
+
+    monkeypatch.setattr("mdc.evaluation.judge.Endpoint", Endpoint)
+    config = read_json(r / "configs/judged/described/s0.json")
+    config["by"] = {"kind": "endpoint", "base_url": "http://127.0.0.1:1/v1", "model": "m", "parallel": 1}
+    Path("judge.json").write_text(json.dumps(config))
+    command = ["judge-captions", "judge.json", "--cache", ".state/judged", "--folder", str(r), "--out", "out"]
+    assert main(command) == 2 and "cannot be reached" in capsys.readouterr().err and not Path("out").exists()
+    down["after"] = -1
+    assert main(command) == 0
+    # eight images; five were answered before, one of them in vain
+    assert len(asked) == 5 + 3 + 1
+    rows = parquet.read_table("out/judged.parquet").to_pylist()
+    assert [row["status"] for row in rows].count("malformed") == 1
+    assert all((row["votes"] is None) == (row["letter"] is None) for row in rows)
+    told = read_json("out/judged.json")["contests"]["main"]
+    assert told == {"answers": {"chosen": 7, "malformed": 1}, "waits": 0, "letters": {"B": 7}}
+    before = sha256_file("out/judged.parquet")
+    assert main(command) == 0 and len(asked) == 9 and sha256_file("out/judged.parquet") == before
+
+
 def test_figure_6_shows_images_that_the_seed_chose(r: Path) -> None:
     images = _images(r)
     chosen = sorted(np.random.default_rng([0, 6]).choice(8, size=2, replace=False).tolist())

@@ -28,7 +28,7 @@ STAGE = {
     "runs": "pretrain",
     "probe": "probe",
     **dict.fromkeys(("scores", "retrieval", "positions"), "score"),
-    **dict.fromkeys(("captions", "metrics"), "caption"),
+    **dict.fromkeys(("captions", "metrics", "judged"), "caption"),
 }
 STAGE |= dict.fromkeys(ARTEFACTS, "artefact")
 #: a stage's params are whole sections: of these, some leaves decide jobs of another stage only, or none. DVC then runs a

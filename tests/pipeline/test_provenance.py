@@ -79,6 +79,7 @@ def test_as_made_every_link_holds(r: Path, capsys: pytest.CaptureFixture[str]) -
         "corpora": 3,
         "records of captions": 1 + 2 * 3,  # the floor has no seed
         "records of measured captions": 2,
+        "records of a judge's choices": 2,
         "records of choice sets' scores": 2 * 3,
         "records of held-out pairs' scores": 2 * 3,
         "records of scores by position": 2 * 2,

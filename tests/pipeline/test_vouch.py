@@ -107,7 +107,9 @@ def test_a_damaged_record_is_passed_over(content: str, tmp_path: Path) -> None:
 def test_a_killed_run_is_found_by_its_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done(
         tmp_path,
-        lambda job: not job.startswith(("runs/", "scores/", "retrieval/", "positions/", "captions/", "metrics/")),
+        lambda job: (
+            not job.startswith(("runs/", "scores/", "retrieval/", "positions/", "captions/", "metrics/", "judged/"))
+        ),
     )
     begun = small_project.plan().jobs[RUN]
     assert isinstance(begun, PretrainJob)

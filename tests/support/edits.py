@@ -151,7 +151,7 @@ RECIPES = ("table6", "table7", "table8")
 SCORES = ("scores/*", "retrieval/*", "positions/*")
 SCORED = ("table2", "table_retrieval", "figure_position")
 #: captions, and what is made from them; the floor needs no run
-CAPTIONS, CAPTIONED = ("captions/cc12m/*", "metrics/*"), ("table3", "figure6")
+CAPTIONS, CAPTIONED = ("captions/cc12m/*", "metrics/*", "judged/*"), ("table3", "figure6")
 #: what follows from all runs
 ALL_RUNS = ("runs/*", *TRAINED, *PROBED, *LOGGED, *SCORES, *SCORED, *CAPTIONS, *CAPTIONED)
 
@@ -169,7 +169,7 @@ def scored(*methods: str) -> tuple[str, ...]:
 def tuned(*methods: str) -> tuple[str, ...]:
     """What follows from finetuning methods' runs: those runs, their captions, what is measured and shown of them."""
     runs = tuple(f"runs/*/{method}/s0/ft-*" for method in methods)
-    return (*runs, *(f"captions/*/{method}/s0/*" for method in methods), "metrics/*", *CAPTIONED)
+    return (*runs, *(f"captions/*/{method}/s0/*" for method in methods), "metrics/*", "judged/*", *CAPTIONED)
 
 
 MASKED = of("mdc*", "bert_*", "parallel")
@@ -413,7 +413,7 @@ EDITS = (
         "when a finetuning stops (`finetune.mscoco.patience`)",
         "the runs that are finetuned so, their captions, and what is measured and shown of these",
         value("scales", SCALE, "finetune", "mscoco", "patience", to=5),
-        ("runs/*/ft-mscoco", "captions/*/ft-mscoco/*", "metrics/mscoco/s0", *CAPTIONED),
+        ("runs/*/ft-mscoco", "captions/*/ft-mscoco/*", "metrics/mscoco/s0", "judged/mscoco/s0", *CAPTIONED),
     ),
     Edit(
         "one seed more (`pretrain.seeds`)",
@@ -429,7 +429,7 @@ EDITS = (
                 *LOGGED,
                 *SCORED,
             ),
-            *("captions/*/s1/*", "metrics/*/s1", "table3"),
+            *("captions/*/s1/*", "metrics/*/s1", "judged/*/s1", "table3"),
         ),
     ),
     Edit(

@@ -31,6 +31,7 @@ LAYERS = {
     "positions/": "score-positions",
     "captions/": "write-captions",
     "metrics/": "measure-captions",
+    "judged/": "judge-captions",
 }
 
 

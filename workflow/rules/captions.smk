@@ -5,6 +5,7 @@
 wildcard_constraints:
     captioned=r".+",
     measured=r".+",
+    judged=r".+",
 
 
 CAPTION_CORES = SCALE.caption.threads * SCALE.caption.processes if SCALE.caption else 1
@@ -46,6 +47,21 @@ rule measure_captions:
         cpus_per_task=SCALE.caption.threads if SCALE.caption else 1,
     shell:
         "mdc measure-captions {input.config} 2>> {log}"
+
+
+rule judge_captions:
+    input:
+        config=f"{R}/configs/judged/{{judged}}.json",
+        given=lambda w: given(f"judged/{w.judged}"),
+        captions=ancient(lambda w: captions_of(f"judged/{w.judged}")),
+    output:
+        files("judge-captions", "judged/{judged}"),
+    log:
+        f"{R}/logs/judged/{{judged}}.log",
+    params:
+        cache=f"{STATE}/judged",
+    shell:
+        "mdc judge-captions {input.config} --cache {params.cache} 2>> {log}"
 
 
 def captions_of(job):

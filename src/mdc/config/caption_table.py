@@ -7,8 +7,21 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from mdc.config.caption import Writing
+from mdc.config.judge import ByClipScore, Judge
 from mdc.config.score import OpenClipModel
-from mdc.config.types import Name, Names, NonNegative, Positive, Side, SidePair, Strict, each_once, pairs_once
+from mdc.config.types import (
+    Name,
+    Names,
+    NonNegative,
+    Positive,
+    Side,
+    SidePair,
+    Strict,
+    each_once,
+    known,
+    own_labels,
+    pairs_once,
+)
 
 #: the row of the floor that needs no model: the most frequent training caption
 FLOOR = "most_frequent"
@@ -78,6 +91,7 @@ class CaptionTable(Strict):
     systems: Annotated[dict[Name, CaptionSystem], Field(min_length=1)]
     left_out: Annotated[list[Literal["METEOR", "SPICE"]], AfterValidator(each_once)] = Field(default_factory=list)
     clip_score: Annotated[RunClip | OpenClip, Field(discriminator="kind")] | None = None
+    judge: Judge | None = None
     claimed: Claimed = "CIDEr"
     contrasts: list[SidePair] = Field(default_factory=list)
     primary: Annotated[list[SidePair], Field(max_length=6)] = Field(default_factory=list)
@@ -95,11 +109,21 @@ class CaptionTable(Strict):
                     raise ValueError(
                         f"systems.{key}.tuned = {system.tuned}: datasets.{name}.tuned does not name it; it has {there}"
                     )
+        if self.judge is not None:
+            self._contests(self.judge)
         for where, pairs in (("contrasts", self.contrasts), ("primary", self.primary)):
             pairs_once(where, pairs)
             for pair in pairs:
                 self._stand(where, pair)
         return self
+
+    def _contests(self, judge: Judge) -> None:
+        for name, contest in judge.contests.items():
+            for system in contest.systems:
+                known(f"judge.contests.{name}.systems", system, self.systems, "system")
+        own_labels("judge.contests", {name: contest.label for name, contest in judge.contests.items()})
+        if isinstance(judge.by, ByClipScore) and self.clip_score is None:
+            raise ValueError("judge.by: clip_score needs a model; name one under clip_score")
 
     def _stand(self, where: str, pair: list[Side]) -> None:
         for side in pair:

@@ -7,7 +7,6 @@ why a metric is not there if one is not.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +21,10 @@ from mdc.evaluation.captioned import Captioned
 from mdc.evaluation.clip_score import ClipScore
 from mdc.evaluation.scored_run import open_clip_scorer, run_scorer
 from mdc.evaluation.trained_run import trained_run
+from mdc.evaluation.written import written
 from mdc.jobs.call import Call, record
 from mdc.jobs.model import CaptionMetricsJob
-from mdc.records import UserError, atomic_path, clear_leftovers, read_json, sha256_file, write_json
+from mdc.records import atomic_path, clear_leftovers, write_json
 from mdc.scenes.oracle import COUNTS, KINDS, judge
 from mdc.scenes.world import Scene
 from mdc.shards.index import ShardReader
@@ -42,8 +42,8 @@ def main(call: Call) -> None:
     job: CaptionMetricsJob = call.job
     torch.set_num_threads(job.captioning.threads)
     images = Captioned.open(call.input(f"data/corpora/{job.corpus}"), job.split, job.images)
-    written = _written(call, job, images)
-    captions: Captions = {name: one.captions for name, one in written.items()}
+    found = written(call, job.captions, images)
+    captions: Captions = {name: one.captions for name, one in found.items()}
     program = java()
     split = tokens(program, captions, dict(zip(images.keys, images.references, strict=True)))
     measured = measure_all(split, program, job.left_out)
@@ -53,53 +53,13 @@ def main(call: Call) -> None:
     systems: dict[str, Any] = {}
     for name, some in captions.items():
         rows += _rows(name, some, images, measured[name], split, clip, repeated)
-        systems[name] = _of_all(measured[name], split, name) | written[name].told
+        systems[name] = _of_all(measured[name], split, name) | found[name].told
     clear_leftovers(call.out)
     path = call.out / FILE
     _write(path, rows)
     more = {"systems": systems, "images": len(images), "references": sum(map(len, images.references)) / len(images)}
     more |= {"clip": clip.told if clip is not None else None, "truth": images.truths[0] is not None}
     write_json(call.out / "metrics.json", record(call, "metrics", [path]) | more)
-
-
-@dataclass(frozen=True)
-class _Written:
-    """One system's captions {image: caption}, and what the record of its captions tells of the run behind them."""
-
-    captions: dict[str, str]
-    told: dict[str, Any]
-
-
-def _written(call: Call, job: CaptionMetricsJob, images: Captioned) -> dict[str, _Written]:
-    found: dict[str, _Written] = {}
-    for name, expected in job.captions.items():
-        found |= _of_record(call.input(name), expected, job, images)
-    return found
-
-
-def _of_record(path: Path, expected: str, job: CaptionMetricsJob, images: Captioned) -> dict[str, _Written]:
-    """The systems that one job of captions wrote for."""
-    import pyarrow
-    import pyarrow.parquet as parquet
-
-    record = read_json(path)
-    if record.get("config_sha256") != expected:
-        raise UserError(f"{path}: made with another configuration than {job.job} expects; caption again")
-    file = path.parent / "captions.parquet"
-    if sha256_file(file) != record["outputs"].get(file.name):
-        raise UserError(f"{file}: not the file that {path} names (its sha256 differs); caption again")
-    try:
-        rows = parquet.ParquetFile(file).read(columns=["system", "image", "caption"]).to_pylist()
-    except (OSError, pyarrow.ArrowException) as error:
-        raise UserError(f"{file}: no captions can be read from it ({str(error)[:200]}); caption again") from None
-    found: dict[str, dict[str, str]] = {}
-    for row in rows:
-        found.setdefault(row["system"], {})[row["image"]] = row["caption"]
-    for name, some in found.items():
-        if list(some) != images.keys:
-            raise UserError(f"{file}: the images of {name} are not those of {job.corpus} {job.split}; caption again")
-    told = {key: record[key] for key in ("training", "weights_step")}
-    return {name: _Written(some, told) for name, some in found.items()}
 
 
 def _clip(call: Call, job: CaptionMetricsJob, images: Captioned) -> ClipScore | None:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from mdc import parts
 from mdc.config.caption_table import FLOOR, CaptionTable, RunClip
+from mdc.config.judge import ByClipScore
 from mdc.jobs.ids import Run
 from mdc.jobs.job import Job
-from mdc.jobs.model import CaptionMetricsJob, CaptionsJob
+from mdc.jobs.model import CaptionMetricsJob, CaptionsJob, JudgeJob
 
 if TYPE_CHECKING:
     from mdc.jobs.plan import Plan
@@ -59,8 +60,13 @@ def captioned(plan: Plan) -> list[Job]:
     """Every job of captions, then those of metrics."""
     written: list[Job] = [captions(plan, one) for one in asked(plan)]
     table = plan.scale.tables.table3
-    measured = [metrics(plan, name, seed) for name in (table.datasets if table else ()) for seed in _seeds(plan)]
-    return list({job.job: job for job in [*written, *measured]}.values())
+    measured: list[Job] = [
+        metrics(plan, name, seed) for name in (table.datasets if table else ()) for seed in _seeds(plan)
+    ]
+    judged: list[Job] = []
+    if table is not None and table.judge is not None:
+        judged = [judge(plan, name, seed) for name in table.datasets for seed in _seeds(plan)]
+    return list({job.job: job for job in [*written, *measured, *judged]}.values())
 
 
 def of_seed(plan: Plan, dataset: str, seed: int) -> dict[str, Asked]:
@@ -143,6 +149,35 @@ def metrics(plan: Plan, name: str, seed: int) -> CaptionMetricsJob:
         context_length=plan.params.protocol.data.context_length,
         captioning=scale.caption.model_dump(mode="json"),
         **clip,
+    )
+    plan.made[job] = found
+    return found
+
+
+def judge(plan: Plan, name: str, seed: int) -> JudgeJob:
+    """All contests between captions of the dataset ``name`` with one seed."""
+    table = plan.scale.tables.table3
+    assert table is not None and table.judge is not None
+    job = f"judged/{name}/s{seed}"
+    if job in plan.made:
+        return plan.made[job]
+    dataset, asked = table.datasets[name], of_seed(plan, name, seed)
+    contests = {key: contest.systems for key, contest in table.judge.contests.items()}
+    written = {one.job: one.sha256 for s in contests.values() for key in s for one in [captions(plan, asked[key])]}
+    measured = metrics(plan, name, seed) if isinstance(table.judge.by, ByClipScore) else None
+    found: JudgeJob = plan.make(
+        "judge-captions",
+        job,
+        [*written, f"data/corpora/{dataset.corpus}", *([measured.job] if measured else [])],
+        captions=written,
+        corpus=dataset.corpus,
+        split=dataset.split,
+        images=dataset.images,
+        contests=contests,
+        by=table.judge.by.model_dump(mode="json"),
+        metrics=measured.job if measured else None,
+        metrics_config_sha256=measured.sha256 if measured else None,
+        order_seed=table.judge.seed,
     )
     plan.made[job] = found
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mdc.config.caption_table import FLOOR, CaptionSystem, CaptionTable, RunClip
+from mdc.config.judge import ByEndpoint
 from mdc.jobs import caption_jobs
 from mdc.jobs.score_plans import labelled
 
@@ -56,6 +57,20 @@ def table(plan: Plan) -> dict[str, Any]:
         for key, system in shown.systems.items():
             ids = [run.id for found in by_seed if (run := found[key].run) is not None]
             rows.append(_row(plan, shown, dataset, key, system, ids, records))
+    contests = []
+    for dataset in shown.datasets if shown.judge else ():
+        choices = [caption_jobs.judge(plan, dataset, seed) for seed in scale.training.seeds]
+        jobs |= {job.job: job for job in choices}
+        contests += [
+            {
+                "name": name,
+                "label": one.label,
+                "dataset": dataset,
+                "systems": one.systems,
+                "records": [j.job for j in choices],
+            }
+            for name, one in (shown.judge.contests.items() if shown.judge else ())
+        ]
     primary = [list(pair) for pair in shown.primary]
     contrasts = [list(pair) for pair in shown.contrasts]
     return {
@@ -72,6 +87,8 @@ def table(plan: Plan) -> dict[str, Any]:
         "seeds": scale.training.seeds,
         "statistics": plan.params.protocol.statistics.model_dump(mode="json"),
         "clip": _clip(plan, shown),
+        "judge": _judge(shown),
+        "contests": contests,
     }
 
 
@@ -161,3 +178,9 @@ def _clip(plan: Plan, shown: CaptionTable) -> str:
             f"the scale's own {plan.params.methods[shown.clip_score.method].label}, seed {plan.scale.training.seeds[0]}"
         )
     return shown.clip_score.label
+
+
+def _judge(shown: CaptionTable) -> str:
+    if shown.judge is None:
+        return ""
+    return shown.judge.by.model if isinstance(shown.judge.by, ByEndpoint) else "CLIPScore, which is no language model"

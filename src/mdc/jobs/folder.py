@@ -63,4 +63,5 @@ _LAYERS = {
     "positions/": "score-positions",
     "captions/": "write-captions",
     "metrics/": "measure-captions",
+    "judged/": "judge-captions",
 }

@@ -29,6 +29,7 @@ from mdc.config import (
 )
 from mdc.config.caption import Captioning, Writing
 from mdc.config.caption_table import OpenClip
+from mdc.config.judge import ByClipScore, ByEndpoint
 from mdc.jobs.job import Job, Part
 
 # --- data ---------------------------------------------------------------------------------------------------------------
@@ -240,6 +241,25 @@ class CaptionMetricsJob(Job):
     open_clip: OpenClip | None
     context_length: Annotated[int, Field(ge=3)]
     captioning: Captioning
+
+
+class JudgeJob(Job):
+    """Contests {name: systems} between captions of the jobs ``captions`` {job: hash of its configuration}, of one seed.
+
+    ``by``: who judges; if it is CLIPScore, those of the job ``metrics``, whose configuration has that hash. ``order_seed`` draws
+    the letters.
+    """
+
+    verb: Literal["judge-captions"]
+    captions: Annotated[dict[str, str], Field(min_length=1)]
+    corpus: Name
+    split: Literal["train", "val", "test"]
+    images: Annotated[int, Field(ge=2)]
+    contests: Annotated[dict[Name, list[Name]], Field(min_length=1)]
+    by: Annotated[ByClipScore | ByEndpoint, Field(discriminator="kind")]
+    metrics: str | None
+    metrics_config_sha256: str | None
+    order_seed: NonNegative
 
 
 class ProbeJob(Job):

@@ -18,6 +18,7 @@ from mdc.jobs.model import (
     ChoiceSetJob,
     ChoicesJob,
     CorpusJob,
+    JudgeJob,
     ObtainJob,
     PositionsJob,
     PretrainJob,
@@ -70,6 +71,7 @@ _OF_VERB: dict[str, TypeAdapter[Any]] = {
     "score-positions": TypeAdapter(PositionsJob),
     "write-captions": TypeAdapter(CaptionsJob),
     "measure-captions": TypeAdapter(CaptionMetricsJob),
+    "judge-captions": TypeAdapter(JudgeJob),
     "make": TypeAdapter(AnyArtefact),
 }
 

@@ -172,8 +172,18 @@ class CaptionColumn(Labelled):
     part: Literal["paper", "more", "truth", "words"]
 
 
+class ShownContest(Part):
+    """A contest on one dataset, called ``name`` in its ``records``, one a seed; ``label``: the column that shows it."""
+
+    name: str
+    label: str
+    dataset: str
+    systems: Annotated[list[str], Field(min_length=2)]
+    records: Annotated[list[str], Field(min_length=1)]
+
+
 class CaptionTableJob(SystemsJob):
-    """Table 3; a metric that is not available here is told in its place.
+    """Table 3; a metric that is not available here is told in its place. ``judge``: what its contests are judged by.
 
     ``clip``: what CLIPScore is by, "" if it is not measured.
     """
@@ -182,6 +192,8 @@ class CaptionTableJob(SystemsJob):
     systems: Annotated[list[CaptionedSystem], Field(min_length=1)]
     columns: Annotated[list[CaptionColumn], Field(min_length=1)]
     clip: str
+    judge: str
+    contests: list[ShownContest]
 
 
 class ShownCaptions(Labelled):

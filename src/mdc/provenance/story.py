@@ -16,7 +16,7 @@ _INDENT = 14
 #: layers whose configurations are printed: those that decide a number
 _CONFIGURED = (
     *("pretrain", "probe", "score-choices", "score-pairs", "score-positions"),
-    *("write-captions", "measure-captions"),
+    *("write-captions", "measure-captions", "judge-captions"),
 )
 
 

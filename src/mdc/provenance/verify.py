@@ -21,6 +21,7 @@ _WORDS = {
     "score-choices": "records of choice sets' scores",
     "score-pairs": "records of held-out pairs' scores",
     "score-positions": "records of scores by position",
+    "judge-captions": "records of a judge's choices",
     "measure-captions": "records of measured captions",
     "write-captions": "records of captions",
     "pretrain": "runs, with their checkpoints",

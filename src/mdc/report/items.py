@@ -48,6 +48,12 @@ class ProbeItems:
         return len(self.ids)
 
 
+def mean_items(ids: tuple[str, ...], values: NDArray[np.float64]) -> ProbeItems:
+    """A mean of values that are no answers, right or wrong, though all may happen to be 0 or 1: its interval is the
+    bootstrap's, never that of a proportion."""
+    return ProbeItems(ids, value=values, groups=ids, parts=("all",) * len(ids))
+
+
 def read_items(path: str | Path, sha256: str) -> dict[str, ProbeItems]:
     """The items of every probe in ``items.parquet`` (columns probe, item, value, scores, targets; optional: group).
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mdc.captions.corpus_scores import bleu, meteor
 from mdc.records import UserError, sha256_file
-from mdc.report.items import ProbeItems
+from mdc.report.items import ProbeItems, mean_items
 from mdc.scenes.oracle import COUNTS, KINDS
 
 Floats = NDArray[np.float64]
@@ -45,8 +45,7 @@ class MeasuredCaptions:
         shares = found / 100  # all is multiplied by 100 in the end, what is counted too
         if column in _YES_OR_NO:
             return ProbeItems(self.images, value=shares)
-        # values that happen to be 0 or 1 are no answers that are right or wrong
-        return ProbeItems(self.images, statistic=lambda drawn: drawn @ shares / drawn.sum(axis=1))
+        return mean_items(self.images, shares)
 
     def _whole(self, counts: Floats | None, score: Any) -> ProbeItems | None:
         if counts is None:

@@ -103,6 +103,22 @@ MDC = {"label": "X", "method": "mdc", "tuned": "plain"}
             "stands twice",
         ),
         ((*T3, "claimed"), "BLEU-9", "claimed"),
+        (
+            (*T3, "judge", "contests", "paper", "systems"),
+            ["arc", "x"],
+            "judge.contests.paper.systems: no system is named 'x'; allowed: arc, arc_greedy",
+        ),
+        (
+            (*T3, "judge", "contests", "paper", "label"),
+            "chosen with free length",
+            "both called 'chosen with free length'",
+        ),
+        ((*T3, "clip_score"), None, "clip_score needs a model; name one under clip_score"),
+        (
+            (*T3, "judge", "by"),
+            {"kind": "endpoint", "base_url": "http://u:p@h/v1", "model": "m"},
+            "an address holds no user and no password",
+        ),
         (("caption",), None, "caption: this key is missing; needed by table3"),
         (T3, None, "figure6 shows captions of table3, and there is none"),
     ],

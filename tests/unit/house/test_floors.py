@@ -26,7 +26,7 @@ FLOORS = {
     4: ["init", "jobs", "models", "sources"],
     5: ["processes", "shards"],
     6: ["loader", "obtain", "report", "work"],
-    7: ["golden", "objectives", "predictors"],
+    7: ["golden", "judge", "objectives", "predictors"],
     8: ["provenance", "training", "vouch"],
     9: ["evaluation"],
     10: ["cli"],

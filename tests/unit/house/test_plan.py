@@ -191,10 +191,10 @@ def test_a_changed_value_touches_what_it_decides_and_nothing_before(mini: Plan) 
     assert with_(*MINI, "pretrain", "backbones", "ViT-T-8", "label", to="tiny") == {"table1", "figure_loss", "table7"}
     # one method's range: its runs, their probes, what shows them
     found = with_("methods", "mdc", "t_range", to=[0.35, 0.8])
-    captioned = {"captions", "metrics", "table3", "figure6"}
+    captioned = {"captions", "metrics", "judged", "table3", "figure6"}
     scores = {"scores", "retrieval", "positions"}
     assert layers(found) == {"runs", "probe", *scores, *captioned, *logs, *probing_names, *scored_names}
-    assert all("/mdc/" in name for name in found - {"metrics/described/s0"} if "/" in name)
+    assert all("/mdc/" in name for name in found - {"metrics/described/s0", "judged/described/s0"} if "/" in name)
     # one corpus: its own shards; runs follow by the manifest
     assert with_(*MINI, "data", "corpora", "alt", "source", "seed", to=99) == {"data/corpora/alt"}
     # how a verdict is made: the tables; which probe is the main one: those without an average
@@ -202,6 +202,7 @@ def test_a_changed_value_touches_what_it_decides_and_nothing_before(mini: Plan) 
         *probing_names,
         "figure_schedules",
         "table2",
+        "table3",
         "table_retrieval",
         "figure_position",
     }

@@ -12,6 +12,7 @@ from mdc.records import write_text
 from mdc.report import words
 from mdc.report.caption_numbers import Captioned
 from mdc.report.given import Given
+from mdc.report.judged import Judged, judged
 from mdc.report.lines import Contrast, Number, tidy
 from mdc.report.tables import comparisons
 from mdc.report.tables.render import write_csv, write_html, write_latex, write_markdown
@@ -39,18 +40,22 @@ def make(job: CaptionTableJob, given: Given, out: Path) -> None:
     found = Captioned(job, given)
     numbers = found.numbers()
     parts = found.parts_of
-    main = _table(found, numbers, "Table 3. Captioning", parts["paper"], _main_notes(found))
+    choices = judged(job, given, found.estimator)
+    chosen = _chosen(choices)
+    notes = _main_notes(found, choices)
+    main = _table(found, numbers, "Table 3. Captioning", parts["paper"], notes, chosen=chosen)
     truth = [key for key in parts["truth"] if key in found.columns]
     shown = [
         main,
         _table(found, numbers, "More metrics", parts["more"], _clip_notes(found)),
         *([_table(found, numbers, "What of it is true", parts["truth"], _TRUTH_NOTES)] if truth else []),
         _table(found, numbers, "Length and description", parts["words"], _WORD_NOTES, marked=False),
+        *([_contests(found, choices)] if choices else []),
         _variety(found),
         *comparisons.tables(found, [key for key in (*parts["paper"], "true", "told") if key in found.columns]),
     ]
     name = job.artefact
-    everything = _table(found, numbers, "Table 3", found.all_columns, (), marked=False)
+    everything = _table(found, numbers, "Table 3", found.all_columns, (), marked=False, chosen=chosen)
     write_csv(everything, out / f"{name}.csv", {"scale": words.scale_column(job)})
     systems = [number.system for number in numbers]
     more = {head: [getattr(system, head) for system in systems] for head in ("length", "tuned", "blind") if systems}
@@ -70,11 +75,13 @@ def _table(
     columns: Mapping[str, str],
     notes: Sequence[str],
     marked: bool = True,
+    chosen: Mapping[str, Mapping[str, Cell]] | None = None,
 ) -> Table:
     """A row a system, and for each dataset the ``columns``; one that is not available is an empty column with a note.
 
-    ``marked``: the highest numbers are the best.
+    ``marked``: the highest numbers are the best. ``chosen``: columns of a judge, {label: {system's key: cell}}.
     """
+    more = chosen or {}
     by = {(number.system.key, number.benchmark): number for number in numbers}
     datasets = found.corpora
     named = [key for key in columns if key in found.columns or key in found.parts_of["paper"]]
@@ -90,15 +97,18 @@ def _table(
                     continue
                 note = "" if number.published is None else f"paper {number.published:.1f}"
                 cells.append(Cell(number.value, number.low, number.high, note=note))
+            cells += [by_system.get(each[dataset].key, Cell(None)) for by_system in more.values()]
         first = next(iter(each.values()))
         block = "floor" if first.reference else "captioners"
         rows.append(Row((_label(first), first.length), tuple(cells), block, reference=first.reference))
     ranked = [next(iter(each.values())).ranked for _, each in systems]
-    heads = tuple(
-        Column(columns[key], label, "" if key in found.columns else "not available", f"{label} {columns[key]}")
-        for label in datasets.values()
-        for key in named
-    )
+    heads: list[Column] = []
+    for label in datasets.values():
+        heads += [
+            Column(columns[key], label, "" if key in found.columns else "not available", f"{label} {columns[key]}")
+            for key in named
+        ]
+        heads += [Column(name, label, "chosen", f"{label} {name}") for name in more]
     levels = [found.levels[s.key, key] for _, each in systems for s in each.values() for key in found.columns]
     return Table(
         title=f"{heading}, {found.scale_text}",
@@ -107,7 +117,7 @@ def _table(
             f"{', '.join(f'{label} {_count(found, key)}' for key, label in datasets.items())}.",
         ),
         labels=("Method", "Length"),
-        columns=heads,
+        columns=tuple(heads),
         rows=tuple(mark_rows(rows, ranked) if marked else rows),
         footnotes=tuple(notes),
     )
@@ -132,7 +142,41 @@ def _count(found: Captioned, dataset: str) -> int:
     )
 
 
-def _main_notes(found: Captioned) -> list[str]:
+def _chosen(choices: Sequence[Judged]) -> dict[str, dict[str, Cell]]:
+    """How often each system was chosen, by the label of its contest."""
+    found: dict[str, dict[str, Cell]] = {}
+    for one in choices:
+        for system, share in one.share.items():
+            cell = Cell(share.value, share.low, share.high)
+            found.setdefault(one.contest.label, {})[f"{one.contest.dataset}/{system}"] = cell
+    return found
+
+
+def _contests(found: Captioned, choices: Sequence[Judged]) -> Table:
+    """How the answers of the judge ended, and how often each letter was chosen."""
+    rows = []
+    widest = max(len(one.contest.systems) for one in choices)
+    for one in choices:
+        answered = sum(one.letters.values())
+        letters = [chr(ord("A") + place) for place in range(len(one.contest.systems))]
+        cells = [Cell(100 * one.letters[letter] / max(answered, 1)) for letter in letters]
+        cells += [Cell(None)] * (widest - len(cells))
+        ended = ", ".join(f"{count} {status}" for status, count in sorted(one.answers.items()))
+        labels = (found.corpora[one.contest.dataset], one.contest.label, ended, words.p_value(one.letter_p))
+        rows.append(Row(labels, tuple(cells)))
+    return Table(
+        title=f"The judge's answers, {found.scale_text}",
+        caption=(
+            f"Judge: {found.job.judge}. Letters are drawn anew for each image, so each should be chosen as often as every other; "
+            "p is of a chi-square test that they are.",
+        ),
+        labels=("Dataset", "Contest", "Answers", "p of the letters"),
+        columns=tuple(Column(chr(ord("A") + place), "Letter chosen", "per cent") for place in range(widest)),
+        rows=tuple(rows),
+    )
+
+
+def _main_notes(found: Captioned, choices: Sequence[Judged]) -> list[str]:
     records = [found.records[system.records[0]] for system in found.job.systems]
     references = dict.fromkeys(f"{record['references']:.3g}" for record in records)
     blind = dict.fromkeys(system.note for system in found.job.systems if system.note)
@@ -147,10 +191,20 @@ def _main_notes(found: Captioned) -> list[str]:
         "METEOR and their intervals are of the whole set of captions, not means over captions.",
         "Length: the word pieces that a caption is to have; free: the model ends it itself; –: it is searched for.",
         _LENGTH,
+        *dict.fromkeys(_contest_note(found, one) for one in choices),
         *blind,
         *missing,
         *(["No claim is decided, since its metric is not available."] if found.claims_lost else []),
     ]
+
+
+def _contest_note(found: Captioned, one: Judged) -> str:
+    names = {system.system: system.method.label for system in found.job.systems}
+    systems = ", ".join(names[system] for system in one.contest.systems)
+    return (
+        f"{one.contest.label}: per cent of images whose caption the judge ({found.job.judge}) chooses among {systems}; identical "
+        "captions share the vote."
+    )
 
 
 def _clip_notes(found: Captioned) -> list[str]:

@@ -1,0 +1,176 @@
+"""The job ``mdc judge-captions``: which of several captions depicts each image best (paper, section 4.2).
+
+Writes ``judged.parquet``, a row a contest and image: which letter stood for which system, which one was chosen, and what each
+system gets; and last ``judged.json`` with how the answers ended and how often each letter was chosen.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from mdc.config.judge import ByEndpoint
+from mdc.evaluation.captioned import Captioned
+from mdc.evaluation.written import written
+from mdc.jobs.call import Call, record
+from mdc.jobs.model import JudgeJob
+from mdc.judge.endpoint import Endpoint
+from mdc.judge.question import Question, question, votes
+from mdc.records import (
+    UserError,
+    atomic_path,
+    clear_leftovers,
+    read_json,
+    sha256_file,
+    sha256_json,
+    write_json,
+)
+
+FILE = "judged.parquet"
+#: answers that would be no other if they were asked for again
+_KEPT = ("chosen", "malformed", "refused")
+
+Row = dict[str, Any]
+
+
+def main(call: Call) -> None:
+    """``call.job``: a :class:`mdc.jobs.model.JudgeJob`."""
+    job: JudgeJob = call.job
+    images = Captioned.open(call.input(f"data/corpora/{job.corpus}"), job.split, job.images)
+    captions = {name: one.captions for name, one in written(call, job.captions, images).items()}
+    asked = [
+        (contest, n, question(key, systems, [captions[system][key] for system in systems], job.order_seed))
+        for contest, systems in job.contests.items()
+        for n, key in enumerate(images.keys)
+    ]
+    if isinstance(job.by, ByEndpoint):
+        rows = _by_endpoint(call, job.by, images, asked)
+    else:
+        rows = _by_clip_score(call, job, images, asked)
+    for contest in job.contests:
+        if not any(row["letter"] for row in rows if row["contest"] == contest):
+            said = Counter(row["status"] for row in rows)
+            raise UserError(
+                f"{job.job}: the judge chose no caption in any answer ({', '.join(f'{n} {s}' for s, n in said.items())})"
+            )
+    clear_leftovers(call.out)
+    path = call.out / FILE
+    _write(path, rows)
+    told = {contest: _told([row for row in rows if row["contest"] == contest]) for contest in job.contests}
+    write_json(call.out / "judged.json", record(call, "judged", [path]) | {"contests": told, "images": len(images)})
+
+
+def _by_clip_score(
+    call: Call, job: JudgeJob, images: Captioned, asked: Sequence[tuple[str, int, Question]]
+) -> list[Row]:
+    """The caption with the highest CLIPScore; equal scores share the vote."""
+    assert job.metrics is not None
+    scores = _clip_scores(call.input(job.metrics), job)
+    rows = []
+    for contest, n, one in asked:
+        found = [scores[system][images.keys[n]] for system in one.systems]
+        best = [place for place, score in enumerate(found) if score == max(found)]
+        shares = [1 / len(best) if place in best else 0.0 for place in range(len(found))]
+        rows.append(_row(contest, images.keys[n], one, "chosen", one.letters[best[0]], 0, shares))
+    return rows
+
+
+def _clip_scores(path: Path, job: JudgeJob) -> dict[str, dict[str, float]]:
+    import pyarrow.parquet as parquet
+
+    measured = read_json(path)
+    if measured.get("config_sha256") != job.metrics_config_sha256:
+        raise UserError(f"{path}: made with another configuration than {job.job} expects; measure again")
+    file = path.parent / "metrics.parquet"
+    if sha256_file(file) != measured["outputs"].get(file.name):
+        raise UserError(f"{file}: not the file that {path} names (its sha256 differs); measure again")
+    found: dict[str, dict[str, float]] = {}
+    for row in parquet.ParquetFile(file).read(columns=["system", "image", "CLIPScore"]).to_pylist():
+        found.setdefault(row["system"], {})[row["image"]] = row["CLIPScore"]
+    return found
+
+
+def _by_endpoint(
+    call: Call, how: ByEndpoint, images: Captioned, asked: Sequence[tuple[str, int, Question]]
+) -> list[Row]:
+    """Ask for each image and contest, several at a time; what was answered is kept, so a killed job resumes."""
+    from tqdm import tqdm
+
+    endpoint = Endpoint(how)
+
+    def one(entry: tuple[str, int, Question]) -> Row:
+        contest, n, asked_one = entry
+        key, data, _ = images.reader.read(n)
+        known: dict[str, Any] = {"image": sha256(data).hexdigest(), "text": asked_one.text, "model": how.model}
+        known |= {"instruction": how.instruction, "max_tokens": how.max_tokens}
+        name = sha256_json(known)
+        place = call.cache / name[:2] / f"{name}.json"
+        answer = _kept(place)
+        if answer is None:
+            said = endpoint.ask(asked_one, data)
+            answer = vars(said)
+            if said.status in _KEPT:
+                place.parent.mkdir(parents=True, exist_ok=True)
+                write_json(place, answer)
+        letter = answer["letter"]
+        shares = [votes(asked_one, letter)[system] for system in asked_one.systems] if letter else None
+        return _row(contest, key, asked_one, answer["status"], letter, answer["waits"], shares)
+
+    with ThreadPoolExecutor(how.parallel) as pool:
+        waiting = [pool.submit(one, entry) for entry in asked]
+        try:
+            return [
+                done.result() for done in tqdm(waiting, desc=call.job.job, unit="answer", disable=None, mininterval=1)
+            ]
+        finally:
+            for left in waiting:  # after the first that cannot be, the others are not asked
+                left.cancel()
+
+
+def _kept(place: Path) -> dict[str, Any] | None:
+    try:
+        found = read_json(place) if place.is_file() else None
+    except UserError:
+        return None
+    return found if found is not None and found.get("status") in _KEPT else None
+
+
+def _row(
+    contest: str, image: str, one: Question, status: str, letter: str | None, waits: int, shares: list[float] | None
+) -> Row:
+    told = {"contest": contest, "image": image, "systems": list(one.systems), "status": status, "letter": letter}
+    return told | {"waits": waits, "votes": shares}
+
+
+def _told(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    letters = Counter(row["letter"] for row in rows if row["letter"])
+    return {
+        "answers": dict(sorted(Counter(row["status"] for row in rows).items())),
+        "waits": sum(row["waits"] for row in rows),
+        "letters": dict(sorted(letters.items())),
+    }
+
+
+def _write(path: Path, rows: Sequence[Row]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    word = pa.dictionary(pa.int32(), pa.string())
+    schema = pa.schema(
+        [
+            ("contest", word),
+            ("image", pa.string()),
+            ("systems", pa.list_(pa.string())),
+            ("status", word),
+            ("letter", pa.string()),
+            ("waits", pa.int32()),
+            ("votes", pa.list_(pa.float64())),
+        ]
+    )
+    columns = {name: [row[name] for row in rows] for name in schema.names}
+    with atomic_path(path) as temporary:
+        pq.write_table(pa.table(columns, schema=schema), temporary, compression="zstd")

@@ -1,0 +1,52 @@
+"""Captions as their jobs wrote them, read back by what is made from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mdc.evaluation.captioned import Captioned
+from mdc.jobs.call import Call
+from mdc.records import UserError, read_json, sha256_file
+
+
+@dataclass(frozen=True)
+class Written:
+    """One system's captions {image: caption}, and what the record of its captions tells of the run behind them."""
+
+    captions: dict[str, str]
+    told: dict[str, Any]
+
+
+def written(call: Call, jobs: Mapping[str, str], images: Captioned) -> dict[str, Written]:
+    """All systems of ``jobs`` {job: hash of its configuration}; UserError if one is stale or not of these ``images``."""
+    found: dict[str, Written] = {}
+    for name, expected in jobs.items():
+        found |= _of_record(call.input(name), expected, call.job.job, images)
+    return found
+
+
+def _of_record(path: Path, expected: str, asked_by: str, images: Captioned) -> dict[str, Written]:
+    import pyarrow
+    import pyarrow.parquet as parquet
+
+    record = read_json(path)
+    if record.get("config_sha256") != expected:
+        raise UserError(f"{path}: made with another configuration than {asked_by} expects; caption again")
+    file = path.parent / "captions.parquet"
+    if sha256_file(file) != record["outputs"].get(file.name):
+        raise UserError(f"{file}: not the file that {path} names (its sha256 differs); caption again")
+    try:
+        rows = parquet.ParquetFile(file).read(columns=["system", "image", "caption"]).to_pylist()
+    except (OSError, pyarrow.ArrowException) as error:
+        raise UserError(f"{file}: no captions can be read from it ({str(error)[:200]}); caption again") from None
+    found: dict[str, dict[str, str]] = {}
+    for row in rows:
+        found.setdefault(row["system"], {})[row["image"]] = row["caption"]
+    for name, some in found.items():
+        if list(some) != images.keys:
+            raise UserError(f"{file}: the images of {name} are not those that {asked_by} is of; caption again")
+    told = {key: record[key] for key in ("training", "weights_step")}
+    return {name: Written(some, told) for name, some in found.items()}

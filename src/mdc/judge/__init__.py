@@ -1,0 +1,1 @@
+"""Contests between captions: the question, the answer, and the endpoint that is asked."""

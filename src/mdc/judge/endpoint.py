@@ -1,0 +1,121 @@
+"""A vision-language model behind an endpoint that speaks OpenAI's protocol; what can go wrong is told apart and counted."""
+
+from __future__ import annotations
+
+import base64
+import os
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from mdc.config.judge import ByEndpoint
+from mdc.formats.images import image_format
+from mdc.judge.question import Question, chosen_letter
+from mdc.records import UserError
+
+#: how an answer ended: with a letter, with none, with a refusal, or not at all
+STATUSES = ("chosen", "malformed", "refused", "timed out", "failed")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """``letter`` where ``status`` is ``chosen``; ``text``: what was said, shortened. ``waits``: how often it was to wait."""
+
+    status: str
+    letter: str | None
+    text: str
+    waits: int
+
+
+class Endpoint:
+    """``sleep`` is that of :mod:`time`. The key is read from the environment, and neither shown nor kept."""
+
+    def __init__(self, how: ByEndpoint, sleep: Callable[[float], None] = time.sleep) -> None:
+        import httpx
+        import openai
+
+        self.how, self._sleep, self._openai = how, sleep, openai
+        self.seen: Counter[str] = Counter()
+        # our own retries count, and obey Retry-After within bounds; a redirect could carry the key elsewhere
+        self._client = openai.OpenAI(
+            base_url=how.base_url,
+            api_key=os.environ.get(how.key_variable) or "none",
+            timeout=how.timeout,
+            max_retries=0,
+            http_client=httpx.Client(timeout=how.timeout, follow_redirects=False),
+        )
+
+    def ask(self, asked: Question, image: bytes) -> Answer:
+        """What the model says of an encoded image.
+
+        UserError if the endpoint cannot be reached, refuses the key, or does not know the model: no image would get an
+        answer then. Everything else is an Answer.
+        """
+        for attempt in range(self.how.retries + 1):
+            try:
+                return self._answer(self._said(asked, image), asked, attempt)
+            except self._openai.APITimeoutError:
+                last, pause = "timed out", _backoff(attempt)
+            except self._openai.APIConnectionError as error:
+                if attempt == self.how.retries:
+                    raise UserError(f"the judge at {self.how.base_url} cannot be reached ({error})") from None
+                last, pause = "failed", _backoff(attempt)
+            except self._openai.RateLimitError as error:
+                last, pause = "failed", self._wanted(error, attempt)
+            except (self._openai.AuthenticationError, self._openai.PermissionDeniedError) as error:
+                raise UserError(
+                    f"the judge at {self.how.base_url} refuses the key of {self.how.key_variable} (status {error.status_code})"
+                ) from None
+            except self._openai.NotFoundError:
+                raise UserError(f"the judge at {self.how.base_url} knows no model {self.how.model}") from None
+            except self._openai.InternalServerError:
+                last, pause = "failed", _backoff(attempt)
+            except self._openai.APIStatusError as error:  # this question is refused; asking again would change nothing
+                return Answer("refused", None, f"status {error.status_code}", attempt)
+            except (self._openai.OpenAIError, ValueError, TypeError) as error:  # what it says is not of the protocol
+                return Answer("malformed", None, _short(str(error)), attempt)
+            if attempt < self.how.retries:
+                self._sleep(pause)
+        return Answer(last, None, "", self.how.retries)
+
+    def _said(self, asked: Question, image: bytes) -> Any:
+        kind = image_format(image).lower()
+        data = f"data:image/{kind};base64,{base64.b64encode(image).decode()}"
+        parts: list[Any] = [{"type": "image_url", "image_url": {"url": data}}, {"type": "text", "text": asked.text}]
+        told: list[Any] = [{"role": "system", "content": self.how.instruction}] if self.how.instruction else []
+        return self._client.chat.completions.create(
+            model=self.how.model,
+            messages=[*told, {"role": "user", "content": parts}],
+            max_tokens=self.how.max_tokens,
+            temperature=0.0,
+            seed=0,
+        )
+
+    def _answer(self, said: Any, asked: Question, waits: int) -> Answer:
+        choices = getattr(said, "choices", None)
+        if not isinstance(choices, list) or not choices or getattr(choices[0], "message", None) is None:
+            return Answer("malformed", None, _short(str(said)), waits)
+        message = choices[0].message
+        if getattr(message, "refusal", None) or choices[0].finish_reason == "content_filter":
+            return Answer("refused", None, _short(str(message.refusal or "")), waits)
+        text = message.content if isinstance(message.content, str) else ""
+        letter = chosen_letter(text, asked.letters)
+        return Answer("chosen" if letter else "malformed", letter, _short(text), waits)
+
+    def _wanted(self, error: Any, attempt: int) -> float:
+        """Seconds that the endpoint asks to wait, within bounds."""
+        try:
+            asked = float(error.response.headers.get("retry-after", ""))
+        except ValueError:  # none, or a date
+            asked = _backoff(attempt)
+        return min(max(asked, 0.0), self.how.longest_wait)
+
+
+def _backoff(attempt: int) -> float:
+    return float(min(2.0**attempt, 30.0))
+
+
+def _short(text: str) -> str:
+    return " ".join(text.split())[:200]

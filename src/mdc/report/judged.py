@@ -1,0 +1,88 @@
+"""A judge's choices that Table 3 was handed: how often each system is chosen, and whether the letter mattered."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mdc.jobs.shown import CaptionTableJob, ShownContest
+from mdc.records import UserError, sha256_file
+from mdc.report.estimates import Estimator
+from mdc.report.given import Given, path_of, record_of
+from mdc.report.items import mean_items
+from mdc.statistics.interval import Interval
+
+_VOTES = "votes"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One contest on one dataset, all seeds. ``share``: of each system, how often it is chosen, in per cent of the ``images``
+    that got an answer with every seed. ``answers``: how they ended; ``letters``: how often each letter was chosen."""
+
+    contest: ShownContest
+    share: dict[str, Interval]
+    images: int
+    answers: Counter[str]
+    letters: Counter[str]
+
+    @property
+    def letter_p(self) -> float:
+        """The probability of letters at least as uneven if each were as likely (chi-square; letters are drawn anew for each
+        image, so captions cannot explain it)."""
+        from scipy.stats import chisquare
+
+        counts = [self.letters[letter] for letter in _alphabet(len(self.contest.systems))]
+        return float(chisquare(counts).pvalue)
+
+
+def judged(job: CaptionTableJob, given: Given, estimator: Estimator) -> list[Judged]:
+    """Every contest; UserError if a record is missing, stale, or not that of its choices."""
+    return [_contest(job, given, estimator, contest) for contest in job.contests]
+
+
+def _contest(job: CaptionTableJob, given: Given, estimator: Estimator, contest: ShownContest) -> Judged:
+    answers: Counter[str] = Counter()
+    letters: Counter[str] = Counter()
+    seeds = []
+    for name in contest.records:
+        record, path = record_of(job, given, name), path_of(job, given, name)
+        rows = [row for row in _rows(path, record) if row["contest"] == contest.name]
+        answers.update(row["status"] for row in rows)
+        letters.update(row["letter"] for row in rows if row["letter"])
+        seeds.append(
+            {row["image"]: dict(zip(row["systems"], row["votes"], strict=True)) for row in rows if row["votes"]}
+        )
+    images = [image for image in seeds[0] if all(image in seed for seed in seeds)]
+    if not images:
+        raise UserError(f"{contest.label}: no image got an answer with every seed; let the judge choose again")
+    share = {}
+    for system in contest.systems:
+        group = [
+            {_VOTES: mean_items(tuple(images), np.array([seed[image][system] for image in images]))} for seed in seeds
+        ]
+        share[system] = estimator.level(group, [_VOTES])
+    return Judged(contest, share, len(images), answers, letters)
+
+
+def _rows(path: Path, record: dict[str, Any]) -> list[dict[str, Any]]:
+    import pyarrow
+    import pyarrow.parquet as parquet
+
+    file = path.parent / "judged.parquet"
+    if record.get("kind") != "judged" or sha256_file(file) != record.get("outputs", {}).get(file.name):
+        raise UserError(f"{file}: not the choices that {path} names; let the judge choose again")
+    try:
+        return list(parquet.ParquetFile(file).read().to_pylist())
+    except (OSError, pyarrow.ArrowException) as error:
+        raise UserError(
+            f"{file}: no choices can be read from it ({str(error)[:200]}); let the judge choose again"
+        ) from None
+
+
+def _alphabet(count: int) -> list[str]:
+    return [chr(ord("A") + place) for place in range(count)]

@@ -1,0 +1,196 @@
+"""A judge behind a real HTTP server on 127.0.0.1: answers, refusals, time-outs, limits, and one that lies."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from mdc.config.judge import ByEndpoint
+from mdc.judge.endpoint import Endpoint
+from mdc.judge.question import question
+from mdc.records import UserError
+
+ASKED = question("image", ("a", "b", "c"), ("one", "two", "three"), seed=0)
+KEY = "sk-secret-0123456789"
+Reply = tuple[int, Any, dict[str, str]]
+
+
+def image() -> bytes:
+    data = io.BytesIO()
+    Image.new("RGB", (4, 4), (200, 10, 10)).save(data, "PNG")
+    return data.getvalue()
+
+
+def said(text: str | None, **more: Any) -> dict[str, Any]:
+    message = {"role": "assistant", "content": text, **more.pop("message", {})}
+    choice = {"index": 0, "message": message, "finish_reason": "stop", **more}
+    return {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
+
+
+class Server:
+    """``replies`` are given in their order, the last one again and again; ``requests``: what was asked, with its headers."""
+
+    def __init__(self) -> None:
+        self.replies: list[Reply | Callable[[], Reply]] = []
+        self.requests: list[tuple[dict[str, Any], dict[str, str]]] = []
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                server.requests.append((body, dict(self.headers)))
+                reply = server.replies.pop(0) if len(server.replies) > 1 else server.replies[0]
+                status, content, headers = reply() if callable(reply) else reply
+                data = content if isinstance(content, bytes) else json.dumps(content).encode()
+                try:
+                    self.send_response(status)
+                    for name, value in {"content-type": "application/json", **headers}.items():
+                        self.send_header(name, value)
+                    self.send_header("content-length", str(len(data)))
+                    self.end_headers()
+                    self.wfile.write(data)
+                except OSError:  # the client did not wait
+                    pass
+
+            def log_message(self, *args: Any) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    found = Server()
+    yield found
+    found.close()
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUDGE_KEY", KEY)
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def endpoint(server: Server, waits: list[float] | None = None, **more: Any) -> Endpoint:
+    how = {"base_url": server.url, "model": "qwen", "key_variable": "JUDGE_KEY", "retries": 2, "timeout": 5.0, **more}
+    return Endpoint(ByEndpoint(kind="endpoint", **how), sleep=(waits if waits is not None else []).append)
+
+
+def test_it_is_shown_the_image_and_the_papers_prompt(server: Server) -> None:
+    server.replies = [(200, said("B"), {})]
+    answer = endpoint(server).ask(ASKED, image())
+    assert (answer.status, answer.letter, answer.waits) == ("chosen", "B", 0)
+    ((body, headers),) = server.requests
+    assert headers["Authorization"] == f"Bearer {KEY}" and body["model"] == "qwen" and body["temperature"] == 0
+    system, user = body["messages"]
+    assert system == {"role": "system", "content": "Answer with the letter of one caption and nothing else."}
+    picture, text = user["content"]
+    assert text == {"type": "text", "text": ASKED.text}
+    address = picture["image_url"]["url"]
+    assert address.startswith("data:image/png;base64,") and base64.b64decode(address.partition(",")[2]) == image()
+
+
+@pytest.mark.parametrize(
+    ("content", "status"),
+    [
+        (said("I cannot tell."), "malformed"),
+        (said("E"), "malformed"),
+        (said(None), "malformed"),
+        (said(""), "malformed"),
+        ({**said("A"), "choices": []}, "malformed"),
+        ({"object": "chat.completion"}, "malformed"),
+        ([1, 2], "malformed"),
+        (b"<html>A</html>", "malformed"),
+        (b"{", "malformed"),
+        (said(None, message={"refusal": "I will not look at this."}), "refused"),
+        (said("", finish_reason="content_filter"), "refused"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_an_endpoint_that_lies_is_counted_and_never_believed(server: Server, content: Any, status: str) -> None:
+    server.replies = [(200, content, {})]
+    answer = endpoint(server).ask(ASKED, image())
+    assert (answer.status, answer.letter) == (status, None)
+
+
+def test_limits_are_obeyed_within_bounds(server: Server) -> None:
+    waits: list[float] = []
+    limit = {"error": {"message": "slow down", "type": "rate_limit"}}
+    server.replies = [(429, limit, {"retry-after": "7"}), (429, limit, {"retry-after": "9999"}), (200, said("A"), {})]
+    answer = endpoint(server, waits, longest_wait=20.0).ask(ASKED, image())
+    assert (answer.status, answer.letter, answer.waits) == ("chosen", "A", 2) and waits == [7.0, 20.0]
+    server.replies = [(429, limit, {"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"})]
+    waits.clear()
+    assert endpoint(server, waits).ask(ASKED, image()).status == "failed" and waits == [1.0, 2.0]
+
+
+def test_a_server_that_fails_or_sleeps_is_asked_again(server: Server) -> None:
+    waits: list[float] = []
+    server.replies = [(503, {"error": {}}, {}), (500, b"", {}), (200, said("C"), {})]
+    assert endpoint(server, waits).ask(ASKED, image()).letter == "C" and waits == [1.0, 2.0]
+
+    def slow() -> Reply:
+        time.sleep(1.5)
+        return 200, said("A"), {}
+
+    server.replies = [slow]
+    asked = len(server.requests)
+    answer = endpoint(server, retries=1, timeout=0.3).ask(ASKED, image())
+    assert (answer.status, answer.letter) == ("timed out", None) and len(server.requests) - asked == 2
+
+
+def test_a_question_that_is_refused_is_not_asked_again(server: Server) -> None:
+    server.replies = [(400, {"error": {"message": "image too large"}}, {})]
+    assert endpoint(server).ask(ASKED, image()).status == "refused" and len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "said_of_it"),
+    [
+        (401, "refuses the key of JUDGE_KEY"),
+        (403, "refuses the key of JUDGE_KEY"),
+        (404, "knows no model qwen"),
+    ],
+)
+def test_what_no_image_would_get_an_answer_from_ends_in_one_line(server: Server, status: int, said_of_it: str) -> None:
+    server.replies = [(status, {"error": {"message": f"bad key {KEY}"}}, {})]
+    with pytest.raises(UserError) as caught:
+        endpoint(server).ask(ASKED, image())
+    assert said_of_it in str(caught.value) and KEY not in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_an_endpoint_that_is_not_there_ends_in_one_line(server: Server) -> None:
+    server.close()
+    waits: list[float] = []
+    with pytest.raises(UserError, match="cannot be reached"):
+        endpoint(server, waits).ask(ASKED, image())
+    assert waits == [1.0, 2.0]
+
+
+def test_a_redirect_is_not_followed(server: Server) -> None:
+    """… since it would carry the key elsewhere."""
+    server.replies = [(307, b"", {"location": "http://127.0.0.1:1/v1/chat/completions"})]
+    answer = endpoint(server).ask(ASKED, image())
+    assert answer.letter is None and len(server.requests) == 1
+
+
+@pytest.mark.parametrize("address", ["file:///etc", "127.0.0.1", "http://user:secret@host/v1", "http://"])
+def test_addresses_that_are_none(address: str) -> None:
+    with pytest.raises(ValueError, match="address"):
+        ByEndpoint(kind="endpoint", base_url=address, model="m")

@@ -1,0 +1,71 @@
+"""What a judge is asked, and what its answer means."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from mdc.judge.question import PROMPT, chosen_letter, question, votes
+
+SYSTEMS = ("arc", "mdc_10", "mdc_15", "mdc_20")
+CAPTIONS = ("a dog", "a dog runs", "a dog", "a dog runs on the sand")
+
+
+def test_the_prompt_is_the_papers_and_the_captions_are_appended() -> None:
+    assert PROMPT == (
+        "Which caption best depicts the image and is also coherent (no duplicate words or awkward phrasing)?"
+    )
+    one = question("image 3", SYSTEMS, CAPTIONS, seed=0)
+    first, *rest = one.text.split("\n")
+    assert first == PROMPT
+    assert rest == [f"{letter}. {caption}" for letter, caption in zip("ABCD", one.captions, strict=True)]
+    assert dict(zip(one.systems, one.captions, strict=True)) == dict(zip(SYSTEMS, CAPTIONS, strict=True))
+
+
+def test_letters_are_drawn_anew_for_each_image_and_follow_from_it() -> None:
+    orders = [question(f"{n}", SYSTEMS, CAPTIONS, seed=0).systems for n in range(4000)]
+    assert orders == [question(f"{n}", SYSTEMS, CAPTIONS, seed=0).systems for n in range(4000)]
+    assert orders != [question(f"{n}", SYSTEMS, CAPTIONS, seed=1).systems for n in range(4000)]
+    counts = Counter(orders)
+    # 24 orders, each 167 times in the mean with a standard deviation of 13
+    assert len(counts) == 24 and max(abs(count - 4000 / 24) for count in counts.values()) < 5 * 13
+
+
+@pytest.mark.parametrize(
+    ("answer", "letter"),
+    [
+        ("B", "B"),
+        ("b", "B"),
+        (" (C). ", "C"),
+        ("**D**", "D"),
+        ("B. A dog runs", "B"),
+        ("B: because A is wrong", "B"),
+        ("Caption C", "C"),
+        ("The best caption is C.", "C"),
+        ("The answer is: B", "B"),
+        ("Answer: D", "D"),
+        ("I choose option A", "A"),
+        ("caption B is better than caption C", None),
+        ("A dog runs on the beach", None),
+        ("A", "A"),
+        ("E", None),
+        ("", None),
+        ("I cannot see the image.", None),
+        ("All of them", None),
+        ("B or C", None),
+        ("the best is a dog", None),
+        ("Ä", None),
+    ],
+)
+def test_an_answer_chooses_one_letter_or_none(answer: str, letter: str | None) -> None:
+    assert chosen_letter(answer, "ABCD") == letter
+
+
+def test_identical_captions_share_the_vote() -> None:
+    one = question("image", SYSTEMS, CAPTIONS, seed=0)
+    for letter, system in zip(one.letters, one.systems, strict=True):
+        found = votes(one, letter)
+        assert sum(found.values()) == pytest.approx(1)
+        expected = {"arc": 0.5, "mdc_15": 0.5} if system in ("arc", "mdc_15") else {system: 1.0}
+        assert {name: share for name, share in found.items() if share} == expected
