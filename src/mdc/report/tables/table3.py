@@ -109,7 +109,9 @@ def _table(
             for key in named
         ]
         heads += [Column(name, label, "chosen", f"{label} {name}") for name in more]
-    levels = [found.levels[s.key, key] for _, each in systems for s in each.values() for key in found.columns]
+    levels = [
+        found.levels[s.key, key] for _, each in systems for s in each.values() for key in named if key in found.columns
+    ]
     return Table(
         title=f"{heading}, {found.scale_text}",
         caption=(
