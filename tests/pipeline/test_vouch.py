@@ -381,7 +381,7 @@ def test_a_training_is_vouched_for_and_a_changed_learning_rate_is_refused(tmp_pa
     assert {one["verb"] for one in house.links} == {"pretrain"} and len(house.links) == 3, "one an objective"
     assert all("equal to those of" in one["evidence"] for one in house.links)
     status, out, err = house.mdc("verify")
-    assert status == 0 and "3 links behind 7 jobs vouched for" in out, err
+    assert status == 0 and "3 links behind 10 jobs vouched for" in out, err
     house.commit("a name")
     house.edit(*HARMFUL)
     status, _, err = house.mdc("vouch", "--reason", "about the same")
@@ -407,7 +407,8 @@ def test_the_golden_case_is_the_same_anywhere(tmp_path: Path) -> None:
         told.append(done.stdout.splitlines()[-1])
     assert told[0] == told[1]
     found = json.loads(told[0])
-    assert set(found) == {"data/corpora/alt", "data/corpora/half", "data/probes/shape", "data/probes/colour", WORDS}
+    corpora = {f"data/corpora/{name}" for name in ("alt", "half", "described")}
+    assert set(found) == {*corpora, "data/probes/shape", "data/probes/colour", WORDS}
     plan = small_project.plan()
     assert WORDS in plan.jobs  # which makes them
     assert found[WORDS]["fingerprint"] == plan.code[WORDS], "the code's own, whatever it was done as"
