@@ -36,10 +36,7 @@ class ScenesCorpus(Strict):
     @model_serializer(mode="wrap")
     def _without_test(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """A corpus without the split keeps the configuration that it had before there was one."""
-        found: dict[str, Any] = dump(self)
-        if self.test is None:
-            del found["test"]
-        return found
+        return {key: value for key, value in dump(self).items() if key != "test" or value is not None}
 
 
 class ParquetCorpus(Captions):

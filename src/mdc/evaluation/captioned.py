@@ -31,13 +31,13 @@ class Captioned:
         if split not in index["splits"]:
             raise UserError(f"{path}: has no split {split} to caption; it has {', '.join(index['splits'])}")
         reader = ShardReader(path, split)
-        found = [reader.read(number) for number in range(min(count, len(reader)))]
+        # keys and records alone: thousands of images would fill the memory
+        found = [(key, record) for n in range(min(count, len(reader))) for key, _, record in [reader.read(n)]]
         if len(found) < 2:
             raise UserError(f"{path}: {len(found)} images in {split}; at least two are needed")
         shards = [shard["sha256"] for shard in index["splits"][split]["shards"]]
-        keys = [key for key, _, _ in found]
-        references = [list(record["captions"]) for _, _, record in found]
-        return cls(reader, keys, references, [record.get("truth") for _, _, record in found], shards)
+        references = [list(record["captions"]) for _, record in found]
+        return cls(reader, [key for key, _ in found], references, [record.get("truth") for _, record in found], shards)
 
     def __len__(self) -> int:
         return len(self.keys)

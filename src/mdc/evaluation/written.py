@@ -13,22 +13,22 @@ from mdc.records import UserError, read_json, sha256_file
 
 
 @dataclass(frozen=True)
-class Written:
+class SystemCaptions:
     """One system's captions {image: caption}, and what the record of its captions tells of the run behind them."""
 
     captions: dict[str, str]
     told: dict[str, Any]
 
 
-def written(call: Call, jobs: Mapping[str, str], images: Captioned) -> dict[str, Written]:
+def written(call: Call, jobs: Mapping[str, str], images: Captioned) -> dict[str, SystemCaptions]:
     """All systems of ``jobs`` {job: hash of its configuration}; UserError if one is stale or not of these ``images``."""
-    found: dict[str, Written] = {}
+    found: dict[str, SystemCaptions] = {}
     for name, expected in jobs.items():
         found |= _of_record(call.input(name), expected, call.job.job, images)
     return found
 
 
-def _of_record(path: Path, expected: str, asked_by: str, images: Captioned) -> dict[str, Written]:
+def _of_record(path: Path, expected: str, asked_by: str, images: Captioned) -> dict[str, SystemCaptions]:
     import pyarrow
     import pyarrow.parquet as parquet
 
@@ -49,4 +49,4 @@ def _of_record(path: Path, expected: str, asked_by: str, images: Captioned) -> d
         if list(some) != images.keys:
             raise UserError(f"{file}: the images of {name} are not those that {asked_by} is of; caption again")
     told = {key: record[key] for key in ("training", "weights_step")}
-    return {name: Written(some, told) for name, some in found.items()}
+    return {name: SystemCaptions(some, told) for name, some in found.items()}

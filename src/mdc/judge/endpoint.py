@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import os
 import time
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,13 +14,11 @@ from mdc.formats.images import image_format
 from mdc.judge.question import Question, chosen_letter
 from mdc.records import UserError
 
-#: how an answer ended: with a letter, with none, with a refusal, or not at all
-STATUSES = ("chosen", "malformed", "refused", "timed out", "failed")
-
 
 @dataclass(frozen=True)
 class Answer:
-    """``letter`` where ``status`` is ``chosen``; ``text``: what was said, shortened. ``waits``: how often it was to wait."""
+    """``status``: chosen (with a ``letter``), malformed (without one), refused, timed out or failed. ``text``: what was said,
+    shortened. ``waits``: how often it was to wait."""
 
     status: str
     letter: str | None
@@ -37,7 +34,6 @@ class Endpoint:
         import openai
 
         self.how, self._sleep, self._openai = how, sleep, openai
-        self.seen: Counter[str] = Counter()
         # our own retries count, and obey Retry-After within bounds; a redirect could carry the key elsewhere
         self._client = openai.OpenAI(
             base_url=how.base_url,

@@ -58,7 +58,7 @@ def make(job: CaptionTableJob, given: Given, out: Path) -> None:
     everything = _table(found, numbers, "Table 3", found.all_columns, (), marked=False, chosen=chosen)
     write_csv(everything, out / f"{name}.csv", {"scale": words.scale_column(job)})
     systems = [number.system for number in numbers]
-    more = {head: [getattr(system, head) for system in systems] for head in ("length", "tuned", "blind") if systems}
+    more = {head: [getattr(system, head) for system in systems] for head in ("length", "tuned", "blind")}
     write_text(out / f"{name}_long.csv", tidy(numbers, Number, **more))
     write_text(out / f"{name}_contrasts.csv", tidy(found.contrasts(), Contrast))
     lines = list(_sets(found))
