@@ -30,6 +30,12 @@ $(UV):
 	VIRTUAL_ENV=.venv $(UV) pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
 
+# open_clip's CoCa, a reference row of Table 3, writes captions under transformers 4 only, so it has an environment of its own
+.coca/.ready: workflow/envs/coca.lock | $(UV)
+	$(UV) venv --quiet --allow-existing --no-python-downloads --python '>=3.11,<3.13' .coca
+	VIRTUAL_ENV=.coca $(UV) pip sync --quiet --require-hashes --compile-bytecode workflow/envs/coca.lock
+	touch $@
+
 # Snakemake, not make, decides what is up to date
 results: setup FORCE
 	$(BIN)/snakemake all --cores $(CORES)
@@ -59,8 +65,10 @@ bench: setup
 lock: $(UV)
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 	  --no-emit-index-url --group dev --upgrade pyproject.toml --output-file requirements.lock
+	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
+	  --no-emit-index-url --upgrade workflow/envs/coca.in --output-file workflow/envs/coca.lock
 
 clean:
-	rm -rf .venv .tools
+	rm -rf .venv .tools .coca
 
 FORCE:

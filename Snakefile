@@ -20,6 +20,7 @@ report: "workflow/report/workflow.rst"
 include: "workflow/rules/common.smk"
 include: "workflow/rules/lock.smk"
 include: "workflow/rules/data.smk"
+include: "workflow/rules/encoders.smk"
 include: "workflow/rules/pretrain.smk"
 include: "workflow/rules/probe.smk"
 include: "workflow/rules/scores.smk"
@@ -51,6 +52,8 @@ for name in SCALE.data.datasets:
 
 rule pretrain_all:
     input:
+        manifests("import-encoder"),
+        manifests("encode-corpus"),
         manifests("pretrain"),
 
 

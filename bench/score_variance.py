@@ -29,12 +29,10 @@ from mdc.config import Scoring
 from mdc.diffusion.likelihood import controlled_terms, mean_of_groups, token_terms
 from mdc.evaluation.option_scores import Questions, picture
 from mdc.evaluation.scored_run import run_scorer
-from mdc.jobs.read import as_job
 from mdc.predictors.caption_scores import Pair
 from mdc.predictors.draws import GROUPS, draws_of
-from mdc.predictors.runs import read_run
+from mdc.predictors.runs import open_run
 from mdc.shards.index import read_index
-from mdc.text import Vocabulary
 
 LEVEL = 0.05
 _ITEMS = 16  # scored at a time
@@ -57,10 +55,7 @@ def main() -> None:
 
 def sampled_items(args: argparse.Namespace, seed: int) -> list[list[tuple[Tensor, Tensor]]]:
     """Of each item (log p, where), (G, m, L) each, of the answer and of the nearest other option by the first 16 samples."""
-    checkpoint, manifest = read_run(args.run)
-    job = as_job(manifest["config"], "pretrain", str(args.run))
-    data = args.run.parents[len(Path(manifest["id"]).parts) - 1] / "data"
-    vocabulary = Vocabulary.read(data / "vocabularies" / job.vocabulary / "vocabulary.json")
+    run, _ = open_run(args.run)
     scoring = Scoring(
         samples=args.samples,
         mismatched=1,
@@ -71,7 +66,7 @@ def sampled_items(args: argparse.Namespace, seed: int) -> list[list[tuple[Tensor
         threads=args.threads,
         device="cpu",
     )
-    scorer = run_scorer(checkpoint, job, vocabulary, scoring, torch.device("cpu"))
+    scorer = run_scorer(run, scoring, torch.device("cpu"))
     index = args.choices / "index.json"
     read_index(index, kind="choices")
     questions = Questions.open(
@@ -81,7 +76,7 @@ def sampled_items(args: argparse.Namespace, seed: int) -> list[list[tuple[Tensor
         seed=seed,
         others=1,
         samples=args.samples,
-        context_length=job.protocol.data.context_length,
+        context_length=run.context_length,
     )
     found: list[list[tuple[Tensor, Tensor]]] = []
     numbers = range(min(args.items, len(questions.images)))

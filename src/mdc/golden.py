@@ -35,8 +35,8 @@ _RUNTIME = {"workers": 0, "log_every": 1, "checkpoint_every": 100}
 
 
 def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
-    """A scale: one backbone, a corpus of scenes and its half, a method of each objective, two probes, two choice sets, every
-    artefact."""
+    """A scale: one backbone, a decoder on a frozen encoder, a corpus of scenes and its half, a method of each objective, two
+    probes, two choice sets, every artefact."""
     corpus = {"kind": "scenes", "style": "alt", "train": 64, "val": 16, "seed": 1, "pixels": 48}
     described = {**corpus, "style": "dense", "seed": 5}
     choice = {"kind": "scenes", "items": 8, "seed": 4, "pixels": 48}
@@ -79,8 +79,18 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
             },
             "primary_probe": "shape",
         },
+        "encoders": {
+            "clip": {
+                **{"label": "our CLIP", "kind": "run", "corpus": "alt", "backbone": "ViT-T-12", "method": "clip"},
+                **{"image_size": 48, "tokens": 16, "width": 32},
+            }
+        },
+        "encode": {"batch": 16, "threads": 1, "device": "cpu"},
         "pretrain": {
-            "backbones": {"ViT-T-12": backbone},
+            "backbones": {
+                "ViT-T-12": backbone,
+                "on-clip": {"label": "decoder on our CLIP", "frozen": "clip", "decoder": backbone["decoder"]},
+            },
             "seeds": list(seeds),
             "recipe": recipe,
             "runtime": _RUNTIME,
@@ -103,11 +113,12 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
                 **table,
                 "corpora": {"alt": ["arc", "mdc", "clip"], "half": ["mdc"]},
                 "probes": ["shape", "colour"],
+                "encoders": ["clip"],
                 "contrasts": [["mdc", "clip"], ["alt/mdc", "half/mdc"]],
                 "primary": [["alt/mdc", "alt/clip"]],
             },
             "table2": {
-                **scored,
+                **{**scored, "also": {"on-clip": {"alt": ["arc", "mdc"]}}},
                 "columns": {
                     "relation": {"label": "Relation", "sets": ["relation"], "parts": "groups"},
                     "order": {"label": "Order", "sets": ["order"]},
@@ -121,7 +132,12 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
                     "described": {
                         **{"label": "Described", "corpus": "described", "images": 8, "pretrained": "alt"},
                         **{"tuned": {"plain": "tuned", "ends": "ends"}, "training": "described"},
-                    }
+                    },
+                    "on_clip": {
+                        **{"label": "On our CLIP", "corpus": "described", "images": 8, "pretrained": "described"},
+                        **{"backbone": "on-clip", "systems": ["arc", "mdc_6"], "tuned": {"plain": None}},
+                        "training": "described",
+                    },
                 },
                 "backbones": ["ViT-T-12"],
                 "systems": {

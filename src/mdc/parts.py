@@ -17,6 +17,15 @@ OBJECTIVES = {
     "contrastive": "mdc.objectives.contrastive",
 }
 
+#: kind of a frozen encoder → its module (build, fetched)
+TOWERS = {
+    "open_clip": "mdc.encoders.open_clip",
+    "timm": "mdc.encoders.timm",
+    "torchvision": "mdc.encoders.torchvision",
+    "efficientnet_lite0": "mdc.encoders.efficientnet_lite0",
+    "run": "mdc.encoders.run",
+}
+
 #: kind of a corpus's source → its module (open_source)
 CORPORA = {
     "scenes": "mdc.sources.corpora.scenes",
@@ -62,6 +71,9 @@ ABILITIES = {
     "score_open_clip": "mdc.predictors.open_clip_score",
     "generate": "mdc.predictors.generate",
 }
+
+#: captioners of others → the script that runs in their own environment
+OTHERS = {"coca": "mdc.others.coca"}
 
 
 def load(parts: Mapping[str, str], name: str) -> Any:

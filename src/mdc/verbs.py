@@ -49,6 +49,19 @@ VERBS = {
     "vocabulary": _data(
         "mdc.shards.vocabulary_job", "collect the word pieces that a list of corpora uses", "vocabulary.json"
     ),
+    "import-encoder": Verb(
+        "mdc.evaluation.import_encoder",
+        "bring the weights of an encoder that is not trained here, and keep them as safetensors",
+        "encoder.json",
+        "encoder.json",
+        ("encoder.safetensors",),
+    ),
+    "encode-corpus": Verb(
+        "mdc.evaluation.encode_corpus",
+        "encode a corpus's images once with a frozen encoder; it resumes where it was killed",
+        "encoded.json",
+        "encoded.json",
+    ),
     "pretrain": Verb(
         "mdc.training.run",
         "train one run: an encoder with its decoder or text tower; it resumes where it was killed",

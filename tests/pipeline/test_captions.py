@@ -14,20 +14,24 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as parquet
 import pytest
+import small_project
 import torch
+from small_project import SCALE
 
+from mdc import golden
 from mdc.cli import main
+from mdc.config import validate
 from mdc.evaluation.captioned import Captioned
 from mdc.evaluation.scored_run import run_scorer
-from mdc.jobs.read import as_job
+from mdc.jobs.plan import Plan
 from mdc.jobs.shown import CaptionTableJob
-from mdc.predictors.runs import read_run
+from mdc.predictors.runs import open_run
 from mdc.records import read_json, sha256_file
 from mdc.report.caption_numbers import Captioned as Numbers
 from mdc.scenes.oracle import judge
 from mdc.scenes.world import Scene
 from mdc.shards.index import ShardReader
-from mdc.text import Vocabulary, clip_pieces
+from mdc.text import clip_pieces
 
 TUNED = "alt/ViT-T-12/mdc/s0/ft-tuned"
 JOB = f"captions/{TUNED}/best/described"
@@ -141,14 +145,12 @@ def test_two_processes_write_the_same_captions(r: Path, tmp_path: Path) -> None:
 def test_what_is_measured_of_each_image(r: Path) -> None:
     """The oracle, CLIPScore and repetition, from the captions by hand."""
     images, measured = _images(r), _rows(r / METRICS / "metrics.parquet")
-    checkpoint, manifest = read_run(r / "runs/alt/ViT-T-12/clip/s0")
-    job = as_job(manifest["config"], "pretrain", "run.json")
-    vocabulary = Vocabulary.read(r / "data/vocabularies/words/vocabulary.json")
+    run, _ = open_run(r / "runs/alt/ViT-T-12/clip/s0")
     from mdc.config import Scoring
 
     how = {"samples": 16, "mismatched": 1, "seed": 0, "batch_tokens": 4096, "precision": "fp32"}
     scoring = Scoring(**how, processes=1, threads=1, device="cpu")
-    clip = run_scorer(checkpoint, job, vocabulary, scoring, torch.device("cpu"))
+    clip = run_scorer(run, scoring, torch.device("cpu"))
     reader = ShardReader(r / "data/corpora/described", "train")
     training = {re.sub(r"\W", "", c.lower()) for n in range(len(reader)) for c in reader.read(n)[2]["captions"]}
     for system, rows in {**_captions(r), **_captions(r, "captions/floor/described")}.items():
@@ -195,6 +197,30 @@ def test_table_3_is_what_was_measured(r: Path) -> None:
     text = (r / "table3/table3.md").read_text()
     assert "SPICE (not available)" in text and "SPICE is not available: params.yaml leaves it out." in text
     assert not any(",METEOR," in line for line in (r / "table3/table3_long.csv").read_text().splitlines())
+
+
+def test_chair_stands_where_instances_are_and_is_told_where_not(r: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The embedded world names no object of MSCOCO's, but for what is written into a caption here."""
+    text = (r / "table3/table3.md").read_text()
+    assert "CHAIR" not in text
+    values = small_project.values((0, 1))
+    values["scales"][SCALE]["tables"]["table3"]["datasets"]["described"]["instances"] = "instances.json"
+    plan = Plan(validate(values))
+    jobs = ["metrics/described/s0", "metrics/described/s1", "judged/described/s0", "judged/described/s1", "table3"]
+    monkeypatch.setenv("MDC_DATA", str(Path.cwd()))
+    golden.do_jobs(plan, Path(), jobs)
+    text = (r / "table3/table3.md").read_text()
+    assert "Described: CHAIR is not available: MSCOCO's instances.json" in text
+    assert "Objects that are not there" not in text
+
+    numbers = [int(re.findall(r"\d+$", key)[0]) for key in _images(r).keys]
+    content = {"images": [{"id": n} for n in numbers], "categories": [], "annotations": []}
+    Path("instances.json").write_text(json.dumps(content))
+    golden.do_jobs(plan, Path(), jobs)
+    text = (r / "table3/table3.md").read_text()
+    part = text.split("### Objects that are not there (CHAIR)")[1].split("###")[0]
+    rows = [line for line in part.splitlines() if line.startswith("| MDC | 6 ")]
+    assert len(rows) == 1 and rows[0].count(" 0.0 ") == 3, part
 
 
 def test_a_contest_by_clip_score_is_won_by_the_highest(r: Path) -> None:

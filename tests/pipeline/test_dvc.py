@@ -25,7 +25,7 @@ VALUES["scales"] = {SCALE: VALUES["scales"][SCALE]}
 #: a job's layer is the first part of its name, and a layer's stage is
 STAGE = {
     "data": "data",
-    "runs": "pretrain",
+    **dict.fromkeys(("runs", "encoders", "encoded"), "pretrain"),
     "probe": "probe",
     **dict.fromkeys(("scores", "retrieval", "positions"), "score"),
     **dict.fromkeys(("captions", "metrics", "judged"), "caption"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pyarrow.parquet as parquet
 import pytest
 import small_project
 import torch
-from safetensors.torch import save_file
+from tiny_clip import write_clip
 
 from mdc import golden
 from mdc.config import validate
@@ -22,26 +21,10 @@ from mdc.jobs.plan import Plan
 from mdc.records import UserError, read_json, sha256_file
 from mdc.shards.index import ShardReader
 
-MODEL = {
-    "embed_dim": 16,
-    "vision_cfg": {"image_size": 32, "layers": 1, "width": 32, "head_width": 16, "patch_size": 8},
-    "text_cfg": {"context_length": 77, "vocab_size": 49408, "width": 32, "heads": 2, "layers": 1},
-}
-
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A CLIP with untrained weights, as open_clip reads one from a folder."""
-    path = tmp_path / "tiny"
-    path.mkdir()
-    torch.manual_seed(0)
-    model = open_clip.CLIP(MODEL["embed_dim"], MODEL["vision_cfg"], MODEL["text_cfg"])
-    normal = {"mean": [0.5, 0.5, 0.5], "std": [0.25, 0.25, 0.25]}
-    (path / "open_clip_config.json").write_text(json.dumps({"model_cfg": MODEL, "preprocess_cfg": normal}))
-    save_file(
-        {name: value.contiguous() for name, value in model.state_dict().items()}, path / "open_clip_model.safetensors"
-    )
-    return path
+    return write_clip(tmp_path)
 
 
 def _plan(model: str) -> Plan:

@@ -136,7 +136,7 @@ def test_rows_and_columns_as_a_person_says_them(
         ("table1", "chance", "Sh", "no column 'Sh'"),
         ("table9", "ImageNet", "license", "no row 'ImageNet'; rows: ImageNet-1k"),
         ("table9", "STL-10", "licence", "no column 'licence'; columns: license"),
-        ("figure_loss", "MDC, 0, train, 2", "loss", "fits 2 lines, as Alt-text, "),
+        ("figure_loss", "MDC, 0, train, 2", "loss", "fits 4 lines, as Alt-text, "),
         ("figure_loss", "", "loss", "no row ''"),
         ("figure_loss", "GAN, 0", "loss", "no row 'GAN, 0'; rows: Half, ViT-T/12, MDC; Alt-text, ViT-T/12, ARC; "),
         ("table1_contrasts", "MDC, GAN", "difference", "no row 'MDC, GAN'; rows: Alt-text, ViT-T/12, "),
@@ -159,13 +159,13 @@ def test_a_broken_chain_is_told_with_what_is_known(r: Path, capsys: pytest.Captu
     code, out, err = why(capsys, "Alt-text, MDC", "Shape")
     assert code == 3 and "chain       BROKEN: " in out and "checkpoint.safetensors: its sha256" in err
     assert "command     mdc pretrain" in out
-    assert why(capsys, "CLIP", "Shape")[0] == 0, "another number does not rest on it"
+    assert why(capsys, "Alt-text, CLIP", "Shape")[0] == 0, "another number does not rest on it"
     (r / "runs" / MDC / "run.json").unlink()
     code, out, _ = why(capsys, "Alt-text, MDC", "Shape")
     assert code == 3 and "run.json is missing" in out
     for path in (r / "probe/untrained").rglob("probe.json"):
         path.unlink()
-    assert why(capsys, "CLIP", "Shape")[0] == 3, "its gain rests on the untrained control"
+    assert why(capsys, "Alt-text, CLIP", "Shape")[0] == 3, "its gain rests on the untrained control"
 
 
 def test_a_number_that_its_records_do_not_give(r: Path, capsys: pytest.CaptureFixture[str]) -> None:

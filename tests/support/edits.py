@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from changed import put
 
 from mdc.config import read_yaml
 
@@ -42,13 +43,7 @@ class Sandbox:
 
     def set(self, *path: str, value: Any) -> None:
         """A value of params.yaml; None takes the key away."""
-        values = place = read_yaml(self.folder / "params.yaml")
-        for step in path[:-1]:
-            place = place[step]
-        if value is None:
-            del place[path[-1]]
-        else:
-            place[path[-1]] = value
+        values = put(read_yaml(self.folder / "params.yaml"), path, value)
         self.write("params.yaml", yaml.safe_dump(values, sort_keys=False))
 
     def undo(self) -> None:

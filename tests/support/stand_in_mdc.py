@@ -24,6 +24,8 @@ LAYERS = {
     "data/choices/": "choice-set",
     "data/texts/": "texts",
     "data/vocabularies/": "vocabulary",
+    "encoders/": "import-encoder",
+    "encoded/": "encode-corpus",
     "runs/": "pretrain",
     "probe/": "probe",
     "scores/": "score-choices",

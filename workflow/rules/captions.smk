@@ -12,11 +12,23 @@ CAPTION_CORES = SCALE.caption.threads * SCALE.caption.processes if SCALE.caption
 CAPTION_GPUS = gpus(SCALE.caption.device, SCALE.caption.processes) if SCALE.caption else 0
 
 
+# open_clip's CoCa does not write under our transformers; its environment is locked too
+rule coca_environment:
+    localrule: True
+    input:
+        "workflow/envs/coca.lock",
+    output:
+        ".coca/.ready",
+    shell:
+        "make --silent {output} >&2"
+
+
 rule write_captions:
     input:
         config=f"{R}/configs/captions/{{captioned}}.json",
         given=lambda w: given(f"captions/{w.captioned}"),
         weights=ancient(lambda w: weights_of("captions", w.captioned)),
+        coca=ancient(lambda w: [".coca/.ready"] if getattr(JOBS.get(f"captions/{w.captioned}"), "coca", None) else []),
     output:
         files("write-captions", "captions/{captioned}"),
     log:
@@ -37,6 +49,7 @@ rule measure_captions:
         config=f"{R}/configs/metrics/{{measured}}.json",
         given=lambda w: given(f"metrics/{w.measured}"),
         captions=ancient(lambda w: captions_of(f"metrics/{w.measured}")),
+        instances=lambda w: instances_of(f"metrics/{w.measured}"),
     output:
         files("measure-captions", "metrics/{measured}"),
     log:
@@ -67,3 +80,10 @@ rule judge_captions:
 def captions_of(job):
     """The captions that a job measures; their manifests name them by hash."""
     return [f"{R}/{name}/captions.parquet" for name in getattr(JOBS.get(job), "captions", ())]
+
+
+def instances_of(job):
+    """MSCOCO's file of objects, if a job wants one and it is there; without it the job says what is not measured."""
+    named = getattr(JOBS.get(job), "instances", None)
+    place = data_folder() / named if named else None
+    return [str(place)] if place is not None and place.is_file() else []

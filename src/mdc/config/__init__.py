@@ -6,6 +6,7 @@ that names the key, the value and what is allowed, before any job starts. It imp
 """
 
 from mdc.config.data import ChoiceSet, Corpus, Data, Dataset, Download, DownloadRuntime, ProbeSet, TextSet, origin_of
+from mdc.config.encoders import Encode, EncoderEntry, RunTower
 from mdc.config.params import (
     Params,
     Probe,
@@ -16,7 +17,19 @@ from mdc.config.params import (
     ProtocolStatistics,
     Scale,
 )
-from mdc.config.pretrain import Backbone, Decoder, Method, Override, Pretrain, Recipe, Runtime, When
+from mdc.config.pretrain import (
+    Backbone,
+    Decoder,
+    FrozenBackbone,
+    FrozenTokens,
+    Method,
+    OnTokens,
+    Override,
+    Pretrain,
+    Recipe,
+    Runtime,
+    When,
+)
 from mdc.config.problems import first_problem
 from mdc.config.read import load, parse_yaml, read_yaml, validate
 from mdc.config.score import OpenClipModel, Scoring
@@ -47,13 +60,18 @@ __all__ = [
     "Decoder",
     "Download",
     "DownloadRuntime",
+    "Encode",
+    "EncoderEntry",
     "Figure3",
+    "FrozenBackbone",
+    "FrozenTokens",
     "LossFigure",
     "Method",
     "MethodTable",
     "Name",
     "Names",
     "NonNegative",
+    "OnTokens",
     "OpenClipModel",
     "Override",
     "PairsFigure",
@@ -73,6 +91,7 @@ __all__ = [
     "RatioFigure",
     "Recipe",
     "RecipeTable",
+    "RunTower",
     "Runtime",
     "Scale",
     "ScheduleTable",

@@ -33,7 +33,9 @@ def check_captioning(scale: Scale, methods: Mapping[str, Method], context_length
     own_labels(f"{where}.systems", {key: f"{one.label} · {one.length}" for key, one in table.systems.items()})
     for key, dataset in table.datasets.items():
         _dataset(scale, dataset, f"{where}.datasets.{key}")
-        for system, one in table.systems.items():
+        if dataset.backbone is not None:
+            known(f"{where}.datasets.{key}.backbone", dataset.backbone, scale.training.backbones, "backbone")
+        for system, one in table.systems_of(key).items():
             _system(scale, methods, dataset, one, context_length, f"{where}.systems.{system}")
     if isinstance(table.clip_score, RunClip):
         _clip(methods, table.clip_score.method, where)
@@ -45,6 +47,8 @@ def _dataset(scale: Scale, dataset: CaptionedImages, where: str) -> None:
         known(f"{where}.{key}", getattr(dataset, key), data.corpora, "corpus")
     vocabulary = data.vocabulary_of(dataset.pretrained)
     for key, name in dataset.tuned.items():
+        if name is None:
+            continue
         known(f"{where}.tuned.{key}", name, scale.finetune, "finetuning (finetune)")
         corpus = scale.finetune[name].corpus
         if data.vocabulary_of(corpus) != vocabulary:
@@ -77,7 +81,8 @@ def _system(
     room = context_length - (1 if isinstance(write, Unmasking) and write.ends else 2)
     if longest(write) > room:
         raise ValueError(f"{where}.write: {longest(write)} word pieces; at most {room} fit the context")
-    tuned = scale.finetune[dataset.tuned[system.tuned]] if system.tuned is not None else None
+    name = dataset.tuned_as(system)
+    tuned = scale.finetune[name] if name is not None else None
     if tuned is not None and tuned.canvas is not None and objective != "masked":
         raise ValueError(f"{where}.tuned = {system.tuned}: it has a canvas, which {system.method} cannot learn")
     if isinstance(write, Unmasking) and write.ends and (tuned is None or tuned.canvas is None):

@@ -7,9 +7,10 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from mdc.config.caption import Writing
-from mdc.config.judge import ByClipScore, Judge
+from mdc.config.judge import ByClipScore, Contest, Judge
 from mdc.config.score import OpenClipModel
 from mdc.config.types import (
+    DataPath,
     Name,
     Names,
     NonNegative,
@@ -33,8 +34,10 @@ class CaptionedImages(Strict):
     """The first ``images`` of a corpus's ``split``; their captions are the references.
 
     ``pretrained``: the corpus of the runs that caption them. ``tuned``: what the table's systems call a finetuning → its key
-    in the scale's ``finetune``. ``training``: the corpus whose training captions are looked for among those that were
-    written; its most frequent one is the floor.
+    in the scale's ``finetune``, or None where there is none (the run was trained on these captions from the start).
+    ``training``: the corpus whose training captions are looked for among those that were written; its most frequent one is
+    the floor. ``backbone``: of the runs, if it is not the table's; ``systems``: those of the table's that caption these
+    images, None for all. ``instances``: MSCOCO's file of the objects in these images, by which CHAIR is measured.
     """
 
     label: str
@@ -42,8 +45,15 @@ class CaptionedImages(Strict):
     split: Literal["train", "val", "test"] = "test"
     images: Annotated[int, Field(ge=2)]
     pretrained: Name
-    tuned: dict[Name, Name] = Field(default_factory=dict)
+    tuned: dict[Name, Name | None] = Field(default_factory=dict)
     training: Name
+    backbone: Name | None = None
+    systems: Names | None = None
+    instances: DataPath | None = None
+
+    def tuned_as(self, system: CaptionSystem) -> str | None:
+        """The key of a system's finetuning here; None if it writes as it was pretrained."""
+        return self.tuned[system.tuned] if system.tuned is not None else None
 
 
 class CaptionSystem(Strict):
@@ -64,6 +74,18 @@ class CaptionSystem(Strict):
     ranked: bool = True
 
 
+class Coca(Strict):
+    """open_clip's CoCa as a row of reference: ``model`` with ``weights`` by name, or ``local-dir:FOLDER``; it captions
+    ``datasets``, by beam search with so many ``beams`` (1 is greedy), at most ``most`` tokens with its start and end."""
+
+    label: str
+    model: str
+    weights: str | None = None
+    datasets: Names
+    beams: Positive = 6
+    most: Annotated[int, Field(ge=6, le=76)] = 30
+
+
 class RunClip(Strict):
     """CLIPScore by a CLIP run of the scale: ``method`` trained on the dataset's ``pretrained`` corpus, its first seed."""
 
@@ -82,13 +104,14 @@ class CaptionTable(Strict):
     """Table 3. ``contrasts`` and ``primary``: pairs of systems, as dataset/system, the first minus the second, all of their
     metrics and ``claimed`` alone.
 
-    ``left_out``: metrics that are not to be measured; their programs take long. ``examples``: how many images Figure 6 shows,
-    drawn with ``seed``.
+    ``coca``: rows of reference by a model of others. ``left_out``: metrics that are not to be measured; their programs take
+    long. ``examples``: how many images Figure 6 shows, drawn with ``seed``.
     """
 
     datasets: Annotated[dict[Name, CaptionedImages], Field(min_length=1)]
     backbones: Annotated[Names, Field(max_length=1)]
     systems: Annotated[dict[Name, CaptionSystem], Field(min_length=1)]
+    coca: dict[Name, Coca] = Field(default_factory=dict)
     left_out: Annotated[list[Literal["METEOR", "SPICE"]], AfterValidator(each_once)] = Field(default_factory=list)
     clip_score: Annotated[RunClip | OpenClip, Field(discriminator="kind")] | None = None
     judge: Judge | None = None
@@ -102,8 +125,15 @@ class CaptionTable(Strict):
     def _fits(self) -> Self:
         if FLOOR in self.systems:
             raise ValueError(f"systems.{FLOOR}: this row stands in every table; give the system another key")
-        for key, system in self.systems.items():
-            for name, dataset in self.datasets.items():
+        for name, other in self.coca.items():
+            if name in self.systems or name == FLOOR:
+                raise ValueError(f"coca.{name}: a system is called so; give it another key")
+            for shown in other.datasets:
+                known(f"coca.{name}.datasets", shown, self.datasets, "dataset")
+        for name, dataset in self.datasets.items():
+            for key in dataset.systems or ():
+                known(f"datasets.{name}.systems", key, self.systems, "system")
+            for key, system in self.systems_of(name).items():
                 if system.tuned is not None and system.tuned not in dataset.tuned:
                     there = ", ".join(dataset.tuned) or "none"
                     raise ValueError(
@@ -117,10 +147,33 @@ class CaptionTable(Strict):
                 self._stand(where, pair)
         return self
 
+    def systems_of(self, dataset: str) -> dict[str, CaptionSystem]:
+        """The systems that caption a dataset's images, in the table's order."""
+        listed = self.datasets[dataset].systems
+        return {key: one for key, one in self.systems.items() if listed is None or key in listed}
+
+    def coca_of(self, dataset: str) -> dict[str, Coca]:
+        """The models of others that caption a dataset's images."""
+        return {key: one for key, one in self.coca.items() if dataset in one.datasets}
+
+    def contests_of(self, dataset: str) -> dict[str, Contest]:
+        """The judge's contests of a dataset: those whose systems all caption it; models of others enter where they do."""
+        own, others = self.systems_of(dataset), self.coca_of(dataset)
+        found = {}
+        for name, contest in self.judge.contests.items() if self.judge is not None else ():
+            systems = [one for one in contest.systems if one in own or one in others]
+            if len(systems) > 1 and all(one in systems or one in self.coca for one in contest.systems):
+                found[name] = contest.model_copy(update={"systems": systems})
+        return found
+
+    def backbone_of(self, dataset: str) -> str:
+        """The backbone of a dataset's runs."""
+        return self.datasets[dataset].backbone or self.backbones[0]
+
     def _contests(self, judge: Judge) -> None:
         for name, contest in judge.contests.items():
             for system in contest.systems:
-                known(f"judge.contests.{name}.systems", system, self.systems, "system")
+                known(f"judge.contests.{name}.systems", system, {**self.systems, **self.coca}, "system")
         own_labels("judge.contests", {name: contest.label for name, contest in judge.contests.items()})
         if isinstance(judge.by, ByClipScore) and self.clip_score is None:
             raise ValueError("judge.by: clip_score needs a model; name one under clip_score")
@@ -128,8 +181,8 @@ class CaptionTable(Strict):
     def _stand(self, where: str, pair: list[Side]) -> None:
         for side in pair:
             dataset, _, system = side.partition("/")
-            if dataset not in self.datasets or system not in self.systems:
-                there = ", ".join(f"{one}/{other}" for one in self.datasets for other in self.systems)
+            if dataset not in self.datasets or system not in self.systems_of(dataset):
+                there = ", ".join(f"{one}/{other}" for one in self.datasets for other in self.systems_of(one))
                 raise ValueError(f"{where}: {side} is no dataset/system of this table; allowed: {there}")
         if len({side.partition("/")[0] for side in pair}) > 1:
             raise ValueError(f"{where}: [{', '.join(pair)}] compares datasets, whose images differ")

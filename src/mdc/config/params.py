@@ -11,6 +11,8 @@ from mdc.config.caption import Captioning, Finetune
 from mdc.config.caption_fits import check_captioning
 from mdc.config.caption_table import CaptionTable
 from mdc.config.data import Data
+from mdc.config.encoder_fits import check_encoders
+from mdc.config.encoders import Encode, EncoderEntry
 from mdc.config.pretrain import Method, Pretrain
 from mdc.config.score import Scoring
 from mdc.config.sources import ScenesCorpus
@@ -47,11 +49,14 @@ class Scale(Strict):
     """Everything that one name chooses: data, models, recipe and tables.
 
     ``pretrain`` may be left out if nothing is trained, ``probe`` if nothing is probed, ``score`` if no caption is scored,
-    ``caption`` if none is written, and each table or figure.
+    ``caption`` if none is written, and each table or figure. ``encoders``: those that are not trained here; ``encode`` says how
+    the images of corpora are encoded by them.
     """
 
     label: str
     data: Data
+    encoders: dict[Name, EncoderEntry] = Field(default_factory=dict)
+    encode: Encode | None = None
     pretrain: Pretrain | None = None
     finetune: dict[Name, Finetune] = Field(default_factory=dict)
     probe: Probe | None = None
@@ -238,6 +243,7 @@ class Params(Strict):
                     scale.tables.figure_schedules.stands_in(scale.tables.table5, f"scales.{scale_name}.tables.")
             if scale.tables.figure4 is not None:
                 self._ratios(f"scales.{scale_name}.tables.figure4", scale.tables.figure4)
+            check_encoders(scale, self.methods, f"scales.{scale_name}")
             check_captioning(scale, self.methods, self.protocol.data.context_length, f"scales.{scale_name}")
             for number, override in enumerate(scale.pretrain.overrides if scale.pretrain else ()):
                 where = f"scales.{scale_name}.pretrain.overrides[{number}].when"

@@ -6,8 +6,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
+    Discriminator,
     Field,
     SerializerFunctionWrapHandler,
+    Tag,
     ValidationError,
     model_serializer,
     model_validator,
@@ -51,6 +53,48 @@ class Backbone(Strict):
         if self.image_size % self.patch_size:
             raise ValueError(f"image_size {self.image_size} must be a multiple of patch_size {self.patch_size}")
         return self
+
+
+class FrozenTokens(Strict):
+    """What a decoder reads of an image: ``tokens`` vectors of ``width`` numbers that the encoder job ``job``, whose
+    configuration has that hash, makes of ``image_size``² pixels."""
+
+    job: str
+    config_sha256: str
+    image_size: Positive
+    tokens: Positive
+    width: Positive
+
+
+class FrozenBackbone(Strict):
+    """A decoder on an encoder that is not trained: ``frozen`` is a key of the scale's ``encoders``."""
+
+    label: str
+    frozen: Name
+    decoder: Decoder
+
+
+def _which(value: Any) -> str:
+    frozen = "frozen" in value if isinstance(value, dict) else isinstance(value, FrozenBackbone)
+    return "frozen" if frozen else "trained"
+
+
+#: told apart by the key ``frozen``, so that a mistake in one is never told as one of the other
+AnyBackbone = Annotated[
+    Annotated[Backbone, Tag("trained")] | Annotated[FrozenBackbone, Tag("frozen")], Discriminator(_which)
+]
+
+
+class OnTokens(Strict):
+    """The same, as a job has it: with what is to be known of the encoder."""
+
+    label: str
+    frozen: FrozenTokens
+    decoder: Decoder
+
+    @property
+    def image_size(self) -> int:
+        return self.frozen.image_size
 
 
 def _objective(name: str) -> str:
@@ -180,7 +224,7 @@ class Override(Strict):
 
 
 class Pretrain(Strict):
-    backbones: dict[Name, Backbone]
+    backbones: dict[Name, AnyBackbone]
     seeds: Annotated[list[NonNegative], Field(min_length=1)]
     recipe: Recipe
     runtime: Runtime

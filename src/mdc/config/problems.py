@@ -9,20 +9,27 @@ from pydantic import ValidationError
 
 from mdc import parts
 
-# the tags of the discriminated unions in mdc.config.sources
-_KINDS = frozenset((*parts.CORPORA, *parts.PROBES, *parts.CHOICES, *parts.TEXTS))
+# the tags of discriminated unions, which pydantic puts into a path and no file has: by the key before, …
+_TAGS = {
+    "source": frozenset((*parts.CORPORA, *parts.PROBES, *parts.CHOICES, *parts.TEXTS)),
+    "write": frozenset(("unmask", "beam")),
+    "clip_score": frozenset(("run", "open_clip")),
+    "by": frozenset(("clip_score", "endpoint")),
+}
+# … or by the section before, whose entries are of several kinds
+_TAGS_OF_ENTRIES = {"backbones": frozenset(("trained", "frozen")), "encoders": frozenset(parts.TOWERS)}
 _NUMBER_TEXT = re.compile(r"^[+-]?[0-9.]+[eE][+-]?[0-9]+$")
 
 
 def first_problem(error: ValidationError) -> str:
     """The first problem of a validation as ``key = value: what is allowed``."""
     problem = error.errors(include_url=False)[0]
-    # pydantic adds the tag of a discriminated union to the path, but the file has no such key
     steps: list[str] = []
-    for before, step in zip((None, *problem["loc"]), problem["loc"], strict=False):
+    path = problem["loc"]
+    for section, before, step in zip((None, None, *path), (None, *path), path, strict=False):
         if isinstance(step, int):
             steps.append(f"[{step}]")
-        elif before == "source" and step in _KINDS:
+        elif step in _TAGS.get(str(before), ()) or step in _TAGS_OF_ENTRIES.get(str(section), ()):
             continue
         elif step != "[key]":
             steps.append(f".{step}")

@@ -28,11 +28,13 @@ class ProbeTable(Strict):
     ``contrasts``: pairs, the first minus the second: of methods within a corpus and backbone (where both stand), or, as
     ``[dense/mdc, single/mdc]``, of encoders of two corpora within a backbone. ``primary``: at most six comparisons, as
     ``[dense/mdc, dense/arc]``, on the first of ``backbones``, which alone get a verdict (docs/statistics.md).
+    ``encoders``: of others, probed beside the runs for orientation and not ranked.
     """
 
     corpora: Annotated[dict[Name, Names], Field(min_length=1)]
     backbones: Names
     probes: Names
+    encoders: Annotated[list[Name], AfterValidator(each_once)] = Field(default_factory=list)
     contrasts: list[SidePair] = Field(default_factory=list)
     primary: Annotated[list[SidePair], Field(max_length=6)] = Field(default_factory=list)
 
@@ -165,8 +167,10 @@ class ChoiceColumn(Strict):
 
 class ChoiceTable(_OfScores):
     """Table 2: compositionality. ``open_clip``: models of others as rows. ``alphas``: which shares of a blind score are tried
-    on held-out pairs, to be taken off."""
+    on held-out pairs, to be taken off. ``also``: runs on other backbones as rows, {backbone: {corpus: methods}}; what is
+    compared is of ``backbones``."""
 
+    also: dict[Name, Annotated[dict[Name, Names], Field(min_length=1)]] = Field(default_factory=dict)
     columns: Annotated[dict[Name, ChoiceColumn], Field(min_length=1)]
     open_clip: dict[Name, OpenClipModel] = Field(default_factory=dict)
     alphas: Annotated[list[Annotated[float, Field(ge=0, le=2)]], Field(min_length=2)]

@@ -18,13 +18,11 @@ from mdc.estimators import ESTIMATORS, estimators_of
 from mdc.evaluation.retrieval import HeldOut
 from mdc.evaluation.scored_run import run_scorer
 from mdc.formats.images import ImageError, decode
-from mdc.jobs.model import PretrainJob
-from mdc.jobs.read import as_job
 from mdc.predictors.caption_scores import Pair, Scored
 from mdc.predictors.draws import draws_of
-from mdc.predictors.runs import WEIGHTS, read_run
+from mdc.predictors.runs import open_run, scale_of
 from mdc.records import UserError
-from mdc.text import Vocabulary, clip_pieces, clip_text
+from mdc.text import clip_pieces, clip_text
 from mdc.training.device import choose_device
 
 _BLIND = 8  # held-out images that stand in for the caption's own
@@ -44,8 +42,8 @@ class Answer:
 def main(args: argparse.Namespace) -> None:
     """``args``: run, image, captions, estimator, weights, samples, seed, blind, json, params, scale."""
     folder = run_folder(args.run, args.params, args.scale)
-    checkpoint, manifest = read_run(folder, WEIGHTS[args.weights])
-    job: PretrainJob = as_job(manifest["config"], "pretrain", str(folder / "run.json"))
+    run, manifest = open_run(folder, args.weights)
+    job = run.job
     names = estimators_of(job.method.objective, job.method.t_range)
     estimator = args.estimator or (names[0] if names else "")
     if estimator not in names:
@@ -53,8 +51,6 @@ def main(args: argparse.Namespace) -> None:
         raise UserError(f"{args.run}: a run of {job.method.label} has no estimator {estimator!r}; it has {there}")
     if args.samples < 16 or args.samples % 16:
         raise UserError(f"--samples {args.samples}: must be a multiple of 16")
-    data = folder.parents[len(Path(manifest["id"]).parts) - 1] / "data"
-    vocabulary = Vocabulary.read(data / "vocabularies" / job.vocabulary / "vocabulary.json")
     scoring = Scoring(
         samples=args.samples,
         mismatched=_BLIND,
@@ -65,10 +61,10 @@ def main(args: argparse.Namespace) -> None:
         threads=torch.get_num_threads(),
         device="auto",
     )
-    scorer = run_scorer(checkpoint, job, vocabulary, scoring, choose_device("auto"))
+    scorer = run_scorer(run, scoring, choose_device("auto"))
     pictures = [_picture(args.image)]
     if args.blind:
-        corpus = data / "corpora" / job.corpus
+        corpus = scale_of(folder, manifest) / "data" / "corpora" / job.corpus
         pictures += HeldOut.of(corpus, _BLIND, job.protocol.data.context_length).images
     answers = ask(scorer, estimator, pictures, args.captions, args.samples, args.seed)
     told = {"run": manifest["id"], "weights": args.weights, "image": str(args.image), "estimator": estimator}

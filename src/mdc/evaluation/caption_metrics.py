@@ -19,6 +19,7 @@ from mdc.config import Scoring
 from mdc.config.caption import Captioning
 from mdc.evaluation.captioned import Captioned
 from mdc.evaluation.clip_score import ClipScore
+from mdc.evaluation.objects import Objects, objects
 from mdc.evaluation.scored_run import open_clip_scorer, run_scorer
 from mdc.evaluation.trained_run import trained_run
 from mdc.evaluation.written import written
@@ -48,17 +49,19 @@ def main(call: Call) -> None:
     split = tokens(program, captions, dict(zip(images.keys, images.references, strict=True)))
     measured = measure_all(split, program, job.left_out)
     clip = _clip(call, job, images)
+    there = objects(job.instances, images, split.references if split is not None else _lower(images))
     repeated = _training_captions(call, job)
     rows: list[Row] = []
     systems: dict[str, Any] = {}
     for name, some in captions.items():
-        rows += _rows(name, some, images, measured[name], split, clip, repeated)
+        rows += _rows(name, some, images, measured[name], split, clip, repeated, there)
         systems[name] = _of_all(measured[name], split, name) | found[name].told
     clear_leftovers(call.out)
     path = call.out / FILE
     _write(path, rows)
     more = {"systems": systems, "images": len(images), "references": sum(map(len, images.references)) / len(images)}
     more |= {"clip": clip.told if clip is not None else None, "truth": images.truths[0] is not None}
+    more |= {"objects": there.told}
     write_json(call.out / "metrics.json", record(call, "metrics", [path]) | more)
 
 
@@ -66,7 +69,7 @@ def _clip(call: Call, job: CaptionMetricsJob, images: Captioned) -> ClipScore | 
     device = choose_device(job.captioning.device, 0)
     if job.clip is not None:
         run = trained_run(call, job.clip.run, job.clip.config_sha256, "last")
-        scorer = run_scorer(run.checkpoint, run.job, run.vocabulary, _scoring(job.captioning), device)
+        scorer = run_scorer(run.model, _scoring(job.captioning), device)
         return ClipScore(scorer, images, "", {"model": job.clip.run, "weights": run.weights})
     if job.open_clip is not None:
         model = job.open_clip
@@ -87,6 +90,10 @@ def _training_captions(call: Call, job: CaptionMetricsJob) -> frozenset[str]:
     return frozenset(map(_plain, captions))
 
 
+def _lower(images: Captioned) -> dict[str, list[str]]:
+    return {key: [one.lower() for one in some] for key, some in zip(images.keys, images.references, strict=True)}
+
+
 def _plain(caption: str) -> str:
     """What two captions are compared by: letters and digits in lower case."""
     return "".join(letter for letter in caption.lower() if letter.isalnum())
@@ -100,6 +107,7 @@ def _rows(
     split: Tokenized | None,
     clip: ClipScore | None,
     repeated: frozenset[str],
+    there: Objects,
 ) -> list[Row]:
     clips = clip.of(list(captions.values())) if clip is not None else [(None, None)] * len(captions)
     rows = []
@@ -116,6 +124,7 @@ def _rows(
             "content_words": len(set(content_words(ours))),
             "content_recall": content_recall(ours, theirs),
             "repeated": _plain(caption) in repeated,
+            "objects": there.of(place, ours),
         }
         rows.append(row | _truth(images.truths[place], caption))
     return rows
@@ -163,6 +172,7 @@ def _write(path: Path, rows: Sequence[Row]) -> None:
             ("content_words", pa.int32()),
             ("content_recall", number),
             ("repeated", pa.bool_()),
+            ("objects", pa.list_(pa.int32())),
             ("truth", pa.list_(pa.int32())),
             ("unreadable", pa.int32()),
         ]

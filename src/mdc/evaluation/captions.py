@@ -7,7 +7,7 @@ the model was; and last ``captions.json``.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import torch
 
 from mdc.config.caption_table import FLOOR
 from mdc.evaluation.captioned import Captioned
+from mdc.evaluation.coca import NOTHING, of_coca
 from mdc.evaluation.parts import identity_of, in_parts
 from mdc.evaluation.trained_run import trained_run
 from mdc.jobs.call import Call, record
@@ -35,7 +36,9 @@ def main(call: Call) -> None:
     """Run the job, or one process's share of it. ``call.job``: a :class:`mdc.jobs.model.CaptionsJob`."""
     job: CaptionsJob = call.job
     images = Captioned.open(call.input(f"data/corpora/{job.corpus}"), job.split, job.images)
-    if job.run is None:
+    if job.coca is not None:
+        rows, told = of_coca(call, job.coca, images), {"training": None, "weights_step": None}
+    elif job.run is None:
         rows, told = _floor(call, job, images), {"training": None, "weights_step": None}
     else:
         rows, told = _by_run(call, job, images)
@@ -54,7 +57,7 @@ def _by_run(call: Call, job: CaptionsJob, images: Captioned) -> tuple[list[Row],
     assert job.run is not None and job.weights is not None
     run = trained_run(call, job.run, job.run_config_sha256, job.weights)
     writer = load(ABILITIES, "generate").RunWriter(
-        *run.model, precision=how.precision, device=device, batch_tokens=how.batch_tokens
+        run.model, precision=how.precision, device=device, batch_tokens=how.batch_tokens
     )
     policies = {key: policy.model_dump(mode="json") for key, policy in job.policies.items()}
     identity = identity_of(job.fingerprint, run.weights, how, device)
@@ -100,8 +103,7 @@ def _floor(call: Call, job: CaptionsJob, images: Captioned) -> list[Row]:
     reader = ShardReader(call.input(f"data/corpora/{job.most_frequent_of}"), "train")
     counts = Counter(caption for number in range(len(reader)) for caption in reader.read(number)[2]["captions"])
     most = min(counts, key=lambda caption: (-counts[caption], caption))
-    nothing: Mapping[str, Any] = {"pieces": [], "step": [], "confidence": [], "log_prob": None}
-    return [{"system": FLOOR, "image": key, "caption": most, **nothing} for key in images.keys]
+    return [{"system": FLOOR, "image": key, "caption": most, **NOTHING} for key in images.keys]
 
 
 def _write(path: Path, rows: Sequence[Row]) -> None:

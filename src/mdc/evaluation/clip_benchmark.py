@@ -17,17 +17,13 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
+from mdc.config import OnTokens
 from mdc.evaluation.ask import run_folder
 from mdc.formats.images import center_resize, normalise
-from mdc.jobs.model import PretrainJob
-from mdc.jobs.read import as_job
 from mdc.models.encoder import pool
-from mdc.models.weights import load_weights
-from mdc.parts import OBJECTIVES, load
-from mdc.predictors.runs import WEIGHTS, read_run
+from mdc.predictors.runs import WEIGHTS, open_run
 from mdc.predictors.score import caption_tokens
 from mdc.records import UserError
-from mdc.text import Vocabulary
 
 TYPE = "mdc"
 
@@ -88,21 +84,19 @@ def benchmark_model(
     folder: Path, weights: str, task: str, device: torch.device
 ) -> tuple[BenchmarkModel, Callable[[Image.Image], Tensor], Callable[[Sequence[str]], Tensor]]:
     """(model, transform, tokenizer) of a run, as CLIP-benchmark's loaders return them."""
-    checkpoint, manifest = read_run(folder, WEIGHTS[weights])
-    job: PretrainJob = as_job(manifest["config"], "pretrain", str(folder / "run.json"))
+    run, _ = open_run(folder, weights)
+    job, vocabulary, context_length = run.job, run.vocabulary, run.context_length
     features = task == "linear_probe"
     if not features and job.method.objective != "contrastive":
         raise UserError(
             f"{folder}: a run of {job.method.label} has no embeddings of images and texts that could be compared; "
             "allowed here: linear_probe, or a CLIP run"
         )
-    data = folder.parents[len(Path(manifest["id"]).parts) - 1] / "data"
-    vocabulary = Vocabulary.read(data / "vocabularies" / job.vocabulary / "vocabulary.json")
-    context_length = job.protocol.data.context_length
-    model = load(OBJECTIVES, job.method.objective).build_model(
-        job.method, job.backbone, job.protocol.pretrain, vocabulary.size, context_length, seed=0
-    )
-    model.load_state_dict(load_weights(checkpoint))
+    if isinstance(job.backbone, OnTokens):
+        raise UserError(
+            f"{folder}: stands on a frozen encoder, {job.backbone.frozen.job}; CLIP-benchmark can be shown that encoder itself"
+        )
+    model = run.load()
     size = job.backbone.image_size
 
     def transform(image: Image.Image) -> Tensor:

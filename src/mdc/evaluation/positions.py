@@ -174,7 +174,7 @@ class _Captions:
         model = model.to(scorer.captioner.device).eval()
         found = gradient_norms(
             model,
-            self.pictures[number].to(scorer.captioner.device),
+            scorer.model.encoder.prepared(self.pictures[number][None].to(scorer.captioner.device))[0],
             self.tokens[number],
             scorer.vocabulary.mask_id,
             schedule_of(method, protocol.pretrain) if self.masked else None,

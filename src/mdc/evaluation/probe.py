@@ -17,6 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mdc.config import Backbone, FrozenTokens
+from mdc.encoders.tower import Tower
 from mdc.evaluation.features import FeatureCache
 from mdc.evaluation.linear_probe import ProbeRecipe, predict, train_linear_probe
 from mdc.jobs.call import Call, record
@@ -24,7 +26,8 @@ from mdc.jobs.model import ProbeJob
 from mdc.models.encoder import Encoder
 from mdc.parts import ABILITIES, load
 from mdc.predictors.runs import CHECKPOINT, read_run
-from mdc.records import UserError, atomic_path, clear_leftovers, write_json
+from mdc.predictors.towers import TOWER, read_tower
+from mdc.records import UserError, atomic_path, clear_leftovers, read_json, write_json
 from mdc.shards.index import read_index
 from mdc.statistics.metrics import mean_average_precision, mean_per_class_accuracy, per_item_top1
 from mdc.training.device import choose_device
@@ -65,16 +68,19 @@ def main(call: Call) -> None:
     clear_leftovers(call.out)
     items = call.out / "items.parquet"
     _write_items(items, tables)
-    # a run's record names its weights
+    # a run's record names its weights, and so does a frozen encoder's
     told: dict[str, Any] = {"training": training, "probes": results}
-    told |= {"initial_weights_sha256": weights_sha256} if job.run is None else {}
+    told |= {"initial_weights_sha256": weights_sha256} if job.run is None and isinstance(job.backbone, Backbone) else {}
     write_json(call.out / "probe.json", record(call, "probe", [items]) | told)
 
 
 def _encoder(
     job: ProbeJob, encoding: Any, manifest_of: Callable[[str], Path]
-) -> tuple[Encoder, str, dict[str, int] | None]:
+) -> tuple[Encoder | Tower, str, dict[str, int] | None]:
     """The encoder, the hash of its weights, and, if it was trained, what its run's manifest says of that."""
+    if isinstance(job.backbone, FrozenTokens):
+        path = manifest_of(job.backbone.job)
+        return read_tower(path, job.backbone), read_json(path)["outputs"][TOWER], None
     if job.run is None:
         encoder = encoding.untrained_encoder(job.backbone, job.seed)
         digest = hashlib.sha256()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,10 +10,9 @@ import torch
 from mdc.config import Scoring
 from mdc.evaluation.trained_run import TrainedRun, trained_run
 from mdc.jobs.call import Call
-from mdc.jobs.model import PretrainJob
 from mdc.parts import ABILITIES, load
+from mdc.predictors.runs import RunModel
 from mdc.records import sha256_file
-from mdc.text import Vocabulary
 
 
 @dataclass(frozen=True)
@@ -28,20 +26,13 @@ def scored_run(call: Call, device: torch.device) -> ScoredRun:
     """The run of ``call.job`` (run, run_config_sha256, weights, scoring)."""
     job = call.job
     run = trained_run(call, job.run, job.run_config_sha256, job.weights)
-    return ScoredRun(**vars(run), scorer=run_scorer(run.checkpoint, run.job, run.vocabulary, job.scoring, device))
+    return ScoredRun(**vars(run), scorer=run_scorer(run.model, job.scoring, device))
 
 
-def run_scorer(
-    checkpoint: Path, trained: PretrainJob, vocabulary: Vocabulary, scoring: Scoring, device: torch.device
-) -> Any:
+def run_scorer(run: RunModel, scoring: Scoring, device: torch.device) -> Any:
     """The scorer of a run's weights."""
     return load(ABILITIES, "score").RunScorer(
-        checkpoint,
-        trained.method,
-        trained.backbone,
-        trained.protocol.pretrain,
-        vocabulary,
-        trained.protocol.data.context_length,
+        run,
         samples=scoring.samples,
         precision=scoring.precision,
         device=device,

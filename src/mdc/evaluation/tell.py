@@ -20,9 +20,8 @@ from mdc.config.caption import Beam, Unmasking
 from mdc.evaluation.ask import run_folder
 from mdc.formats.images import ImageError, decode
 from mdc.jobs.model import PretrainJob
-from mdc.jobs.read import as_job
 from mdc.parts import ABILITIES, load
-from mdc.predictors.runs import WEIGHTS, read_run
+from mdc.predictors.runs import open_run
 from mdc.records import UserError, read_json
 from mdc.text import Vocabulary, clip_pieces
 from mdc.training.device import choose_device
@@ -39,21 +38,10 @@ def main(args: argparse.Namespace) -> None:
     """``args``: images, run, weights, policy, length, per_step, threshold, temperature, beam, seed, fill, explain, json, params,
     scale. UserError, after all others were captioned, if an image cannot be read."""
     folder = run_folder(args.run, args.params, args.scale)
-    job: PretrainJob = as_job(read_json(folder / "run.json").get("config", {}), "pretrain", str(folder / "run.json"))
-    weights = args.weights or ("best" if job.start is not None else "last")
-    checkpoint, manifest = read_run(folder, WEIGHTS[weights])
-    data = folder.parents[len(Path(manifest["id"]).parts) - 1] / "data"
-    vocabulary = Vocabulary.read(data / "vocabularies" / job.vocabulary / "vocabulary.json")
-    writer = load(ABILITIES, "generate").RunWriter(
-        checkpoint,
-        job.method,
-        job.backbone,
-        job.protocol.pretrain,
-        vocabulary,
-        job.protocol.data.context_length,
-        precision="fp32",
-        device=choose_device("auto"),
-    )
+    weights = args.weights or _weights(folder)
+    run, manifest = open_run(folder, weights)
+    job, vocabulary = run.job, run.vocabulary
+    writer = load(ABILITIES, "generate").RunWriter(run, precision="fp32", device=choose_device("auto"))
     how = policy(args, job)
     template = _template(args.fill, vocabulary) if args.fill is not None else None
     paths = list(images(args.images))
@@ -81,6 +69,12 @@ def main(args: argparse.Namespace) -> None:
         raise UserError(
             f"{len(bad)} of {len(paths)} images could not be read: {'; '.join(bad[:3])}{'; …' * (len(bad) > 3)}"
         )
+
+
+def _weights(folder: Path) -> str:
+    """The best ones of a finetuned run, the last ones of any other."""
+    config = read_json(folder / "run.json").get("config")
+    return "best" if isinstance(config, dict) and config.get("start") else "last"
 
 
 def policy(args: argparse.Namespace, job: PretrainJob) -> Unmasking | Beam:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from mdc.config import Backbone, Method, ProtocolPretrain
+from mdc.config import OnTokens
 from mdc.jobs.call import Call
 from mdc.jobs.model import PretrainJob
 from mdc.jobs.read import as_job
-from mdc.predictors.runs import WEIGHTS, read_run
+from mdc.predictors.runs import WEIGHTS, RunModel, read_run
 from mdc.records import UserError
 from mdc.text import Vocabulary
 
@@ -20,27 +19,17 @@ _TOLD = ("pairs", "steps", "samples_seen")
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """``job``: how it was trained. ``weights``: the hash of ``checkpoint``. ``training``: what its manifest tells."""
+    """``model``: what predictors load. ``weights``: the hash of its checkpoint. ``training``: what its manifest tells."""
 
-    checkpoint: Path
-    job: PretrainJob
-    vocabulary: Vocabulary
+    model: RunModel
     weights: str
     training: dict[str, int]
     weights_step: int
 
     @property
-    def model(self) -> tuple[Path, Method, Backbone, ProtocolPretrain, Vocabulary, int]:
-        """What a predictor is made of."""
-        protocol = self.job.protocol
-        return (
-            self.checkpoint,
-            self.job.method,
-            self.job.backbone,
-            protocol.pretrain,
-            self.vocabulary,
-            protocol.data.context_length,
-        )
+    def job(self) -> PretrainJob:
+        """How it was trained."""
+        return self.model.job
 
 
 def trained_run(call: Call, run: str, config_sha256: str | None, weights: str) -> TrainedRun:
@@ -53,10 +42,10 @@ def trained_run(call: Call, run: str, config_sha256: str | None, weights: str) -
     if missing := [name for name in _TOLD if name not in manifest]:
         raise UserError(f"{path}: lacks {', '.join(missing)}; train the run again")
     told: dict[str, Any] = manifest
+    vocabulary = Vocabulary.read(call.input(f"data/vocabularies/{trained.vocabulary}"))
+    tower = call.input(trained.backbone.frozen.job) if isinstance(trained.backbone, OnTokens) else None
     return TrainedRun(
-        checkpoint,
-        trained,
-        Vocabulary.read(call.input(f"data/vocabularies/{trained.vocabulary}")),
+        RunModel(checkpoint, trained, vocabulary, tower),
         manifest["outputs"][checkpoint.name],
         {name: told[name] for name in _TOLD},
         told["best"]["step"] if weights == "best" else told["steps"],

@@ -15,7 +15,6 @@ from torch import Tensor
 from mdc.autoregressive.direction import right_to_left
 from mdc.diffusion.likelihood import suffix_masks
 from mdc.diffusion.schedule import MaskSchedule
-from mdc.formats.images import normalise
 from mdc.models.captioner import Captioner
 from mdc.predictors.caption_scores import CaptionScorer, Pair
 from mdc.predictors.folded import Memory
@@ -46,7 +45,8 @@ def gradient_norms(
     draws: int,
     generator: torch.Generator,
 ) -> Tensor:
-    """‖∂ℓ_i/∂V‖ of each token's own loss ℓ_i at the visual tokens V, (L,) float64, of one image (3, S, S) uint8.
+    """‖∂ℓ_i/∂V‖ of each token's own loss ℓ_i at the visual tokens V, (L,) float64, of one image as the encoder's ``prepared``
+    gives it, without the batch.
 
     ``schedule`` None: an autoregressive model, ℓ_i = −log p(c_i | c_<i, V), with ``reverse`` from right to left. Otherwise
     the mean over ``draws`` of t and of masks that hide token i, as training draws them, of the norm for
@@ -55,7 +55,7 @@ def gradient_norms(
     length = len(tokens) - 1
     device = image.device
     with torch.no_grad():
-        _, visual = model.encoder(normalise(image[None]))
+        _, visual = model.encoder(image[None])
     ids = torch.tensor([list(tokens)], device=device)
     if schedule is None:
         read = right_to_left(ids, torch.tensor([len(tokens)], device=device)) if reverse else ids

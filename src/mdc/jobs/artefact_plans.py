@@ -10,14 +10,18 @@ from mdc.artefacts import ARTEFACTS
 from mdc.config import Corpus, Method, ProbeTable, TextSet
 from mdc.config.tables import PairsFigure, RatioFigure, ScheduleTable
 from mdc.jobs import caption_plans, score_plans
-from mdc.jobs.ids import Run, Untrained
+from mdc.jobs.ids import Frozen, Run, Untrained
 from mdc.jobs.shown import Licence, Training
 from mdc.registry.datasets import REGISTRY
 
 if TYPE_CHECKING:
-    from mdc.jobs.plan import Plan
+    from mdc.jobs.plan import Encoder, Plan
     from mdc.jobs.shown import ArtefactJob
 
+_FROZEN = (
+    "Frozen: an encoder that was not trained for this table, on other data than its rows; it stands here for orientation and is "
+    "not ranked."
+)
 _UNTRAINED = "Untrained: the initial weights of the same backbone, seed and pooling."
 
 
@@ -69,29 +73,32 @@ def probing(plan: Plan, name: str) -> ArtefactJob:
     )
 
 
-def _encoders(plan: Plan, table: ProbeTable) -> list[Run | Untrained]:
+def _encoders(plan: Plan, table: ProbeTable) -> list[Encoder]:
     runs = plan.runs_of(table)
-    return [*runs, *dict.fromkeys(plan.control(run) for run in runs)]
+    return [*runs, *dict.fromkeys(plan.control(run) for run in runs), *map(Frozen, table.encoders)]
 
 
 def _systems(plan: Plan, name: str, table: ProbeTable) -> list[dict[str, Any]]:
-    """In the order of rows: by backbone its controls, then corpus by corpus."""
-    grouped: dict[str, list[Run | Untrained]] = {}
+    """In the order of rows: by backbone its controls, then corpus by corpus; encoders of others stand last."""
+    grouped: dict[str, list[Encoder]] = {}
     for encoder in _encoders(plan, table):
         grouped.setdefault(encoder.system, []).append(encoder)
     firsts = [group[0] for group in grouped.values()]
-    ordered = [
+    ordered: list[Encoder] = [
         encoder
         for backbone in table.backbones
         for kind in (Untrained, Run)
         for encoder in firsts
-        if encoder.backbone == backbone and isinstance(encoder, kind)
+        if isinstance(encoder, kind) and encoder.backbone == backbone
     ]
+    ordered += [encoder for encoder in firsts if isinstance(encoder, Frozen)]
     return [_row(plan, name, encoder, [one.id for one in grouped[encoder.system]]) for encoder in ordered]
 
 
-def _row(plan: Plan, name: str, encoder: Run | Untrained, runs: list[str]) -> dict[str, Any]:
+def _row(plan: Plan, name: str, encoder: Encoder, runs: list[str]) -> dict[str, Any]:
     scale = plan.scale
+    if isinstance(encoder, Frozen):
+        return _frozen_row(plan, encoder)
     common = {
         "key": encoder.system,
         "backbone": _labelled(encoder.backbone, scale.training.backbones[encoder.backbone].label),
@@ -111,6 +118,22 @@ def _row(plan: Plan, name: str, encoder: Run | Untrained, runs: list[str]) -> di
         "control": plan.control(encoder).system,
         "ranked": entry.ranked,
         "t_range": None if entry.t_range is None else list(entry.t_range),
+    }
+
+
+def _frozen_row(plan: Plan, encoder: Frozen) -> dict[str, Any]:
+    """An encoder of others is the same whatever the seed, so its one record stands for each."""
+    seeds = len(plan.scale.training.seeds)
+    return {
+        "key": encoder.system,
+        "backbone": _labelled(encoder.name, plan.scale.encoders[encoder.name].label),
+        "corpus": None,
+        "method": _labelled("frozen", "frozen"),
+        "pooling": "its own feature",
+        "runs": [encoder.id] * seeds,
+        "records": [f"probe/{encoder.id}"] * seeds,
+        "reference": True,
+        "note": _FROZEN,
     }
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mdc import parts
 from mdc.config.caption_table import FLOOR, CaptionTable, RunClip
 from mdc.config.judge import ByClipScore
+from mdc.jobs import encoder_jobs
 from mdc.jobs.ids import Run
 from mdc.jobs.job import Job
 from mdc.jobs.model import CaptionMetricsJob, CaptionsJob, JudgeJob
@@ -19,12 +20,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Asked:
-    """Captions of one dataset by one run under its ``weights`` (both None of the floor), for the ``systems`` of the table."""
+    """Captions of one dataset by one run under its ``weights`` (both None of the floor and of a model of others, whose key
+    ``coca`` is), for the ``systems`` of the table."""
 
     dataset: str
     run: Run | None
     weights: str | None
     systems: tuple[str, ...]
+    coca: str = ""
 
 
 def asked(plan: Plan) -> Iterator[Asked]:
@@ -34,11 +37,13 @@ def asked(plan: Plan) -> Iterator[Asked]:
         return
     for name, dataset in table.datasets.items():
         yield Asked(name, None, None, (FLOOR,))
+        for key in table.coca_of(name):
+            yield Asked(name, None, None, (key,), key)
         for seed in _seeds(plan):
             together: dict[tuple[Run, str], list[str]] = {}
-            for key, system in table.systems.items():
-                tuned = dataset.tuned[system.tuned] if system.tuned is not None else ""
-                run = Run(dataset.pretrained, table.backbones[0], system.method, seed, tuned)
+            for key, system in table.systems_of(name).items():
+                tuned = dataset.tuned_as(system) or ""
+                run = Run(dataset.pretrained, table.backbone_of(name), system.method, seed, tuned)
                 together.setdefault((run, system.weights), []).append(key)
             for (run, weights), systems in together.items():
                 yield Asked(name, run, weights, tuple(systems))
@@ -65,7 +70,9 @@ def captioned(plan: Plan) -> list[Job]:
     ]
     judged: list[Job] = []
     if table is not None and table.judge is not None:
-        judged = [judge(plan, name, seed) for name in table.datasets for seed in _seeds(plan)]
+        judged = [
+            judge(plan, name, seed) for name in table.datasets if table.contests_of(name) for seed in _seeds(plan)
+        ]
     return list({job.job: job for job in [*written, *measured, *judged]}.values())
 
 
@@ -90,9 +97,14 @@ def captions(plan: Plan, one: Asked) -> CaptionsJob:
     trained = plan.pretrain(one.run) if one.run is not None else None
     inputs = [f"data/corpora/{dataset.corpus}"]
     if trained is not None:
-        inputs += [trained.job, f"data/vocabularies/{trained.vocabulary}"]
-        modules = [parts.ABILITIES["generate"], parts.OBJECTIVES[trained.method.objective]]
+        inputs += [trained.job, f"data/vocabularies/{trained.vocabulary}", *encoder_jobs.behind(trained)]
+        modules = [
+            *(parts.ABILITIES["generate"], parts.OBJECTIVES[trained.method.objective]),
+            *encoder_jobs.modules(plan, trained),
+        ]
         policies = {key: table.systems[key].model_dump(mode="json") for key in one.systems}
+    elif one.coca:
+        modules, policies = [parts.OTHERS["coca"]], {}
     else:
         inputs, modules, policies = [*inputs, f"data/corpora/{dataset.training}"], [], {}
     found: CaptionsJob = plan.make(
@@ -107,7 +119,8 @@ def captions(plan: Plan, one: Asked) -> CaptionsJob:
         run_config_sha256=trained.sha256 if trained else None,
         weights=one.weights,
         policies={key: {"write": told["write"], "images": told["images"]} for key, told in policies.items()},
-        most_frequent_of=None if trained else dataset.training,
+        most_frequent_of=None if trained or one.coca else dataset.training,
+        coca=_coca(table, one.coca) if one.coca else None,
         captioning=scale.caption.model_dump(mode="json"),
         seed=table.seed,
     )
@@ -146,6 +159,7 @@ def metrics(plan: Plan, name: str, seed: int) -> CaptionMetricsJob:
         images=dataset.images,
         training=dataset.training,
         left_out=table.left_out,
+        instances=dataset.instances,
         context_length=plan.params.protocol.data.context_length,
         captioning=scale.caption.model_dump(mode="json"),
         **clip,
@@ -162,7 +176,7 @@ def judge(plan: Plan, name: str, seed: int) -> JudgeJob:
     if job in plan.made:
         return plan.made[job]
     dataset, asked = table.datasets[name], of_seed(plan, name, seed)
-    contests = {key: contest.systems for key, contest in table.judge.contests.items()}
+    contests = {key: contest.systems for key, contest in table.contests_of(name).items()}
     written = {one.job: one.sha256 for s in contests.values() for key in s for one in [captions(plan, asked[key])]}
     measured = metrics(plan, name, seed) if isinstance(table.judge.by, ByClipScore) else None
     found: JudgeJob = plan.make(
@@ -184,7 +198,14 @@ def judge(plan: Plan, name: str, seed: int) -> JudgeJob:
 
 
 def _place(one: Asked) -> str:
-    return f"{one.run.id}/{one.weights}/{one.dataset}" if one.run is not None else f"floor/{one.dataset}"
+    if one.run is not None:
+        return f"{one.run.id}/{one.weights}/{one.dataset}"
+    return f"coca/{one.coca}/{one.dataset}" if one.coca else f"floor/{one.dataset}"
+
+
+def _coca(table: CaptionTable, key: str) -> dict[str, Any]:
+    values = table.coca[key].model_dump(mode="json", exclude={"label", "datasets"})
+    return {"system": key, **values}
 
 
 def _seeds(plan: Plan) -> list[int]:

@@ -53,12 +53,16 @@ def table(plan: Plan) -> dict[str, Any]:
         jobs |= {job.job: job for job in made}
         records = [job.job for job in made]
         rows.append(_floor(plan, shown, dataset, records))
+        rows += [_coca(plan, shown, dataset, key, records) for key in shown.coca_of(dataset)]
         by_seed = [caption_jobs.of_seed(plan, dataset, seed) for seed in scale.training.seeds]
-        for key, system in shown.systems.items():
+        for key, system in shown.systems_of(dataset).items():
             ids = [run.id for found in by_seed if (run := found[key].run) is not None]
             rows.append(_row(plan, shown, dataset, key, system, ids, records))
     contests = []
-    for dataset in shown.datasets if shown.judge else ():
+    for dataset in shown.datasets:
+        here = shown.contests_of(dataset)
+        if not here:
+            continue
         choices = [caption_jobs.judge(plan, dataset, seed) for seed in scale.training.seeds]
         jobs |= {job.job: job for job in choices}
         contests += [
@@ -69,7 +73,7 @@ def table(plan: Plan) -> dict[str, Any]:
                 "systems": one.systems,
                 "records": [j.job for j in choices],
             }
-            for name, one in (shown.judge.contests.items() if shown.judge else ())
+            for name, one in here.items()
         ]
     primary = [list(pair) for pair in shown.primary]
     contrasts = [list(pair) for pair in shown.contrasts]
@@ -101,13 +105,18 @@ def examples(plan: Plan) -> dict[str, Any]:
     for name, dataset in shown.datasets.items():
         asked = caption_jobs.of_seed(plan, name, plan.scale.training.seeds[0])
         systems = []
-        for key, system in shown.systems.items():
+        for key, system in shown.systems_of(name).items():
             if key in figure.leave_out:
                 continue
             job = caption_jobs.captions(plan, asked[key])
             jobs[job.job] = job
             told = {"record": job.job, "system": key, "reveals": system.write.kind == "unmask"}
             systems.append({**labelled(key, _label(system)), **told})
+        for key, other in shown.coca_of(name).items():
+            if key not in figure.leave_out:
+                job = caption_jobs.captions(plan, asked[key])
+                jobs[job.job] = job
+                systems.append({**labelled(key, other.label), "record": job.job, "system": key, "reveals": False})
         corpus = plan.corpus(dataset.corpus)
         jobs[corpus.job] = corpus
         place = {"corpus": corpus.job, "split": dataset.split}
@@ -140,7 +149,7 @@ def _row(
         "note": _BLIND_NOTE if blind else "",
         "system": key,
         "length": system.length,
-        "tuned": shown.datasets[dataset].tuned[system.tuned] if system.tuned is not None else "",
+        "tuned": shown.datasets[dataset].tuned_as(system) or "",
         "blind": blind,
     }
 
@@ -160,8 +169,24 @@ def _floor(plan: Plan, shown: CaptionTable, dataset: str, records: list[str]) ->
     }
 
 
+def _coca(plan: Plan, shown: CaptionTable, dataset: str, key: str, records: list[str]) -> dict[str, Any]:
+    label = shown.coca[key].label
+    told = {"system": key, "length": "–", "tuned": "", "blind": False}
+    return {
+        **_common(plan, shown, dataset),
+        "key": f"{dataset}/{key}",
+        "method": labelled(key, label),
+        "runs": [f"captions/coca/{key}/{dataset}"] * len(records),
+        "records": records,
+        "ranked": False,
+        "reference": True,
+        "note": f"{label}: a model of others (open_clip), trained on other data; it stands here for orientation.",
+        **told,
+    }
+
+
 def _common(plan: Plan, shown: CaptionTable, dataset: str) -> dict[str, Any]:
-    backbone = shown.backbones[0]
+    backbone = shown.backbone_of(dataset)
     return {
         "corpus": labelled(dataset, shown.datasets[dataset].label),
         "backbone": labelled(backbone, plan.scale.training.backbones[backbone].label),

@@ -56,6 +56,8 @@ _LAYERS = {
     "data/choices/": "choice-set",
     "data/texts/": "texts",
     "data/vocabularies/": "vocabulary",
+    "encoders/": "import-encoder",
+    "encoded/": "encode-corpus",
     "runs/": "pretrain",
     "probe/": "probe",
     "scores/": "score-choices",

@@ -49,3 +49,18 @@ class Untrained:
     @property
     def id(self) -> str:
         return f"{self.system}/s{self.seed}"
+
+
+@dataclass(frozen=True, order=True)
+class Frozen:
+    """An encoder of others, a key of the scale's encoders."""
+
+    name: str
+
+    @property
+    def system(self) -> str:
+        return f"frozen/{self.name}"
+
+    @property
+    def id(self) -> str:
+        return self.system

@@ -12,10 +12,12 @@ from mdc.config import (
     ChoiceSource,
     CorpusSource,
     Dataset,
+    FrozenTokens,
     Method,
     Name,
     Names,
     NonNegative,
+    OnTokens,
     OpenClipModel,
     Positive,
     Probe,
@@ -123,7 +125,7 @@ class PretrainJob(Job):
     backbone_name: str
     method_name: str
     seed: NonNegative
-    backbone: Backbone
+    backbone: Backbone | OnTokens
     method: Method
     recipe: Recipe
     protocol: Protocol
@@ -196,11 +198,21 @@ class Policy(Part):
     images: Literal["own", "other"]
 
 
+class CocaModel(Part):
+    """open_clip's CoCa (:class:`mdc.config.caption_table.Coca`), for the row ``system``."""
+
+    system: Name
+    model: str
+    weights: str | None
+    beams: Positive
+    most: Positive
+
+
 class CaptionsJob(Job):
     """Captions of the first ``images`` of a corpus's ``split`` by one run, of each of ``policies`` {system: how}.
 
-    Without a run it is the floor that needs no image: the most frequent training caption of ``most_frequent_of``, a corpus.
-    ``seed`` draws the other images.
+    Without a run it is a model of others (``coca``), or the floor that needs no image: the most frequent training caption of
+    ``most_frequent_of``, a corpus. ``seed`` draws the other images.
     """
 
     verb: Literal["write-captions"]
@@ -212,6 +224,7 @@ class CaptionsJob(Job):
     weights: Literal["last", "best"] | None
     policies: dict[Name, Policy]
     most_frequent_of: Name | None
+    coca: CocaModel | None
     captioning: Captioning
     seed: NonNegative
 
@@ -227,7 +240,8 @@ class CaptionMetricsJob(Job):
     """What is measured of ``captions`` {job: hash of its configuration}, those of one seed of all systems of a dataset.
 
     ``training``: the corpus whose training captions may have been repeated. ``left_out``: metrics that are not wanted. ``clip``
-    or ``open_clip``: what CLIPScore is by, if it is measured. ``context_length``: of the protocol.
+    or ``open_clip``: what CLIPScore is by, if it is measured. ``context_length``: of the protocol. ``instances``: MSCOCO's
+    file of the images' objects, if there is one.
     """
 
     verb: Literal["measure-captions"]
@@ -237,6 +251,7 @@ class CaptionMetricsJob(Job):
     images: Annotated[int, Field(ge=2)]
     training: Name
     left_out: list[str]
+    instances: str | None
     clip: ClipRun | None
     open_clip: OpenClip | None
     context_length: Annotated[int, Field(ge=3)]
@@ -263,14 +278,15 @@ class JudgeJob(Job):
 
 
 class ProbeJob(Job):
-    """All probes of one encoder. Without a run it is the untrained control: ``seed``'s initial weights."""
+    """All probes of one encoder. Without a run it is the untrained control, ``seed``'s initial weights, or, if ``backbone`` says
+    so, a frozen encoder."""
 
     verb: Literal["probe"]
     probes: Names
     recipe: Probe
     protocol: ProtocolProbe
     backbone_name: str
-    backbone: Backbone
+    backbone: Backbone | FrozenTokens
     seed: NonNegative
     pooling: Literal["patch_mean", "cls"]
     run: str | None  # the run's job

@@ -15,12 +15,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from mdc import parts
-from mdc.config import Method, Params, ProbeTable, Recipe, Strict, first_problem, origin_of
-from mdc.config.tables import LossFigure, ScoreTable
+from mdc.config import FrozenBackbone, Method, Params, ProbeTable, Recipe, Strict, first_problem, origin_of
+from mdc.config.tables import ChoiceTable, LossFigure, ScoreTable
 from mdc.fingerprint import fingerprint
-from mdc.jobs import caption_jobs, score_jobs
+from mdc.jobs import caption_jobs, encoder_jobs, score_jobs
 from mdc.jobs.artefact_plans import ARTEFACT_PLANS
-from mdc.jobs.ids import Run, Untrained
+from mdc.jobs.ids import Frozen, Run, Untrained
 from mdc.jobs.job import Job
 from mdc.jobs.model import PretrainJob, ProbeJob
 from mdc.jobs.read import as_job
@@ -30,7 +30,7 @@ from mdc.registry.datasets import REGISTRY
 from mdc.registry.entry import decisive
 from mdc.verbs import VERBS
 
-Encoder = Run | Untrained
+Encoder = Run | Untrained | Frozen
 OfRuns = ProbeTable | LossFigure | ScoreTable
 
 
@@ -57,7 +57,10 @@ class Plan:
         listed += [self.choice_set(name) for name in data.choices]
         listed += [self.texts(name) for name in data.texts]
         listed += [self.vocabulary(name) for name in data.vocabularies]
-        listed += [self.pretrain(run) for run in self.runs]
+        frozen = [run for run in self.runs if encoder_jobs.frozen_of(self, run)]
+        listed += [self.pretrain(run) for run in self.runs if run not in frozen]
+        listed += encoder_jobs.wanted(self)
+        listed += [self.pretrain(run) for run in frozen]
         listed += [self.probe(encoder) for encoder in self.probed]
         listed += score_jobs.scored(self)
         listed += caption_jobs.captioned(self)
@@ -74,15 +77,19 @@ class Plan:
         shown: list[OfRuns] = [*tables.probing().values(), *tables.scoring().values(), losses]
         found = dict.fromkeys(run for table in shown for run in self.runs_of(table))
         found |= dict.fromkeys(caption_jobs.runs(self))
+        found |= dict.fromkeys(encoder_jobs.runs(self, found))
         self._no_twins(found)
         return list(found)
 
     def runs_of(self, table: OfRuns) -> list[Run]:
         """The runs of one table, by backbone, corpus, method and seed."""
+        shown = dict.fromkeys(table.backbones, table.corpora)
+        if isinstance(table, ChoiceTable):
+            shown |= table.also
         return [
             Run(corpus, backbone, method, seed)
-            for backbone in table.backbones
-            for corpus, methods in table.corpora.items()
+            for backbone, corpora in shown.items()
+            for corpus, methods in corpora.items()
             for method in methods
             for seed in self.scale.training.seeds
         ]
@@ -99,9 +106,17 @@ class Plan:
             for run in self.runs_of(table):
                 asked.setdefault(run, set()).update(table.probes)
                 asked.setdefault(self.control(run), set()).update(table.probes)
+            for name in table.encoders:
+                asked.setdefault(Frozen(name), set()).update(table.probes)
         trained = sorted((e for e in asked if isinstance(e, Run)), key=self.runs.index)
         encoders: list[Encoder] = [*trained, *dict.fromkeys(self.control(run) for run in trained)]
+        encoders += [encoder for encoder in asked if isinstance(encoder, Frozen)]
         return {e: [name for name in self.scale.data.probes if name in asked[e]] for e in encoders}
+
+    @property
+    def frozen(self) -> list[Frozen]:
+        """The encoders of others that are probed."""
+        return [encoder for encoder in self.probed if isinstance(encoder, Frozen)]
 
     @property
     def probed(self) -> list[Encoder]:
@@ -144,15 +159,24 @@ class Plan:
         """What tells one run's result from another's, names aside: pooling, for one, is the probe's choice."""
         method = self.params.methods[run.method].model_dump(mode="json")
         names = {"label": "", "pooling": "patch_mean", "ranked": True, "batch_factor": 1}
-        backbone = self.scale.training.backbones[run.backbone].model_dump(mode="json")
         return {
             "vocabulary": self.scale.data.vocabulary_of(run.corpus),
             "seed": run.seed,
-            "backbone": {**backbone, "label": ""},
+            "backbone": self._backbone(run.backbone),
             "method": Method.model_validate({**method, **names}).model_dump(mode="json"),
             "recipe": self.recipe(run).model_dump(mode="json"),
             **({"start": self._start(run)} if run.finetune else {}),
         }
+
+    def _backbone(self, name: str) -> dict[str, Any]:
+        """A backbone as jobs have it: without its label, and with the shape of a frozen encoder's tokens."""
+        backbone = self.scale.training.backbones[name]
+        found = {**backbone.model_dump(mode="json"), "label": ""}
+        return (
+            {**found, "frozen": encoder_jobs.tokens(self, backbone.frozen)}
+            if isinstance(backbone, FrozenBackbone)
+            else found
+        )
 
     def _start(self, run: Run) -> dict[str, Any]:
         """What a finetuned run goes on from, and until when."""
@@ -259,6 +283,7 @@ class Plan:
         return found
 
     def _pretrain(self, run: Run) -> PretrainJob:
+        frozen = encoder_jobs.frozen_of(self, run)
         found: PretrainJob = self.make(
             "pretrain",
             f"runs/{run.id}",
@@ -266,6 +291,7 @@ class Plan:
                 *([f"runs/{run.pretrained.id}"] if run.finetune else []),
                 f"data/corpora/{self.corpus_of(run)}",
                 f"data/vocabularies/{self.scale.data.vocabulary_of(run.corpus)}",
+                *([encoder_jobs.encoded(self, frozen, self.corpus_of(run)).job] if frozen else []),
             ],
             [parts.OBJECTIVES[self.params.methods[run.method].objective]],
             corpus=self.corpus_of(run),
@@ -288,25 +314,47 @@ class Plan:
     def _probe(self, encoder: Encoder) -> ProbeJob:
         probe = self.scale.probe
         assert probe is not None  # tables of probes cannot do without
-        trained = self.pretrain(encoder) if isinstance(encoder, Run) else None
         probes = self.probes_of[encoder]
-        backbone = self.scale.training.backbones[encoder.backbone].model_dump(mode="json")
+        values = self._frozen(encoder) if isinstance(encoder, Frozen) else self._own(encoder)
         found: ProbeJob = self.make(
             "probe",
             f"probe/{encoder.id}",
-            [*([trained.job] if trained else []), *(f"data/probes/{name}" for name in probes)],
-            [parts.ABILITIES["encode"]],
+            [*values.pop("behind"), *(f"data/probes/{name}" for name in probes)],
+            [parts.ABILITIES["encode"], *values.pop("modules")],
             probes=probes,
             recipe=probe.model_dump(mode="json"),
             protocol=self.params.protocol.probe.model_dump(mode="json"),
-            backbone_name=encoder.backbone,
-            backbone={**backbone, "label": ""},
-            seed=encoder.seed,
-            pooling=self.params.methods[encoder.method].pooling if isinstance(encoder, Run) else encoder.pooling,
-            run=trained.job if trained else None,
-            run_config_sha256=trained.sha256 if trained else None,
+            **values,
         )
         return found
+
+    def _own(self, encoder: Run | Untrained) -> dict[str, Any]:
+        """Of a probe's job, what says which encoder of ours is probed, what is ``behind`` it and what it loads."""
+        trained = self.pretrain(encoder) if isinstance(encoder, Run) else None
+        return {
+            "behind": [trained.job] if trained else [],
+            "modules": [],
+            "backbone_name": encoder.backbone,
+            "backbone": self._backbone(encoder.backbone),
+            "seed": encoder.seed,
+            "pooling": self.params.methods[encoder.method].pooling if isinstance(encoder, Run) else encoder.pooling,
+            "run": trained.job if trained else None,
+            "run_config_sha256": trained.sha256 if trained else None,
+        }
+
+    def _frozen(self, encoder: Frozen) -> dict[str, Any]:
+        """The same of an encoder of others, whose feature is its own choice."""
+        brought = encoder_jobs.encoder(self, encoder.name)
+        return {
+            "behind": [brought.job],
+            "modules": [parts.TOWERS[brought.entry.kind]],
+            "backbone_name": encoder.name,
+            "backbone": encoder_jobs.tokens(self, encoder.name),
+            "seed": 0,
+            "pooling": "cls",
+            "run": None,
+            "run_config_sha256": None,
+        }
 
     # --- who is behind what -------------------------------------------------------------------------------------------
 

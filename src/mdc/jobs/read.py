@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter, ValidationError
 
 from mdc.config import first_problem
+from mdc.jobs.encoder_model import EncodedJob, EncoderJob
 from mdc.jobs.model import (
     CaptionMetricsJob,
     CaptionsJob,
@@ -64,6 +65,8 @@ _OF_VERB: dict[str, TypeAdapter[Any]] = {
     "choice-set": TypeAdapter(ChoiceSetJob),
     "texts": TypeAdapter(TextsJob),
     "vocabulary": TypeAdapter(VocabularyJob),
+    "import-encoder": TypeAdapter(EncoderJob),
+    "encode-corpus": TypeAdapter(EncodedJob),
     "pretrain": TypeAdapter(PretrainJob),
     "probe": TypeAdapter(ProbeJob),
     "score-choices": TypeAdapter(ChoicesJob),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from mdc import parts
 from mdc.config.tables import ChoiceTable, PositionFigure, RetrievalTable
 from mdc.estimators import estimators_of
+from mdc.jobs import encoder_jobs
 from mdc.jobs.ids import Run
 from mdc.jobs.job import Job
 from mdc.jobs.model import ChoicesJob, PositionsJob, RetrievalJob
@@ -54,8 +55,15 @@ def _of_run(plan: Plan, verb: str, layer: str, run: Run, weights: str, inputs: l
     found = plan.made.get(name) or plan.make(
         verb,
         name,
-        [trained.job, f"data/vocabularies/{trained.vocabulary}", f"data/corpora/{run.corpus}", *inputs],
-        [parts.ABILITIES["score"], parts.OBJECTIVES[trained.method.objective]],
+        [
+            *(trained.job, f"data/vocabularies/{trained.vocabulary}", f"data/corpora/{run.corpus}"),
+            *encoder_jobs.behind(trained),
+            *inputs,
+        ],
+        [
+            *(parts.ABILITIES["score"], parts.OBJECTIVES[trained.method.objective]),
+            *encoder_jobs.modules(plan, trained),
+        ],
         run=trained.job,
         run_config_sha256=trained.sha256,
         weights=weights,

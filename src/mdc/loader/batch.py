@@ -11,7 +11,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class _Batch:
-    """``images`` uint8 (B,3,S,S) and ``keys``, the B samples' names."""
+    """``images`` and ``keys``, the B samples' names."""
 
     images: Tensor
     keys: list[str]
@@ -37,7 +37,7 @@ class CaptionBatch(_Batch):
     B samples, T ≥ the longest sequence, a multiple of 8 or the context length:
 
     ============ ================= ==================================================================
-    images       uint8 (B,3,S,S)   cropped and resized
+    images       uint8 (B,3,S,S)   cropped and resized; or float16 (B,M,E), a frozen encoder's tokens
     keys         list of str       the samples' names
     tokens       int64 (B,T)       [SOT, pieces…, EOT], then EOT as padding: use ``lengths``
     lengths      int64 (B,)        ids from SOT to EOT

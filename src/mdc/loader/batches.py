@@ -19,6 +19,7 @@ from PIL import Image
 from mdc.formats.images import CROP_DRAWS, ImageError, center_resize, decode, random_resized_crop
 from mdc.loader.batch import CaptionBatch, LabelledBatch
 from mdc.loader.pictures import KEPT, Pictures
+from mdc.loader.stored import StoredTokens
 from mdc.records import UserError
 from mdc.shards.index import ShardReader, token_hash
 from mdc.text import Vocabulary
@@ -48,6 +49,8 @@ class CaptionBatches:
     several captions shows one, drawn anew each time. A batch has B = batch_size / world samples of at least ``least_tokens``
     token places.
 
+    With ``tokens`` a batch shows those of a frozen encoder (B, M, E) in the place of images; the draws stay the same.
+
     A sample's draws, in float32 from ``sample_rng(seed, epoch, index)``, always in this order: caption, jitter,
     ``CROP_DRAWS`` for the crop, then one for each token place.
     """
@@ -70,6 +73,7 @@ class CaptionBatches:
         world: int = 1,
         workers: int = 0,
         least_tokens: int = 0,
+        tokens: StoredTokens | None = None,
     ) -> None:
         self.reader = ShardReader(path, split)
         if batch_size % world or not 0 <= rank < world:
@@ -89,6 +93,7 @@ class CaptionBatches:
         # of several workers each meets a sample seldom again
         again = workers == 0 and steps - start_step > self.steps_per_epoch
         self._pictures = Pictures(self.reader, KEPT if again else 0)
+        self._tokens = tokens
 
     def __len__(self) -> int:
         """Steps left."""
@@ -116,9 +121,16 @@ class CaptionBatches:
         if self._order[0] != epoch:
             self._order = (epoch, epoch_order(len(self.reader), self.seed, epoch))
         first = position * self.batch_size
-        images = torch.empty((len(self._local), 3, self.image_size, self.image_size), dtype=torch.uint8)
         indices = self._order[1][first + self._local.start : first + self._local.stop].tolist()
         rows: list[_Row] = []
+        if self._tokens is not None:
+            for index in indices:
+                key, _, record = self.reader.read(index)
+                rows.append(_Row(key, record, self._texts.draws(sample_rng(self.seed, epoch, index))))
+            return self._texts.collate(
+                self._tokens.of(indices), rows, torch.arange(self._local.start, self._local.stop)
+            )
+        images = torch.empty((len(self._local), 3, self.image_size, self.image_size), dtype=torch.uint8)
         for part in range(0, len(indices), _AT_ONCE):
             rows += self._samples(indices[part : part + _AT_ONCE], epoch, images[part : part + _AT_ONCE])
         return self._texts.collate(images, rows, torch.arange(self._local.start, self._local.stop))
@@ -146,18 +158,22 @@ def validation_batches(
     rank: int = 0,
     world: int = 1,
     least_tokens: int = 0,
+    tokens: StoredTokens | None = None,
 ) -> Iterator[CaptionBatch]:
     """All samples of a corpus's split (or the first ``limit``) in order; the last batch may be short. Several ranks take
     whole batches in turn. A batch has at least ``least_tokens`` token places.
 
-    Images are CLIP's central crop. A sample's draws are its own, so that validation sees the same captions and masks
-    every time; ``place`` is the sample's position in the batch.
+    Images are CLIP's central crop, or ``tokens`` stand in their place. A sample's draws are its own, so that validation sees
+    the same captions and masks every time; ``place`` is the sample's position in the batch.
     """
     reader = ShardReader(path, split)
     texts = _Texts(vocabulary, context_length, least_tokens)
     total = len(reader) if limit is None else min(limit, len(reader))
     for indices in _runs(total, batch_size, rank, world):
-        images, read = _central(reader, indices, image_size)
+        if tokens is None:
+            images, read = _central(reader, indices, image_size)
+        else:
+            images, read = tokens.of(indices), [(key, record) for key, _, record in map(reader.read, indices)]
         draws = [texts.draws(sample_rng(0, 0, index, _VALIDATION)) for index in indices]
         rows = [_Row(key, record, drawn) for (key, record), drawn in zip(read, draws, strict=True)]
         yield texts.collate(images, rows, torch.arange(len(rows)))
@@ -173,6 +189,16 @@ def labelled_batches(path: str | Path, split: str, *, image_size: int, batch_siz
         else:
             labels = torch.tensor([record["labels"] for _, record in read], dtype=torch.float32)
         yield LabelledBatch(images, [key for key, _ in read], labels)
+
+
+def corpus_images(
+    path: str | Path, split: str, *, image_size: int, batch_size: int, start: int, stop: int
+) -> Iterator[torch.Tensor]:
+    """The images ``start`` to ``stop`` of a corpus's split in order, with CLIP's central crop, (B, 3, S, S) uint8; the last batch
+    may be short."""
+    reader = ShardReader(path, split)
+    for first in range(start, stop, batch_size):
+        yield _central(reader, range(first, min(first + batch_size, stop)), image_size)[0]
 
 
 def _runs(total: int, size: int, rank: int = 0, world: int = 1) -> Iterator[range]:
@@ -226,7 +252,7 @@ class _Texts:
         return rng.random(2 + CROP_DRAWS + self.context_length, dtype=np.float32)
 
     def collate(self, images: torch.Tensor, rows: list[_Row], place: torch.Tensor) -> CaptionBatch:
-        """The batch of ``images`` (B, 3, S, S) and B rows, which stand at ``place`` (B,) of the global batch."""
+        """The batch of ``images`` (B, 3, S, S), or of tokens, and B rows, which stand at ``place`` (B,) of the global batch."""
         encoded = []
         for row in rows:
             captions = row.record["captions"]

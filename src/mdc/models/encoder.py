@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from mdc.config import Backbone
+from mdc.formats.images import normalise
 from mdc.models.initial import seeded
 from mdc.open_clip_parts import load
 
@@ -32,6 +33,10 @@ class Encoder(nn.Module):
             )
         # Only CLIP projects its features. The projection belongs to its own model, so that every method has the same encoder.
         self.tower.proj = None
+
+    def prepared(self, images: Tensor) -> Tensor:
+        """images (B, 3, S, S) uint8 → what ``forward`` takes, float32."""
+        return normalise(images)
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """images (B, 3, S, S) normalised → [CLS] (B, D), patch tokens (B, M, D)."""

@@ -6,10 +6,11 @@ from torch import nn
 
 from mdc.models.decoder import TextTransformer
 from mdc.models.encoder import Encoder
+from mdc.models.token_encoder import TokenEncoder
 
 
 class ImageText(nn.Module):
     """An image encoder, which is evaluated later, and the text tower that it is trained with."""
 
-    encoder: Encoder
+    encoder: Encoder | TokenEncoder
     text: TextTransformer

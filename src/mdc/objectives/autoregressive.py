@@ -7,7 +7,7 @@ from functools import partial
 import torch
 
 from mdc.autoregressive.direction import right_to_left
-from mdc.config import Backbone, Method, ProtocolPretrain
+from mdc.config import Backbone, Method, OnTokens, ProtocolPretrain
 from mdc.loader.batch import CaptionBatch
 from mdc.models.captioner import Captioner
 from mdc.objectives.captioning import CaptioningObjective, Supervision, build_captioner
@@ -28,7 +28,7 @@ def supervise(batch: CaptionBatch, global_batch: int = 0, reverse: bool = False)
 
 def build_model(
     method: Method,
-    backbone: Backbone,
+    backbone: Backbone | OnTokens,
     protocol: ProtocolPretrain,
     vocabulary_size: int,
     context_length: int,

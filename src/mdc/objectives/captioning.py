@@ -12,8 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from mdc.config import Backbone
-from mdc.formats.images import normalise
+from mdc.config import Backbone, OnTokens
 from mdc.loader.batch import CaptionBatch
 from mdc.models.captioner import Captioner
 from mdc.models.initial import seeded
@@ -36,7 +35,7 @@ Supervise = Callable[[CaptionBatch, int], Supervision]
 
 
 def build_captioner(
-    backbone: Backbone, vocabulary_size: int, context_length: int, causal: bool, seed: int
+    backbone: Backbone | OnTokens, vocabulary_size: int, context_length: int, causal: bool, seed: int
 ) -> Captioner:
     """A captioner with the initial weights of ``seed``; the global generator is left as it was."""
     # PyTorch's layers draw weights of their own, which ours then replace
@@ -71,7 +70,7 @@ class CaptioningObjective:
         images = batch.images[rows]
         with autocast(images.device, self.precision):
             return self.model(
-                normalise(images),
+                self.model.encoder.prepared(images),
                 target.inputs[rows, columns],
                 lengths,
                 target.targets[rows, columns],

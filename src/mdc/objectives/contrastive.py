@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mdc.config import Backbone, Method, ProtocolPretrain
+from mdc.config import Backbone, Method, OnTokens, ProtocolPretrain
 from mdc.formats.images import normalise
 from mdc.loader.batch import CaptionBatch
 from mdc.models.contrastive import Contrastive
@@ -14,6 +14,7 @@ from mdc.models.initial import seeded
 from mdc.models.precision import autocast
 from mdc.objectives.micro_batches import slices, trimmed
 from mdc.processes.group import ALONE, Group
+from mdc.records import UserError
 
 
 def contrastive_loss(
@@ -115,13 +116,17 @@ class ContrastiveObjective:
 
 def build_model(
     method: Method,
-    backbone: Backbone,
+    backbone: Backbone | OnTokens,
     protocol: ProtocolPretrain,
     vocabulary_size: int,
     context_length: int,
     seed: int,
 ) -> Contrastive:
     """See :class:`mdc.objectives.objective.ObjectiveModule`."""
+    if not isinstance(backbone, Backbone):
+        raise UserError(
+            f"{method.label}: a contrastive method trains its encoder and cannot stand on {backbone.frozen.job}"
+        )
     # PyTorch's layers draw weights of their own, which ours then replace
     with seeded(seed, "replaced"):
         return Contrastive(

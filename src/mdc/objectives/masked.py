@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from mdc.config import Backbone, Method, ProtocolPretrain
+from mdc.config import Backbone, Method, OnTokens, ProtocolPretrain
 from mdc.diffusion.corruption import mask_tokens
 from mdc.diffusion.schedule import MaskSchedule
 from mdc.loader.batch import CaptionBatch
@@ -71,7 +71,7 @@ def supervise(
 
 def build_model(
     method: Method,
-    backbone: Backbone,
+    backbone: Backbone | OnTokens,
     protocol: ProtocolPretrain,
     vocabulary_size: int,
     context_length: int,

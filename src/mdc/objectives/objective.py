@@ -11,7 +11,7 @@ from typing import Protocol as Interface
 
 from torch import Tensor
 
-from mdc.config import Backbone, Method, ProtocolPretrain
+from mdc.config import Backbone, Method, OnTokens, ProtocolPretrain
 from mdc.loader.batch import CaptionBatch
 from mdc.models.image_text import ImageText
 from mdc.processes.group import ALONE, Group
@@ -42,7 +42,7 @@ class ObjectiveModule(Interface):
     def build_model(
         self,
         method: Method,
-        backbone: Backbone,
+        backbone: Backbone | OnTokens,
         protocol: ProtocolPretrain,
         vocabulary_size: int,
         context_length: int,

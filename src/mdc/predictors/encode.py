@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from mdc.config import Backbone
-from mdc.formats.images import normalise
+from mdc.encoders.tower import Tower
 from mdc.models.encoder import Encoder, build_encoder, pool
 from mdc.models.precision import autocast
 from mdc.models.weights import load_weights
@@ -16,9 +16,9 @@ from mdc.records import UserError
 
 
 class ImageEncoder:
-    """An encoder with the pooling that its method is probed with."""
+    """An encoder of ours, or a frozen one, with the pooling that it is probed with."""
 
-    def __init__(self, encoder: Encoder, pooling: str, precision: str, device: torch.device) -> None:
+    def __init__(self, encoder: Encoder | Tower, pooling: str, precision: str, device: torch.device) -> None:
         self.encoder = encoder.to(device).eval()
         self.pooling, self.precision, self.device = pooling, precision, device
 
@@ -27,7 +27,7 @@ class ImageEncoder:
         """images (B, 3, S, S) uint8 → features (B, D) float32 on the CPU, not normalised."""
         batch = images.to(self.device)
         with autocast(self.device, self.precision):
-            cls, patches = self.encoder(normalise(batch))
+            cls, patches = self.encoder(self.encoder.prepared(batch))
         return pool(cls.float(), patches.float(), self.pooling).cpu()
 
 

@@ -17,7 +17,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mdc.formats.images import normalise
 from mdc.models.captioner import Captioner
 from mdc.models.decoder import Block
 from mdc.models.precision import autocast
@@ -48,7 +47,7 @@ class Memory:
 def read_images(model: Captioner, images: Tensor, precision: str) -> Memory:
     """The memory of images (I, 3, S, S) uint8, on the model's device."""
     with autocast(images.device, precision):
-        return remember(model, model.encoder(normalise(images))[1])
+        return remember(model, model.encoder(model.encoder.prepared(images))[1])
 
 
 def remember(model: Captioner, visual: Tensor) -> Memory:

@@ -3,44 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import torch
 from PIL import Image
 from torch import Tensor
 
-from mdc.config import Backbone, Method, ProtocolPretrain
 from mdc.config.caption import Beam, Unmasking
 from mdc.formats.images import center_resize
 from mdc.predictors.folded import Memory
-from mdc.predictors.runs import trained_model
+from mdc.predictors.runs import RunModel
 from mdc.predictors.writing import Writer, Written
 from mdc.records import UserError
-from mdc.text import Vocabulary
 
 
 class RunWriter:
     """A run of ours. UserError for a method that writes no captions."""
 
-    def __init__(
-        self,
-        checkpoint: Path,
-        method: Method,
-        backbone: Backbone,
-        protocol: ProtocolPretrain,
-        vocabulary: Vocabulary,
-        context_length: int,
-        *,
-        precision: str,
-        device: torch.device,
-        batch_tokens: int = 8192,
-    ) -> None:
-        if method.objective not in ("masked", "autoregressive"):
-            raise UserError(f"{checkpoint}: a method with the objective {method.objective} writes no captions")
-        self.method, self.vocabulary, self.context_length = method, vocabulary, context_length
-        self.image_size = backbone.image_size
-        model = trained_model(checkpoint, method, backbone, protocol, vocabulary.size, context_length)
-        self.writer = Writer(model, vocabulary, precision, device, batch_tokens)
+    def __init__(self, run: RunModel, *, precision: str, device: torch.device, batch_tokens: int = 8192) -> None:
+        self.method, self.vocabulary, self.context_length = run.job.method, run.vocabulary, run.context_length
+        if self.method.objective not in ("masked", "autoregressive"):
+            raise UserError(f"{run.checkpoint}: a method with the objective {self.method.objective} writes no captions")
+        self.image_size = run.job.backbone.image_size
+        self.writer = Writer(run.load(), run.vocabulary, precision, device, batch_tokens)
 
     def picture(self, image: Image.Image) -> Tensor:
         """An RGB image as the model takes it, (3, S, S) uint8: resized and cropped to the middle."""

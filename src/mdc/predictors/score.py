@@ -6,19 +6,17 @@ Whatever the method, a :class:`Scorer` answers ``score(estimator, seen, pairs, d
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Protocol
 
 import torch
 from PIL import Image
 from torch import Tensor
 
-from mdc.config import Backbone, Method, ProtocolPretrain
 from mdc.estimators import ESTIMATORS, estimators_of
 from mdc.formats.images import center_resize
 from mdc.predictors.caption_scores import CaptionScorer, Pair, Scored
 from mdc.predictors.draws import Draws
-from mdc.predictors.runs import trained_model
+from mdc.predictors.runs import RunModel
 from mdc.predictors.similarity import Similarity
 from mdc.records import UserError
 from mdc.text import Vocabulary, clip_pieces
@@ -68,30 +66,21 @@ class RunScorer:
     """A run of ours. ``samples``: of each estimator that draws, a multiple of 16."""
 
     def __init__(
-        self,
-        checkpoint: Path,
-        method: Method,
-        backbone: Backbone,
-        protocol: ProtocolPretrain,
-        vocabulary: Vocabulary,
-        context_length: int,
-        *,
-        samples: int,
-        precision: str,
-        device: torch.device,
-        batch_tokens: int = 8192,
+        self, run: RunModel, *, samples: int, precision: str, device: torch.device, batch_tokens: int = 8192
     ) -> None:
-        self.method, self.vocabulary, self.context_length = method, vocabulary, context_length
-        self.image_size, self.samples = backbone.image_size, samples
-        self.estimators = estimators_of(method.objective, method.t_range)
+        self.method, self.vocabulary, self.context_length = run.job.method, run.vocabulary, run.context_length
+        self.image_size, self.samples = run.job.backbone.image_size, samples
+        self.estimators = estimators_of(self.method.objective, self.method.t_range)
         if not self.estimators:
-            raise UserError(f"{checkpoint}: a method with the objective {method.objective} cannot score captions")
-        self.model = trained_model(checkpoint, method, backbone, protocol, vocabulary.size, context_length)
+            raise UserError(
+                f"{run.checkpoint}: a method with the objective {self.method.objective} cannot score captions"
+            )
+        self.model = run.load()
         self._similarity = self._captions = None
-        if method.objective == "contrastive":
+        if self.method.objective == "contrastive":
             self._similarity = Similarity(self.model, precision, device)
         else:
-            self._captions = CaptionScorer(self.model, vocabulary.mask_id, precision, device, batch_tokens)
+            self._captions = CaptionScorer(self.model, run.vocabulary.mask_id, precision, device, batch_tokens)
 
     def tokens(self, caption: str) -> list[int]:
         """See :class:`Scorer`."""

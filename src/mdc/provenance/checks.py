@@ -35,6 +35,20 @@ def shards(walk: Walk, job: str, record: Mapping[str, Any]) -> None:
     walk.by_size += 0 if whole else len(listed)
 
 
+def tokens(walk: Walk, job: str, record: Mapping[str, Any]) -> None:
+    """The arrays of tokens are those that the record names; above 4 GiB only their sizes are compared, unless asked."""
+    path = walk.place.record(job)
+    listed = [one for some in record["splits"].values() for one in some]
+    whole = walk.hashes(sum(one["bytes"] for one in listed))
+    for one in listed:
+        file = path.parent / one["file"]
+        good = file.is_file() and file.stat().st_size == one["bytes"]
+        if not good or (whole and sha256_file(file) != one["sha256"]):
+            raise Broken(f"{file}: not the array that {path} names; to mend: {walk.again(job)}")
+    walk.good["arrays"] += len(listed)
+    walk.by_size += 0 if whole else len(listed)
+
+
 def weights(walk: Walk, job: str, record: Mapping[str, Any]) -> None:
     """The checkpoint says of itself which configuration it was trained with."""
     path = walk.place.record(job)
@@ -120,6 +134,8 @@ CHECKS: dict[str, Check] = {
     "corpus": shards,
     "probe-set": shards,
     "choice-set": shards,
+    "import-encoder": weights,
+    "encode-corpus": tokens,
     "pretrain": weights,
     "probe": probes,
 }

@@ -25,12 +25,15 @@ _WORDS = {
     "measure-captions": "records of measured captions",
     "write-captions": "records of captions",
     "pretrain": "runs, with their checkpoints",
+    "encode-corpus": "corpora encoded by a frozen encoder",
+    "import-encoder": "frozen encoders, with their weights",
     "vocabulary": "vocabularies",
     "corpus": "corpora",
     "probe-set": "probe sets",
     "choice-set": "choice sets",
     "texts": "lists of captions",
     "shards": "shards",
+    "arrays": "arrays of tokens",
     "obtain": "obtained datasets",
 }
 

@@ -23,13 +23,15 @@ _YES_OR_NO = ("repeated",)
 @dataclass(frozen=True, eq=False)
 class MeasuredCaptions:
     """One system on N images. ``columns``: name → (N,), of metrics that are available; ``bleu`` (N, 10) and ``meteor`` (N,
-    23): what they count; ``truth`` (N, kinds, counts) as :mod:`mdc.scenes.oracle` has them. None where there is none."""
+    23): what they count; ``truth`` (N, kinds, counts) as :mod:`mdc.scenes.oracle` has them; ``objects`` (N, 2): those that a
+    caption names, and those of them that are not there. None where there is none."""
 
     images: tuple[str, ...]
     columns: Mapping[str, Floats]
     bleu: Floats | None
     meteor: Floats | None
     truth: Floats | None
+    objects: Floats | None
 
     def items(self, column: str) -> ProbeItems | None:
         """What a column of Table 3 is made of, as shares of 1; None if it is not available."""
@@ -37,6 +39,8 @@ class MeasuredCaptions:
             return self._whole(self.bleu, lambda sums: bleu(sums, int(column[-1])))
         if column == "METEOR":
             return self._whole(self.meteor, meteor)
+        if column in ("CHAIRi", "CHAIRs", "objects"):
+            return self._chair(column)
         if column.partition("_")[0] in ("true", "told"):
             return self._statements(*column.partition("_")[::2])
         found = self.columns.get(column)
@@ -51,6 +55,22 @@ class MeasuredCaptions:
         if counts is None:
             return None
         return ProbeItems(self.images, statistic=lambda drawn: score(drawn @ counts))
+
+    def _chair(self, column: str) -> ProbeItems | None:
+        """Of the objects that are named, those that are not there (i); captions that name one (s); objects a caption."""
+        if self.objects is None:
+            return None
+        named, wrong = self.objects[:, 0], self.objects[:, 1]
+        if column == "CHAIRs":
+            return ProbeItems(self.images, value=(wrong > 0).astype(np.float64))
+        if column == "objects":
+            return mean_items(self.images, named / 100)
+
+        def share(drawn: Floats) -> Floats:
+            whole = drawn @ named
+            return np.asarray(np.divide(drawn @ wrong, whole, out=np.zeros(len(drawn)), where=whole > 0))
+
+        return ProbeItems(self.images, statistic=share)
 
     def _statements(self, what: str, kind: str) -> ProbeItems | None:
         """True ones of those that are stated, or told facts of all; of one ``kind`` or, if that is "", of all."""
@@ -91,7 +111,7 @@ def _one(columns: Mapping[str, list[Any]], rows: list[int]) -> MeasuredCaptions:
         values = [columns[name][row] for row in rows]
         return None if any(value is None for value in values) else np.array(values, dtype=np.float64)
 
-    named = set(columns) - {"system", "image", "bleu_counts", "meteor_counts", "truth"}
+    named = set(columns) - {"system", "image", "bleu_counts", "meteor_counts", "truth", "objects"}
     # of these a share, not a number in per cent, is stored
     factor = {"content_recall": 100.0, "repeated": 100.0}
     truth = array("truth")
@@ -101,4 +121,5 @@ def _one(columns: Mapping[str, list[Any]], rows: list[int]) -> MeasuredCaptions:
         array("bleu_counts"),
         array("meteor_counts"),
         None if truth is None else truth.reshape(len(rows), len(KINDS), len(COUNTS)),
+        array("objects"),
     )

@@ -209,14 +209,19 @@ class Probing:
         sizes = ", ".join(f"{label} {self.count(self.job.systems[0], key)}" for key, label in self.columns.items())
         return f"{words.intervals(found, self.job.seeds)} Test items: {sizes}."
 
-    def notes(self, numbers: Sequence[Number]) -> tuple[str, ...]:
-        """What stands below every table of levels."""
-        grey = dict.fromkeys(words.method(system) for system in self.job.systems if not system.ranked)
-        pairs = {n.dataset: n.pairs for n in numbers if n.pairs is not None and n.system.corpus}
+    def notes(self, numbers: Sequence[Number], systems: Sequence[System] | None = None) -> tuple[str, ...]:
+        """What stands below a table of levels of ``systems``, by default of all. A row of reference is seen to be one, and is
+        not listed."""
+        shown = self.job.systems if systems is None else systems
+        keys = {system.key for system in shown}
+        grey = dict.fromkeys(words.method(system) for system in shown if not (system.ranked or system.reference))
+        pairs = {
+            n.dataset: n.pairs for n in numbers if n.pairs is not None and n.system.corpus and n.system.key in keys
+        }
         told = [f"{label} {count:,}" for label, count in pairs.items()]
         return (
             *((f"Grey († in Markdown), shown but not ranked: {', '.join(grey)}.",) if grey else ()),
-            *dict.fromkeys(system.note for system in self.job.systems if system.note),
+            *dict.fromkeys(system.note for system in shown if system.note),
             "Chance: what guessing would score.",
             *(
                 (f"{AVERAGE}: the plain mean of the columns; for its interval, items are drawn within each column.",)

@@ -12,6 +12,7 @@ import torch
 from mdc.jobs.model import PretrainJob
 from mdc.loader.batch import CaptionBatch
 from mdc.loader.batches import CaptionBatches, validation_batches
+from mdc.loader.stored import StoredTokens
 from mdc.objectives.objective import Objective
 from mdc.processes.group import Group
 from mdc.records import UserError
@@ -22,9 +23,18 @@ from mdc.text import Vocabulary
 class Corpus:
     """The shards of ``job``'s corpus (``manifest`` is their index.json) as one process of ``group`` reads them."""
 
-    def __init__(self, job: PretrainJob, manifest: Path, vocabulary: Vocabulary, workers: int, group: Group) -> None:
+    def __init__(
+        self,
+        job: PretrainJob,
+        manifest: Path,
+        vocabulary: Vocabulary,
+        workers: int,
+        group: Group,
+        encoded: Path | None = None,
+    ) -> None:
+        """``encoded``: the manifest of a frozen encoder's tokens of this corpus, which stand in the images' place."""
         self.job, self.manifest, self.vocabulary = job, manifest, vocabulary
-        self.workers, self.group = workers, group
+        self.workers, self.group, self.encoded = workers, group, encoded
         self.index: dict[str, Any] = read_index(manifest, verify="auto", kind="corpus")
         if self.steps == 0:
             raise UserError(
@@ -80,6 +90,7 @@ class Corpus:
                 world=self.group.world,
                 workers=self.workers,
                 least_tokens=self.least_tokens,
+                tokens=self._tokens("train"),
             )
         )
 
@@ -98,7 +109,11 @@ class Corpus:
             rank=self.group.rank,
             world=self.group.world,
             least_tokens=self.least_tokens,
+            tokens=self._tokens("val"),
         )
+
+    def _tokens(self, split: str) -> StoredTokens | None:
+        return StoredTokens(self.encoded, self.index, split) if self.encoded is not None else None
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import nullcontext
+from pathlib import Path
 from statistics import median_high
 from typing import Any
 
@@ -17,7 +18,7 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
-from mdc.config import Runtime, first_problem
+from mdc.config import OnTokens, Runtime, first_problem
 from mdc.jobs.call import Call
 from mdc.jobs.model import PretrainJob, Start
 from mdc.models.weights import load_weights
@@ -73,7 +74,7 @@ def pretrain(
     """
     job: PretrainJob = call.job
     vocabulary = Vocabulary.read(call.input(f"data/vocabularies/{job.vocabulary}"))
-    corpus = Corpus(job, call.input(f"data/corpora/{job.corpus}"), vocabulary, runtime.workers, group)
+    corpus = Corpus(job, call.input(f"data/corpora/{job.corpus}"), vocabulary, runtime.workers, group, _encoded(call))
     training = prepare(job, corpus, device)
     if job.start is not None:
         training.model.load_state_dict(starting_weights(call, job.start))
@@ -94,6 +95,14 @@ def pretrain(
         "seconds_before": round(clock.before, 3),
         "log_sha256": sha256_file(call.out / LOG),
     }
+
+
+def _encoded(call: Call) -> Path | None:
+    """The tokens that a frozen encoder made of the corpus, if the run stands on one."""
+    job: PretrainJob = call.job
+    if not isinstance(job.backbone, OnTokens):
+        return None
+    return call.input(f"encoded/{job.backbone.frozen.job.removeprefix('encoders/')}/{job.corpus}")
 
 
 def starting_weights(call: Call, start: Start) -> dict[str, Tensor]:

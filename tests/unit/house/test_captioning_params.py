@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from changed import put
 
 from mdc.config import read_yaml, validate
 from mdc.jobs.ids import Run
@@ -18,15 +19,7 @@ VALUES = read_yaml(ROOT / "params.yaml")
 
 
 def _changed(*path: str, to: Any) -> dict[str, Any]:
-    values = copy.deepcopy(VALUES)
-    place = values["scales"]["mini"]
-    for step in path[:-1]:
-        place = place[step]
-    if to is None:
-        del place[path[-1]]
-    else:
-        place[path[-1]] = to
-    return values
+    return put(copy.deepcopy(VALUES), ("scales", "mini", *path), to)
 
 
 T3 = ("tables", "table3")

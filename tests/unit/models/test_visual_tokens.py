@@ -13,6 +13,11 @@ from mdc.evaluation.visual_tokens import gradient_norms, prefix_scores
 from mdc.formats.images import normalise
 
 
+def shown() -> Tensor:
+    """The first image as an encoder takes it."""
+    return normalise(images()[:1])[0]
+
+
 def test_matched_contexts_show_the_tokens_before_and_mask_all_others() -> None:
     one = scorer("mdc")
     for pair, found in zip(PAIRS, prefix_scores(one, one.look(images()), PAIRS), strict=True):
@@ -38,7 +43,7 @@ def _norm(method: str, inputs: Tensor, place: int, target: int) -> float:
 
 @pytest.mark.parametrize("tokens", CAPTIONS)
 def test_a_tokens_gradient_under_arc_is_that_of_its_own_loss(tokens: list[int]) -> None:
-    found = gradient_norms(model("arc"), images()[0], tokens, toy.MASK, None, False, 1, torch.Generator())
+    found = gradient_norms(model("arc"), shown(), tokens, toy.MASK, None, False, 1, torch.Generator())
     expected = [_norm("arc", torch.tensor(tokens), place - 1, tokens[place]) for place in range(1, len(tokens))]
     assert found.tolist() == pytest.approx(expected, rel=1e-3)
 
@@ -46,7 +51,7 @@ def test_a_tokens_gradient_under_arc_is_that_of_its_own_loss(tokens: list[int]) 
 def test_right_to_left_tells_gradients_in_the_captions_own_order() -> None:
     tokens = CAPTIONS[1]
     read = [tokens[0], *tokens[-2:0:-1], tokens[-1]]
-    found = gradient_norms(model("arc"), images()[0], tokens, toy.MASK, None, True, 1, torch.Generator())
+    found = gradient_norms(model("arc"), shown(), tokens, toy.MASK, None, True, 1, torch.Generator())
     expected = [_norm("arc", torch.tensor(read), place - 1, read[place]) for place in range(1, len(read))]
     assert found.tolist() == pytest.approx([*expected[-2::-1], expected[-1]], rel=1e-3)
 
@@ -56,14 +61,12 @@ def test_a_masked_tokens_gradient_is_the_mean_over_masks_that_hide_it() -> None:
     tokens = CAPTIONS[0]
     length = len(tokens) - 1
     generator = torch.Generator().manual_seed(3)
-    whole = gradient_norms(
-        model("mdc"), images()[0], tokens, toy.MASK, MaskSchedule(1.0, 1.0), False, 1, torch.Generator()
-    )
+    whole = gradient_norms(model("mdc"), shown(), tokens, toy.MASK, MaskSchedule(1.0, 1.0), False, 1, torch.Generator())
     all_masked = masked(tokens, set(range(1, length + 1)))
     assert whole.tolist() == pytest.approx(
         [_norm("mdc", all_masked, place, tokens[place]) for place in range(1, length + 1)], rel=1e-3
     )
-    found = gradient_norms(model("mdc"), images()[0], tokens, toy.MASK, MaskSchedule(0.5, 0.5), False, 2000, generator)
+    found = gradient_norms(model("mdc"), shown(), tokens, toy.MASK, MaskSchedule(0.5, 0.5), False, 2000, generator)
     for place in range(1, length + 1):
         rest = [other for other in range(1, length + 1) if other != place]
         expected = 0.0

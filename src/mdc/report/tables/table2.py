@@ -18,7 +18,7 @@ from mdc.report.tables import comparisons, score_rows
 from mdc.report.tables.table import Cell, Column, Row, Table
 from mdc.report.tidy import csv_text
 
-_KEPT_LINE = ("scale", "method", "column", "kept", "items", "value", "low", "high")
+_KEPT_LINE = ("scale", "dataset", "backbone", "method", "column", "kept", "items", "value", "low", "high")
 _KEPT_WORDS = {"distinct": "without equal options", "trained": "without unseen pieces"}
 
 
@@ -74,7 +74,7 @@ def _main(found: Choices) -> list[Table]:
                         "Best in bold, second best underlined, compared as printed.",
                         *score_rows.estimator_notes(own, job.samples),
                         *_set_notes(found),
-                        *found.notes(found.numbers()),
+                        *found.notes(found.numbers(), own),
                     ),
                 )
             )
@@ -143,6 +143,8 @@ def _kept(
                 lines.append(
                     {
                         "scale": job.scale,
+                        "dataset": system.corpus.label if system.corpus else "",
+                        "backbone": system.backbone.label,
                         "method": system.method.label,
                         "column": column.label,
                         "kept": kept,
@@ -236,6 +238,7 @@ class _Error:
     """
 
     dataset: str
+    backbone: str
     method: str
     estimator: str
     weights: str
@@ -261,6 +264,7 @@ def _errors(job: ChoiceTableJob, store: Store) -> Iterator[_Error]:
         likelihood = system.estimator in ("likelihood", "monte_carlo", "parallel")
         yield _Error(
             dataset=system.corpus.label if system.corpus else "",
+            backbone=system.backbone.label,
             method=system.method.label,
             estimator=system.estimator,
             weights=system.weights or "",
@@ -282,7 +286,7 @@ def _error_table(found: Choices, errors: Sequence[_Error]) -> Table:
             Cell(one.tokens if nats else None),
             Cell(one.bits_per_token),
         )
-        rows.append(Row((one.dataset, one.method, ESTIMATORS[one.estimator].text), cells))
+        rows.append(Row((one.dataset, one.backbone, one.method, ESTIMATORS[one.estimator].text), cells))
     return Table(
         title=f"Scores and their standard errors, {found.scale_text}",
         caption=(
@@ -290,7 +294,7 @@ def _error_table(found: Choices, errors: Sequence[_Error]) -> Table:
             "caption; the standard error is of one score, and the root of its mean square over captions is shown. Bits a token "
             "are of the bound where the score is the bound, else of the likelihood itself.",
         ),
-        labels=("Dataset", "Method", "Score"),
+        labels=("Dataset", "Backbone", "Method", "Score"),
         columns=(
             Column("mean", "Score", "nats, or cosine"),
             Column("standard error", "Score", "nats"),

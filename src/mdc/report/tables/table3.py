@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from mdc.jobs.shown import CaptionedSystem, CaptionTableJob
+from mdc.jobs.shown import CaptionColumn, CaptionedSystem, CaptionTableJob
 from mdc.records import write_text
 from mdc.report import words
 from mdc.report.caption_numbers import Captioned
@@ -44,12 +45,14 @@ def make(job: CaptionTableJob, given: Given, out: Path) -> None:
     chosen = _chosen(choices)
     notes = _main_notes(found, choices)
     main = _table(found, numbers, "Table 3. Captioning", parts["paper"], notes, chosen=chosen)
+    objects = _objects(job, given, found)
     truth = [key for key in parts["truth"] if key in found.columns]
     shown = [
         main,
-        _table(found, numbers, "More metrics", parts["more"], _clip_notes(found)),
+        _table(found, numbers, "More metrics", parts["more"], [*_clip_notes(found), *_no_chair(found)]),
         *([_table(found, numbers, "What of it is true", parts["truth"], _TRUTH_NOTES)] if truth else []),
         _table(found, numbers, "Length and description", parts["words"], _WORD_NOTES, marked=False),
+        *([objects] if objects is not None else []),
         *([_contests(found, choices)] if choices else []),
         _variety(found),
         *comparisons.tables(found, [key for key in (*parts["paper"], "true", "told") if key in found.columns]),
@@ -87,17 +90,18 @@ def _table(
     named = [key for key in columns if key in found.columns or key in found.parts_of["paper"]]
     rows = []
     systems = _systems(found)
-    for _, each in systems:
+    for name, each in systems:
         cells = []
         for dataset in datasets:
             for key in named:
-                number = by.get((each[dataset].key, columns[key])) if key in found.columns else None
+                here = each.get(dataset)  # not every system captions every dataset
+                number = by.get((here.key, columns[key])) if here and key in found.columns else None
                 if number is None:
                     cells.append(Cell(None))
                     continue
                 note = "" if number.published is None else f"paper {number.published:.1f}"
                 cells.append(Cell(number.value, number.low, number.high, note=note))
-            cells += [by_system.get(each[dataset].key, Cell(None)) for by_system in more.values()]
+            cells += [by_system.get(f"{dataset}/{name}", Cell(None)) for by_system in more.values()]
         first = next(iter(each.values()))
         block = "floor" if first.reference else "captioners"
         rows.append(Row((_label(first), first.length), tuple(cells), block, reference=first.reference))
@@ -123,6 +127,41 @@ def _table(
         rows=tuple(mark_rows(rows, ranked) if marked else rows),
         footnotes=tuple(notes),
     )
+
+
+_CHAIR = {"CHAIRi": "CHAIRi", "CHAIRs": "CHAIRs", "objects": "objects named"}
+
+
+def _objects(job: CaptionTableJob, given: Given, found: Captioned) -> Table | None:
+    """CHAIR of the datasets whose images' objects are known; None if there is no such dataset."""
+    there = [key for key, note in _chair_notes(found).items() if not note]
+    if not there:
+        return None
+    columns = [CaptionColumn(key=key, label=label, part="words") for key, label in _CHAIR.items()]
+    nothing: dict[str, Any] = {"contrasts": [], "primary": [], "primary_column": "CHAIRi", "contests": []}
+    systems = [
+        s.model_copy(update={"control": None}) for s in job.systems if s.corpus is not None and s.corpus.key in there
+    ]
+    narrow = job.model_copy(update={**nothing, "systems": systems, "columns": columns})
+    part = Captioned(narrow, given)
+    return _table(
+        part,
+        part.numbers(),
+        "Objects that are not there (CHAIR)",
+        _CHAIR,
+        (
+            "CHAIRi: of the objects that captions name, the per cent that their images do not have; CHAIRs: per cent of captions "
+            "that name such an object; less is better. Objects are MSCOCO's 80 categories; an image has those of its instances "
+            "file and those that its references name (Rohrbach et al., 2018; the synonyms are ours).",
+        ),
+        marked=False,
+    )
+
+
+def _chair_notes(found: Captioned) -> dict[str, str]:
+    """Of each dataset that asks for CHAIR, why it is not measured; "" if it is."""
+    told = {s.corpus.key: found.records[s.records[0]].get("objects") for s in found.job.systems if s.corpus is not None}
+    return {key: str(one["note"]) for key, one in told.items() if one is not None}
 
 
 def _systems(found: Captioned) -> list[tuple[str, dict[str, CaptionedSystem]]]:
@@ -217,6 +256,10 @@ def _clip_notes(found: Captioned) -> list[str]:
         f"CLIPScore and RefCLIPScore (Hessel et al., 2021) × 100, by {found.job.clip}.",
         *([f"{cut} captions were longer than its context and lost words at their end."] if cut else []),
     ]
+
+
+def _no_chair(found: Captioned) -> list[str]:
+    return [f"{found.corpora[key]}: CHAIR is {note}." for key, note in _chair_notes(found).items() if note]
 
 
 _TRUTH_NOTES = (

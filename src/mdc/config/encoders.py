@@ -1,0 +1,89 @@
+"""Encoders that are not trained: where the weights come from, and what tokens a captioner's decoder reads of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from mdc.config.types import DataPath, Name, NonNegative, Positive, Strict, Threads
+
+
+class _Entry(Strict):
+    """An image of ``image_size``² pixels gives ``tokens`` vectors of ``width`` numbers."""
+
+    label: str
+    image_size: Positive
+    tokens: Positive
+    width: Positive
+
+
+class OpenClipTower(_Entry):
+    """The image tower of an open_clip ``model``, or ``local-dir:FOLDER``, with ``weights`` by name or as a file under
+    MDC_DATA, or None with a folder or a model of the hub."""
+
+    kind: Literal["open_clip"]
+    model: str
+    weights: str | None = None
+
+    @model_validator(mode="after")
+    def _weights(self) -> Self:
+        own = self.model.startswith(("local-dir:", "hf-hub:"))
+        if own != (self.weights is None):
+            rule = "brings its own weights, so leave this key out" if own else "needs weights: a name or a file"
+            raise ValueError(f"weights = {self.weights}: {self.model} {rule}")
+        return self
+
+
+class TimmTower(_Entry):
+    """A ``model`` of timm; ``weights``: a file under MDC_DATA, or None for those that timm fetches."""
+
+    kind: Literal["timm"]
+    model: str
+    weights: DataPath | None = None
+
+
+class TorchvisionTower(_Entry):
+    """A ``model`` of torchvision, whose ``layer`` gives the tokens, the first ``prefix`` of which are no places of the image.
+
+    ``weights``: one of its names, which torchvision fetches, or a file under MDC_DATA, which ends in .pt, .pth or .safetensors.
+    """
+
+    kind: Literal["torchvision"]
+    model: str
+    weights: DataPath
+    layer: str
+    prefix: NonNegative = 0
+
+
+class EfficientNetLite0Tower(_Entry):
+    """EfficientNet-Lite0 with ImageNet weights, which come with packages of the index: no network is asked for them.
+
+    Its tokens are the last feature map, (image_size / 32)² vectors of 1,280 numbers.
+    """
+
+    kind: Literal["efficientnet_lite0"]
+
+
+class RunTower(_Entry):
+    """The encoder of a run of ours: ``method`` on ``corpus`` with ``backbone``, and the scale's first seed or another."""
+
+    kind: Literal["run"]
+    corpus: Name
+    backbone: Name
+    method: Name
+    seed: NonNegative | None = None
+    weights: Literal["last", "best"] = "last"
+
+
+EncoderEntry = Annotated[
+    OpenClipTower | TimmTower | TorchvisionTower | EfficientNetLite0Tower | RunTower, Field(discriminator="kind")
+]
+
+
+class Encode(Strict):
+    """How the images of a corpus are encoded once: so many at a time. Always in float32, kept in float16."""
+
+    batch: Positive
+    threads: Threads
+    device: Literal["auto", "cpu", "cuda"]

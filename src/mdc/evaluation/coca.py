@@ -1,0 +1,75 @@
+"""Captions by open_clip's CoCa, which writes in an environment of its own (:mod:`mdc.others.coca`)."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mdc.evaluation.captioned import Captioned
+from mdc.jobs.call import Call
+from mdc.jobs.model import CaptionsJob, CocaModel
+from mdc.others import coca as script
+from mdc.records import UserError, sha256_json
+from mdc.training.device import choose_device
+
+#: the environment's folder, unless MDC_COCA names another
+FOLDER = ".coca"
+#: what is not known of a caption that is not ours
+NOTHING: Mapping[str, Any] = {"pieces": [], "step": [], "confidence": [], "log_prob": None}
+
+
+def of_coca(call: Call, model: CocaModel, images: Captioned) -> list[dict[str, Any]]:
+    """A caption of each image; those that are there are kept in ``call.cache``, so a killed job goes on.
+
+    UserError if the environment is not there, if the model cannot be loaded in it, or if it left captions out.
+    """
+    job: CaptionsJob = call.job
+    python = Path(os.environ.get("MDC_COCA", FOLDER)) / "bin/python"
+    if not python.is_file():
+        raise UserError(
+            f"{python}: no such Python; `make .coca/.ready` makes the environment in which CoCa writes captions"
+        )
+    device = choose_device(job.captioning.device)
+    identity = {"model": model.model_dump(mode="json"), "shards": images.shards, "code": job.fingerprint}
+    call.cache.mkdir(parents=True, exist_ok=True)
+    out = call.cache / f"coca-{sha256_json(identity)}.jsonl"
+    with tempfile.TemporaryDirectory(prefix="mdc-coca-") as folder:
+        listed = Path(folder) / "images.json"
+        listed.write_text(json.dumps(_files(images, Path(folder))))
+        words = ["--model", model.model, *(["--weights", model.weights] if model.weights is not None else [])]
+        words += ["--beams", str(model.beams), "--seq-len", str(model.most), "--threads", str(job.captioning.threads)]
+        command = [str(python), str(script.__file__), str(listed), str(out), *words, "--device", device.type]
+        done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        said = done.stderr.strip().splitlines()[-1:] or [f"ended with {done.returncode}"]
+        raise UserError(f"{job.job}: {said[0]}")
+    captions = _read(out)
+    missing = [key for key in images.keys if key not in captions]
+    if missing:
+        raise UserError(
+            f"{out}: lacks captions of {len(missing)} images, {missing[0]} for one; delete it and try again"
+        )
+    return [{"system": model.system, "image": key, "caption": captions[key], **NOTHING} for key in images.keys]
+
+
+def _files(images: Captioned, folder: Path) -> dict[str, str]:
+    """The images as files, under numbers: a name may hold anything."""
+    found = {}
+    for number, key in enumerate(images.keys):
+        path = folder / f"{number:06d}"
+        path.write_bytes(images.reader.read(number)[1])
+        found[key] = str(path)
+    return found
+
+
+def _read(path: Path) -> dict[str, str]:
+    try:
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        return {str(line["image_id"]): str(line["caption"]) for line in lines}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path}: no captions can be read from it ({error}); delete it and try again") from None

