@@ -139,7 +139,10 @@ def test_what_a_probe_runs_is_named_where_it_is_loaded() -> None:
     parts = set(closure("mdc.evaluation.probe"))
     assert "mdc.statistics.metrics" in parts and "mdc.statistics.intervals" not in parts
     assert not any(name.startswith(("mdc.objectives", "mdc.diffusion")) for name in parts)
-    assert {name for name in parts if name.startswith("mdc.predictors.")} == {"mdc.predictors.runs"}
+    assert {name for name in parts if name.startswith("mdc.predictors.")} == {
+        "mdc.predictors.runs",
+        "mdc.predictors.towers",
+    }
     assert {name for name in parts if name.startswith("mdc.training.")} == {"mdc.training.device"}
 
 

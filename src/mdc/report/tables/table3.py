@@ -232,19 +232,28 @@ def _main_notes(found: Captioned, choices: Sequence[Judged]) -> list[str]:
         "METEOR and their intervals are of the whole set of captions, not means over captions.",
         "Length: the word pieces that a caption is to have; free: the model ends it itself; –: it is searched for.",
         _LENGTH,
-        *dict.fromkeys(_contest_note(found, one) for one in choices),
+        *_contest_notes(found, choices),
         *blind,
         *missing,
         *(["No claim is decided, since its metric is not available."] if found.claims_lost else []),
     ]
 
 
-def _contest_note(found: Captioned, one: Judged) -> str:
+def _contest_notes(found: Captioned, choices: Sequence[Judged]) -> list[str]:
+    """A line a contest; where its systems are not the same on every dataset, a line each, with the dataset's name."""
     names = {system.system: system.method.label for system in found.job.systems}
-    systems = ", ".join(names[system] for system in one.contest.systems)
-    return (
-        f"{one.contest.label}: per cent of images whose caption the judge ({found.job.judge}) chooses among {systems}; identical "
-        "captions share the vote."
+    among = [(one.contest, ", ".join(names[system] for system in one.contest.systems)) for one in choices]
+    several = {
+        one.label
+        for one, systems in among
+        if any(one.label == two.label and systems != others for two, others in among)
+    }
+    return list(
+        dict.fromkeys(
+            f"{one.label}{f' ({found.corpora[one.dataset]})' if one.label in several else ''}: per cent of images whose caption "
+            f"the judge ({found.job.judge}) chooses among {systems}; identical captions share the vote."
+            for one, systems in among
+        )
     )
 
 
