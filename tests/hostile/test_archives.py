@@ -80,6 +80,8 @@ def test_what_an_archive_holds_is_unpacked(tmp_path: Path, kind: str) -> None:
 def test_only_a_folder_of_that_name(tmp_path: Path) -> None:
     path = tar(tmp_path / "t", ("top/text_c10/001.A/1.txt", b"a"), ("top/images/1.h5", b"b"), ("top/text_c10.txt", b""))
     assert unpack(path, "tar", tmp_path / "out", only="text_c10") == {"text_c10/001.A/1.txt": 1}
+    both = unpack(path, "tar", tmp_path / "both", only="text_c10 1.h5")
+    assert both == {"text_c10/001.A/1.txt": 1, "1.h5": 1}
     with pytest.raises(UserError, match="holds no file below a folder text_c9"):
         unpack(path, "tar", tmp_path / "out", only="text_c9")
 

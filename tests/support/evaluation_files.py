@@ -222,6 +222,8 @@ def cub(root: Path, count: int = 6) -> Path:
         put(base / "images" / name, jpeg(900 + seed))
         text = "".join(f"this bird {seed} has feature {k}.\n" for k in range(10))
         put((root / "text_c10" / name).with_suffix(".txt"), text)
+    put(root / "trainvalclasses.txt", "001.Some_Bird\n")
+    put(root / "testclasses.txt", "002.Some_Bird\n")
     return root
 
 

@@ -154,9 +154,11 @@ class _Writer:
                 f"{self.archive}: member {name[:200]!r} has the name of a file of this project; not unpacked"
             )
         if self.only:
-            if self.only not in parts:
+            wanted = self.only.split()
+            place = next((place for place, part in enumerate(parts) if part in wanted), None)
+            if place is None:
                 return None
-            parts = parts[parts.index(self.only) :]
+            parts = parts[place:]
         return "/".join(parts)
 
     def folder_at(self, place: str) -> None:

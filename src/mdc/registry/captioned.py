@@ -88,7 +88,11 @@ _CUB_FILES = (
         unpack="tar",
     ),
     RemoteFile(
-        "cvpr2016_cub.tar.gz", _DRIVE + "0B0ywwgffWnLLZW9uVHNjb2JmNlE", unpack="tar", only="text_c10", part="captions"
+        "cvpr2016_cub.tar.gz",
+        _DRIVE + "0B0ywwgffWnLLZW9uVHNjb2JmNlE",
+        unpack="tar",
+        only="text_c10 trainvalclasses.txt testclasses.txt",
+        part="captions",
     ),
 )
 
@@ -186,6 +190,8 @@ ENTRIES = (
             Check("lines", "CUB_200_2011/images.txt", 11788),
             Check("lines", "CUB_200_2011/train_test_split.txt", 11788),
             Check("files", "text_c10/*/*.txt", 11788, part="captions"),
+            Check("lines", "trainvalclasses.txt", 150, part="captions"),
+            Check("lines", "testclasses.txt", 50, part="captions"),
         ),
     ),
 )

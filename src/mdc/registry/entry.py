@@ -19,9 +19,9 @@ class RemoteFile:
 
     ``bytes``, ``sha256`` and ``md5`` are what somebody published about it; None where nobody did. Without ``unpack``
     the file is put at ``into``/``name`` in the dataset's folder; with it the archive is kept in ``archives/`` there and
-    unpacked into the folder ``into``. ``only`` takes the members below the folder of that name alone, wherever in the
-    archive it stands, and their names begin with it. ``unpacked_bytes`` is the most that it may unpack to, where the
-    usual limit does not do. ``part`` lets a user ask for some of a dataset's files.
+    unpacked into the folder ``into``. ``only`` takes the files of these names (apart by spaces) and those below folders
+    of these names alone, wherever in the archive they stand, and their names begin with it. ``unpacked_bytes`` is the most
+    that it may unpack to, where the usual limit does not do. ``part`` lets a user ask for some of a dataset's files.
     """
 
     name: str

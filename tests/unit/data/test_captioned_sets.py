@@ -105,6 +105,23 @@ def test_cub_has_ten_captions_and_holds_out_of_its_training_images(tmp_path: Pat
     assert read(shared, "test", tmp_path) == test
 
 
+def test_cub_by_classes_tests_birds_of_which_none_is_trained_on(tmp_path: Path) -> None:
+    root = files.cub(tmp_path / "there", count=40)
+    by_class = CUB | {"split": "classes", "val_share": 0.2}
+    train, val, test = ({s.key for s in read(by_class, split, tmp_path)} for split in ("train", "val", "test"))
+    every_other = {f"Some_Bird_{n:04d}_{100 + n}" for n in range(0, 40, 2)}
+    assert train | val == every_other and len(test) == 20 and not test & every_other and val
+    (root / "testclasses.txt").write_text("003.Some_Bird\n")
+    with pytest.raises(UserError, match=r"the class 002\.Some_Bird stands neither in trainvalclasses"):
+        read(by_class, "test", tmp_path)
+    (root / "testclasses.txt").write_text("001.Some_Bird\n002.Some_Bird\n")
+    with pytest.raises(UserError, match=r"001\.Some_Bird stands in trainvalclasses\.txt and in testclasses"):
+        read(by_class, "test", tmp_path)
+    (root / "testclasses.txt").unlink()
+    with pytest.raises(UserError, match="testclasses"):
+        read(by_class, "test", tmp_path)
+
+
 @pytest.mark.parametrize(("source", "write"), ALL, ids=lambda each: each["kind"] if isinstance(each, dict) else "")
 def test_as_corpora_on_disk(source: dict[str, Any], write: Callable[[Path], Path], tmp_path: Path) -> None:
     write(tmp_path / "there")
