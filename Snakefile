@@ -52,8 +52,11 @@ for name in SCALE.data.datasets:
 
 rule pretrain_all:
     input:
+        manifests("tokenizer"),
+        manifests("import-words"),
         manifests("import-encoder"),
         manifests("encode-corpus"),
+        manifests("image-tokens"),
         manifests("pretrain"),
 
 

@@ -62,6 +62,18 @@ def _recipe_table(name: str) -> Artefact:
     )
 
 
+def _caption_view(name: str, title: str) -> Artefact:
+    return Artefact(
+        "mdc.report.tables.table3",
+        "caption_view",
+        "Tables",
+        _files(name, ".csv _long.csv _contrasts.csv _sets.csv .html .md .tex"),
+        {f"{name}.html": title},
+        "Captions by mask-and-replace diffusion at scale {scale} (MC-Diffusion) held against references, by the metrics of the "
+        "COCO caption challenge and by CLIPScore; what of them is true, where it is known; the same models on other images.",
+    )
+
+
 ARTEFACTS = {
     "table1": Artefact(
         "mdc.report.tables.table1",
@@ -184,5 +196,30 @@ ARTEFACTS = {
         _files("table_retrieval", ".csv _long.csv _contrasts.csv .html .md .tex"),
         {"table_retrieval.html": "Retrieval by score"},
         "Recall at 1, 5 and 10 among held-out pairs at scale {scale}, in both directions, by every model's score.",
+    ),
+    "mcd_table1": _caption_view("mcd_table1", "MC-Diffusion, table 1: without guidance"),
+    "mcd_examples": Artefact(
+        "mdc.report.figures.figure6",
+        "caption_examples_of",
+        "Figures",
+        _files("mcd_examples", ".png .pdf .html .csv"),
+        {
+            "mcd_examples.png": "MC-Diffusion, table 2: examples",
+            "mcd_examples.html": "MC-Diffusion: examples, and their order",
+        },
+        "Images drawn by seed at scale {scale}, with captions by mask-and-replace diffusion (MC-Diffusion, table 2). The page "
+        "also shows at which stride each word piece came.",
+    ),
+    "mcd_table3": _caption_view("mcd_table3", "MC-Diffusion, table 3: classifier-free guidance"),
+    "mcd_table4": _caption_view("mcd_table4", "MC-Diffusion, table 4: masked-condition guidance"),
+    "mcd_grid": _caption_view("mcd_grid", "MC-Diffusion: orientation and mask draw"),
+    "mcd_figure3": Artefact(
+        "mdc.report.figures.guidance",
+        "guidance",
+        "Figures",
+        _files("mcd_figure3", ".png .svg .pdf .csv _claims.csv"),
+        {"mcd_figure3.png": "MC-Diffusion, figure 3: guidance"},
+        "CLIPScore of captions over each of their metrics against references at scale {scale}, by the scale of guidance "
+        "(MC-Diffusion, figure 3), and the differences between kinds of guidance at equal CIDEr.",
     ),
 }

@@ -192,12 +192,15 @@ def _caption_verbs(verbs: Any) -> None:
         help="caption images with a run",
         description="Print what a run writes for each image. Masked models reveal the likeliest piece at each step, and by "
         "default the likeliest of 10, 15 and 20 pieces, or as many as they choose if they have learnt where captions end; "
-        "autoregressive ones search with a beam of 6. See docs/captioning.md.",
+        "autoregressive ones search with a beam of 6; those of mask-and-replace diffusion undo it in 25 strides. See "
+        "docs/captioning.md and docs/mc-diffusion.md.",
     )
     sub.add_argument("images", metavar="IMAGE", nargs="+", help="image files, or folders of them")
     sub.add_argument("--run", required=True, metavar="RUN", help="a run's id, as dense/ViT-T-12/mdc/s0, or its folder")
     sub.add_argument("--weights", choices=["last", "best"], help="default: last, of a finetuned run best")
-    sub.add_argument("--policy", choices=["unmask", "beam"], help="default: what the run's method has")
+    sub.add_argument(
+        "--policy", choices=["unmask", "beam", "posterior", "best_first"], help="default: what the run's method has"
+    )
     sub.add_argument("--length", type=int, metavar="N", help="word pieces of the caption")
     sub.add_argument(
         "--per-step", type=int, metavar="K", help="word pieces revealed a step; default: 1, as in the paper"
@@ -209,6 +212,10 @@ def _caption_verbs(verbs: Any) -> None:
         "--temperature", type=float, metavar="T", help="draw pieces at this temperature; default: the likeliest"
     )
     sub.add_argument("--beam", type=int, metavar="N", help="beams of an autoregressive model; 1 is greedy; default: 6")
+    sub.add_argument("--steps", type=int, metavar="N", help="strides of a diffusion; default: 25")
+    sub.add_argument(
+        "--guidance", type=float, metavar="S", help="scale of guidance of a diffusion; default: 1, which is none"
+    )
     sub.add_argument("--seed", type=int, default=0, metavar="N", help="of what is drawn; default: 0")
     sub.add_argument(
         "--fill", metavar="TEXT", help='complete a caption: ? stands for a missing word piece, as "a ? dog"'

@@ -58,6 +58,15 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
     recipe |= {"weight_decay": 0.1, "beta1": 0.9, "beta2": 0.98, "clip_norm": 1.0, "precision": "fp32"}
     recipe |= {"compile": False, "threads": 1, "device": "cpu", "validate_every": 4}
     recipe |= {"snapshots": [0.5]}
+    codes = {"kind": "codes", "tokenizer": "vq", "image_size": 48, "tokens": 36, "width": 8}
+    diffuse = {"kind": "diffuse", "steps": 3}
+    on_codes = {
+        "corpus": "described",
+        "images": 8,
+        "pretrained": "described",
+        "training": "described",
+        "backbone": "on-codes",
+    }
     return {
         "label": SCALE,
         "data": {
@@ -79,21 +88,55 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
             },
             "primary_probe": "shape",
         },
+        "tokenizers": {
+            "vq": {
+                **{
+                    "label": "VQ",
+                    "kind": "vq_vae",
+                    "corpus": "alt",
+                    "image_size": 48,
+                    "factor": 8,
+                    "codes": 16,
+                    "width": 8,
+                },
+                **{
+                    "channels": 16,
+                    "recipe": {"epochs": 1, "batch_size": 32, "lr": 1.0e-3, "threads": 1, "device": "cpu"},
+                },
+            }
+        },
         "encoders": {
             "clip": {
                 **{"label": "our CLIP", "kind": "run", "corpus": "alt", "backbone": "ViT-T-12", "method": "clip"},
                 **{"image_size": 48, "tokens": 16, "width": 32},
-            }
+            },
+            "vq": {**codes, "label": "codes"},
+            "vq_continuous": {**codes, "label": "before codes", "quantised": False},
         },
         "encode": {"batch": 16, "threads": 1, "device": "cpu"},
         "pretrain": {
             "backbones": {
                 "ViT-T-12": backbone,
                 "on-clip": {"label": "decoder on our CLIP", "frozen": "clip", "decoder": backbone["decoder"]},
+                "on-codes": {"label": "decoder on codes", "frozen": "vq", "decoder": backbone["decoder"]},
+                "before-codes": {
+                    "label": "decoder before codes",
+                    "frozen": "vq_continuous",
+                    "decoder": backbone["decoder"],
+                },
             },
             "seeds": list(seeds),
             "recipe": recipe,
             "runtime": _RUNTIME,
+            "overrides": [
+                {
+                    "when": {"backbone": ["on-codes", "before-codes"]},
+                    "set": {
+                        **{"auxiliary": 0.01, "average": {"decay": 0.9, "every": 1}, "lr_schedule": "constant"},
+                        **{"clip_steps": 1, "snapshots": [], "validate_every": 1},
+                    },
+                }
+            ],
         },
         "probe": {
             **{"lr": 0.1, "epochs": 1, "batch_size": 64, "seed": 0, "feature_batch": 128},
@@ -107,6 +150,31 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
         "score": {
             **{"samples": 16, "mismatched": 2, "seed": 0, "batch_tokens": 4096},
             **{"precision": "fp32", "processes": 1, "threads": 1, "device": "cpu"},
+        },
+        "mc_diffusion": {
+            "datasets": {
+                "codes": {**on_codes, "label": "On codes", "split": "test"},
+                "codes_dev": {**on_codes, "label": "On codes, dev", "split": "val", "systems": ["cfg_1", "cfg_3"]},
+            },
+            "backbones": ["ViT-T-12"],
+            "systems": {
+                "mcd": {"label": "MC-Diffusion", "method": "mcd", "write": diffuse},
+                "mcd_continuous": {
+                    **{"label": "before codes", "method": "mcd", "backbone": "before-codes", "write": diffuse},
+                },
+                "mcd_blind": {"label": "other image", "method": "mcd", "images": "other", "write": diffuse},
+                "cfg_1": {"label": "CFG 1", "method": "mcd_cfg", "write": diffuse},
+                "cfg_3": {"label": "CFG 3", "method": "mcd_cfg", "write": {**diffuse, "guidance": 3.0}},
+                "mcs_1": {"label": "MCS 1", "method": "mcd_mcs_50", "write": diffuse},
+                "mcs_3": {"label": "MCS 3", "method": "mcd_mcs_50", "write": {**diffuse, "guidance": 3.0}},
+                "mcs_3_printed": {
+                    **{"label": "MCS 3 as printed", "method": "mcd_mcs_50", "first_seed": True},
+                    "write": {**diffuse, "guidance": 3.0, "orientation": "as_printed", "condition_mask": "per_image"},
+                },
+            },
+            "left_out": ["METEOR", "SPICE"],
+            "clip_score": {"kind": "run", "method": "clip"},
+            "examples": 2,
         },
         "tables": {
             "table1": {
@@ -163,6 +231,36 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
                 "examples": 2,
             },
             "figure6": {},
+            "mcd_table1": {
+                **{"datasets": ["codes"], "systems": ["mcd", "mcd_continuous", "mcd_blind"]},
+                **{"contrasts": [["codes/mcd", "codes/mcd_blind"]], "primary": [["codes/mcd", "codes/mcd_continuous"]]},
+            },
+            "mcd_examples": {"dataset": "codes", "systems": ["mcd", "cfg_3"]},
+            "mcd_table3": {
+                "datasets": ["codes"],
+                "systems": ["cfg_1", "cfg_3"],
+                "choose_on": "codes_dev",
+                "contrasts": [["codes/cfg_3", "codes/cfg_1"]],
+            },
+            "mcd_table4": {
+                "datasets": ["codes"],
+                "systems": ["mcs_1", "mcs_3"],
+                "contrasts": [["codes/mcs_3", "codes/mcs_1"]],
+            },
+            "mcd_grid": {
+                "datasets": ["codes"],
+                "systems": ["mcs_3", "mcs_3_printed"],
+                "first_seed": True,
+                "contrasts": [["codes/mcs_3", "codes/mcs_3_printed"]],
+            },
+            "mcd_figure3": {
+                "dataset": "codes",
+                "curves": {
+                    "cfg": {"label": "CFG", "systems": ["cfg_1", "cfg_3"]},
+                    "mcs": {"label": "MCS", "systems": ["mcs_1", "mcs_3"]},
+                },
+                "primary": [["mcs", "cfg"]],
+            },
             "table_retrieval": {**scored, "pairs": 10, "primary": [["alt/mdc/heuristic", "alt/clip/cosine"]]},
             "figure_position": {
                 **{"corpora": {"alt": ["arc", "mdc"]}, "backbones": ["ViT-T-12"], "reference": "arc", "captions": 16},

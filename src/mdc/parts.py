@@ -15,6 +15,7 @@ OBJECTIVES = {
     "masked": "mdc.objectives.masked",
     "autoregressive": "mdc.objectives.autoregressive",
     "contrastive": "mdc.objectives.contrastive",
+    "mask_and_replace": "mdc.objectives.mask_and_replace",
 }
 
 #: kind of a frozen encoder → its module (build, fetched)
@@ -24,6 +25,7 @@ TOWERS = {
     "torchvision": "mdc.encoders.torchvision",
     "efficientnet_lite0": "mdc.encoders.efficientnet_lite0",
     "run": "mdc.encoders.run",
+    "codes": "mdc.encoders.codes",
 }
 
 #: kind of a corpus's source → its module (open_source)

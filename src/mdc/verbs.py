@@ -49,6 +49,20 @@ VERBS = {
     "vocabulary": _data(
         "mdc.shards.vocabulary_job", "collect the word pieces that a list of corpora uses", "vocabulary.json"
     ),
+    "tokenizer": Verb(
+        "mdc.training.tokenizer",
+        "train a tokenizer of images, or bring one that others trained; it resumes where it was killed",
+        "tokenizer.json",
+        "tokenizer.json",
+        ("tokenizer.safetensors",),
+    ),
+    "import-words": Verb(
+        "mdc.evaluation.import_words",
+        "bring embeddings of word pieces that are not trained here, and keep them as safetensors",
+        "words.json",
+        "words.json",
+        ("words.safetensors",),
+    ),
     "import-encoder": Verb(
         "mdc.evaluation.import_encoder",
         "bring the weights of an encoder that is not trained here, and keep them as safetensors",
@@ -61,6 +75,12 @@ VERBS = {
         "encode a corpus's images once with a frozen encoder; it resumes where it was killed",
         "encoded.json",
         "encoded.json",
+    ),
+    "image-tokens": Verb(
+        "mdc.evaluation.image_tokens",
+        "turn a corpus's images into codes once; it resumes where it was killed",
+        "image_tokens.json",
+        "image_tokens.json",
     ),
     "pretrain": Verb(
         "mdc.training.run",

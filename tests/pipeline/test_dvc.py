@@ -25,7 +25,7 @@ VALUES["scales"] = {SCALE: VALUES["scales"][SCALE]}
 #: a job's layer is the first part of its name, and a layer's stage is
 STAGE = {
     "data": "data",
-    **dict.fromkeys(("runs", "encoders", "encoded"), "pretrain"),
+    **dict.fromkeys(("runs", "tokenizers", "words", "encoders", "encoded", "image-tokens"), "pretrain"),
     "probe": "probe",
     **dict.fromkeys(("scores", "retrieval", "positions"), "score"),
     **dict.fromkeys(("captions", "metrics", "judged"), "caption"),

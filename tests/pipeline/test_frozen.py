@@ -13,13 +13,13 @@ import torch
 from small_project import plan
 
 from mdc.config import OnTokens
-from mdc.evaluation import encode_corpus
+from mdc.evaluation import beside_shards, encode_corpus
 from mdc.formats.images import center_resize, decode
 from mdc.jobs.call import Call
 from mdc.jobs.folder import ScaleFolder
 from mdc.jobs.read import read_job
 from mdc.loader.batches import CaptionBatches
-from mdc.loader.stored import StoredTokens
+from mdc.loader.stored import open_stored
 from mdc.predictors.runs import open_run
 from mdc.predictors.towers import read_tower
 from mdc.records import UserError, read_json, sha256_file
@@ -40,7 +40,7 @@ def test_stored_tokens_are_those_of_the_runs_encoder(r: Path) -> None:
     encoder = run.load().encoder.eval()
     corpus = r / "data/corpora/alt/index.json"
     for split in ("train", "val"):
-        stored = StoredTokens(r / ENCODED / "encoded.json", read_index(corpus, verify="auto", kind="corpus"), split)
+        stored = open_stored(r / ENCODED / "encoded.json", read_index(corpus, verify="auto", kind="corpus"), split)
         reader = ShardReader(corpus, split)
         numbers = [0, len(reader) - 1, len(reader) // 2, 41 % len(reader)]  # 40 samples a shard
         images = [center_resize(decode(reader.read(n)[1]), 48) for n in numbers]
@@ -58,7 +58,7 @@ def test_a_run_on_stored_tokens_is_the_run_on_its_images(r: Path) -> None:
     model = run.load().eval()
     corpus = r / "data/corpora/alt/index.json"
     index = read_index(corpus, verify="auto", kind="corpus")
-    stored = StoredTokens(r / ENCODED / "encoded.json", index, "train")
+    stored = open_stored(r / ENCODED / "encoded.json", index, "train")
     options = {"image_size": 48, "batch_size": 8, "seed": 0, "steps": 2, "context_length": 77}
     crops = {"crop_scale": (0.9, 1.0), "crop_ratio": (0.75, 4 / 3)}
     with_images = CaptionBatches(corpus, "train", run.vocabulary, **options, **crops).batch(1)
@@ -128,7 +128,7 @@ def _identity(r: Path, out: Path) -> str:
         raise Stop
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(encode_corpus, "_encode", stop)
+        patch.setattr(beside_shards.BesideShards, "_split", stop)
         with pytest.raises(Stop):
             encode_corpus.main(_call(r, out))
     return (out / "done.jsonl").read_text().splitlines()[0]
@@ -137,7 +137,7 @@ def _identity(r: Path, out: Path) -> str:
 def test_tokens_of_other_shards_are_refused(r: Path) -> None:
     index = read_index(r / "data/corpora/half/index.json", verify="auto", kind="corpus")
     with pytest.raises(UserError, match="was made of other shards than half, split train, has"):
-        StoredTokens(r / ENCODED / "encoded.json", index, "train")
+        open_stored(r / ENCODED / "encoded.json", index, "train")
 
 
 @pytest.mark.parametrize("damage", ["cut", "missing", "pickle", "shape"])
@@ -152,8 +152,8 @@ def test_damaged_tokens_are_one_line(r: Path, damage: str) -> None:
         np.save(file, np.array([{}], dtype=object), allow_pickle=True)
     else:
         np.save(file, np.zeros((24, 16, 31), dtype=np.float16))
-    with pytest.raises(UserError, match=r"train-000001\.npy: (no tokens can be read|holds float16)"):
-        StoredTokens(r / ENCODED / "encoded.json", index, "train")
+    with pytest.raises(UserError, match=r"train-000001\.npy: (nothing can be read|holds float16)"):
+        open_stored(r / ENCODED / "encoded.json", index, "train")
 
 
 def test_another_encoder_in_its_place_is_refused(r: Path) -> None:

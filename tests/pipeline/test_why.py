@@ -102,7 +102,11 @@ def test_every_file_of_numbers_is_one_that_can_be_asked(r: Path, capsys: pytest.
     for path in sorted(r.glob("*/*.csv")):
         first = lines(path)[0]
         column = next((head for head in numbers if head in first), None)
-        if column is None or path.name.endswith("_long.csv") or path.name in ("figure4.csv", "figure5.csv"):
+        if (
+            column is None
+            or path.name.endswith("_long.csv")
+            or path.name in ("figure4.csv", "figure5.csv", "mcd_figure3.csv")
+        ):
             continue  # a table of systems, whose rows are asked by their labels
         code, _, err = why(capsys, ", ".join(first.values()), column, str(path))
         assert code == 0, err

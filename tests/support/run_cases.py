@@ -62,7 +62,7 @@ def global_batch(step: int) -> CaptionBatch:
 
 def part(batch: CaptionBatch, rows: range) -> CaptionBatch:
     """The rows of one process, as the loader gives them: no wider than its own longest caption needs."""
-    own = CaptionBatch(**{name: value[rows.start : rows.stop] for name, value in vars(batch).items()})
+    own = CaptionBatch(**{n: v[rows.start : rows.stop] if v is not None else None for n, v in vars(batch).items()})
     width = min(-(-int(own.lengths.max()) // 8) * 8, own.tokens.shape[1])
     return replace(own, tokens=own.tokens[:, :width], uniforms=own.uniforms[:, :width])
 

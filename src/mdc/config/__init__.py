@@ -6,7 +6,7 @@ that names the key, the value and what is allowed, before any job starts. It imp
 """
 
 from mdc.config.data import ChoiceSet, Corpus, Data, Dataset, Download, DownloadRuntime, ProbeSet, TextSet, origin_of
-from mdc.config.encoders import Encode, EncoderEntry, RunTower
+from mdc.config.encoders import CodesTower, Encode, EncoderEntry, RunTower, WordEmbeddings
 from mdc.config.params import (
     Params,
     Probe,
@@ -18,10 +18,13 @@ from mdc.config.params import (
     Scale,
 )
 from mdc.config.pretrain import (
+    Average,
     Backbone,
     Decoder,
     FrozenBackbone,
     FrozenTokens,
+    FrozenWords,
+    Guidance,
     Method,
     OnTokens,
     Override,
@@ -46,13 +49,16 @@ from mdc.config.tables import (
     ScheduleTable,
     Tables,
 )
+from mdc.config.tokenizers import GumbelVqgan, TokenizerEntry, VqVae
 from mdc.config.types import Name, Names, NonNegative, Positive, Share, SidePair, Strict, sides_stand
 
 __all__ = [
+    "Average",
     "Backbone",
     "CaptionList",
     "ChoiceSet",
     "ChoiceSource",
+    "CodesTower",
     "Corpus",
     "CorpusSource",
     "Data",
@@ -65,6 +71,9 @@ __all__ = [
     "Figure3",
     "FrozenBackbone",
     "FrozenTokens",
+    "FrozenWords",
+    "Guidance",
+    "GumbelVqgan",
     "LossFigure",
     "Method",
     "MethodTable",
@@ -101,7 +110,10 @@ __all__ = [
     "Strict",
     "Tables",
     "TextSet",
+    "TokenizerEntry",
+    "VqVae",
     "When",
+    "WordEmbeddings",
     "first_problem",
     "load",
     "origin_of",

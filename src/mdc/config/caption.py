@@ -87,7 +87,24 @@ class Beam(Strict):
         return self
 
 
-Writing = Annotated[Unmasking | Beam, Field(discriminator="kind")]
+class Diffusing(Strict):
+    """A model of mask-and-replace diffusion undoes it in ``steps`` strides (docs/mc-diffusion.md).
+
+    ``policy`` posterior draws from p(x_s | x_t); best_first shows, at each stride, the most confident places, and keeps them.
+    ``guidance``: the scale s; 1 is none. ``orientation``: whether s stands at the whole condition (cfg), or at what is left of it
+    (as_printed). ``condition_mask``: what is lost of the condition is drawn per_step, or once per_image. ``seed`` draws.
+    """
+
+    kind: Literal["diffuse"]
+    steps: Positive
+    policy: Literal["posterior", "best_first"] = "posterior"
+    guidance: Annotated[float, Field(ge=0, le=100)] = 1.0
+    orientation: Literal["cfg", "as_printed"] = "cfg"
+    condition_mask: Literal["per_step", "per_image"] = "per_step"
+    seed: NonNegative = 0
+
+
+Writing = Annotated[Unmasking | Beam | Diffusing, Field(discriminator="kind")]
 
 
 def longest(policy: Unmasking | Beam) -> int:

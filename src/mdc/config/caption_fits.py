@@ -1,13 +1,21 @@
-"""Whether what captioning asks for can be done: each of Table 3's systems by its method, its finetuning and its vocabulary."""
+"""Whether what captioning asks for can be done: each system by its method, its finetuning and its vocabulary."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from mdc.config.caption import Unmasking, longest
-from mdc.config.caption_table import CaptionedImages, CaptionSystem, RunClip
-from mdc.config.pretrain import Method
+from mdc.config.caption import Diffusing, Unmasking, longest
+from mdc.config.caption_table import (
+    CaptionedImages,
+    CaptionExamplesOf,
+    CaptionSystem,
+    CaptionTable,
+    CaptionView,
+    GuidanceFigure,
+    RunClip,
+)
+from mdc.config.pretrain import FrozenBackbone, Method
 from mdc.config.types import known, own_labels
 
 if TYPE_CHECKING:
@@ -23,10 +31,18 @@ def check_captioning(scale: Scale, methods: Mapping[str, Method], context_length
             raise ValueError(
                 f"{where}.finetune.{name}.canvas = {tuned.canvas}: at most {context_length - 1} tokens fit the context"
             )
-    table = scale.tables.table3
-    if table is None:
-        return
-    where = f"{where}.tables.table3"
+    for place, table in scale.captioned().items():
+        _table(scale, table, methods, context_length, f"{where}.{place}")
+    shown = [name for table in scale.captioned().values() for name in table.datasets]
+    if len(set(shown)) < len(shown):
+        twice = next(name for name in shown if shown.count(name) > 1)
+        raise ValueError(f"{where}.mc_diffusion.datasets.{twice}: table3 has a dataset of this name; give it another")
+    for name, view in scale.tables.of_mc_diffusion().items():
+        assert scale.mc_diffusion is not None  # the schema sees to it
+        _view(scale.mc_diffusion, view, f"{where}.tables.{name}")
+
+
+def _table(scale: Scale, table: CaptionTable, methods: Mapping[str, Method], context_length: int, where: str) -> None:
     for name in table.backbones:
         known(f"{where}.backbones", name, scale.training.backbones, "backbone")
     own_labels(f"{where}.datasets", {key: dataset.label for key, dataset in table.datasets.items()})
@@ -37,8 +53,54 @@ def check_captioning(scale: Scale, methods: Mapping[str, Method], context_length
             known(f"{where}.datasets.{key}.backbone", dataset.backbone, scale.training.backbones, "backbone")
         for system, one in table.systems_of(key).items():
             _system(scale, methods, dataset, one, context_length, f"{where}.systems.{system}")
+            _on(scale, methods[one.method], table.backbone_of(key, system), f"{where}.systems.{system}")
     if isinstance(table.clip_score, RunClip):
         _clip(methods, table.clip_score.method, where)
+
+
+def _on(scale: Scale, method: Method, backbone: str, where: str) -> None:
+    known(f"{where}.backbone", backbone, scale.training.backbones, "backbone")
+    stands = scale.training.backbones[backbone]
+    if isinstance(stands, FrozenBackbone) and stands.words is not None and method.objective != "mask_and_replace":
+        raise ValueError(
+            f"{where}.backbone = {backbone}: has word embeddings of others, which only mask_and_replace takes"
+        )
+    if method.guidance is not None and not isinstance(scale.training.backbones[backbone], FrozenBackbone):
+        raise ValueError(
+            f"{where}.method: it learns guidance, for which its condition must be a frozen encoder's; {backbone} trains its own"
+        )
+
+
+def _view(table: CaptionTable, view: CaptionView | CaptionExamplesOf | GuidanceFigure, where: str) -> None:
+    """What a table or figure shows must be there, of each seed that it is of."""
+    if isinstance(view, CaptionView):
+        datasets, systems, first = view.datasets, view.systems, view.first_seed
+        if view.choose_on is not None:
+            known(f"{where}.choose_on", view.choose_on, table.datasets, "dataset (mc_diffusion.datasets)")
+        for place, pairs in (("contrasts", view.contrasts), ("primary", view.primary)):
+            for side in (side for pair in pairs for side in pair):
+                dataset, _, system = side.partition("/")
+                if dataset not in datasets or system not in systems:
+                    raise ValueError(f"{where}.{place}: {side} is no dataset/system of this table")
+    elif isinstance(view, GuidanceFigure):
+        datasets, first = [view.dataset], False
+        systems = [key for curve in view.curves.values() for key in curve.systems]
+        for side in (side for pair in view.primary for side in pair):
+            known(f"{where}.primary", side, view.curves, "curve (curves)")
+        for key in systems:
+            known(f"{where}.curves", key, table.systems, "system (mc_diffusion.systems)")
+            if not isinstance(table.systems[key].write, Diffusing):
+                raise ValueError(
+                    f"{where}.curves: {key} has no scale of guidance; only systems that write by diffuse have"
+                )
+    else:
+        datasets, systems, first = [view.dataset], view.systems, True
+    for name in datasets:
+        known(f"{where}.datasets", name, table.datasets, "dataset (mc_diffusion.datasets)")
+    for key in systems:
+        known(f"{where}.systems", key, table.systems, "system (mc_diffusion.systems)")
+        if table.systems[key].first_seed and not first:
+            raise ValueError(f"{where}.systems: {key} is of the first seed alone, and this shows all")
 
 
 def _dataset(scale: Scale, dataset: CaptionedImages, where: str) -> None:
@@ -73,11 +135,13 @@ def _system(
 ) -> None:
     known(f"{where}.method", system.method, dict(methods), "method")
     objective, write = methods[system.method].objective, system.write
-    writes = {"masked": "unmask", "autoregressive": "beam"}.get(objective)
+    writes = {"masked": "unmask", "autoregressive": "beam", "mask_and_replace": "diffuse"}.get(objective)
     if writes is None:
         raise ValueError(f"{where}.method = {system.method}: the objective {objective} writes no captions")
     if write.kind != writes:
         raise ValueError(f"{where}.write.kind = {write.kind}: {system.method} writes by {writes}")
+    if isinstance(write, Diffusing):
+        return _diffuses(methods[system.method], system, write, where)
     room = context_length - (1 if isinstance(write, Unmasking) and write.ends else 2)
     if longest(write) > room:
         raise ValueError(f"{where}.write: {longest(write)} word pieces; at most {room} fit the context")
@@ -87,6 +151,16 @@ def _system(
         raise ValueError(f"{where}.tuned = {system.tuned}: it has a canvas, which {system.method} cannot learn")
     if isinstance(write, Unmasking) and write.ends and (tuned is None or tuned.canvas is None):
         raise ValueError(f"{where}.write.ends: needs a finetuning with a canvas, on which a model learns where to end")
+
+
+def _diffuses(method: Method, system: CaptionSystem, write: Diffusing, where: str) -> None:
+    assert method.diffusion_steps is not None
+    if write.steps > method.diffusion_steps:
+        raise ValueError(f"{where}.write.steps = {write.steps}: {system.method} has {method.diffusion_steps} at most")
+    if write.guidance != 1 and method.guidance is None:
+        raise ValueError(f"{where}.write.guidance = {write.guidance}: {system.method} is not trained for it; only 1 is")
+    if system.tuned is not None:
+        raise ValueError(f"{where}.tuned = {system.tuned}: {system.method} is not finetuned; leave this key out")
 
 
 def _clip(methods: Mapping[str, Method], name: str, where: str) -> None:

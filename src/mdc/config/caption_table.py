@@ -61,11 +61,14 @@ class CaptionSystem(Strict):
     it writes.
 
     ``length``: what the column of that name says. ``images: other`` shows it another image than the one that it should
-    caption, which is what language alone can do.
+    caption, which is what language alone can do. ``backbone``: of its runs, if it is not the dataset's. ``first_seed``: only
+    the first seed's run captions, for a table that shows that seed alone.
     """
 
     label: str
     method: Name
+    backbone: Name | None = None
+    first_seed: bool = False
     tuned: Name | None = None
     weights: Literal["last", "best"] = "best"
     write: Writing
@@ -166,9 +169,20 @@ class CaptionTable(Strict):
                 found[name] = contest.model_copy(update={"systems": systems})
         return found
 
-    def backbone_of(self, dataset: str) -> str:
-        """The backbone of a dataset's runs."""
-        return self.datasets[dataset].backbone or self.backbones[0]
+    def backbone_of(self, dataset: str, system: str | None = None) -> str:
+        """The backbone of a dataset's runs, or of a system's there."""
+        own = self.systems[system].backbone if system is not None else None
+        return own or self.datasets[dataset].backbone or self.backbones[0]
+
+    def view(self, asked: CaptionView) -> CaptionTable:
+        """The part of this table that ``asked`` shows."""
+        datasets = {
+            name: dataset.model_copy(update={"systems": [key for key in asked.systems if key in self.systems_of(name)]})
+            for name, dataset in self.datasets.items()
+            if name in asked.datasets
+        }
+        pairs = {"contrasts": asked.contrasts, "primary": asked.primary}
+        return self.model_copy(update={"datasets": datasets, "coca": {}, "judge": None, **pairs})
 
     def _contests(self, judge: Judge) -> None:
         for name, contest in judge.contests.items():
@@ -186,6 +200,44 @@ class CaptionTable(Strict):
                 raise ValueError(f"{where}: {side} is no dataset/system of this table; allowed: {there}")
         if len({side.partition("/")[0] for side in pair}) > 1:
             raise ValueError(f"{where}: [{', '.join(pair)}] compares datasets, whose images differ")
+
+
+class CaptionView(Strict):
+    """A table of some ``systems`` on some ``datasets`` of the captions that ``mc_diffusion`` asks for. ``contrasts`` and
+    ``primary`` as there. ``choose_on``: the dataset on which the best of the systems is chosen by the metric that is claimed;
+    it is named below the table. ``first_seed``: it is of the first seed alone."""
+
+    datasets: Annotated[Names, Field(min_length=1)]
+    systems: Annotated[Names, Field(min_length=1)]
+    contrasts: list[SidePair] = Field(default_factory=list)
+    primary: Annotated[list[SidePair], Field(max_length=6)] = Field(default_factory=list)
+    choose_on: Name | None = None
+    first_seed: bool = False
+
+
+class GuidanceCurve(Strict):
+    """Systems that differ in their scale of guidance alone, in the order of the scales."""
+
+    label: str
+    systems: Annotated[Names, Field(min_length=2)]
+
+
+class GuidanceFigure(Strict):
+    """CLIPScore over each metric against references, a curve a kind of guidance (MC-Diffusion, figure 3), on one dataset.
+
+    ``primary``: pairs of curves, the first minus the second at equal CIDEr, by interpolation.
+    """
+
+    dataset: Name
+    curves: Annotated[dict[Name, GuidanceCurve], Field(min_length=1)]
+    primary: list[SidePair] = Field(default_factory=list)
+
+
+class CaptionExamplesOf(Strict):
+    """Examples of captions of ``mc_diffusion`` by ``systems`` on one dataset (MC-Diffusion, table 2)."""
+
+    dataset: Name
+    systems: Annotated[Names, Field(min_length=1)]
 
 
 class CaptionFigure(Strict):

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from mdc.config.caption_table import RunClip
-from mdc.config.encoders import RunTower
+from mdc.config.encoders import CodesTower, RunTower
 from mdc.config.pretrain import FrozenBackbone, Method
 from mdc.config.tables import ChoiceTable, ProbeTable
+from mdc.config.tokenizers import VqVae
 from mdc.config.types import known, own_labels
 
 if TYPE_CHECKING:
@@ -22,9 +23,15 @@ def check_encoders(scale: Scale, methods: Mapping[str, Method], where: str) -> N
     for name, entry in scale.encoders.items():
         if isinstance(entry, RunTower):
             _run(scale, methods, entry, f"{where}.encoders.{name}")
+        if isinstance(entry, CodesTower):
+            _codes(scale, entry, f"{where}.encoders.{name}")
+    for name, tokenizer in scale.tokenizers.items():
+        if isinstance(tokenizer, VqVae):
+            known(f"{where}.tokenizers.{name}.corpus", tokenizer.corpus, scale.data.corpora, "corpus")
     for name, backbone in backbones.items():
         if isinstance(backbone, FrozenBackbone):
             known(f"{where}.pretrain.backbones.{name}.frozen", backbone.frozen, scale.encoders, "encoder (encoders)")
+            _words(scale, backbone, f"{where}.pretrain.backbones.{name}.words")
     for key, table in scale.tables.named().items():
         place = f"{where}.tables.{key}"
         if isinstance(table, ProbeTable):
@@ -36,16 +43,24 @@ def check_encoders(scale: Scale, methods: Mapping[str, Method], where: str) -> N
         for name, corpora in shown.items():
             if isinstance(backbones.get(name), FrozenBackbone):
                 _on_frozen(methods, table, name, corpora, place)
-    table3 = scale.tables.table3
-    if table3 is not None and isinstance(table3.clip_score, RunClip):
-        name = table3.backbones[0]
-        if isinstance(backbones.get(name), FrozenBackbone):
+    for place, shown_ in scale.captioned().items():
+        name, clip = shown_.backbones[0], shown_.clip_score
+        if isinstance(clip, RunClip) and isinstance(backbones.get(name), FrozenBackbone):
             raise ValueError(
-                f"{where}.tables.table3.clip_score.method = {table3.clip_score.method}: {name} stands on a frozen encoder, on "
-                "which no CLIP is trained"
+                f"{where}.{place}.clip_score.method = {clip.method}: {name} stands on a frozen encoder, on which no CLIP is "
+                "trained"
             )
     if scale.encode is None and any(isinstance(one, FrozenBackbone) for one in backbones.values()):
         raise ValueError(f"{where}.encode: this key is missing; needed by backbones on a frozen encoder")
+
+
+def _words(scale: Scale, backbone: FrozenBackbone, where: str) -> None:
+    if backbone.words is None:
+        return
+    known(where, backbone.words, scale.words, "entry of words")
+    width = scale.words[backbone.words].width
+    if width != backbone.decoder.width:
+        raise ValueError(f"{where} = {backbone.words}: of width {width}, and the decoder's is {backbone.decoder.width}")
 
 
 def _also(
@@ -90,6 +105,17 @@ def _run(scale: Scale, methods: Mapping[str, Method], entry: RunTower, where: st
         "tokens": (backbone.image_size // backbone.patch_size) ** 2,
         "width": backbone.width,
     }
+    _same(entry, shape, f"the encoder of {entry.backbone}", where)
+
+
+def _codes(scale: Scale, entry: CodesTower, where: str) -> None:
+    known(f"{where}.tokenizer", entry.tokenizer, scale.tokenizers, "tokenizer (tokenizers)")
+    one = scale.tokenizers[entry.tokenizer]
+    shape = {"image_size": one.image_size, "tokens": one.tokens, "width": one.width}
+    _same(entry, shape, f"the tokenizer {entry.tokenizer}", where)
+
+
+def _same(entry: RunTower | CodesTower, shape: Mapping[str, int], whose: str, where: str) -> None:
     for key, value in shape.items():
         if getattr(entry, key) != value:
-            raise ValueError(f"{where}.{key} = {getattr(entry, key)}: the encoder of {entry.backbone} has {value}")
+            raise ValueError(f"{where}.{key} = {getattr(entry, key)}: {whose} has {value}")

@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from mdc.config.score import OpenClipModel
 from mdc.config.types import DataPath, Name, NonNegative, Positive, Strict, Threads
 
 
@@ -76,9 +77,25 @@ class RunTower(_Entry):
     weights: Literal["last", "best"] = "last"
 
 
+class CodesTower(_Entry):
+    """What a ``tokenizer`` of the scale makes of an image: the vectors of its codes, or, if they are not ``quantised``, those
+    that it looks codes up for."""
+
+    kind: Literal["codes"]
+    tokenizer: Name
+    quantised: bool = True
+
+
 EncoderEntry = Annotated[
-    OpenClipTower | TimmTower | TorchvisionTower | EfficientNetLite0Tower | RunTower, Field(discriminator="kind")
+    OpenClipTower | TimmTower | TorchvisionTower | EfficientNetLite0Tower | RunTower | CodesTower,
+    Field(discriminator="kind"),
 ]
+
+
+class WordEmbeddings(OpenClipModel):
+    """The embeddings, of ``width`` numbers, that the text tower of a CLIP of open_clip has of word pieces."""
+
+    width: Positive
 
 
 class Encode(Strict):

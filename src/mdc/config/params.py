@@ -9,10 +9,10 @@ from pydantic import Field, model_validator
 
 from mdc.config.caption import Captioning, Finetune
 from mdc.config.caption_fits import check_captioning
-from mdc.config.caption_table import CaptionTable
+from mdc.config.caption_table import CaptionTable, CaptionView
 from mdc.config.data import Data
 from mdc.config.encoder_fits import check_encoders
-from mdc.config.encoders import Encode, EncoderEntry
+from mdc.config.encoders import Encode, EncoderEntry, WordEmbeddings
 from mdc.config.pretrain import Method, Pretrain
 from mdc.config.score import Scoring
 from mdc.config.sources import ScenesCorpus
@@ -28,6 +28,7 @@ from mdc.config.tables import (
     ScoreTable,
     Tables,
 )
+from mdc.config.tokenizers import TokenizerEntry
 from mdc.config.types import Name, NonNegative, Positive, Share, Strict, Threads, known, own_labels
 from mdc.estimators import estimators_of
 
@@ -50,11 +51,15 @@ class Scale(Strict):
 
     ``pretrain`` may be left out if nothing is trained, ``probe`` if nothing is probed, ``score`` if no caption is scored,
     ``caption`` if none is written, and each table or figure. ``encoders``: those that are not trained here; ``encode`` says how
-    the images of corpora are encoded by them.
+    the images of corpora are encoded by them. ``tokenizers``: those that make codes of images; ``words``: embeddings of
+    word pieces that decoders may stand on. ``mc_diffusion``: captions
+    of which the tables and figures ``mcd_…`` each show a part.
     """
 
     label: str
     data: Data
+    tokenizers: dict[Name, TokenizerEntry] = Field(default_factory=dict)
+    words: dict[Name, WordEmbeddings] = Field(default_factory=dict)
     encoders: dict[Name, EncoderEntry] = Field(default_factory=dict)
     encode: Encode | None = None
     pretrain: Pretrain | None = None
@@ -62,15 +67,22 @@ class Scale(Strict):
     probe: Probe | None = None
     score: Scoring | None = None
     caption: Captioning | None = None
+    mc_diffusion: CaptionTable | None = None
     tables: Tables = Field(default_factory=Tables)
+
+    def captioned(self) -> dict[str, CaptionTable]:
+        """What is captioned, by its place in the scale."""
+        found = {"tables.table3": self.tables.table3, "mc_diffusion": self.mc_diffusion}
+        return {where: table for where, table in found.items() if table is not None}
 
     @model_validator(mode="after")
     def _sections(self) -> Self:
         needed = {
-            "pretrain": list(self.tables.training()),
+            "pretrain": [*self.tables.training(), *(["mc_diffusion"] if self.mc_diffusion else [])],
             "probe": list(self.tables.probing()),
             "score": list(self.tables.scoring()),
-            "caption": ["table3"] if self.tables.table3 else [],
+            "caption": [where.removeprefix("tables.") for where in self.captioned()],
+            "mc_diffusion": list(self.tables.of_mc_diffusion()),
         }
         for section, names in needed.items():
             if names and getattr(self, section) is None:
@@ -228,7 +240,7 @@ class Params(Strict):
                     side
                     for pair in getattr(table, "contrasts", ())
                     for side in pair
-                    if not isinstance(table, ScoreTable | CaptionTable)
+                    if not isinstance(table, ScoreTable | CaptionTable | CaptionView)
                 ]
                 named = [(f"{where}.corpora.{corpus}", m) for corpus, ms in corpora.items() for m in ms]
                 for place, method in [*named, *((f"{where}.contrasts", side.rpartition("/")[2]) for side in sides)]:

@@ -55,6 +55,14 @@ class Backbone(Strict):
         return self
 
 
+class FrozenWords(Strict):
+    """Embeddings of ``width`` numbers that the job ``job``, whose configuration has that hash, brings."""
+
+    job: str
+    config_sha256: str
+    width: Positive
+
+
 class FrozenTokens(Strict):
     """What a decoder reads of an image: ``tokens`` vectors of ``width`` numbers that the encoder job ``job``, whose
     configuration has that hash, makes of ``image_size``² pixels."""
@@ -67,11 +75,24 @@ class FrozenTokens(Strict):
 
 
 class FrozenBackbone(Strict):
-    """A decoder on an encoder that is not trained: ``frozen`` is a key of the scale's ``encoders``."""
+    """A decoder on an encoder that is not trained: ``frozen`` is a key of the scale's ``encoders``.
+
+    ``words``, a key of the scale's ``words``: whose embeddings of word pieces it has, which are not trained either.
+    """
 
     label: str
     frozen: Name
     decoder: Decoder
+    words: Name | None = None
+
+    @model_serializer(mode="wrap")
+    def _given(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return _without_words(dump(self))
+
+
+def _without_words(found: dict[str, Any]) -> dict[str, Any]:
+    """Of a decoder that learns its own embeddings, as nearly all do, nothing is said of others'."""
+    return {key: value for key, value in found.items() if key != "words" or value is not None}
 
 
 def _which(value: Any) -> str:
@@ -91,6 +112,11 @@ class OnTokens(Strict):
     label: str
     frozen: FrozenTokens
     decoder: Decoder
+    words: FrozenWords | None = None
+
+    @model_serializer(mode="wrap")
+    def _given(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return _without_words(dump(self))
 
     @property
     def image_size(self) -> int:
@@ -103,10 +129,32 @@ def _objective(name: str) -> str:
     return name
 
 
+class Guidance(Strict):
+    """How a model learns what its condition does (MC-Diffusion): of a share ``degraded`` of samples it sees less of the image.
+
+    ``cfg``: every vector of the condition becomes zeros. ``mcs``: each becomes [MASK], a vector that is learnt, with the
+    probability ``mask_rate``.
+    """
+
+    kind: Literal["cfg", "mcs"]
+    degraded: Annotated[float, Field(gt=0, lt=1)]
+    mask_rate: Annotated[float, Field(gt=0, le=1)] | None = None
+
+    @model_validator(mode="after")
+    def _rate(self) -> Self:
+        if (self.kind == "mcs") != (self.mask_rate is not None):
+            need = "needs" if self.mask_rate is None else "does not take"
+            raise ValueError(f"guidance of kind {self.kind} {need} mask_rate")
+        return self
+
+
 class Method(Strict):
     """An objective with its values. MDC, its ablations and BERT-r are one masked objective with different values.
 
     ``direction: right_to_left``: an autoregressive method that predicts a caption's pieces from the last to the first.
+
+    Of mask-and-replace diffusion: ``diffusion_steps`` T, the share ``replaced`` of tokens that another class has replaced at T
+    (the others are [MASK]), and ``guidance``.
     """
 
     label: str
@@ -116,6 +164,9 @@ class Method(Strict):
     weight: Literal["inverse_t", "none"] | None = None
     normaliser: Literal["valid_tokens", "masked_tokens"] | None = None
     direction: Literal["right_to_left"] | None = None
+    diffusion_steps: Annotated[int, Field(ge=2)] | None = None
+    replaced: Annotated[float, Field(ge=0, lt=1)] | None = None
+    guidance: Guidance | None = None
     batch_factor: Positive = 1
     ranked: bool = True
 
@@ -129,13 +180,19 @@ class Method(Strict):
 
     @model_validator(mode="after")
     def _masked(self) -> Self:
-        masked_only = {"t_range": self.t_range, "weight": self.weight, "normaliser": self.normaliser}
-        for key, value in masked_only.items():
-            if (self.objective == "masked") != (value is not None):
-                need = "needs" if value is None else "does not take"
-                raise ValueError(f"objective {self.objective} {need} {key}")
+        own: dict[str, dict[str, object]] = {
+            "masked": {"t_range": self.t_range, "weight": self.weight, "normaliser": self.normaliser},
+            "mask_and_replace": {"diffusion_steps": self.diffusion_steps, "replaced": self.replaced},
+        }
+        for objective, values in own.items():
+            for key, value in values.items():
+                if (self.objective == objective) != (value is not None):
+                    need = "needs" if value is None else "does not take"
+                    raise ValueError(f"objective {self.objective} {need} {key}")
         if self.direction is not None and self.objective != "autoregressive":
             raise ValueError(f"objective {self.objective} does not take direction")
+        if self.guidance is not None and self.objective != "mask_and_replace":
+            raise ValueError(f"objective {self.objective} does not take guidance")
         if self.t_range is not None:
             low, high = self.t_range
             if low > high:
@@ -162,11 +219,21 @@ def _increasing(shares: list[float]) -> list[float]:
     return shares
 
 
+class Average(Strict):
+    """A moving average of the weights: every so many steps it keeps the share ``decay`` of itself. It is what a run with one
+    validates and leaves."""
+
+    decay: Annotated[float, Field(gt=0, lt=1)]
+    every: Positive
+
+
 class Recipe(Strict):
     """How a run is optimised. Overrides may change any key for some runs.
 
     ``snapshots``: after which shares of its steps a run keeps its weights, besides the last ones and the best on held-out
-    pairs.
+    pairs. ``lr_schedule``: ``constant`` after the warm-up, where the protocol's cosine is not wanted. ``clip_steps``: after so
+    many steps ``clip_norm`` clips no more. ``average``: of the weights. ``auxiliary``: of mask-and-replace diffusion, the
+    weight λ of predicting the caption itself.
     """
 
     epochs: Positive
@@ -187,6 +254,17 @@ class Recipe(Strict):
     snapshots: Annotated[list[Annotated[float, Field(gt=0, lt=1)]], AfterValidator(_increasing)] = Field(
         default_factory=list
     )
+    lr_schedule: Literal["constant"] | None = None
+    clip_steps: Positive | None = None
+    average: Average | None = None
+    auxiliary: Annotated[float, Field(ge=0)] | None = None
+
+    @model_serializer(mode="wrap")
+    def _given(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A key of few runs is left out of all others, which it does not concern."""
+        found: dict[str, Any] = dump(self)
+        optional = ("lr_schedule", "clip_steps", "average", "auxiliary")
+        return {key: value for key, value in found.items() if key not in optional or value is not None}
 
     @model_validator(mode="after")
     def _parts(self) -> Self:

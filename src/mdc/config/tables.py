@@ -6,7 +6,13 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from mdc.config.caption_table import CaptionFigure, CaptionTable
+from mdc.config.caption_table import (
+    CaptionExamplesOf,
+    CaptionFigure,
+    CaptionTable,
+    CaptionView,
+    GuidanceFigure,
+)
 from mdc.config.score import OpenClipModel
 from mdc.config.types import (
     Name,
@@ -298,6 +304,12 @@ class Tables(Strict):
     figure_schedules: ScheduleFigure | None = None
     figure_position: PositionFigure | None = None
     table_retrieval: RetrievalTable | None = None
+    mcd_table1: CaptionView | None = None
+    mcd_examples: CaptionExamplesOf | None = None
+    mcd_table3: CaptionView | None = None
+    mcd_table4: CaptionView | None = None
+    mcd_grid: CaptionView | None = None
+    mcd_figure3: GuidanceFigure | None = None
 
     def named(self) -> dict[str, Strict]:
         """What the scale names, in the order of the classes above."""
@@ -306,6 +318,11 @@ class Tables(Strict):
     def training(self) -> dict[str, ProbeTable | LossFigure | RecipeTable | ScoreTable | CaptionTable]:
         """Of these, those that speak of runs."""
         kinds = ProbeTable | LossFigure | RecipeTable | ScoreTable | CaptionTable
+        return {name: table for name, table in self.named().items() if isinstance(table, kinds)}
+
+    def of_mc_diffusion(self) -> dict[str, CaptionView | CaptionExamplesOf | GuidanceFigure]:
+        """Of these, those that show captions of the scale's ``mc_diffusion``."""
+        kinds = CaptionView | CaptionExamplesOf | GuidanceFigure
         return {name: table for name, table in self.named().items() if isinstance(table, kinds)}
 
     def scoring(self) -> dict[str, ScoreTable]:

@@ -84,6 +84,10 @@ class ReplaceSchedule:
         beta = ((kept - alpha) / self.classes).clamp(min=0) if self.replaced else torch.zeros_like(alpha)
         return Stride(alpha, beta, 1 - kept, alpha_s, self.beta_bar(s), gamma_s, alpha_t, self.beta_bar(t), gamma_t)
 
+    def between(self, s: int, t: int, device: torch.device | None = None) -> Stride:
+        """The stride from ``s`` to ``t`` for all captions alike."""
+        return self.stride(torch.tensor([s], device=device), torch.tensor([t], device=device))
+
     def draw_times(self, jitter: Tensor, place: Tensor, batch: int) -> Tensor:
         """Times (B,) int64, uniform on 1…T, for samples at ``place`` (B,) of a global batch of ``batch``; stratified:
         jitter (B,) in [0, 1) is the place within the sample's stratum."""
@@ -165,39 +169,131 @@ def bound_terms(log_x0: Tensor, x0: Tensor, x_t: Tensor, s: Tensor, t: Tensor, s
 
     KL(q(x_s | x_t, x_0) ‖ p(x_s | x_t)); over the last stride, to s = 0, −log p(x_0 | x_t). Their sum over the strides of
     :func:`times`, in the mean over x_t, is the bound: at T nothing of x_0 is left, so there is no other term.
+
+    It is :func:`divergence` of the two posteriors, without building them. What both have in common falls out, and with
+    r = ᾱ_s/β̄_s what remains is, of a place that is [MASK], with c = γ/γ̄_t,
+
+        c [(ᾱ_s + β̄_s) log(1 + r) − β̄_s Σ_k log(1 + r p_k) − ᾱ_s log(1 + r p_{x_0})],
+
+    and of one that shows j, with v = 1/(ᾱ_t[x_0 = j] + β̄_t), Σw as in :func:`posterior` and b_k = log(1 + r w_k/Σw),
+
+        log(v/Σw) + q_{x_0} log(1 + r) − v [β (β̄_s Σ_k b_k + ᾱ_s b_{x_0}) + α (β̄_s + ᾱ_s[x_0 = j]) b_j].
     """
     stride = schedule.stride(s, t)
-    kl = divergence(true_posterior(x0, x_t, stride, schedule.classes), posterior(log_x0, x_t, stride))
     last = -log_x0.float().gather(-1, x0[..., None]).squeeze(-1)
-    return torch.where((s == 0)[:, None], last, kl)
+    masked = x_t == schedule.mask_id
+    if not schedule.replaced:  # a place that shows its token keeps it
+        weight = (stride.gamma / stride.gamma_t * stride.alpha_s).float()[:, None]
+        return torch.where((s == 0)[:, None], last, torch.where(masked, weight * last, 0.0))
+    # to s = 0 nothing of this is used; a β̄ above 0 keeps it finite
+    one = {name: value[:, None] for name, value in vars(stride).items()}
+    beta_s = torch.where((s == 0)[:, None], one["beta_t"], one["beta_s"])
+    r = one["alpha_s"] / beta_s
+    j = x_t.clamp(max=schedule.classes - 1)[..., None]
+    own = x0 == x_t
+
+    p = log_x0.float().exp()
+    p_j = p.gather(-1, j).squeeze(-1)
+    p_0 = p.gather(-1, x0[..., None]).squeeze(-1)
+    others = p.scatter(-1, j, 0.0)  # so that what is not j keeps its digits where p_j is nearly 1
+    w_j = p_j / (one["alpha_t"] + one["beta_t"]).float()
+    whole = others.sum(dim=-1) / one["beta_t"].float() + w_j
+    of_mask = r.float().expand_as(p_j)
+    each = torch.where(masked, of_mask, (r / one["beta_t"]).float() / whole)
+    b_j = torch.log1p(torch.where(masked, of_mask * p_j, r.float() * w_j / whole))
+    b_0 = torch.where(own, b_j, torch.log1p(each * p_0))
+    total = torch.log1p(each[..., None] * others).sum(dim=-1) + b_j
+
+    c = one["gamma"] / one["gamma_t"]
+    certain = torch.log1p(r)
+    of_masked = (c * (one["alpha_s"] + beta_s) * certain).float() - (c * beta_s).float() * total
+    of_masked = of_masked - (c * one["alpha_s"]).float() * b_0
+    v = 1 / (torch.where(own, one["alpha_t"], 0.0) + one["beta_t"])
+    q_0 = (torch.where(own, one["alpha"], 0.0) + one["beta"]) * (one["alpha_s"] + beta_s) * v
+    of_shown = (v.log() + q_0 * certain).float() - whole.log()
+    of_shown = of_shown - (v * one["beta"] * beta_s).float() * total - (v * one["beta"] * one["alpha_s"]).float() * b_0
+    of_shown = of_shown - (v * one["alpha"] * (beta_s + torch.where(own, one["alpha_s"], 0.0))).float() * b_j
+    return torch.where((s == 0)[:, None], last, torch.where(masked, of_masked, of_shown))
 
 
-#: (tokens (N, L), times (N,) int64) → log p(x_0 | x_t), (N, L, K)
-Predict = Callable[[Tensor, Tensor], Tensor]
+#: (tokens (N, L), the time t) → log p(x_0 | x_t), (N, L, K)
+Predict = Callable[[Tensor, int], Tensor]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """``tokens`` (N, L) int64; of each place the ``step`` (N, L) int64 at which it got its token, from 1, or 0 if it had it in
+    the beginning, and the ``confidence`` (N, L) float64: the log probability of that token then, 0 if it had it."""
+
+    tokens: Tensor
+    step: Tensor
+    confidence: Tensor
 
 
 def ancestral(
     predict: Predict, start: Tensor, moments: Sequence[int], schedule: ReplaceSchedule, numbers: Numbers
-) -> Tensor:
+) -> Drawn:
     """x_0 by drawing x_s from the posterior at each stride of ``moments``, which fall from T to 0; start (N, L) at time T.
 
     ``numbers``: of stride n, from 0, (what, which), (N, L) float64 in [0, 1) each.
     """
-    tokens = start
+    tokens, step = start, torch.zeros_like(start)
+    confidence = torch.zeros(start.shape, dtype=torch.float64, device=start.device)
     for number, (t, s) in enumerate(itertools.pairwise(moments)):
-        at = torch.full((len(tokens),), t, device=tokens.device)
-        stride = schedule.stride(torch.full_like(at, s), at)
-        tokens = draw(posterior(predict(tokens, at), tokens, stride), *numbers(number))
-    return tokens
+        log_x0 = predict(tokens, t)
+        found = draw(log_x0, tokens, schedule.between(s, t, tokens.device), *numbers(number))
+        changed = found != tokens
+        sure = log_x0.gather(-1, found.clamp(max=schedule.classes - 1)[..., None]).squeeze(-1).double()
+        step, confidence = torch.where(changed, number + 1, step), torch.where(changed, sure, confidence)
+        tokens = found
+    return Drawn(tokens, step, confidence)
 
 
-def draw(found: Posterior, what: Tensor, which: Tensor) -> Tensor:
-    """A state of each place by the inverse of the distribution function, in float64: [MASK] where ``what`` is below its
-    probability, otherwise the class that ``which`` falls on."""
-    shares = found.classes.double().softmax(dim=-1).cumsum(dim=-1)
-    aim = (which.double() * shares[..., -1])[..., None]
-    classes = torch.searchsorted(shares, aim, right=True).squeeze(-1).clamp(max=shares.shape[-1] - 1)
-    return torch.where(what.double() < found.mask.double().exp(), shares.shape[-1], classes)
+def draw(log_x0: Tensor, x_t: Tensor, stride: Stride, what: Tensor, which: Tensor) -> Tensor:
+    """A draw of p(x_s | x_t), (N, L) int64, as :func:`posterior` has it, without building it.
+
+    A place that is [MASK] stays so with γ̄_s/γ̄_t. Otherwise its class is one of p with ᾱ_s : K·β̄_s, or any. A place that shows j
+    keeps it with (α + β)(ᾱ_s w_j + β̄_s Σw); otherwise it gets another class k, of those with weights p_k, or any, with
+    ᾱ_s Σ_{k≠j} w_k : (K − 1) β̄_s Σw. So one number in [0, 1) decides what becomes of a place, ``what``, and one which class it
+    gets, ``which``, both (N, L) float64; probabilities of all classes are summed only where one is needed.
+    """
+    number = log_x0.shape[-1]
+    one = {name: value.double()[:, None] for name, value in vars(stride).items()}
+    masked = x_t == number
+    j = x_t.clamp(max=number - 1)
+    p_j = log_x0.gather(-1, j[..., None]).squeeze(-1).double().exp()
+    rest = (1 - p_j).clamp(min=0)
+
+    stays_masked = one["gamma_s"] / one["gamma_t"]
+    any_class = number * one["beta_s"]
+    # what a place that shows a class may become; without replacement it stays
+    w_j, w_rest = p_j / (one["alpha_t"] + one["beta_t"]), rest / one["beta_t"].clamp(min=1e-300)
+    other = one["beta"] * (one["alpha_s"] * w_rest + (number - 1) * one["beta_s"] * (w_j + w_rest))
+    own = (one["alpha"] + one["beta"]) * (one["alpha_s"] * w_j + one["beta_s"] * (w_j + w_rest))
+    keeps = torch.where(one["beta_t"] > 0, own / (own + other), torch.ones_like(own))
+    of_p = torch.where(masked, one["alpha_s"], one["alpha_s"] * w_rest)
+    of_any = torch.where(masked, any_class, (number - 1) * one["beta_s"] * (w_j + w_rest))
+
+    stays = torch.where(masked, stays_masked, keeps)
+    found, moves = x_t.clone(), what.double() >= stays
+    # what is left of ``what`` is uniform on [0, 1) again
+    left = ((what.double() - stays) / (1 - stays).clamp(min=1e-300)).clamp(0, 1)
+    by_model = moves & (left < of_p / (of_p + of_any).clamp(min=1e-300))
+    uniform = moves & ~by_model
+    # any class, but not the one that is shown
+    count = torch.where(masked, number, number - 1)
+    free = (which.double() * count).floor().long().minimum(count - 1)
+    free = torch.where(~masked & (free >= j), free + 1, free)
+    found = torch.where(uniform, free, found)
+    if bool(by_model.any()):
+        shares = log_x0[by_model].double().exp()
+        shown = ~masked[by_model]
+        shares[shown.nonzero().squeeze(-1), j[by_model][shown]] = 0.0
+        shares = shares.cumsum(dim=-1)
+        aim = (which[by_model].double() * shares[:, -1])[:, None]
+        chosen = torch.searchsorted(shares, aim, right=True).squeeze(-1).clamp(max=number - 1)
+        found = found.masked_scatter(by_model, chosen)
+    return found
 
 
 def stationary(schedule: ReplaceSchedule, what: Tensor, which: Tensor) -> Tensor:

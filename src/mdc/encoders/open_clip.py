@@ -52,20 +52,26 @@ def fetched(job: EncoderJob, root: Path, checkpoint: Path | None) -> OpenClip:
 
 def _visual(job: EncoderJob, root: Path | None) -> Any:
     """``root``: where files of weights lie; None for the architecture alone."""
-    entry, load = job.entry, root is not None
-    assert isinstance(entry, OpenClipTower)
+    assert isinstance(job.entry, OpenClipTower)
+    return created(job.entry.model, job.entry.weights, root).visual
+
+
+def created(name: str, named: str | None, root: Path | None) -> Any:
+    """The open_clip model ``name`` with the weights ``named``, which open_clip finds or fetches; ``root``: where files of weights
+    lie; None for the architecture alone. UserError if it cannot be had."""
+    load = root is not None
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     import open_clip
 
-    weights = entry.weights if load else None
+    weights = named if load else None
     if root is not None and weights is not None and (root / weights).is_file():
         weights = str(root / weights)
     try:
         with warnings.catch_warnings():
             # a tower with another activation than its weights were trained with runs, and sees little
             warnings.filterwarnings("error", message="QuickGELU mismatch")
-            model = open_clip.create_model(
-                entry.model,
+            return open_clip.create_model(
+                name,
                 pretrained=weights,
                 load_weights=load,
                 pretrained_text=False,
@@ -74,8 +80,7 @@ def _visual(job: EncoderJob, root: Path | None) -> Any:
             )
     except Exception as error:  # open_clip, the hub and torch raise whatever they like
         raise UserError(
-            f"open_clip model {entry.model!r} with weights {entry.weights!r} cannot be loaded "
+            f"open_clip model {name!r} with weights {named!r} cannot be loaded "
             f"({' '.join(str(error).split())[:200]}); allowed: a name and weights that `open_clip.list_pretrained()` lists, "
             "or local-dir:FOLDER"
         ) from None
-    return model.visual

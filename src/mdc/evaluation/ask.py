@@ -48,7 +48,7 @@ def main(args: argparse.Namespace) -> None:
     estimator = args.estimator or (names[0] if names else "")
     if estimator not in names:
         there = ", ".join(names) or "none: it cannot score captions"
-        raise UserError(f"{args.run}: a run of {job.method.label} has no estimator {estimator!r}; it has {there}")
+        raise UserError(f"{args.run}: a run of {job.method_name} has no estimator {estimator!r}; it has {there}")
     if args.samples < 16 or args.samples % 16:
         raise UserError(f"--samples {args.samples}: must be a multiple of 16")
     scoring = Scoring(

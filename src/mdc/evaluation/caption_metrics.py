@@ -27,6 +27,7 @@ from mdc.jobs.call import Call, record
 from mdc.jobs.model import CaptionMetricsJob
 from mdc.records import atomic_path, clear_leftovers, write_json
 from mdc.scenes.oracle import COUNTS, KINDS, judge
+from mdc.scenes.true_words import true_words
 from mdc.scenes.world import Scene
 from mdc.shards.index import ShardReader
 from mdc.training.device import choose_device
@@ -136,9 +137,11 @@ def _at(values: Any, place: int) -> Any:
 
 def _truth(truth: Mapping[str, Any] | None, caption: str) -> Row:
     if truth is None:
-        return {"truth": None, "unreadable": None}
-    verdict = judge(Scene.from_json(dict(truth)), caption)
+        return {"truth": None, "unreadable": None, "true_words": None}
+    scene = Scene.from_json(dict(truth))
+    verdict = judge(scene, caption)
     return {
+        "true_words": true_words(scene, caption),
         "truth": [getattr(verdict.kinds[kind], count) for kind in KINDS for count in COUNTS],
         "unreadable": verdict.unreadable,
     }
@@ -175,6 +178,7 @@ def _write(path: Path, rows: Sequence[Row]) -> None:
             ("objects", pa.list_(pa.int32())),
             ("truth", pa.list_(pa.int32())),
             ("unreadable", pa.int32()),
+            ("true_words", pa.list_(pa.int32())),
         ]
     )
     columns = {name: [row[name] for row in rows] for name in schema.names}

@@ -29,6 +29,9 @@ from mdc.training.device import choose_device
 CAPTIONS = "captions.parquet"
 _PART = 64  # images that are captioned at a time, and lost at most by a kill
 
+#: what is told of captions that no run of ours wrote
+_NO_RUN = dict.fromkeys(("training", "weights_step", "parameters", "held_out"))
+
 Row = dict[str, Any]
 
 
@@ -37,9 +40,9 @@ def main(call: Call) -> None:
     job: CaptionsJob = call.job
     images = Captioned.open(call.input(f"data/corpora/{job.corpus}"), job.split, job.images)
     if job.coca is not None:
-        rows, told = of_coca(call, job.coca, images), {"training": None, "weights_step": None}
+        rows, told = of_coca(call, job.coca, images), _NO_RUN
     elif job.run is None:
-        rows, told = _floor(call, job, images), {"training": None, "weights_step": None}
+        rows, told = _floor(call, job, images), _NO_RUN
     else:
         rows, told = _by_run(call, job, images)
     if global_rank():
@@ -74,7 +77,8 @@ def _by_run(call: Call, job: CaptionsJob, images: Captioned) -> tuple[list[Row],
         )
     rows = [row for part in found for row in part]
     rows.sort(key=lambda row: list(job.policies).index(row["system"]))  # stable: images stay in their order
-    return rows, {"training": run.training, "weights_step": run.weights_step}
+    told = {"training": run.training, "weights_step": run.weights_step}
+    return rows, {**told, "parameters": run.parameters, "held_out": run.held_out}
 
 
 def _captions(writer: Any, job: CaptionsJob, images: Captioned, numbers: Sequence[int]) -> list[Row]:

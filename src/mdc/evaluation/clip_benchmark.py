@@ -89,7 +89,7 @@ def benchmark_model(
     features = task == "linear_probe"
     if not features and job.method.objective != "contrastive":
         raise UserError(
-            f"{folder}: a run of {job.method.label} has no embeddings of images and texts that could be compared; "
+            f"{folder}: a run of {job.method_name} has no embeddings of images and texts that could be compared; "
             "allowed here: linear_probe, or a CLIP run"
         )
     if isinstance(job.backbone, OnTokens):

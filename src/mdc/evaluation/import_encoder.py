@@ -5,6 +5,8 @@ Writes ``encoder.safetensors`` and last ``encoder.json``. Nothing after it asks 
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
 
 from mdc.encoders.tower import Tower
@@ -15,7 +17,7 @@ from mdc.models.weights import save_weights
 from mdc.parts import TOWERS, load
 from mdc.predictors.runs import WEIGHTS, read_run
 from mdc.predictors.towers import TOWER
-from mdc.records import UserError, clear_leftovers, write_json
+from mdc.records import UserError, clear_leftovers, read_json, sha256_file, write_json
 
 
 def main(call: Call) -> None:
@@ -28,6 +30,8 @@ def main(call: Call) -> None:
         checkpoint, manifest = read_run(path, WEIGHTS[getattr(job.entry, "weights", None) or "last"])
         if manifest.get("config_sha256") != job.run_config_sha256:
             raise UserError(f"{path}: made with another configuration than {job.job} expects; train the run again")
+    if job.tokenizer is not None:
+        checkpoint = _tokenizer(call.input(job.tokenizer.job), job)
     tower: Tower = load(TOWERS, job.entry.kind).fetched(job, data_folder(), checkpoint).eval()
     _check(tower, job)
     clear_leftovers(call.out)
@@ -35,6 +39,17 @@ def main(call: Call) -> None:
     save_weights(weights, tower, {"config_sha256": job.sha256})
     told = {"mean": list(tower.mean), "std": list(tower.std), "parameters": sum(p.numel() for p in tower.parameters())}
     write_json(call.out / "encoder.json", record(call, "encoder", [weights]) | told)
+
+
+def _tokenizer(path: Path, job: EncoderJob) -> Path:
+    assert job.tokenizer is not None
+    manifest = read_json(path)
+    if manifest.get("config_sha256") != job.tokenizer.config_sha256:
+        raise UserError(f"{path}: made with another configuration than {job.job} expects; make the tokenizer again")
+    weights = path.parent / "tokenizer.safetensors"
+    if sha256_file(weights) != manifest["outputs"].get(weights.name):
+        raise UserError(f"{weights}: not the weights that {path} names (its sha256 differs); make the tokenizer again")
+    return weights
 
 
 @torch.no_grad()

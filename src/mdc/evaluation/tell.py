@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from tqdm import tqdm
 
 from mdc.config import first_problem
-from mdc.config.caption import Beam, Unmasking
+from mdc.config.caption import Beam, Diffusing, Unmasking
 from mdc.evaluation.ask import run_folder
 from mdc.formats.images import ImageError, decode
 from mdc.jobs.model import PretrainJob
@@ -35,8 +35,8 @@ _GAP = "?"
 
 
 def main(args: argparse.Namespace) -> None:
-    """``args``: images, run, weights, policy, length, per_step, threshold, temperature, beam, seed, fill, explain, json, params,
-    scale. UserError, after all others were captioned, if an image cannot be read."""
+    """``args``: images, run, weights, policy, length, per_step, threshold, temperature, beam, steps, guidance, seed, fill,
+    explain, json, params, scale. UserError, after all others were captioned, if an image cannot be read."""
     folder = run_folder(args.run, args.params, args.scale)
     weights = args.weights or _weights(folder)
     run, manifest = open_run(folder, weights)
@@ -77,8 +77,9 @@ def _weights(folder: Path) -> str:
     return "best" if isinstance(config, dict) and config.get("start") else "last"
 
 
-def policy(args: argparse.Namespace, job: PretrainJob) -> Unmasking | Beam:
-    """How to write, from the command line; by default as the paper does: MDC the likeliest of its three lengths, ARC a beam of 6.
+def policy(args: argparse.Namespace, job: PretrainJob) -> Unmasking | Beam | Diffusing:
+    """How to write, from the command line; by default as the paper does: MDC the likeliest of its three lengths, ARC a beam of 6;
+    MC-Diffusion 25 strides without guidance.
 
     UserError for an option that the run's method does not have, or a value that it cannot have.
     """
@@ -88,26 +89,43 @@ def policy(args: argparse.Namespace, job: PretrainJob) -> Unmasking | Beam:
         raise UserError(f"--{first_problem(error)}") from None
 
 
-def _policy(args: argparse.Namespace, job: PretrainJob) -> Unmasking | Beam:
-    masked = job.method.objective == "masked"
-    room = job.protocol.data.context_length - 2
-    ends = job.start is not None and job.start.canvas is not None
-    for option in ("per_step", "threshold", "temperature", "fill") if not masked else ("beam",):
-        if getattr(args, option) is not None:
-            name, way = option.replace("_", "-"), "unmasking" if masked else "beam search"
+#: objective → how its models write, what --policy may say of it, and the options that they have
+_WAYS = {
+    "masked": ("unmasking", ("unmask",), ("length", "per_step", "threshold", "temperature", "fill")),
+    "autoregressive": ("beam search", ("beam",), ("length", "beam")),
+    "mask_and_replace": ("diffusion", ("posterior", "best_first"), ("steps", "guidance")),
+}
+
+
+def _policy(args: argparse.Namespace, job: PretrainJob) -> Unmasking | Beam | Diffusing:
+    objective = job.method.objective
+    if objective not in _WAYS:
+        raise UserError(f"{job.job}: a method with the objective {objective} writes no captions")
+    way, policies, options = _WAYS[objective]
+    for option in dict.fromkeys(one for _, _, listed in _WAYS.values() for one in listed):
+        if option not in options and getattr(args, option) is not None:
+            name = option.replace("_", "-")
             raise UserError(f"--{name}: {job.method_name} writes by {way}, which does not have it")
-    chosen = args.policy or ("unmask" if masked else "beam")
-    if (chosen == "unmask") != masked and job.method.objective in ("masked", "autoregressive"):
-        raise UserError(f"--policy {chosen}: {job.method_name} writes by {'unmask' if masked else 'beam'}")
+    if args.policy is not None and args.policy not in policies:
+        raise UserError(f"--policy {args.policy}: {job.method_name} writes by {' or '.join(policies)}")
+    room = job.protocol.data.context_length - 2
     if args.length is not None and not 1 <= args.length <= room:
         raise UserError(f"--length {args.length}: must be 1 to {room} word pieces, which fit the context")
-    if not masked:
+    if objective == "mask_and_replace":
+        scale = 1.0 if args.guidance is None else args.guidance
+        most = job.method.diffusion_steps or 1
+        told: dict[str, Any] = {
+            "steps": args.steps if args.steps is not None else min(25, most),
+            "policy": args.policy or "posterior",
+        }
+        return Diffusing(kind="diffuse", guidance=scale, seed=args.seed, **told)
+    if objective == "autoregressive":
         return Beam(kind="beam", width=args.beam or 6, least=args.length or 1, most=args.length or room)
     values: dict[str, Any] = {"per_step": args.per_step or 1, "threshold": args.threshold}
     values |= {"temperature": args.temperature, "seed": args.seed}
-    if ends and args.length is None:
-        assert job.start is not None and job.start.canvas is not None
-        return Unmasking(kind="unmask", lengths=[min(job.start.canvas, room + 1)], ends=True, **values)
+    canvas = job.start.canvas if job.start is not None else None
+    if canvas is not None and args.length is None:
+        return Unmasking(kind="unmask", lengths=[min(canvas, room + 1)], ends=True, **values)
     lengths = [args.length] if args.length is not None else [one for one in _DEFAULT_LENGTHS if one <= room] or [room]
     return Unmasking(kind="unmask", lengths=lengths, **values)
 

@@ -10,7 +10,7 @@ from mdc.jobs.call import Call
 from mdc.jobs.model import PretrainJob
 from mdc.jobs.read import as_job
 from mdc.predictors.runs import WEIGHTS, RunModel, read_run
-from mdc.records import UserError
+from mdc.records import UserError, read_json
 from mdc.text import Vocabulary
 
 #: of a run's manifest, what a table says about the training
@@ -25,6 +25,10 @@ class TrainedRun:
     weights: str
     training: dict[str, int]
     weights_step: int
+    #: how many numbers are trained, and how many of its encoder are not
+    parameters: dict[str, int]
+    #: what its objective is on held-out pairs, in nats a token, or None; ``length``: places of a caption, if all have as many
+    held_out: dict[str, Any]
 
     @property
     def job(self) -> PretrainJob:
@@ -44,9 +48,15 @@ def trained_run(call: Call, run: str, config_sha256: str | None, weights: str) -
     told: dict[str, Any] = manifest
     vocabulary = Vocabulary.read(call.input(f"data/vocabularies/{trained.vocabulary}"))
     tower = call.input(trained.backbone.frozen.job) if isinstance(trained.backbone, OnTokens) else None
+    frozen = int(read_json(tower)["parameters"]) if tower is not None else 0
     return TrainedRun(
         RunModel(checkpoint, trained, vocabulary, tower),
         manifest["outputs"][checkpoint.name],
         {name: told[name] for name in _TOLD},
         told["best"]["step"] if weights == "best" else told["steps"],
+        {"trained": int(told["parameters"]["all"]), "frozen": frozen + int(told["parameters"].get("frozen", 0))},
+        {
+            "loss": told["best"]["validation_loss"] if weights == "best" else told.get("validation_loss"),
+            "length": told.get("length"),
+        },
     )

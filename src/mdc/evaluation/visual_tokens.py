@@ -16,8 +16,8 @@ from mdc.autoregressive.direction import right_to_left
 from mdc.diffusion.likelihood import suffix_masks
 from mdc.diffusion.schedule import MaskSchedule
 from mdc.models.captioner import Captioner
+from mdc.models.memory import Memory
 from mdc.predictors.caption_scores import CaptionScorer, Pair
-from mdc.predictors.folded import Memory
 
 
 def prefix_scores(scorer: CaptionScorer, memory: Memory, pairs: Sequence[Pair]) -> list[Tensor]:

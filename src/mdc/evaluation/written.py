@@ -48,5 +48,5 @@ def _of_record(path: Path, expected: str, asked_by: str, images: Captioned) -> d
     for name, some in found.items():
         if list(some) != images.keys:
             raise UserError(f"{file}: the images of {name} are not those that {asked_by} is of; caption again")
-    told = {key: record[key] for key in ("training", "weights_step")}
+    told = {key: record[key] for key in ("training", "weights_step", "parameters", "held_out")}
     return {name: SystemCaptions(some, told) for name, some in found.items()}

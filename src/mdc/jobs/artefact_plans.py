@@ -253,11 +253,11 @@ def recipes(plan: Plan, name: str) -> ArtefactJob:
     return _artefact(plan, name, [], {}, backbone=scale.training.backbones[backbone].label, corpora=corpora)
 
 
-def _of_scores(values: Callable[[Plan], dict[str, Any]]) -> Callable[[Plan, str], ArtefactJob]:
+def _of_scores(values: Callable[[Plan, str], dict[str, Any]]) -> Callable[[Plan, str], ArtefactJob]:
     """A table or figure whose values and records ``values`` names."""
 
     def made(plan: Plan, name: str) -> ArtefactJob:
-        told = values(plan)
+        told = values(plan, name)
         jobs = told.pop("jobs")
         # nothing is expected of a set's configuration: an equal set that other code wrote gives the same table
         expected = {job.job: job.sha256 for job in jobs.values() if job.verb != "corpus"}
@@ -272,7 +272,10 @@ _PLANS: dict[str, Callable[[Plan, str], ArtefactJob]] = {
     "retrieval": _of_scores(score_plans.retrieval),
     "positions": _of_scores(score_plans.positions),
     "captions": _of_scores(caption_plans.table),
+    "caption_view": _of_scores(caption_plans.view),
     "caption_examples": _of_scores(caption_plans.examples),
+    "caption_examples_of": _of_scores(caption_plans.examples_of),
+    "guidance": _of_scores(caption_plans.guidance),
     "losses": losses,
     "schedules": schedules,
     "lengths": lengths,

@@ -32,47 +32,55 @@ class Asked:
 
 def asked(plan: Plan) -> Iterator[Asked]:
     """By dataset the floor, then every run; systems that need the same run and weights are captioned by one job."""
-    table = plan.scale.tables.table3
-    if table is None:
-        return
-    for name, dataset in table.datasets.items():
-        yield Asked(name, None, None, (FLOOR,))
-        for key in table.coca_of(name):
-            yield Asked(name, None, None, (key,), key)
-        for seed in _seeds(plan):
-            together: dict[tuple[Run, str], list[str]] = {}
-            for key, system in table.systems_of(name).items():
-                tuned = dataset.tuned_as(system) or ""
-                run = Run(dataset.pretrained, table.backbone_of(name), system.method, seed, tuned)
-                together.setdefault((run, system.weights), []).append(key)
-            for (run, weights), systems in together.items():
-                yield Asked(name, run, weights, tuple(systems))
+    for table in _tables(plan):
+        for name in table.datasets:
+            yield from _of_dataset(plan, table, name)
+
+
+def _of_dataset(plan: Plan, table: CaptionTable, name: str) -> Iterator[Asked]:
+    dataset, seeds = table.datasets[name], _seeds(plan)
+    yield Asked(name, None, None, (FLOOR,))
+    for key in table.coca_of(name):
+        yield Asked(name, None, None, (key,), key)
+    for seed in seeds:
+        together: dict[tuple[Run, str], list[str]] = {}
+        for key, system in table.systems_of(name).items():
+            if system.first_seed and seed != seeds[0]:
+                continue
+            tuned = dataset.tuned_as(system) or ""
+            run = Run(dataset.pretrained, table.backbone_of(name, key), system.method, seed, tuned)
+            together.setdefault((run, system.weights), []).append(key)
+        for (run, weights), systems in together.items():
+            yield Asked(name, run, weights, tuple(systems))
+
+
+def _tables(plan: Plan) -> list[CaptionTable]:
+    return list(plan.scale.captioned().values())
+
+
+def table_of(plan: Plan, dataset: str) -> CaptionTable:
+    """What captions a dataset, whose name no other has."""
+    return next(table for table in _tables(plan) if dataset in table.datasets)
 
 
 def runs(plan: Plan) -> list[Run]:
-    """Every run that Table 3 needs, one that is finetuned after what it goes on from."""
+    """Every run that captions, one that is finetuned after what it goes on from."""
     found: dict[Run, None] = {}
     for one in asked(plan):
         if one.run is not None:
             found |= {one.run.pretrained: None, one.run: None}
-    table = plan.scale.tables.table3
-    if table is not None and isinstance(table.clip_score, RunClip):
-        found |= dict.fromkeys(_clip_run(plan, table, name) for name in table.datasets)
+    for table in _tables(plan):
+        if isinstance(table.clip_score, RunClip):
+            found |= dict.fromkeys(_clip_run(plan, table, name) for name in table.datasets)
     return list(found)
 
 
 def captioned(plan: Plan) -> list[Job]:
     """Every job of captions, then those of metrics."""
     written: list[Job] = [captions(plan, one) for one in asked(plan)]
-    table = plan.scale.tables.table3
-    measured: list[Job] = [
-        metrics(plan, name, seed) for name in (table.datasets if table else ()) for seed in _seeds(plan)
-    ]
-    judged: list[Job] = []
-    if table is not None and table.judge is not None:
-        judged = [
-            judge(plan, name, seed) for name in table.datasets if table.contests_of(name) for seed in _seeds(plan)
-        ]
+    shown = [(table, name, seed) for table in _tables(plan) for name in table.datasets for seed in _seeds(plan)]
+    measured: list[Job] = [metrics(plan, name, seed) for _, name, seed in shown]
+    judged: list[Job] = [judge(plan, name, seed) for table, name, seed in shown if table.contests_of(name)]
     return list({job.job: job for job in [*written, *measured, *judged]}.values())
 
 
@@ -88,8 +96,8 @@ def of_seed(plan: Plan, dataset: str, seed: int) -> dict[str, Asked]:
 
 def captions(plan: Plan, one: Asked) -> CaptionsJob:
     """The captions that ``one`` asks for."""
-    table, scale = plan.scale.tables.table3, plan.scale
-    assert table is not None and scale.caption is not None  # the schema sees to it
+    table, scale = table_of(plan, one.dataset), plan.scale
+    assert scale.caption is not None  # the schema sees to it
     name = f"captions/{_place(one)}"
     if name in plan.made:
         return plan.made[name]
@@ -130,8 +138,8 @@ def captions(plan: Plan, one: Asked) -> CaptionsJob:
 
 def metrics(plan: Plan, name: str, seed: int) -> CaptionMetricsJob:
     """What is measured of all captions of the dataset ``name`` with one seed: METEOR's program starts once for all."""
-    table, scale = plan.scale.tables.table3, plan.scale
-    assert table is not None and scale.caption is not None
+    table, scale = table_of(plan, name), plan.scale
+    assert scale.caption is not None
     job = f"metrics/{name}/s{seed}"
     if job in plan.made:
         return plan.made[job]
@@ -170,8 +178,8 @@ def metrics(plan: Plan, name: str, seed: int) -> CaptionMetricsJob:
 
 def judge(plan: Plan, name: str, seed: int) -> JudgeJob:
     """All contests between captions of the dataset ``name`` with one seed."""
-    table = plan.scale.tables.table3
-    assert table is not None and table.judge is not None
+    table = table_of(plan, name)
+    assert table.judge is not None
     job = f"judged/{name}/s{seed}"
     if job in plan.made:
         return plan.made[job]

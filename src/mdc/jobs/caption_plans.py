@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mdc.config.caption_table import FLOOR, CaptionSystem, CaptionTable, RunClip
+from mdc.config.caption import Diffusing
+from mdc.config.caption_table import (
+    FLOOR,
+    CaptionExamplesOf,
+    CaptionSystem,
+    CaptionTable,
+    CaptionView,
+    GuidanceFigure,
+    RunClip,
+)
 from mdc.config.judge import ByEndpoint
 from mdc.jobs import caption_jobs
 from mdc.jobs.score_plans import labelled
@@ -27,6 +36,7 @@ _COLUMNS = {
     "truth": {
         **{"true": "true", "told": "told"},
         **{f"{what}_{kind}": f"{kind} {what}" for what in ("true", "told") for kind in _KINDS},
+        **{f"word_{kind}": f"{kind} words true" for kind in ("colour", "shape", "count")},
     },
     "words": {
         **{"unreadable": "unreadable words", "words": "words", "content_words": "content words"},
@@ -42,19 +52,38 @@ _BLIND_NOTE = (
 )
 
 
-def table(plan: Plan) -> dict[str, Any]:
+def table(plan: Plan, name: str) -> dict[str, Any]:
     """The values of Table 3's job, and the jobs that it is made from (``jobs``)."""
-    shown, scale = plan.scale.tables.table3, plan.scale
+    shown = plan.scale.tables.table3
     assert shown is not None
+    return {**_table(plan, shown, plan.scale.training.seeds), "choose": None}
+
+
+def view(plan: Plan, name: str) -> dict[str, Any]:
+    """The same of a table that shows a part of what ``mc_diffusion`` asks for."""
+    asked, whole = getattr(plan.scale.tables, name), plan.scale.mc_diffusion
+    assert isinstance(asked, CaptionView) and whole is not None
+    seeds = plan.scale.training.seeds[:1] if asked.first_seed else plan.scale.training.seeds
+    found = _table(plan, whole.view(asked), seeds)
+    if asked.choose_on is None:
+        return {**found, "choose": None}
+    made = [caption_jobs.metrics(plan, asked.choose_on, seed) for seed in seeds]
+    found["jobs"] |= {job.job: job for job in made}
+    among = [key for key in asked.systems if whole.systems[key].images == "own"]
+    told = {"label": whole.datasets[asked.choose_on].label, "systems": among, "records": [job.job for job in made]}
+    return {**found, "choose": told}
+
+
+def _table(plan: Plan, shown: CaptionTable, seeds: list[int]) -> dict[str, Any]:
     jobs: dict[str, Any] = {}
     rows: list[dict[str, Any]] = []
     for dataset in shown.datasets:
-        made = [caption_jobs.metrics(plan, dataset, seed) for seed in scale.training.seeds]
+        made = [caption_jobs.metrics(plan, dataset, seed) for seed in seeds]
         jobs |= {job.job: job for job in made}
         records = [job.job for job in made]
         rows.append(_floor(plan, shown, dataset, records))
         rows += [_coca(plan, shown, dataset, key, records) for key in shown.coca_of(dataset)]
-        by_seed = [caption_jobs.of_seed(plan, dataset, seed) for seed in scale.training.seeds]
+        by_seed = [caption_jobs.of_seed(plan, dataset, seed) for seed in seeds]
         for key, system in shown.systems_of(dataset).items():
             ids = [run.id for found in by_seed if (run := found[key].run) is not None]
             rows.append(_row(plan, shown, dataset, key, system, ids, records))
@@ -63,7 +92,7 @@ def table(plan: Plan) -> dict[str, Any]:
         here = shown.contests_of(dataset)
         if not here:
             continue
-        choices = [caption_jobs.judge(plan, dataset, seed) for seed in scale.training.seeds]
+        choices = [caption_jobs.judge(plan, dataset, seed) for seed in seeds]
         jobs |= {job.job: job for job in choices}
         contests += [
             {
@@ -88,7 +117,7 @@ def table(plan: Plan) -> dict[str, Any]:
         "contrasts": contrasts + [one for one in primary if one not in contrasts],
         "primary": primary,
         "primary_column": shown.claimed,
-        "seeds": scale.training.seeds,
+        "seeds": seeds,
         "statistics": plan.params.protocol.statistics.model_dump(mode="json"),
         "clip": _clip(plan, shown),
         "judge": _judge(shown),
@@ -96,24 +125,58 @@ def table(plan: Plan) -> dict[str, Any]:
     }
 
 
-def examples(plan: Plan) -> dict[str, Any]:
+def examples(plan: Plan, name: str) -> dict[str, Any]:
     """The values of Figure 6's job, and the jobs that it is made from (``jobs``): captions by each system's first seed."""
     shown, figure = plan.scale.tables.table3, plan.scale.tables.figure6
     assert shown is not None and figure is not None
+    return _examples(plan, shown, figure.leave_out)
+
+
+def examples_of(plan: Plan, name: str) -> dict[str, Any]:
+    """The same of captions that ``mc_diffusion`` asks for."""
+    asked, whole = getattr(plan.scale.tables, name), plan.scale.mc_diffusion
+    assert isinstance(asked, CaptionExamplesOf) and whole is not None
+    return _examples(plan, whole.view(CaptionView(datasets=[asked.dataset], systems=asked.systems)), [])
+
+
+def guidance(plan: Plan, name: str) -> dict[str, Any]:
+    """The values of the job of a figure of scales of guidance, and the jobs that it is made from (``jobs``)."""
+    asked, whole = getattr(plan.scale.tables, name), plan.scale.mc_diffusion
+    assert isinstance(asked, GuidanceFigure) and whole is not None
+    systems = list(dict.fromkeys(key for curve in asked.curves.values() for key in curve.systems))
+    found = _table(plan, whole.view(CaptionView(datasets=[asked.dataset], systems=systems)), plan.scale.training.seeds)
+    curves = [
+        {
+            **labelled(key, curve.label),
+            "systems": [f"{asked.dataset}/{one}" for one in curve.systems],
+            "scales": [_scale(whole, one) for one in curve.systems],
+        }
+        for key, curve in asked.curves.items()
+    ]
+    return {**found, "choose": None, "curves": curves, "between": [list(pair) for pair in asked.primary]}
+
+
+def _scale(whole: CaptionTable, system: str) -> float:
+    write = whole.systems[system].write
+    assert isinstance(write, Diffusing)  # the schema sees to it
+    return write.guidance
+
+
+def _examples(plan: Plan, shown: CaptionTable, leave_out: list[str]) -> dict[str, Any]:
     jobs: dict[str, Any] = {}
     datasets = []
     for name, dataset in shown.datasets.items():
         asked = caption_jobs.of_seed(plan, name, plan.scale.training.seeds[0])
         systems = []
         for key, system in shown.systems_of(name).items():
-            if key in figure.leave_out:
+            if key in leave_out:
                 continue
             job = caption_jobs.captions(plan, asked[key])
             jobs[job.job] = job
-            told = {"record": job.job, "system": key, "reveals": system.write.kind == "unmask"}
+            told = {"record": job.job, "system": key, "reveals": system.write.kind != "beam"}
             systems.append({**labelled(key, _label(system)), **told})
         for key, other in shown.coca_of(name).items():
-            if key not in figure.leave_out:
+            if key not in leave_out:
                 job = caption_jobs.captions(plan, asked[key])
                 jobs[job.job] = job
                 systems.append({**labelled(key, other.label), "record": job.job, "system": key, "reveals": False})
@@ -139,7 +202,7 @@ def _row(
 ) -> dict[str, Any]:
     blind = system.images == "other"
     return {
-        **_common(plan, shown, dataset),
+        **_common(plan, shown, dataset, key),
         "key": f"{dataset}/{key}",
         "method": labelled(key, _label(system)),
         "runs": runs,
@@ -185,8 +248,8 @@ def _coca(plan: Plan, shown: CaptionTable, dataset: str, key: str, records: list
     }
 
 
-def _common(plan: Plan, shown: CaptionTable, dataset: str) -> dict[str, Any]:
-    backbone = shown.backbone_of(dataset)
+def _common(plan: Plan, shown: CaptionTable, dataset: str, system: str | None = None) -> dict[str, Any]:
+    backbone = shown.backbone_of(dataset, system)
     return {
         "corpus": labelled(dataset, shown.datasets[dataset].label),
         "backbone": labelled(backbone, plan.scale.training.backbones[backbone].label),

@@ -4,15 +4,39 @@ from __future__ import annotations
 
 from typing import Literal
 
-from mdc.config import Backbone, Encode, EncoderEntry, Name
-from mdc.jobs.job import Job
+from mdc.config import Backbone, Encode, EncoderEntry, Name, TokenizerEntry, WordEmbeddings
+from mdc.jobs.job import Job, Part
+
+
+class TokenizerJob(Job):
+    """Train a tokenizer of images, or bring one that others trained, and keep it as safetensors."""
+
+    verb: Literal["tokenizer"]
+    name: Name
+    entry: TokenizerEntry
+
+
+class TokenizerBehind(Part):
+    """The tokenizer that the job ``job``, whose configuration has that hash, makes from ``entry``."""
+
+    job: str
+    config_sha256: str
+    entry: TokenizerEntry
+
+
+class WordsJob(Job):
+    """Bring embeddings of word pieces, and keep them as safetensors."""
+
+    verb: Literal["import-words"]
+    name: Name
+    entry: WordEmbeddings
 
 
 class EncoderJob(Job):
     """Bring the weights of an encoder, and keep them as safetensors.
 
     ``run``, ``run_config_sha256``, ``backbone`` and ``contrastive``: of an encoder that is a run's of ours, None (and False) of
-    others.
+    others. ``tokenizer``: of one that is a tokenizer of the scale.
     """
 
     verb: Literal["import-encoder"]
@@ -22,6 +46,18 @@ class EncoderJob(Job):
     run_config_sha256: str | None
     backbone: Backbone | None
     contrastive: bool
+    tokenizer: TokenizerBehind | None = None
+
+
+class ImageTokensJob(Job):
+    """The codes of a corpus's images, by the encoder of the job ``encoder``, whose configuration has that hash."""
+
+    verb: Literal["image-tokens"]
+    corpus: Name
+    encoder: str
+    encoder_config_sha256: str
+    splits: list[Literal["train", "val"]]
+    encode: Encode
 
 
 class EncodedJob(Job):

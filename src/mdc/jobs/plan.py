@@ -172,11 +172,11 @@ class Plan:
         """A backbone as jobs have it: without its label, and with the shape of a frozen encoder's tokens."""
         backbone = self.scale.training.backbones[name]
         found = {**backbone.model_dump(mode="json"), "label": ""}
-        return (
-            {**found, "frozen": encoder_jobs.tokens(self, backbone.frozen)}
-            if isinstance(backbone, FrozenBackbone)
-            else found
-        )
+        if isinstance(backbone, FrozenBackbone):
+            found["frozen"] = encoder_jobs.tokens(self, backbone.frozen)
+            if backbone.words is not None:
+                found["words"] = encoder_jobs.words_of(self, backbone.words)
+        return found
 
     def _start(self, run: Run) -> dict[str, Any]:
         """What a finetuned run goes on from, and until when."""
@@ -292,6 +292,7 @@ class Plan:
                 f"data/corpora/{self.corpus_of(run)}",
                 f"data/vocabularies/{self.scale.data.vocabulary_of(run.corpus)}",
                 *([encoder_jobs.encoded(self, frozen, self.corpus_of(run)).job] if frozen else []),
+                *encoder_jobs.words_behind(self, run),
             ],
             [parts.OBJECTIVES[self.params.methods[run.method].objective]],
             corpus=self.corpus_of(run),

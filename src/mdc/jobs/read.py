@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter, ValidationError
 
 from mdc.config import first_problem
-from mdc.jobs.encoder_model import EncodedJob, EncoderJob
+from mdc.jobs.encoder_model import EncodedJob, EncoderJob, ImageTokensJob, TokenizerJob, WordsJob
 from mdc.jobs.model import (
     CaptionMetricsJob,
     CaptionsJob,
@@ -33,6 +33,7 @@ from mdc.jobs.shown import (
     CaptionFigureJob,
     CaptionTableJob,
     ChoiceTableJob,
+    GuidanceFigureJob,
     LengthsJob,
     LicencesJob,
     LossesJob,
@@ -50,6 +51,7 @@ AnyArtefact = Annotated[
     | RetrievalTableJob
     | PositionsFigureJob
     | CaptionTableJob
+    | GuidanceFigureJob
     | CaptionFigureJob
     | LossesJob
     | SchedulesJob
@@ -65,8 +67,11 @@ _OF_VERB: dict[str, TypeAdapter[Any]] = {
     "choice-set": TypeAdapter(ChoiceSetJob),
     "texts": TypeAdapter(TextsJob),
     "vocabulary": TypeAdapter(VocabularyJob),
+    "tokenizer": TypeAdapter(TokenizerJob),
+    "import-words": TypeAdapter(WordsJob),
     "import-encoder": TypeAdapter(EncoderJob),
     "encode-corpus": TypeAdapter(EncodedJob),
+    "image-tokens": TypeAdapter(ImageTokensJob),
     "pretrain": TypeAdapter(PretrainJob),
     "probe": TypeAdapter(ProbeJob),
     "score-choices": TypeAdapter(ChoicesJob),

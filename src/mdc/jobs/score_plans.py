@@ -28,7 +28,7 @@ def labelled(key: str, label: str) -> dict[str, str]:
     return {"key": key, "label": label}
 
 
-def choices(plan: Plan) -> dict[str, Any]:
+def choices(plan: Plan, name: str) -> dict[str, Any]:
     """The values of Table 2's job, and the jobs that it is made from (``jobs``)."""
     table = plan.scale.tables.table2
     assert table is not None
@@ -59,7 +59,7 @@ def choices(plan: Plan) -> dict[str, Any]:
     }
 
 
-def retrieval(plan: Plan) -> dict[str, Any]:
+def retrieval(plan: Plan, name: str) -> dict[str, Any]:
     """The values of the retrieval table's job, and the jobs that it is made from (``jobs``)."""
     table = plan.scale.tables.table_retrieval
     assert table is not None
@@ -85,7 +85,7 @@ def retrieval(plan: Plan) -> dict[str, Any]:
     return {"jobs": jobs, **_common(plan, table, rows), "columns": columns, "alphas": alphas, "pairs": table.pairs}
 
 
-def positions(plan: Plan) -> dict[str, Any]:
+def positions(plan: Plan, name: str) -> dict[str, Any]:
     """The values of the position figure's job, and the jobs that it is made from (``jobs``)."""
     figure, scale = plan.scale.tables.figure_position, plan.scale
     assert figure is not None and scale.score is not None

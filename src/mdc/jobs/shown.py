@@ -182,18 +182,43 @@ class ShownContest(Part):
     records: Annotated[list[str], Field(min_length=1)]
 
 
-class CaptionTableJob(SystemsJob):
-    """Table 3; a metric that is not available here is told in its place. ``judge``: what its contests are judged by.
+class Chosen(Part):
+    """The best of ``systems`` by the primary column on other images, called ``label``, of which ``records`` tell, one a seed."""
 
-    ``clip``: what CLIPScore is by, "" if it is not measured.
+    label: str
+    systems: Annotated[list[str], Field(min_length=1)]
+    records: Annotated[list[str], Field(min_length=1)]
+
+
+class CaptionTableJob(SystemsJob):
+    """Table 3, and tables of captions like it; a metric that is not available here is told in its place. ``judge``: what its
+    contests are judged by.
+
+    ``clip``: what CLIPScore is by, "" if it is not measured. ``choose``: of what the best is told below the table.
     """
 
-    plan: Literal["captions"]
+    plan: Literal["captions", "caption_view"]
     systems: Annotated[list[CaptionedSystem], Field(min_length=1)]
     columns: Annotated[list[CaptionColumn], Field(min_length=1)]
     clip: str
     judge: str
     contests: list[ShownContest]
+    choose: Chosen | None
+
+
+class Curve(Labelled):
+    """Systems' keys with the ``scales`` of their guidance, in the order of scales."""
+
+    systems: Annotated[list[str], Field(min_length=2)]
+    scales: list[float]
+
+
+class GuidanceFigureJob(CaptionTableJob):
+    """CLIPScore over each metric against references. ``between``: pairs of curves that are compared at equal CIDEr."""
+
+    plan: Literal["guidance"]  # type: ignore[assignment]
+    curves: Annotated[list[Curve], Field(min_length=1)]
+    between: list[Pair]
 
 
 class ShownCaptions(Labelled):
@@ -218,7 +243,7 @@ class CaptionExamples(Labelled):
 class CaptionFigureJob(ArtefactJob):
     """Figure 6: ``examples`` images of each dataset, drawn with ``seed``, with captions by all systems' first seeds."""
 
-    plan: Literal["caption_examples"]
+    plan: Literal["caption_examples", "caption_examples_of"]
     datasets: Annotated[list[CaptionExamples], Field(min_length=1)]
     examples: Positive
     seed: NonNegative

@@ -45,7 +45,11 @@ class CaptionBatch(_Batch):
     uniforms     float32 (B,T)     in [0, 1): a number a token, the same whatever T is
     place        int64 (B,)        position in the global batch
     caption_hash int64 (B,)        equal for equal tokens, for masking duplicates
+    replacement  float32 (B,T)     in [0, 1): which class a token that is replaced becomes; or None
+    condition    float32 (B,1+M)   in [0, 1): what is lost of the image, in all and of each of M tokens; or None
     ============ ================= ==================================================================
+
+    The last two are of objectives that replace tokens, and of streams of their own.
     """
 
     tokens: Tensor
@@ -54,6 +58,8 @@ class CaptionBatch(_Batch):
     uniforms: Tensor
     place: Tensor
     caption_hash: Tensor
+    replacement: Tensor | None = None
+    condition: Tensor | None = None
 
 
 @dataclass(frozen=True)

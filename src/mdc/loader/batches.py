@@ -14,30 +14,24 @@ from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image
 
-from mdc.formats.images import CROP_DRAWS, ImageError, center_resize, decode, random_resized_crop
+from mdc.formats.images import CROP_DRAWS, random_resized_crop
 from mdc.loader.batch import CaptionBatch, LabelledBatch
+from mdc.loader.central import central
+from mdc.loader.draws import ORDER, VALIDATION, MoreDraws, sample_rng
 from mdc.loader.pictures import KEPT, Pictures
-from mdc.loader.stored import StoredTokens
+from mdc.loader.stored import Stored
 from mdc.records import UserError
 from mdc.shards.index import ShardReader, token_hash
 from mdc.text import Vocabulary
 
-# The last word of a Philox counter says what the draws are for, so that no two purposes share a number.
-_SAMPLE, _ORDER, _VALIDATION = 0, 1, 2
 _AT_ONCE = 32  # samples that are read before the first of them is decoded
 _TEXT_CACHE = 1 << 16  # captions whose ids are kept: tokenising costs as much as decoding a small image
 
 
 def epoch_order(num_samples: int, seed: int, epoch: int) -> np.ndarray:
     """The permutation of 0…``num_samples`` − 1 (int64) in which an epoch shows the samples."""
-    return sample_rng(seed, epoch, 0, _ORDER).permutation(num_samples)
-
-
-def sample_rng(seed: int, epoch: int, index: int, stream: int = _SAMPLE) -> np.random.Generator:
-    """Generator of one sample's draws: Philox with key ``seed`` and counter [0, index, epoch, stream]."""
-    return np.random.Generator(np.random.Philox(key=seed, counter=[0, index, epoch, stream]))
+    return sample_rng(seed, epoch, 0, ORDER).permutation(num_samples)
 
 
 class CaptionBatches:
@@ -52,7 +46,7 @@ class CaptionBatches:
     With ``tokens`` a batch shows those of a frozen encoder (B, M, E) in the place of images; the draws stay the same.
 
     A sample's draws, in float32 from ``sample_rng(seed, epoch, index)``, always in this order: caption, jitter,
-    ``CROP_DRAWS`` for the crop, then one for each token place.
+    ``CROP_DRAWS`` for the crop, then one for each token place. ``more``: draws of other streams besides.
     """
 
     def __init__(
@@ -73,7 +67,8 @@ class CaptionBatches:
         world: int = 1,
         workers: int = 0,
         least_tokens: int = 0,
-        tokens: StoredTokens | None = None,
+        tokens: Stored | None = None,
+        more: MoreDraws | None = None,
     ) -> None:
         self.reader = ShardReader(path, split)
         if batch_size % world or not 0 <= rank < world:
@@ -93,7 +88,7 @@ class CaptionBatches:
         # of several workers each meets a sample seldom again
         again = workers == 0 and steps - start_step > self.steps_per_epoch
         self._pictures = Pictures(self.reader, KEPT if again else 0)
-        self._tokens = tokens
+        self._tokens, self._more = tokens, more
 
     def __len__(self) -> int:
         """Steps left."""
@@ -122,18 +117,22 @@ class CaptionBatches:
             self._order = (epoch, epoch_order(len(self.reader), self.seed, epoch))
         first = position * self.batch_size
         indices = self._order[1][first + self._local.start : first + self._local.stop].tolist()
+        images, rows = self._shown(indices, epoch)
+        found = self._texts.collate(images, rows, torch.arange(self._local.start, self._local.stop))
+        return found if self._more is None else self._more.of_training(found, self.seed, epoch, indices)
+
+    def _shown(self, indices: list[int], epoch: int) -> tuple[torch.Tensor, list[_Row]]:
+        """The images of some samples, or the tokens in their place, and the rest of them."""
         rows: list[_Row] = []
         if self._tokens is not None:
             for index in indices:
                 key, _, record = self.reader.read(index)
                 rows.append(_Row(key, record, self._texts.draws(sample_rng(self.seed, epoch, index))))
-            return self._texts.collate(
-                self._tokens.of(indices), rows, torch.arange(self._local.start, self._local.stop)
-            )
-        images = torch.empty((len(self._local), 3, self.image_size, self.image_size), dtype=torch.uint8)
+            return self._tokens.of(indices), rows
+        images = torch.empty((len(indices), 3, self.image_size, self.image_size), dtype=torch.uint8)
         for part in range(0, len(indices), _AT_ONCE):
             rows += self._samples(indices[part : part + _AT_ONCE], epoch, images[part : part + _AT_ONCE])
-        return self._texts.collate(images, rows, torch.arange(self._local.start, self._local.stop))
+        return images, rows
 
     def _samples(self, indices: list[int], epoch: int, images: torch.Tensor) -> list[_Row]:
         """A few samples; their pixels go into ``images`` (n, 3, S, S). One kind of work after the other: changing
@@ -158,7 +157,8 @@ def validation_batches(
     rank: int = 0,
     world: int = 1,
     least_tokens: int = 0,
-    tokens: StoredTokens | None = None,
+    tokens: Stored | None = None,
+    more: MoreDraws | None = None,
 ) -> Iterator[CaptionBatch]:
     """All samples of a corpus's split (or the first ``limit``) in order; the last batch may be short. Several ranks take
     whole batches in turn. A batch has at least ``least_tokens`` token places.
@@ -171,19 +171,20 @@ def validation_batches(
     total = len(reader) if limit is None else min(limit, len(reader))
     for indices in _runs(total, batch_size, rank, world):
         if tokens is None:
-            images, read = _central(reader, indices, image_size)
+            images, read = central(reader, indices, image_size)
         else:
             images, read = tokens.of(indices), [(key, record) for key, _, record in map(reader.read, indices)]
-        draws = [texts.draws(sample_rng(0, 0, index, _VALIDATION)) for index in indices]
+        draws = [texts.draws(sample_rng(0, 0, index, VALIDATION)) for index in indices]
         rows = [_Row(key, record, drawn) for (key, record), drawn in zip(read, draws, strict=True)]
-        yield texts.collate(images, rows, torch.arange(len(rows)))
+        found = texts.collate(images, rows, torch.arange(len(rows)))
+        yield found if more is None else more.of_validation(found, indices)
 
 
 def labelled_batches(path: str | Path, split: str, *, image_size: int, batch_size: int) -> Iterator[LabelledBatch]:
     """All samples of a labelled set's split in order, with CLIP's central crop; the last batch may be short."""
     reader = ShardReader(path, split)
     for indices in _runs(len(reader), batch_size):
-        images, read = _central(reader, indices, image_size)
+        images, read = central(reader, indices, image_size)
         if "label" in read[0][1]:
             labels = torch.tensor([record["label"] for _, record in read], dtype=torch.int64)
         else:
@@ -191,33 +192,9 @@ def labelled_batches(path: str | Path, split: str, *, image_size: int, batch_siz
         yield LabelledBatch(images, [key for key, _ in read], labels)
 
 
-def corpus_images(
-    path: str | Path, split: str, *, image_size: int, batch_size: int, start: int, stop: int
-) -> Iterator[torch.Tensor]:
-    """The images ``start`` to ``stop`` of a corpus's split in order, with CLIP's central crop, (B, 3, S, S) uint8; the last batch
-    may be short."""
-    reader = ShardReader(path, split)
-    for first in range(start, stop, batch_size):
-        yield _central(reader, range(first, min(first + batch_size, stop)), image_size)[0]
-
-
 def _runs(total: int, size: int, rank: int = 0, world: int = 1) -> Iterator[range]:
     """Ranges of ``size`` that cover range(total), every ``world``-th of them from the ``rank``-th on."""
     return (range(first, min(first + size, total)) for first in range(rank * size, total, world * size))
-
-
-def _central(
-    reader: ShardReader, indices: range, image_size: int
-) -> tuple[torch.Tensor, list[tuple[str, dict[str, Any]]]]:
-    """The central crops (B, 3, S, S) uint8 of some samples, and their keys and records."""
-    images = torch.empty((len(indices), 3, image_size, image_size), dtype=torch.uint8)
-    read = []
-    for index, image in zip(indices, images, strict=True):
-        key, data, record = reader.read(index)
-        pixels = center_resize(_decoded(data, key, reader), image_size)
-        image.copy_(torch.from_numpy(pixels).permute(2, 0, 1))
-        read.append((key, record))
-    return images, read
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,10 +274,3 @@ def _checked(batch: CaptionBatch | str) -> CaptionBatch:
     if isinstance(batch, str):
         raise UserError(batch)
     return batch
-
-
-def _decoded(data: bytes, key: str, reader: ShardReader) -> Image.Image:
-    try:
-        return decode(data)
-    except ImageError as error:
-        raise UserError(f"{reader.index['name']}, split {reader.split}: image of {key} {error}") from None

@@ -25,18 +25,30 @@ class Attention(nn.Module):
         self, x: Tensor, memory: Tensor | None = None, mask: Tensor | None = None, causal: bool = False
     ) -> Tensor:
         """mask: broadcastable to (B, heads, T, keys), True where a key may be seen. Returns (B, T, width)."""
-        batch, length, width = x.shape
         if self.cross:
             assert memory is not None
-            query = self.query(x)
-            key, value = self.key_value(memory).split(width, dim=-1)
-        else:
-            query, key, value = self.qkv(x).split(width, dim=-1)
-        query, key, value = (
-            t.view(batch, -1, self.heads, width // self.heads).transpose(1, 2) for t in (query, key, value)
-        )
+            return self.attend(x, *self.remember(memory))
+        query, key, value = (self._heads(part) for part in self.qkv(x).split(x.shape[-1], dim=-1))
+        return self._mixed(query, key, value, mask, causal)
+
+    def remember(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values of a memory (B, M, memory_width), (B, heads, M, width / heads) each."""
+        key, value = self.key_value(memory).chunk(2, dim=-1)
+        return self._heads(key), self._heads(value)
+
+    def attend(self, x: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """x (B, T, width) against what is remembered of a memory → (B, T, width)."""
+        return self._mixed(self._heads(self.query(x)), key, value)
+
+    def _heads(self, x: Tensor) -> Tensor:
+        batch, length, width = x.shape
+        return x.view(batch, length, self.heads, width // self.heads).transpose(1, 2)
+
+    def _mixed(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, causal: bool = False
+    ) -> Tensor:
         mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, is_causal=causal)
-        return self.out(mixed.transpose(1, 2).reshape(batch, length, width))
+        return self.out(mixed.transpose(1, 2).flatten(2))
 
 
 def key_mask(lengths: Tensor, length: int) -> Tensor | None:

@@ -18,6 +18,8 @@ from mdc.models.token_encoder import TokenEncoder
 
 
 class Captioner(ImageText):
+    text: TextTransformer
+
     def __init__(
         self, backbone: Backbone | OnTokens, vocabulary_size: int, context_length: int, causal: bool, seed: int
     ) -> None:

@@ -16,6 +16,8 @@ from mdc.models.initial import normal_
 
 
 class Contrastive(ImageText):
+    text: TextTransformer
+
     def __init__(
         self,
         backbone: Backbone,

@@ -36,6 +36,27 @@ class Block(nn.Module):
         return x + self.mlp(self.norm_mlp(x))
 
 
+def initialise(text: nn.Module, shape: DecoderShape, seed: int) -> None:
+    """The initial weights of a text transformer: OpenCLIP's text-tower standard deviations; gains 1, biases 0."""
+    fan = shape.width**-0.5
+    residual = fan * (2 * shape.layers) ** -0.5
+    for name, parameter in text.named_parameters():
+        if name == "token_embedding.weight":
+            std = 0.02
+        elif name == "positional_embedding":
+            std = 0.01
+        elif parameter.ndim == 1:
+            nn.init.constant_(parameter, 1.0 if name.endswith("weight") else 0.0)
+            continue
+        elif name.endswith(("attention.out.weight", "mlp.2.weight")):
+            std = residual
+        elif name.endswith("mlp.0.weight"):
+            std = (2 * shape.width) ** -0.5
+        else:
+            std = parameter.shape[1] ** -0.5
+        normal_(parameter, std, seed, f"text.{name}")
+
+
 class TextTransformer(nn.Module):
     """Token ids to hidden states after the final norm.
 
@@ -58,27 +79,7 @@ class TextTransformer(nn.Module):
         self.positional_embedding = nn.Parameter(torch.empty(context_length, shape.width))
         self.blocks = nn.ModuleList(Block(shape.width, shape.heads, memory_width) for _ in range(shape.layers))
         self.norm = nn.LayerNorm(shape.width)
-        self._initialise(shape, seed)
-
-    def _initialise(self, shape: DecoderShape, seed: int) -> None:
-        """OpenCLIP's text-tower standard deviations; gains 1, biases 0."""
-        fan = shape.width**-0.5
-        residual = fan * (2 * shape.layers) ** -0.5
-        for name, parameter in self.named_parameters():
-            if name == "token_embedding.weight":
-                std = 0.02
-            elif name == "positional_embedding":
-                std = 0.01
-            elif parameter.ndim == 1:
-                nn.init.constant_(parameter, 1.0 if name.endswith("weight") else 0.0)
-                continue
-            elif name.endswith(("attention.out.weight", "mlp.2.weight")):
-                std = residual
-            elif name.endswith("mlp.0.weight"):
-                std = (2 * shape.width) ** -0.5
-            else:
-                std = parameter.shape[1] ** -0.5
-            normal_(parameter, std, seed, f"text.{name}")
+        initialise(self, shape, seed)
 
     def forward(self, tokens: Tensor, lengths: Tensor, memory: Tensor | None = None) -> Tensor:
         """tokens (B, T) int64, of which the first ``lengths`` (B,) are real; memory (B, M, E) → hidden states (B, T, W).

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from torch import nn
 
-from mdc.models.decoder import TextTransformer
 from mdc.models.encoder import Encoder
 from mdc.models.token_encoder import TokenEncoder
 
@@ -13,4 +12,4 @@ class ImageText(nn.Module):
     """An image encoder, which is evaluated later, and the text tower that it is trained with."""
 
     encoder: Encoder | TokenEncoder
-    text: TextTransformer
+    text: nn.Module

@@ -24,9 +24,10 @@ from mdc.diffusion.likelihood import (
     token_terms,
 )
 from mdc.models.captioner import Captioner
+from mdc.models.memory import Memory
 from mdc.models.precision import autocast
 from mdc.predictors.draws import GROUPS, Draws
-from mdc.predictors.folded import Memory, confidences, hidden_states, log_probabilities, read_images
+from mdc.predictors.folded import confidences, hidden_states, log_probabilities, read_images
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,7 @@ C captions with n versions each, T tokens (SOT included), W the decoder's width,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import torch
 import torch.nn.functional as F
@@ -19,28 +18,10 @@ from torch import Tensor
 
 from mdc.models.captioner import Captioner
 from mdc.models.decoder import Block
+from mdc.models.memory import Memory
 from mdc.models.precision import autocast
 
 _BLOCK = 1 << 23  # logits that live at a time
-
-
-@dataclass(frozen=True)
-class Memory:
-    """Keys and values of I images' visual tokens, (I, H, M, W/H) each, a pair for each layer."""
-
-    layers: tuple[tuple[Tensor, Tensor], ...]
-
-    def __len__(self) -> int:
-        return len(self.layers[0][0])
-
-    @property
-    def device(self) -> torch.device:
-        return self.layers[0][0].device
-
-    def of(self, images: Tensor | Sequence[int]) -> Memory:
-        """Those of the ``images`` (C,), by number; an image may come several times."""
-        chosen = torch.as_tensor(images, device=self.layers[0][0].device)
-        return Memory(tuple((key[chosen], value[chosen]) for key, value in self.layers))
 
 
 @torch.no_grad()
@@ -52,7 +33,7 @@ def read_images(model: Captioner, images: Tensor, precision: str) -> Memory:
 
 def remember(model: Captioner, visual: Tensor) -> Memory:
     """The memory of visual tokens (I, M, E), as ``model``'s encoder gives them."""
-    return Memory(tuple(_keys_values(block, visual) for block in blocks_of(model)))
+    return Memory(tuple(block.cross_attention.remember(visual) for block in blocks_of(model)))
 
 
 def hidden_states(model: Captioner, tokens: Tensor, memory: Memory) -> Tensor:
@@ -105,10 +86,3 @@ def logit_blocks(model: Captioner, hidden: Tensor) -> Iterator[tuple[slice, Tens
 def blocks_of(model: Captioner) -> list[Block]:
     """The decoder's layers."""
     return [block for block in model.text.blocks if isinstance(block, Block)]
-
-
-def _keys_values(block: Block, visual: Tensor) -> tuple[Tensor, Tensor]:
-    attention = block.cross_attention
-    pair = attention.key_value(visual).chunk(2, dim=-1)
-    key, value = (part.view(*part.shape[:2], attention.heads, -1).transpose(1, 2) for part in pair)
-    return key, value

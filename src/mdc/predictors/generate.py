@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from PIL import Image
 from torch import Tensor
 
-from mdc.config.caption import Beam, Unmasking
+from mdc.config.caption import Beam, Diffusing, Unmasking
 from mdc.formats.images import center_resize
-from mdc.predictors.folded import Memory
+from mdc.models.memory import Memory
+from mdc.predictors.diffusing import DiffusionWriter, Seen
 from mdc.predictors.runs import RunModel
 from mdc.predictors.writing import Writer, Written
 from mdc.records import UserError
+
+#: objective → how its models write
+_WAYS = {"masked": "unmasking", "autoregressive": "beam search", "mask_and_replace": "diffusion"}
+_OBJECTIVE_OF = {"unmask": "masked", "beam": "autoregressive", "diffuse": "mask_and_replace"}
 
 
 class RunWriter:
@@ -21,43 +27,54 @@ class RunWriter:
 
     def __init__(self, run: RunModel, *, precision: str, device: torch.device, batch_tokens: int = 8192) -> None:
         self.method, self.vocabulary, self.context_length = run.job.method, run.vocabulary, run.context_length
-        if self.method.objective not in ("masked", "autoregressive"):
+        self.name = run.job.method_name
+        if self.method.objective not in _WAYS:
             raise UserError(f"{run.checkpoint}: a method with the objective {self.method.objective} writes no captions")
         self.image_size = run.job.backbone.image_size
-        self.writer = Writer(run.load(), run.vocabulary, precision, device, batch_tokens)
+        model, more = run.load(), (run.vocabulary, precision, device, batch_tokens)
+        self.writer: Any = (
+            DiffusionWriter(model, self.method, *more)
+            if self.method.objective == "mask_and_replace"
+            else Writer(model, *more)
+        )
 
     def picture(self, image: Image.Image) -> Tensor:
         """An RGB image as the model takes it, (3, S, S) uint8: resized and cropped to the middle."""
         return torch.from_numpy(center_resize(image, self.image_size)).permute(2, 0, 1)
 
-    def look(self, images: Tensor) -> Memory:
+    def look(self, images: Tensor) -> Memory | Seen:
         """Pictures (I, 3, S, S) → what the decoder reads of them, computed once."""
-        return self.writer.look(images)
+        found: Memory | Seen = self.writer.look(images)
+        return found
 
-    def write(self, seen: Memory, how: Unmasking | Beam, keys: Sequence[str]) -> list[Written]:
+    def write(self, seen: Any, how: Unmasking | Beam | Diffusing, keys: Sequence[str]) -> list[Written]:
         """A caption of each image that was looked at; ``keys`` are the images' names, from which what is drawn follows.
 
         UserError for a way of writing that the method does not have, or captions longer than the context.
         """
         self._check(how)
+        found: list[Written]
         if isinstance(how, Unmasking):
-            return self.writer.unmasked(seen, how, keys)
-        return self.writer.searched(seen, how, reverse=self.method.direction is not None)
+            found = self.writer.unmasked(seen, how, keys)
+        elif isinstance(how, Diffusing):
+            found = self.writer.written(seen, how, keys)
+        else:
+            found = self.writer.searched(seen, how, reverse=self.method.direction is not None)
+        return found
 
-    def fill(
-        self, seen: Memory, templates: Sequence[Sequence[int]], how: Unmasking, keys: Sequence[str]
-    ) -> list[Written]:
+    def fill(self, seen: Any, templates: Sequence[Sequence[int]], how: Unmasking, keys: Sequence[str]) -> list[Written]:
         """The template of each image with its masks filled in; only masked models can."""
         if self.method.objective != "masked":
             raise UserError(
-                f"{self.method.label} writes from left to right and cannot fill words in; masked methods can"
+                f"{self.name} writes by {_WAYS[self.method.objective]} and cannot fill words in; masked methods can"
             )
         for template in templates:
             if len(template) > self.context_length - 2:
                 raise UserError(
                     f"a caption of {len(template)} word pieces is too long; at most {self.context_length - 2} fit the context"
                 )
-        return self.writer.filled(seen, templates, how, keys)
+        found: list[Written] = self.writer.filled(seen, templates, how, keys)
+        return found
 
     def text(self, written: Written) -> str:
         """A caption as text, in lower case."""
@@ -67,11 +84,17 @@ class RunWriter:
         """One of its pieces as text; one that is not a whole character reads as a replacement character."""
         return self.vocabulary.decode([token])
 
-    def _check(self, how: Unmasking | Beam) -> None:
-        masked = self.method.objective == "masked"
-        if isinstance(how, Unmasking) != masked:
-            theirs, ours = ("beam search", "unmasking") if masked else ("unmasking", "beam search")
-            raise UserError(f"{self.method.label} writes by {ours}, not by {theirs}")
+    def _check(self, how: Unmasking | Beam | Diffusing) -> None:
+        ours, theirs = _WAYS[self.method.objective], _WAYS[_OBJECTIVE_OF[how.kind]]
+        if ours != theirs:
+            raise UserError(f"{self.name} writes by {ours}, not by {theirs}")
+        if isinstance(how, Diffusing):
+            assert self.method.diffusion_steps is not None
+            if how.steps > self.method.diffusion_steps:
+                raise UserError(f"{how.steps} steps: {self.name} has {self.method.diffusion_steps} at most")
+            if how.guidance != 1 and self.method.guidance is None:
+                raise UserError(f"{self.name} is not trained for guidance; only the scale 1 is possible")
+            return
         most = how.lengths[-1] if isinstance(how, Unmasking) else how.most
         room = self.context_length - (1 if isinstance(how, Unmasking) and how.ends else 2)
         if most > room:

@@ -69,6 +69,7 @@ class RunScorer:
         self, run: RunModel, *, samples: int, precision: str, device: torch.device, batch_tokens: int = 8192
     ) -> None:
         self.method, self.vocabulary, self.context_length = run.job.method, run.vocabulary, run.context_length
+        self.name = run.job.method_name
         self.image_size, self.samples = run.job.backbone.image_size, samples
         self.estimators = estimators_of(self.method.objective, self.method.t_range)
         if not self.estimators:
@@ -108,7 +109,7 @@ class RunScorer:
         """See :class:`Scorer`."""
         if estimator not in self.estimators:
             there = ", ".join(self.estimators)
-            raise UserError(f"{self.method.label} has no estimator {estimator}; allowed: {there}")
+            raise UserError(f"{self.name} has no estimator {estimator}; allowed: {there}")
         if self._similarity is not None:
             return cosines(seen, self._similarity.read, pairs)
         scorer = self.captioner

@@ -12,8 +12,9 @@ from torch import Tensor
 
 from mdc.models.captioner import Captioner
 from mdc.models.decoder import Block
+from mdc.models.memory import Memory
 from mdc.models.precision import autocast
-from mdc.predictors.folded import Memory, blocks_of
+from mdc.predictors.folded import blocks_of
 
 
 class Stepwise:

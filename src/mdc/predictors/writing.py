@@ -19,8 +19,9 @@ from mdc.autoregressive.beam import beam_search
 from mdc.config.caption import Beam, Unmasking
 from mdc.diffusion.sampling import Policy, Unmasked, confident_enough, drawn, greedy, most_confident, unmask
 from mdc.models.captioner import Captioner
+from mdc.models.memory import Memory
 from mdc.models.precision import autocast
-from mdc.predictors.folded import Memory, hidden_states, logit_blocks, read_images
+from mdc.predictors.folded import hidden_states, logit_blocks, read_images
 from mdc.predictors.stepwise import Stepwise
 from mdc.text import Vocabulary
 

@@ -43,7 +43,7 @@ def lines(path: Path) -> list[Line]:
 
 def tidy_file(artefact: str) -> str:
     """The file of a table or figure that has one line for each number."""
-    return f"{artefact}.csv" if artefact.startswith("figure") else f"{artefact}_long.csv"
+    return f"{artefact}.csv" if "figure" in artefact else f"{artefact}_long.csv"
 
 
 def labels(system: System) -> tuple[str, str, str]:

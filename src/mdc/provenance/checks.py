@@ -134,8 +134,11 @@ CHECKS: dict[str, Check] = {
     "corpus": shards,
     "probe-set": shards,
     "choice-set": shards,
+    "tokenizer": weights,
+    "import-words": weights,
     "import-encoder": weights,
     "encode-corpus": tokens,
+    "image-tokens": tokens,
     "pretrain": weights,
     "probe": probes,
 }

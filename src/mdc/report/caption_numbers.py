@@ -24,7 +24,8 @@ class Captioned(Probing):
     job: CaptionTableJob
 
     def __init__(self, job: CaptionTableJob, given: Given) -> None:
-        self.records = {name: record_of(job, given, name) for s in job.systems for name in s.records}
+        named = [name for s in job.systems for name in s.records] + (job.choose.records if job.choose else [])
+        self.records = {name: record_of(job, given, name) for name in dict.fromkeys(named)}
         self.parts_of = {
             part: {column.key: column.label for column in job.columns if column.part == part}
             for part in dict.fromkeys(column.part for column in job.columns)

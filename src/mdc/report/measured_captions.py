@@ -14,6 +14,7 @@ from mdc.captions.corpus_scores import bleu, meteor
 from mdc.records import UserError, sha256_file
 from mdc.report.items import ProbeItems, mean_items
 from mdc.scenes.oracle import COUNTS, KINDS
+from mdc.scenes.true_words import WORD_KINDS
 
 Floats = NDArray[np.float64]
 FILE = "metrics.parquet"
@@ -24,7 +25,8 @@ _YES_OR_NO = ("repeated",)
 class MeasuredCaptions:
     """One system on N images. ``columns``: name → (N,), of metrics that are available; ``bleu`` (N, 10) and ``meteor`` (N,
     23): what they count; ``truth`` (N, kinds, counts) as :mod:`mdc.scenes.oracle` has them; ``objects`` (N, 2): those that a
-    caption names, and those of them that are not there. None where there is none."""
+    caption names, and those of them that are not there; ``true_words`` (N, kinds · 2) as :mod:`mdc.scenes.true_words` has
+    them. None where there is none."""
 
     images: tuple[str, ...]
     columns: Mapping[str, Floats]
@@ -32,6 +34,7 @@ class MeasuredCaptions:
     meteor: Floats | None
     truth: Floats | None
     objects: Floats | None
+    true_words: Floats | None = None
 
     def items(self, column: str) -> ProbeItems | None:
         """What a column of Table 3 is made of, as shares of 1; None if it is not available."""
@@ -41,6 +44,8 @@ class MeasuredCaptions:
             return self._whole(self.meteor, meteor)
         if column in ("CHAIRi", "CHAIRs", "objects"):
             return self._chair(column)
+        if column.startswith("word_"):
+            return self._words(column.removeprefix("word_"))
         if column.partition("_")[0] in ("true", "told"):
             return self._statements(*column.partition("_")[::2])
         found = self.columns.get(column)
@@ -65,10 +70,21 @@ class MeasuredCaptions:
             return ProbeItems(self.images, value=(wrong > 0).astype(np.float64))
         if column == "objects":
             return mean_items(self.images, named / 100)
+        return self._share(wrong, named)
+
+    def _words(self, kind: str) -> ProbeItems | None:
+        """Of the words of a ``kind``, those that are true of the scene."""
+        if self.true_words is None:
+            return None
+        place = 2 * WORD_KINDS.index(kind)
+        return self._share(self.true_words[:, place], self.true_words[:, place + 1])
+
+    def _share(self, part: Floats, over: Floats) -> ProbeItems:
+        """A part of all that images together have; 0 where they have nothing."""
 
         def share(drawn: Floats) -> Floats:
-            whole = drawn @ named
-            return np.asarray(np.divide(drawn @ wrong, whole, out=np.zeros(len(drawn)), where=whole > 0))
+            whole = drawn @ over
+            return np.asarray(np.divide(drawn @ part, whole, out=np.zeros(len(drawn)), where=whole > 0))
 
         return ProbeItems(self.images, statistic=share)
 
@@ -78,14 +94,8 @@ class MeasuredCaptions:
             return None
         chosen = self.truth[:, [KINDS.index(kind)] if kind else slice(None)].sum(axis=1)
         over = chosen[:, COUNTS.index("stated" if what == "true" else "facts")]
-        part = chosen[:, COUNTS.index(what)]
-
-        def share(drawn: Floats) -> Floats:
-            whole = drawn @ over
-            # captions that state nothing tell nothing that is true
-            return np.asarray(np.divide(drawn @ part, whole, out=np.zeros(len(drawn)), where=whole > 0))
-
-        return ProbeItems(self.images, statistic=share)
+        # captions that state nothing tell nothing that is true
+        return self._share(chosen[:, COUNTS.index(what)], over)
 
 
 def read_measured(path: Path, sha256: str) -> dict[str, MeasuredCaptions]:
@@ -111,7 +121,7 @@ def _one(columns: Mapping[str, list[Any]], rows: list[int]) -> MeasuredCaptions:
         values = [columns[name][row] for row in rows]
         return None if any(value is None for value in values) else np.array(values, dtype=np.float64)
 
-    named = set(columns) - {"system", "image", "bleu_counts", "meteor_counts", "truth", "objects"}
+    named = set(columns) - {"system", "image", "bleu_counts", "meteor_counts", "truth", "objects", "true_words"}
     # of these a share, not a number in per cent, is stored
     factor = {"content_recall": 100.0, "repeated": 100.0}
     truth = array("truth")
@@ -122,4 +132,5 @@ def _one(columns: Mapping[str, list[Any]], rows: list[int]) -> MeasuredCaptions:
         array("meteor_counts"),
         None if truth is None else truth.reshape(len(rows), len(KINDS), len(COUNTS)),
         array("objects"),
+        array("true_words"),
     )

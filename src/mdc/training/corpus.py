@@ -9,15 +9,20 @@ from typing import Any
 
 import torch
 
+from mdc.config import OnTokens
 from mdc.jobs.model import PretrainJob
 from mdc.loader.batch import CaptionBatch
 from mdc.loader.batches import CaptionBatches, validation_batches
-from mdc.loader.stored import StoredTokens
+from mdc.loader.draws import MoreDraws
+from mdc.loader.stored import Stored, open_stored
 from mdc.objectives.objective import Objective
 from mdc.processes.group import Group
 from mdc.records import UserError
 from mdc.shards.index import read_index
 from mdc.text import Vocabulary
+
+#: the share of training captions that a fixed number of places holds
+_HELD = 0.995
 
 
 class Corpus:
@@ -58,10 +63,44 @@ class Corpus:
         return self.job.recipe.epochs * (self.pairs // self.job.recipe.batch_size)
 
     @property
+    def length(self) -> int | None:
+        """How many places a caption has under an objective for which all have the same number: the smallest multiple of 8 that
+        holds the pieces and EOT of 99.5 % of the training captions, and the context at most; None under any other."""
+        if self.job.method.objective != "mask_and_replace":
+            return None
+        counted = self._lengths()
+        total, held = sum(counted.values()), 0
+        for pieces, count in sorted(counted.items()):
+            held += count
+            if held >= _HELD * total:
+                return min(-(-(pieces + 1) // 8) * 8, self.job.protocol.data.context_length - 1)
+        raise AssertionError("all captions are held by the longest")
+
+    @property
+    def cut(self) -> int | None:
+        """How many training captions do not fit ``length`` places, of which the rest is not seen."""
+        length = self.length
+        return (
+            None if length is None else sum(count for pieces, count in self._lengths().items() if pieces + 1 > length)
+        )
+
+    def _lengths(self) -> dict[int, int]:
+        listed = self.index["captions"]["per_split"]["train"]["histogram"]
+        return {int(pieces): int(count) for pieces, count in listed.items()}
+
+    @property
     def least_tokens(self) -> int:
-        """How many token places a batch has at least: those of the canvas, where there is one, and SOT's."""
+        """How many token places a batch has at least: those of the canvas, where there is one, or of a caption's fixed length,
+        and SOT's."""
         start = self.job.start
-        return start.canvas + 1 if start is not None and start.canvas is not None else 0
+        canvas = start.canvas if start is not None else None
+        return max(canvas or 0, self.length or 0) + 1 if canvas or self.length else 0
+
+    @property
+    def _more(self) -> MoreDraws | None:
+        backbone = self.job.backbone
+        vectors = backbone.frozen.tokens if isinstance(backbone, OnTokens) else 0
+        return MoreDraws(self.job.protocol.data.context_length, vectors) if self.length is not None else None
 
     @property
     def duplicate_share(self) -> float:
@@ -91,6 +130,7 @@ class Corpus:
                 workers=self.workers,
                 least_tokens=self.least_tokens,
                 tokens=self._tokens("train"),
+                more=self._more,
             )
         )
 
@@ -110,10 +150,11 @@ class Corpus:
             world=self.group.world,
             least_tokens=self.least_tokens,
             tokens=self._tokens("val"),
+            more=self._more,
         )
 
-    def _tokens(self, split: str) -> StoredTokens | None:
-        return StoredTokens(self.encoded, self.index, split) if self.encoded is not None else None
+    def _tokens(self, split: str) -> Stored | None:
+        return open_stored(self.encoded, self.index, split) if self.encoded is not None else None
 
 
 @dataclass(frozen=True)

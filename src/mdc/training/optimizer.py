@@ -22,12 +22,15 @@ def build_optimizer(model: nn.Module, recipe: Recipe, protocol: ProtocolPretrain
     )
 
 
-def learning_rate(step: int, steps: int, base: float, warmup: int, final: float) -> float:
-    """Linear warm-up to ``base`` over ``warmup`` steps, then a cosine to ``final`` at ``steps`` (OpenCLIP's form).
+def learning_rate(step: int, steps: int, base: float, warmup: int, final: float, constant: bool = False) -> float:
+    """Linear warm-up to ``base`` over ``warmup`` steps, then a cosine to ``final`` at ``steps`` (OpenCLIP's form), or, if it is
+    to be ``constant``, no change.
 
     ``step`` counts from 0; the first step already moves (base / warmup).
     """
     if step < warmup:
         return base * (step + 1) / warmup
+    if constant:
+        return base
     progress = (step - warmup) / max(1, steps - warmup)
     return final + 0.5 * (1 + math.cos(math.pi * progress)) * (base - final)

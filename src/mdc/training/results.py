@@ -6,6 +6,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from mdc.jobs.call import Call, record
 from mdc.models.initial import count_parameters
 from mdc.models.weights import WEIGHTS_FORMAT, save_weights
@@ -41,10 +43,11 @@ def write_results(
     best = best_validation(log)
     told = {
         "inputs": inputs,
-        "parameters": {"all": count_parameters(model), "encoder": count_parameters(model.encoder)},
+        "parameters": {"all": count_parameters(model), "encoder": count_parameters(model.encoder), **_frozen(model)},
         "steps": steps,
         "samples_seen": steps * job.recipe.batch_size,
         "pairs": corpus.pairs,
+        **({"length": corpus.length, "cut": corpus.cut} if corpus.length is not None else {}),
         # of all splits, by reason; the set's index names the list of them
         "skipped": corpus.index["skipped"],
         "duplicate_share": corpus.duplicate_share,
@@ -57,6 +60,12 @@ def write_results(
     }
     write_json(out / MANIFEST, record(call, "run", weights) | told)
     return log
+
+
+def _frozen(model: nn.Module) -> dict[str, int]:
+    """Of a model that takes some weights from others, how many numbers these are."""
+    found = sum(p.numel() for p in model.parameters() if not p.requires_grad)
+    return {"frozen": found} if found else {}
 
 
 def is_whole(out: Path, config: dict[str, Any], inputs: dict[str, str]) -> bool:

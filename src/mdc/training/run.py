@@ -22,6 +22,7 @@ from mdc.config import OnTokens, Runtime, first_problem
 from mdc.jobs.call import Call
 from mdc.jobs.model import PretrainJob, Start
 from mdc.models.weights import load_weights
+from mdc.models.words import read_words
 from mdc.objectives.objective import ObjectiveModule
 from mdc.parts import OBJECTIVES, load
 from mdc.predictors.runs import WEIGHTS, read_run
@@ -75,7 +76,7 @@ def pretrain(
     job: PretrainJob = call.job
     vocabulary = Vocabulary.read(call.input(f"data/vocabularies/{job.vocabulary}"))
     corpus = Corpus(job, call.input(f"data/corpora/{job.corpus}"), vocabulary, runtime.workers, group, _encoded(call))
-    training = prepare(job, corpus, device)
+    training = prepare(job, corpus, device, _words(call, vocabulary))
     if job.start is not None:
         training.model.load_state_dict(starting_weights(call, job.start))
     clock = RunClock(call.state, states.owner.sha256) if group.rank == 0 else None
@@ -102,7 +103,7 @@ def _encoded(call: Call) -> Path | None:
     job: PretrainJob = call.job
     if not isinstance(job.backbone, OnTokens):
         return None
-    return call.input(f"encoded/{job.backbone.frozen.job.removeprefix('encoders/')}/{job.corpus}")
+    return call.input(next(name for name in job.inputs if name.startswith(("encoded/", "image-tokens/"))))
 
 
 def starting_weights(call: Call, start: Start) -> dict[str, Tensor]:
@@ -114,12 +115,22 @@ def starting_weights(call: Call, start: Start) -> dict[str, Tensor]:
     return load_weights(checkpoint)
 
 
-def prepare(job: PretrainJob, corpus: Corpus, device: torch.device) -> Training:
-    """The run's model with its initial weights, its objective and its data."""
+def _words(call: Call, vocabulary: Vocabulary) -> Tensor | None:
+    """The embeddings of others that the run's decoder stands on, if it does."""
+    backbone = call.job.backbone
+    asked = backbone.words if isinstance(backbone, OnTokens) else None
+    return read_words(call.input(asked.job), asked, vocabulary) if asked is not None else None
+
+
+def prepare(job: PretrainJob, corpus: Corpus, device: torch.device, words: Tensor | None = None) -> Training:
+    """The run's model with its initial weights, its objective and its data; ``words``: embeddings that it takes from others."""
     method, protocol, recipe = job.method, job.protocol.pretrain, job.recipe
     module: ObjectiveModule = load(OBJECTIVES, method.objective)
     vocabulary, context_length = corpus.vocabulary, job.protocol.data.context_length
     model = module.build_model(method, job.backbone, protocol, vocabulary.size, context_length, job.seed).to(device)
+    if words is not None:
+        text: Any = model.text
+        text.stand_on(words)
     objective = module.build_objective(
         model,
         method,
@@ -129,13 +140,21 @@ def prepare(job: PretrainJob, corpus: Corpus, device: torch.device) -> Training:
         recipe.precision,
         corpus.duplicate_share,
         corpus.group,
-        **({"canvas": job.start.canvas} if job.start is not None and job.start.canvas is not None else {}),
+        **_of_its_own(job, corpus),
     )
     if recipe.compile:
         model.encoder.compile()
         model.text.compile(dynamic=True)
     validation = Validation(corpus, objective, device) if corpus.held_out else None
     return Training(job, model, objective, corpus, device, validation, corpus.group)
+
+
+def _of_its_own(job: PretrainJob, corpus: Corpus) -> dict[str, Any]:
+    """What one objective is told and the others are not."""
+    if job.method.objective == "mask_and_replace":
+        return {"length": corpus.length, "auxiliary": job.recipe.auxiliary or 0.0}
+    canvas = job.start.canvas if job.start is not None else None
+    return {"canvas": canvas} if canvas is not None else {}
 
 
 def _runtime(call: Call) -> Runtime:

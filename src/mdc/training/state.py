@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from mdc.jobs.model import PretrainJob
 from mdc.models.weights import saving
 from mdc.records import atomic_path, sha256_json, sha256_text
+from mdc.training.average import AveragedWeights
 from mdc.training.segments import Segment
 
 LATEST, PREVIOUS = "state.safetensors", "state.previous.safetensors"
@@ -69,13 +70,21 @@ class States:
     def __init__(self, folder: Path, owner: Owner) -> None:
         self.folder, self.owner = folder, owner
 
-    def save(self, model: nn.Module, optimizer: torch.optim.Optimizer, position: Position) -> None:
+    def save(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        position: Position,
+        average: AveragedWeights | None = None,
+    ) -> None:
         """Save everything that a resumed run needs to end in the same bits, with a hash of it, so that a flipped bit is
         noticed."""
         tensors = {f"model.{name}": t.detach() for name, t in model.state_dict().items()}
         for name, parameter in model.named_parameters():
             for key, value in optimizer.state.get(parameter, {}).items():
                 tensors[f"optimizer.{name}.{key}"] = torch.as_tensor(value)
+        if average is not None:
+            tensors |= {f"average.{name}": value for name, value in average.weights.items()}
         tensors["rng.cpu"] = torch.get_rng_state()
         if torch.cuda.is_available():
             tensors["rng.cuda"] = torch.cuda.get_rng_state()
@@ -93,7 +102,9 @@ class States:
             if latest.exists():
                 latest.replace(self.folder / PREVIOUS)
 
-    def load(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> Position | None:
+    def load(
+        self, model: nn.Module, optimizer: torch.optim.Optimizer, average: AveragedWeights | None = None
+    ) -> Position | None:
         """Restore the newest good state of this run; None if there is none (then nothing was changed).
 
         A damaged or half-written file is passed over for the one before it, and renamed with one line on stderr; another
@@ -106,7 +117,7 @@ class States:
                     if told.get("owner") != self.owner.to_json():
                         continue
                     tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a mapping
-                if told.pop("sha256") != _content_sha256(told, tensors) or not _complete(tensors, model):
+                if told.pop("sha256") != _content_sha256(told, tensors) or not _complete(tensors, model, average):
                     raise ValueError("damaged, or another model's")
                 position = Position(told["step"], told["segments"])
             except FileNotFoundError:
@@ -115,6 +126,8 @@ class States:
                 _rename_damaged(path, error)
                 continue
             _restore(tensors, model, optimizer)
+            if average is not None:
+                average.restore(_of(tensors, "average."))
             return position
         return None
 
@@ -216,11 +229,17 @@ def _content_sha256(told: dict[str, Any], tensors: dict[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def _complete(tensors: dict[str, Tensor], model: nn.Module) -> bool:
-    """Whether a state has all that ``_restore`` needs, in the right shapes."""
-    found = {name.removeprefix("model."): t.shape for name, t in tensors.items() if name.startswith("model.")}
-    if found != {name: t.shape for name, t in model.state_dict().items()}:
-        return False
+def _of(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
+
+
+def _complete(tensors: dict[str, Tensor], model: nn.Module, average: AveragedWeights | None) -> bool:
+    """Whether a state has all that is restored, in the right shapes."""
+    averaged = average.weights if average is not None else {}
+    for prefix, expected in (("model.", model.state_dict()), ("average.", averaged)):
+        found = {name: t.shape for name, t in _of(tensors, prefix).items()}
+        if found != {name: t.shape for name, t in expected.items()}:
+            return False
     slots = {
         frozenset(name.rpartition(".")[2] for name in tensors if name.rpartition(".")[0] == f"optimizer.{parameter}")
         for parameter, _ in model.named_parameters()
@@ -233,8 +252,7 @@ def _complete(tensors: dict[str, Tensor], model: nn.Module) -> bool:
 
 
 def _restore(tensors: dict[str, Tensor], model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    weights = {k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")}
-    model.load_state_dict(weights)
+    model.load_state_dict(_of(tensors, "model."))
     for name, parameter in model.named_parameters():
         prefix = f"optimizer.{name}."
         state: dict[str, Any] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Protocol as Interface
 
@@ -18,6 +19,7 @@ from mdc.models.image_text import ImageText
 from mdc.objectives.objective import Objective
 from mdc.processes.group import ALONE, Group
 from mdc.records import UserError
+from mdc.training.average import AveragedWeights
 from mdc.training.clock import RunClock
 from mdc.training.kept import KeptWeights
 from mdc.training.log import NoLog, RunLog
@@ -66,7 +68,8 @@ def train(
     clock: RunClock | None = None,
     kept: KeptWeights | None = None,
 ) -> list[Segment]:
-    """Train the model to its last step, or until its patience ends; returns what the steps were computed with.
+    """Train the model to its last step, or until its patience ends; returns what the steps were computed with. If its recipe
+    has an average of the weights, it has these in the end, and is validated and kept with them.
 
     ``states`` keeps checkpoints and the log while the run lasts; a run that finds a state of its own there resumes from
     it, to the bit under the same setting. Validation takes place every ``recipe.validate_every`` steps and at the end. Each
@@ -78,19 +81,22 @@ def train(
     """
     job, group, steps = training.job, training.group, training.data.steps
     optimizer = build_optimizer(training.model, job.recipe, job.protocol.pretrain)
-    found = states.load(training.model, optimizer) or Position(0)
+    average = AveragedWeights(training.model, job.recipe.average) if job.recipe.average is not None else None
+    found = states.load(training.model, optimizer, average) or Position(0)
     start = found.step
     _same_start(start, states, group)
     limit = job.start.patience if job.start is not None else None
     patience = Patience(limit, losses_until(states, start) if limit is not None else ())
     if patience.over:
+        if average is not None:
+            average.settle()
         return found.segments
     computed_with = setting(job.recipe, training.device)
 
     def save(step: int) -> None:
         if group.rank == 0:
             position = Position(step, extended(found.segments, step, computed_with))
-            states.save(training.model, optimizer, position)
+            states.save(training.model, optimizer, position, average)
             if kept is not None:
                 kept.after_save()
 
@@ -105,17 +111,21 @@ def train(
             speed.add(len(batch) * group.world)
             log.advance(measured["loss"], speed.images_per_second)
             done = step + 1
-            if kept is not None:
-                kept.after_step(done, training.model)
+            if average is not None:
+                average.after_step(done)
+            if kept is not None and kept.due(done):
+                with average.shown() if average is not None else nullcontext():
+                    kept.after_step(done, training.model)
             if done % runtime.log_every == 0 or done == steps:
                 log.write(done, {**measured, "images_per_second": speed.images_per_second})
                 speed = _Speed()
             if training.validate is not None and (done % job.recipe.validate_every == 0 or done == steps):
                 training.model.eval()
-                held_out = training.validate()
-                log.write(done, {f"validation_{name}": value for name, value in held_out.items()})
-                if kept is not None:
-                    kept.after_validation(done, training.model)
+                with average.shown() if average is not None else nullcontext():
+                    held_out = training.validate()
+                    log.write(done, {f"validation_{name}": value for name, value in held_out.items()})
+                    if kept is not None:
+                        kept.after_validation(done, training.model)
                 training.model.train()
                 speed = _Speed()
                 if limit is not None:
@@ -129,6 +139,8 @@ def train(
             save(done)
     finally:
         log.close()
+    if average is not None:
+        average.settle()
     return extended(found.segments, done, computed_with)
 
 
@@ -136,13 +148,15 @@ def _step(training: Training, optimizer: torch.optim.Optimizer, step: int, batch
     """One optimiser step; what the objective measured, ``lr``, and ``grad_norm`` before clipping."""
     recipe = training.job.recipe
     final = training.job.protocol.pretrain.final_lr
-    rate = learning_rate(step, training.data.steps, recipe.lr, recipe.warmup_steps, final)
+    constant = recipe.lr_schedule == "constant"
+    rate = learning_rate(step, training.data.steps, recipe.lr, recipe.warmup_steps, final, constant)
     for settings in optimizer.param_groups:
         settings["lr"] = rate
     measured = training.objective.backward(batch, recipe.accumulation)
     parameters = [p for p in training.model.parameters() if p.requires_grad]
     training.group.sum_gradients(parameters)
-    norm = float(total_norm(parameters, recipe.clip_norm))
+    clips = recipe.clip_steps is None or step < recipe.clip_steps
+    norm = float(total_norm(parameters, recipe.clip_norm if clips else None))
     # waits for the device: a bad loss must not reach the weights
     values = {name: float(value) for name, value in measured.items()}
     if not math.isfinite(values["loss"]) or not math.isfinite(norm):

@@ -29,6 +29,7 @@ def _with(scale: dict[str, Any]) -> dict[str, Any]:
 def _pretrain() -> dict[str, Any]:
     found = copy.deepcopy(MINI["pretrain"])
     found["backbones"] = {"ViT-T-12": found["backbones"]["ViT-T-12"]}
+    found["overrides"] = []  # some are of other backbones
     return found
 
 

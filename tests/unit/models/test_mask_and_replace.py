@@ -9,12 +9,14 @@ import pytest
 import torch
 from scipy import stats
 
+from mdc.diffusion.guidance import guided, strength
 from mdc.diffusion.mask_and_replace import (
     ReplaceSchedule,
     ancestral,
     bound_terms,
     corrupt,
     divergence,
+    draw,
     posterior,
     stationary,
     times,
@@ -107,6 +109,31 @@ def test_the_divergence_is_the_sum_over_all_states(schedule: ReplaceSchedule) ->
             assert float(divergence(true, true)) == pytest.approx(0, abs=1e-6)
 
 
+@pytest.mark.parametrize("schedule", [*SCHEDULES, ReplaceSchedule(400, T), ReplaceSchedule(400, 100)])
+@pytest.mark.parametrize("sure", [1.0, 20.0])
+def test_a_term_of_the_bound_is_the_divergence_of_the_posteriors(schedule: ReplaceSchedule, sure: float) -> None:
+    """And so is its gradient, from every state, also where the model is nearly certain."""
+    k, steps = schedule.classes, schedule.steps
+    generator = torch.Generator().manual_seed(k)
+    cases = [(a, b, x) for a, b in ((0, 1), (1, 2), (2, 5), (steps - 1, steps), (1, steps)) for x in range(min(k, 3))]
+    for s, t, x0 in cases:
+        states = [x0, k, *([(x0 + 1) % k] if schedule.replaced else [])]
+        x_t, clean = torch.tensor([states]), torch.full((1, len(states)), x0)
+        logits = (sure * torch.randn(1, len(states), k, generator=generator)).requires_grad_()
+        again = logits.detach().clone().requires_grad_()
+        stride = schedule.between(s, t)
+        found = bound_terms(logits.log_softmax(dim=-1), clean, x_t, torch.tensor([s]), torch.tensor([t]), schedule)
+        log_x0 = again.log_softmax(dim=-1)
+        expected = divergence(true_posterior(clean, x_t, stride, k), posterior(log_x0, x_t, stride))
+        if s == 0:
+            expected = -log_x0.gather(-1, clean[..., None]).squeeze(-1)
+        assert torch.allclose(found, expected, atol=2e-5, rtol=2e-4), (s, t, x0)
+        found.sum().backward()
+        expected.sum().backward()
+        assert logits.grad is not None and again.grad is not None
+        assert torch.allclose(logits.grad, again.grad, atol=2e-5, rtol=2e-3), (s, t, x0)
+
+
 @pytest.mark.parametrize("schedule", [ReplaceSchedule(3, 4), ReplaceSchedule(3, 4, 1.0, 0.0)])
 @pytest.mark.parametrize("count", [4, 2, 1])
 def test_the_bound_is_the_likelihood_where_the_model_knows_all(schedule: ReplaceSchedule, count: int) -> None:
@@ -141,8 +168,8 @@ def test_samples_follow_the_law_of_a_model_that_knows_it(schedule: ReplaceSchedu
     prior, number = np.array([0.6, 0.3, 0.1]), 20_000
     generator = torch.Generator().manual_seed(count)
 
-    def predict(tokens: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
-        to_t = product(schedule, 0, int(at[0]))
+    def predict(tokens: torch.Tensor, t: int) -> torch.Tensor:
+        to_t = product(schedule, 0, t)
         table = np.stack([prior * to_t[:3, state] / max(prior @ to_t[:3, state], 1e-300) for state in range(4)])
         return torch.from_numpy(table).clamp(min=1e-30).log().float()[tokens]
 
@@ -152,9 +179,143 @@ def test_samples_follow_the_law_of_a_model_that_knows_it(schedule: ReplaceSchedu
 
     start = stationary(schedule, *numbers(0))
     found = ancestral(predict, start, times(6, count), schedule, numbers)
-    counts = torch.bincount(found[:, 0], minlength=4).numpy()
+    counts = torch.bincount(found.tokens[:, 0], minlength=4).numpy()
     assert counts[3] == 0
     assert stats.chisquare(counts[:3], prior * number).pvalue > 1e-3
+    # a place that never changed had its token in the beginning
+    never = found.step == 0
+    assert torch.equal(found.tokens[never], start[never]) and bool((found.confidence[never] == 0).all())
+    assert bool((found.step <= count).all()) and bool((found.confidence <= 0).all())
+
+
+@pytest.mark.parametrize(
+    "schedule", [ReplaceSchedule(4, T), ReplaceSchedule(4, T, 0.4, 0.6), ReplaceSchedule(4, T, 1.0, 0.0)]
+)
+@pytest.mark.parametrize(("s", "t"), [(0, 1), (0, T), (2, 3), (1, T)])
+def test_a_draw_follows_the_posterior(schedule: ReplaceSchedule, s: int, t: int) -> None:
+    """From every state, by chi-square; the posterior itself is checked against the matrices above."""
+    number = 20_000
+    generator = torch.Generator().manual_seed(10 * s + t)
+    log_p = torch.tensor([0.55, 0.3, 0.1, 0.05]).log()
+    for state in range(5):
+        x_t = torch.full((number, 1), state)
+        what, which = (torch.rand(number, 1, generator=generator, dtype=torch.float64) for _ in range(2))
+        found = draw(log_p.expand(number, 1, 4), x_t, schedule.between(s, t), what, which)
+        counts = torch.bincount(found[:, 0], minlength=5).numpy()
+        law = posterior(log_p[None, None], x_t[:1], schedule.between(s, t)).with_mask()[0, 0].double().exp().numpy()
+        assert counts[law < 1e-12].sum() == 0
+        likely = law >= 1e-12
+        if likely.sum() > 1:
+            assert stats.chisquare(counts[likely], law[likely] / law.sum() * number).pvalue > 1e-3
+
+
+def _knows(joint: np.ndarray, schedule: ReplaceSchedule, t: int) -> np.ndarray:
+    """p(x_0 at each place | both places at t), (K + 1, K + 1, 2, K), of a joint (K, K)."""
+    k = len(joint)
+    to_t = product(schedule, 0, t)
+    # over (x, y, x_t, y_t)
+    both = joint[:, :, None, None] * to_t[:k, None, :, None] * to_t[None, :k, None, :]
+    whole = np.maximum(both.sum(axis=(0, 1)), 1e-300)
+    first, second = both.sum(axis=1) / whole, both.sum(axis=0) / whole
+    return np.stack([np.moveaxis(first, 0, -1), np.moveaxis(second, 0, -1)], axis=2)
+
+
+JOINT = np.array([[0.30, 0.02, 0.05], [0.03, 0.25, 0.02], [0.03, 0.05, 0.25]])
+
+
+@pytest.mark.parametrize("schedule", [ReplaceSchedule(3, 8), ReplaceSchedule(3, 8, 1.0, 0.0)])
+def test_the_bound_of_two_places_that_depend_on_each_other(schedule: ReplaceSchedule) -> None:
+    """With the exact marginals as the network it lies above the joint's entropy, by enumeration, and nearer with more strides."""
+    bounds = []
+    for count in (1, 2, 4, 8):
+        total = 0.0
+        for t, s in itertools.pairwise(times(8, count)):
+            to_t, knows = product(schedule, 0, t), _knows(JOINT, schedule, t)
+            for x, y, x_t, y_t in itertools.product(range(3), range(3), range(4), range(4)):
+                chance = JOINT[x, y] * to_t[x, x_t] * to_t[y, y_t]
+                if chance == 0:
+                    continue
+                terms = bound_terms(
+                    torch.from_numpy(knows[x_t, y_t]).clamp(min=1e-30).log().float()[None],
+                    torch.tensor([[x, y]]),
+                    torch.tensor([[x_t, y_t]]),
+                    torch.tensor([s]),
+                    torch.tensor([t]),
+                    schedule,
+                )
+                total += chance * float(terms.sum())
+        bounds.append(total)
+    entropy = -(JOINT * np.log(JOINT)).sum()
+    apart = -sum((m * np.log(m)).sum() for m in (JOINT.sum(axis=0), JOINT.sum(axis=1)))
+    assert bounds[0] == pytest.approx(apart, abs=1e-3), "one stride draws the places apart from each other"
+    assert all(a > b for a, b in itertools.pairwise(bounds)) and bounds[-1] > entropy
+    assert bounds[-1] - entropy < 0.25 * (apart - entropy)
+
+
+@pytest.mark.parametrize("replaced", [0.1, 0.0])
+def test_samples_of_two_places_come_near_the_joint(replaced: float) -> None:
+    """A stride draws places apart from each other, so the joint is missed by what two of them change at once."""
+    steps, number = 64, 40_000
+    schedule = ReplaceSchedule(3, steps, 1 - replaced, replaced)
+    distances = []
+    for count in (1, 8, 64):
+        generator = torch.Generator().manual_seed(count)
+
+        def predict(tokens: torch.Tensor, t: int) -> torch.Tensor:
+            table = torch.from_numpy(_knows(JOINT, schedule, t)).clamp(min=1e-30).log().float()
+            return table[tokens[:, 0], tokens[:, 1]]
+
+        def numbers(n: int, generator: torch.Generator = generator) -> tuple[torch.Tensor, torch.Tensor]:
+            what, which = (torch.rand(number, 2, generator=generator, dtype=torch.float64) for _ in range(2))
+            return what, which
+
+        found = ancestral(predict, stationary(schedule, *numbers(0)), times(steps, count), schedule, numbers).tokens
+        counts = torch.bincount(found[:, 0] * 3 + found[:, 1], minlength=9).numpy().reshape(3, 3)
+        for axis in (0, 1) if count == 1 else ():
+            assert stats.chisquare(counts.sum(axis=axis), JOINT.sum(axis=axis) * number).pvalue > 1e-3
+        distances.append(np.abs(counts / number - JOINT).sum() / 2)
+    assert distances[0] > 0.3 and distances[0] > 4 * distances[1] and distances[2] < 0.02
+
+
+def test_the_posterior_is_that_of_diffusers() -> None:
+    """At matched constants: theirs are given as cumulative logs, of one step only, and rows are classes there."""
+    from diffusers import VQDiffusionScheduler
+
+    k, steps = 5, 20
+    schedule = ReplaceSchedule(k, steps)
+    theirs = VQDiffusionScheduler(num_vec_classes=k + 1, num_train_timesteps=steps)
+    all_t = torch.arange(steps + 1)
+    bars = {"a": schedule.alpha_bar(all_t), "b": schedule.beta_bar(all_t), "c": schedule.gamma_bar(all_t)}
+    for name, bar in bars.items():
+        setattr(theirs, f"log_cumprod_{name}t", torch.cat([bar[1:], bar[:1]]).clamp(min=1e-30).log().float())
+    strides = [schedule.between(t - 1, t) for t in range(1, steps + 1)]
+    for name, one in (("a", "alpha"), ("b", "beta"), ("c", "gamma")):
+        values = torch.cat([getattr(stride, one) for stride in strides])
+        setattr(theirs, f"log_{name}t", values.clamp(min=1e-30).log().float())
+    log_x0 = torch.randn(2, 3, k, generator=torch.Generator().manual_seed(0)).log_softmax(dim=-1)
+    x_t = torch.tensor([[0, 5, 3], [5, 5, 1]])
+    for t in (1, 2, 7, steps - 1):  # theirs counts from 0
+        found = posterior(log_x0, x_t, schedule.between(t, t + 1)).with_mask()
+        expected = theirs.q_posterior(log_x0.transpose(1, 2), x_t, torch.tensor(t)).transpose(1, 2)
+        sure = expected > -20
+        assert torch.allclose(found[sure], expected[sure], atol=2e-4), t
+
+
+def test_guidance() -> None:
+    generator = torch.Generator().manual_seed(0)
+    full, weak = (torch.randn(2, 3, 7, generator=generator).log_softmax(dim=-1) for _ in range(2))
+    assert guided(full, weak, 1) is full
+    for scale in (0.0, 0.5, 2.0, 5.0):
+        expected = ((1 - scale) * weak.double() + scale * full.double()).log_softmax(dim=-1)
+        assert torch.allclose(guided(full, weak, scale).log_softmax(dim=-1).double(), expected, atol=1e-5)
+        head = torch.randn(7, 5, generator=generator)
+        states = [torch.randn(2, 3, 5, generator=generator) for _ in range(2)]
+        logs = [(state @ head.T).log_softmax(dim=-1) for state in states]
+        before = (guided(*states, scale) @ head.T).log_softmax(dim=-1)
+        assert torch.allclose(before, guided(*logs, scale).log_softmax(dim=-1), atol=1e-4), "before the output layer"
+        assert torch.allclose(guided(full, full, scale), full, atol=1e-5), "nothing is lost of the condition"
+        assert strength(scale, "as_printed") == strength(1 - scale, "cfg")
+    assert torch.allclose(guided(full, weak, 0.0), weak, atol=1e-6)
 
 
 def test_at_its_end_the_posterior_is_what_the_model_says() -> None:

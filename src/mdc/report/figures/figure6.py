@@ -24,6 +24,7 @@ from mdc.report.tables.render import write_page
 from mdc.report.tidy import csv_text
 from mdc.shards.index import ShardReader
 
+_HEADINGS = {"figure6": "Figure 6. Captions", "mcd_examples": "MC-Diffusion, table 2. Captions"}
 _LINE = ("scale", "dataset", "image", "system", "caption")
 _WIDTH = 100  # letters of a line of the picture
 _SMALL = 200  # pixels below which a page shows an image's pixels as they are
@@ -112,7 +113,7 @@ def _draw(job: CaptionFigureJob, shown: Mapping[str, Sequence[_Example]], paths:
             for panel in (picture, text):
                 panel.axis("off")
             text.text(0, 1, said, va="top", ha="left", fontsize=8.5, linespacing=1.25, transform=text.transAxes)
-        headline(figure, f"Figure 6. Captions of images drawn by seed {job.seed}", words.scale_text(job))
+        headline(figure, f"{_HEADINGS[job.artefact]} of images drawn by seed {job.seed}", words.scale_text(job))
 
 
 def _text(example: _Example, width: int) -> str:
@@ -132,7 +133,7 @@ def _page(job: CaptionFigureJob, shown: Mapping[str, Sequence[_Example]], path: 
     for dataset in job.datasets:
         datasets.append(
             {
-                "title": f"Figure 6. Captions of {dataset.label}, {words.scale_text(job)}",
+                "title": f"{_HEADINGS[job.artefact]} of {dataset.label}, {words.scale_text(job)}",
                 "caption": [
                     f"{len(shown[dataset.key])} images drawn by seed {job.seed}, with a caption by each system's first seed.",
                     "The small number behind a word piece says at which step it was shown; the deeper its colour, the surer the "

@@ -1,4 +1,5 @@
-"""Table 3, captioning: captions against references, against their images, and against the truth where it is known."""
+"""Table 3, captioning, and MC-Diffusion's tables: captions against references, against their images, and against the truth where
+it is known."""
 
 from __future__ import annotations
 
@@ -27,6 +28,13 @@ _SETS = {
     "distinct_2": ("distinct-2", 100),
     "self_bleu": ("self-BLEU", 100),
 }
+_HEADINGS = {
+    "table3": "Table 3. Captioning",
+    "mcd_table1": "MC-Diffusion, table 1. Captions without guidance",
+    "mcd_table3": "MC-Diffusion, table 3. Classifier-free guidance by its scale",
+    "mcd_table4": "MC-Diffusion, table 4. Masked-condition guidance by its scale",
+    "mcd_grid": "MC-Diffusion. Which side the scale stands at, and how often the condition's mask is drawn",
+}
 _LENGTH = (
     "ARC is not told how long its caption is to be, and an MDC row with a number is, so metrics that reward the right length "
     "are not comparable between them (the paper's footnote); rows of ARC that are forced to a length are."
@@ -44,7 +52,8 @@ def make(job: CaptionTableJob, given: Given, out: Path) -> None:
     choices = judged(job, given, found.estimator)
     chosen = _chosen(choices)
     notes = _main_notes(found, choices)
-    main = _table(found, numbers, "Table 3. Captioning", parts["paper"], notes, chosen=chosen)
+    heading = _HEADINGS[job.artefact]
+    main = _table(found, numbers, heading, parts["paper"], notes, chosen=chosen)
     objects = _objects(job, given, found)
     truth = [key for key in parts["truth"] if key in found.columns]
     shown = [
@@ -55,10 +64,11 @@ def make(job: CaptionTableJob, given: Given, out: Path) -> None:
         *([objects] if objects is not None else []),
         *([_contests(found, choices)] if choices else []),
         _variety(found),
+        _models(found),
         *comparisons.tables(found, [key for key in (*parts["paper"], "true", "told") if key in found.columns]),
     ]
     name = job.artefact
-    everything = _table(found, numbers, "Table 3", found.all_columns, (), marked=False, chosen=chosen)
+    everything = _table(found, numbers, heading, found.all_columns, (), marked=False, chosen=chosen)
     write_csv(everything, out / f"{name}.csv", {"scale": words.scale_column(job)})
     systems = [number.system for number in numbers]
     more = {head: [getattr(system, head) for system in systems] for head in ("length", "tuned", "blind")}
@@ -231,12 +241,33 @@ def _main_notes(found: Captioned, choices: Sequence[Judged]) -> list[str]:
         f"All × 100, as the COCO caption challenge computes them, over {' or '.join(references)} reference(s) an image; B@4, "
         "METEOR and their intervals are of the whole set of captions, not means over captions.",
         "Length: the word pieces that a caption is to have; free: the model ends it itself; –: it is searched for.",
-        _LENGTH,
+        *([_LENGTH] if _has_lengths(found) else []),
+        *_choice_notes(found),
         *_contest_notes(found, choices),
         *blind,
         *missing,
         *(["No claim is decided, since its metric is not available."] if found.claims_lost else []),
     ]
+
+
+def _has_lengths(found: Captioned) -> bool:
+    return any(system.length not in ("–", "free") for system in found.job.systems)
+
+
+def _choice_notes(found: Captioned) -> list[str]:
+    """Which system is the best on other images, by the mean over seeds of the metric that is claimed."""
+    choose, column = found.job.choose, found.job.primary_column
+    if choose is None or column in found.missing:
+        return []
+    means = {}
+    for system in choose.systems:
+        items = [found.of(record, system).items(column) for record in choose.records]
+        if any(one is None for one in items):
+            return []
+        means[system] = 100 * float(np.mean([found.estimator.value(one) for one in items if one is not None]))
+    best = max(means, key=lambda system: means[system])
+    label = next((_label(system) for system in found.job.systems if system.system == best), best)
+    return [f"The best on {choose.label} by {found.columns[column]}: {label} ({means[best]:.1f})."]
 
 
 def _contest_notes(found: Captioned, choices: Sequence[Judged]) -> list[str]:
@@ -259,7 +290,7 @@ def _contest_notes(found: Captioned, choices: Sequence[Judged]) -> list[str]:
 
 def _clip_notes(found: Captioned) -> list[str]:
     if not found.job.clip:
-        return ["CLIPScore is not measured: params.yaml names no model for it (table3.clip_score)."]
+        return ["CLIPScore is not measured: params.yaml names no model for it (clip_score)."]
     cut = sum(int((record.get("clip") or {}).get("cut", 0)) for record in found.records.values())
     return [
         f"CLIPScore and RefCLIPScore (Hessel et al., 2021) × 100, by {found.job.clip}.",
@@ -273,7 +304,8 @@ def _no_chair(found: Captioned) -> list[str]:
 
 _TRUTH_NOTES = (
     "Captions of the embedded world are read by its grammar and held against their scene. True: per cent of what they state that "
-    "is so (100 less this is hallucination). Told: per cent of what there is to say that they say.",
+    "is so (100 less this is hallucination). Told: per cent of what there is to say that they say. Words true: of all words of a "
+    "kind, the per cent that are so of the scene, whatever stands around them.",
 )
 _WORD_NOTES = (
     "Content words: distinct words of a caption that are of no closed class. Content recall: per cent of a reference's content "
@@ -289,6 +321,42 @@ def _sets(found: Captioned) -> Iterator[dict[str, object]]:
             line: dict[str, object] = {"scale": found.job.scale, "dataset": words.dataset(system)}
             line |= {"method": system.method.label, "seed": seed}
             yield line | {key: told[key] * factor if key in told else None for key, (_, factor) in _SETS.items()}
+
+
+def _models(found: Captioned) -> Table:
+    """What stands behind each system: how large it is, how long it was trained, and its loss on held-out pairs."""
+    rows = []
+    for system in found.job.systems:
+        told = found.records[system.records[0]]["systems"].get(system.system, {})
+        if told.get("parameters") is None or system.blind:
+            continue
+        trained, frozen = told["parameters"]["trained"], told["parameters"]["frozen"]
+        loss, length = told["held_out"]["loss"], told["held_out"]["length"]
+        cells = (
+            Cell(trained / 1e6),
+            Cell((trained + frozen) / 1e6),
+            Cell(float(told["weights_step"])),
+            Cell(loss),
+            Cell(loss * length if loss is not None and length is not None else None),
+        )
+        rows.append(Row((words.dataset(system), _label(system), system.length), cells, system.backbone.label))
+    return Table(
+        title=f"Models, {found.scale_text}",
+        caption=("Of the first seed.",),
+        labels=("Dataset", "Method", "Length"),
+        columns=(
+            Column("trained", "Parameters", "million"),
+            Column("all", "Parameters", "million"),
+            Column("steps", "", ""),
+            Column("held-out loss", "", "nats a token"),
+            Column("bound", "", "nats a caption"),
+        ),
+        rows=tuple(rows),
+        footnotes=(
+            "All: with those of a frozen encoder. Steps: after which the weights were kept. Held-out losses of different methods "
+            "are losses of different things. Bound: on −log p of a caption, of diffusion, whose captions all have equal places.",
+        ),
+    )
 
 
 def _variety(found: Captioned) -> Table:

@@ -1,0 +1,36 @@
+"""The job ``mdc import-words``: the embeddings that a CLIP of open_clip has of word pieces, kept as safetensors.
+
+Writes ``words.safetensors``, one tensor (49,408, E) in the order of CLIP's word pieces, and last ``words.json``.
+"""
+
+from __future__ import annotations
+
+from mdc.encoders.open_clip import created
+from mdc.formats.data_folder import data_folder
+from mdc.jobs.call import Call, record
+from mdc.jobs.encoder_model import WordsJob
+from mdc.models.weights import WEIGHTS_FORMAT, save_tensors
+from mdc.models.words import WORDS
+from mdc.records import UserError, clear_leftovers, write_json
+from mdc.text import CLIP_SIZE
+
+
+def main(call: Call) -> None:
+    """Run the job. ``call.job``: a :class:`mdc.jobs.encoder_model.WordsJob`. UserError if the model cannot be had, has another
+    vocabulary than CLIP's, or embeddings of another width than params.yaml says."""
+    job: WordsJob = call.job
+    model = created(job.entry.model, job.entry.weights, data_folder())
+    text = getattr(model, "text", model)
+    embedding = getattr(text, "token_embedding", None)
+    found = tuple(embedding.weight.shape) if embedding is not None else ()
+    if found != (CLIP_SIZE, job.entry.width):
+        raise UserError(
+            f"words.{job.name}: {job.entry.model} has embeddings of shape {found or 'none'}; needed: "
+            f"{(CLIP_SIZE, job.entry.width)}, those of CLIP's word pieces and of the width that params.yaml says"
+        )
+    assert embedding is not None
+    clear_leftovers(call.out)
+    path = call.out / WORDS
+    metadata = {"format": WEIGHTS_FORMAT, "config_sha256": job.sha256}
+    save_tensors(path, {"words": embedding.weight.detach().float().cpu().contiguous()}, metadata)
+    write_json(call.out / "words.json", record(call, "words", [path]) | {"width": job.entry.width})

@@ -1,0 +1,74 @@
+"""Captioner of mask-and-replace diffusion: a condition made of the image, the timed decoder, and an output layer of K classes.
+
+The classes are a vocabulary's word pieces and EOT; SOT is none. They are numbered as the vocabulary does, and EOT comes where SOT
+stands there, so [MASK] is class K.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from mdc.config import Backbone, Guidance, Method, OnTokens
+from mdc.diffusion.mask_and_replace import ReplaceSchedule
+from mdc.models.encoder import Encoder
+from mdc.models.image_text import ImageText
+from mdc.models.initial import normal_
+from mdc.models.memory import Memory
+from mdc.models.timed_decoder import TimedDecoder
+from mdc.models.token_encoder import TokenEncoder
+
+
+class DiffusionCaptioner(ImageText):
+    """``places``: the most that a caption can have; how many this model's captions have, ``length``, it learns from its corpus
+    and keeps with its weights. ``guidance``: how it is trained for it, if it is."""
+
+    length: Tensor
+    text: TimedDecoder
+
+    def __init__(
+        self,
+        backbone: Backbone | OnTokens,
+        vocabulary_size: int,
+        places: int,
+        steps: int,
+        guidance: Guidance | None,
+        seed: int,
+    ) -> None:
+        super().__init__()
+        self.classes = vocabulary_size - 1
+        self.encoder = Encoder(backbone, seed) if isinstance(backbone, Backbone) else TokenEncoder(backbone, seed)
+        self.text = TimedDecoder(backbone.decoder, self.classes, places, steps, seed, self.encoder.width)
+        self.head = nn.Linear(backbone.decoder.width, self.classes, bias=False)
+        normal_(self.head.weight, backbone.decoder.width**-0.5, seed, "head.weight")
+        self.guidance = guidance
+        self.masked: nn.Parameter | None = None
+        if guidance is not None and guidance.kind == "mcs":
+            assert isinstance(backbone, OnTokens)  # the schema sees to it
+            self.masked = nn.Parameter(torch.empty(backbone.frozen.width))
+            normal_(self.masked, 0.02, seed, "masked")
+        self.register_buffer("length", torch.tensor(places))
+
+    def remember(self, vectors: Tensor) -> Memory:
+        """What the decoder reads of a condition, as the encoder's ``prepared`` gives it and :meth:`degraded` changes it."""
+        return self.text.remember(self.encoder(vectors)[1])
+
+    def degraded(self, vectors: Tensor, where: Tensor) -> Tensor:
+        """The condition (B, M, E) with less of the image: at the places ``where`` (B, M) bool it is [MASK], or, of a model that
+        is trained for CFG, zeros."""
+        filler = self.masked if self.masked is not None else torch.zeros((), device=vectors.device)
+        return torch.where(where[..., None], filler.to(vectors.dtype), vectors)
+
+    def class_of(self, tokens: Tensor) -> Tensor:
+        """The classes (…) of a vocabulary's tokens (…), pieces and EOT."""
+        return tokens.clamp(max=self.classes - 1)
+
+    def token_of(self, classes: Tensor) -> Tensor:
+        """The vocabulary's tokens of classes."""
+        return torch.where(classes == self.classes - 1, classes + 1, classes)
+
+
+def schedule_of(method: Method, classes: int) -> ReplaceSchedule:
+    """The noise schedule of a method's entry."""
+    assert method.diffusion_steps is not None and method.replaced is not None
+    return ReplaceSchedule(classes, method.diffusion_steps, 1 - method.replaced, method.replaced)

@@ -1,0 +1,165 @@
+"""The objective ``mask_and_replace``: undo a diffusion that masks and replaces a caption's tokens (MC-Diffusion).
+
+Of a sample at time t, drawn uniformly from 1…T, each of the L places adds
+
+    T · KL(q(x_{t−1} | x_t, x_0) ‖ p(x_{t−1} | x_t))  +  λT(2 − t/T) · (−log p(x_0 | x_t)),
+
+where at t = 1 the first term is −T · log p(x_0 | x_1). The mean over t of the first, summed over places, is the bound on
+−log p(caption); it alone is measured on held-out pairs. The loss is the mean over all B·L places: a caption is filled up with EOT
+to L places, which are learnt like any other.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from mdc.config import Backbone, Method, OnTokens, ProtocolPretrain
+from mdc.diffusion.mask_and_replace import ReplaceSchedule, bound_terms, corrupt
+from mdc.loader.batch import CaptionBatch
+from mdc.models.diffusion_captioner import DiffusionCaptioner, schedule_of
+from mdc.models.initial import seeded
+from mdc.models.precision import autocast
+from mdc.objectives.micro_batches import slices
+from mdc.processes.group import ALONE, Group
+
+_AT_ONCE = 1 << 23  # log probabilities that live at a time
+
+
+class Noised(NamedTuple):
+    """Captions x0 (B, L) as classes, x_t (B, L) with [MASK], times t (B,)."""
+
+    x0: Tensor
+    x_t: Tensor
+    t: Tensor
+
+
+def build_model(
+    method: Method,
+    backbone: Backbone | OnTokens,
+    protocol: ProtocolPretrain,
+    vocabulary_size: int,
+    context_length: int,
+    seed: int,
+) -> DiffusionCaptioner:
+    """See :class:`mdc.objectives.objective.ObjectiveModule`."""
+    assert method.diffusion_steps is not None  # the schema sees to it
+    with seeded(seed, "replaced"):
+        return DiffusionCaptioner(
+            backbone, vocabulary_size, context_length - 1, method.diffusion_steps, method.guidance, seed
+        )
+
+
+class MaskAndReplace:
+    """See :class:`mdc.objectives.objective.Objective`. ``auxiliary``: λ."""
+
+    def __init__(
+        self,
+        model: DiffusionCaptioner,
+        schedule: ReplaceSchedule,
+        batch_size: int,
+        precision: str,
+        group: Group,
+        auxiliary: float,
+    ) -> None:
+        self.model, self.schedule, self.batch_size = model, schedule, batch_size
+        self.precision, self.group, self.auxiliary = precision, group, auxiliary
+        self.length = int(model.length)
+
+    def noised(self, batch: CaptionBatch, global_batch: int) -> Noised:
+        """The batch's captions with the noise that comes with it."""
+        assert batch.replacement is not None
+        places = slice(1, 1 + self.length)
+        x0 = self.model.class_of(batch.tokens[:, places])
+        t = self.schedule.draw_times(batch.jitter, batch.place, global_batch)
+        return Noised(x0, corrupt(x0, t, self.schedule, batch.uniforms[:, places], batch.replacement[:, places]), t)
+
+    def backward(self, batch: CaptionBatch, micro_batches: int) -> dict[str, Tensor | float]:
+        noised = self.noised(batch, self.batch_size)
+        normaliser = self.batch_size * self.length
+        sums = torch.zeros(2, device=noised.x0.device)
+        for rows in slices(len(batch), micro_batches):
+            part = Noised(*(value[rows] for value in noised))
+            bound, auxiliary = self._sums(batch, part, rows, degrade=True)
+            loss = (bound + auxiliary) / normaliser
+            loss.backward()
+            sums += torch.stack([loss.detach(), bound.detach() / normaliser])
+        loss, bound = self.group.sum(sums)
+        return {"loss": loss, "bound": bound}
+
+    @torch.no_grad()
+    def evaluate(self, batch: CaptionBatch) -> tuple[Tensor, Tensor]:
+        """The bound alone, in nats a place, with the whole condition."""
+        noised = self.noised(batch, len(batch))
+        bound, _ = self._sums(batch, noised, slice(None), degrade=False)
+        return bound, torch.tensor(float(noised.x0.numel()), device=bound.device)
+
+    def after_step(self) -> None:
+        pass
+
+    def _sums(self, batch: CaptionBatch, noised: Noised, rows: slice, degrade: bool) -> tuple[Tensor, Tensor]:
+        """The bound and the auxiliary term, each summed over all places, in nats."""
+        images = batch.images[rows]
+        with autocast(images.device, self.precision):
+            condition = self.model.encoder.prepared(images)
+            if degrade and self.model.guidance is not None:
+                assert batch.condition is not None
+                where = lost(batch.condition[rows], self.model.guidance.degraded, self.model.guidance.mask_rate)
+                condition = self.model.degraded(condition, where)
+            hidden = self.model.text(noised.x_t, noised.t, self.model.remember(condition))
+        return self._terms(hidden, noised)
+
+    def _terms(self, hidden: Tensor, noised: Noised) -> tuple[Tensor, Tensor]:
+        """The same from hidden states (B, L, W), a block of rows at a time: with a large vocabulary the probabilities of all
+        classes at all places would fill the memory, so they are made once more on the way back."""
+        flat = [hidden.flatten(0, 1), noised.x0.flatten(), noised.x_t.flatten()]
+        flat.append(noised.t[:, None].expand_as(noised.x0).flatten())
+        rows = max(_AT_ONCE // self.schedule.classes, 1)
+        parts = zip(*(value.split(rows) for value in flat), strict=True)
+        weight = self.model.head.weight
+        if len(flat[0]) <= rows or not torch.is_grad_enabled():
+            found = [self._block(weight, *part) for part in parts]
+        else:
+            found = [checkpoint(self._block, weight, *part, use_reentrant=False) for part in parts]
+        bound, auxiliary = torch.stack(found).sum(dim=0)
+        return bound, auxiliary
+
+    def _block(self, weight: Tensor, hidden: Tensor, x0: Tensor, x_t: Tensor, t: Tensor) -> Tensor:
+        log_x0 = F.linear(hidden, weight.to(hidden.dtype)).float().log_softmax(dim=-1)
+        steps = self.schedule.steps
+        bound = bound_terms(log_x0[:, None], x0[:, None], x_t[:, None], t - 1, t, self.schedule).squeeze(1)
+        surprise = -log_x0.gather(-1, x0[:, None]).squeeze(-1)
+        auxiliary = self.auxiliary * steps * (2 - t / steps) * surprise
+        return torch.stack([steps * bound.sum(), auxiliary.sum()])
+
+
+def lost(draws: Tensor, degraded: float, mask_rate: float | None) -> Tensor:
+    """Which vectors of each sample's condition are lost, (B, M) bool. ``draws`` (B, 1 + M) in [0, 1): of the sample, and of each
+    vector; without a ``mask_rate`` a sample that is degraded loses all of them."""
+    chosen = draws[:, :1] < degraded
+    each = draws[:, 1:] < mask_rate if mask_rate is not None else torch.ones_like(draws[:, 1:], dtype=torch.bool)
+    return chosen & each
+
+
+def build_objective(
+    model: DiffusionCaptioner,
+    method: Method,
+    protocol: ProtocolPretrain,
+    mask_id: int,
+    batch_size: int,
+    precision: str,
+    duplicate_share: float = 0.0,
+    group: Group = ALONE,
+    length: int | None = None,
+    auxiliary: float = 0.0,
+) -> MaskAndReplace:
+    """See :class:`mdc.objectives.objective.ObjectiveModule`. ``length``: places of a caption, which the model keeps; None if it
+    has one already. ``auxiliary``: λ of the recipe."""
+    if length is not None:
+        model.length.fill_(length)
+    schedule = schedule_of(method, model.classes)
+    return MaskAndReplace(model, schedule, batch_size, precision, group, auxiliary)

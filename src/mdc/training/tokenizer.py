@@ -1,0 +1,192 @@
+"""The job ``mdc tokenizer``: a VQ-VAE of a corpus's images, or the import of one that others trained.
+
+Writes ``tokenizer.safetensors``, of one that is trained here ``reconstructions.png`` (held-out images above what their codes
+tell of them), and last ``tokenizer.json``. The codebook is vector-quantize-pytorch's: a moving average of the vectors that each
+code stands for, begun by k-means, codes that die replaced.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from mdc.config import GumbelVqgan, VqVae
+from mdc.encoders.codes import tokenizer_of
+from mdc.encoders.tower import fill, weights_of_file
+from mdc.formats.data_folder import data_folder
+from mdc.jobs.call import Call, record
+from mdc.jobs.encoder_model import TokenizerJob
+from mdc.loader.batches import epoch_order
+from mdc.loader.central import central, corpus_images
+from mdc.models.gumbel_vqgan import renamed
+from mdc.models.initial import seeded
+from mdc.models.vq_vae import VqTokenizer, perplexity, pixels, psnr
+from mdc.models.weights import WEIGHTS_FORMAT, save_weights
+from mdc.records import UserError, atomic_path, clear_leftovers, sha256_file, write_json
+from mdc.shards.index import ShardReader, read_index
+from mdc.training.device import choose_device
+from mdc.training.state import Owner, Position, States
+
+TOKENIZER, PICTURE = "tokenizer.safetensors", "reconstructions.png"
+_SHOWN = 8  # images in the picture
+
+
+def main(call: Call) -> None:
+    """Run the job. ``call.job``: a :class:`mdc.jobs.encoder_model.TokenizerJob`."""
+    job: TokenizerJob = call.job
+    clear_leftovers(call.out)
+    call.out.mkdir(parents=True, exist_ok=True)
+    told: dict[str, Any]
+    if isinstance(job.entry, GumbelVqgan):
+        tokenizer, told = _imported(job.entry, job.name), {}
+    else:
+        tokenizer, told = _trained(call, job.entry)
+    path = call.out / TOKENIZER
+    save_weights(path, tokenizer, {"format": WEIGHTS_FORMAT, "config_sha256": job.sha256})
+    outputs = [path, *([call.out / PICTURE] if told else [])]
+    parameters = sum(p.numel() for p in tokenizer.parameters())
+    write_json(call.out / "tokenizer.json", record(call, "tokenizer", outputs) | {"parameters": parameters} | told)
+    States(call.out / "state", _owner(call)).clear()
+
+
+def _imported(entry: GumbelVqgan, name: str) -> nn.Module:
+    path = data_folder() / entry.path
+    if not path.is_file():
+        raise UserError(
+            f"tokenizers.{name}: {path} is not there; it is last.ckpt of taming-transformers' \"VQGAN OpenImages (f=8), 8192, "
+            'GumbelQuantization", which its README links to'
+        )
+    tokenizer = tokenizer_of(entry)
+    found = weights_of_file(path)
+    try:
+        weights = renamed(found)
+    except KeyError as error:
+        raise UserError(f"{path}: no Gumbel VQGAN, for it has no {error.args[0]}") from None
+    fill(tokenizer, weights, path)
+    return tokenizer
+
+
+class Trained(nn.Module):
+    """A tokenizer with the quantiser that learns its codebook."""
+
+    def __init__(self, entry: VqVae) -> None:
+        super().__init__()
+        from vector_quantize_pytorch import VectorQuantize
+
+        self.tokenizer = VqTokenizer(entry)
+        self.quantiser = VectorQuantize(
+            dim=entry.width,
+            codebook_size=entry.codes,
+            decay=0.95,
+            commitment_weight=entry.commitment,
+            kmeans_init=True,
+            threshold_ema_dead_code=1,
+        )
+
+    def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, 3, S, S) in [−1, 1] → the squared error of the pixels, and that of the vectors, weighted."""
+        quantised, _, commitment = self.quantiser(self.tokenizer.vectors(images))
+        return F.mse_loss(self.tokenizer.images(quantised), images), commitment.sum()
+
+    def settled(self) -> VqTokenizer:
+        """The tokenizer with the codebook as it has been learnt."""
+        self.tokenizer.codebook.copy_(self.quantiser.codebook.detach().view_as(self.tokenizer.codebook))
+        return self.tokenizer
+
+
+def _trained(call: Call, entry: VqVae) -> tuple[VqTokenizer, dict[str, Any]]:
+    recipe = entry.recipe
+    torch.set_num_threads(recipe.threads)
+    device = choose_device(recipe.device)
+    corpus = call.input(f"data/corpora/{entry.corpus}")
+    read_index(corpus, verify="auto", kind="corpus")
+    reader = ShardReader(corpus, "train")
+    if len(reader) < max(recipe.batch_size, entry.codes):
+        raise UserError(
+            f"{corpus}: {len(reader)} training images are too few for batches of {recipe.batch_size} and {entry.codes} codes"
+        )
+    # layers, the codebook's beginning and the codes that replace dead ones are drawn from the global generator
+    with seeded(recipe.seed, "tokenizer"):
+        model = Trained(entry).to(device)
+        _train(call, model, reader, entry, device)
+    tokenizer = model.settled().eval()
+    return tokenizer, _measured(call, tokenizer, corpus, entry, device)
+
+
+def _train(call: Call, model: Trained, reader: ShardReader, entry: VqVae, device: torch.device) -> None:
+    """To the last epoch; a killed training goes on after the last one that is whole."""
+    recipe = entry.recipe
+    optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.lr, weight_decay=0.0)
+    states = States(call.out / "state", _owner(call))
+    per_epoch = len(reader) // recipe.batch_size
+    found = states.load(model, optimizer)
+    first = found.step // per_epoch if found is not None else 0
+    bar = tqdm(total=recipe.epochs * per_epoch, initial=first * per_epoch, desc=call.job.job, unit="step")
+    model.train()
+    for epoch in range(first, recipe.epochs):
+        order = epoch_order(len(reader), recipe.seed, epoch)
+        for start in range(0, per_epoch * recipe.batch_size, recipe.batch_size):
+            numbers = order[start : start + recipe.batch_size].tolist()
+            images = pixels(central(reader, numbers, entry.image_size)[0].to(device))
+            error, commitment = model(images)
+            loss = error + commitment
+            value = float(loss.detach())
+            if not math.isfinite(value):
+                raise UserError(f"{call.job.job}: the loss is {value} in epoch {epoch}; lower recipe.lr")
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            optimizer.step()
+            bar.update()
+            bar.set_postfix(loss=f"{value:.4f}", refresh=False)
+        states.save(model, optimizer, Position((epoch + 1) * per_epoch))
+    bar.close()
+
+
+@torch.no_grad()
+def _measured(call: Call, tokenizer: VqTokenizer, corpus: Path, entry: VqVae, device: torch.device) -> dict[str, Any]:
+    """On held-out images (training ones where there are none): the signal-to-noise ratio in dB, and how many codes are used."""
+    reader = ShardReader(corpus, split := _held_out(corpus))
+    error, count = 0.0, 0
+    counted = torch.zeros(entry.codes, dtype=torch.int64)
+    shown: list[Tensor] = []
+    for batch in corpus_images(corpus, split, image_size=entry.image_size, batch_size=64, start=0, stop=len(reader)):
+        images = pixels(batch.to(device))
+        codes = tokenizer.codes(tokenizer.vectors(images))
+        again = tokenizer.images(tokenizer.codebook[codes]).clamp(-1, 1)
+        error += float(F.mse_loss(again, images, reduction="sum"))
+        count += images.numel()
+        counted += torch.bincount(codes.flatten().cpu(), minlength=entry.codes)
+        if not shown:
+            shown = [images[:_SHOWN].cpu(), again[:_SHOWN].cpu()]
+    _picture(call.out / PICTURE, shown)
+    told = {"psnr": psnr(error / count), "used": int((counted > 0).sum()), "perplexity": perplexity(counted.numpy())}
+    return {"measured_on": split, "images": len(reader), **told}
+
+
+def _held_out(corpus: Path) -> str:
+    splits = read_index(corpus, verify="auto", kind="corpus")["splits"]
+    return "val" if splits.get("val", {}).get("samples") else "train"
+
+
+def _picture(path: Path, rows: list[Tensor]) -> None:
+    """Images (N, 3, S, S) in [−1, 1] above others, each eight times as wide as 32 pixels at most."""
+    from PIL import Image
+
+    grid = torch.cat([torch.cat(list(row), dim=2) for row in rows], dim=1)
+    array = ((grid.permute(1, 2, 0) + 1) * 127.5).round().clamp(0, 255).to(torch.uint8).numpy()
+    image = Image.fromarray(array)
+    times = max(1200 // image.width, 1)
+    with atomic_path(path) as temporary:
+        image.resize((image.width * times, image.height * times), Image.Resampling.NEAREST).save(
+            temporary, format="PNG"
+        )
+
+
+def _owner(call: Call) -> Owner:
+    return Owner(call.job.config(), {name: sha256_file(path) for name, path in call.given.items()})

@@ -1,0 +1,128 @@
+"""What MC-Diffusion asks for in params.yaml: every mistake ends in one line that says where and what is allowed."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from changed import put
+
+from mdc.config import read_yaml, validate
+from mdc.jobs.ids import Run
+from mdc.jobs.plan import Plan
+from mdc.records import UserError
+
+ROOT = Path(__file__).resolve().parents[3]
+VALUES = read_yaml(ROOT / "params.yaml")
+VQ = VALUES["scales"]["mini"]["tokenizers"]["vq"]
+MCD = {"label": "X", "method": "mcd"}
+DIFFUSE = {"kind": "diffuse", "steps": 25}
+SYSTEMS = ("scales", "mini", "mc_diffusion", "systems")
+TABLES = ("scales", "mini", "tables")
+
+
+def _changed(*path: str, to: Any) -> dict[str, Any]:
+    return put(copy.deepcopy(VALUES), path, to)
+
+
+@pytest.mark.parametrize(
+    ("path", "to", "said"),
+    [
+        (("methods", "mcd", "diffusion_steps"), None, "objective mask_and_replace needs diffusion_steps"),
+        (("methods", "mcd", "replaced"), None, "objective mask_and_replace needs replaced"),
+        (("methods", "mcd", "replaced"), 1.0, "replaced"),
+        (("methods", "mcd", "weight"), "none", "objective mask_and_replace does not take weight"),
+        (("methods", "mdc", "replaced"), 0.1, "objective masked does not take replaced"),
+        (("methods", "arc", "guidance"), {"kind": "cfg", "degraded": 0.1}, "autoregressive does not take guidance"),
+        (("methods", "mcd_mcs", "guidance"), {"kind": "mcs", "degraded": 0.1}, "guidance of kind mcs needs mask_rate"),
+        (
+            ("methods", "mcd_cfg", "guidance"),
+            {"kind": "cfg", "degraded": 0.1, "mask_rate": 0.5},
+            "guidance of kind cfg does not take mask_rate",
+        ),
+        (("scales", "mini", "tokenizers", "vq"), {**VQ, "factor": 6}, "factor = 6: a power of 2 is needed"),
+        (("scales", "mini", "tokenizers", "vq"), {**VQ, "image_size": 44}, "must be a multiple of the factor 8"),
+        (("scales", "mini", "tokenizers", "vq"), {**VQ, "corpus": "x"}, "tokenizers.vq.corpus: no corpus is named 'x'"),
+        (("scales", "mini", "tokenizers", "vq"), {**VQ, "codes": 70_000}, "codes"),
+        (
+            ("scales", "mini", "encoders", "codes", "tokenizer"),
+            "x",
+            "no tokenizer (tokenizers) is named 'x'; allowed: vq",
+        ),
+        (("scales", "mini", "encoders", "codes", "tokens"), 49, "tokens = 49: the tokenizer vq has 36"),
+        ((*SYSTEMS, "x"), {**MCD, "write": {"kind": "unmask", "lengths": [9]}}, "mcd writes by diffuse"),
+        ((*SYSTEMS, "x"), {**MCD, "write": {**DIFFUSE, "steps": 101}}, "write.steps = 101: mcd has 100 at most"),
+        ((*SYSTEMS, "x"), {**MCD, "write": {**DIFFUSE, "guidance": 2.0}}, "mcd is not trained for it; only 1 is"),
+        (
+            (*SYSTEMS, "x"),
+            {**MCD, "method": "mcd_cfg", "backbone": "ViT-T-12", "write": DIFFUSE},
+            "its condition must be a frozen encoder's; ViT-T-12 trains its own",
+        ),
+        ((*SYSTEMS, "x"), {**MCD, "backbone": "nowhere", "write": DIFFUSE}, "no backbone is named 'nowhere'"),
+        (("scales", "mini", "mc_diffusion"), None, "mc_diffusion: this key is missing; needed by mcd_table1"),
+        (
+            (*TABLES, "mcd_table1", "primary"),
+            [["codes/mcd", "codes/cfg_1"]],
+            "mcd_table1.primary: codes/cfg_1 is no dataset/system of this table",
+        ),
+        ((*TABLES, "mcd_table1", "systems"), ["x"], "mcd_table1"),
+        ((*TABLES, "mcd_table1", "datasets"), ["x"], "mcd_table1"),
+        (
+            (*TABLES, "mcd_table4", "systems"),
+            ["mcs_1", "mcs_3", "mcs_50_3_image"],
+            "mcd_table4",
+        ),
+        (
+            (*TABLES, "mcd_table3", "choose_on"),
+            "x",
+            "mcd_table3.choose_on: no dataset (mc_diffusion.datasets) is named 'x'",
+        ),
+        (
+            (*TABLES, "mcd_figure3", "curves", "cfg", "systems"),
+            ["cfg_1", "mdc_codes"],
+            "mcd_figure3.curves: mdc_codes has no scale of guidance",
+        ),
+        ((*TABLES, "mcd_figure3", "primary"), [["mcs", "x"]], "mcd_figure3.primary: no curve (curves) is named 'x'"),
+        (
+            ("scales", "mini", "mc_diffusion", "datasets", "described"),
+            VALUES["scales"]["mini"]["mc_diffusion"]["datasets"]["codes"] | {"label": "Y"},
+            "mc_diffusion.datasets.described: table3 has a dataset of this name",
+        ),
+    ],
+)
+def test_mistakes(path: tuple[str, ...], to: Any, said: str) -> None:
+    with pytest.raises(UserError) as caught:
+        validate(_changed(*path, to=to))
+    assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_systems_of_the_first_seed_ask_for_no_other() -> None:
+    values = _changed("scales", "mini", "pretrain", "seeds", to=[0, 1])
+    plan = Plan(validate(values))
+    of_second = plan.jobs["captions/described/on-codes/mcd_mcs_50/s1/best/codes"]
+    assert "mcs_50_3" in of_second.policies and "mcs_50_3_image" not in of_second.policies  # type: ignore[attr-defined]
+    assert plan.jobs["mcd_grid"].seeds == [0] and plan.jobs["mcd_table4"].seeds == [0, 1]  # type: ignore[attr-defined]
+
+
+def test_runs_stand_on_codes_and_others_on_vectors() -> None:
+    plan = Plan(validate(copy.deepcopy(VALUES)))
+    runs = {method: plan.pretrain(Run("described", "on-codes", method, 0)) for method in ("mcd", "mcd_cfg")}
+    for run in runs.values():
+        assert "image-tokens/codes/described" in run.inputs
+    assert "encoded/continuous/described" in plan.pretrain(Run("described", "before-codes", "mcd", 0)).inputs
+    assert plan.jobs["image-tokens/codes/described"].inputs == ["encoders/codes", "data/corpora/described"]
+    assert plan.jobs["encoders/codes"].inputs == ["tokenizers/vq"]
+    assert plan.jobs["tokenizers/vq"].inputs == ["data/corpora/described"]
+    names = list(plan.jobs)
+    order = ["tokenizers/vq", "encoders/codes", "image-tokens/codes/described", runs["mcd"].job, "mcd_table1"]
+    assert sorted(order, key=names.index) == order
+
+
+def test_their_keys_change_no_other_job() -> None:
+    """A recipe without the keys of few runs, and a method without those of another objective, are as before there were any."""
+    plan = Plan(validate(copy.deepcopy(VALUES)))
+    plain = plan.pretrain(Run("dense", "ViT-T-12", "mdc", 0)).config()
+    assert not {"lr_schedule", "clip_steps", "average", "auxiliary"} & set(plain["recipe"])
+    assert not {"diffusion_steps", "replaced", "guidance"} & set(plain["method"])

@@ -1,0 +1,161 @@
+"""Captions by mask-and-replace diffusion: guidance at its ends, and what a caption may depend on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from test_mask_and_replace_objective import BACKBONE, CFG, LENGTH, STEPS, VECTORS, batch, method
+
+from mdc.config import Decoder, Method
+from mdc.config.caption import Diffusing
+from mdc.objectives.mask_and_replace import build_model, build_objective
+from mdc.predictors.diffusing import DiffusionWriter, Seen
+from mdc.predictors.writing import Written
+from mdc.text import Vocabulary
+
+WORDS = Vocabulary.corpus(range(320, 330))  # ten pieces
+KEYS = [f"image {n}" for n in range(5)]
+IMAGES = torch.rand(5, VECTORS, 6, generator=torch.Generator().manual_seed(2)).half()
+
+
+def mcs(mask_rate: float) -> dict[str, Any]:
+    return {"guidance": {"kind": "mcs", "degraded": 0.5, "mask_rate": mask_rate}}
+
+
+def writer(entry: Method, batch_tokens: int = 8192) -> DiffusionWriter:
+    model = build_model(entry, BACKBONE, None, WORDS.size, 20, 0)  # type: ignore[arg-type]
+    model.length.fill_(LENGTH)
+    generator = torch.Generator().manual_seed(5)
+    with torch.no_grad():  # a model that has an opinion of images, and of the time
+        for name, parameter in model.named_parameters():
+            if name.endswith(("change.weight", "cross_attention.out.weight", "head.weight", "masked")):
+                parameter.copy_(torch.randn(parameter.shape, generator=generator))
+    return DiffusionWriter(model, entry, WORDS, "fp32", torch.device("cpu"), batch_tokens)
+
+
+def how(**values: Any) -> Diffusing:
+    return Diffusing.model_validate({"kind": "diffuse", "steps": 5, **values})
+
+
+def written(
+    one: DiffusionWriter, policy: Diffusing, images: torch.Tensor = IMAGES, keys: list[str] = KEYS
+) -> list[Written]:
+    return one.written(one.look(images), policy, keys)
+
+
+def test_its_captions_are_pieces_with_their_steps() -> None:
+    for policy in ("posterior", "best_first"):
+        found = written(writer(method()), how(policy=policy))
+        assert len({one.pieces for one in found}) > 1
+        for one in found:
+            assert len(one.pieces) <= LENGTH and all(0 <= piece < WORDS.sot for piece in one.pieces)
+            assert all(0 <= step <= 5 for step in one.step) and all(value <= 0 for value in one.confidence)
+            assert len(one.step) == len(one.confidence) == len(one.pieces)
+
+
+def test_the_first_places_of_best_first_are_the_most_confident() -> None:
+    found = written(writer(method()), how(policy="best_first", steps=LENGTH))
+    for one in found:
+        assert sorted(one.step) == sorted(set(one.step)), "one place a step"
+
+
+@pytest.mark.parametrize("policy", ["posterior", "best_first"])
+def test_a_scale_of_one_is_plain_to_the_bit(policy: str) -> None:
+    one = writer(method(**mcs(0.5)))
+    plain = DiffusionWriter(one.model, method(), WORDS, "fp32", torch.device("cpu"))
+    assert written(one, how(policy=policy, guidance=1.0)) == written(plain, how(policy=policy))
+    assert written(one, how(policy=policy, guidance=0.0, orientation="as_printed")) == written(
+        plain, how(policy=policy)
+    )
+
+
+def test_guidance_changes_what_is_written() -> None:
+    one = writer(method(**CFG))
+    assert written(one, how(guidance=3.0)) != written(one, how())
+
+
+def test_orientations_are_one_line_read_from_both_ends() -> None:
+    one = writer(method(**mcs(0.5)))
+    assert written(one, how(guidance=0.25, orientation="as_printed")) == written(one, how(guidance=0.75))
+
+
+def test_a_condition_of_which_nothing_is_lost_guides_nowhere() -> None:
+    """At a mask rate that no number reaches the weak condition is the whole one."""
+    one = writer(method(**mcs(1e-300)))
+    plain = written(one, how())
+    for scale in (0.0, 2.0, 5.0):
+        assert [found.pieces for found in written(one, how(guidance=scale))] == [found.pieces for found in plain]
+
+
+def test_a_condition_that_is_lost_whole_is_the_masks_null() -> None:
+    """MCS at rate 1 is CFG whose null is [MASK] in the place of zeros."""
+    one, other = writer(method(**mcs(1.0))), writer(method(**CFG))
+    assert one.model.masked is not None
+    with torch.no_grad():
+        one.model.masked.zero_()
+        own = dict(one.model.named_parameters())
+        for name, parameter in other.model.named_parameters():
+            parameter.copy_(own[name])
+    assert written(one, how(guidance=3.0)) == written(other, how(guidance=3.0))
+
+
+@pytest.mark.parametrize("entry", [method(), method(**CFG), method(**mcs(0.5))])
+@pytest.mark.parametrize("mask", ["per_step", "per_image"])
+def test_a_caption_depends_on_its_image_alone(entry: Method, mask: str) -> None:
+    scale = 1.0 if entry.guidance is None else 2.0
+    policy = how(guidance=scale, condition_mask=mask)
+    together = written(writer(entry), policy)
+    small = written(writer(entry, batch_tokens=LENGTH), policy)
+    one = writer(entry)
+    alone = [written(one, policy, IMAGES[n : n + 1], KEYS[n : n + 1])[0] for n in range(5)]
+    order = [3, 0, 4, 1, 2]
+    mixed = written(one, policy, IMAGES[order], [KEYS[n] for n in order])
+    for n in range(5):
+        for found in (small[n], alone[n], mixed[order.index(n)]):
+            assert found.pieces == together[n].pieces and found.step == together[n].step
+
+
+def test_another_seed_or_name_draws_something_else() -> None:
+    one = writer(method())
+    seen: Seen = one.look(IMAGES)
+    plain = one.written(seen, how(), KEYS)
+    assert one.written(seen, how(), KEYS) == plain
+    assert one.written(seen, how(seed=1), KEYS) != plain
+    assert one.written(seen, how(), [key + "!" for key in KEYS]) != plain
+
+
+def test_masks_of_the_condition_are_drawn_for_each_step_or_once() -> None:
+    one = writer(method(**mcs(0.5)))
+    assert written(one, how(guidance=3.0)) != written(one, how(guidance=3.0, condition_mask="per_image"))
+
+
+@pytest.mark.parametrize("replaced", [0.1, 0.0])
+def test_a_model_that_has_overfit_five_images_writes_their_captions(replaced: float) -> None:
+    """By both policies, whatever is drawn."""
+    entry = method(replaced)
+    wide = BACKBONE.model_copy(update={"decoder": Decoder(width=64, layers=2, heads=4)})
+    model = build_model(entry, wide, None, WORDS.size, 20, 0)  # type: ignore[arg-type]
+    objective = build_objective(model, entry, None, WORDS.size, 5, "fp32", length=LENGTH, auxiliary=0.05)  # type: ignore[arg-type]
+    given = replace(batch(5), images=IMAGES)
+    pieces = given.tokens % WORDS.sot  # of this vocabulary
+    held = torch.arange(pieces.shape[1]) < given.lengths[:, None] - 1
+    given = replace(given, tokens=torch.where(held, pieces, WORDS.eot))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, betas=(0.9, 0.96))
+    noise = torch.Generator().manual_seed(0)
+    for _ in range(900):
+        assert given.replacement is not None
+        for draws in (given.uniforms, given.jitter, given.replacement):
+            draws.copy_(torch.rand(draws.shape, generator=noise))
+        given.place.copy_(torch.randperm(5, generator=noise))  # a caption's place decides its stratum of t
+        optimizer.zero_grad()
+        objective.backward(given, 1)
+        optimizer.step()
+    one = DiffusionWriter(model, entry, WORDS, "fp32", torch.device("cpu"))
+    places = given.tokens[:, 1 : 1 + LENGTH].tolist()
+    expected = [tuple(row[: row.index(WORDS.eot)] if WORDS.eot in row else row) for row in places]
+    for policy in (how(), how(steps=STEPS, seed=3), how(policy="best_first")):
+        found = [found.pieces for found in written(one, policy)]
+        assert found == expected, policy

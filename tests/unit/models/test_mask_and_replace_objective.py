@@ -1,0 +1,238 @@
+"""The objective of mask-and-replace diffusion: its loss against MDC's, its draws, and what it leaves alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from mdc.config import Method, OnTokens
+from mdc.diffusion.mask_and_replace import corrupt
+from mdc.diffusion.schedule import MaskSchedule
+from mdc.loader.batch import CaptionBatch
+from mdc.models.cross_entropy import weighted_cross_entropy_sum
+from mdc.objectives import mask_and_replace
+from mdc.objectives.mask_and_replace import MaskAndReplace, Noised, build_model, build_objective, lost
+
+VOCABULARY, STEPS, LENGTH, VECTORS = 12, 10, 8, 4
+BACKBONE = OnTokens.model_validate(
+    {
+        "label": "",
+        "frozen": {"job": "encoders/vq", "config_sha256": "0", "image_size": 8, "tokens": VECTORS, "width": 6},
+        "decoder": {"width": 16, "layers": 2, "heads": 2},
+    }
+)
+
+
+def method(replaced: float = 0.1, **more: Any) -> Method:
+    return Method.model_validate(
+        {
+            "label": "",
+            "objective": "mask_and_replace",
+            "pooling": "patch_mean",
+            "diffusion_steps": STEPS,
+            "replaced": replaced,
+            **more,
+        }
+    )
+
+
+CFG = {"guidance": {"kind": "cfg", "degraded": 0.5}}
+MCS = {"guidance": {"kind": "mcs", "degraded": 0.5, "mask_rate": 0.5}}
+
+
+def objective(entry: Method, batch_size: int = 6, auxiliary: float = 0.0, seed: int = 0) -> MaskAndReplace:
+    model = build_model(entry, BACKBONE, None, VOCABULARY, 20, seed)  # type: ignore[arg-type]
+    with torch.no_grad():  # so that the time matters from the beginning
+        for name, parameter in model.named_parameters():
+            if name.endswith("change.weight"):
+                parameter.copy_(0.1 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(len(name))))
+    return build_objective(model, entry, None, VOCABULARY, batch_size, "fp32", length=LENGTH, auxiliary=auxiliary)  # type: ignore[arg-type]
+
+
+def batch(size: int = 6, seed: int = 0) -> CaptionBatch:
+    generator = torch.Generator().manual_seed(seed)
+    sot, eot = VOCABULARY - 2, VOCABULARY - 1
+    lengths = torch.randint(3, 11, (size,), generator=generator)
+    tokens = torch.randint(0, sot, (size, 16), generator=generator)
+    tokens[:, 0] = sot
+    for row, length in zip(tokens, lengths.tolist(), strict=True):
+        row[length - 1 :] = eot
+
+    def drawn(*shape: int) -> Tensor:
+        return torch.rand(*shape, generator=generator)
+
+    return CaptionBatch(
+        images=drawn(size, VECTORS, 6).half(),
+        keys=[str(n) for n in range(size)],
+        tokens=tokens,
+        lengths=lengths,
+        jitter=drawn(size),
+        uniforms=drawn(size, 16),
+        place=torch.arange(size),
+        caption_hash=torch.zeros(size, dtype=torch.int64),
+        replacement=drawn(size, 16),
+        condition=drawn(size, 1 + VECTORS),
+    )
+
+
+def test_without_replacement_it_is_mdc_on_a_grid_of_times() -> None:
+    """Loss and gradient equal those of equation 5 of the other paper, −α'/(1 − α) = 1/t, at t/T and with the same masks."""
+    one, given = objective(method(0.0)), batch()
+    noised = one.noised(given, 6)
+    masked = noised.x_t == one.schedule.mask_id
+    assert bool(masked.any()) and bool((masked | (noised.x_t == noised.x0)).all())
+    hidden = torch.randn(6, LENGTH, 16, generator=torch.Generator().manual_seed(3), requires_grad=True)
+    bound, auxiliary = one._terms(hidden, noised)
+    weight = MaskSchedule(low=0.0, high=1.0, inverse_t=True, least_t=1e-3, stratified=True).weight(noised.t / STEPS)
+    weights = weight[:, None] * masked
+    theirs = hidden.detach().clone().requires_grad_()
+    expected = weighted_cross_entropy_sum(
+        theirs.flatten(0, 1), one.model.head.weight, noised.x0.flatten(), weights.flatten()
+    )
+    assert float(auxiliary.detach()) == 0 and float(bound.detach()) == pytest.approx(float(expected.detach()), rel=1e-5)
+    bound.backward()
+    expected.backward()
+    assert hidden.grad is not None and theirs.grad is not None
+    assert torch.allclose(hidden.grad, theirs.grad, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("replaced", [0.1, 0.0])
+def test_gradients_are_finite_at_the_ends_of_time(replaced: float) -> None:
+    one = objective(method(replaced), auxiliary=0.01)
+    x0 = torch.arange(LENGTH).expand(2, LENGTH).clone()
+    for t in (1, STEPS):
+        for x_t in (x0, torch.full_like(x0, one.schedule.mask_id), (x0 + 1) % one.schedule.classes):
+            if replaced == 0 and not bool(((x_t == x0) | (x_t == one.schedule.mask_id)).all()):
+                continue
+            hidden = (10 * torch.randn(2, LENGTH, 16, generator=torch.Generator().manual_seed(t))).requires_grad_()
+            bound, auxiliary = one._terms(hidden, Noised(x0, x_t, torch.full((2,), t)))
+            (bound + auxiliary).backward()
+            assert hidden.grad is not None and bool(hidden.grad.isfinite().all()) and float(bound.detach()) > -1e-3
+
+
+def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for at_once in (1 << 23, 3 * (VOCABULARY - 1)):
+        monkeypatch.setattr(mask_and_replace, "_AT_ONCE", at_once)
+        one = objective(method(), auxiliary=0.01)
+        told = one.backward(batch(), 1)
+        found.append((float(told["loss"]), one.model.head.weight.grad, one.model.text.token_embedding.weight.grad))
+    (loss, *gradients), (again, *others) = found
+    assert loss == pytest.approx(again, rel=1e-6)
+    for a, b in zip(gradients, others, strict=True):
+        assert torch.allclose(a, b, atol=1e-6)
+
+
+@pytest.mark.parametrize("entry", [method(), method(**CFG), method(**MCS)])
+def test_micro_batches_change_nothing(entry: Method) -> None:
+    found = []
+    for parts in (1, 3):
+        one = objective(entry, auxiliary=0.01)
+        told = one.backward(batch(), parts)
+        found.append((told, {name: p.grad for name, p in one.model.named_parameters() if p.grad is not None}))
+    (told, gradients), (again, others) = found
+    assert float(told["loss"]) == pytest.approx(float(again["loss"]), rel=1e-6)
+    assert gradients.keys() == others.keys()
+    for name, gradient in gradients.items():
+        assert torch.allclose(gradient, others[name], atol=1e-6), name
+
+
+def test_the_loss_is_the_bound_and_the_auxiliary_term() -> None:
+    plain, both = (objective(method(), auxiliary=value).backward(batch(), 1) for value in (0.0, 0.01))
+    assert float(plain["loss"]) == float(plain["bound"]) == float(both["bound"])
+    one = objective(method())
+    given = batch()
+    noised = one.noised(given, 6)
+    with torch.no_grad():
+        condition = one.model.encoder.prepared(given.images)
+        hidden = one.model.text(noised.x_t, noised.t, one.model.remember(condition))
+        log_x0 = one.model.head(hidden).log_softmax(dim=-1)
+    surprise = -log_x0.gather(-1, noised.x0[..., None]).squeeze(-1)
+    expected = (0.01 * STEPS * (2 - noised.t / STEPS)[:, None] * surprise).mean()
+    assert float(both["loss"]) - float(both["bound"]) == pytest.approx(float(expected), rel=1e-4)
+
+
+def test_validation_is_the_bound_with_the_whole_condition() -> None:
+    one = objective(method(**MCS), auxiliary=0.01)
+    given = batch()
+    total, count = one.evaluate(replace(given, condition=None))
+    plain = objective(method(**MCS))
+    plain.model.guidance = None
+    assert float(count) == 6 * LENGTH
+    assert float(total) / float(count) == pytest.approx(float(plain.backward(given, 1)["bound"]), rel=1e-6)
+
+
+def test_padding_is_learnt_and_longer_captions_are_cut() -> None:
+    one, given = objective(method()), batch()
+    noised = one.noised(given, 6)
+    eot = one.model.class_of(torch.tensor(VOCABULARY - 1))
+    assert int(eot) == one.model.classes - 1 and noised.x0.shape == (6, LENGTH)
+    for row, length in zip(noised.x0, given.lengths.tolist(), strict=True):
+        assert bool((row[length - 2 :] == eot).all()) and bool((row[: max(length - 2, 0)] != eot).all())
+    back = one.model.token_of(noised.x0)
+    assert torch.equal(back, given.tokens[:, 1 : 1 + LENGTH])
+
+
+def test_replacement_happens_and_never_gives_what_is_no_class() -> None:
+    one = objective(method(0.5), batch_size=2000)
+    noised = one.noised(batch(2000), 2000)
+    changed = (noised.x_t != noised.x0) & (noised.x_t != one.schedule.mask_id)
+    assert 0.1 < float(changed.float().mean()) < 0.3, (
+        "a quarter of the places in the mean over t, less what hits itself"
+    )
+    assert int(noised.x_t.max()) == one.schedule.mask_id == VOCABULARY - 1 and int(noised.x_t.min()) >= 0
+    again = corrupt(noised.x0, noised.t, one.schedule, batch(2000).uniforms[:, 1:9], batch(2000).replacement[:, 1:9])  # type: ignore[index]
+    assert torch.equal(noised.x_t, again)
+
+
+def test_what_is_lost_of_a_condition() -> None:
+    draws = torch.rand(20_000, 1 + VECTORS, generator=torch.Generator().manual_seed(0))
+    whole, part, all_of_them = lost(draws, 0.1, None), lost(draws, 0.1, 0.3), lost(draws, 0.1, 1.0)
+    assert torch.equal(whole, all_of_them) and bool((whole.all(dim=1) == whole.any(dim=1)).all())
+    assert float(whole.float().mean()) == pytest.approx(0.1, abs=0.01)
+    assert float(part.float().mean()) == pytest.approx(0.03, abs=0.005) and bool((part <= whole).all())
+
+
+def test_a_lost_condition_is_zeros_or_the_mask() -> None:
+    cfg, mcs = (objective(method(**how)).model for how in (CFG, MCS))
+    vectors, where = torch.rand(1, VECTORS, 6), torch.tensor([[True, False, True, False]])
+    assert mcs.masked is not None
+    for model, filler in ((cfg, torch.zeros(6)), (mcs, mcs.masked)):
+        found = model.degraded(vectors, where)
+        assert torch.equal(found[0, ::2], filler.expand(2, 6)) and torch.equal(found[0, 1::2], vectors[0, 1::2])
+        assert torch.equal(model.degraded(vectors, torch.zeros_like(where)), vectors)
+
+
+def test_initial_weights_depend_on_the_seed_alone() -> None:
+    def weights(seed: int, entry: Method) -> dict[str, Tensor]:
+        torch.manual_seed(seed + 100)
+        model = build_model(entry, BACKBONE, None, VOCABULARY, 20, seed)  # type: ignore[arg-type]
+        return dict(model.state_dict())
+
+    before = torch.get_rng_state()
+    one, other, next_seed = weights(0, method()), weights(0, method(**MCS)), weights(1, method())
+    torch.set_rng_state(before)
+    assert all(torch.equal(value, other[name]) for name, value in one.items())
+    assert set(other) - set(one) == {"masked"}
+    assert not torch.equal(one["head.weight"], next_seed["head.weight"])
+
+
+def test_the_papers_decoder_has_122_million_parameters() -> None:
+    """18 layers of width 512 over CLIP's vocabulary; the paper says 122 million are trained (its token embeddings are frozen)."""
+    paper = OnTokens.model_validate(
+        {
+            "label": "",
+            "frozen": {"job": "encoders/vq", "config_sha256": "0", "image_size": 256, "tokens": 1024, "width": 256},
+            "decoder": {"width": 512, "layers": 18, "heads": 8},
+        }
+    )
+    entry = Method.model_validate(
+        {"label": "", "objective": "mask_and_replace", "pooling": "patch_mean", "diffusion_steps": 100, "replaced": 0.1}
+    )
+    model = build_model(entry, paper, None, 49_408, 77, 0)  # type: ignore[arg-type]
+    trained = sum(p.numel() for name, p in model.named_parameters() if name != "text.token_embedding.weight")
+    assert trained == pytest.approx(122e6, rel=0.01)
