@@ -61,6 +61,7 @@ bench: setup
 	$(BIN)/python bench/loader.py
 	$(BIN)/python bench/download.py
 	$(BIN)/python bench/score.py
+	$(BIN)/python bench/diffuse.py
 
 lock: $(UV)
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \

@@ -1,0 +1,135 @@
+"""Captions by mask-and-replace diffusion with guidance: ours against a plain loop with diffusers' scheduler, in one run.
+
+    python bench/diffuse.py [--captions N] [--repeats N] [--vocabulary N]
+
+Both run the same network for as many steps, in fp32, on the same threads. The plain loop is written as VQ-Diffusion's pipeline
+is: at each step the condition and its null pass the network one after the other, what the decoder reads of them is computed anew,
+and diffusers' ``VQDiffusionScheduler.step`` builds the posterior of all classes and draws from it. Its constants are set to ours,
+so it draws from the same law. Told apart: the step alone (from log p(x_0 | x_t) to the next tokens), and whole captions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+from diffusers import VQDiffusionScheduler
+from torch import Tensor
+
+from mdc.config import Method, OnTokens
+from mdc.config.caption import Diffusing
+from mdc.diffusion.mask_and_replace import ReplaceSchedule, draw
+from mdc.models.diffusion_captioner import DiffusionCaptioner
+from mdc.objectives.mask_and_replace import build_model
+from mdc.predictors.diffusing import DiffusionWriter
+from mdc.text import Vocabulary
+
+STEPS, LENGTH, VECTORS, WIDTH = 25, 32, 144, 64
+SCALE = 2.0
+
+
+def matched(schedule: ReplaceSchedule) -> VQDiffusionScheduler:
+    """diffusers' scheduler with our constants; it counts times from 0."""
+    found = VQDiffusionScheduler(num_vec_classes=schedule.classes + 1, num_train_timesteps=schedule.steps)
+    t = torch.arange(schedule.steps + 1)
+    for name, bar in (("a", schedule.alpha_bar(t)), ("b", schedule.beta_bar(t)), ("c", schedule.gamma_bar(t))):
+        setattr(found, f"log_cumprod_{name}t", torch.cat([bar[1:], bar[:1]]).clamp(min=1e-30).log().float())
+    strides = [schedule.between(s, s + 1) for s in range(schedule.steps)]
+    for name, one in (("a", "alpha"), ("b", "beta"), ("c", "gamma")):
+        setattr(found, f"log_{name}t", torch.cat([getattr(s, one) for s in strides]).clamp(min=1e-30).log().float())
+    return found
+
+
+@torch.no_grad()
+def plain(
+    model: DiffusionCaptioner, scheduler: VQDiffusionScheduler, images: Tensor, schedule: ReplaceSchedule
+) -> Tensor:
+    """Captions (B, L) of conditions ``images`` (B, M, E)."""
+    generator = torch.Generator().manual_seed(0)
+    where = torch.ones(images.shape[:2], dtype=torch.bool)
+    tokens = torch.full((len(images), LENGTH), schedule.mask_id)
+    for t in range(schedule.steps, 0, -1):
+        at = torch.full((len(images),), t)
+        said = []
+        for condition in (images, model.degraded(images, where)):
+            hidden = model.text(tokens, at, model.remember(condition))
+            said.append(model.head(hidden).log_softmax(dim=-1))
+        full, weak = said
+        guided = (weak + SCALE * (full - weak)).log_softmax(dim=-1)
+        tokens = scheduler.step(guided.transpose(1, 2), t - 1, tokens, generator).prev_sample
+    return tokens
+
+
+def timed(what: Callable[[], object], repeats: int) -> float:
+    """Median seconds."""
+    what()
+    found = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        what()
+        found.append(time.perf_counter() - start)
+    return statistics.median(found)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--captions", type=int, default=16)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--vocabulary", type=int, default=8018, help="tokens of the vocabulary; 49408 at scale paper")
+    parser.add_argument("--layers", type=int, default=2)
+    parser.add_argument("--width", type=int, default=128)
+    args = parser.parse_args()
+    backbone = OnTokens.model_validate(
+        {
+            "label": "",
+            "frozen": {"job": "encoders/x", "config_sha256": "", "image_size": 96, "tokens": VECTORS, "width": WIDTH},
+            "decoder": {"width": args.width, "layers": args.layers, "heads": 4},
+        }
+    )
+    told = {
+        "label": "",
+        "objective": "mask_and_replace",
+        "pooling": "patch_mean",
+        "diffusion_steps": STEPS,
+        "replaced": 0.1,
+    }
+    method = Method.model_validate({**told, "guidance": {"kind": "cfg", "degraded": 0.1}})
+    model = build_model(method, backbone, None, args.vocabulary, 77, 0).eval()  # type: ignore[arg-type]
+    model.length.fill_(LENGTH)
+    vocabulary = Vocabulary.corpus(range(args.vocabulary - 2))
+    writer = DiffusionWriter(model, method, vocabulary, "fp32", torch.device("cpu"), batch_tokens=1 << 20)
+    schedule, scheduler = writer.schedule, matched(writer.schedule)
+    images = torch.rand(args.captions, VECTORS, WIDTH, generator=torch.Generator().manual_seed(0))
+    seen, keys = writer.look(images.half()), [str(n) for n in range(args.captions)]
+    how = Diffusing(kind="diffuse", steps=STEPS, guidance=SCALE)
+
+    log_x0 = torch.randn(
+        args.captions, LENGTH, schedule.classes, generator=torch.Generator().manual_seed(1)
+    ).log_softmax(-1)
+    ours_step, theirs_step = [], []
+    for t in (STEPS, STEPS // 2, 2):
+        what, which = torch.rand(
+            2, args.captions, LENGTH, dtype=torch.float64, generator=torch.Generator().manual_seed(t)
+        )
+        x_t = torch.full((args.captions, LENGTH), schedule.mask_id)
+        shown = torch.rand(x_t.shape, generator=torch.Generator().manual_seed(2)) > float(
+            schedule.gamma_bar(torch.tensor(t))
+        )
+        x_t = torch.where(shown, log_x0.argmax(-1), x_t)
+        stride, theirs = schedule.between(t - 1, t), log_x0.transpose(1, 2).contiguous()
+        generator = torch.Generator().manual_seed(0)
+        ours_step.append(timed(lambda: draw(log_x0, x_t, stride, what, which), args.repeats))  # noqa: B023
+        theirs_step.append(timed(lambda: scheduler.step(theirs, t - 1, x_t, generator), args.repeats))  # noqa: B023
+    print(f"{args.captions} captions of {LENGTH} places, {schedule.classes} classes, {torch.get_num_threads()} threads")
+    for name, ours, theirs_ in (("step", statistics.mean(ours_step), statistics.mean(theirs_step)),):
+        print(f"{name}: ours {1e3 * ours:.1f} ms, diffusers {1e3 * theirs_:.1f} ms, {theirs_ / ours:.1f} times")
+    whole = timed(lambda: writer.written(seen, how, keys), args.repeats)
+    peer = timed(lambda: plain(model, scheduler, images, schedule), args.repeats)
+    print(f"captions of {STEPS} steps: ours {whole:.2f} s, plain loop {peer:.2f} s, {peer / whole:.1f} times")
+
+
+if __name__ == "__main__":
+    main()
