@@ -253,9 +253,7 @@ class Flickr8kCorpus(OfDataset, Captions):
 
 class CubCorpus(OfDataset, Captions):
     """CUB-200-2011 with ten captions an image; ``val_share`` of the training images, by a hash of their names, are val.
-
-    ``split``: which images are for testing, as published with the images, or by classes as published with the captions.
-    """
+    ``split``: which are for testing, as published with the images, or by classes as published with the captions."""
 
     kind: Literal["cub"]
     dataset: Literal["cub200"]
