@@ -29,7 +29,7 @@ FLOORS = {
     6: ["loader", "obtain", "report", "work"],
     7: ["golden", "judge", "objectives", "predictors"],
     8: ["provenance", "training", "vouch"],
-    9: ["evaluation"],
+    9: ["evaluation", "precompute"],
     10: ["cli"],
 }
 FLOOR = {part: floor for floor, parts in FLOORS.items() for part in parts}

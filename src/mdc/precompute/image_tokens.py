@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from mdc.evaluation.beside_shards import BesideShards
 from mdc.jobs.call import Call, record
 from mdc.models.vq_vae import perplexity
+from mdc.precompute.beside_shards import BesideShards
 from mdc.records import atomic_path, write_json
 
 CODEBOOK = "codebook.npy"

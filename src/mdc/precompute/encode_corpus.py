@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from mdc.evaluation.beside_shards import BesideShards
 from mdc.jobs.call import Call, record
+from mdc.precompute.beside_shards import BesideShards
 from mdc.records import write_json
 
 

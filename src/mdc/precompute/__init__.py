@@ -1,0 +1,1 @@
+"""What is made once, before any run: weights that are brought from others, and what frozen encoders make of a corpus's images."""
