@@ -146,9 +146,14 @@ RECIPES = ("table6", "table7", "table8")
 SCORES = ("scores/*", "retrieval/*", "positions/*")
 SCORED = ("table2", "table_retrieval", "figure_position")
 #: captions, and what is made from them; the floor needs no run
-CAPTIONS, CAPTIONED = ("captions/cc12m/*", "metrics/*", "judged/*"), ("table3", "figure6")
-#: what follows from all runs
-ALL_RUNS = ("runs/*", *TRAINED, *PROBED, *LOGGED, *SCORES, *SCORED, *CAPTIONS, *CAPTIONED)
+CAPTIONS = ("captions/cc12m/*", "metrics/mscoco/*", "metrics/flickr30k/*", "judged/*")
+CAPTIONED = ("table3", "figure6")
+#: the same of MC-Diffusion's part; and of what shows numbers that are measured of captions
+BIRDS, DIFFUSED = ("captions/cub200/*", "metrics/codes*"), ("mcd_*",)
+MEASURED = ("table3", "mcd_table*", "mcd_grid", "mcd_figure3")
+#: what follows from all runs on pairs of the web, and from all runs
+PAIR_RUNS = ("runs/cc*", "runs/recap*", *TRAINED, *PROBED, *LOGGED, *SCORES, *SCORED, *CAPTIONS, *CAPTIONED)
+ALL_RUNS = (*PAIR_RUNS, "runs/cub200/*", *BIRDS, *DIFFUSED)
 
 
 def of(*methods: str) -> tuple[str, ...]:
@@ -164,9 +169,11 @@ def scored(*methods: str) -> tuple[str, ...]:
 def tuned(*methods: str) -> tuple[str, ...]:
     """What follows from finetuning methods' runs: those runs, their captions, what is measured and shown of them."""
     runs = tuple(f"runs/*/{method}/s0/ft-*" for method in methods)
-    return (*runs, *(f"captions/*/{method}/s0/*" for method in methods), "metrics/*", "judged/*", *CAPTIONED)
+    return (*runs, *(f"captions/cc12m/*/{method}/s0/*" for method in methods), *CAPTIONS[1:], *CAPTIONED)
 
 
+#: what follows from MDC on codes, to which MC-Diffusion is compared
+MATCHED = ("runs/cub200/matched/*", "captions/cub200/matched/*", "metrics/codes/s0", *DIFFUSED)
 MASKED = of("mdc*", "bert_*", "parallel")
 COCO = ("data/corpora/mscoco*", "data/choices/sugarcrepe_*", "data/choices/coco_order")
 
@@ -220,9 +227,9 @@ EDITS = (
     # --- data
     Edit(
         "`sources/corpora/pairs.py`",
-        "the corpora of this kind (all that are trained on), and what is made from them",
+        "the corpora of this kind (all that encoders are trained on), and what is made from them",
         code("sources/corpora/pairs.py"),
-        ("data/corpora/cc*", "data/corpora/recap*", *ALL_RUNS, "figure3"),
+        ("data/corpora/cc*", "data/corpora/recap*", *PAIR_RUNS, "figure3"),
     ),
     Edit(
         "`sources/corpora/karpathy.py`",
@@ -231,7 +238,7 @@ EDITS = (
         code("sources/corpora/karpathy.py"),
         (
             *("data/corpora/mscoco", "data/corpora/flickr30k", "data/choices/*_order", "scores/*", "table2"),
-            *("captions/*", *tuned("arc", "mdc")),
+            *("captions/floor/mscoco", "captions/floor/flickr30k", "captions/coca/*", *tuned("arc", "mdc")),
         ),
     ),
     Edit(
@@ -250,14 +257,17 @@ EDITS = (
         "`shards/writer.py`",
         "every set of images, and all that is made from them",
         code("shards/writer.py"),
-        ("data/corpora/*", "data/probes/*", "data/choices/*", *ALL_RUNS, "probe/*", "captions/*", "figure3"),
+        (
+            *("data/corpora/*", "data/probes/*", "data/choices/*", "encoded/*", "image-tokens/*"),
+            *(*ALL_RUNS, "probe/*", "captions/*", "figure3"),
+        ),
     ),
     # --- training
     Edit(
         "`objectives/masked.py`",
         "the runs of masked methods, their probes and scores, all scores by position, and what shows these",
         code("objectives/masked.py"),
-        (*MASKED, *scored("mdc"), "positions/*", *PROBED, *LOGGED, *SCORED, *tuned("mdc")),
+        (*MASKED, *scored("mdc"), "positions/*", *PROBED, *LOGGED, *SCORED, *tuned("mdc"), *MATCHED),
     ),
     Edit(
         "`objectives/autoregressive.py`",
@@ -277,7 +287,25 @@ EDITS = (
         code("objectives/captioning.py"),
         (
             *(*MASKED, *of("arc*"), *scored("mdc", "arc"), "positions/*", *PROBED, *LOGGED, *SCORED),
-            *tuned("arc", "mdc"),
+            *(*tuned("arc", "mdc"), *MATCHED),
+        ),
+    ),
+    Edit(
+        "`objectives/mask_and_replace.py`",
+        "MC-Diffusion's runs, the figure of losses, their captions, and what is measured and shown of these",
+        code("objectives/mask_and_replace.py"),
+        ("runs/cub200/*/mcd*", "captions/cub200/*/mcd*", "metrics/codes*", *DIFFUSED, "figure_loss"),
+    ),
+    Edit(
+        "`precompute/image_tokens.py`",
+        "the codes of images, what is trained on them, its captions, and what is measured and shown of these",
+        code("precompute/image_tokens.py"),
+        (
+            *(
+                "image-tokens/*",
+                *(f"{one}/cub200/{on}/*" for one in ("runs", "captions") for on in ("on-codes", "matched")),
+            ),
+            *("metrics/codes*", *DIFFUSED, "figure_loss"),
         ),
     ),
     Edit(
@@ -313,21 +341,21 @@ EDITS = (
     ),
     Edit(
         "`predictors/caption_scores.py`",
-        "all scores of captions, and what shows them; CLIPScore, and Table 3; no run",
+        "all scores of captions, and what shows them; CLIPScore, and the tables and the figure that show it; no run",
         code("predictors/caption_scores.py"),
-        (*SCORES, *SCORED, "metrics/*", "table3"),
+        (*SCORES, *SCORED, "metrics/*", *MEASURED),
     ),
     Edit(
         "`predictors/writing.py`",
         "all captions but the floor, what is measured of them, and what shows them; no run",
         code("predictors/writing.py"),
-        (*CAPTIONS, *CAPTIONED),
+        (*CAPTIONS, *CAPTIONED, *BIRDS, *DIFFUSED),
     ),
     Edit(
         "`captions/metrics.py`",
-        "what is measured of captions, and Table 3",
+        "what is measured of captions, and the tables and the figure that show it",
         code("captions/metrics.py"),
-        ("metrics/*", "table3"),
+        ("metrics/*", *MEASURED),
     ),
     Edit(
         "`evaluation/choices.py`",
@@ -339,23 +367,28 @@ EDITS = (
         "`statistics/verdicts.py`",
         "what compares methods",
         code("statistics/verdicts.py"),
-        (*PROBED, "figure_schedules", *SCORED, *CAPTIONED),
+        (*PROBED, "figure_schedules", *SCORED, *CAPTIONED, *DIFFUSED),
     ),
     # --- tables and figures
     Edit("`report/tables/table1.py`", "Table 1", code("report/tables/table1.py"), ("table1",)),
     Edit("`report/tables/table2.py`", "Table 2", code("report/tables/table2.py"), ("table2",)),
-    Edit("`report/tables/table3.py`", "Table 3", code("report/tables/table3.py"), ("table3",)),
+    Edit(
+        "`report/tables/table3.py`",
+        "the tables of captions: Table 3, and those of MC-Diffusion",
+        code("report/tables/table3.py"),
+        ("table3", "mcd_table*", "mcd_grid"),
+    ),
     Edit(
         "`report/tables/render.py`",
-        "the tables, and Figure 6, which has a page; no other figure",
+        "the tables, and examples of captions, which have a page; no other figure",
         code("report/tables/render.py"),
-        ("table*", "figure6"),
+        ("table*", "figure6", "mcd_table*", "mcd_grid", "mcd_examples"),
     ),
     Edit(
         "a template of tables, `report/templates/table.md.j2`",
-        "the tables, and Figure 6, which has a page; no other figure",
+        "the tables, and examples of captions, which have a page; no other figure",
         text(_TEMPLATE, "\n"),
-        ("table*", "figure6"),
+        ("table*", "figure6", "mcd_table*", "mcd_grid", "mcd_examples"),
     ),
     Edit("`report/figures/figure4.py`", "Figure 4", code("report/figures/figure4.py"), ("figure4",)),
     Edit(
@@ -381,7 +414,7 @@ EDITS = (
         "a value of one method (`methods.mdc.t_range`)",
         "its runs, their probes and scores, and what shows these",
         value("methods", "mdc", "t_range", to=[0.35, 0.95]),
-        (*of("mdc"), *scored("mdc"), "positions/*/mdc/s0/*", *PROBED, *LOGGED, *SCORED, *tuned("mdc")),
+        (*of("mdc"), *scored("mdc"), "positions/*/mdc/s0/*", *PROBED, *LOGGED, *SCORED, *tuned("mdc"), *MATCHED),
     ),
     Edit(
         "a method's label (`methods.arc.label`)",
@@ -424,7 +457,7 @@ EDITS = (
                 *LOGGED,
                 *SCORED,
             ),
-            *("captions/*/s1/*", "metrics/*/s1", "judged/*/s1", "table3"),
+            *("captions/*/s1/*", "metrics/*/s1", "judged/*/s1", "table3", "mcd_table*", "mcd_figure3"),
         ),
     ),
     Edit(
@@ -456,6 +489,22 @@ EDITS = (
         (*SCORES, *SCORED),
     ),
     Edit(
+        "in how many steps MC-Diffusion writes (`mc_diffusion.steps`)",
+        "its captions, and what is measured and shown of these; no run",
+        value("scales", SCALE, "mc_diffusion", "steps", to=50),
+        ("captions/cub200/*/mcd*", "metrics/codes*", *DIFFUSED),
+    ),
+    Edit(
+        "the tokenizer of images (`tokenizers.vqgan.path`)",
+        "what it is made from and makes, and all that is trained on it",
+        value("scales", SCALE, "tokenizers", "vqgan", "path", to="other/last.ckpt"),
+        (
+            *("tokenizers/*", "encoders/*", "image-tokens/*", "encoded/*"),
+            *(f"{one}/cub200/{on}/*" for one in ("runs", "captions") for on in ("on-codes", "before-codes", "matched")),
+            *("metrics/codes*", *DIFFUSED, "figure_loss"),
+        ),
+    ),
+    Edit(
         "which differences Table 1 shows (`tables.table1.contrasts`)",
         "Table 1",
         lambda box: _fewer_contrasts(box),
@@ -465,7 +514,7 @@ EDITS = (
         "the level of intervals (`protocol.statistics.level`)",
         "what shows intervals",
         value("protocol", "statistics", "level", to=0.9),
-        (*PROBED, "figure_schedules", *SCORED, "table3"),
+        (*PROBED, "figure_schedules", *SCORED, *MEASURED),
     ),
     Edit(
         "a table that the scale names no more (`tables.table4`)",

@@ -88,7 +88,8 @@ class Beam(Strict):
 
 
 class Diffusing(Strict):
-    """A model of mask-and-replace diffusion undoes it in ``steps`` strides (docs/mc-diffusion.md).
+    """A model of mask-and-replace diffusion undoes it in ``steps`` strides, None: one for each of its own steps, as the paper
+    does (docs/mc-diffusion.md).
 
     ``policy`` posterior draws from p(x_s | x_t); best_first shows, at each stride, the most confident places, and keeps them.
     ``guidance``: the scale s; 1 is none. ``orientation``: whether s stands at the whole condition (cfg), or at what is left of it
@@ -96,7 +97,7 @@ class Diffusing(Strict):
     """
 
     kind: Literal["diffuse"]
-    steps: Positive
+    steps: Positive | None = None
     policy: Literal["posterior", "best_first"] = "posterior"
     guidance: Annotated[float, Field(ge=0, le=100)] = 1.0
     orientation: Literal["cfg", "as_printed"] = "cfg"

@@ -155,7 +155,7 @@ def _system(
 
 def _diffuses(method: Method, system: CaptionSystem, write: Diffusing, where: str) -> None:
     assert method.diffusion_steps is not None
-    if write.steps > method.diffusion_steps:
+    if write.steps is not None and write.steps > method.diffusion_steps:
         raise ValueError(f"{where}.write.steps = {write.steps}: {system.method} has {method.diffusion_steps} at most")
     if write.guidance != 1 and method.guidance is None:
         raise ValueError(f"{where}.write.guidance = {write.guidance}: {system.method} is not trained for it; only 1 is")

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from mdc.config.caption import Writing
+from mdc.config.caption import Diffusing, Writing
 from mdc.config.judge import ByClipScore, Contest, Judge
 from mdc.config.score import OpenClipModel
 from mdc.config.types import (
@@ -108,7 +108,8 @@ class CaptionTable(Strict):
     metrics and ``claimed`` alone.
 
     ``coca``: rows of reference by a model of others. ``left_out``: metrics that are not to be measured; their programs take
-    long. ``examples``: how many images Figure 6 shows, drawn with ``seed``.
+    long. ``examples``: how many images Figure 6 shows, drawn with ``seed``. ``steps``: strides of the systems that diffuse and
+    name none themselves.
     """
 
     datasets: Annotated[dict[Name, CaptionedImages], Field(min_length=1)]
@@ -123,6 +124,7 @@ class CaptionTable(Strict):
     primary: Annotated[list[SidePair], Field(max_length=6)] = Field(default_factory=list)
     examples: Positive = 3
     seed: NonNegative = 0
+    steps: Positive | None = None
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -151,9 +153,9 @@ class CaptionTable(Strict):
         return self
 
     def systems_of(self, dataset: str) -> dict[str, CaptionSystem]:
-        """The systems that caption a dataset's images, in the table's order."""
+        """The systems that caption a dataset's images, in the table's order, with the table's ``steps`` where they name none."""
         listed = self.datasets[dataset].systems
-        return {key: one for key, one in self.systems.items() if listed is None or key in listed}
+        return {key: self._whole(one) for key, one in self.systems.items() if listed is None or key in listed}
 
     def coca_of(self, dataset: str) -> dict[str, Coca]:
         """The models of others that caption a dataset's images."""
@@ -183,6 +185,11 @@ class CaptionTable(Strict):
         }
         pairs = {"contrasts": asked.contrasts, "primary": asked.primary}
         return self.model_copy(update={"datasets": datasets, "coca": {}, "judge": None, **pairs})
+
+    def _whole(self, system: CaptionSystem) -> CaptionSystem:
+        if isinstance(system.write, Diffusing) and system.write.steps is None:
+            return system.model_copy(update={"write": system.write.model_copy(update={"steps": self.steps})})
+        return system
 
     def _contests(self, judge: Judge) -> None:
         for name, contest in judge.contests.items():

@@ -110,7 +110,11 @@ def captions(plan: Plan, one: Asked) -> CaptionsJob:
             *(parts.ABILITIES["generate"], parts.OBJECTIVES[trained.method.objective]),
             *encoder_jobs.modules(plan, trained),
         ]
-        policies = {key: table.systems[key].model_dump(mode="json") for key in one.systems}
+        policies = {
+            key: system.model_dump(mode="json", include={"write", "images"})
+            for key, system in table.systems_of(one.dataset).items()
+            if key in one.systems
+        }
     elif one.coca:
         modules, policies = [parts.OTHERS["coca"]], {}
     else:
@@ -126,7 +130,7 @@ def captions(plan: Plan, one: Asked) -> CaptionsJob:
         run=trained.job if trained else None,
         run_config_sha256=trained.sha256 if trained else None,
         weights=one.weights,
-        policies={key: {"write": told["write"], "images": told["images"]} for key, told in policies.items()},
+        policies=policies,
         most_frequent_of=None if trained or one.coca else dataset.training,
         coca=_coca(table, one.coca) if one.coca else None,
         captioning=scale.caption.model_dump(mode="json"),

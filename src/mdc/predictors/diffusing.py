@@ -78,10 +78,22 @@ class DiffusionWriter:
             found += self._batch(seen.of(numbers), how, [keys[number] for number in numbers])
         return found
 
+    def moments(self, how: Diffusing) -> list[int]:
+        """The times that a caption goes through, from T down to 0.
+
+        best_first shows at least one place at a stride, so it has no more strides than that takes: at every stride as many
+        places are masks as the time says.
+        """
+        strides = how.steps or self.schedule.steps
+        if how.policy == "best_first":
+            each = -(-self.length // strides)
+            strides = -(-self.length // each)
+        return times(self.schedule.steps, strides)
+
     def _batch(self, seen: Seen, how: Diffusing, keys: list[str]) -> list[Written]:
-        moments = times(self.schedule.steps, how.steps)
+        moments = self.moments(how)
         noise = _Noise(how.seed, keys, self.length, seen.vectors.shape[1], self.device)
-        predict = _Predict(self, seen, how, noise)
+        predict = _Predict(self, seen, how, moments, noise)
         if how.policy == "posterior":
             start = stationary(self.schedule, *noise.of_start())
             drawn = ancestral(predict, start, moments, self.schedule, noise.of_stride)
@@ -116,17 +128,19 @@ class DiffusionWriter:
 class _Predict:
     """log p(x_0 | x_t) of one batch, with guidance if it is asked for."""
 
-    def __init__(self, writer: DiffusionWriter, seen: Seen, how: Diffusing, noise: _Noise) -> None:
+    def __init__(
+        self, writer: DiffusionWriter, seen: Seen, how: Diffusing, moments: Sequence[int], noise: _Noise
+    ) -> None:
         self.writer, self.seen, self.how, self.noise = writer, seen, how, noise
         self.scale = strength(how.guidance, how.orientation)
-        self.moments = {t: number for number, t in enumerate(times(writer.schedule.steps, how.steps))}
+        self.numbers = {t: number for number, t in enumerate(moments)}
         guidance = writer.method.guidance
         self.anew = how.condition_mask == "per_step" and guidance is not None and (guidance.mask_rate or 1.0) < 1
         self.both = None if self.scale == 1 else self._beside(0)
 
     def __call__(self, tokens: Tensor, t: int) -> Tensor:
         """tokens (n, L) → (n, L, K) float32."""
-        number = self.moments[t]
+        number = self.numbers[t]
         if self.scale == 1:
             return self._said(self._hidden(tokens, t, self.seen.memory))
         if self.anew and number:

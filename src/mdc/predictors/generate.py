@@ -90,7 +90,7 @@ class RunWriter:
             raise UserError(f"{self.name} writes by {ours}, not by {theirs}")
         if isinstance(how, Diffusing):
             assert self.method.diffusion_steps is not None
-            if how.steps > self.method.diffusion_steps:
+            if how.steps is not None and how.steps > self.method.diffusion_steps:
                 raise UserError(f"{how.steps} steps: {self.name} has {self.method.diffusion_steps} at most")
             if how.guidance != 1 and self.method.guidance is None:
                 raise UserError(f"{self.name} is not trained for guidance; only the scale 1 is possible")

@@ -106,6 +106,21 @@ def test_systems_of_the_first_seed_ask_for_no_other() -> None:
     assert plan.jobs["mcd_grid"].seeds == [0] and plan.jobs["mcd_table4"].seeds == [0, 1]  # type: ignore[attr-defined]
 
 
+def test_a_system_that_names_no_steps_takes_the_tables_and_else_the_diffusions() -> None:
+    job = "captions/described/on-codes/mcd/s0/best/codes"
+
+    def steps(values: dict[str, Any]) -> dict[str, int | None]:
+        policies = Plan(validate(values)).jobs[job].policies  # type: ignore[attr-defined]
+        return {key: policy.write.steps for key, policy in policies.items()}
+
+    values = _changed(*SYSTEMS, "mcd_first", "write", "steps", to=7)
+    found = steps(values)
+    assert found["mcd"] == 25 and found["mcd_first"] == 7
+    put(values, ("scales", "mini", "mc_diffusion", "steps"), None)
+    found = steps(values)
+    assert found["mcd"] is None and found["mcd_first"] == 7
+
+
 def test_runs_stand_on_codes_and_others_on_vectors() -> None:
     plan = Plan(validate(copy.deepcopy(VALUES)))
     runs = {method: plan.pretrain(Run("described", "on-codes", method, 0)) for method in ("mcd", "mcd_cfg")}

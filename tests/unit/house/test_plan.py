@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mdc.artefacts import ARTEFACTS
-from mdc.config import load, read_yaml, validate
+from mdc.config import OnTokens, load, read_yaml, validate
 from mdc.jobs.folder import ScaleFolder, verb_of
 from mdc.jobs.ids import Run
 from mdc.jobs.job import Job
@@ -93,8 +93,15 @@ def test_paper_grid_is_44_runs_each_trained_once_for_all_tables_and_figures(pape
     # and the captioners of Table 3: two methods finetuned on two datasets, and MDC to end its captions too
     tuned = {Run("cc12m", "ViT-B-32", method, 0, name) for method in ("arc", "mdc") for name in ("mscoco", "flickr30k")}
     tuned |= {Run("cc12m", "ViT-B-32", "mdc", 0, name) for name in ("mscoco_ends", "flickr30k_ends")}
-    assert len(paper.runs) == len(set(paper.runs)) == 52 and set(paper.runs) == seen | alone | tuned
-    assert [name for name in paper.jobs if name.startswith("runs/")] == [f"runs/{run.id}" for run in paper.runs]
+    # and MC-Diffusion: a training for each method, for each other condition, and our MDC on the same codes
+    diffusing = ("mcd", "mcd_absorbing", "mcd_cfg", "mcd_mcs", "mcd_mcs_50", "mcd_mcs_100")
+    birds = {Run("cub200", "on-codes", method, 0) for method in diffusing}
+    birds |= {Run("cub200", backbone, "mcd", 0) for backbone in ("before-codes", "patches")}
+    birds |= {Run("cub200", "matched", "mdc", 0)}
+    assert len(paper.runs) == len(set(paper.runs)) == 61 and set(paper.runs) == seen | alone | tuned | birds
+    assert sorted(name for name in paper.jobs if name.startswith("runs/")) == sorted(
+        f"runs/{run.id}" for run in paper.runs
+    )
 
 
 def test_paper_grid_of_table_1(paper: Plan) -> None:
@@ -113,7 +120,7 @@ RECIPES = {"ViT-B-32": (5e-4, 0.1), "ViT-B-16": (5e-4, 0.2), "ViT-L-14": (4e-4, 
 
 
 def test_paper_recipes_are_those_of_tables_6_to_8(paper: Plan) -> None:
-    for run in (one for one in paper.runs if not one.finetune):
+    for run in (one for one in paper.runs if one.backbone in RECIPES and one.corpus != "cub200" and not one.finetune):
         recipe = paper.pretrain(run).recipe
         lr, decay = RECIPES[run.backbone]
         assert (recipe.lr, recipe.weight_decay) == (lr, decay)
@@ -126,10 +133,29 @@ def test_paper_recipes_are_those_of_tables_6_to_8(paper: Plan) -> None:
 
 def test_paper_towers_are_those_of_section_4_1(paper: Plan) -> None:
     for name, backbone in paper.scale.training.backbones.items():
+        if name not in RECIPES:
+            continue
         assert backbone.image_size == 224
         assert str(backbone.patch_size) in name
         decoder = (12, 768, 12) if name == "ViT-L-14" else (12, 512, 8)
         assert (backbone.decoder.layers, backbone.decoder.width, backbone.decoder.heads) == decoder
+
+
+def test_paper_runs_of_mc_diffusion_are_those_of_its_section_4(paper: Plan) -> None:
+    runs = [run for run in paper.runs if run.method.startswith("mcd")]
+    assert len(runs) == 8
+    for run in runs:
+        job = paper.pretrain(run)
+        recipe, decoder = job.recipe, job.backbone.decoder
+        assert (recipe.lr, recipe.warmup_steps, recipe.batch_size, recipe.epochs) == (4.5e-4, 1000, 128, 200)
+        assert (recipe.beta1, recipe.beta2, recipe.lr_schedule) == (0.9, 0.96, "constant")
+        assert (decoder.layers, decoder.width, job.method.diffusion_steps) == (18, 512, 100)
+    codes = paper.pretrain(Run("cub200", "on-codes", "mcd", 0)).backbone
+    assert isinstance(codes, OnTokens) and (codes.frozen.tokens, codes.frozen.image_size) == (32 * 32, 256)
+    assert codes.words is not None
+    for name, rate in (("mcd_cfg", None), ("mcd_mcs", 0.1)):
+        guidance = paper.params.methods[name].guidance
+        assert guidance is not None and (guidance.degraded, guidance.mask_rate) == (0.1, rate)
 
 
 def test_two_ids_with_equal_configurations_are_refused() -> None:

@@ -62,6 +62,28 @@ def test_the_first_places_of_best_first_are_the_most_confident() -> None:
         assert sorted(one.step) == sorted(set(one.step)), "one place a step"
 
 
+def test_best_first_is_told_a_time_that_fits_the_masks_that_are_left() -> None:
+    one = writer(method())
+    told: list[tuple[int, int]] = []
+    decode = one.model.text.forward
+    one.model.text.forward = lambda tokens, t, memory: (  # type: ignore[method-assign]
+        told.append((int(t), int((tokens[0] == one.schedule.mask_id).sum()))) or decode(tokens, t, memory)
+    )
+    for steps in (2, 5, None):
+        told.clear()
+        written(one, how(policy="best_first", steps=steps))
+        each = -(-LENGTH // (steps or STEPS))
+        assert len(told) == -(-LENGTH // each) and told[0] == (STEPS, LENGTH)
+        for t, masks in told:
+            assert abs(t / STEPS - masks / LENGTH) < 1 / len(told)
+
+
+def test_without_a_number_of_steps_there_is_one_for_each_of_the_diffusions() -> None:
+    one = writer(method())
+    assert written(one, how(steps=None)) == written(one, how(steps=STEPS))
+    assert one.moments(how(steps=None)) == list(range(STEPS, -1, -1))
+
+
 @pytest.mark.parametrize("policy", ["posterior", "best_first"])
 def test_a_scale_of_one_is_plain_to_the_bit(policy: str) -> None:
     one = writer(method(**mcs(0.5)))
