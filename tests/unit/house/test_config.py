@@ -18,27 +18,30 @@ VALUES = read_yaml(ROOT / "params.yaml")
 Step = str | int
 
 
-def _leaves(value: Any, path: tuple[Step, ...] = ()) -> Iterator[tuple[tuple[Step, ...], Any]]:
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield from _leaves(inner, (*path, key))
-    elif isinstance(value, list):
-        for number, inner in enumerate(value):
-            yield from _leaves(inner, (*path, number))
-    else:
+def _leaves(value: Any, seen: set[int], path: tuple[Step, ...] = ()) -> Iterator[tuple[tuple[Step, ...], Any]]:
+    if not isinstance(value, dict | list):
         yield path, value
+        return
+    if id(value) in seen:
+        return  # YAML's alias of what another scale has
+    seen.add(id(value))
+    for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+        yield from _leaves(inner, seen, (*path, key))
 
 
 def _with(path: tuple[Step, ...], value: Any) -> dict[str, Any]:
+    """The file with another value at ``path``; of its scales the one that has it, for there are thousands of leaves."""
     changed = copy.deepcopy(VALUES)
-    inner = changed
+    if path[0] == "scales" and len(path) > 1:
+        changed |= {"scale": path[1], "scales": {path[1]: changed["scales"][path[1]]}}
+    inner: Any = changed
     for step in path[:-1]:
         inner = inner[step]
     inner[path[-1]] = value
     return changed
 
 
-LEAVES = list(_leaves(VALUES))
+LEAVES = list(_leaves(VALUES, set()))
 
 
 @pytest.mark.parametrize("path", [p for p, _ in LEAVES], ids=lambda p: ".".join(map(str, p)))
