@@ -13,13 +13,13 @@ import torch
 from small_project import plan
 
 from mdc.config import OnTokens
-from mdc.evaluation import beside_shards, encode_corpus
 from mdc.formats.images import center_resize, decode
 from mdc.jobs.call import Call
 from mdc.jobs.folder import ScaleFolder
 from mdc.jobs.read import read_job
 from mdc.loader.batches import CaptionBatches
 from mdc.loader.stored import open_stored
+from mdc.precompute import beside_shards, encode_corpus
 from mdc.predictors.runs import open_run
 from mdc.predictors.towers import read_tower
 from mdc.records import UserError, read_json, sha256_file

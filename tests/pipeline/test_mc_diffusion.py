@@ -17,7 +17,6 @@ from safetensors.torch import load_file, save_file
 from mdc.cli import main as mdc
 from mdc.config import GumbelVqgan, OnTokens, VqVae
 from mdc.encoders.codes import CodesEncoder
-from mdc.evaluation import image_tokens
 from mdc.jobs.call import Call
 from mdc.jobs.encoder_model import TokenizerJob
 from mdc.jobs.folder import ScaleFolder
@@ -26,6 +25,7 @@ from mdc.loader.central import central
 from mdc.loader.stored import open_stored
 from mdc.models.gumbel_vqgan import GumbelTokenizer, renamed
 from mdc.models.vq_vae import nearest, perplexity, pixels
+from mdc.precompute import image_tokens
 from mdc.predictors.runs import open_run
 from mdc.predictors.towers import read_tower
 from mdc.records import UserError, read_json, sha256_file
@@ -421,7 +421,7 @@ def test_another_codebook_in_its_place_is_refused(r: Path) -> None:
     weights = load_file(path)
     weights["codebook"] += 1
     save_file(weights, path)
-    from mdc.evaluation import import_encoder
+    from mdc.precompute import import_encoder
 
     with pytest.raises(UserError, match=r"tokenizer\.safetensors: not the weights that .*make the tokenizer again"):
         import_encoder.main(_call(r, "encoders/vq", "import-encoder", Path("again")))

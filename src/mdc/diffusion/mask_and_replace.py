@@ -164,6 +164,71 @@ def divergence(true: Posterior, model: Posterior) -> Tensor:
     return term.masked_fill(q <= NEVER / 2, 0.0).sum(dim=-1)
 
 
+@dataclass(frozen=True)
+class BoundWeights:
+    """What weighs how much in a place's part of the bound, (B, L) float32 each; see :func:`bound_terms`.
+
+    ``j``: the class that a place shows (int64; any, where it is [MASK]), ``own``: whether it is x_0's, ``shown``: 1 where a class
+    is shown and counts as such. ``inverse_j`` and ``inverse``: the 1 / (ᾱ_t + β̄_t) and 1 / β̄_t of the w_k, 1 of a [MASK].
+    """
+
+    j: Tensor
+    own: Tensor
+    surprise: Tensor
+    certain: Tensor
+    shown: Tensor
+    each: Tensor
+    at_x0: Tensor
+    at_j: Tensor
+    r: Tensor
+    inverse_j: Tensor
+    inverse: Tensor
+
+    def of(self, where: slice) -> BoundWeights:
+        """Those of some rows."""
+        return BoundWeights(**{name: value[where] for name, value in vars(self).items()})
+
+    def flat(self) -> BoundWeights:
+        """As (B·L,)."""
+        return BoundWeights(**{name: value.flatten() for name, value in vars(self).items()})
+
+
+def bound_weights(x0: Tensor, x_t: Tensor, s: Tensor, t: Tensor, schedule: ReplaceSchedule) -> BoundWeights:
+    """Of the stride from t (B,) down to s (B,); x0, x_t (B, L) int64."""
+    one = {name: value[:, None] for name, value in vars(schedule.stride(s, t)).items()}
+    masked, own, last = x_t == schedule.mask_id, x0 == x_t, (s == 0)[:, None]
+    # to s = 0 nothing but the surprise is used; a β̄ above 0 keeps the rest finite
+    alpha_s, beta_s = one["alpha_s"], torch.where(last, one["beta_t"], one["beta_s"])
+    c = one["gamma"] / one["gamma_t"]
+    if schedule.replaced:
+        surprise, diverges = last.double().expand(x0.shape), (~last).double().expand(x0.shape)
+        r, own_alpha = alpha_s / beta_s, torch.where(own, one["alpha"], 0.0)
+        v = 1 / (torch.where(own, one["alpha_t"], 0.0) + one["beta_t"])
+        q_0 = (own_alpha + one["beta"]) * (alpha_s + beta_s) * v
+        certain = torch.where(masked, c * (alpha_s + beta_s) * r.log1p(), v.log() + q_0 * r.log1p())
+        each = torch.where(masked, c * beta_s, v * one["beta"] * beta_s)
+        at_x0 = torch.where(masked, c * alpha_s, v * one["beta"] * alpha_s)
+        at_j = torch.where(masked, 0.0, v * one["alpha"] * (beta_s + torch.where(own, alpha_s, 0.0)))
+        inverse_j, inverse = 1 / (one["alpha_t"] + one["beta_t"]), 1 / one["beta_t"]
+    else:  # a place that shows its token keeps it
+        surprise = torch.where(last, 1.0, torch.where(masked, c * alpha_s, 0.0))
+        diverges = certain = each = at_x0 = at_j = torch.zeros_like(surprise)
+        r = inverse_j = inverse = torch.ones_like(alpha_s)
+    return BoundWeights(
+        j=x_t.clamp(max=schedule.classes - 1),
+        own=own,
+        surprise=surprise.float(),
+        certain=(diverges * certain).float(),
+        shown=torch.where(masked, 0.0, diverges).float(),
+        each=(diverges * each).float(),
+        at_x0=(diverges * at_x0).float(),
+        at_j=(diverges * at_j).float(),
+        r=r.expand(x0.shape).float(),
+        inverse_j=torch.where(masked, 1.0, inverse_j).float(),
+        inverse=torch.where(masked, 1.0, inverse).float(),
+    )
+
+
 def bound_terms(log_x0: Tensor, x0: Tensor, x_t: Tensor, s: Tensor, t: Tensor, schedule: ReplaceSchedule) -> Tensor:
     """What each place adds to the bound on −log p(x_0) over the stride from t (B,) down to s (B,), (B, L) in nats.
 
@@ -171,49 +236,30 @@ def bound_terms(log_x0: Tensor, x0: Tensor, x_t: Tensor, s: Tensor, t: Tensor, s
     :func:`times`, in the mean over x_t, is the bound: at T nothing of x_0 is left, so there is no other term.
 
     It is :func:`divergence` of the two posteriors, without building them. What both have in common falls out, and with
-    r = ᾱ_s/β̄_s what remains is, of a place that is [MASK], with c = γ/γ̄_t,
+    r = ᾱ_s/β̄_s what remains is, of a place that is [MASK], with c = γ/γ̄_t and b_k = log(1 + r p_k),
 
-        c [(ᾱ_s + β̄_s) log(1 + r) − β̄_s Σ_k log(1 + r p_k) − ᾱ_s log(1 + r p_{x_0})],
+        c [(ᾱ_s + β̄_s) log(1 + r) − β̄_s Σ_k b_k − ᾱ_s b_{x_0}],
 
     and of one that shows j, with v = 1/(ᾱ_t[x_0 = j] + β̄_t), Σw as in :func:`posterior` and b_k = log(1 + r w_k/Σw),
 
         log(v/Σw) + q_{x_0} log(1 + r) − v [β (β̄_s Σ_k b_k + ᾱ_s b_{x_0}) + α (β̄_s + ᾱ_s[x_0 = j]) b_j].
     """
-    stride = schedule.stride(s, t)
+    one = bound_weights(x0, x_t, s, t, schedule)
     last = -log_x0.float().gather(-1, x0[..., None]).squeeze(-1)
-    masked = x_t == schedule.mask_id
-    if not schedule.replaced:  # a place that shows its token keeps it
-        weight = (stride.gamma / stride.gamma_t * stride.alpha_s).float()[:, None]
-        return torch.where((s == 0)[:, None], last, torch.where(masked, weight * last, 0.0))
-    # to s = 0 nothing of this is used; a β̄ above 0 keeps it finite
-    one = {name: value[:, None] for name, value in vars(stride).items()}
-    beta_s = torch.where((s == 0)[:, None], one["beta_t"], one["beta_s"])
-    r = one["alpha_s"] / beta_s
-    j = x_t.clamp(max=schedule.classes - 1)[..., None]
-    own = x0 == x_t
-
+    if not schedule.replaced:
+        return one.surprise * last
     p = log_x0.float().exp()
-    p_j = p.gather(-1, j).squeeze(-1)
-    p_0 = p.gather(-1, x0[..., None]).squeeze(-1)
+    j = one.j[..., None]
+    p_j, p_0 = p.gather(-1, j).squeeze(-1), p.gather(-1, x0[..., None]).squeeze(-1)
     others = p.scatter(-1, j, 0.0)  # so that what is not j keeps its digits where p_j is nearly 1
-    w_j = p_j / (one["alpha_t"] + one["beta_t"]).float()
-    whole = others.sum(dim=-1) / one["beta_t"].float() + w_j
-    of_mask = r.float().expand_as(p_j)
-    each = torch.where(masked, of_mask, (r / one["beta_t"]).float() / whole)
-    b_j = torch.log1p(torch.where(masked, of_mask * p_j, r.float() * w_j / whole))
-    b_0 = torch.where(own, b_j, torch.log1p(each * p_0))
-    total = torch.log1p(each[..., None] * others).sum(dim=-1) + b_j
-
-    c = one["gamma"] / one["gamma_t"]
-    certain = torch.log1p(r)
-    of_masked = (c * (one["alpha_s"] + beta_s) * certain).float() - (c * beta_s).float() * total
-    of_masked = of_masked - (c * one["alpha_s"]).float() * b_0
-    v = 1 / (torch.where(own, one["alpha_t"], 0.0) + one["beta_t"])
-    q_0 = (torch.where(own, one["alpha"], 0.0) + one["beta"]) * (one["alpha_s"] + beta_s) * v
-    of_shown = (v.log() + q_0 * certain).float() - whole.log()
-    of_shown = of_shown - (v * one["beta"] * beta_s).float() * total - (v * one["beta"] * one["alpha_s"]).float() * b_0
-    of_shown = of_shown - (v * one["alpha"] * (beta_s + torch.where(own, one["alpha_s"], 0.0))).float() * b_j
-    return torch.where((s == 0)[:, None], last, torch.where(masked, of_masked, of_shown))
+    w_j = p_j * one.inverse_j
+    whole = others.sum(dim=-1) * one.inverse + w_j
+    factor = one.r * one.inverse / whole
+    b_j = torch.log1p(one.r * w_j / whole)
+    b_0 = torch.where(one.own, b_j, torch.log1p(factor * p_0))
+    total = torch.log1p(factor[..., None] * others).sum(dim=-1) + b_j
+    found = one.surprise * last + one.certain - one.shown * whole.log()
+    return found - one.each * total - one.at_x0 * b_0 - one.at_j * b_j
 
 
 #: (tokens (N, L), the time t) → log p(x_0 | x_t), (N, L, K)

@@ -14,20 +14,18 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 
 from mdc.config import Backbone, Method, OnTokens, ProtocolPretrain
-from mdc.diffusion.mask_and_replace import ReplaceSchedule, bound_terms, corrupt
+from mdc.diffusion.bound_gradient import BoundOfRows
+from mdc.diffusion.mask_and_replace import ReplaceSchedule, bound_weights, corrupt
 from mdc.loader.batch import CaptionBatch
 from mdc.models.diffusion_captioner import DiffusionCaptioner, schedule_of
 from mdc.models.initial import seeded
+from mdc.models.logits import sum_over_logits
 from mdc.models.precision import autocast
 from mdc.objectives.micro_batches import slices
 from mdc.processes.group import ALONE, Group
-
-_AT_ONCE = 1 << 23  # log probabilities that live at a time
 
 
 class Noised(NamedTuple):
@@ -84,10 +82,10 @@ class MaskAndReplace:
         sums = torch.zeros(2, device=noised.x0.device)
         for rows in slices(len(batch), micro_batches):
             part = Noised(*(value[rows] for value in noised))
-            bound, auxiliary = self._sums(batch, part, rows, degrade=True)
-            loss = (bound + auxiliary) / normaliser
+            loss, bound = self._sums(batch, part, rows, degrade=True)
+            loss = loss / normaliser
             loss.backward()
-            sums += torch.stack([loss.detach(), bound.detach() / normaliser])
+            sums += torch.stack([loss.detach(), bound / normaliser])
         loss, bound = self.group.sum(sums)
         return {"loss": loss, "bound": bound}
 
@@ -95,14 +93,14 @@ class MaskAndReplace:
     def evaluate(self, batch: CaptionBatch) -> tuple[Tensor, Tensor]:
         """The bound alone, in nats a place, with the whole condition."""
         noised = self.noised(batch, len(batch))
-        bound, _ = self._sums(batch, noised, slice(None), degrade=False)
+        _, bound = self._sums(batch, noised, slice(None), degrade=False)
         return bound, torch.tensor(float(noised.x0.numel()), device=bound.device)
 
     def after_step(self) -> None:
         pass
 
     def _sums(self, batch: CaptionBatch, noised: Noised, rows: slice, degrade: bool) -> tuple[Tensor, Tensor]:
-        """The bound and the auxiliary term, each summed over all places, in nats."""
+        """The loss, which is the bound and the auxiliary term, and the bound alone, each summed over all places, in nats."""
         images = batch.images[rows]
         with autocast(images.device, self.precision):
             condition = self.model.encoder.prepared(images)
@@ -111,30 +109,16 @@ class MaskAndReplace:
                 where = lost(batch.condition[rows], self.model.guidance.degraded, self.model.guidance.mask_rate)
                 condition = self.model.degraded(condition, where)
             hidden = self.model.text(noised.x_t, noised.t, self.model.remember(condition))
-        return self._terms(hidden, noised)
+            return self._terms(hidden, noised)
 
     def _terms(self, hidden: Tensor, noised: Noised) -> tuple[Tensor, Tensor]:
-        """The same from hidden states (B, L, W), a block of rows at a time: with a large vocabulary the probabilities of all
-        classes at all places would fill the memory, so they are made once more on the way back."""
-        flat = [hidden.flatten(0, 1), noised.x0.flatten(), noised.x_t.flatten()]
-        flat.append(noised.t[:, None].expand_as(noised.x0).flatten())
-        rows = max(_AT_ONCE // self.schedule.classes, 1)
-        parts = zip(*(value.split(rows) for value in flat), strict=True)
-        weight = self.model.head.weight
-        if len(flat[0]) <= rows or not torch.is_grad_enabled():
-            found = [self._block(weight, *part) for part in parts]
-        else:
-            found = [checkpoint(self._block, weight, *part, use_reentrant=False) for part in parts]
-        bound, auxiliary = torch.stack(found).sum(dim=0)
-        return bound, auxiliary
-
-    def _block(self, weight: Tensor, hidden: Tensor, x0: Tensor, x_t: Tensor, t: Tensor) -> Tensor:
-        log_x0 = F.linear(hidden, weight.to(hidden.dtype)).float().log_softmax(dim=-1)
-        steps = self.schedule.steps
-        bound = bound_terms(log_x0[:, None], x0[:, None], x_t[:, None], t - 1, t, self.schedule).squeeze(1)
-        surprise = -log_x0.gather(-1, x0[:, None]).squeeze(-1)
-        auxiliary = self.auxiliary * steps * (2 - t / steps) * surprise
-        return torch.stack([steps * bound.sum(), auxiliary.sum()])
+        """The same from hidden states (B, L, W)."""
+        steps, times = self.schedule.steps, noised.t
+        weights = bound_weights(noised.x0, noised.x_t, times - 1, times, self.schedule).flat()
+        surprise = (self.auxiliary * steps * (2 - times / steps))[:, None].expand(noised.x0.shape).flatten()
+        of_rows = BoundOfRows(noised.x0.flatten(), weights, steps, surprise, self.schedule.replaced > 0)
+        loss, others = sum_over_logits(hidden.flatten(0, 1), self.model.head.weight, of_rows, values=2)
+        return loss, others[0]
 
 
 def lost(draws: Tensor, degraded: float, mask_rate: float | None) -> Tensor:

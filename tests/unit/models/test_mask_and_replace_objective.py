@@ -10,11 +10,12 @@ import torch
 from torch import Tensor
 
 from mdc.config import Method, OnTokens
-from mdc.diffusion.mask_and_replace import corrupt
+from mdc.diffusion.bound_gradient import BoundOfRows
+from mdc.diffusion.mask_and_replace import ReplaceSchedule, bound_terms, bound_weights, corrupt
 from mdc.diffusion.schedule import MaskSchedule
 from mdc.loader.batch import CaptionBatch
 from mdc.models.cross_entropy import weighted_cross_entropy_sum
-from mdc.objectives import mask_and_replace
+from mdc.models.logits import sum_over_logits
 from mdc.objectives.mask_and_replace import MaskAndReplace, Noised, build_model, build_objective, lost
 
 VOCABULARY, STEPS, LENGTH, VECTORS = 12, 10, 8, 4
@@ -86,15 +87,15 @@ def test_without_replacement_it_is_mdc_on_a_grid_of_times() -> None:
     masked = noised.x_t == one.schedule.mask_id
     assert bool(masked.any()) and bool((masked | (noised.x_t == noised.x0)).all())
     hidden = torch.randn(6, LENGTH, 16, generator=torch.Generator().manual_seed(3), requires_grad=True)
-    bound, auxiliary = one._terms(hidden, noised)
+    loss, bound = one._terms(hidden, noised)
     weight = MaskSchedule(low=0.0, high=1.0, inverse_t=True, least_t=1e-3, stratified=True).weight(noised.t / STEPS)
     weights = weight[:, None] * masked
     theirs = hidden.detach().clone().requires_grad_()
     expected = weighted_cross_entropy_sum(
         theirs.flatten(0, 1), one.model.head.weight, noised.x0.flatten(), weights.flatten()
     )
-    assert float(auxiliary.detach()) == 0 and float(bound.detach()) == pytest.approx(float(expected.detach()), rel=1e-5)
-    bound.backward()
+    assert float(bound) == float(loss.detach()) == pytest.approx(float(expected.detach()), rel=1e-5)
+    loss.backward()
     expected.backward()
     assert hidden.grad is not None and theirs.grad is not None
     assert torch.allclose(hidden.grad, theirs.grad, rtol=1e-4, atol=1e-6)
@@ -109,22 +110,45 @@ def test_gradients_are_finite_at_the_ends_of_time(replaced: float) -> None:
             if replaced == 0 and not bool(((x_t == x0) | (x_t == one.schedule.mask_id)).all()):
                 continue
             hidden = (10 * torch.randn(2, LENGTH, 16, generator=torch.Generator().manual_seed(t))).requires_grad_()
-            bound, auxiliary = one._terms(hidden, Noised(x0, x_t, torch.full((2,), t)))
-            (bound + auxiliary).backward()
-            assert hidden.grad is not None and bool(hidden.grad.isfinite().all()) and float(bound.detach()) > -1e-3
+            loss, bound = one._terms(hidden, Noised(x0, x_t, torch.full((2,), t)))
+            loss.backward()
+            assert hidden.grad is not None and bool(hidden.grad.isfinite().all()) and float(bound) > -1e-3
 
 
-def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = []
-    for at_once in (1 << 23, 3 * (VOCABULARY - 1)):
-        monkeypatch.setattr(mask_and_replace, "_AT_ONCE", at_once)
-        one = objective(method(), auxiliary=0.01)
-        told = one.backward(batch(), 1)
-        found.append((float(told["loss"]), one.model.head.weight.grad, one.model.text.token_embedding.weight.grad))
-    (loss, *gradients), (again, *others) = found
-    assert loss == pytest.approx(again, rel=1e-6)
-    for a, b in zip(gradients, others, strict=True):
-        assert torch.allclose(a, b, atol=1e-6)
+@pytest.mark.parametrize("replaced", [0.1, 0.5, 0.0])
+@pytest.mark.parametrize("sure", [0.3, 20.0])
+@pytest.mark.parametrize("chunk", [None, 7])
+def test_loss_and_gradient_are_those_of_the_formula(replaced: float, sure: float, chunk: int | None) -> None:
+    """Made in one walk over the logits, they equal autograd's through the bound as it is written down."""
+    k, size, steps, scale, auxiliary = 12, 40, 9, 9.0, 0.3
+    generator = torch.Generator().manual_seed(7)
+    schedule = ReplaceSchedule(k, steps, 1 - replaced, replaced)
+    x0 = torch.randint(0, k, (size, LENGTH), generator=generator)
+    t = 1 + torch.arange(size) % steps
+    what, which = torch.rand(2, size, LENGTH, generator=generator)
+    x_t = corrupt(x0, t, schedule, what, which)
+    assert bool((x_t == x0).any()) and bool((x_t == k).any())
+    assert bool(((x_t != x0) & (x_t != k)).any()) is (replaced > 0)
+    values = torch.randn(size, LENGTH, 16, generator=generator), sure * torch.randn(k, 16, generator=generator)
+    (hidden, weight), theirs = ([value.clone().requires_grad_() for value in values] for _ in range(2))
+    surprise = (auxiliary * (2 - t / steps))[:, None].expand(x0.shape)
+
+    weights = bound_weights(x0, x_t, t - 1, t, schedule).flat()
+    of_rows = BoundOfRows(x0.flatten(), weights, scale, surprise.flatten(), replaced > 0)
+    loss, (bound,) = sum_over_logits(hidden.flatten(0, 1), weight, of_rows, 2, chunk)
+    log_x0 = (theirs[0] @ theirs[1].t()).log_softmax(dim=-1)
+    expected_bound = scale * bound_terms(log_x0, x0, x_t, t - 1, t, schedule).sum()
+    expected = expected_bound - (surprise * log_x0.gather(-1, x0[..., None]).squeeze(-1)).sum()
+    assert float(bound) == pytest.approx(float(expected_bound.detach()), rel=1e-5)
+    assert float(loss.detach()) == pytest.approx(float(expected.detach()), rel=1e-5)
+    (2 * loss).backward()
+    (2 * expected).backward()
+    for one, other in ((hidden, theirs[0]), (weight, theirs[1])):
+        assert one.grad is not None and other.grad is not None and bool(one.grad.isfinite().all())
+        assert torch.allclose(one.grad, other.grad, rtol=1e-3, atol=1e-4 * float(other.grad.abs().max()))
+    with torch.no_grad():
+        again, _ = sum_over_logits(hidden.flatten(0, 1), weight, of_rows, 2, chunk)
+    assert torch.equal(again, loss)
 
 
 @pytest.mark.parametrize("entry", [method(), method(**CFG), method(**MCS)])

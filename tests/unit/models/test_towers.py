@@ -18,7 +18,6 @@ from toy import BACKBONE
 
 from mdc.config import FrozenTokens
 from mdc.encoders.tower import Tower, places, weights_of_file
-from mdc.evaluation import import_encoder
 from mdc.formats.images import normalise
 from mdc.jobs.call import Call
 from mdc.jobs.encoder_model import EncoderJob
@@ -27,6 +26,7 @@ from mdc.jobs.read import as_job
 from mdc.models.encoder import Encoder
 from mdc.models.weights import WEIGHTS_FORMAT, save_weights
 from mdc.parts import TOWERS, load
+from mdc.precompute import import_encoder
 from mdc.predictors.towers import read_tower
 from mdc.records import UserError, read_json, write_json
 

@@ -14,7 +14,6 @@ from test_mask_and_replace_objective import BACKBONE, batch, method
 from tiny_clip import write_clip
 
 from mdc.config import FrozenWords, Recipe, read_yaml, validate
-from mdc.evaluation import import_words
 from mdc.jobs.call import Call
 from mdc.jobs.encoder_model import WordsJob
 from mdc.jobs.folder import ScaleFolder
@@ -23,6 +22,7 @@ from mdc.jobs.plan import Plan
 from mdc.models.initial import count_parameters
 from mdc.models.words import read_words
 from mdc.objectives.mask_and_replace import build_model, build_objective
+from mdc.precompute import import_words
 from mdc.records import UserError, read_json
 from mdc.text import Vocabulary
 from mdc.training.optimizer import build_optimizer

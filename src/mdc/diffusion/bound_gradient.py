@@ -1,0 +1,75 @@
+"""The bound of mask-and-replace diffusion and its gradient in the logits, in one walk over them.
+
+With u = p at a place that is [MASK], u = w/Σw at one that shows a class, h_k = r u_k / (1 + r u_k), the weights A_k of b_k in
+:func:`mdc.diffusion.mask_and_replace.bound_terms` and X = Σ_k A_k h_k, the gradient of a place's part in logit k is
+
+    surprise (p_k − [k = x_0]) + shown (p_k − u_k) + X u_k − A_k h_k,
+
+since h_k is what b_k gains when log u_k grows, and shares of a sum gain nothing when all its parts grow alike.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from mdc.diffusion.mask_and_replace import BoundWeights
+
+
+class BoundOfRows:
+    """Of N places: scale · bound + surprise · (−log p(x_0 | x_t)), and scale · bound alone, each summed over rows.
+
+    x0 (N,) int64, ``weights`` (N,) each, ``surprise`` (N,) float32. ``replaces``: whether the diffusion replaces tokens.
+    A call is what :func:`mdc.models.logits.sum_over_logits` asks for: logits (n, K) float32, which become the gradient.
+    """
+
+    def __init__(self, x0: Tensor, weights: BoundWeights, scale: float, surprise: Tensor, replaces: bool) -> None:
+        self.x0, self.weights, self.scale, self.surprise, self.replaces = x0, weights, scale, surprise, replaces
+        self._room: list[Tensor] = []
+
+    def __call__(self, logits: Tensor, where: slice, differentiate: bool) -> Tensor:
+        one, x0, extra = self.weights.of(where), self.x0[where, None], self.surprise[where]
+        right = logits.gather(1, x0).squeeze(1)
+        top = logits.amax(dim=1)
+        e = logits.sub_(top[:, None]).exp_()
+        e_0, e_j = e.gather(1, x0).squeeze(1), e.gather(1, one.j[:, None]).squeeze(1)
+        # what is not j keeps its digits where p_j is nearly 1
+        others = e.scatter_(1, one.j[:, None], 0.0).sum(dim=1)
+        sums = others + e_j
+        last = sums.log() + top - right
+        bound, p_j = one.surprise * last, e_j / sums
+        of_p = one.surprise  # of each p_k in the gradient, where k is not j
+        at_j, at_0 = p_j * of_p, one.surprise
+        h = None
+        if self.replaces:
+            w_j = p_j * one.inverse_j
+            whole = others / sums * one.inverse + w_j
+            u_j, share = w_j / whole, one.inverse / whole  # u_k = share · p_k
+            y_j = one.r * u_j
+            y, room = (block[: len(e)] for block in self._blocks(e))
+            torch.mul(e, (one.r * share / sums)[:, None], out=y)
+            y_0 = torch.where(one.own, y_j, one.r * share * e_0 / sums)
+            total = torch.log1p(y, out=room).sum(dim=1) + y_j.log1p()
+            bound = bound + one.certain - one.shown * whole.log()
+            bound = bound - one.each * total - one.at_x0 * y_0.log1p() - one.at_j * y_j.log1p()
+            if differentiate:
+                h = torch.div(y, torch.add(y, 1.0, out=room), out=y)
+                h_0, h_j = y_0 / (1 + y_0), y_j / (1 + y_j)
+                x = one.each * (h.sum(dim=1) + h_j) + one.at_x0 * h_0 + one.at_j * h_j
+                of_p = of_p + one.shown + (x - one.shown) * share
+                at_j = p_j * (one.surprise + one.shown) + (x - one.shown) * u_j - (one.each + one.at_j) * h_j
+                at_0 = at_0 + one.at_x0 * h_0
+        if differentiate:
+            e.mul_(((self.scale * of_p + extra) / sums)[:, None])
+            if h is not None:
+                e.addcmul_(h, (self.scale * one.each)[:, None], value=-1)
+            e.scatter_(1, one.j[:, None], (self.scale * at_j + extra * p_j)[:, None])
+            e.scatter_add_(1, x0, -(self.scale * at_0 + extra)[:, None])
+        of_bound = self.scale * bound.sum()
+        return torch.stack([of_bound + (extra * last).sum(), of_bound])
+
+    def _blocks(self, like: Tensor) -> list[Tensor]:
+        """Two blocks of the size of the first chunk, which is the largest: fresh memory costs more than the arithmetic."""
+        if not self._room:
+            self._room = [torch.empty_like(like), torch.empty_like(like)]
+        return self._room
