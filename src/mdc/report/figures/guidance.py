@@ -1,19 +1,16 @@
 """MC-Diffusion, figure 3: CLIPScore of captions over each of their metrics against references, as guidance grows.
 
-Guidance trades one for the other, so kinds of guidance are compared at equal CIDEr: of each curve, the highest CLIPScore that it
-reaches at that CIDEr or above, with straight lines between its points; the mean of that over the CIDEr that both curves reach.
+Guidance trades one for the other, so kinds of guidance are compared at equal CIDEr (:mod:`mdc.statistics.curves`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mdc.jobs.shown import Curve, GuidanceFigureJob
 from mdc.records import write_text
@@ -25,16 +22,19 @@ from mdc.report.figures.styles import method_styles
 from mdc.report.given import Given
 from mdc.report.lines import Number, tidy
 from mdc.report.tidy import csv_text
+from mdc.statistics.curves import Floats, difference
+from mdc.statistics.interval import Interval
+from mdc.statistics.verdicts import Decision, decide
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Floats = NDArray[np.float64]
-
 _Y = "CLIPScore"
 _EQUAL = "CIDEr"
-_PLACES = 65  # at which a curve is read; 0 and 1 are its ends
-_CLAIM = ("scale", "curve", "against", "points", "low", "high", "from", "to", "n", "seeds", "verdict")
+_CLAIM = (
+    *("scale", "curve", "against", "points", "low", "high", "interval", "from", "to", "n", "seeds"),
+    *("p", "p_holm", "verdict"),
+)
 
 
 def make(job: GuidanceFigureJob, given: Given, out: Path) -> None:
@@ -58,49 +58,41 @@ def make(job: GuidanceFigureJob, given: Given, out: Path) -> None:
 
 @dataclass(frozen=True)
 class _Claim:
-    """The first curve's CLIPScore above the second's at equal CIDEr, between ``start`` and ``stop``; None if they share none."""
+    """The first curve's CLIPScore above the second's at equal CIDEr, in points, between the ``span`` of CIDEr, and the verdict;
+    None if they share no CIDEr."""
 
     first: Curve
     second: Curve
-    difference: float | None
-    low: float | None
-    high: float | None
-    start: float | None
-    stop: float | None
-    images: int
-    level: float
+    interval: Interval | None
+    span: tuple[float, float] | None
+    decision: Decision | None
 
     @property
     def verdict(self) -> str:
-        if self.difference is None or self.low is None or self.high is None:
-            return "they share no CIDEr"
-        if self.low > 0 or self.high < 0:
-            return "higher" if self.low > 0 else "lower"
-        return "cannot be told"
+        return self.decision.verdict if self.decision is not None else "they share no CIDEr"
 
     def line(self, job: GuidanceFigureJob) -> dict[str, object]:
         """As the csv file has it."""
-        return {
-            **{
-                "scale": job.scale,
-                "curve": self.first.label,
-                "against": self.second.label,
-                "points": self.difference,
-            },
-            **{"low": self.low, "high": self.high, "from": self.start, "to": self.stop, "n": self.images},
-            **{"seeds": " ".join(map(str, job.seeds)), "verdict": self.verdict},
-        }
+        line: dict[str, object] = {"scale": job.scale, "curve": self.first.label, "against": self.second.label}
+        line |= {"seeds": " ".join(map(str, job.seeds)), "verdict": self.verdict}
+        if self.interval is None or self.span is None or self.decision is None:
+            return line
+        found = self.interval
+        line |= {"points": found.value, "low": found.low, "high": found.high, "n": found.n, "interval": found.kind}
+        line |= {"from": self.span[0], "to": self.span[1]}
+        return line | {"p": words.p_value(self.decision.p, 4), "p_holm": words.p_value(self.decision.p_holm, 4)}
 
     def words(self) -> str:
         """As the figure says it."""
-        if self.difference is None:
+        if self.interval is None:
             return f"{self.first.label} and {self.second.label}: {self.verdict}"
-        numbers = f"{self.difference:+.2f} [{self.low:+.2f}, {self.high:+.2f}]".replace("-", "−")
+        found = self.interval
+        numbers = f"{found.value:+.2f} [{found.low:+.2f}, {found.high:+.2f}]".replace("-", "−")
         return f"{self.first.label} − {self.second.label} at equal {_EQUAL}: {numbers} points of {_Y}, {self.verdict}"
 
 
 def _claims(job: GuidanceFigureJob, found: Captioned) -> list[_Claim]:
-    """By the bootstrap over images: in each resample both curves are drawn anew."""
+    """Both curves are drawn anew in each resample of the images; p-values are corrected for one another, as in the tables."""
     if _Y not in found.columns or _EQUAL not in found.columns:
         return []
     curves = {curve.key: curve for curve in job.curves}
@@ -109,65 +101,29 @@ def _claims(job: GuidanceFigureJob, found: Captioned) -> list[_Claim]:
     shares = rng.multinomial(images, np.full(images, 1 / images), size=job.statistics.bootstrap) / images
     weights = np.concatenate([np.full((1, images), 1 / images), shares])
     drawn = {key: _points(found, curve, weights) for key, curve in curves.items()}
-    claims = []
-    for a, b in job.between:
-        span = common(drawn[a][0], drawn[b][0])
-        if span is None:
-            claims.append(_Claim(curves[a], curves[b], None, None, None, None, None, images, job.statistics.level))
-            continue
-        apart = [
-            _mean(drawn[a][row], span) - _mean(drawn[b][row], span)
-            for row in range(len(weights))
-            if common(drawn[a][row], drawn[b][row], span) is not None
-        ]
-        tail = 100 * (1 - job.statistics.level) / 2
-        low, high = np.percentile(apart[1:], [tail, 100 - tail])
-        claims.append(
-            _Claim(curves[a], curves[b], apart[0], float(low), float(high), *span, images, job.statistics.level)
-        )
-    return claims
+    apart = [difference(drawn[a], drawn[b], images, job.statistics.level) for a, b in job.between]
+    statistics = job.statistics
+    told = iter(decide([one[0] for one in apart if one], statistics.level, statistics.comparable, statistics.power))
+    return [
+        _Claim(curves[a], curves[b], *one, next(told)) if one else _Claim(curves[a], curves[b], None, None, None)
+        for (a, b), one in zip(job.between, apart, strict=True)
+    ]
 
 
 def _points(found: Captioned, curve: Curve, weights: Floats) -> Floats:
-    """Of each resample the curve's points (R, points, 2): CIDEr and CLIPScore in per cent, means over seeds."""
-    columns = []
-    for key in curve.systems:
-        group = found.group(found.systems[key])
-        columns.append(
-            np.stack(
-                [np.mean([weights @ _values(member[name]) for member in group], axis=0) for name in (_EQUAL, _Y)],
-                axis=-1,
-            )
-        )
-    return 100 * np.stack(columns, axis=1)
+    """Of each seed and resample the curve's points (S, R, points, 2): CIDEr and CLIPScore in per cent."""
+    columns = [
+        [
+            np.stack([weights @ _values(member[name]) for name in (_EQUAL, _Y)], axis=-1)
+            for member in found.group(system)
+        ]
+        for system in (found.systems[key] for key in curve.systems)
+    ]
+    return 100 * np.stack([np.stack(of_system) for of_system in columns], axis=2)
 
 
 def _values(items: object) -> Floats:
     return np.asarray(getattr(items, "value"))  # noqa: B009 - a column of means has them
-
-
-def common(one: Floats, other: Floats, asked: tuple[float, float] | None = None) -> tuple[float, float] | None:
-    """The CIDEr that both curves (points, 2) reach: from the greater of their least to the less of their greatest; None if there
-    is none, or none of what is ``asked``."""
-    low, high = max(one[:, 0].min(), other[:, 0].min()), min(one[:, 0].max(), other[:, 0].max())
-    if asked is not None:
-        low, high = max(low, asked[0]), min(high, asked[1])
-    return (float(low), float(high)) if low < high else None
-
-
-def reached(curve: Floats, at: Floats) -> Floats:
-    """The highest CLIPScore of a curve (points, 2) at each CIDEr of ``at`` or above; its end where it reaches no such CIDEr."""
-    steps = np.linspace(0, 1, _PLACES)
-    pieces = [a + steps[:, None] * (b - a) for a, b in pairwise(curve)]
-    line = np.concatenate(pieces)
-    line = line[np.argsort(-line[:, 0], kind="stable")]
-    best = np.maximum.accumulate(line[:, 1])
-    place = np.searchsorted(-line[:, 0], -at, side="right") - 1
-    return np.asarray(best[np.maximum(place, 0)])
-
-
-def _mean(curve: Floats, span: tuple[float, float]) -> float:
-    return float(reached(curve, np.linspace(*span, 33)).mean())
 
 
 # --- drawing --------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,91 @@
+"""Curves held against each other at equal x: lines whose answer is known, and intervals against those of plain means."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from mdc.statistics.bootstrap import Column, percentile, replicate
+from mdc.statistics.curves import above, common, difference, reached
+from mdc.statistics.seeds import Component, student
+
+Floats = NDArray[np.float64]
+
+
+def line(slope: float, height: float, low: float = 0.0, high: float = 10.0) -> Floats:
+    x = np.linspace(low, high, 4)
+    return np.stack([x, height + slope * x], axis=-1)
+
+
+def test_what_two_curves_share() -> None:
+    assert common(line(1, 0, 0, 10), line(1, 0, 4, 20)) == (4, 10)
+    assert common(line(1, 0, 0, 3), line(1, 0, 4, 20)) is None
+
+
+def test_a_curve_that_falls_is_read_where_it_stands() -> None:
+    at = np.array([0.0, 2.5, 7.0, 10.0, 11.0])
+    assert reached(line(-1, 10), at)[:4].tolist() == pytest.approx([10, 7.5, 3, 0], abs=0.06)
+    assert reached(line(-1, 10), at)[4] == pytest.approx(0)  # its end
+
+
+def test_a_curve_that_rises_gives_its_best_at_any_less() -> None:
+    """More x and more y can be had at once, so nobody would stop earlier."""
+    assert reached(line(1, 0), np.array([0.0, 5.0, 10.0])).tolist() == pytest.approx([10, 10, 10])
+
+
+def test_a_curve_that_turns() -> None:
+    curve = np.array([[2.0, 0.0], [6.0, 4.0], [4.0, 8.0], [0.0, 9.0]])
+    assert reached(curve, np.array([6.0, 5.0, 4.0, 2.0])).tolist() == pytest.approx([4, 6, 8, 8.5], abs=0.1)
+
+
+def test_parallel_lines_are_apart_by_their_heights() -> None:
+    assert above(line(-1, 13), line(-1, 10), (1, 9)) == pytest.approx(3, abs=0.05)
+
+
+def _estimated(rng: np.random.Generator, seeds: int, images: int, draws: int, height: float) -> tuple[Floats, Floats]:
+    """Curves (S, 1 + R, points, 2) that are estimated from images, and each image's own height (S, images)."""
+    own = height + rng.normal(0, 2, (seeds, images)) + rng.normal(0, 0.5, (seeds, 1))
+    shares = np.random.default_rng(1).multinomial(images, np.full(images, 1 / images), size=draws) / images
+    weights = np.concatenate([np.full((1, images), 1 / images), shares])
+    heights = own @ weights.T
+    return np.stack([[line(-1, value) for value in row] for row in heights]), own
+
+
+@pytest.mark.parametrize("seeds", [1, 2, 3, 4])
+def test_of_parallel_lines_the_interval_is_that_of_the_heights(seeds: int) -> None:
+    images, draws = 60, 400
+    (a, own_a), (b, own_b) = (_estimated(np.random.default_rng(n), seeds, images, draws, 10 + n) for n in (1, 0))
+    found = difference(a, b, images)
+    assert found is not None
+    interval, span = found
+    apart = own_a - own_b
+    assert span == common(a[:, 0].mean(axis=0), b[:, 0].mean(axis=0)) and interval.value == pytest.approx(
+        apart.mean(), abs=0.02
+    )
+    if seeds < 3:
+        column = Column(apart.mean(axis=0), images, None)
+        expected = percentile(replicate([column], np.random.default_rng(2), 20_000), contrast=True)
+        assert interval.kind == "bootstrap"
+    else:
+        items = Component(float(apart.mean(axis=0).var(ddof=1)) / images, images - 1)
+        expected = student(apart.mean(axis=1), [items], images, contrast=True)
+        assert interval.kind == "seeds and items"
+    assert interval.high - interval.low == pytest.approx(expected.high - expected.low, rel=0.2)
+    assert interval.seeds == seeds and interval.n == images and interval.p is not None
+
+
+def test_seeds_that_disagree_widen_it() -> None:
+    images = 60
+    a, _ = _estimated(np.random.default_rng(1), 3, images, 100, 11)
+    b, _ = _estimated(np.random.default_rng(0), 3, images, 100, 10)
+    near = difference(a, b, images)
+    a[..., 1] += np.array([-3.0, 0.0, 3.0])[:, None, None]
+    far = difference(a, b, images)
+    assert near is not None and far is not None
+    assert far[0].high - far[0].low > 3 * (near[0].high - near[0].low)
+    assert far[0].value == pytest.approx(near[0].value, abs=1e-9)
+
+
+def test_curves_that_share_no_x_cannot_be_compared() -> None:
+    assert difference(line(1, 0, 0, 1)[None, None], line(1, 0, 2, 3)[None, None], 5) is None
