@@ -12,6 +12,8 @@ from changed import put
 from mdc.config import read_yaml, validate
 from mdc.jobs.ids import Run
 from mdc.jobs.plan import Plan
+from mdc.models.initial import count_parameters
+from mdc.parts import OBJECTIVES, load
 from mdc.records import UserError
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -119,6 +121,19 @@ def test_a_system_that_names_no_steps_takes_the_tables_and_else_the_diffusions()
     put(values, ("scales", "mini", "mc_diffusion", "steps"), None)
     found = steps(values)
     assert found["mcd"] is None and found["mcd_first"] == 7
+
+
+# sizes of the scales' vocabularies, with SOT, EOT and [MASK]
+@pytest.mark.parametrize(("scale", "run", "size"), [("mini", "described", 146), ("flickr8k-long", "single", 8114)])
+def test_mdc_on_codes_has_as_many_trainable_parameters(scale: str, run: str, size: int) -> None:
+    plan = Plan(validate({**copy.deepcopy(VALUES), "scale": scale}))
+    seed, counted = plan.scale.training.seeds[0], []
+    for backbone, method in (("on-codes", "mcd"), ("matched", "mdc")):
+        job = plan.pretrain(Run(run, backbone, method, seed))
+        module, context = load(OBJECTIVES, job.method.objective), job.protocol.data.context_length
+        model = module.build_model(job.method, job.backbone, job.protocol.pretrain, size, context, 0)
+        counted.append(count_parameters(model))
+    assert counted[1] == pytest.approx(counted[0], rel=0.01)
 
 
 def test_runs_stand_on_codes_and_others_on_vectors() -> None:

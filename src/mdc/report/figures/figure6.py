@@ -154,7 +154,7 @@ def _page(job: CaptionFigureJob, shown: Mapping[str, Sequence[_Example]], path: 
             }
         )
     rendering = "pixelated" if smallest < _SMALL else "auto"
-    write_page(path, "captions.html.j2", title="Figure 6. Captions", datasets=datasets, rendering=rendering)
+    write_page(path, "captions.html.j2", title=_HEADINGS[job.artefact], datasets=datasets, rendering=rendering)
 
 
 def _pieces(system: ShownCaptions, row: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -165,7 +165,9 @@ def _pieces(system: ShownCaptions, row: Mapping[str, Any]) -> list[dict[str, Any
             "text": text,
             "step": step,
             "sure": round(60 * math.exp(min(confidence, 0.0))),
-            "title": f"step {step}, probability {math.exp(min(confidence, 0.0)):.2f}",
+            "title": f"step {step}, probability {math.exp(min(confidence, 0.0)):.2f}"
+            if step
+            else "there from the start",
         }
         for text, step, confidence in zip(row["pieces"], row["step"], row["confidence"], strict=True)
     ]

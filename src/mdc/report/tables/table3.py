@@ -3,7 +3,7 @@ it is known."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +17,11 @@ from mdc.report.given import Given
 from mdc.report.judged import Judged, judged
 from mdc.report.lines import Contrast, Number, tidy
 from mdc.report.tables import comparisons
+from mdc.report.tables.caption_sets import SETS, label_of, models, set_lines, variety
 from mdc.report.tables.render import write_csv, write_html, write_latex, write_markdown
 from mdc.report.tables.table import Cell, Column, Row, Table, mark_rows
 from mdc.report.tidy import csv_text
 
-#: of a whole set of captions, without an interval: key in the records → label, factor
-_SETS = {
-    "vocabulary": ("different words", 1),
-    "distinct_1": ("distinct-1", 100),
-    "distinct_2": ("distinct-2", 100),
-    "self_bleu": ("self-BLEU", 100),
-}
 _HEADINGS = {
     "table3": "Table 3. Captioning",
     "mcd_table1": "MC-Diffusion, table 1. Captions without guidance",
@@ -35,6 +29,16 @@ _HEADINGS = {
     "mcd_table4": "MC-Diffusion, table 4. Masked-condition guidance by its scale",
     "mcd_grid": "MC-Diffusion. Which side the scale stands at, and how often the condition's mask is drawn",
 }
+#: rows of the paper's Table 1 that are not run here
+_OTHERS = {"mcd_table1": ("Source Pre-trained", "DCC", "ATCIC", "Bit Diffusion")}
+_OTHERS_NOTE = (
+    "Rows without numbers stand in the paper's table; theirs are not in its public text, and are of other images."
+)
+_SEARCHED = "Length: the word pieces that a caption is to have; free: the model ends it itself; –: it is searched for."
+_DIFFUSED = (
+    "Length: –: a caption ends where the diffusion writes its first end of text; best of several: MDC writes one of each length, "
+    "and keeps the one that it finds likeliest for its length."
+)
 _LENGTH = (
     "ARC is not told how long its caption is to be, and an MDC row with a number is, so metrics that reward the right length "
     "are not comparable between them (the paper's footnote); rows of ARC that are forced to a length are."
@@ -53,7 +57,8 @@ def make(job: CaptionTableJob, given: Given, out: Path) -> None:
     chosen = _chosen(choices)
     notes = _main_notes(found, choices)
     heading = _HEADINGS[job.artefact]
-    main = _table(found, numbers, heading, parts["paper"], notes, chosen=chosen)
+    others = _OTHERS.get(job.artefact, ())
+    main = _table(found, numbers, heading, parts["paper"], notes, chosen=chosen, others=others)
     objects = _objects(job, given, found)
     truth = [key for key in parts["truth"] if key in found.columns]
     shown = [
@@ -63,19 +68,19 @@ def make(job: CaptionTableJob, given: Given, out: Path) -> None:
         _table(found, numbers, "Length and description", parts["words"], _WORD_NOTES, marked=False),
         *([objects] if objects is not None else []),
         *([_contests(found, choices)] if choices else []),
-        _variety(found),
-        _models(found),
+        variety(found),
+        models(found),
         *comparisons.tables(found, [key for key in (*parts["paper"], "true", "told") if key in found.columns]),
     ]
     name = job.artefact
-    everything = _table(found, numbers, heading, found.all_columns, (), marked=False, chosen=chosen)
+    everything = _table(found, numbers, heading, found.all_columns, (), marked=False, chosen=chosen, others=others)
     write_csv(everything, out / f"{name}.csv", {"scale": words.scale_column(job)})
     systems = [number.system for number in numbers]
     more = {head: [getattr(system, head) for system in systems] for head in ("length", "tuned", "blind")}
     write_text(out / f"{name}_long.csv", tidy(numbers, Number, **more))
     write_text(out / f"{name}_contrasts.csv", tidy(found.contrasts(), Contrast))
-    lines = list(_sets(found))
-    write_text(out / f"{name}_sets.csv", csv_text(lines, ["scale", "dataset", "method", "seed", *_SETS]))
+    lines = list(set_lines(found))
+    write_text(out / f"{name}_sets.csv", csv_text(lines, ["scale", "dataset", "method", "seed", *SETS]))
     write_html(shown, out / f"{name}.html")
     write_markdown(shown, out / f"{name}.md")
     write_latex(main, out / f"{name}.tex")
@@ -89,10 +94,12 @@ def _table(
     notes: Sequence[str],
     marked: bool = True,
     chosen: Mapping[str, Mapping[str, Cell]] | None = None,
+    others: Sequence[str] = (),
 ) -> Table:
     """A row a system, and for each dataset the ``columns``; one that is not available is an empty column with a note.
 
-    ``marked``: the highest numbers are the best. ``chosen``: columns of a judge, {label: {system's key: cell}}.
+    ``marked``: the highest numbers are the best. ``chosen``: columns of a judge, {label: {system's key: cell}}. ``others``:
+    rows without numbers.
     """
     more = chosen or {}
     by = {(number.system.key, number.benchmark): number for number in numbers}
@@ -114,8 +121,10 @@ def _table(
             cells += [by_system.get(f"{dataset}/{name}", Cell(None)) for by_system in more.values()]
         first = next(iter(each.values()))
         block = "floor" if first.reference else "captioners"
-        rows.append(Row((_label(first), first.length), tuple(cells), block, reference=first.reference))
-    ranked = [next(iter(each.values())).ranked for _, each in systems]
+        rows.append(Row((label_of(first), first.length), tuple(cells), block, reference=first.reference))
+    width = len(datasets) * (len(named) + len(more))
+    rows += [Row((label, "–"), (Cell(None),) * width, "others", reference=True) for label in others]
+    ranked = [next(iter(each.values())).ranked for _, each in systems] + [False] * len(others)
     heads: list[Column] = []
     for label in datasets.values():
         heads += [
@@ -183,10 +192,6 @@ def _systems(found: Captioned) -> list[tuple[str, dict[str, CaptionedSystem]]]:
     return sorted(by_name.items(), key=lambda entry: next(iter(entry[1].values())).reference)
 
 
-def _label(system: CaptionedSystem) -> str:
-    return system.method.label.removesuffix(f" · {system.length}")
-
-
 def _count(found: Captioned, dataset: str) -> int:
     return next(
         found.count(s, next(iter(found.columns))) for s in found.job.systems if s.corpus and s.corpus.key == dataset
@@ -234,14 +239,15 @@ def _main_notes(found: Captioned, choices: Sequence[Judged]) -> list[str]:
     missing = [
         f"{found.all_columns[key]} is {note}." for key, note in found.missing.items() if key in found.parts_of["paper"]
     ]
-    grey = dict.fromkeys(_label(s) for s in found.job.systems if not s.ranked and not s.reference)
+    grey = dict.fromkeys(label_of(s) for s in found.job.systems if not s.ranked and not s.reference)
     return [
         "Best in bold, second best underlined, compared as printed.",
         *([f"Grey († in Markdown), shown but not ranked: {', '.join(grey)}."] if grey else []),
         f"All × 100, as the COCO caption challenge computes them, over {' or '.join(references)} reference(s) an image; B@4, "
         "METEOR and their intervals are of the whole set of captions, not means over captions.",
-        "Length: the word pieces that a caption is to have; free: the model ends it itself; –: it is searched for.",
-        *([_LENGTH] if _has_lengths(found) else []),
+        *([_SEARCHED] if found.job.artefact == "table3" else [_DIFFUSED]),
+        *([_LENGTH] if found.job.artefact == "table3" and _has_lengths(found) else []),
+        *([_OTHERS_NOTE] if found.job.artefact in _OTHERS else []),
         *_choice_notes(found),
         *_contest_notes(found, choices),
         *blind,
@@ -266,7 +272,7 @@ def _choice_notes(found: Captioned) -> list[str]:
             return []
         means[system] = 100 * float(np.mean([found.estimator.value(one) for one in items if one is not None]))
     best = max(means, key=lambda system: means[system])
-    label = next((_label(system) for system in found.job.systems if system.system == best), best)
+    label = next((label_of(system) for system in found.job.systems if system.system == best), best)
     return [f"The best on {choose.label} by {found.columns[column]}: {label} ({means[best]:.1f})."]
 
 
@@ -312,73 +318,3 @@ _WORD_NOTES = (
     "words that the caption has, in the mean over references. Repeats training: per cent of captions that stand, letter for "
     "letter, in the training set. Unreadable: words that mean nothing in the embedded world's language.",
 )
-
-
-def _sets(found: Captioned) -> Iterator[dict[str, object]]:
-    for system in found.job.systems:
-        for seed, record in zip(found.job.seeds, system.records, strict=True):
-            told = found.records[record]["systems"].get(system.system, {})
-            line: dict[str, object] = {"scale": found.job.scale, "dataset": words.dataset(system)}
-            line |= {"method": system.method.label, "seed": seed}
-            yield line | {key: told[key] * factor if key in told else None for key, (_, factor) in _SETS.items()}
-
-
-def _models(found: Captioned) -> Table:
-    """What stands behind each system: how large it is, how long it was trained, and its loss on held-out pairs."""
-    rows = []
-    for system in found.job.systems:
-        told = found.records[system.records[0]]["systems"].get(system.system, {})
-        if told.get("parameters") is None or system.blind:
-            continue
-        trained, frozen = told["parameters"]["trained"], told["parameters"]["frozen"]
-        loss, length = told["held_out"]["loss"], told["held_out"]["length"]
-        cells = (
-            Cell(trained / 1e6),
-            Cell((trained + frozen) / 1e6),
-            Cell(float(told["weights_step"])),
-            Cell(loss),
-            Cell(loss * length if loss is not None and length is not None else None),
-        )
-        rows.append(Row((words.dataset(system), _label(system), system.length), cells, system.backbone.label))
-    return Table(
-        title=f"Models, {found.scale_text}",
-        caption=("Of the first seed.",),
-        labels=("Dataset", "Method", "Length"),
-        columns=(
-            Column("trained", "Parameters", "million"),
-            Column("all", "Parameters", "million"),
-            Column("steps", "", ""),
-            Column("held-out loss", "", "nats a token"),
-            Column("bound", "", "nats a caption"),
-        ),
-        rows=tuple(rows),
-        footnotes=(
-            "All: with those of a frozen encoder. Steps: after which the weights were kept. Held-out losses of different methods "
-            "are losses of different things. Bound: on −log p of a caption, of diffusion, whose captions all have equal places.",
-        ),
-    )
-
-
-def _variety(found: Captioned) -> Table:
-    """Of whole sets of captions, means over seeds."""
-    lines = list(_sets(found))
-    rows = []
-    for system in sorted(found.job.systems, key=lambda system: system.reference):
-        own = [one for one in lines if (one["dataset"], one["method"]) == (words.dataset(system), system.method.label)]
-        cells = []
-        for key in _SETS:
-            values = [float(str(one[key])) for one in own if one[key] is not None]
-            cells.append(Cell(float(np.mean(values)) if values else None))
-        labels = (words.dataset(system), _label(system), system.length)
-        rows.append(Row(labels, tuple(cells), "floor" if system.reference else "", reference=system.reference))
-    return Table(
-        title=f"Variety of captions, {found.scale_text}",
-        caption=("Of all captions of a system together; the mean over seeds.",),
-        labels=("Dataset", "Method", "Length"),
-        columns=tuple(Column(label) for label, _ in _SETS.values()),
-        rows=tuple(rows),
-        footnotes=(
-            "Distinct-n: different n-grams per 100. Self-BLEU × 100: BLEU-4 of each caption with all others as its references; "
-            "100 if all are alike.",
-        ),
-    )

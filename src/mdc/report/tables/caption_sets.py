@@ -1,0 +1,99 @@
+"""What Table 3 and its like tell of a system as a whole: how varied its captions are, and what model stands behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mdc.jobs.shown import CaptionedSystem
+from mdc.report import words
+from mdc.report.caption_numbers import Captioned
+from mdc.report.tables.table import Cell, Column, Row, Table
+
+#: of a whole set of captions, without an interval: key in the records → label, factor
+SETS = {
+    "vocabulary": ("different words", 1),
+    "distinct_1": ("distinct-1", 100),
+    "distinct_2": ("distinct-2", 100),
+    "self_bleu": ("self-BLEU", 100),
+}
+
+
+def label_of(system: CaptionedSystem) -> str:
+    """A system's name without its length, which has a column of its own."""
+    return system.method.label.removesuffix(f" · {system.length}")
+
+
+def set_lines(found: Captioned) -> Iterator[dict[str, object]]:
+    """A line of the csv file for each system and seed."""
+    for system in found.job.systems:
+        for seed, record in zip(found.job.seeds, system.records, strict=True):
+            told = found.records[record]["systems"].get(system.system, {})
+            line: dict[str, object] = {"scale": found.job.scale, "dataset": words.dataset(system)}
+            line |= {"method": system.method.label, "seed": seed}
+            yield line | {key: told[key] * factor if key in told else None for key, (_, factor) in SETS.items()}
+
+
+def models(found: Captioned) -> Table:
+    """What stands behind each system: how large it is, how long it was trained, and its loss on held-out pairs."""
+    told_of = {
+        s.key: found.records[s.records[0]]["systems"].get(s.system, {}) for s in found.job.systems if not s.blind
+    }
+    counted = [told["parameters"]["trained"] for told in told_of.values() if told.get("parameters") is not None]
+    unit, size = ("million", 1e6) if max(counted, default=0) >= 1e7 else ("thousand", 1e3)
+    rows = []
+    for system in found.job.systems:
+        told = told_of.get(system.key, {})
+        if told.get("parameters") is None:
+            continue
+        trained, frozen = told["parameters"]["trained"], told["parameters"]["frozen"]
+        loss, length = told["held_out"]["loss"], told["held_out"]["length"]
+        cells = (
+            Cell(trained / size),
+            Cell((trained + frozen) / size),
+            Cell(float(told["weights_step"])),
+            Cell(loss),
+            Cell(loss * length if loss is not None and length is not None else None),
+        )
+        rows.append(Row((words.dataset(system), label_of(system), system.length), cells, system.backbone.label))
+    return Table(
+        title=f"Models, {found.scale_text}",
+        caption=("Of the first seed.",),
+        labels=("Dataset", "Method", "Length"),
+        columns=(
+            Column("trained", "Parameters", unit),
+            Column("all", "Parameters", unit),
+            Column("steps", "", ""),
+            Column("held-out loss", "", "nats a token"),
+            Column("bound", "", "nats a caption"),
+        ),
+        rows=tuple(rows),
+        footnotes=(
+            "All: with those of a frozen encoder. Steps: after which the weights were kept. Held-out losses of different methods "
+            "are losses of different things. Bound: on −log p of a caption, of diffusion, whose captions all have equal places.",
+        ),
+    )
+
+
+def variety(found: Captioned) -> Table:
+    """Of whole sets of captions, means over seeds."""
+    lines = list(set_lines(found))
+    rows = []
+    for system in sorted(found.job.systems, key=lambda system: system.reference):
+        own = [one for one in lines if (one["dataset"], one["method"]) == (words.dataset(system), system.method.label)]
+        cells = []
+        for key in SETS:
+            values = [float(str(one[key])) for one in own if one[key] is not None]
+            cells.append(Cell(sum(values) / len(values) if values else None))
+        labels = (words.dataset(system), label_of(system), system.length)
+        rows.append(Row(labels, tuple(cells), "floor" if system.reference else "", reference=system.reference))
+    return Table(
+        title=f"Variety of captions, {found.scale_text}",
+        caption=("Of all captions of a system together; the mean over seeds.",),
+        labels=("Dataset", "Method", "Length"),
+        columns=tuple(Column(label) for label, _ in SETS.values()),
+        rows=tuple(rows),
+        footnotes=(
+            "Distinct-n: different n-grams per 100. Self-BLEU × 100: BLEU-4 of each caption with all others as its references; "
+            "100 if all are alike.",
+        ),
+    )
