@@ -127,9 +127,9 @@ def posterior(log_x0: Tensor, x_t: Tensor, stride: Stride) -> Posterior:
     w_k = p_k / (ᾱ_t[k = j] + β̄_t) a class k has (α[k = j] + β)(ᾱ_s w_k + β̄_s Σw). Without replacement a visible token stays.
     """
     number = log_x0.shape[-1]
-    log = {name: _log(value)[:, None] for name, value in vars(stride).items()}
+    p = log_x0 if log_x0.dtype == torch.float64 else log_x0.float()
+    log = {name: _log(value).to(p.dtype)[:, None] for name, value in vars(stride).items()}
     masked = x_t == number
-    p = log_x0.float()
 
     of_mask = (log["gamma"] - log["gamma_t"])[..., None] + torch.logaddexp(
         log["alpha_s"][..., None] + p, log["beta_s"][..., None]
@@ -356,5 +356,5 @@ def times(steps: int, count: int) -> list[int]:
 
 
 def _log(value: Tensor) -> Tensor:
-    """In float32, with ``NEVER`` for 0; taken in float64, where 1 − γ̄ and its like still have their digits."""
-    return torch.where(value > 0, value.clamp(min=1e-300).log(), NEVER).float()
+    """In float64, where 1 − γ̄ and its like still have their digits, with ``NEVER`` for 0."""
+    return torch.where(value > 0, value.clamp(min=1e-300).log(), NEVER)

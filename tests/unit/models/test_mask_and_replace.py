@@ -60,7 +60,10 @@ def test_a_stride_is_the_product_of_its_steps(schedule: ReplaceSchedule) -> None
     for s, t in pairs():
         stride = schedule.stride(torch.tensor([s]), torch.tensor([t]))
         expected = product(schedule, s, t)
-        assert expected.sum(axis=1) == pytest.approx(np.ones(k + 1))
+        # what the schedule itself gives, row by row: it sums to 1, and no probability is below 0
+        assert float(stride.alpha + k * stride.beta + stride.gamma) == pytest.approx(1, abs=1e-14)
+        assert min(float(value) for value in vars(stride).values()) >= 0
+        assert (expected > -1e-15).all() and expected.sum(axis=1) == pytest.approx(np.ones(k + 1), abs=1e-12)
         assert float(stride.alpha + stride.beta) == pytest.approx(expected[0, 0], abs=1e-14)
         assert float(stride.beta) == pytest.approx(expected[0, 1], abs=1e-14)
         assert float(stride.gamma) == pytest.approx(expected[0, k], abs=1e-14)
@@ -68,27 +71,32 @@ def test_a_stride_is_the_product_of_its_steps(schedule: ReplaceSchedule) -> None
     assert whole[0, k] == pytest.approx(schedule.masked) and whole[0, 0] == pytest.approx(schedule.replaced / k)
 
 
+def reverse(schedule: ReplaceSchedule, s: int, t: int, p: np.ndarray, state: int) -> np.ndarray:
+    """p(x_s | x_t = state) by Bayes' rule over all starts, whose probabilities are p (K,)."""
+    k = schedule.classes
+    if schedule.replaced == 0 and state < k:
+        return np.asarray(np.eye(k + 1)[state])
+    to_s, to_t, between = product(schedule, 0, s), product(schedule, 0, t), product(schedule, s, t)
+    starts = [x0 for x0 in range(k) if to_t[x0, state] > 0]
+    return np.asarray(sum(p[x0] * to_s[x0] * between[:, state] / to_t[x0, state] for x0 in starts))
+
+
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_the_posterior_is_bayes_rule_over_all_starts(schedule: ReplaceSchedule) -> None:
+@pytest.mark.parametrize(("dtype", "error"), [(torch.float64, 1e-12), (torch.float32, 2e-6)])
+def test_the_posterior_is_bayes_rule_over_all_starts(
+    schedule: ReplaceSchedule, dtype: torch.dtype, error: float
+) -> None:
     k = schedule.classes
     generator = torch.Generator().manual_seed(k)
     for s, t in pairs():
-        to_s, to_t, between = product(schedule, 0, s), product(schedule, 0, t), product(schedule, s, t)
         p = torch.rand(k, generator=generator, dtype=torch.float64) + 0.01
         p /= p.sum()
         stride = schedule.stride(torch.tensor([s]), torch.tensor([t]))
         for state in range(k + 1):
-            expected = np.zeros(k + 1)
-            for x0 in range(k):
-                if to_t[x0, state] == 0:  # without replacement a visible token tells where it comes from
-                    continue
-                joint = to_s[x0] * between[:, state]
-                expected += float(p[x0]) * joint / to_t[x0, state]
-            if schedule.replaced == 0 and state < k:
-                expected = np.eye(k + 1)[state]
-            found = posterior(p.log().float()[None, None], torch.tensor([[state]]), stride).with_mask()[0, 0].exp()
-            assert found.double().numpy() == pytest.approx(expected, abs=2e-6), (s, t, state)
-            assert float(found.sum()) == pytest.approx(1, abs=2e-6)
+            found = posterior(p.log().to(dtype)[None, None], torch.tensor([[state]]), stride).with_mask()[0, 0].exp()
+            assert found.dtype == dtype
+            assert found.numpy() == pytest.approx(reverse(schedule, s, t, p.numpy(), state), abs=error), (s, t, state)
+            assert float(found.sum()) == pytest.approx(1, abs=error)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
@@ -250,6 +258,68 @@ def test_the_bound_of_two_places_that_depend_on_each_other(schedule: ReplaceSche
     assert bounds[0] == pytest.approx(apart, abs=1e-3), "one stride draws the places apart from each other"
     assert all(a > b for a, b in itertools.pairwise(bounds)) and bounds[-1] > entropy
     assert bounds[-1] - entropy < 0.25 * (apart - entropy)
+
+
+def _law(schedule: ReplaceSchedule, moments: list[int]) -> np.ndarray:
+    """The exact law (3, 3) of two places that are drawn by :func:`ancestral` with the exact marginals as the network."""
+    k = schedule.classes
+    one = product(schedule, 0, schedule.steps)[0]
+    law = np.multiply.outer(one, one)
+    for t, s in itertools.pairwise(moments):
+        knows, after = _knows(JOINT, schedule, t), np.zeros_like(law)
+        for x, y in itertools.product(range(k + 1), range(k + 1)):
+            if law[x, y] > 0:
+                first, second = (
+                    reverse(schedule, s, t, p, state) for p, state in zip(knows[x, y], (x, y), strict=True)
+                )
+                after += law[x, y] * np.multiply.outer(first, second)
+        law = after
+    assert law.sum() == pytest.approx(1, abs=1e-9)
+    return law[:k, :k]
+
+
+@pytest.mark.parametrize("replaced", [0.1, 0.0])
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 8])
+def test_the_bound_of_each_caption_lies_above_what_it_is_drawn_with(replaced: float, count: int) -> None:
+    """−log of the probability with which a sampler of so many strides writes a caption, by enumeration of its chain."""
+    schedule = ReplaceSchedule(3, 8, 1 - replaced, replaced)
+    moments = times(8, count)
+    law = _law(schedule, moments)
+    for x, y in itertools.product(range(3), range(3)):
+        bound = 0.0
+        for t, s in itertools.pairwise(moments):
+            to_t, knows = product(schedule, 0, t), _knows(JOINT, schedule, t)
+            for x_t, y_t in itertools.product(range(4), range(4)):
+                chance = to_t[x, x_t] * to_t[y, y_t]
+                if chance == 0:
+                    continue
+                log_x0 = torch.from_numpy(knows[x_t, y_t]).clamp(min=1e-30).log().float()[None]
+                places = torch.tensor([[x, y]]), torch.tensor([[x_t, y_t]])
+                bound += chance * float(
+                    bound_terms(log_x0, *places, torch.tensor([s]), torch.tensor([t]), schedule).sum()
+                )
+        assert bound >= -np.log(law[x, y]) - 1e-4, (x, y)
+        if count == 1:  # nothing of the way is summed over
+            assert bound == pytest.approx(-np.log(law[x, y]), abs=1e-3)
+
+
+@pytest.mark.parametrize("replaced", [0.1, 0.0])
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 8])
+def test_samples_of_two_places_follow_the_law_of_their_chain(replaced: float, count: int) -> None:
+    number, schedule, moments = 40_000, ReplaceSchedule(3, 8, 1 - replaced, replaced), times(8, count)
+    generator = torch.Generator().manual_seed(count)
+
+    def predict(tokens: torch.Tensor, t: int) -> torch.Tensor:
+        table = torch.from_numpy(_knows(JOINT, schedule, t)).clamp(min=1e-30).log().float()
+        return table[tokens[:, 0], tokens[:, 1]]
+
+    def numbers(n: int) -> tuple[torch.Tensor, torch.Tensor]:
+        what, which = (torch.rand(number, 2, generator=generator, dtype=torch.float64) for _ in range(2))
+        return what, which
+
+    found = ancestral(predict, stationary(schedule, *numbers(0)), moments, schedule, numbers).tokens
+    counts = torch.bincount(found[:, 0] * 3 + found[:, 1], minlength=9).numpy()
+    assert stats.chisquare(counts, _law(schedule, moments).flatten() * number).pvalue > 1e-3
 
 
 @pytest.mark.parametrize("replaced", [0.1, 0.0])
