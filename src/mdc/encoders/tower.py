@@ -38,15 +38,28 @@ def places(maps: Tensor) -> Tensor:
     return maps.flatten(2).transpose(1, 2)
 
 
-def weights_of_file(path: Path) -> dict[str, Tensor]:
-    """The tensors of a .safetensors, .pt or .pth file; of the latter nothing but tensors is ever unpickled.
+class _Named:
+    """Stands for a class that a file names, and that nothing here is to run."""
 
-    UserError for a file that is not there or holds something else.
+
+_LIGHTNING = [
+    f"{package}.callbacks.{module}.{name}"
+    for package in ("pytorch_lightning", "lightning.pytorch")
+    for module, name in (("model_checkpoint", "ModelCheckpoint"), ("early_stopping", "EarlyStopping"))
+]
+
+
+def weights_of_file(path: Path) -> dict[str, Tensor]:
+    """The tensors of a .safetensors, .pt, .pth or .ckpt file; of the latter nothing but tensors is ever unpickled.
+
+    A checkpoint of PyTorch Lightning names the classes of its callbacks beside its weights: they are read as ``_Named``, which
+    does nothing. UserError for a file that is not there or holds something else.
     """
     try:
         if path.suffix == ".safetensors":
             return load_file(str(path))
-        found = torch.load(path, map_location="cpu", weights_only=True)
+        with torch.serialization.safe_globals([(_Named, name) for name in _LIGHTNING]):
+            found = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise UserError(f"{path}: no such file of weights") from None
     except Exception as error:  # safetensors, zip and pickle raise whatever a broken file provokes

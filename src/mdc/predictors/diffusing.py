@@ -59,6 +59,15 @@ class DiffusionWriter:
         self.precision, self.device, self.batch_tokens = precision, device, batch_tokens
         self.schedule = schedule_of(method, model.classes)
         self.length = int(model.length)
+        self._null: Memory | None = None
+
+    def null(self, vectors: Tensor) -> Memory:
+        """What the decoder reads of a condition that is lost whole: the same whatever the image (``vectors`` (1, M, E)) is, so it
+        is computed once."""
+        if self._null is None:
+            whole = torch.ones(vectors.shape[:2], dtype=torch.bool, device=vectors.device)
+            self._null = self.model.remember(self.model.degraded(vectors, whole))
+        return self._null
 
     @torch.no_grad()
     def look(self, images: Tensor) -> Seen:
@@ -155,9 +164,7 @@ class _Predict:
         assert guidance is not None  # whoever asks for guidance has been checked
         with autocast(self.writer.device, self.writer.precision):
             if guidance.mask_rate is None or guidance.mask_rate == 1:
-                # the same whatever the image is
-                whole = torch.ones((1, vectors.shape[1]), dtype=torch.bool, device=vectors.device)
-                weak = model.remember(model.degraded(vectors[:1], whole)).of([0] * len(vectors))
+                weak = self.writer.null(vectors[:1]).of([0] * len(vectors))
             else:
                 weak = model.remember(model.degraded(vectors, self.noise.of_condition(number) < guidance.mask_rate))
         return self.seen.memory.beside(weak)

@@ -60,7 +60,7 @@ def _imported(entry: GumbelVqgan, name: str) -> nn.Module:
     if not path.is_file():
         raise UserError(
             f"tokenizers.{name}: {path} is not there; it is last.ckpt of taming-transformers' \"VQGAN OpenImages (f=8), 8192, "
-            'GumbelQuantization", which its README links to'
+            'GumbelQuantization" (https://heibox.uni-heidelberg.de/d/2e5662443a6b4307b470): put it there'
         )
     tokenizer = tokenizer_of(entry)
     found = weights_of_file(path)

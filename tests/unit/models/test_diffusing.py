@@ -112,16 +112,29 @@ def test_a_condition_of_which_nothing_is_lost_guides_nowhere() -> None:
         assert [found.pieces for found in written(one, how(guidance=scale))] == [found.pieces for found in plain]
 
 
-def test_a_condition_that_is_lost_whole_is_the_masks_null() -> None:
+def test_a_condition_that_is_lost_whole_is_the_masks_null(monkeypatch: pytest.MonkeyPatch) -> None:
     """MCS at rate 1 is CFG whose null is [MASK] in the place of zeros."""
     one, other = writer(method(**mcs(1.0))), writer(method(**CFG))
-    assert one.model.masked is not None
+    mask = one.model.masked
+    assert mask is not None and float(mask.detach().abs().sum()) > 0
     with torch.no_grad():
-        one.model.masked.zero_()
         own = dict(one.model.named_parameters())
         for name, parameter in other.model.named_parameters():
             parameter.copy_(own[name])
-    assert written(one, how(guidance=3.0)) == written(other, how(guidance=3.0))
+    with_zeros = written(other, how(guidance=3.0))
+    other._null = None
+    monkeypatch.setattr(
+        other.model, "degraded", lambda vectors, where: torch.where(where[..., None], mask.to(vectors.dtype), vectors)
+    )
+    assert written(one, how(guidance=3.0)) == written(other, how(guidance=3.0)) != with_zeros
+
+
+def test_the_null_is_read_once_for_all_images(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = writer(method(**CFG), batch_tokens=2 * LENGTH)
+    remember, read = one.model.remember, []
+    monkeypatch.setattr(one.model, "remember", lambda vectors: read.append(len(vectors)) or remember(vectors))
+    written(one, how(guidance=3.0))
+    assert read == [5, 1], "the images once, and the null once, though images are captioned one by one"
 
 
 @pytest.mark.parametrize("entry", [method(), method(**CFG), method(**mcs(0.5))])

