@@ -6,6 +6,9 @@ Both run the same network for as many steps, in fp32, on the same threads. The p
 is: at each step the condition and its null pass the network one after the other, what the decoder reads of them is computed anew,
 and diffusers' ``VQDiffusionScheduler.step`` builds the posterior of all classes and draws from it. Its constants are set to ours,
 so it draws from the same law. Told apart: the step alone (from log p(x_0 | x_t) to the next tokens), and whole captions.
+
+And of training: a step of the same network by our objective, whose bound and gradient are made in one walk over the logits,
+against the bound as its formula stands there, differentiated by autograd.
 """
 
 from __future__ import annotations
@@ -21,10 +24,11 @@ from torch import Tensor
 
 from mdc.config import Method, OnTokens
 from mdc.config.caption import Diffusing
-from mdc.diffusion.mask_and_replace import ReplaceSchedule, draw
+from mdc.diffusion.mask_and_replace import ReplaceSchedule, bound_terms, corrupt, draw
 from mdc.models.diffusion_captioner import DiffusionCaptioner
-from mdc.objectives.mask_and_replace import build_model
+from mdc.objectives.mask_and_replace import MaskAndReplace, Noised, build_model
 from mdc.predictors.diffusing import DiffusionWriter
+from mdc.processes.group import ALONE
 from mdc.text import Vocabulary
 
 STEPS, LENGTH, VECTORS, WIDTH = 25, 32, 144, 64
@@ -61,6 +65,34 @@ def plain(
         guided = (weak + SCALE * (full - weak)).log_softmax(dim=-1)
         tokens = scheduler.step(guided.transpose(1, 2), t - 1, tokens, generator).prev_sample
     return tokens
+
+
+def training(
+    model: DiffusionCaptioner, schedule: ReplaceSchedule, batch: int
+) -> tuple[Callable[[], object], Callable[[], object]]:
+    """A step of ours, and one by autograd, on the same captions (forward and backward, no optimiser)."""
+    generator = torch.Generator().manual_seed(3)
+    x0 = torch.randint(0, schedule.classes, (batch, LENGTH), generator=generator)
+    t = torch.randint(1, schedule.steps + 1, (batch,), generator=generator)
+    what, which = torch.rand(2, batch, LENGTH, generator=generator)
+    noised = Noised(x0, corrupt(x0, t, schedule, what, which), t)
+    images = torch.rand(batch, VECTORS, WIDTH, generator=generator)
+    ours = MaskAndReplace(model, schedule, batch, "fp32", ALONE, 0.01)
+
+    def hidden() -> Tensor:
+        return model.text(noised.x_t, t, model.remember(images))
+
+    def one_walk() -> None:
+        loss, _ = ours._terms(hidden(), noised)
+        loss.backward()
+
+    def by_autograd() -> None:
+        log_x0 = model.head(hidden()).log_softmax(dim=-1)
+        bound = schedule.steps * bound_terms(log_x0, x0, noised.x_t, t - 1, t, schedule).sum()
+        weight = (0.01 * schedule.steps * (2 - t / schedule.steps))[:, None]
+        (bound - (weight * log_x0.gather(-1, x0[..., None]).squeeze(-1)).sum()).backward()
+
+    return one_walk, by_autograd
 
 
 def timed(what: Callable[[], object], repeats: int) -> float:
@@ -129,6 +161,9 @@ def main() -> None:
     whole = timed(lambda: writer.written(seen, how, keys), args.repeats)
     peer = timed(lambda: plain(model, scheduler, images, schedule), args.repeats)
     print(f"captions of {STEPS} steps: ours {whole:.2f} s, plain loop {peer:.2f} s, {peer / whole:.1f} times")
+    one_walk, by_autograd = (timed(step, args.repeats) for step in training(model.train(), schedule, 32))
+    told = f"ours {1e3 * one_walk:.0f} ms, by autograd {1e3 * by_autograd:.0f} ms, {by_autograd / one_walk:.1f} times"
+    print(f"a training step of 32 captions: {told}")
 
 
 if __name__ == "__main__":
