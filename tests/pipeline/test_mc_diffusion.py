@@ -268,7 +268,7 @@ def test_the_vqgan_is_brought_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         entry=_vqgan(),
     )
     call = Call(job, ScaleFolder(tmp_path), tmp_path / "out")
-    with pytest.raises(UserError, match=r"vqgan/last\.ckpt is not there; it is last\.ckpt of taming-transformers'"):
+    with pytest.raises(UserError, match=r"vqgan/last\.ckpt is not there; mdc data check vqgan"):
         tokenizer.main(call)
     own = GumbelTokenizer(_vqgan())
     (tmp_path / "vqgan").mkdir()

@@ -497,7 +497,7 @@ EDITS = (
     Edit(
         "the tokenizer of images (`tokenizers.vqgan.path`)",
         "what it is made from and makes, and all that is trained on it",
-        value("scales", SCALE, "tokenizers", "vqgan", "path", to="other/last.ckpt"),
+        value("scales", SCALE, "tokenizers", "vqgan", "path", to="other.ckpt"),
         (
             *("tokenizers/*", "encoders/*", "image-tokens/*", "encoded/*"),
             *(f"{one}/cub200/{on}/*" for one in ("runs", "captions") for on in ("on-codes", "before-codes", "matched")),

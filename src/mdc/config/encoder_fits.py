@@ -28,6 +28,8 @@ def check_encoders(scale: Scale, methods: Mapping[str, Method], where: str) -> N
     for name, tokenizer in scale.tokenizers.items():
         if isinstance(tokenizer, VqVae):
             known(f"{where}.tokenizers.{name}.corpus", tokenizer.corpus, scale.data.corpora, "corpus")
+        elif tokenizer.dataset is not None:
+            known(f"{where}.tokenizers.{name}.dataset", tokenizer.dataset, scale.data.datasets, "dataset")
     for name, backbone in backbones.items():
         if isinstance(backbone, FrozenBackbone):
             known(f"{where}.pretrain.backbones.{name}.frozen", backbone.frozen, scale.encoders, "encoder (encoders)")

@@ -55,10 +55,11 @@ class VqVae(_Tokenizer):
 
 
 class GumbelVqgan(_Tokenizer):
-    """taming-transformers' Gumbel VQGAN with a factor of 8, on which MC-Diffusion stands; ``path``: its checkpoint under
-    MDC_DATA."""
+    """taming-transformers' Gumbel VQGAN with a factor of 8, on which MC-Diffusion stands; ``path``: its checkpoint in the folder
+    of ``dataset``, or without one under MDC_DATA."""
 
     kind: Literal["gumbel_vqgan"]
+    dataset: Name | None = None
     path: DataPath
     codes: Literal[8192] = 8192
     width: Literal[256] = 256

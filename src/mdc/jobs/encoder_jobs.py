@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mdc import parts
@@ -56,13 +57,13 @@ def tokenizer(plan: Plan, name: str) -> TokenizerJob:
     job = f"tokenizers/{name}"
     if job not in plan.made:
         entry = plan.scale.tokenizers[name]
-        plan.made[job] = plan.make(
-            "tokenizer",
-            job,
-            [f"data/corpora/{entry.corpus}"] if isinstance(entry, VqVae) else [],
-            name=name,
-            entry={**entry.model_dump(mode="json"), "label": ""},
-        )
+        values, inputs = {**entry.model_dump(mode="json"), "label": ""}, []
+        if isinstance(entry, VqVae):
+            inputs = [f"data/corpora/{entry.corpus}"]
+        elif entry.dataset is not None:
+            inputs = [f"data/obtained/{entry.dataset}"]
+            values["path"] = str(Path(plan.scale.data.datasets[entry.dataset].path, entry.path))
+        plan.made[job] = plan.make("tokenizer", job, inputs, name=name, entry=values)
     found: TokenizerJob = plan.made[job]
     return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mdc.records import UserError
-from mdc.registry import captioned, choices, embedded, pretraining, probes
+from mdc.registry import captioned, choices, embedded, pretraining, probes, tokenizers
 from mdc.registry.entry import RegistryEntry
 
 #: name → entry, in the order in which they are listed
@@ -14,6 +14,7 @@ REGISTRY: dict[str, RegistryEntry] = {
         *probes.ENTRIES,
         *captioned.ENTRIES,
         *choices.ENTRIES,
+        *tokenizers.ENTRIES,
         *embedded.ENTRIES,
     )
 }

@@ -58,10 +58,7 @@ def main(call: Call) -> None:
 def _imported(entry: GumbelVqgan, name: str) -> nn.Module:
     path = data_folder() / entry.path
     if not path.is_file():
-        raise UserError(
-            f"tokenizers.{name}: {path} is not there; it is last.ckpt of taming-transformers' \"VQGAN OpenImages (f=8), 8192, "
-            'GumbelQuantization" (https://heibox.uni-heidelberg.de/d/2e5662443a6b4307b470): put it there'
-        )
+        raise UserError(f"tokenizers.{name}: {path} is not there; mdc data check vqgan_gumbel_f8 says where to get it")
     tokenizer = tokenizer_of(entry)
     found = weights_of_file(path)
     try:

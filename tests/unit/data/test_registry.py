@@ -20,7 +20,7 @@ from mdc.registry.entry import Check, ListColumns, Mirror, RegistryEntry, Remote
 WANTED = {
     *("cc3m", "cc12m", "recap_datacomp_1b"),
     *("imagenet1k", "food101", "cifar10", "cifar100", "pets", "stl10", "flowers102", "voc2007"),
-    *("mscoco", "flickr30k", "flickr8k", "cub200", "sugarcrepe", "aro", "scenes", "digits"),
+    *("mscoco", "flickr30k", "flickr8k", "cub200", "sugarcrepe", "aro", "vqgan_gumbel_f8", "scenes", "digits"),
 }
 
 
@@ -35,7 +35,10 @@ def test_every_dataset_is_there() -> None:
 def test_an_entry_is_whole(entry: RegistryEntry) -> None:
     for text in (entry.label, entry.citation, entry.reference, entry.licence, entry.licence_note):
         assert text and text == text.strip()
-    assert set(entry.used_for) <= {"pretraining", "probe", "captioning", "compositionality"} and entry.used_for
+    assert (
+        set(entry.used_for) <= {"pretraining", "probe", "captioning", "compositionality", "codes of images"}
+        and entry.used_for
+    )
     assert all(count > 0 for count in entry.items.values())
     if entry.origin == "embedded":
         assert not (entry.files or entry.checks or entry.ways)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mdc.artefacts import ARTEFACTS
-from mdc.config import OnTokens, load, read_yaml, validate
+from mdc.config import GumbelVqgan, OnTokens, load, read_yaml, validate
 from mdc.jobs.folder import ScaleFolder, verb_of
 from mdc.jobs.ids import Run
 from mdc.jobs.job import Job
@@ -272,7 +272,10 @@ def test_scale_paper_has_every_dataset_of_the_papers_table_9_and_a_set_of_each(p
     printed = {name for name, entry in REGISTRY.items() if entry.paper_label is not None}
     assert len(printed) == 15 and printed <= set(data.datasets)
     sets = [s.source for section in (data.corpora, data.probes, data.choices) for s in section.values()]
-    assert {name for source in sets for name in datasets_of(source)} == set(data.datasets)
+    read = {name for source in sets for name in datasets_of(source)}
+    read |= {one.dataset for one in paper.scale.tokenizers.values() if isinstance(one, GumbelVqgan) and one.dataset}
+    assert read == set(data.datasets)
+    assert paper.jobs["tokenizers/vqgan"].inputs == ["data/obtained/vqgan_gumbel_f8"]
 
 
 def test_a_source_is_resolved_with_the_place_of_its_dataset(paper: Plan) -> None:
