@@ -365,7 +365,12 @@ def test_tables_show_every_system_and_its_size(r: Path) -> None:
     models = text.split("### Models")[1]
     told = read_json(r / RUN / "run.json")
     frozen = read_json(r / "encoders/vq/encoder.json")["parameters"]
-    assert f"| {told['parameters']['all'] / 1e6:.1f} | {(told['parameters']['all'] + frozen) / 1e6:.1f} |" in models
+    assert f"| {told['parameters']['all'] / 1e3:.1f} | {(told['parameters']['all'] + frozen) / 1e3:.1f} |" in models
+    # the paper's rows that are not run, and no note about ARC, which is not there
+    assert (
+        all(f"*{name}*" in text for name in ("Source Pre-trained", "DCC", "ATCIC", "Bit Diffusion"))
+        and "ARC" not in text
+    )
     assert "The best on On codes, dev by CIDEr: CFG" in (r / "mcd_table3/mcd_table3.md").read_text()
     grid = list(csv.DictReader((r / "mcd_grid/mcd_grid_long.csv").open()))
     assert "MCS 3 as printed" in {row["method"] for row in grid}
@@ -383,6 +388,8 @@ def test_the_figure_has_a_line_for_each_point(r: Path) -> None:
     assert points == {(curve, scale) for curve in ("CFG", "MCS") for scale in ("1.0000", "3.0000")}
     (claim,) = csv.DictReader((r / "mcd_figure3/mcd_figure3_claims.csv").open())
     assert (claim["curve"], claim["against"]) == ("MCS", "CFG")
+    verdicts = {"held", "opposite", "comparable", "cannot be told", "they share no CIDEr"}
+    assert claim["verdict"] in verdicts and bool(claim["p_holm"]) is (claim["verdict"] != "they share no CIDEr")
 
 
 def test_mdc_caption(r: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
