@@ -1,8 +1,9 @@
 """The job ``mdc score-positions``: what the image tells about each token of held-out captions, by position.
 
 Writes ``tokens.parquet``, a row a token: its log probability with the caption's image and with other images, in the
-model's own contexts and, where the method allows it, in those of a left-to-right model; ``gradients.parquet``, a row a
-token and snapshot: the norm of its loss's gradient at the visual tokens; and last ``positions.json``.
+model's own contexts (:func:`token_values`) and in matched ones, those of a left-to-right model, or of a right-to-left one
+as a control; ``gradients.parquet``, a row a token and snapshot: the norm of its loss's gradient at the visual tokens; and
+last ``positions.json``.
 """
 
 from __future__ import annotations
@@ -144,22 +145,19 @@ class _Captions:
         if self.masked:
             samples = self.job.scoring.samples
             own = [one.tokens for one in captioner.monte_carlo(memory, pairs, self.draws, samples)]
-            prefix: list[Tensor | None] = list(prefix_scores(captioner, memory, pairs))
+            matched = prefix_scores(captioner, memory, pairs)
         else:
             reverse = self.run.job.method.direction is not None
             own = [one.tokens for one in captioner.autoregressive(memory, pairs, reverse=reverse)]
-            prefix = [None] * len(pairs) if reverse else list(own)
-        rows = []
+            matched = own  # of a right-to-left model the suffix is what is shown
+        rows: list[dict[str, Any]] = []
         for n in numbers:
             places = [place for place, owner in enumerate(owners) if owner == n]
-            with_own, with_others = places[0], places[1:]
-            for place in range(len(self.tokens[n]) - 1):
-                row: dict[str, Any] = {"caption": n, "place": place + 1, "tokens": len(self.tokens[n]) - 1}
-                row |= {"own": float(own[with_own][place]), "own_blind": _blind(own, with_others, place, self.masked)}
-                first = prefix[with_own]
-                row["prefix"] = None if first is None else float(first[place])
-                row["prefix_blind"] = None if first is None else _blind(prefix, with_others, place, False)
-                rows.append(row)
+            values = token_values([own[place] for place in places], [matched[place] for place in places])
+            length = len(self.tokens[n]) - 1
+            rows += [
+                {"caption": n, "place": place, "tokens": length, **one} for place, one in enumerate(values, start=1)
+            ]
         return rows
 
     def gradients(self, weights: Mapping[str, Tensor], number: int) -> list[float]:
@@ -185,14 +183,23 @@ class _Captions:
         return [float(norm) for norm in found]
 
 
-def _blind(found: Sequence[Tensor | None], places: Sequence[int], token: int, mean: bool) -> float:
-    """A token's log probability with other images: log of the mean probability, or, of terms that are no log probabilities
-    of one context (``mean``), their mean."""
-    values = [float(one[token]) for place in places for one in [found[place]] if one is not None]
-    if mean:
-        return sum(values) / len(values)
-    top = max(values)
-    return top + math.log(sum(math.exp(value - top) for value in values) / len(values))
+def token_values(own: Sequence[Tensor], matched: Sequence[Tensor]) -> list[dict[str, float]]:
+    """What a row of ``tokens.parquet`` has of each of a caption's L tokens, in nats: its score with the caption's image and
+    its blind score, in both contexts.
+
+    ``own``, ``matched``: scores (L,) with the caption's image first, then with each other image. Blind in the model's own
+    contexts is the mean of the scores, whatever the method: a masked model's score is a mean over contexts already, of
+    which no log of a mean probability can be taken, and one that is taken of one method alone would by Jensen's inequality
+    add to the other's gain. In matched contexts a score is log p in one context, and blind is the log of the mean probability.
+    """
+    ours, same = torch.stack(list(own)).double(), torch.stack(list(matched)).double()
+    own_blind = ours[1:].mean(dim=0)
+    blind = same[1:].logsumexp(dim=0) - math.log(len(same) - 1)
+    columns = {"own": ours[0], "own_blind": own_blind, "prefix": same[0], "prefix_blind": blind}
+    return [
+        dict(zip(columns, one, strict=True))
+        for one in zip(*(values.tolist() for values in columns.values()), strict=True)
+    ]
 
 
 def _stages(

@@ -8,6 +8,7 @@ from mdc.config.tables import ChoiceTable, RetrievalTable
 from mdc.estimators import ESTIMATORS
 from mdc.jobs import score_jobs
 from mdc.jobs.ids import Run
+from mdc.records import UserError
 
 if TYPE_CHECKING:
     from mdc.jobs.plan import Plan
@@ -89,6 +90,12 @@ def positions(plan: Plan, name: str) -> dict[str, Any]:
     """The values of the position figure's job, and the jobs that it is made from (``jobs``)."""
     figure, scale = plan.scale.tables.figure_position, plan.scale
     assert figure is not None and scale.score is not None
+    for side in (figure.reference, *figure.primary):
+        if plan.params.methods[side.rpartition("/")[2]].direction is not None:
+            raise UserError(
+                f"params.yaml: figure_position: {side} reads from right to left, which is a control; nothing is claimed of it "
+                "(reference, primary)"
+            )
     jobs: dict[str, Any] = {}
     systems: list[Row] = []
     for corpus, methods in figure.corpora.items():

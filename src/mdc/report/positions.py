@@ -1,14 +1,16 @@
 """The numbers of the position figure: what the image adds to a token, by its place, and what is claimed of it.
 
-A token's *gain* is log p(token | image) − log p(token | other images), in nats. Its relative position is (i − ½)/P for the
-i-th of P word pieces; EOT, which is not about the image, is left out. The *fall* of a method is the mean gain of tokens in
-the last third of a caption minus that of tokens in the first third, the mean over captions of similar length (thirds of
-captions by their number of pieces), so that it does not compare short captions with long ones.
+A token's *gain* is log p(token | image) − log p(token | other images), in nats. In own contexts the second term is, of every
+method, the mean of log p over the other images; in matched contexts the log of the mean probability. A token's relative
+position is (i − ½)/P for the i-th of P word pieces; EOT, which is not about the image, is left out. The *fall* of a method is
+the mean gain of tokens in the last third of a caption minus that of tokens in the first third, the mean over captions of
+similar length (thirds of captions by their number of pieces), so that it does not compare short captions with long ones.
 
 Two contexts. ``own``: what each model conditions on when it scores. That is a description: by the chain rule the context
 of an autoregressive model grows with the position, while the mean context of a masked model is the same everywhere. ``prefix``:
 the tokens before are shown and all others are not, for both kinds of model, on first mentions only (a piece that the
-context does not hold). Claims are about that.
+context does not hold). Claims are about that. A model that reads from right to left stands beside as a control: its matched
+contexts are the tokens behind, and a first mention is the first in its reading order.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from mdc.statistics.verdicts import Decision, decide
 
 Floats = NDArray[np.float64]
 CONTEXTS = {"own": "own contexts", "prefix": "matched contexts"}
+SUFFIX = "suffix"  # what the csv files call the matched contexts of a right-to-left model
 _THIRD = 1 / 3
 
 

@@ -14,7 +14,7 @@ from mdc.report import words
 from mdc.report.figures.drawing import drawing, headline, line_handle
 from mdc.report.figures.styles import method_styles
 from mdc.report.given import Given
-from mdc.report.positions import CONTEXTS, Positions
+from mdc.report.positions import CONTEXTS, SUFFIX, Positions
 from mdc.report.tidy import csv_text
 from mdc.statistics.interval import Interval
 
@@ -39,11 +39,22 @@ def make(job: PositionsFigureJob, given: Given, out: Path) -> None:
     _draw(found, [out / "figure_position.png", out / "figure_position.svg"])
 
 
+_BLIND = (
+    "What the image adds: log p with the image less log p with other images, which is their mean in own contexts and the log "
+    "of the mean probability in matched ones."
+)
+
+
 # --- lines --------------------------------------------------------------------------------------------------------------
 
 
 def _named(found: Positions, system: PositionSystem) -> dict[str, Any]:
     return {"scale": found.job.scale, "dataset": system.corpus.label, "method": system.method.label}
+
+
+def _context(system: PositionSystem, context: str) -> str:
+    """A context as the csv files name it."""
+    return SUFFIX if system.reverse and context == "prefix" else context
 
 
 def _curve_lines(found: Positions) -> list[dict[str, Any]]:
@@ -55,7 +66,7 @@ def _curve_lines(found: Positions) -> list[dict[str, Any]]:
                     lines.append(
                         {
                             **_named(found, system),
-                            "context": context,
+                            "context": _context(system, context),
                             "kind": kind or "all",
                             "position": (number + 0.5) / found.job.bins,
                             "gain": gain.value,
@@ -98,7 +109,8 @@ def _claim_lines(found: Positions) -> list[dict[str, Any]]:
                         continue
                     nothing = dict.fromkeys(("p", "p_holm", "verdict", "smallest_detectable"), "")
                     label = found.systems[against].method.label if against else ""
-                    told = {"against": label, "context": context, "kind": kind or "all", "primary": "false", **nothing}
+                    shown = {"context": _context(system, context), "kind": kind or "all"}
+                    told = {"against": label, **shown, "primary": "false", **nothing}
                     lines.append({**_named(found, system), **_fall(found, fall), **told})
     return lines
 
@@ -131,7 +143,10 @@ def _gradient_lines(found: Positions) -> list[dict[str, Any]]:
 def _draw(found: Positions, paths: Sequence[Path]) -> None:
     corpora = list(dict.fromkeys(system.corpus.label for system in found.job.systems))
     styles = method_styles(system.method.key for system in found.job.systems)
-    labels = {system.method.key: system.method.label for system in found.job.systems}
+    labels = {
+        system.method.key: f"{system.method.label} (control: suffix shown)" if system.reverse else system.method.label
+        for system in found.job.systems
+    }
     heads = [
         "own contexts: a description",
         "matched contexts: prefix shown, first mentions",
@@ -159,7 +174,7 @@ def _draw(found: Positions, paths: Sequence[Path]) -> None:
         headline(
             figure,
             f"What the image tells about a token, by its position: {found.job.backbone}, scale {found.job.scale_label}",
-            _verdicts(found),
+            "\n".join(said for said in (_verdicts(found), _BLIND) if said),
         )
         handles = [line_handle(styles[key], labels[key]) for key in styles]
         figure.legend(handles=handles, loc="outside lower left", ncols=len(handles))
