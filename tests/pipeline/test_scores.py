@@ -12,9 +12,15 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as parquet
 import pytest
+import torch
 
 from mdc.cli import main
+from mdc.formats.images import decode
 from mdc.jobs.shown import ChoiceTableJob
+from mdc.predictors.caption_scores import Pair, Scored
+from mdc.predictors.draws import draws_of
+from mdc.predictors.runs import open_run
+from mdc.predictors.score import RunScorer
 from mdc.records import read_json, sha256_file
 from mdc.report.scores import Choices, Store
 from mdc.shards.index import ShardReader
@@ -136,7 +142,8 @@ def test_a_person_asks_for_scores(r: Path, tmp_path: Path, capsys: pytest.Captur
     told = json.loads(capsys.readouterr().out)
     assert told["run"] == f"runs/alt/ViT-T-12/{method}/s0"
     for one in told["captions"]:
-        assert np.isfinite([one["score"], one["error"], one["blind"]]).all()
+        assert np.isfinite([one["score"], one["error"], one["blind"], one["blind_error"]]).all()
+        assert (one["error"] > 0) == (one["blind_error"] > 0) == (method == "mdc")
         if method != "clip":
             assert sum(value for _, value in one["tokens"]) == pytest.approx(one["score"])
             assert one["tokens"][-1][0] == "<end>"
@@ -146,6 +153,41 @@ def test_a_person_asks_for_scores(r: Path, tmp_path: Path, capsys: pytest.Captur
     # by its folder too
     assert main(["score", "--run", str(r / f"runs/alt/ViT-T-12/{method}/s0"), image, "red circle"]) == 0
     assert "red circle" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("method", ["mdc", "arc", "clip"])
+def test_what_a_person_is_told_is_what_the_scorer_says(
+    r: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], method: str
+) -> None:
+    """The scores of --json, with the image and with eight others, none of which is the image itself, one call each."""
+    image, caption = _image(r, tmp_path)
+    words = ["score", "--run", f"alt/ViT-T-12/{method}/s0", "--scale", r.name, image, caption, "red circle"]
+    assert main([*words, "--json", "--blind", "--samples", "32"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    run, _ = open_run(r / f"runs/alt/ViT-T-12/{method}/s0", "last")
+    scorer = RunScorer(run, samples=32, precision="fp32", device=torch.device("cpu"))
+    reader = ShardReader(r / "data/corpora/alt", "val")
+    own, *others = [scorer.picture(decode(reader.read(n)[1])) for n in range(9)]
+    assert not any(torch.equal(own, other) for other in others), "the test's own images are unlike"
+    draws = [draws_of("asked", 0, 32, scorer.context_length)]
+
+    def score(picture: torch.Tensor, text: str) -> Scored:
+        seen = scorer.look(picture[None])
+        (found,) = scorer.score(told["estimator"], seen, [Pair(0, scorer.tokens(text))], draws)
+        return found
+
+    for one in told["captions"]:
+        with_own, with_others = score(own, one["caption"]), [score(other, one["caption"]) for other in others]
+        values = np.array([other.value for other in with_others])
+        blind = values.mean() if method == "clip" else np.log(np.mean(np.exp(values - values.max()))) + values.max()
+        assert (one["score"], one["error"]) == pytest.approx((with_own.value, with_own.error), abs=1e-4)
+        assert one["blind"] == pytest.approx(blind, abs=1e-4)
+    assert main([*words, "--blind", "--samples", "32"]) == 0
+    text = capsys.readouterr().out
+    first = told["captions"][0]
+    (line,) = [line for line in text.splitlines() if line.endswith(f"  {first['caption']}")]
+    shown = [f"{first['score']:.3f}", f"{first['blind']:.2f}", f"{first['score'] - first['blind']:+.2f}"]
+    assert set(shown) <= set(line.split()) and text.count("± s.e.") == 2
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from mdc.estimators import ESTIMATORS, estimators_of
 from mdc.evaluation.retrieval import HeldOut
 from mdc.evaluation.scored_run import run_scorer
 from mdc.formats.images import ImageError, decode
+from mdc.predictors.blind import log_mean_probability, mean_score
 from mdc.predictors.caption_scores import Pair, Scored
 from mdc.predictors.draws import draws_of
 from mdc.predictors.runs import open_run, scale_of
@@ -30,13 +30,15 @@ _BLIND = 8  # held-out images that stand in for the caption's own
 
 @dataclass(frozen=True)
 class Answer:
-    """One caption: ``score`` in nats (or a cosine), its standard error, what each token adds, and the blind score."""
+    """One caption: ``score`` in nats (or a cosine), its standard error, what each token adds, and the blind score
+    with its own error."""
 
     caption: str
     score: float
     error: float
     tokens: list[tuple[str, float]]
     blind: float | None
+    blind_error: float | None
 
 
 def main(args: argparse.Namespace) -> None:
@@ -65,7 +67,7 @@ def main(args: argparse.Namespace) -> None:
     pictures = [_picture(args.image)]
     if args.blind:
         corpus = scale_of(folder, manifest) / "data" / "corpora" / job.corpus
-        pictures += HeldOut.of(corpus, _BLIND, job.protocol.data.context_length).images
+        pictures += other_images(scorer, corpus, pictures[0], job.protocol.data.context_length)
     answers = ask(scorer, estimator, pictures, args.captions, args.samples, args.seed)
     told = {"run": manifest["id"], "weights": args.weights, "image": str(args.image), "estimator": estimator}
     if args.json:
@@ -95,6 +97,17 @@ def _runs(scale: str) -> list[Path]:
     return list((Path("results") / scale / "runs").rglob("run.json"))
 
 
+def other_images(scorer: Any, corpus: Path, own: Image.Image, context_length: int) -> list[Image.Image]:
+    """The first held-out images that stand in for ``own``: none that is ``own`` itself, as the model sees it.
+
+    UserError if the corpus has fewer than two of them.
+    """
+    picture = scorer.picture(own)
+    return HeldOut.of(
+        corpus, _BLIND, context_length, leave_out=lambda image: torch.equal(scorer.picture(image), picture)
+    ).images
+
+
 def ask(
     scorer: Any, estimator: str, pictures: Sequence[Image.Image], captions: Sequence[str], samples: int, seed: int
 ) -> list[Answer]:
@@ -107,18 +120,13 @@ def ask(
     answers = []
     for place, caption in enumerate(captions):
         own, *others = scores[place * len(pictures) : (place + 1) * len(pictures)]
-        values = [one.value for one in others]
         nats = ESTIMATORS[estimator].nats
-        blind = (_log_mean(values) if nats else sum(values) / len(values)) if values else None
+        blind = (log_mean_probability if nats else mean_score)(own, others) if others else None
         pieces = [clip_text([piece]) for piece in clip_pieces(caption)]
         each = zip([*pieces, "<end>"], own.tokens.tolist(), strict=True) if nats else ()
-        answers.append(Answer(caption, own.value, own.error, [(word, value) for word, value in each], blind))
+        without = (blind.value, blind.error) if blind is not None else (None, None)
+        answers.append(Answer(caption, own.value, own.error, list(each), *without))
     return answers
-
-
-def _log_mean(values: Sequence[float]) -> float:
-    top = max(values)
-    return top + math.log(sum(math.exp(value - top) for value in values) / len(values))
 
 
 def _picture(path: str) -> Image.Image:
@@ -139,13 +147,14 @@ def _text(told: dict[str, str], answers: Sequence[Answer], args: argparse.Namesp
         f"{told['estimator']}: {estimator.text}{drawn}",
         "",
     ]
-    heads = ["score", "± s.e.", *(["blind", "gain"] if args.blind else []), "a token", "caption"]
+    heads = ["score", "± s.e.", *(["blind", "± s.e.", "gain"] if args.blind else []), "a token", "caption"]
     rows = []
     ranked = sorted(answers, key=lambda one: -one.score)
     for one in ranked:
-        blind = [f"{one.blind:.2f}", f"{one.score - one.blind:+.2f}"] if one.blind is not None else []
+        error, blind_error = (f"{e:.3f}" if estimator.sampled else "" for e in (one.error, one.blind_error or 0.0))
+        blind = [f"{one.blind:.2f}", blind_error, f"{one.score - one.blind:+.2f}"] if one.blind is not None else []
         each = f"{one.score / len(one.tokens):.3f}" if one.tokens else ""
-        rows.append([f"{one.score:.3f}", f"{one.error:.3f}" if estimator.sampled else "", *blind, each, one.caption])
+        rows.append([f"{one.score:.3f}", error, *blind, each, one.caption])
     widths = [max(len(row[place]) for row in [heads, *rows]) for place in range(len(heads) - 1)]
     for row in [heads, *rows]:
         said.append("  ".join([*(cell.rjust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]))

@@ -8,10 +8,12 @@ directions, and how much of a caption's blind score is best taken off (see :mod:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
+from PIL import Image
 from torch import Tensor
 
 from mdc.evaluation.parts import identity_of, in_parts
@@ -110,8 +112,10 @@ class HeldOut:
         self.too_long = 0
 
     @classmethod
-    def of(cls, path: Path, count: int, context_length: int) -> HeldOut:
-        """UserError if the corpus has no held-out split or fewer than two such pairs."""
+    def of(
+        cls, path: Path, count: int, context_length: int, leave_out: Callable[[Image.Image], bool] | None = None
+    ) -> HeldOut:
+        """``leave_out``: images that do not count. UserError if the corpus has no held-out split or fewer than two such pairs."""
         reader, found = ShardReader(path, SPLIT), cls()
         for number in range(len(reader)):
             if len(found.keys) == count:
@@ -125,6 +129,8 @@ class HeldOut:
                 image = decode(data)
             except ImageError as error:
                 raise UserError(f"{path}: held-out image {key} {error}") from None
+            if leave_out is not None and leave_out(image):
+                continue
             found.keys.append(key)
             found.images.append(image)
             found.captions.append(caption)

@@ -41,11 +41,15 @@ class Pair:
 
 @dataclass(frozen=True)
 class Scored:
-    """``value`` in nats, its standard ``error`` (0 where nothing is drawn), and what each of the L tokens adds to the value."""
+    """``value`` in nats, its standard ``error`` (0 where nothing is drawn), and what each of the L tokens adds to the value.
+
+    ``groups`` (G,) float64: the value by each of the 16 groups of draws alone, None where nothing is drawn.
+    """
 
     value: float
     error: float
     tokens: Tensor
+    groups: Tensor | None = None
 
 
 class CaptionScorer:
@@ -255,6 +259,7 @@ def scored(log_probs: Tensor, where: Tensor, control: bool = True) -> list[Score
     """Scores of C captions from their samples, (C, G, m, L) each; ``control`` False: the plain means (see
     :func:`mdc.diffusion.likelihood.controlled_terms`)."""
     terms = controlled_terms(log_probs, where) if control else token_terms(log_probs.double(), where)
-    values, errors = mean_of_groups(terms.sum(dim=-1))
-    tokens = terms.mean(dim=(-3, -2))
-    return [Scored(float(v), float(e), t) for v, e, t in zip(values, errors, tokens, strict=True)]
+    sums = terms.sum(dim=-1)
+    values, errors = mean_of_groups(sums)
+    found = zip(values, errors, terms.mean(dim=(-3, -2)), sums.mean(dim=-1), strict=True)
+    return [Scored(float(value), float(error), tokens, groups) for value, error, tokens, groups in found]
