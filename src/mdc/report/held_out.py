@@ -48,13 +48,30 @@ def read_matrix(path: Path, record: dict[str, Any], estimator: str) -> Matrix:
     return Matrix(tuple(record["keys"]), scores.astype(np.float64), pieces.astype(np.int64), captions)
 
 
+def blind_scores(scores: Floats) -> Floats:
+    """(N, N): of image i and caption c the log of the caption's mean probability under all N images but i.
+
+    What is left out is the image that is asked about, for right and wrong captions alike: leaving out the caption's own would
+    tell the answer, and find it in pure noise.
+    """
+    count, captions = len(scores), np.arange(scores.shape[1])
+    best = scores.argmax(axis=0)
+    top = scores[best, captions]
+    powers = np.exp(scores - top)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # without a score that is not the greatest the sum stays 1 or more; without the greatest little may be left of it …
+        found = np.log(powers.sum(axis=0) - powers) + top
+    others = scores.copy()
+    others[best, captions] = -np.inf
+    second = others.max(axis=0)
+    # … so that one is summed anew
+    found[best, captions] = np.log(np.exp(others - second).sum(axis=0)) + second
+    return np.asarray(found - np.log(count - 1))
+
+
 def less_blind(scores: Floats, alpha: float) -> Floats:
-    """Scores less α times each caption's blind score: the log of its mean probability under the other images, (N, N)."""
-    count = len(scores)
-    others = np.where(np.eye(count, dtype=bool), -np.inf, scores)
-    top = others.max(axis=0)
-    blind = np.log(np.exp(others - top).sum(axis=0) / (count - 1)) + top
-    return np.asarray(scores - alpha * blind[None, :])
+    """Scores less α times their blind scores (:func:`blind_scores`), (N, N)."""
+    return np.asarray(scores - alpha * blind_scores(scores))
 
 
 def recall(scores: Floats, right: NDArray[np.bool_], count: int) -> Floats:
@@ -87,8 +104,10 @@ def best_alpha(
     ``tokens`` (N,): of each caption, if the differences are divided by them.
     """
 
+    blind = blind_scores(scores)
+
     def found(alpha: float) -> float:
-        taken = less_blind(scores, alpha)
+        taken = scores - alpha * blind
         return float(recall(taken if tokens is None else taken / tokens, right, 1).mean())
 
     return min((-found(alpha), alpha) for alpha in alphas)[1]

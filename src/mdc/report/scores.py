@@ -35,6 +35,7 @@ class Choices(Probing):
 
     def read(self, given: Given) -> None:
         """See :class:`Probing`."""
+        self.scored = {system.key: system for system in self.job.systems}
         self.alpha: dict[str, list[float]] = {}
         self.groups, self.trained = {}, {}
         for system in self.job.systems:
@@ -161,6 +162,7 @@ class Retrieval(Probing):
     def read(self, given: Given) -> None:
         """See :class:`Probing`."""
         store = Store(self.job, given)
+        self.scored = {system.key: system for system in self.job.systems}
         self.alpha: dict[str, list[float]] = {}
         self.groups, self.trained = {}, {}
         for system in self.job.systems:

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from mdc.report.held_out import best_alpha, less_blind, recall
+from mdc.report.held_out import best_alpha, blind_scores, less_blind, recall
 from mdc.report.scored_sets import log_mean_exp, right_share
 from mdc.statistics.bootstrap import Column, replicate
 
@@ -52,6 +52,37 @@ def test_a_blind_score_taken_off_undoes_a_caption_that_is_always_likely() -> Non
     assert recall(less_blind(scores, 1.0), right, 1).mean() == 1
     assert best_alpha(scores, right, [0.0, 0.5, 1.0]) == 1.0
     assert best_alpha(matched, right, [0.0, 0.5, 1.0]) == 0.0
+
+
+def test_blind_scores_leave_out_the_image_that_is_asked_about() -> None:
+    """Against a loop, also where one image alone has all of the probability, or two have the same."""
+    rng = np.random.default_rng(3)
+    scores = rng.normal(size=(7, 7)) * 40
+    scores[2, 1] = 900.0
+    scores[4, 3] = scores[5, 3] = 300.0
+    for image, caption in itertools.product(range(7), range(7)):
+        others = [scores[other, caption] for other in range(7) if other != image]
+        top = max(others)
+        expected = top + np.log(np.mean([np.exp(other - top) for other in others]))
+        assert blind_scores(scores)[image, caption] == pytest.approx(expected, rel=1e-12)
+        assert less_blind(scores, 0.5)[image, caption] == pytest.approx(scores[image, caption] - 0.5 * expected)
+
+
+@pytest.mark.parametrize("alpha", [0.5, 1.0, 1.25])
+def test_in_pure_noise_nothing_is_found_by_taking_blind_scores_off(alpha: float) -> None:
+    """R@1 is at chance both ways. Normalised over all images but the caption's own it is not: that uses the answer key."""
+    rng = np.random.default_rng(11)
+    count, repeats, right = 12, 1500, np.eye(12, dtype=bool)
+    found, told = np.zeros((repeats, 2)), np.zeros(repeats)
+    for n in range(repeats):
+        scores = rng.normal(size=(count, count)) * 3
+        taken = less_blind(scores, alpha)
+        found[n] = recall(taken, right, 1).mean(), recall(taken.T, right, 1).mean()
+        by_key = np.array([np.delete(scores[:, c], c) for c in range(count)])
+        told[n] = recall(scores - alpha * log_mean_exp(by_key)[None, :], right, 1).mean()
+    error = found.std(axis=0) / np.sqrt(repeats)
+    assert (np.abs(found.mean(axis=0) - 1 / count) < 4 * error).all()
+    assert told.mean() > 1 / count + 4 * told.std() / np.sqrt(repeats)
 
 
 def test_a_column_of_parts_is_the_mean_of_its_parts_and_so_are_its_resamples() -> None:

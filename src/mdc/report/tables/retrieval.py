@@ -14,11 +14,6 @@ def make(job: RetrievalTableJob, given: Given, out: Path) -> None:
     """Write the table's files into ``out``; errors as of Table 2."""
     found = Retrieval(job, given)
     body = [*score_rows.rows(found, job.systems), score_rows.chance(found)]
-    alphas = "; ".join(
-        f"{found.systems[key].method.label.partition(' · own')[0]} {' '.join(f'{one:g}' for one in chosen)}"
-        for key, chosen in found.alpha.items()
-        if chosen
-    )
     main = score_rows.table(
         found,
         f"Retrieval by score among {job.pairs} held-out pairs",
@@ -29,8 +24,9 @@ def make(job: RetrievalTableJob, given: Given, out: Path) -> None:
         (
             "Best in bold, second best underlined, compared as printed.",
             *score_rows.estimator_notes(list(job.systems), job.samples),
-            "own − α other images: a score less α times the log of the caption's mean probability under the other images; α is "
-            f"chosen on these very pairs, so these rows are optimistic{': ' + alphas if alphas else ''}.",
+            "own − α other images: the score of an image and a caption less α times the log of the caption's mean probability "
+            f"under all images but this one. α is chosen on these very pairs, so these rows are optimistic; "
+            f"{score_rows.alpha_notes(found)}.",
             *found.notes(found.numbers()),
         ),
     )

@@ -69,6 +69,21 @@ def estimator_notes(systems: Sequence[ScoredSystem], samples: int) -> list[str]:
     return found
 
 
+def alpha_notes(found: Choices | Retrieval) -> str:
+    """How α was chosen, a clause, and which α each row of sums has, a seed each."""
+    asked = ", ".join(f"{alpha:g}" for alpha in found.job.alphas)
+    chosen = [
+        f"{found.systems[key].method.label.partition(' · own')[0]} {' '.join(f'{one:g}' for one in alphas)}"
+        for key, alphas in found.alpha.items()
+        if alphas and not found.scored[key].per_token
+    ]
+    said = (
+        f"of {asked} it is the one, a seed, estimator and unit (caption or token), by which most of the held-out images find "
+        "their own caption at the first place among all held-out captions, the least of equals"
+    )
+    return f"{said}: {'; '.join(chosen)}" if chosen else said
+
+
 def write(found: Choices | Retrieval, shown: Sequence[Table], out: Path) -> None:
     """The files that both tables have: all rows in the paper's layout and tidy, the comparisons, and the pages."""
     name, systems = found.job.artefact, list(found.job.systems)

@@ -92,11 +92,6 @@ def _blind(found: Choices) -> Table:
             grouped.setdefault(key, []).append(system)
     for number, systems in enumerate(grouped.values()):
         body += score_rows.rows(found, systems, f"{number}")
-    alphas = [
-        f"{found.systems[key].method.label.partition(' · own')[0]} {' '.join(f'{one:g}' for one in chosen)}"
-        for key, chosen in found.alpha.items()
-        if chosen and not found.systems[key].per_token  # type: ignore[attr-defined]
-    ]
     images = f"{job.others} other image{'s' if job.others > 1 else ''}"
     return score_rows.table(
         found,
@@ -106,8 +101,8 @@ def _blind(found: Choices) -> Table:
         (
             f"Other images: the log of the mean probability under {images} of the set, the same for every option and model (of "
             "cosines, their mean). No image: one of the mean colour.",
-            "own − α other images: a score less its blind score; α is chosen on held-out pairs of the training corpus, by "
-            f"retrieval{': ' + '; '.join(alphas) if alphas else ''}.",
+            "own − α other images: a score less α times its blind score. α is chosen on held-out pairs of the training corpus; "
+            f"{score_rows.alpha_notes(found)}.",
         ),
     )
 
