@@ -1,15 +1,17 @@
 """The verb ``mdc clip-benchmark``: CLIP-benchmark's own command line, with our runs among its models.
 
-A run is called by its id or folder (``--model``), and its weights by ``--pretrained`` last or best. Linear probes see the
-features that a method is probed with (the mean of patches, or [CLS]); zero-shot tasks see a CLIP run's embeddings, and a
-captioner, which has none, is refused there.
+A run is called by its id or folder (``--model``), and its weights by ``--pretrained`` last (the default) or best. Linear
+probes see the features that a method is probed with (the mean of patches, or [CLS]); zero-shot tasks see a CLIP run's
+embeddings, and a captioner, which has none, is refused there.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any
 
@@ -33,29 +35,58 @@ def main(args: argparse.Namespace) -> None:
     import clip_benchmark.models as models
     from clip_benchmark import cli
 
+    if TYPE not in models.MODEL_TYPES:
+        models.MODEL_TYPES.append(TYPE)
     words = list(args.arguments)
-    task = words[words.index("--task") + 1] if "--task" in words[:-1] else ""
-    if task == "linear_probe" and not torch.cuda.is_available():
+    if words[:1] == ["eval"]:
+        words[1:1] = ["--pretrained", "last", "--model_type", TYPE]  # what the person writes comes later, and counts
+    before = sys.argv
+    sys.argv = ["clip_benchmark", *words]
+    try:
+        task = _checked(_asked(cli))
+
+        def loaded(model_name: str, pretrained: str, cache_dir: str, device: Any) -> Any:
+            folder = run_folder(model_name, args.params, args.scale)
+            return benchmark_model(folder, _weights(pretrained), task, torch.device(device))
+
+        models.TYPE2FUNC[TYPE] = loaded
+        cli.main()
+    finally:
+        sys.argv = before
+
+
+def _asked(cli: Any) -> argparse.Namespace:
+    """What CLIP-benchmark's own parser makes of the command line; UserError says in a line what it does not take."""
+    said = io.StringIO()
+    try:
+        with redirect_stderr(said):
+            asked: argparse.Namespace = cli.get_parser_args()[1]
+    except SystemExit as stop:
+        if not stop.code:
+            raise  # its help
+        raise UserError(said.getvalue().strip().rpartition("\n")[2]) from None
+    return asked
+
+
+def _checked(asked: argparse.Namespace) -> str:
+    """The task, "" of what is no evaluation; UserError for one that cannot run here, and for weights that no run has."""
+    if getattr(asked, "which", None) != "eval":
+        return ""
+    if asked.task == "linear_probe" and not torch.cuda.is_available():
         raise UserError(
             "CLIP-benchmark's linear probe runs on a GPU only, and PyTorch sees none here; "
             "allowed: its zero-shot tasks, or our own probe, which equals it to the bit (snakemake probe_all)"
         )
+    if asked.model_type == TYPE and not asked.pretrained_model:
+        for one in asked.pretrained:
+            _weights(one)
+    return str(asked.task)
 
-    def loaded(model_name: str, pretrained: str, cache_dir: str, device: Any) -> Any:
-        weights = pretrained if pretrained in WEIGHTS else "last"
-        return benchmark_model(run_folder(model_name, args.params, args.scale), weights, task, torch.device(device))
 
-    models.TYPE2FUNC[TYPE] = loaded
-    if TYPE not in models.MODEL_TYPES:
-        models.MODEL_TYPES.append(TYPE)
-    if words and words[0] == "eval" and "--model_type" not in words:
-        words += ["--model_type", TYPE]
-    before = sys.argv
-    sys.argv = ["clip_benchmark", *words]
-    try:
-        cli.main()
-    finally:
-        sys.argv = before
+def _weights(pretrained: str) -> str:
+    if pretrained not in WEIGHTS:
+        raise UserError(f"--pretrained {pretrained}: a run has no such weights; allowed: {', '.join(WEIGHTS)}")
+    return pretrained
 
 
 class BenchmarkModel(nn.Module):
