@@ -1,7 +1,9 @@
 """The job ``mdc score-choices``: every option of choice sets under every estimator of one model (paper, section 4.2).
 
 Writes ``scores.parquet``, a row an option and estimator: its score against its own image, against other images of the set
-and against an image of the mean colour, each with its standard error; and last ``scores.json``.
+and against an image of the mean colour, each with its standard error; the errors of the blind scores that Table 2 takes of
+the other images, and the covariance of the main one's with the score's own (:mod:`mdc.predictors.blind`); and last
+``scores.json``.
 """
 
 from __future__ import annotations
@@ -121,8 +123,12 @@ def _write(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
             ("score", number),
             ("error", number),
             ("constant", number),
+            ("constant_error", number),
             ("others", pa.list_(number)),
             ("others_error", pa.list_(number)),
+            ("mismatched_error", number),
+            ("mismatched_covariance", number),
+            ("mismatched_mean_error", number),
         ]
     )
     columns = {name: [row[name] for row in rows] for name in schema.names}

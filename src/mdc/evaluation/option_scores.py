@@ -16,8 +16,10 @@ import numpy as np
 import torch
 from PIL import Image
 
+from mdc.estimators import ESTIMATORS
 from mdc.formats.images import OPENAI_MEAN, ImageError, decode
-from mdc.predictors.caption_scores import Pair
+from mdc.predictors.blind import Blind, log_mean_probability, mean_score
+from mdc.predictors.caption_scores import Pair, Scored
 from mdc.predictors.draws import Draws, draws_of
 from mdc.predictors.score import Scorer, TooLong, sampled
 from mdc.records import UserError
@@ -31,8 +33,9 @@ SPLIT = "test"
 class Option:
     """One option of an item under one estimator. ``same_as`` is the first option that is the same caption to the model.
 
-    ``own``, ``constant``: (value, standard error) against the item's image and the one of the mean colour; ``others``: of
-    each other image. ``pieces``: its word pieces; ``unseen``: those of them that no training caption had.
+    ``own``, ``constant``, ``others``: its scores against the item's image, the one of the mean colour, and each other image;
+    ``mismatched``, ``mismatched_mean``: what the table takes of the last (docs/scoring.md). ``pieces``: its word pieces;
+    ``unseen``: those of them that no training caption had.
     """
 
     item: str
@@ -43,9 +46,18 @@ class Option:
     pieces: int
     unseen: int
     estimator: str
-    own: tuple[float, float]
-    constant: tuple[float, float]
-    others: tuple[tuple[float, float], ...]
+    own: Scored
+    constant: Scored
+    others: tuple[Scored, ...]
+
+    @property
+    def mismatched(self) -> Blind:
+        nats = ESTIMATORS[self.estimator].nats
+        return (log_mean_probability if nats else mean_score)(self.own, self.others)
+
+    @property
+    def mismatched_mean(self) -> Blind:
+        return mean_score(self.own, self.others)
 
 
 @dataclass(frozen=True)
@@ -118,7 +130,7 @@ def score_items(scorer: Scorer, questions: Questions, numbers: Sequence[int]) ->
     seen_images = scorer.look(torch.stack(pictures))
     found: list[Option] = []
     for estimator in scorer.estimators:
-        scores = [(one.value, one.error) for one in scorer.score(estimator, seen_images, pairs, draws)]
+        scores = scorer.score(estimator, seen_images, pairs, draws)
         start = 0
         for key, record, options, images in asked:
             distinct = _distinct(options)
@@ -189,11 +201,16 @@ def table_rows(name: str, options: Sequence[Option]) -> list[Mapping[str, Any]]:
         {
             "set": name,
             **{key: getattr(one, key) for key in COLUMNS[1:]},
-            "score": one.own[0],
-            "error": one.own[1],
-            "constant": one.constant[0],
-            "others": [value for value, _ in one.others],
-            "others_error": [error for _, error in one.others],
+            "score": one.own.value,
+            "error": one.own.error,
+            "constant": one.constant.value,
+            "constant_error": one.constant.error,
+            "others": [other.value for other in one.others],
+            "others_error": [other.error for other in one.others],
+            "mismatched_error": blind.error,
+            "mismatched_covariance": blind.covariance,
+            "mismatched_mean_error": one.mismatched_mean.error,
         }
         for one in options
+        for blind in [one.mismatched]
     ]

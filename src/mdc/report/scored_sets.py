@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +18,26 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """A set under one estimator: ``own``, ``error``, ``constant`` (N, K) and ``others``, ``others_error`` (N, K, k).
+    """A set under one estimator: ``own``, ``constant`` with their errors (N, K) and ``others``, ``others_error`` (N, K, k).
 
-    Where an item has fewer than K options, scores are −∞ and errors 0.
+    ``mismatched_error``, ``mismatched_mean_error`` (N, K): of the two blind scores that are taken of ``others``;
+    ``mismatched_covariance`` (N, K): of the first's error with that of ``own``. Where an item has fewer than K options,
+    scores are −∞ and errors 0.
     """
 
     own: Floats
     error: Floats
     constant: Floats
+    constant_error: Floats
     others: Floats
     others_error: Floats
+    mismatched_error: Floats
+    mismatched_covariance: Floats
+    mismatched_mean_error: Floats
+
+
+#: fields of :class:`Scored` → columns of ``scores.parquet``
+_COLUMNS = {field.name: field.name for field in fields(Scored)} | {"own": "score"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,24 +85,26 @@ def _one(columns: Mapping[str, list[Any]], rows: list[int]) -> ScoredSet:
     others = len(columns["others"][rows[0]])
     by = {
         name: Scored(
-            np.full(shape, -np.inf),
-            np.zeros(shape),
-            np.full(shape, -np.inf),
-            np.full((*shape, others), -np.inf),
-            np.zeros((*shape, others)),
+            **{
+                field: np.full((*shape, others) if field.startswith("others") else shape, _nothing(field))
+                for field in _COLUMNS
+            }
         )
         for name in estimators
     }
     for row in rows:
         at = place[columns["item"][row]], columns["option"][row]
         found = by[columns["estimator"][row]]
-        found.own[at], found.error[at] = columns["score"][row], columns["error"][row]
-        found.constant[at] = columns["constant"][row]
-        found.others[at], found.others_error[at] = columns["others"][row], columns["others_error"][row]
+        for field, column in _COLUMNS.items():
+            getattr(found, field)[at] = columns[column][row]
         there[at], pieces[at], unseen[at] = True, columns["pieces"][row], columns["unseen"][row]
         same_as[at] = columns["same_as"][row]
         images[at[0]], groups[at[0]] = columns["image"][row], columns["group"][row]
     return ScoredSet(tuple(items), tuple(images), tuple(groups), there, pieces, unseen, same_as, by)
+
+
+def _nothing(field: str) -> float:
+    return -np.inf if field in ("own", "constant", "others") else 0.0
 
 
 def log_mean_exp(values: Floats, axis: int = -1) -> Floats:

@@ -115,6 +115,28 @@ def shown_scores(system: ScoredSystem, found: ScoredSet, alpha: float | None) ->
     return scores / (found.pieces + 1) if system.per_token else scores
 
 
+def shown_errors(system: ScoredSystem, found: ScoredSet, alpha: float | None) -> Floats:
+    """The standard errors (N, K) of :func:`shown_scores`, 0 where nothing is drawn; α is taken as given."""
+    if system.shown == "shorter":
+        return np.zeros(found.pieces.shape)
+    scored = found.by[system.estimator]
+    match system.shown:
+        case "own":
+            errors = scored.error
+        case "constant":
+            errors = scored.constant_error
+        case "mismatched":
+            errors = scored.mismatched_error
+        case "mismatched_mean":
+            errors = scored.mismatched_mean_error
+        case _:
+            # the two are drawn with the same masks: what they share falls out of the difference
+            by = alpha or 0.0
+            variance = scored.error**2 - 2 * by * scored.mismatched_covariance + (by * scored.mismatched_error) ** 2
+            errors = np.sqrt(np.maximum(variance, 0.0))
+    return errors / (found.pieces + 1) if system.per_token else errors
+
+
 class Store:
     """The records that a table of scores was handed, each read once."""
 

@@ -13,7 +13,7 @@ from mdc.estimators import ESTIMATORS
 from mdc.jobs.shown import ChoiceTableJob, ScoredSystem
 from mdc.records import write_text
 from mdc.report.given import Given
-from mdc.report.scores import KEPT, Choices, Store, kept_items
+from mdc.report.scores import KEPT, Choices, Store, kept_items, shown_errors, shown_scores
 from mdc.report.tables import comparisons, score_rows
 from mdc.report.tables.table import Cell, Column, Row, Table
 from mdc.report.tidy import csv_text
@@ -29,7 +29,7 @@ def make(job: ChoiceTableJob, given: Given, out: Path) -> None:
     """
     store = Store(job, given)
     found = Choices(job, given, store=store)
-    errors = list(_errors(job, store))
+    errors = list(_errors(job, store, found))
     kept, kept_lines = _kept(job, given, store, found)
     gains = comparisons.gains(found)
     shown = [
@@ -227,7 +227,7 @@ def _set_notes(found: Choices) -> list[str]:
 
 @dataclass(frozen=True)
 class _Error:
-    """Of the right captions with their own images, all columns and seeds together, in nats a caption.
+    """Of the right captions, all columns and seeds together, in nats a caption: with their own images, or as ``control`` says.
 
     ``error``: the root mean square of a score's standard error. ``bits_per_token``: of a log likelihood or its bound.
     """
@@ -237,6 +237,7 @@ class _Error:
     method: str
     estimator: str
     weights: str
+    control: str
     captions: int
     score: float
     error: float
@@ -244,25 +245,28 @@ class _Error:
     bits_per_token: float | None
 
 
-def _errors(job: ChoiceTableJob, store: Store) -> Iterator[_Error]:
+def _errors(job: ChoiceTableJob, store: Store, choices: Choices) -> Iterator[_Error]:
+    """Of every row of sums; of those that are blind only where masks are drawn, because no other has an error."""
     for system in job.systems:
-        if system.shown != "own" or system.per_token:
+        blind = system.shown != "own"
+        if system.per_token or system.shown == "shorter" or (blind and not ESTIMATORS[system.estimator].sampled):
             continue
         scores, errors, tokens = [], [], []
-        for record in system.records:
+        alphas: Sequence[float | None] = choices.alpha[system.key] or [None] * len(system.records)
+        for record, alpha in zip(system.records, alphas, strict=True):
             for one in store.scores(record).values():
-                found = one.by[system.estimator]
-                scores.append(found.own[:, 0])
-                errors.append(found.error[:, 0])
+                scores.append(shown_scores(system, one, alpha)[:, 0])
+                errors.append(shown_errors(system, one, alpha)[:, 0])
                 tokens.append(one.pieces[:, 0] + 1)
         score, error, count = (np.concatenate(part) for part in (scores, errors, tokens))
-        likelihood = system.estimator in ("likelihood", "monte_carlo", "parallel")
+        likelihood = not blind and system.estimator in ("likelihood", "monte_carlo", "parallel")
         yield _Error(
             dataset=system.corpus.label if system.corpus else "",
             backbone=system.backbone.label,
             method=system.method.label,
             estimator=system.estimator,
             weights=system.weights or "",
+            control=score_rows.CONTROLS.get(system.shown, system.shown),
             captions=len(score),
             score=float(score.mean()),
             error=float(np.sqrt((error**2).mean())),
@@ -285,9 +289,9 @@ def _error_table(found: Choices, errors: Sequence[_Error]) -> Table:
     return Table(
         title=f"Scores and their standard errors, {found.scale_text}",
         caption=(
-            f"Means over the right captions with their own images. Estimators that draw take {found.job.samples} masks a "
-            "caption; the standard error is of one score, and the root of its mean square over captions is shown. Bits a token "
-            "are of the bound where the score is the bound, else of the likelihood itself.",
+            "Means over the right captions with their own images, and of what is drawn also without. Estimators that draw take "
+            f"{found.job.samples} masks a caption; the standard error is of one score, and the root of its mean square over "
+            "captions is shown. Bits a token are of the bound where the score is the bound, else of the likelihood itself.",
         ),
         labels=("Dataset", "Backbone", "Method", "Score"),
         columns=(

@@ -1,0 +1,257 @@
+"""Table 2's numbers from made-up scores: what each row chooses by, its errors, and which items count; against plain loops."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mdc.report.held_out import Matrix, best_alpha
+from mdc.report.scored_sets import Scored, ScoredSet, right_share
+from mdc.report.scores import Choices, Retrieval, kept_items, shown_errors, shown_scores
+from mdc.report.tables.table2 import _errors
+
+ITEMS, OPTIONS, OTHERS = 40, 3, 4
+SHOWN = ("own", "constant", "mismatched", "mismatched_mean", "shorter", "less_blind")
+
+
+def scored_set(seed: int = 0, groups: tuple[str, ...] = ("a", "b"), images: int = 8) -> ScoredSet:
+    """Items of two or three options; some wrong options are the right one, some pieces were never trained."""
+    rng = np.random.default_rng(seed)
+    there = np.ones((ITEMS, OPTIONS), dtype=bool)
+    there[::5, 2] = False
+    shape = there.shape
+
+    def values(*more: int) -> Any:
+        found = -20 + 5 * rng.normal(size=(*shape, *more))
+        found[~there] = -np.inf
+        return found
+
+    def errors(*more: int) -> Any:
+        return np.where(there.reshape(*shape, *(1 for _ in more)), rng.random((*shape, *more)) + 0.5, 0.0)
+
+    by = {}
+    for name in ("monte_carlo", "likelihood", "cosine"):
+        one = Scored(
+            values(), errors(), values(), errors(), values(OTHERS), errors(OTHERS), errors(), errors() / 8, errors()
+        )
+        by[name] = one
+    same_as = np.tile(np.arange(OPTIONS), (ITEMS, 1))
+    same_as[1::7, 1] = 0
+    unseen = (rng.random(shape) < 0.1).astype(np.int64)
+    unseen[::5, 2] = 1  # of options that are not there
+    return ScoredSet(
+        tuple(f"i{n}" for n in range(ITEMS)),
+        tuple(f"image{n % images}" for n in range(ITEMS)),
+        tuple(groups[n % len(groups)] for n in range(ITEMS)),
+        there,
+        rng.integers(1, 9, size=shape),
+        unseen,
+        same_as,
+        by,
+    )
+
+
+def system(shown: str, estimator: str = "monte_carlo", per_token: bool = False) -> Any:
+    return SimpleNamespace(shown=shown, estimator=estimator, per_token=per_token)
+
+
+def _brute(one: ScoredSet, shown: str, estimator: str, per_token: bool, alpha: float, n: int, k: int) -> float:
+    """What an option is chosen by, in plain Python."""
+    scored, pieces = one.by[estimator], int(one.pieces[n, k])
+    others = [float(value) for value in scored.others[n, k]]
+    mean = sum(others) / len(others)
+    blind = mean if estimator == "cosine" else math.log(sum(math.exp(value) for value in others) / len(others))
+    if shown == "shorter":
+        return -float(pieces)
+    found = {
+        "own": float(scored.own[n, k]),
+        "constant": float(scored.constant[n, k]),
+        "mismatched": blind,
+        "mismatched_mean": mean,
+        "less_blind": float(scored.own[n, k]) - alpha * blind,
+    }[shown]
+    return found / (pieces + 1) if per_token else found
+
+
+@pytest.mark.parametrize("per_token", [False, True])
+@pytest.mark.parametrize("estimator", ["monte_carlo", "likelihood", "cosine"])
+@pytest.mark.parametrize("shown", SHOWN)
+def test_each_row_chooses_by_its_own_rule(shown: str, estimator: str, per_token: bool) -> None:
+    one = scored_set()
+    found = shown_scores(system(shown, estimator, per_token), one, 0.75)
+    shares = []
+    for n in range(ITEMS):
+        options = [k for k in range(OPTIONS) if one.there[n, k]]
+        scores = [_brute(one, shown, estimator, per_token, 0.75, n, k) for k in options]
+        assert found[n, options].tolist() == pytest.approx(scores, rel=1e-12)
+        top = [k for k, score in zip(options, scores, strict=True) if score == max(scores)]
+        shares.append(1 / len(top) if 0 in top else 0.0)
+    assert right_share(found, one.there).tolist() == pytest.approx(shares)
+    assert 0 < np.mean(shares) < 1
+
+
+@pytest.mark.parametrize("per_token", [False, True])
+@pytest.mark.parametrize("shown", SHOWN)
+def test_each_row_has_the_error_of_its_own_score(shown: str, per_token: bool) -> None:
+    one, alpha = scored_set(), 0.75
+    scored = one.by["monte_carlo"]
+    found = shown_errors(system(shown, per_token=per_token), one, alpha)
+    for n, k in np.argwhere(one.there).tolist():
+        own, blind = scored.error[n, k], scored.mismatched_error[n, k]
+        shared = scored.mismatched_covariance[n, k]
+        expected = {
+            "own": own,
+            "constant": scored.constant_error[n, k],
+            "mismatched": blind,
+            "mismatched_mean": scored.mismatched_mean_error[n, k],
+            "shorter": 0.0,
+            "less_blind": math.sqrt(own * own + alpha * alpha * blind * blind - 2 * alpha * shared),
+        }[shown]
+        tokens = one.pieces[n, k] + 1 if per_token and shown != "shorter" else 1
+        assert found[n, k] == pytest.approx(expected / tokens)
+
+
+def test_items_that_count_with_and_without_equal_options_and_unseen_pieces() -> None:
+    one = scored_set()
+    for n in range(ITEMS):
+        options = [k for k in range(OPTIONS) if one.there[n, k]]
+        distinct = all(one.same_as[n, k] != 0 for k in options if k)
+        trained = all(one.unseen[n, k] == 0 for k in options)
+        assert (kept_items(one, "all")[n], kept_items(one, "distinct")[n], kept_items(one, "trained")[n]) == (
+            True,
+            distinct,
+            trained,
+        )
+    assert 0 < kept_items(one, "distinct").sum() < ITEMS and 0 < kept_items(one, "trained").sum() < ITEMS
+
+
+def _choices(found: ScoredSet, kept: str) -> Choices:
+    choices = Choices.__new__(Choices)
+    choices.kept, choices.title = kept, "table 2"
+    choices.store = SimpleNamespace(scores=lambda name: {"set": found})  # type: ignore[assignment]
+    return choices
+
+
+@pytest.mark.parametrize("kept", ["all", "distinct", "trained"])
+def test_a_column_of_groups_counts_groups_of_enough_items_that_are_not_left_out(kept: str) -> None:
+    """A group's size is what it has in the set, whatever is kept of it, as the benchmark defines its groups."""
+    groups = ("a", "a", "b", "c", "c", "c", "d")
+    one = scored_set(groups=groups)
+    sizes = {name: one.groups.count(name) for name in set(one.groups)}
+    least = sorted(sizes.values())[1]
+    out = next(name for name, size in sizes.items() if size == max(sizes.values()))
+    column: Any = SimpleNamespace(key="column", sets=["set"], parts="groups", least=least, leave_out=[out])
+    wanted = [
+        n
+        for n in range(ITEMS)
+        if sizes[one.groups[n]] >= least and one.groups[n] != out and bool(kept_items(one, kept)[n])
+    ]
+    rows: Any = SimpleNamespace(**vars(system("own")), records=["r"])
+    ((name, _, chosen),) = _choices(one, kept)._chosen(rows, 0, column)
+    assert (name, chosen) == ("set", wanted) and 0 < len(wanted) < ITEMS
+    items = _choices(one, kept)._items(rows, 0, column, None)
+    assert items.ids == tuple(f"set/i{n}" for n in wanted)
+    assert items.groups == tuple(one.images[n] for n in wanted)
+    assert items.parts == tuple(one.groups[n] for n in wanted)
+    assert items.value is not None
+    assert items.value.tolist() == right_share(one.by["monte_carlo"].own, one.there)[wanted].tolist()
+
+
+def test_errors_and_bits_a_token_over_all_sets_and_seeds() -> None:
+    sets = [scored_set(1), scored_set(2)]
+    store: Any = SimpleNamespace(scores=lambda name: {"set": sets[int(name)]})
+    place = {"corpus": None, "backbone": SimpleNamespace(label="B"), "weights": "last", "records": ["0", "1"]}
+    rows = [
+        SimpleNamespace(
+            key=f"{estimator}/{shown}",
+            **vars(system(shown, estimator, per_token)),
+            **place,
+            method=SimpleNamespace(label=f"{estimator} {shown}"),
+        )
+        for estimator in ("monte_carlo", "likelihood")
+        for shown in SHOWN
+        for per_token in (False, True)
+    ]
+    alphas = {"monte_carlo/less_blind": [0.25, 1.0], "likelihood/less_blind": [0.5, 0.5]}
+    choices: Any = SimpleNamespace(alpha={row.key: alphas.get(row.key, []) for row in rows})
+    job: Any = SimpleNamespace(systems=rows)
+    found = {(one.estimator, one.control): one for one in _errors(job, store, choices)}
+    assert set(found) == {("likelihood", "none"), *(("monte_carlo", "none" if s == "own" else s) for s in SHOWN)} - {
+        ("monte_carlo", "shorter")
+    }
+    for (estimator, control), one in found.items():
+        shown = "own" if control == "none" else control
+        scores, squares, tokens = [], [], []
+        for seed, scored in enumerate(sets):
+            alpha = alphas[f"{estimator}/less_blind"][seed]
+            errors = shown_errors(system(shown, estimator), scored, alpha)
+            for n in range(ITEMS):
+                scores.append(_brute(scored, shown, estimator, False, alpha, n, 0))
+                squares.append(float(errors[n, 0]) ** 2)
+                tokens.append(int(scored.pieces[n, 0]) + 1)
+        assert one.captions == 2 * ITEMS and one.tokens == pytest.approx(sum(tokens) / len(tokens))
+        assert one.score == pytest.approx(sum(scores) / len(scores))
+        assert one.error == pytest.approx(math.sqrt(sum(squares) / len(squares)))
+        bits = -sum(scores) / sum(tokens) / math.log(2)
+        assert one.bits_per_token == (pytest.approx(bits) if control == "none" else None)
+
+
+# --- retrieval ----------------------------------------------------------------------------------------------------------
+
+
+def _rank(scores: list[float], right: list[int]) -> Callable[[int], bool]:
+    """Whether a right answer is among the first so many; no two scores are equal."""
+    order = sorted(range(len(scores)), key=lambda place: -scores[place])
+    return lambda count: any(place in right for place in order[:count])
+
+
+@pytest.mark.parametrize("per_token", [False, True])
+@pytest.mark.parametrize("alpha", [None, 0.5])
+def test_recall_both_ways_is_what_sorting_gives(alpha: float | None, per_token: bool) -> None:
+    rng = np.random.default_rng(4)
+    count = 24
+    scores = rng.normal(size=(count, count)) * 3 - 30 + 4 * np.eye(count)
+    captions = [(n,) for n in range(count)]
+    captions[7] = captions[2]
+    matrix = Matrix(tuple(f"k{n}" for n in range(count)), scores, rng.integers(3, 9, size=count), tuple(captions))
+    scores[:, 7] = scores[:, 2] - 1e-9
+    keys = [f"{way}_{k}" for way in ("text", "image") for k in (1, 5, 10)]
+    table = Retrieval.__new__(Retrieval)
+    table.job = SimpleNamespace(columns=[SimpleNamespace(key=key) for key in keys])  # type: ignore[assignment]
+    found = table._queries(system("less_blind", per_token=per_token), matrix, alpha)
+    taken = scores.copy()
+    for image in range(count):
+        for caption in range(count):
+            others = [math.exp(scores[other, caption]) for other in range(count) if other != image]
+            taken[image, caption] -= (alpha or 0.0) * math.log(sum(others) / len(others))
+            taken[image, caption] /= matrix.pieces[caption] + 1 if per_token else 1
+    for query in range(count):
+        right = [other for other in range(count) if captions[other] == captions[query]]
+        by_image, by_caption = _rank(taken[query].tolist(), right), _rank(taken[:, query].tolist(), right)
+        for k in (1, 5, 10):
+            assert found[f"text_{k}"].value[query] == by_image(k)  # type: ignore[index]
+            assert found[f"image_{k}"].value[query] == by_caption(k)  # type: ignore[index]
+    for one in found.values():
+        assert one.ids == one.groups == matrix.keys and 0 < np.mean(one.value) <= 1  # type: ignore[arg-type]
+
+
+def test_alpha_is_the_least_of_those_that_find_most_captions_at_the_first_place() -> None:
+    rng = np.random.default_rng(6)
+    scores = rng.normal(size=(30, 30)) + 1.5 * np.eye(30) + 3 * rng.normal(size=30)
+    alphas, right = [0.0, 0.25, 0.5, 0.75, 1.0, 1.25], np.eye(30, dtype=bool)
+    hits = []
+    for alpha in alphas:
+        hit = 0
+        for image in range(30):
+            taken = []
+            for caption in range(30):
+                others = [math.exp(scores[other, caption]) for other in range(30) if other != image]
+                taken.append(scores[image, caption] - alpha * math.log(sum(others) / 29))
+            hit += int(np.argmax(taken)) == image
+        hits.append(hit)
+    assert best_alpha(scores, right, alphas) == alphas[hits.index(max(hits))] > 0
