@@ -41,11 +41,12 @@ class CaptionLengths:
 
 
 class CaptionStatistics(CaptionLengths):
-    """Lengths, pieces and hashes of the captions of samples, a few bytes each."""
+    """Lengths, pieces and hashes of the captions of samples, a few bytes each. ``seen``: pieces that the context does not cut."""
 
     def __init__(self, context_length: int) -> None:
         super().__init__(context_length)
         self.pieces: set[int] = set()
+        self.seen: set[int] = set()
         self.starts = array("q")  # where each sample's captions begin in ``hashes``
         self.hashes = array("q")
 
@@ -56,6 +57,7 @@ class CaptionStatistics(CaptionLengths):
             pieces = clip_pieces(caption)
             self.lengths[len(pieces)] += 1
             self.pieces.update(pieces)
+            self.seen.update(pieces[: self.most])
             self.hashes.append(token_hash(pieces[: self.most]))
 
     def captions_of_samples(self) -> list[np.ndarray]:

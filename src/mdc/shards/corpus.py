@@ -35,9 +35,10 @@ def write_corpus(
 
     The index lists the shards of each split (samples, bytes, sha256), the lengths of captions in CLIP pieces (SOT and
     EOT not counted; ``truncated_share`` is what ``context_length`` cuts), the share of samples in a random training
-    batch whose caption stands there twice, for batches of 16, 32, 64, …, and every CLIP piece that occurs, in all splits and
-    in ``train`` alone (``train_pieces``). UserError if ``train`` is empty, keys repeat within a split, or more than
-    ``max_skipped`` of the samples had to be left out. What was left out stands in ``skipped.jsonl``, one sample a line.
+    batch whose caption stands there twice, for batches of 16, 32, 64, …, every CLIP piece that occurs (``pieces``), and
+    those that training sees: of ``train`` alone, and before the cut (``train_pieces``). UserError if ``train`` is empty,
+    keys repeat within a split, or more than ``max_skipped`` of the samples had to be left out. What was left out stands in
+    ``skipped.jsonl``, one sample a line.
     """
     statistics = {split: CaptionStatistics(context_length) for split in splits}
 
@@ -60,7 +61,7 @@ def write_corpus(
         "per_split": {split: found.summary() for split, found in statistics.items()},
         "duplicate_share": {str(batch): duplicate_share(captions, batch, seed=0) for batch in batches},
     }
-    index["train_pieces"] = sorted(train.pieces)
+    index["train_pieces"] = sorted(train.seen)
     index["pieces"] = sorted(set().union(*(found.pieces for found in statistics.values())))
     write_json(Path(out_dir) / INDEX, index)
     return index

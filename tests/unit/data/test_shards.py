@@ -130,6 +130,15 @@ def test_truncated_share_counts_what_the_context_cuts(tmp_path: Path) -> None:
     assert index["splits"]["val"]["samples"] == 0 and index["captions"]["per_split"]["val"]["count"] == 0
 
 
+def test_pieces_beyond_the_cut_are_none_that_training_sees(tmp_path: Path) -> None:
+    captions = ["red red red red zebra", "blue zebra", "green green green green green horse"]
+    columns = {"image": [encoded(i) for i in range(3)], "caption": captions, "split": ["train", "val", "train"]}
+    write_parquet(tmp_path / "c.parquet", columns)
+    index = write_corpus("c", {"kind": "parquet", "path": "c.parquet"}, tmp_path / "out", tmp_path, context_length=6)
+    assert index["pieces"] == sorted(clip_pieces("red zebra blue green horse"))
+    assert index["train_pieces"] == sorted(clip_pieces("red green"))
+
+
 def test_probe_index(tmp_path: Path) -> None:
     index = write_probe("colour", PROBE, tmp_path, tmp_path)
     assert (index["kind"], index["task"], index["classes"][0]) == ("probe", "single", "red")
