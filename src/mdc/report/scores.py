@@ -67,17 +67,7 @@ class Choices(Probing):
         return ProbeItems(tuple(ids), value=np.concatenate(values), groups=tuple(images), parts=several)
 
     def _chosen(self, system: ScoredSystem, seed: int, column: ShownColumn) -> list[tuple[str, ScoredSet, list[int]]]:
-        """The items of a column that count, by set."""
-        found = []
-        for name in column.sets:
-            one = self.store.scores(system.records[seed])[name]
-            counts = Counter(one.groups)
-            keep = np.ones(len(one.items), dtype=bool)
-            if column.parts == "groups":
-                keep &= np.array([counts[g] >= column.least and g not in column.leave_out for g in one.groups])
-            keep &= kept_items(one, self.kept)
-            found.append((name, one, np.flatnonzero(keep).tolist()))
-        return found
+        return chosen_items(self.store, system, seed, column, self.kept)
 
     def _chance(self, system: ScoredSystem, column: ShownColumn) -> float:
         items = self._items(system, 0, column, 0.0)
@@ -92,6 +82,23 @@ def kept_items(one: ScoredSet, kept: str) -> Any:
     if kept == "trained":
         return ~((one.unseen > 0) & one.there).any(axis=1)
     return np.ones(len(one.items), dtype=bool)
+
+
+def chosen_items(
+    store: Store, system: ScoredSystem, seed: int, column: ShownColumn, kept: str
+) -> list[tuple[str, ScoredSet, list[int]]]:
+    """The items of a column that count for a system, by set; ``kept``: see ``KEPT``. Which have unseen pieces depends on what
+    the system was trained on."""
+    found = []
+    for name in column.sets:
+        one = store.scores(system.records[seed])[name]
+        counts = Counter(one.groups)
+        keep = np.ones(len(one.items), dtype=bool)
+        if column.parts == "groups":
+            keep &= np.array([counts[g] >= column.least and g not in column.leave_out for g in one.groups])
+        keep &= kept_items(one, kept)
+        found.append((name, one, np.flatnonzero(keep).tolist()))
+    return found
 
 
 def shown_scores(system: ScoredSystem, found: ScoredSet, alpha: float | None) -> Floats:

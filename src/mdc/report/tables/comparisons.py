@@ -11,6 +11,8 @@ from mdc.report.lines import AVERAGE
 from mdc.report.probing import Pair, Probing
 from mdc.report.tables.table import Cell, Column, Row, Table
 
+_NAMED = 3  # controls that a heading names
+
 
 def tables(probing: Probing, measures: Sequence[str] | None = None) -> list[Table]:
     """The tables of what the job names beforehand, those without a row left out. ``measures``: those shown, by default all."""
@@ -90,8 +92,11 @@ def gains(probing: Probing) -> Table | None:
         Row(names(system), tuple(Cell(i.value, i.low, i.high) for i in line), block(system))
         for (system, _), line in zip(shown, found, strict=True)
     ]
+    controls = probing.controls()
+    # a control a row, as of Table 2, would make a heading of all its rows
+    named = f" ({', '.join(controls)})" if len(controls) <= _NAMED else ""
     return Table(
-        title=f"Gain over the control ({', '.join(probing.controls())}), {probing.scale_text}",
+        title=f"Gain over the control{named}, {probing.scale_text}",
         caption=(
             f"Points above each row's own control, paired. "
             f"{probing.interval_words([interval for line in found for interval in line])}",

@@ -43,6 +43,12 @@ def table(
     found: Choices | Retrieval, title: str, caption: Sequence[str], body: Sequence[Row], notes: Sequence[str]
 ) -> Table:
     """A table of levels in per cent."""
+    ends = [end for row in body for cell in row.cells for end in (cell.low, cell.high) if end is not None]
+    if any(not 0 <= end <= 100 for end in ends):
+        notes = [
+            *notes,
+            "An interval by t over seeds is symmetric about its value, so it may pass 0 or 100; it is shown as it is.",
+        ]
     return Table(
         title=f"{title}, {found.scale_text}",
         caption=(*caption, found.interval_words(found.levels.values())),

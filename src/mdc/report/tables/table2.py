@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from mdc.estimators import ESTIMATORS
-from mdc.jobs.shown import ChoiceTableJob, ScoredSystem
+from mdc.jobs.shown import ChoiceTableJob, ScoredSystem, ShownColumn
 from mdc.records import write_text
 from mdc.report.given import Given
-from mdc.report.scores import KEPT, Choices, Store, kept_items, shown_errors, shown_scores
+from mdc.report.scores import KEPT, Choices, Store, chosen_items, shown_errors, shown_scores
 from mdc.report.tables import comparisons, score_rows
 from mdc.report.tables.table import Cell, Column, Row, Table
 from mdc.report.tidy import csv_text
@@ -122,13 +122,20 @@ def _kept(
             "primary": [],
         }
     )
-    left = {kept: {c.key: _left(job, store, c.key, kept) for c in job.columns} for kept in KEPT}
-    changed = {kept: [c for c in job.columns if left[kept][c.key] != left["all"][c.key]] for kept in _KEPT_WORDS}
+    left = {kept: {(s.key, c.key): _left(store, s, c, kept) for s in own for c in job.columns} for kept in KEPT}
     lines: list[dict[str, object]] = []
     cells: dict[str, list[Cell]] = {system.key: [] for system in own}
     heads: list[Column] = []
     for kept in KEPT:
-        wanted = job.columns if kept == "all" else [c for c in changed[kept] if _several(job, store, c.key, kept)]
+        wanted = [
+            c
+            for c in job.columns
+            if kept == "all"
+            or (
+                any(left[kept][s.key, c.key] != left["all"][s.key, c.key] for s in own)
+                and all(_several(store, s, c, kept) for s in own)
+            )
+        ]
         if not wanted:
             continue
         part = found if kept == "all" else Choices(narrow.model_copy(update={"columns": wanted}), given, kept, store)
@@ -143,7 +150,7 @@ def _kept(
                         "method": system.method.label,
                         "column": column.label,
                         "kept": kept,
-                        "items": left[kept][column.key],
+                        "items": left[kept][system.key, column.key],
                         "value": level.value,
                         "low": level.low,
                         "high": level.high,
@@ -152,21 +159,24 @@ def _kept(
         if kept == "all":
             continue
         for column in wanted:
-            heads += [
-                Column("all", column.label, f"{left['all'][column.key]} items", f"{column.label}, all, {kept}"),
-                Column(_KEPT_WORDS[kept], column.label, f"{left[kept][column.key]} items", f"{column.label}, {kept}"),
-            ]
-            for system in own:
-                for source in (found, part):
+            for one, source, said in (("all", found, "all"), (kept, part, _KEPT_WORDS[kept])):
+                counts = [left[one][system.key, column.key] for system in own]
+                most = max(set(counts), key=counts.count)
+                name = f"{column.label}, all, {kept}" if one == "all" else f"{column.label}, {kept}"
+                heads.append(Column(said, column.label, f"{most} items", name))
+                for system, count in zip(own, counts, strict=True):
                     level = source.levels[system.key, column.key]
-                    cells[system.key].append(Cell(level.value, level.low, level.high))
+                    note = "" if count == most else f"{count} items"
+                    cells[system.key].append(Cell(level.value, level.low, level.high, note=note))
     if not heads:
         return None, lines
     table = Table(
         title=f"With and without items that cannot be answered, {found.scale_text}",
         caption=(
             "Equal options: a perturbation that changed nothing, so that no model can tell it from the right caption. Unseen "
-            "pieces: word pieces that no training caption had. Each column with all its items, and without those.",
+            "pieces: word pieces that no training caption had. Each column with all its items, and without those. A row of which "
+            "another number of items is left, because it was trained on other captions or on captions that are not known here, "
+            "says how many.",
         ),
         labels=("Dataset", "Backbone", "Method"),
         columns=tuple(heads),
@@ -175,19 +185,16 @@ def _kept(
     return table, lines
 
 
-def _several(job: ChoiceTableJob, store: Store, column: str, kept: str) -> bool:
-    """Whether items of two images or more are left, which an interval needs."""
-    chosen = next(one for one in job.columns if one.key == column)
-    found = store.scores(job.systems[0].records[0])
-    images = {found[name].images[n] for name in chosen.sets for n in np.flatnonzero(kept_items(found[name], kept))}
-    return len(images) > 1
+def _several(store: Store, system: ScoredSystem, column: ShownColumn, kept: str) -> bool:
+    """Whether items of two images or more are left in every seed, which an interval needs."""
+    seeds = range(len(system.records))
+    chosen = [chosen_items(store, system, seed, column, kept) for seed in seeds]
+    return all(len({one.images[n] for _, one, numbers in found for n in numbers}) > 1 for found in chosen)
 
 
-def _left(job: ChoiceTableJob, store: Store, column: str, kept: str) -> int:
-    """How many items of a column count."""
-    chosen = next(one for one in job.columns if one.key == column)
-    found = store.scores(job.systems[0].records[0])
-    return sum(int(kept_items(found[name], kept).sum()) for name in chosen.sets)
+def _left(store: Store, system: ScoredSystem, column: ShownColumn, kept: str) -> int:
+    """How many items of a column count for a system."""
+    return sum(len(numbers) for _, _, numbers in chosen_items(store, system, 0, column, kept))
 
 
 def _set_notes(found: Choices) -> list[str]:
