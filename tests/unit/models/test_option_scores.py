@@ -1,0 +1,233 @@
+"""Scores of choice sets through the scorer: every estimator's row against brute force, the same other images for all methods."""
+
+from __future__ import annotations
+
+import io
+import itertools
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import toy
+from PIL import Image
+from test_caption_scores import images, masked, model, plain
+
+from mdc.evaluation.ask import other_images
+from mdc.evaluation.option_scores import Questions, score_items, table_rows
+from mdc.formats.images import normalise
+from mdc.predictors.caption_scores import Pair, Scored
+from mdc.predictors.score import RunScorer
+from mdc.shards.writer import canonical
+from mdc.text import clip_pieces
+
+CONTEXT = 8
+
+
+class _Vocabulary:
+    """Pieces by their remainder, so that any caption can be scored by a toy model."""
+
+    mask_id = toy.MASK
+
+    def encode_pieces(self, pieces: list[int], context_length: int) -> list[int]:
+        return [toy.SOT, *(piece % toy.SOT for piece in pieces), toy.EOT]
+
+
+class _Reader:
+    """Items that were read from shards: (options, image), in memory."""
+
+    def __init__(self, items: list[tuple[list[str], int]], pixels: torch.Tensor) -> None:
+        self.items, self.pixels = items, pixels
+
+    def read(self, number: int) -> tuple[str, bytes, dict[str, Any]]:
+        options, image = self.items[number]
+        buffer = io.BytesIO()
+        Image.fromarray(self.pixels[image].permute(1, 2, 0).numpy()).save(buffer, "png")
+        return f"i{number}", buffer.getvalue(), {"options": options, "image": f"p{image}", "group": "g"}
+
+
+def scorer(method: str, samples: int = 512, **more: Any) -> RunScorer:
+    found = toy.METHODS[method].model_copy(update=more)
+    job = SimpleNamespace(method=found, method_name=method, backbone=SimpleNamespace(image_size=16))
+    run: Any = SimpleNamespace(
+        job=job, vocabulary=_Vocabulary(), context_length=CONTEXT, checkpoint="toy", load=lambda: model(method)
+    )
+    return RunScorer(run, samples=samples, precision="fp32", device=torch.device("cpu"))
+
+
+def questions(items: list[tuple[list[str], int]], pixels: torch.Tensor, others: int, samples: int = 512) -> Questions:
+    reader: Any = _Reader(items, pixels)
+    named = [f"p{image}" for _, image in items]
+    trained = frozenset(clip_pieces("red circle blue"))
+    return Questions("set", reader, named, trained, 0, others, samples, CONTEXT)
+
+
+ITEMS = [
+    (["red circle", "blue circle", "red circle"], 0),
+    (["a red square", "a square red"], 1),
+    (["blue", "red blue red"], 2),
+]
+
+
+def _expected(tokens: list[int], image: int, counts: list[int]) -> float:
+    """The mean, over the numbers of masks ``counts``, of the mean over all masks of so many of (L/l) Σ log p."""
+    length, total = len(tokens) - 1, 0.0
+    for count in counts:
+        terms = []
+        for chosen in itertools.combinations(range(1, length + 1), count):
+            log_probs = plain("mdc", image, masked(tokens, set(chosen)))
+            terms.append(length / count * sum(float(log_probs[place, tokens[place]]) for place in chosen))
+        total += sum(terms) / len(terms) / len(counts)
+    return total
+
+
+@pytest.mark.parametrize(
+    ("t_range", "estimator", "counts"),
+    [
+        # the whole numbers of [0.5 L, L] and, of a fixed ratio, the nearest to 0.4 L, written out for L = 2, 3 and 4
+        ((0.5, 1.0), "monte_carlo_range", {2: [1, 2], 3: [2, 3], 4: [2, 3, 4]}),
+        ((0.5, 1.0), "monte_carlo", {2: [1, 2], 3: [1, 2, 3], 4: [1, 2, 3, 4]}),
+        ((0.4, 0.4), "fixed_ratio", {2: [1], 3: [1], 4: [2]}),
+        ((0.4, 0.4), "pseudo_likelihood", {2: [1], 3: [1], 4: [1]}),
+    ],
+)
+def test_a_row_of_each_estimator_is_its_mean_over_all_masks(
+    t_range: tuple[float, float], estimator: str, counts: dict[int, list[int]]
+) -> None:
+    one = scorer("mdc", t_range=t_range)
+    options, _ = score_items(one, questions(ITEMS, images(), 2), [0, 1, 2])
+    rows = [row for row in table_rows("set", options) if row["estimator"] == estimator]
+    assert len(rows) == 7
+    for row in rows:
+        number = int(row["item"][1:])
+        texts, image = ITEMS[number]
+        tokens = one.tokens(texts[row["option"]])
+        length = len(tokens) - 1
+        # a pseudo-likelihood is a sum over single masks, where equation 8 at one mask is L times their mean
+        expected = _expected(tokens, image, counts[length])
+        assert abs(row["score"] - expected) <= 4 * row["error"] + 1e-3
+        assert (row["error"] > 0) == (estimator != "pseudo_likelihood" and not (length == 2 and counts[2] == [2]))
+        others = [ITEMS[place][1] for place in questions(ITEMS, images(), 2).other_items(number)]
+        for value, error, other in zip(row["others"], row["others_error"], others, strict=True):
+            assert abs(value - _expected(tokens, other, counts[length])) <= 4 * error + 1e-3
+        assert row["pieces"] == length - 1
+
+
+def test_equal_options_get_one_score_and_unseen_pieces_are_counted() -> None:
+    options, _ = score_items(scorer("arc"), questions(ITEMS, images(), 2), [0, 1])
+    rows = {(row["item"], row["option"]): row for row in table_rows("set", options)}
+    first, same = rows["i0", 0], rows["i0", 2]
+    assert same["same_as"] == 0 and rows["i0", 1]["same_as"] == 1
+    assert all(same[name] == first[name] for name in ("score", "constant", "others"))
+    assert [rows["i0", 0]["unseen"], rows["i1", 0]["unseen"]] == [0, 2]  # "a" and "square"
+
+
+def test_blind_columns_are_the_scorers_own_scores() -> None:
+    """Against the mean colour and each other image, one call each, and their errors as the blind module gives them."""
+    one = scorer("mdc", samples=64)
+    asked = questions(ITEMS, images(), 2, samples=64)
+    options, _ = score_items(one, asked, [2])
+    colour = torch.tensor([round(255 * share) for share in (0.48145466, 0.4578275, 0.40821073)], dtype=torch.uint8)
+    flat = colour[:, None, None].expand(3, 16, 16)
+    for option in options:
+        pair = [Pair(0, one.tokens(ITEMS[2][0][option.option]))]
+
+        def alone(picture: torch.Tensor, name: str = option.estimator, pair: list[Pair] = pair) -> Scored:
+            return one.score(name, one.look(picture[None]), pair, [asked.draws(2)])[0]
+
+        for found, picture in (
+            (option.own, images()[2]),
+            (option.constant, flat),
+            *zip(option.others, [images()[ITEMS[n][1]] for n in asked.other_items(2)], strict=True),
+        ):
+            expected = alone(picture)
+            assert (found.value, found.error) == pytest.approx((expected.value, expected.error), abs=1e-4)
+        (row,) = table_rows("set", [option])
+        assert (row["constant_error"] > 0) == (row["mismatched_error"] > 0) == (option.own.error > 0)
+        values = np.array(row["others"])
+        assert option.mismatched.value == pytest.approx(np.log(np.exp(values).mean()))
+        assert option.mismatched_mean.value == pytest.approx(values.mean())
+
+
+def test_an_item_with_an_option_that_is_too_long_is_left_out_whole() -> None:
+    """Its other options too, and the items beside it are what they were."""
+    long = [*ITEMS, (["red", "red " * (CONTEXT - 1)], 1)]
+    fits = [*ITEMS, (["red", "red " * (CONTEXT - 2)], 1)]
+    one = scorer("arc")
+    options, left = score_items(one, questions(long, images(), 2), [0, 3, 1])
+    assert left == ["i3"] and {option.item for option in options} == {"i0", "i1"}
+    alone, none = score_items(one, questions(ITEMS, images(), 2), [0, 1])
+    assert none == [] and [option.own.value for option in options] == pytest.approx(
+        [o.own.value for o in alone], abs=1e-5
+    )
+    assert score_items(one, questions(long, images(), 2), [3]) == ([], ["i3"])
+    assert {option.option for option in score_items(one, questions(fits, images(), 2), [3])[0]} == {0, 1}
+
+
+def test_all_methods_see_the_same_eight_other_images() -> None:
+    """What the scorers are really shown, picture by picture: equal for every option, method and order of the items."""
+    pixels = torch.randint(0, 256, (14, 3, 16, 16), generator=torch.Generator().manual_seed(5), dtype=torch.uint8)
+    items = [([f"red circle {n}", "blue"], n % 12) for n in range(16)]
+    asked = questions(items, pixels, 8, samples=16)
+    shown = []
+    for method, order in (("arc", range(16)), ("mdc", range(15, -1, -1))):
+        one, seen = scorer(method, samples=16), {}
+        for number in order:
+            looked: list[torch.Tensor] = []
+            pairs: list[Pair] = []
+            look, score = one.look, one.score
+            one.look = lambda pictures, look=look, looked=looked: looked.append(pictures) or look(pictures)  # type: ignore
+
+            def told(
+                name: str, memory: Any, asked: list[Pair], draws: Any, score: Any = score, pairs: Any = pairs
+            ) -> Any:
+                pairs[:] = asked
+                return score(name, memory, asked, draws)
+
+            one.score = told  # type: ignore[method-assign, assignment]
+            score_items(one, asked, [number])
+            one.look, one.score = look, score  # type: ignore[method-assign]
+            by_option = [pairs[start : start + 10] for start in range(0, len(pairs), 10)]
+            found = [canonical([looked[0][pair.image].flatten().tolist() for pair in some[2:]]) for some in by_option]
+            assert len(by_option) == 2 and found[0] == found[1]
+            own = pixels[items[number][1]].flatten().tolist()
+            assert canonical(own) not in found[0] and len({tuple(p.image for p in some) for some in by_option}) == 1
+            seen[number] = found[0]
+        shown.append(seen)
+    assert shown[0] == shown[1] and len(set(shown[0].values())) > 8
+
+
+def test_a_person_is_never_shown_the_image_itself_as_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever it stands among the held-out ones and however often; the places that it leaves are filled up to eight."""
+    pixels = torch.randint(0, 256, (12, 3, 16, 16), generator=torch.Generator().manual_seed(7), dtype=torch.uint8)
+    pixels[9] = pixels[3]
+    reader = _Reader([([""], n) for n in range(12)], pixels)
+
+    class Split:
+        def __init__(self, path: object, split: str) -> None:
+            assert split == "val"
+
+        def __len__(self) -> int:
+            return 12
+
+        def read(self, number: int) -> tuple[str, bytes, dict[str, Any]]:
+            key, data, _ = reader.read(number)
+            return key, data, {"captions": ["red"]}
+
+    monkeypatch.setattr("mdc.evaluation.retrieval.ShardReader", Split)
+    pictures = [Image.fromarray(one.permute(1, 2, 0).numpy()) for one in pixels]
+    one: Any = scorer("arc")
+
+    def numbers(found: list[Image.Image]) -> list[int]:
+        return [next(n for n in range(12) if torch.equal(one.picture(image), pixels[n])) for image in found]
+
+    for own, expected in ((3, [0, 1, 2, 4, 5, 6, 7, 8]), (0, list(range(1, 9))), (11, list(range(8)))):
+        assert numbers(other_images(one, "corpus", pictures[own], CONTEXT)) == expected  # type: ignore[arg-type]
+
+
+def test_pictures_reach_the_model_as_they_are() -> None:
+    """What the brute force above takes for granted: 16 pixels stay 16 pixels."""
+    one = scorer("arc")
+    picture = one.picture(Image.fromarray(images()[0].permute(1, 2, 0).numpy()))
+    assert torch.equal(picture, images()[0]) and normalise(picture[None]).shape == (1, 3, 16, 16)
