@@ -1,0 +1,101 @@
+"""``mdc caption`` on the runs of a small project: the jobs' captions, words that are given, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as parquet
+import pytest
+
+from mdc.cli import main
+from mdc.shards.index import ShardReader
+from mdc.text import clip_pieces
+
+TUNED = "alt/ViT-T-12/mdc/s0/ft-tuned"
+
+
+def _written(r: Path, system: str) -> list[dict[str, Any]]:
+    """What the job wrote for the images in their order."""
+    rows = parquet.read_table(r / f"captions/{TUNED}/best/described/captions.parquet").to_pylist()
+    return [row for row in rows if row["system"] == system]
+
+
+def _pictures(r: Path, tmp_path: Path) -> Path:
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    reader = ShardReader(r / "data/corpora/described", "test")
+    for number in range(3):
+        (folder / f"{number}.png").write_bytes(reader.read(number)[1])
+    return folder
+
+
+def test_a_person_gets_the_jobs_captions(r: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = _pictures(r, tmp_path)
+    (folder / "notes.txt").write_text("no image")
+    run = ["caption", "--run", TUNED, "--scale", r.name]
+    assert main([*run, str(folder), "--length", "6", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["run"] == f"runs/{TUNED}" and told["weights"] == "best"
+    rows = _written(r, "mdc_6")[:3]
+    assert [one["caption"] for one in told["captions"]] == [row["caption"] for row in rows]
+    assert [[p["step"] for p in one["pieces"]] for one in told["captions"]] == [row["step"] for row in rows]
+    assert main([*run, str(folder / "0.png"), "--length", "6", "--explain"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == rows[0]["caption"] and [line.split()[1] for line in said[1:]] == [str(n) for n in range(1, 7)]
+
+
+def test_a_person_fills_words_in(r: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    image = str(_pictures(r, tmp_path) / "0.png")
+    run = ["caption", image, "--scale", r.name, "--json", "--run"]
+    assert main([*run, "alt/ViT-T-12/mdc/s0", "--fill", "a ? circle"]) == 0
+    (one,) = json.loads(capsys.readouterr().out)["captions"]
+    pieces = one["pieces"]
+    assert [pieces[0]["piece"], pieces[2]["piece"]] == ["a", "circle"] and [p["step"] for p in pieces] == [0, 1, 0]
+    assert len(clip_pieces(one["caption"])) == 3
+    assert main([*run, "alt/ViT-T-12/arc/s0", "--length", "5"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["captions"][0]["pieces"]) == 5
+
+
+def test_an_image_that_cannot_be_read_is_named_and_the_others_are_captioned(
+    r: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = _pictures(r, tmp_path)
+    (folder / "1.png").write_bytes(b"no image")
+    assert main(["caption", "--run", "alt/ViT-T-12/mdc/s0", "--scale", r.name, str(folder), str(folder / "9.png")]) == 2
+    told = capsys.readouterr()
+    assert [line.split(":")[0] for line in told.out.splitlines()] == [str(folder / "0.png"), str(folder / "2.png")]
+    last = told.err.splitlines()[-1]
+    assert "2 of 4 images could not be read" in last and "1.png" in last and "9.png" in last
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["alt/ViT-T-12/clip/s0"], "the objective contrastive writes no captions"),
+        (["alt/ViT-T-12/mdc/s0", "--length", "76"], "--length 76: must be 1 to 75 word pieces"),
+        (["alt/ViT-T-12/mdc/s0", "--beam", "3"], "--beam: mdc writes by unmasking"),
+        (["alt/ViT-T-12/mdc/s0", "--policy", "beam"], "--policy beam: mdc writes by unmask"),
+        (["alt/ViT-T-12/mdc/s0", "--temperature", "-1"], "temperature = -1.0"),
+        (["alt/ViT-T-12/mdc/s0", "--per-step", "2", "--threshold", "0.5"], "give one of them"),
+        (["alt/ViT-T-12/mdc/s0", "--fill", "a circle"], "has no gap"),
+        (["alt/ViT-T-12/mdc/s0", "--fill", "a zebra ?"], "outside this vocabulary"),
+        (["alt/ViT-T-12/mdc/s0", "--fill", "a ? " + "circle " * 80], "at most 75 fit the context"),
+        (["alt/ViT-T-12/arc/s0", "--fill", "a ?"], "--fill: arc writes by beam search"),
+        (["nope"], "made so far: alt/ViT-T-12/"),
+    ],
+)
+def test_what_cannot_be_captioned_ends_in_one_line(
+    r: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    image = str(_pictures(r, tmp_path) / "0.png")
+    assert main(["caption", image, "--scale", r.name, "--run", *words]) == 2
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1
+
+
+def test_a_folder_without_images_is_refused(r: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty").mkdir()
+    assert main(["caption", str(tmp_path / "empty"), "--run", TUNED, "--scale", r.name]) == 2
+    assert "a folder without an image" in capsys.readouterr().err
