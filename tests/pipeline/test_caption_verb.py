@@ -58,6 +58,19 @@ def test_a_person_fills_words_in(r: Path, tmp_path: Path, capsys: pytest.Capture
     assert len(json.loads(capsys.readouterr().out)["captions"][0]["pieces"]) == 5
 
 
+def test_a_run_that_ends_its_captions_itself_keeps_all_words_that_are_given(
+    r: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = str(_pictures(r, tmp_path))
+    run = ["caption", folder, "--scale", r.name, "--json", "--run", "alt/ViT-T-12/mdc/s0/ft-ends"]
+    text = "a ? circle ? ? ? ? ? ? ? ? ? star"
+    for more in ([], ["--temperature", "3"], ["--per-step", "10"]):
+        assert main([*run, "--fill", text, *more]) == 0
+        for one in json.loads(capsys.readouterr().out)["captions"]:
+            pieces = [piece["piece"] for piece in one["pieces"]]
+            assert len(pieces) == 13 and (pieces[0], pieces[2], pieces[-1]) == ("a", "circle", "star")
+
+
 def test_an_image_that_cannot_be_read_is_named_and_the_others_are_captioned(
     r: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -81,6 +94,10 @@ def test_an_image_that_cannot_be_read_is_named_and_the_others_are_captioned(
         (["alt/ViT-T-12/mdc/s0", "--per-step", "2", "--threshold", "0.5"], "give one of them"),
         (["alt/ViT-T-12/mdc/s0", "--fill", "a circle"], "has no gap"),
         (["alt/ViT-T-12/mdc/s0", "--fill", "a zebra ?"], "outside this vocabulary"),
+        (
+            ["alt/ViT-T-12/mdc/s0", "--fill", "a ? circle", "--length", "9"],
+            "has the length of its text; leave --length",
+        ),
         (["alt/ViT-T-12/mdc/s0", "--fill", "a ? " + "circle " * 80], "at most 75 fit the context"),
         (["alt/ViT-T-12/arc/s0", "--fill", "a ?"], "--fill: arc writes by beam search"),
         (["nope"], "made so far: alt/ViT-T-12/"),

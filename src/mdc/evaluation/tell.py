@@ -108,6 +108,8 @@ def _policy(args: argparse.Namespace, job: PretrainJob) -> Unmasking | Beam | Di
             raise UserError(f"--{name}: {job.method_name} writes by {way}, which does not have it")
     if args.policy is not None and args.policy not in policies:
         raise UserError(f"--policy {args.policy}: {job.method_name} writes by {' or '.join(policies)}")
+    if args.fill is not None and args.length is not None:
+        raise UserError("--length, --fill: a caption that is filled in has the length of its text; leave --length out")
     room = job.protocol.data.context_length - 2
     if args.length is not None and not 1 <= args.length <= room:
         raise UserError(f"--length {args.length}: must be 1 to {room} word pieces, which fit the context")

@@ -60,7 +60,7 @@ class Writer:
         best: list[tuple[float, Written] | None] = [None] * len(memory)
         for length in policy.lengths:
             template = [self.vocabulary.mask_id] * length
-            for number, found in enumerate(self.filled(memory, [template] * len(memory), policy, keys)):
+            for number, found in enumerate(self._completed(memory, [template] * len(memory), policy, keys)):
                 score = found.log_prob / length**policy.penalty
                 former = best[number]
                 if former is None or score > former[0]:
@@ -70,7 +70,16 @@ class Writer:
     def filled(
         self, memory: Memory, templates: Sequence[Sequence[int]], policy: Unmasking, keys: Sequence[str]
     ) -> list[Written]:
-        """The template of each image with its masks filled in: pieces, with ``vocabulary.mask_id`` where one is missing."""
+        """The template of each image with its masks filled in: pieces, with ``vocabulary.mask_id`` where one is missing.
+
+        A template says where the caption ends: behind its last place, where EOT is visible, and at none of its gaps, also if
+        ``policy.ends``. An EOT in a gap would take the words with it that are given behind it.
+        """
+        return self._completed(memory, templates, policy.model_copy(update={"ends": False}), keys)
+
+    def _completed(
+        self, memory: Memory, templates: Sequence[Sequence[int]], policy: Unmasking, keys: Sequence[str]
+    ) -> list[Written]:
         found: list[Written | None] = [None] * len(templates)
         for places in self._batches(templates):
             tokens = torch.tensor([list(templates[place]) for place in places], device=self.device)

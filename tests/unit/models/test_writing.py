@@ -150,6 +150,31 @@ def test_words_that_are_given_stay() -> None:
             assert (step == 0 and piece == given) if given != toy.MASK else (step > 0 and piece < toy.SOT)
 
 
+def _ending() -> Writer:
+    """A model that finds an end likelier than any piece, everywhere."""
+    found = Writer(copy.deepcopy(model("mdc")), WORDS, "fp32", torch.device("cpu"))
+    with torch.no_grad():
+        found.model.head.weight.zero_()
+        found.model.head.weight[toy.EOT] = 1
+        found.model.text.norm.bias.fill_(9)
+    return found
+
+
+@pytest.mark.parametrize("more", [{}, {"per_step": 3}, {"threshold": 0.5}, {"temperature": 1.0}], ids=str)
+def test_no_word_that_is_given_is_lost_to_an_end(more: dict[str, object]) -> None:
+    """… by a model that ends its captions itself, and would end them at the first gap."""
+    templates = [[3, toy.MASK, 5, toy.MASK, 6], [toy.MASK, toy.MASK, 7], [1, toy.MASK]]
+    for one in (_ending(), writer("mdc")):
+        found = one.filled(one.look(images()), templates, unmasking(12, ends=True, **more), KEYS)
+        # the caption ends where its text does, as one does that has a length
+        assert found == one.filled(one.look(images()), templates, unmasking(12, **more), KEYS)
+        for template, written in zip(templates, found, strict=True):
+            assert len(written.pieces) == len(template) and max(written.pieces) < toy.SOT
+            assert all(
+                piece == given for piece, given in zip(written.pieces, template, strict=True) if given != toy.MASK
+            )
+
+
 def test_what_is_drawn_follows_from_the_seed_and_varies_with_it() -> None:
     one = writer("mdc")
     memory = one.look(images())
@@ -227,9 +252,5 @@ def test_a_model_that_ends_its_captions_sees_no_end_and_may_write_it_anywhere_bu
         assert found.pieces == tuple(written[:end]) and found.step == tuple(steps[:end])
         assert found.log_prob == pytest.approx(sum(sure[: end + 1]), abs=1e-4)
     # with an end that is likely everywhere, captions have one piece and never none
-    likely = Writer(copy.deepcopy(model("mdc")), WORDS, "fp32", torch.device("cpu"))
-    with torch.no_grad():
-        likely.model.head.weight.zero_()
-        likely.model.head.weight[toy.EOT] = 1
-        likely.model.text.norm.bias.fill_(9)
+    likely = _ending()
     assert {len(found.pieces) for found in likely.unmasked(likely.look(images()), how, KEYS)} == {1}
