@@ -188,12 +188,17 @@ def test_what_is_drawn_follows_from_the_seed_and_varies_with_it() -> None:
 
 # --- eight images, learnt by heart ----------------------------------------------------------------------------------------
 
+_WAYS = [{}, {"per_step": 3}, {"threshold": 0.5}, {"temperature": 0.3}]
+
 
 @cache
-def _learnt(method: str, direction: str | None = None) -> tuple[Writer, Tensor, list[tuple[int, ...]]]:
+def _learnt(
+    method: str, direction: str | None = None, canvas: int | None = None
+) -> tuple[Writer, Tensor, list[tuple[int, ...]]]:
     entry = toy.METHODS[method].model_copy(update={"direction": direction})
     found = toy.build_model(entry, toy.BACKBONE, toy.PROTOCOL, toy.V, 16, 0)
-    objective = toy.build_objective(found, entry, toy.PROTOCOL, toy.MASK, 8, "fp32")
+    more = {} if canvas is None else {"canvas": canvas}
+    objective = toy.build_objective(found, entry, toy.PROTOCOL, toy.MASK, 8, "fp32", **more)
     optimizer = torch.optim.AdamW(found.parameters(), lr=3e-3, weight_decay=0)
     batch, generator = toy.batch(longest=10), torch.Generator().manual_seed(0)
     for _ in range(300):
@@ -207,7 +212,7 @@ def _learnt(method: str, direction: str | None = None) -> tuple[Writer, Tensor, 
     return Writer(found.eval(), WORDS, "fp32", torch.device("cpu")), batch.images, captions
 
 
-@pytest.mark.parametrize("more", [{}, {"per_step": 3}, {"threshold": 0.5}, {"temperature": 0.3}], ids=str)
+@pytest.mark.parametrize("more", _WAYS, ids=str)
 def test_a_masked_model_that_knows_eight_images_writes_their_captions(more: dict[str, object]) -> None:
     one, pictures, captions = _learnt("mdc")
     memory = one.look(pictures)
@@ -218,6 +223,26 @@ def test_a_masked_model_that_knows_eight_images_writes_their_captions(more: dict
     templates = [[toy.MASK if n % 2 else piece for n, piece in enumerate(caption)] for caption in captions]
     filled = one.filled(memory, templates, unmasking(1, **more), [str(n) for n in range(8)])
     assert [found.pieces for found in filled] == captions
+
+
+@pytest.mark.parametrize("more", _WAYS, ids=str)
+def test_of_several_lengths_it_finds_each_captions_own(more: dict[str, object]) -> None:
+    """Free length by the model's own likelihood. Lengths are two apart: a caption without its last piece is about as likely a
+    piece as the whole one, since no caption that was learnt says that its image may not have a shorter one."""
+    one, pictures, captions = _learnt("mdc")
+    memory = one.look(pictures)
+    for number, caption in enumerate(captions):
+        lengths = [length for length in range(2, 14) if (length - len(caption)) % 2 == 0]
+        (found,) = one.unmasked(memory.of([number]), unmasking(*lengths, **more), ["x"])
+        assert found.pieces == caption
+
+
+@pytest.mark.parametrize("more", _WAYS, ids=str)
+def test_one_that_has_learnt_where_its_captions_end_ends_them_there(more: dict[str, object]) -> None:
+    """Free length on a canvas."""
+    one, pictures, captions = _learnt("mdc", canvas=12)
+    found = one.unmasked(one.look(pictures), unmasking(12, ends=True, **more), [str(n) for n in range(8)])
+    assert [caption.pieces for caption in found] == captions
 
 
 @pytest.mark.parametrize("direction", [None, "right_to_left"])
