@@ -240,7 +240,7 @@ def test_a_contest_by_clip_score_is_won_by_the_highest(r: Path) -> None:
 def test_a_judge_behind_an_endpoint_is_asked_once_for_each_image(
     r: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Answers are kept: a killed job resumes with those that are missing, and a failure is asked for again."""
+    """Choices are kept: a killed job resumes with what is missing, and what failed or named no letter is asked for again."""
     from mdc.judge import endpoint as module
     from mdc.judge.endpoint import Answer
 
@@ -255,7 +255,7 @@ def test_a_judge_behind_an_endpoint_is_asked_once_for_each_image(
             if len(asked) == down["after"]:
                 raise module.UserError("the judge at http://127.0.0.1:1/v1 cannot be reached (gone)")
             asked.append(one.text)
-            status = {2: "timed out", 3: "malformed"}.get(len(asked), "chosen")
+            status = {2: "timed out", 3: "malformed", 8: "malformed"}.get(len(asked), "chosen")
             return Answer(status, "B" if status == "chosen" else None, "B", 0)
 
     monkeypatch.setattr("mdc.evaluation.judge.Endpoint", Endpoint)
@@ -266,15 +266,17 @@ def test_a_judge_behind_an_endpoint_is_asked_once_for_each_image(
     assert main(command) == 2 and "cannot be reached" in capsys.readouterr().err and not Path("out").exists()
     down["after"] = -1
     assert main(command) == 0
-    # eight images; five were answered before, one of them in vain
-    assert len(asked) == 5 + 3 + 1
+    # eight images; five were answered before, two of them in vain
+    assert len(asked) == 5 + 3 + 2
     rows = parquet.read_table("out/judged.parquet").to_pylist()
     assert [row["status"] for row in rows].count("malformed") == 1
     assert all((row["votes"] is None) == (row["letter"] is None) for row in rows)
     told = read_json("out/judged.json")["contests"]["main"]
     assert told == {"answers": {"chosen": 7, "malformed": 1}, "waits": 0, "letters": {"B": 7}}
+    assert main(command) == 0 and len(asked) == 11
+    assert read_json("out/judged.json")["contests"]["main"]["answers"] == {"chosen": 8}
     before = sha256_file("out/judged.parquet")
-    assert main(command) == 0 and len(asked) == 9 and sha256_file("out/judged.parquet") == before
+    assert main(command) == 0 and len(asked) == 11 and sha256_file("out/judged.parquet") == before
 
 
 def test_figure_6_shows_images_that_the_seed_chose(r: Path) -> None:

@@ -31,8 +31,9 @@ from mdc.records import (
 )
 
 FILE = "judged.parquet"
-#: answers that would be no other if they were asked for again
-_KEPT = ("chosen", "malformed", "refused")
+#: answers that are kept. One that names no letter is counted but asked for again when the job starts again, as what timed out is:
+#: few endpoints answer alike twice, though they are asked to, and what reads their answers may have learnt more since
+_KEPT = ("chosen", "refused")
 
 Row = dict[str, Any]
 

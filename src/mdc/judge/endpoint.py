@@ -11,7 +11,8 @@ from typing import Any
 
 from mdc.config.judge import ByEndpoint
 from mdc.formats.images import image_format
-from mdc.judge.question import Question, chosen_letter
+from mdc.judge.choice import chosen_letter
+from mdc.judge.question import Question
 from mdc.records import UserError
 
 

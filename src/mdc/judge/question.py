@@ -1,9 +1,8 @@
-"""What a judge is asked about one image, what its answer means, and how its vote is shared (paper, section 4.2)."""
+"""What a judge is asked about one image, and how its vote is shared (paper, section 4.2)."""
 
 from __future__ import annotations
 
 import hashlib
-import re
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,24 +36,6 @@ def question(image: str, systems: Sequence[str], captions: Sequence[str], seed: 
     digest = hashlib.blake2b(f"{seed} judge {' '.join(systems)} {image}".encode(), digest_size=16).digest()
     order = np.random.Generator(np.random.Philox(key=int.from_bytes(digest))).permutation(len(systems)).tolist()
     return Question(tuple(systems[n] for n in order), tuple(captions[n] for n in order))
-
-
-def chosen_letter(answer: str, letters: str) -> str | None:
-    """The letter that an answer chooses, None if it chooses none, or more than one.
-
-    A letter alone (``B``, ``(b).``), one that begins the answer as a label (``B. A dog``, ``B: because``), or one that is named
-    (``caption B``, ``the answer is B``, ``I choose **B**``). The article of "A dog runs" is no choice.
-    """
-    text = answer.strip()
-    some = f"[{letters}]"
-    alone = re.fullmatch(rf"\W*({some})\W*", text, re.IGNORECASE)
-    if alone:
-        return alone[1].upper()
-    first = re.match(rf"\W*({some})[.):,\]*\"']", text)
-    words = r"(?i:\b(?:caption|option|letter|choose|choice|select|pick)\b|\b(?:answer|best)(?:\s+\w+)?\s+is\b|\banswer\b\s*:)"
-    named = re.findall(rf"{words}(?i:\s+(?:is|caption|option|letter))*[\s:*\"'(]*\b({some})\b", text)
-    found = set(named) | ({first[1]} if first else set())
-    return found.pop() if len(found) == 1 else None
 
 
 def votes(asked: Question, letter: str) -> dict[str, float]:
