@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 import re
+from collections import Counter
 
 import pytest
 
 from mdc.scenes.captions import compose
 from mdc.scenes.drawing import draw_scene
-from mdc.scenes.language import COLOUR_WORDS, SHAPE_WORDS
+from mdc.scenes.language import ARRANGEMENT_WORDS, COLOUR_WORDS, NUMBER_WORDS, RELATION_WORDS, SHAPE_WORDS
 from mdc.scenes.oracle import KINDS, Tally, judge
 from mdc.scenes.world import COLOURS, SHAPES, Scene, SceneObject
 
@@ -90,6 +91,72 @@ def test_planted_falsehoods_are_found() -> None:
         assert kind.true < kind.stated, (words, kind)
         planted += 1
     assert planted > 500
+
+
+def _plain_words(caption: str) -> list[str]:
+    return re.findall(r"[a-z0-9]+|[^\sa-z0-9]", caption)
+
+
+def _all_but_one(scene: Scene, caption: list[str], wrong: list[str], kind: str) -> None:
+    """``wrong`` states one thing of ``kind`` that is false, and all else of it is as true as in ``caption``."""
+    before, found = judge(scene, " ".join(caption)), judge(scene, " ".join(wrong))
+    for name in KINDS:
+        assert before.kinds[name].true == before.kinds[name].stated
+        false = found.kinds[name].stated - found.kinds[name].true
+        assert false == (name == kind), (name, wrong, found.kinds)
+        assert found.kinds[name].told <= before.kinds[name].told
+    for name in set(KINDS) - {kind}:
+        assert found.kinds[name] == before.kinds[name], (name, wrong)
+    assert found.unreadable == 0
+
+
+def test_planted_wrong_counts_are_found_and_the_rest_stays_true() -> None:
+    rng, planted = random.Random(1), Counter[str]()
+    several = [NUMBER_WORDS[n] for n in (2, 3, 4)]
+    for index in range(4000):
+        scene = draw_scene("caption", "train", 80, index)
+        words = _plain_words(compose(scene, "dense", 80, index).text)
+        places = [n for n, word in enumerate(words) if word in several]
+        if not places:
+            continue
+        place = rng.choice(places)
+        other = rng.choice([word for word in several if word != words[place]])
+        wrong = [*words[:place], other, *words[place + 1 :]]
+        _all_but_one(scene, words, wrong, "counts")
+        planted[f"{words[place]}: {other}"] += 1
+    # each number for each other one
+    assert sum(planted.values()) > 1500 and len(planted) == 3 * 2, planted
+
+
+def test_planted_wrong_relations_are_found_and_the_rest_stays_true() -> None:
+    """Another direction between two things, or another way that two like things stand."""
+    rng, planted = random.Random(2), Counter[str]()
+    phrases = {
+        tuple(phrase.split()): (table, name)
+        for table in (ARRANGEMENT_WORDS, RELATION_WORDS)
+        for name, some in table.items()
+        for phrase in some
+    }
+    longest_first = sorted(phrases, key=len, reverse=True)
+    for index in range(4000):
+        scene = draw_scene("caption", "train", 81, index)
+        words = _plain_words(compose(scene, "dense", 81, index).text)
+        found: list[tuple[int, tuple[str, ...]]] = []
+        place = 0
+        while place < len(words):
+            here = next((one for one in longest_first if tuple(words[place : place + len(one)]) == one), None)
+            found += [(place, here)] if here else []
+            place += len(here) if here else 1
+        if not found:
+            continue
+        place, phrase = rng.choice(found)
+        table, name = phrases[phrase]
+        other = rng.choice([one for one in table if one != name])
+        wrong = [*words[:place], *rng.choice(table[other]).split(), *words[place + len(phrase) :]]
+        _all_but_one(scene, words, wrong, "relations")
+        planted[f"{name}: {other}"] += 1
+    # each direction for each other one, and both ways to stand
+    assert sum(planted.values()) > 2000 and len(planted) == 4 * 3 + 2, planted
 
 
 def test_alt_captions_are_wrong_where_they_say_so() -> None:
