@@ -232,7 +232,10 @@ def test_a_contest_by_clip_score_is_won_by_the_highest(r: Path) -> None:
         best = [system for system, score in scores.items() if score == max(scores.values())]
         found = dict(zip(row["systems"], row["votes"], strict=True))
         assert found == {system: 1 / len(best) if system in best else 0 for system in scores}
-        assert row["systems"]["ABC".index(row["letter"])] == best[0]
+        named = [system for system in ("arc", "mdc_6", "mdc_ends") if system in best]
+        assert row["systems"]["ABC".index(row["letter"])] == named[0]
+    other = parquet.read_table(r / "judged/described/s1/judged.parquet").to_pylist()
+    assert [row["systems"] for row in rows] != [row["systems"] for row in other]
     text = (r / "table3/table3.md").read_text()
     assert "Judge: CLIPScore, which is no language model." in text
 

@@ -44,7 +44,7 @@ def main(call: Call) -> None:
     images = Captioned.open(call.input(f"data/corpora/{job.corpus}"), job.split, job.images)
     captions = {name: one.captions for name, one in written(call, job.captions, images).items()}
     asked = [
-        (contest, n, question(key, systems, [captions[system][key] for system in systems], job.order_seed))
+        (contest, n, question(key, systems, [captions[system][key] for system in systems], job.order_seed, job.seed))
         for contest, systems in job.contests.items()
         for n, key in enumerate(images.keys)
     ]
@@ -68,13 +68,15 @@ def main(call: Call) -> None:
 def _by_clip_score(
     call: Call, job: JudgeJob, images: Captioned, asked: Sequence[tuple[str, int, Question]]
 ) -> list[Row]:
-    """The caption with the highest CLIPScore; equal scores share the vote."""
+    """The caption with the highest CLIPScore; equal scores share the vote, and the letter is that of the system among them
+    that the contest names first: letters are drawn without regard to that, so no letter is favoured."""
     assert job.metrics is not None
     scores = _clip_scores(call.input(job.metrics), job)
     rows = []
     for contest, n, one in asked:
         found = [scores[system][images.keys[n]] for system in one.systems]
         best = [place for place, score in enumerate(found) if score == max(found)]
+        best.sort(key=lambda place: job.contests[contest].index(one.systems[place]))
         shares = [1 / len(best) if place in best else 0.0 for place in range(len(found))]
         rows.append(_row(contest, images.keys[n], one, "chosen", one.letters[best[0]], 0, shares))
     return rows

@@ -195,6 +195,7 @@ def judge(plan: Plan, name: str, seed: int) -> JudgeJob:
         "judge-captions",
         job,
         [*written, f"data/corpora/{dataset.corpus}", *([measured.job] if measured else [])],
+        seed=seed,
         captions=written,
         corpus=dataset.corpus,
         split=dataset.split,

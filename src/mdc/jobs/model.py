@@ -259,13 +259,14 @@ class CaptionMetricsJob(Job):
 
 
 class JudgeJob(Job):
-    """Contests {name: systems} between captions of the jobs ``captions`` {job: hash of its configuration}, of one seed.
+    """Contests {name: systems} between captions of the jobs ``captions`` {job: hash of its configuration}, of one ``seed``.
 
     ``by``: who judges; if it is CLIPScore, those of the job ``metrics``, whose configuration has that hash. ``order_seed`` draws
-    the letters.
+    the letters, for each seed its own.
     """
 
     verb: Literal["judge-captions"]
+    seed: NonNegative
     captions: Annotated[dict[str, str], Field(min_length=1)]
     corpus: Name
     split: Literal["train", "val", "test"]

@@ -31,9 +31,15 @@ class Question:
         return "\n".join([PROMPT, *lines])
 
 
-def question(image: str, systems: Sequence[str], captions: Sequence[str], seed: int) -> Question:
-    """The captions in an order that is drawn for each image: it follows from its key, the systems and the seed alone."""
-    digest = hashlib.blake2b(f"{seed} judge {' '.join(systems)} {image}".encode(), digest_size=16).digest()
+def question(
+    image: str, systems: Sequence[str], captions: Sequence[str], seed: int, training_seed: int = 0
+) -> Question:
+    """The captions in an order that is drawn for each image: it follows from its key, the systems and the two seeds alone.
+
+    By ``training_seed``, that of the systems, orders differ: a system stands at several letters on one image.
+    """
+    named = f"{seed} {training_seed} judge {' '.join(systems)} {image}"
+    digest = hashlib.blake2b(named.encode(), digest_size=16).digest()
     order = np.random.Generator(np.random.Philox(key=int.from_bytes(digest))).permutation(len(systems)).tolist()
     return Question(tuple(systems[n] for n in order), tuple(captions[n] for n in order))
 

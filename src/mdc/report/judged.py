@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mdc.jobs.shown import CaptionTableJob, ShownContest
 from mdc.records import UserError, sha256_file
@@ -15,6 +16,7 @@ from mdc.report.estimates import Estimator
 from mdc.report.given import Given, path_of, record_of
 from mdc.report.items import mean_items
 from mdc.statistics.interval import Interval
+from mdc.statistics.places import places_p
 
 _VOTES = "votes"
 
@@ -22,22 +24,20 @@ _VOTES = "votes"
 @dataclass(frozen=True)
 class Judged:
     """One contest on one dataset, all seeds. ``share``: of each system, how often it is chosen, in per cent of the ``images``
-    that got an answer with every seed. ``answers``: how they ended; ``letters``: how often each letter was chosen."""
+    that got an answer with every seed. ``answers``: how they ended; ``letters``: how often each letter was chosen, all seeds;
+    equal captions at several letters share a vote here too.
+
+    ``letter_p``: the probability of letters at least as uneven if they did not matter. Letters are drawn anew for each image
+    and seed, so captions cannot explain it. An image is one observation, however many seeds captioned it: a judge that
+    answers alike for all of them would else look the surer the more seeds there are.
+    """
 
     contest: ShownContest
     share: dict[str, Interval]
     images: int
     answers: Counter[str]
-    letters: Counter[str]
-
-    @property
-    def letter_p(self) -> float:
-        """The probability of letters at least as uneven if each were as likely (chi-square; letters are drawn anew for each
-        image, so captions cannot explain it)."""
-        from scipy.stats import chisquare
-
-        counts = [self.letters[letter] for letter in _alphabet(len(self.contest.systems))]
-        return float(chisquare(counts).pvalue)
+    letters: dict[str, float]
+    letter_p: float
 
 
 def judged(job: CaptionTableJob, given: Given, estimator: Estimator) -> list[Judged]:
@@ -47,13 +47,15 @@ def judged(job: CaptionTableJob, given: Given, estimator: Estimator) -> list[Jud
 
 def _contest(job: CaptionTableJob, given: Given, estimator: Estimator, contest: ShownContest) -> Judged:
     answers: Counter[str] = Counter()
-    letters: Counter[str] = Counter()
+    by_image: dict[str, NDArray[np.float64]] = {}
     seeds = []
     for name in contest.records:
         record, path = record_of(job, given, name), path_of(job, given, name)
         rows = [row for row in _rows(path, record) if row["contest"] == contest.name]
         answers.update(row["status"] for row in rows)
-        letters.update(row["letter"] for row in rows if row["letter"])
+        for row in rows:
+            if row["votes"]:
+                by_image[row["image"]] = by_image.get(row["image"], 0.0) + np.array(row["votes"])
         seeds.append(
             {row["image"]: dict(zip(row["systems"], row["votes"], strict=True)) for row in rows if row["votes"]}
         )
@@ -66,7 +68,9 @@ def _contest(job: CaptionTableJob, given: Given, estimator: Estimator, contest: 
             {_VOTES: mean_items(tuple(images), np.array([seed[image][system] for image in images]))} for seed in seeds
         ]
         share[system] = estimator.level(group, [_VOTES])
-    return Judged(contest, share, len(images), answers, letters)
+    placed = np.stack(list(by_image.values()))
+    letters = dict(zip(_alphabet(len(contest.systems)), placed.sum(axis=0).tolist(), strict=True))
+    return Judged(contest, share, len(images), answers, letters, places_p(placed))
 
 
 def _rows(path: Path, record: dict[str, Any]) -> list[dict[str, Any]]:

@@ -32,6 +32,16 @@ def test_letters_are_drawn_anew_for_each_image_and_follow_from_it() -> None:
     assert len(counts) == 24 and max(abs(count - 4000 / 24) for count in counts.values()) < 5 * 13
 
 
+def test_each_training_seed_has_letters_of_its_own() -> None:
+    """… so that a judge that prefers a letter prefers another system with each."""
+    orders = [[question(f"{n}", SYSTEMS, CAPTIONS, 0, seed).systems for n in range(2400)] for seed in range(3)]
+    for one, other in ((0, 1), (0, 2), (1, 2)):
+        alike = sum(a == b for a, b in zip(orders[one], orders[other], strict=True))
+        # as often as two orders of 24: 100 times in the mean, with a standard deviation of 10
+        assert abs(alike - 100) < 50
+    assert orders[0] == [question(f"{n}", SYSTEMS, CAPTIONS, seed=0).systems for n in range(2400)]
+
+
 def test_identical_captions_share_the_vote() -> None:
     one = question("image", SYSTEMS, CAPTIONS, seed=0)
     for letter, system in zip(one.letters, one.systems, strict=True):
