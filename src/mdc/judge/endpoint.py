@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from mdc.config.judge import ByEndpoint
 from mdc.formats.images import image_format
@@ -28,17 +30,20 @@ class Answer:
 
 
 class Endpoint:
-    """``sleep`` is that of :mod:`time`. The key is read from the environment, and neither shown nor kept."""
+    """``sleep`` is that of :mod:`time`. The key is read from the environment, and neither shown nor kept, also if the endpoint
+    says it back."""
 
     def __init__(self, how: ByEndpoint, sleep: Callable[[float], None] = time.sleep) -> None:
         import httpx
         import openai
 
         self.how, self._sleep, self._openai = how, sleep, openai
+        key = os.environ.get(how.key_variable, "").strip()
+        self._secrets = _spellings(key)
         # our own retries count, and obey Retry-After within bounds; a redirect could carry the key elsewhere
         self._client = openai.OpenAI(
             base_url=how.base_url,
-            api_key=os.environ.get(how.key_variable) or "none",
+            api_key=key or "none",
             timeout=how.timeout,
             max_retries=0,
             http_client=httpx.Client(timeout=how.timeout, follow_redirects=False),
@@ -57,7 +62,8 @@ class Endpoint:
                 last, pause = "timed out", _backoff(attempt)
             except self._openai.APIConnectionError as error:
                 if attempt == self.how.retries:
-                    raise UserError(f"the judge at {self.how.base_url} cannot be reached ({error})") from None
+                    why = self._short(str(error))
+                    raise UserError(f"the judge at {self.how.base_url} cannot be reached ({why})") from None
                 last, pause = "failed", _backoff(attempt)
             except self._openai.RateLimitError as error:
                 last, pause = "failed", self._wanted(error, attempt)
@@ -72,7 +78,7 @@ class Endpoint:
             except self._openai.APIStatusError as error:  # this question is refused; asking again would change nothing
                 return Answer("refused", None, f"status {error.status_code}", attempt)
             except (self._openai.OpenAIError, ValueError, TypeError) as error:  # what it says is not of the protocol
-                return Answer("malformed", None, _short(str(error)), attempt)
+                return Answer("malformed", None, self._short(str(error)), attempt)
             if attempt < self.how.retries:
                 self._sleep(pause)
         return Answer(last, None, "", self.how.retries)
@@ -93,13 +99,19 @@ class Endpoint:
     def _answer(self, said: Any, asked: Question, waits: int) -> Answer:
         choices = getattr(said, "choices", None)
         if not isinstance(choices, list) or not choices or getattr(choices[0], "message", None) is None:
-            return Answer("malformed", None, _short(str(said)), waits)
+            return Answer("malformed", None, self._short(str(said)), waits)
         message = choices[0].message
         if getattr(message, "refusal", None) or choices[0].finish_reason == "content_filter":
-            return Answer("refused", None, _short(str(message.refusal or "")), waits)
+            return Answer("refused", None, self._short(str(message.refusal or "")), waits)
         text = message.content if isinstance(message.content, str) else ""
         letter = chosen_letter(text, asked.letters)
-        return Answer("chosen" if letter else "malformed", letter, _short(text), waits)
+        return Answer("chosen" if letter else "malformed", letter, self._short(text), waits)
+
+    def _short(self, text: str) -> str:
+        """The beginning of what was said, in one line and without the key; what is cut off is cut after it is gone."""
+        for secret in self._secrets:
+            text = text.replace(secret, "[key]")
+        return " ".join(text.split())[:200]
 
     def _wanted(self, error: Any, attempt: int) -> float:
         """Seconds that the endpoint asks to wait, within bounds."""
@@ -114,5 +126,10 @@ def _backoff(attempt: int) -> float:
     return float(min(2.0**attempt, 30.0))
 
 
-def _short(text: str) -> str:
-    return " ".join(text.split())[:200]
+def _spellings(key: str) -> list[str]:
+    """A key as an answer may say it back: as it is, or as JSON, an address or base64 spell it; the longest first."""
+    if not key:
+        return []
+    plain = key.encode()
+    coded = {base64.b64encode(some).decode().rstrip("=") for some in (plain, b"Bearer " + plain)}
+    return sorted({key, json.dumps(key)[1:-1], quote(key, safe=""), repr(key)[1:-1], *coded}, key=len, reverse=True)

@@ -175,6 +175,29 @@ def test_what_no_image_would_get_an_answer_from_ends_in_one_line(server: Server,
     assert said_of_it in str(caught.value) and KEY not in str(caught.value) and "\n" not in str(caught.value)
 
 
+def test_a_key_that_is_said_back_is_not_kept(server: Server) -> None:
+    """… in whatever it is said: an answer, a refusal, what is no protocol; and none of it is cut off in its midst."""
+    header = f"Authorization: Bearer {KEY}"
+    coded = base64.b64encode(f"Bearer {KEY}".encode()).decode()
+    before = "x" * (200 - 15)  # the key would begin within what is kept and end behind it
+    for content in (
+        said(f"{header}. {coded}"),
+        said(f"B. You sent {header}"),
+        said(f"{before} {KEY}"),
+        said(None, message={"refusal": header}),
+        {"object": "chat.completion", "choices": [], "headers": header},
+        [header],
+        header.encode(),
+        {"choices": header},
+    ):
+        server.replies = [(200, content, {})]
+        answer = endpoint(server).ask(ASKED, image())
+        for part in (KEY, KEY[:10], coded[:20]):
+            assert part not in repr(answer), content
+    server.replies = [(400, {"error": {"message": header}}, {})]
+    assert KEY not in repr(endpoint(server).ask(ASKED, image()))
+
+
 def test_an_endpoint_that_is_not_there_ends_in_one_line(server: Server) -> None:
     server.close()
     waits: list[float] = []
