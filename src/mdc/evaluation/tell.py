@@ -174,8 +174,13 @@ def _template(text: str, vocabulary: Vocabulary) -> list[int]:
 
 
 def _line(path: Path, writer: Any, one: Any) -> dict[str, Any]:
+    # what was not written at any step has no probability: a word that was given, or one of a diffusion's random start
     pieces = [
-        {"piece": writer.piece(piece), "step": step, "probability": math.exp(min(confidence, 0.0))}
+        {
+            "piece": writer.piece(piece),
+            "step": step,
+            "probability": math.exp(min(confidence, 0.0)) if step else None,
+        }
         for piece, step, confidence in zip(one.pieces, one.step, one.confidence, strict=True)
     ]
     return {"image": str(path), "caption": writer.text(one), "log_prob": one.log_prob, "pieces": pieces}
@@ -186,9 +191,12 @@ def _text(line: dict[str, Any], args: argparse.Namespace, count: int) -> str:
     if not args.explain:
         return said
     steps = sorted((piece["step"], place) for place, piece in enumerate(line["pieces"]))
-    rows = [
-        f"  step {step:3d}  place {place + 1:3d}  probability {line['pieces'][place]['probability']:.3f}  "
-        f"{line['pieces'][place]['piece']}" + ("  (given)" if step == 0 else "")
-        for step, place in steps
-    ]
+    unwritten = "given" if args.fill is not None else "stood there from the start"
+    rows = []
+    for step, place in steps:
+        piece = line["pieces"][place]
+        how = (
+            f"probability {piece['probability']:.3f}  {piece['piece']}" if step else f"{piece['piece']}  ({unwritten})"
+        )
+        rows.append(f"  step {step:3d}  place {place + 1:3d}  {how}")
     return "\n".join([said, *rows])

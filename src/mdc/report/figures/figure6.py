@@ -165,6 +165,7 @@ def _pieces(system: ShownCaptions, row: Mapping[str, Any]) -> list[dict[str, Any
             "text": text,
             "step": step,
             "sure": round(60 * math.exp(min(confidence, 0.0))),
+            # a piece of a diffusion's random start that was kept was written at no step
             "title": f"step {step}, probability {math.exp(min(confidence, 0.0)):.2f}"
             if step
             else "there from the start",
