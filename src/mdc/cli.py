@@ -223,7 +223,9 @@ def _caption_verbs(verbs: Any) -> None:
     sub.add_argument(
         "--explain", action="store_true", help="also print when each piece was revealed, and how likely it was"
     )
-    sub.add_argument("--json", action="store_true", help="as JSON")
+    sub.add_argument(
+        "--json", action="store_true", help="as JSON: COCO results, with more of each, as mdc metrics reads them"
+    )
     _params(sub)
     sub.set_defaults(run_verb=_caption)
     sub = verbs.add_parser(

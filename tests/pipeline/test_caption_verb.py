@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import pyarrow.parquet as parquet
 import pytest
 
+from mdc.captions import metrics
+from mdc.captions.files import read_captions
 from mdc.cli import main
 from mdc.shards.index import ShardReader
 from mdc.text import clip_pieces
@@ -37,25 +40,50 @@ def test_a_person_gets_the_jobs_captions(r: Path, tmp_path: Path, capsys: pytest
     run = ["caption", "--run", TUNED, "--scale", r.name]
     assert main([*run, str(folder), "--length", "6", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert told["run"] == f"runs/{TUNED}" and told["weights"] == "best"
+    assert {(one["run"], one["weights"]) for one in told} == {(f"runs/{TUNED}", "best")}
     rows = _written(r, "mdc_6")[:3]
-    assert [one["caption"] for one in told["captions"]] == [row["caption"] for row in rows]
-    assert [[p["step"] for p in one["pieces"]] for one in told["captions"]] == [row["step"] for row in rows]
+    assert [one["caption"] for one in told] == [row["caption"] for row in rows]
+    assert [[p["step"] for p in one["pieces"]] for one in told] == [row["step"] for row in rows]
     assert main([*run, str(folder / "0.png"), "--length", "6", "--explain"]) == 0
     said = capsys.readouterr().out.splitlines()
     assert said[0] == rows[0]["caption"] and [line.split()[1] for line in said[1:]] == [str(n) for n in range(1, 7)]
+
+
+def test_what_is_captioned_as_json_is_what_metrics_read(
+    r: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """… with the files named as COCO names them, and with an image that cannot be read among them."""
+    monkeypatch.setattr(metrics, "_meteor", lambda: contextlib.nullcontext(FileNotFoundError("no such program")))
+    folder = _pictures(r, tmp_path)
+    (folder / "0.png").rename(folder / "COCO_val2014_000000000042.png")
+    (folder / "2.png").rename(folder / "a dog.png")
+    (folder / "9.png").write_bytes(b"no image")
+    assert main(["caption", "--run", TUNED, "--scale", r.name, str(folder), "--length", "6", "--json"]) == 2
+    text = capsys.readouterr().out
+    (tmp_path / "captions.json").write_text(text)
+    written = {entry["image_id"]: entry["caption"] for entry in json.loads(text)}
+    assert list(written) == [1, 42, "a dog.png"] and all(written.values())
+    assert read_captions(tmp_path / "captions.json") == {str(image): text for image, text in written.items()}
+
+    annotations = [{"id": n, "image_id": image, "caption": text} for n, (image, text) in enumerate(written.items())]
+    (tmp_path / "references.json").write_text(json.dumps({"annotations": annotations}))
+    assert main(["metrics", str(tmp_path / "captions.json"), str(tmp_path / "references.json"), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["captions"], told["without_caption"]) == (3, 0)
+    # held against themselves
+    assert told["metrics"]["BLEU-1"] == pytest.approx(100, abs=0.01) == told["metrics"]["ROUGE-L"]
 
 
 def test_a_person_fills_words_in(r: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     image = str(_pictures(r, tmp_path) / "0.png")
     run = ["caption", image, "--scale", r.name, "--json", "--run"]
     assert main([*run, "alt/ViT-T-12/mdc/s0", "--fill", "a ? circle"]) == 0
-    (one,) = json.loads(capsys.readouterr().out)["captions"]
+    (one,) = json.loads(capsys.readouterr().out)
     pieces = one["pieces"]
     assert [pieces[0]["piece"], pieces[2]["piece"]] == ["a", "circle"] and [p["step"] for p in pieces] == [0, 1, 0]
     assert len(clip_pieces(one["caption"])) == 3
     assert main([*run, "alt/ViT-T-12/arc/s0", "--length", "5"]) == 0
-    assert len(json.loads(capsys.readouterr().out)["captions"][0]["pieces"]) == 5
+    assert len(json.loads(capsys.readouterr().out)[0]["pieces"]) == 5
 
 
 def test_a_run_that_ends_its_captions_itself_keeps_all_words_that_are_given(
@@ -66,7 +94,7 @@ def test_a_run_that_ends_its_captions_itself_keeps_all_words_that_are_given(
     text = "a ? circle ? ? ? ? ? ? ? ? ? star"
     for more in ([], ["--temperature", "3"], ["--per-step", "10"]):
         assert main([*run, "--fill", text, *more]) == 0
-        for one in json.loads(capsys.readouterr().out)["captions"]:
+        for one in json.loads(capsys.readouterr().out):
             pieces = [piece["piece"] for piece in one["pieces"]]
             assert len(pieces) == 13 and (pieces[0], pieces[2], pieces[-1]) == ("a", "circle", "star")
 

@@ -402,7 +402,7 @@ def test_mdc_caption(r: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
         assert (
             mdc(["caption", str(image), "--run", str(r / "runs/described/on-codes/mcd_cfg/s0"), "--json", *words]) == 0
         )
-        found: dict[str, Any] = json.loads(capsys.readouterr().out)["captions"][0]
+        found: dict[str, Any] = json.loads(capsys.readouterr().out)[0]
         return found
 
     plain = said("--steps", "4")

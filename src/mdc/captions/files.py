@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from mdc.records import UserError, json_text, write_text
+from mdc.records import UserError
 
 
 def read_captions(path: Path) -> dict[str, str]:
@@ -36,10 +38,21 @@ def read_references(path: Path) -> dict[str, list[str]]:
     return found
 
 
-def write_captions(path: Path, captions: Mapping[str, str]) -> None:
-    """A results file, whole or not at all; names that are whole numbers are written as numbers, as COCO's are."""
-    entries = [{"image_id": int(i) if i.isascii() and i.isdigit() else i, "caption": c} for i, c in captions.items()]
-    write_text(path, json_text(entries))
+def image_ids(paths: Sequence[Path]) -> list[int | str]:
+    """The ``image_id`` of each image file in a results file, none twice if no path is.
+
+    A name that is a whole number (``42.png``, ``000000000042.jpg``), or one of COCO's own (``COCO_val2014_000000000042.jpg``), is
+    that number, as COCO's annotations have it; any other is the file's name. Files that would share one are told apart by their
+    paths.
+    """
+    found = [_image_id(path) for path in paths]
+    counts = Counter(found)
+    return [one if counts[one] == 1 else str(path) for one, path in zip(found, paths, strict=True)]
+
+
+def _image_id(path: Path) -> int | str:
+    number = re.fullmatch(r"(?:COCO_\w+?_(?=\d{12}$))?(\d+)", path.stem, re.ASCII)
+    return int(number[1]) if number else path.name
 
 
 def _read(path: Path) -> Any:

@@ -1,4 +1,4 @@
-"""The verb ``mdc caption``: what a run writes for images, for a person to read."""
+"""The verb ``mdc caption``: what a run writes for images, for a person to read, or as a COCO results file."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from PIL import Image
 from pydantic import ValidationError
 from tqdm import tqdm
 
+from mdc.captions.files import image_ids
 from mdc.config import first_problem
 from mdc.config.caption import Beam, Diffusing, Unmasking
 from mdc.evaluation.ask import run_folder
@@ -36,7 +37,8 @@ _GAP = "?"
 
 def main(args: argparse.Namespace) -> None:
     """``args``: images, run, weights, policy, length, per_step, threshold, temperature, beam, steps, guidance, seed, fill,
-    explain, json, params, scale. UserError, after all others were captioned, if an image cannot be read."""
+    explain, json, params, scale. An image that is named twice is captioned once. UserError, after all others were captioned, if
+    an image cannot be read."""
     folder = run_folder(args.run, args.params, args.scale)
     weights = args.weights or _weights(folder)
     run, manifest = open_run(folder, weights)
@@ -44,7 +46,8 @@ def main(args: argparse.Namespace) -> None:
     writer = load(ABILITIES, "generate").RunWriter(run, precision="fp32", device=choose_device("auto"))
     how = policy(args, job)
     template = _template(args.fill, vocabulary) if args.fill is not None else None
-    paths = list(images(args.images))
+    paths = list(dict.fromkeys(images(args.images)))
+    ids = dict(zip(paths, image_ids(paths), strict=True))
     bad: list[str] = []
     told = []
     for start in tqdm(range(0, len(paths), _BATCH), unit="batch", disable=None if len(paths) > _BATCH else True):
@@ -64,7 +67,9 @@ def main(args: argparse.Namespace) -> None:
             if not args.json:
                 print(_text(line, args, len(paths)), flush=True)
     if args.json:
-        print(json.dumps({"run": manifest["id"], "weights": weights, "captions": told}, indent=1))
+        made = {"run": manifest["id"], "weights": weights}
+        results = [{"image_id": ids[Path(one["image"])], "caption": one["caption"]} | one | made for one in told]
+        print(json.dumps(results, indent=1))
     if bad:
         raise UserError(
             f"{len(bad)} of {len(paths)} images could not be read: {'; '.join(bad[:3])}{'; …' * (len(bad) > 3)}"

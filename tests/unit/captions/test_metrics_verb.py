@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mdc.captions import metrics
-from mdc.captions.files import read_captions, read_references, write_captions
+from mdc.captions.files import image_ids, read_captions, read_references
 from mdc.captions.metrics import measure
 from mdc.cli import main
 from mdc.records import UserError
@@ -30,7 +30,8 @@ def no_meteor(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _files(tmp_path: Path) -> tuple[str, str]:
-    write_captions(tmp_path / "ours.json", CAPTIONS)
+    results = [{"image_id": int(image), "caption": caption} for image, caption in CAPTIONS.items()]
+    (tmp_path / "ours.json").write_text(json.dumps(results))
     entries = [
         {"image_id": int(i), "caption": c, "id": n} for i, some in REFERENCES.items() for n, c in enumerate(some)
     ]
@@ -40,7 +41,6 @@ def _files(tmp_path: Path) -> tuple[str, str]:
 
 def test_it_measures_files_as_coco_has_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ours, theirs = _files(tmp_path)
-    assert json.loads(Path(ours).read_text()) == [{"image_id": int(i), "caption": c} for i, c in CAPTIONS.items()]
     assert read_captions(Path(ours)) == CAPTIONS and read_references(Path(theirs)) == REFERENCES
     assert main(["metrics", ours, theirs, "--json", "--out", str(tmp_path / "out.json")]) == 0
     told = json.loads(capsys.readouterr().out)
@@ -89,3 +89,20 @@ def test_references_may_be_a_plain_mapping(tmp_path: Path) -> None:
     (tmp_path / "r.json").write_text('{"7": "a dog"}')
     with pytest.raises(UserError, match="the references of image 7 are no list of captions"):
         read_references(tmp_path / "r.json")
+
+
+def test_images_are_known_by_their_numbers_or_names_and_each_by_its_own() -> None:
+    names = [
+        "42.png",
+        "000000000007.jpg",
+        "COCO_val2014_000000000008.jpg",
+        "COCO_8.jpg",
+        "dog.jpg",
+        "1_2.png",
+        "²³.png",
+    ]
+    known = [42, 7, 8, "COCO_8.jpg", "dog.jpg", "1_2.png", "²³.png"]
+    assert image_ids([Path("x") / name for name in names]) == known
+    # "7.png" and "007.png", and files of one name in two folders
+    paths = ["a/7.png", "a/007.png", "a/dog.png", "b/dog.png", "a/dog.jpg"]
+    assert image_ids([Path(one) for one in paths]) == ["a/7.png", "a/007.png", "a/dog.png", "b/dog.png", "dog.jpg"]
