@@ -223,8 +223,8 @@ def _contests(found: Captioned, choices: Sequence[Judged]) -> Table:
     return Table(
         title=f"The judge's answers, {found.scale_text}",
         caption=(
-            f"Judge: {found.job.judge}. Letters are drawn anew for each image, so each should be chosen as often as every other; "
-            "p is of a chi-square test that they are.",
+            f"Judge: {found.job.judge}. Letters are drawn anew for each image and training seed, so each should be chosen "
+            "as often as every other; p is of a test that they are, with one observation an image.",
         ),
         labels=("Dataset", "Contest", "Answers", "p of the letters"),
         columns=tuple(Column(chr(ord("A") + place), "Letter chosen", "per cent") for place in range(widest)),
