@@ -12,6 +12,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as parquet
 import pytest
 import small_project
 import yaml
@@ -23,6 +24,8 @@ from mdc.records import read_json
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/adding.md").read_text(encoding="utf-8")
 BLOCKS = [textwrap.dedent(block) for block in re.findall(r"(?:^\n)((?:^(?: {4}.*)?\n)+)", PAGE, re.M) if block.strip()]
+
+QUOTED = '"letters"'
 
 pytestmark = pytest.mark.slow
 
@@ -59,6 +62,24 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     put(package / "parts.py", "\nCORPORA = {\n", block('"sidecar":'))
     put(package / "artefacts.py", "\nARTEFACTS = {\n", block('"table_runs": Artefact('))
     put(package / "config/tables.py", "    table9: Plain | None = None\n", f"    {block('table_runs: Plain')}")
+    put(
+        package / "diffusion/sampling.py",
+        "    return Unmasked(tokens, steps, confidences)\n",
+        f"\n\n{block('def leftmost')}",
+    )
+    put(package / "config/caption.py", "    per_step: Positive = 1\n", f"    {block('leftmost: bool')}")
+    put(
+        package / "predictors/writing.py",
+        "def _policy(policy: Unmasking) -> Policy:\n",
+        textwrap.indent(block("if policy.leftmost:"), "    "),
+    )
+    writing = package / "predictors/writing.py"
+    text = writing.read_text(encoding="utf-8")
+    writing.write_text(text.replace("greedy, most_confident", "greedy, leftmost, most_confident"), encoding="utf-8")
+    metrics = package / "evaluation/caption_metrics.py"
+    put(metrics, '            "words": len(ours.split()),\n', f"            {block(f'{QUOTED}: len')}")
+    put(metrics, '            ("words", pa.int32()),\n', f"            {block(f'({QUOTED}')}")
+    put(package / "jobs/caption_plans.py", '\n    "words": {\n', f"        {block(f'{QUOTED}: {QUOTED}')}")
     own, union = block("class SidecarCorpus").split("CorpusSource = ")
     assert union.count("| SidecarCorpus,") == 1
     sources = package / "config/sources.py"
@@ -77,6 +98,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     }
     tables["table5"]["corpora"]["alt"].insert(0, "mdc_20_70")
     tables |= entry("tables:\n  table_runs")["tables"]
+    tables["table3"]["systems"] |= entry("systems:\n  mdc_left")["systems"]
     small_project.write_params(folder, values)
     pictures = folder / "data/mine"
     pictures.mkdir(parents=True)
@@ -105,6 +127,19 @@ def test_the_source_is_trained_on(made: Path) -> None:
     index = read_json(made / "data/corpora/mine/index.json")
     assert sum(split["samples"] for split in index["splits"].values()) == 40 and index["skipped"] == {}
     assert (made / "runs/mine/ViT-T-12/arc_opening/s0/run.json").is_file()
+
+
+def test_the_captions_are_written_and_measured(made: Path) -> None:
+    rows = parquet.read_table(
+        made / "captions/alt/ViT-T-12/mdc/s0/ft-tuned/best/described/captions.parquet"
+    ).to_pylist()
+    left = [row for row in rows if row["system"] == "mdc_left"]
+    assert left and all(row["step"] == sorted(row["step"]) for row in left)
+    assert any(row["step"] != sorted(row["step"]) for row in rows if row["system"] == "mdc_6")
+    with (made / "table3/table3_long.csv").open(newline="") as file:
+        found = {row["method"]: float(row["value"]) for row in csv.DictReader(file) if row["benchmark"] == "letters"}
+    letters = [len(row["caption"]) for row in left]
+    assert found["MDC · left to right · 6"] == pytest.approx(sum(letters) / len(letters), abs=0.01) and "ARC" in found
 
 
 def test_the_table_has_a_row_for_each_run(made: Path) -> None:

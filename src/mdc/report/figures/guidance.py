@@ -73,7 +73,8 @@ class _Claim:
 
     def line(self, job: GuidanceFigureJob) -> dict[str, object]:
         """As the csv file has it."""
-        line: dict[str, object] = {"scale": job.scale, "curve": self.first.label, "against": self.second.label}
+        line: dict[str, object] = dict.fromkeys(_CLAIM)
+        line |= {"scale": job.scale, "curve": self.first.label, "against": self.second.label}
         line |= {"seeds": " ".join(map(str, job.seeds)), "verdict": self.verdict}
         if self.interval is None or self.span is None or self.decision is None:
             return line
