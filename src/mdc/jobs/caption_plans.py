@@ -69,7 +69,8 @@ def view(plan: Plan, name: str) -> dict[str, Any]:
         return {**found, "choose": None}
     made = [caption_jobs.metrics(plan, asked.choose_on, seed) for seed in seeds]
     found["jobs"] |= {job.job: job for job in made}
-    among = [key for key in asked.systems if whole.systems[key].images == "own"]
+    there = whole.systems_of(asked.choose_on)
+    among = [key for key in asked.systems if key in there and there[key].images == "own"]
     told = {"label": whole.datasets[asked.choose_on].label, "systems": among, "records": [job.job for job in made]}
     return {**found, "choose": told}
 

@@ -136,6 +136,15 @@ def test_mdc_on_codes_has_as_many_trainable_parameters(scale: str, run: str, siz
     assert counted[1] == pytest.approx(counted[0], rel=0.01)
 
 
+def test_the_best_is_chosen_among_what_captions_the_other_images() -> None:
+    plan = Plan(validate(copy.deepcopy(VALUES)))
+    table, other = plan.scale.mc_diffusion, VALUES["scales"]["mini"]["mc_diffusion"]["datasets"]["codes_dev"]["systems"]
+    assert table is not None
+    chosen = plan.jobs["mcd_table4"].choose  # type: ignore[attr-defined]
+    assert chosen is not None and set(chosen.systems) < set(plan.scale.tables.mcd_table4.systems)  # type: ignore[union-attr]
+    assert set(chosen.systems) <= set(other) and "mcs_3_printed" not in chosen.systems and "mcs_3" in chosen.systems
+
+
 def test_runs_stand_on_codes_and_others_on_vectors() -> None:
     plan = Plan(validate(copy.deepcopy(VALUES)))
     runs = {method: plan.pretrain(Run("described", "on-codes", method, 0)) for method in ("mcd", "mcd_cfg")}
