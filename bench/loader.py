@@ -8,7 +8,6 @@ rounds, a share that of shares within a round. Aim: the whole path at 85 % or mo
 and resizer.
 
     python bench/loader.py --photos data/flickr8k.parquet
-    python bench/loader.py --tar 1000000        # how long the reader takes to find a million samples in their shards
 """
 
 from __future__ import annotations
@@ -37,12 +36,9 @@ from tqdm import tqdm
 from mdc.config.sources import ParquetCorpus
 from mdc.formats import images
 from mdc.formats.data_folder import data_folder
-from mdc.formats.tar import TarWriter
 from mdc.loader import batches as loader
 from mdc.loader.batches import CaptionBatches
-from mdc.records import sha256_file, write_json
 from mdc.shards.corpus import write_corpus
-from mdc.shards.index import ShardReader
 from mdc.sources.source import open_corpus
 from mdc.text import Vocabulary
 
@@ -235,53 +231,15 @@ def compare(args: argparse.Namespace) -> None:
             print(f"whole path ({whole}) / bare ({bare}): {100 * statistics.median(shares):.0f} %")
 
 
-# --- the walk over tar headers ----------------------------------------------------------------------------------------
-
-
-def walk(samples: int) -> None:
-    """Seconds that ``ShardReader`` takes to open a set of so many samples, of 10,000 a shard and no content to speak
-    of (only headers are read, so a sparse file serves): the second of two, when the headers are in the file cache."""
-    per_shard = 10_000
-    record = b'{"captions":["a photo of a dog near two boats"]}'
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        shards = []
-        first = folder / "train-00000.tar"
-        with first.open("wb") as file:
-            writer = TarWriter(file)
-            for number in tqdm(range(per_shard), desc="one shard", disable=None, leave=False):
-                for extension, content in (("jpg", bytes(20_000)), ("json", record), ("txt", record)):
-                    writer.add(f"{number:09d}.{extension}", content)
-            writer.close()
-        described = {"samples": per_shard, "bytes": first.stat().st_size, "sha256": sha256_file(first)}
-        for number in range(samples // per_shard):
-            path = folder / f"train-{number:05d}.tar"
-            if number:
-                os.link(first, path)  # the walk is the same, and the disk holds one
-            shards.append({"file": path.name, **described})
-        splits = {"train": {"samples": per_shard * len(shards), "shards": shards}}
-        index = {"kind": "corpus", "name": "walk", "splits": splits, "skipped": {}, "pieces": []}
-        write_json(folder / "index.json", index | {"captions": {"duplicate_share": {"16": 0.0}}})
-        for turn in ("first", "second"):
-            began = time.perf_counter()
-            reader = ShardReader(folder, "train")
-            seconds = time.perf_counter() - began
-            print(f"{turn}: {len(reader)} samples in {seconds:.1f} s, {1e6 * seconds / len(reader):.1f} s a million")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--photos", type=Path, help="a parquet file; default: flickr8k.parquet in MDC_DATA if there")
     parser.add_argument("--count", type=int, default=512)
     parser.add_argument("--quality", type=int, default=95)
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--tar", type=int, metavar="SAMPLES", help="measure instead how long the reader takes to start")
     args = parser.parse_args()
     print(f"{platform.processor() or platform.machine()}, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    if args.tar:
-        walk(args.tar)
-    else:
-        compare(args)
+    compare(args)
 
 
 if __name__ == "__main__":

@@ -29,12 +29,14 @@ from mdc.jobs.model import PretrainJob
 from mdc.jobs.plan import Plan
 from mdc.records import json_text, write_text
 from mdc.training import corpus, results, run
+from mdc.training.saver import Saver
 from mdc.training.state import LATEST, States
 from mdc.work import do
 
 # what is timed: (module or class, function) → part
 PARTS = {
-    (States, "save"): "states saved on the way",
+    (States, "snapshot"): "states copied on the way",
+    (Saver, "settle"): "states waited for",
     (results, "save_weights"): "final weights saved",
     (corpus, "read_index"): "shards hashed before training",
     (results, "sha256_file"): "results hashed",

@@ -59,8 +59,7 @@ class Peer:
             part = where[start : start + BATCH]
             rows = tokens.expand(len(part), -1)
             inputs = torch.cat([rows[:, :1], rows[:, 1:].masked_fill(part, self.mask_id)], dim=1)
-            lengths = torch.full((len(part),), len(tokens))
-            hidden = self.model.text(inputs, lengths, visual.expand(len(part), -1, -1))
+            hidden = self.model.text(inputs, None, visual.expand(len(part), -1, -1))
             logits = self.model.head(hidden)[:, 1:].float()
             loss = torch.nn.functional.cross_entropy(logits[part], rows[:, 1:][part], reduction="none")
             found[start : start + BATCH][part] = -loss
@@ -73,7 +72,7 @@ class Peer:
         where, total = torch.ones(length, dtype=torch.bool), 0.0
         for _ in range(length):
             inputs = torch.cat([tokens[:1], tokens[1:].masked_fill(where, self.mask_id)])
-            hidden = self.model.text(inputs[None], torch.tensor([len(tokens)]), visual[None])
+            hidden = self.model.text(inputs[None], None, visual[None])
             log_probs = self.model.head(hidden)[0, 1:].float().log_softmax(dim=-1)
             place = int(torch.where(where, log_probs.amax(dim=-1), -torch.inf).argmax())
             total += float(log_probs[place, tokens[1 + place]])

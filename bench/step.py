@@ -27,6 +27,7 @@ from mdc.loader.batch import CaptionBatch
 from mdc.models.captioner import Captioner
 from mdc.models.precision import autocast
 from mdc.objectives.masked import build_model, build_objective
+from mdc.objectives.micro_batches import each_tensor
 from mdc.text import Vocabulary
 
 CONTEXT = 77
@@ -116,13 +117,15 @@ def main() -> None:
     both = sides()
     for repeat in range(args.repeats + 1):
         chunk = captions[repeat * args.batch : (repeat + 1) * args.batch]
-        batch = make_batch(chunk, vocabulary, backbone.image_size, repeat).to(device)
+        host = make_batch(chunk, vocabulary, backbone.image_size, repeat)
+        batch = host.to(device)
         losses = {}
         turns = list(both.items())
         for name, (model, optimizer, objective) in turns if repeat % 2 else turns[::-1]:
             began = time.perf_counter()
             if name == "ours":
-                losses[name] = objective.backward(batch, 1)["loss"]
+                prepared = each_tensor(objective.prepare(host), lambda tensor: tensor.to(device))
+                losses[name] = objective.backward(prepared)["loss"]
             else:
                 losses[name] = plain_backward(model, batch, vocabulary.mask_id, vocabulary.eot, args.precision)
             optimizer.step()

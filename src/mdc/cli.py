@@ -22,16 +22,8 @@ from mdc.jobs.read import read_job
 from mdc.processes import launch
 from mdc.processes.lost import LostPeer
 from mdc.records import UserError
-from mdc.verbs import VERBS
+from mdc.verbs import OPTIONS, VERBS
 from mdc.work import do
-
-#: option of a verb → how it stands on the command line
-_OPTIONS: dict[str, dict[str, Any]] = {
-    "runtime": {"metavar": "FILE", "help": "processes, workers, intervals, time-outs (JSON); they decide no result"},
-    "state": {"metavar": "DIR", "required": True, "help": "folder for the resumable state while it runs"},
-    "cache": {"metavar": "DIR", "required": True, "help": "folder for features, cached by content"},
-    "wait": {"action": "store_true", "help": "if another process trains this run, wait for it and take over"},
-}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -84,7 +76,7 @@ def build_parser() -> argparse.ArgumentParser:
         sub.add_argument("--folder", metavar="DIR", help="the scale's folder, with its inputs; default: results/SCALE")
         sub.add_argument("--out", metavar="DIR", help="where its files go; default: FOLDER/JOB")
         for option in verb.options:
-            sub.add_argument(f"--{option}", **_OPTIONS[option])
+            sub.add_argument(f"--{option}", **OPTIONS[option])
 
     _data_verbs(verbs)
     _init_verb(verbs)
@@ -311,7 +303,15 @@ def _call(args: argparse.Namespace, arguments: list[str]) -> Call:
     folder = ScaleFolder(root or Path())
     places = {key: Path(value) for key in ("runtime", "state", "cache") if (value := getattr(args, key, None))}
     out = Path(args.out) if args.out else folder.job(job.job)
-    return Call(job, folder, out, wait=getattr(args, "wait", False), arguments=tuple(arguments), **places)
+    return Call(
+        job,
+        folder,
+        out,
+        wait=getattr(args, "wait", False),
+        profile=getattr(args, "profile", None),
+        arguments=tuple(arguments),
+        **places,
+    )
 
 
 def _plan(args: argparse.Namespace) -> Any:

@@ -134,6 +134,7 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
                     "set": {
                         **{"auxiliary": 0.01, "average": {"decay": 0.9, "every": 1}, "lr_schedule": "constant"},
                         **{"clip_steps": 1, "snapshots": [], "validate_every": 1},
+                        **{"order": {"blocks": {"buffer": 20}}},
                     },
                 }
             ],
@@ -301,7 +302,8 @@ def do_jobs(plan: Plan, root: Path, names: Sequence[str]) -> None:
     for name in names:
         verb, path = plan.jobs[name].verb, folder.config(name)
         write_text_if_changed(path, json_text(plan.jobs[name].config()))
-        places = {"runtime": runtime, "state": root / ".state" / name, "cache": root / ".state/features"}
+        places = {"state": root / ".state" / name, "cache": root / ".state/features"}
+        places |= {"runtime": runtime} if verb == "pretrain" else {}
         given: dict[str, Any] = {option: places[option] for option in VERBS[verb].options if option in places}
         words = [word for option, place in given.items() for word in (f"--{option}", str(place))]
         job = read_job(path, verb)

@@ -7,6 +7,7 @@ imports nothing, so that every start of Snakemake can afford it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ VERBS = {
         "run.json",
         "run.json",
         ("checkpoint.safetensors", "log.jsonl"),
-        ("runtime", "state", "wait"),
+        ("runtime", "state", "wait", "profile"),
     ),
     "probe": Verb(
         "mdc.evaluation.probe",
@@ -96,7 +97,7 @@ VERBS = {
         "probe.json",
         "probe.json",
         ("items.parquet",),
-        ("cache",),
+        ("runtime", "cache"),
     ),
     "score-choices": Verb(
         "mdc.evaluation.choices",
@@ -147,4 +148,17 @@ VERBS = {
     ),
     # the files of a table or figure stand in mdc.artefacts
     "make": Verb("mdc.report.make", "make a table or figure from what it needs", "{job}.json", "{job}.json"),
+}
+
+#: option of a verb → how it stands on the command line
+OPTIONS: dict[str, dict[str, Any]] = {
+    "runtime": {"metavar": "FILE", "help": "processes, workers, intervals, time-outs (JSON); they decide no result"},
+    "state": {"metavar": "DIR", "required": True, "help": "folder for the resumable state while it runs"},
+    "cache": {"metavar": "DIR", "required": True, "help": "folder for features, cached by content"},
+    "wait": {"action": "store_true", "help": "if another process trains this run, wait for it and take over"},
+    "profile": {
+        "metavar": "N",
+        "type": int,
+        "help": "write a trace of N steps into the folder profile beside the state",
+    },
 }

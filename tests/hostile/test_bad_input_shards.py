@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 from bad_input import corpus_config, downloaded, job_config, tar_of, told, write_config
-from data_samples import encoded, scenes, use_scenes, write_corpus, write_parquet
+from data_samples import encoded, scenes, use_scenes, write_corpus, write_parquet, write_shard
 
 from mdc.formats.foreign_tar import tar_samples
-from mdc.formats.tar import TarWriter, parse_header, tar_members
-from mdc.records import UserError, sha256_file
+from mdc.formats.tar import parse_header, tar_members
+from mdc.records import UserError
 from mdc.shards.index import ShardReader, read_index
 
 # --- tars of others ---------------------------------------------------------------------------------------------------
@@ -139,6 +139,12 @@ MISMATCHES = [
     ((*SHARD, "sha256"), "short", "sha256 = 'short'"),
     ((*SHARD, "file"), "train-00009.tar", "the shard is missing"),
     ((*SHARD, "file"), "train-00001.tar", "another size|sha256 is not"),
+    ((*SHARD, "offsets", "file"), "../../../etc/passwd", "file = '../../../etc/passwd'"),
+    ((*SHARD, "offsets", "file"), "train-00009.offsets.npy", "the file of offsets is missing"),
+    ((*SHARD, "offsets", "file"), "train-00002.offsets.npy", "the file of offsets has another size"),
+    ((*SHARD, "offsets", "bytes"), 64, "the file of offsets has another size"),
+    ((*SHARD, "offsets", "sha256"), "0" * 64, "sha256 of the offsets is not"),
+    ((*SHARD, "samples"), 10**20, "samples = 10"),
     ((*SHARD, "file"), "../../../etc/passwd", "file = '../../../etc/passwd'"),
     ((*SHARD, "file"), "/etc/passwd", "file = '/etc/passwd'"),
     (("splits", "train", "shards"), {}, "splits.train.shards"),
@@ -179,14 +185,7 @@ RECORDS = [b"[]", b"{}", b'{"captions": []}', b'{"captions": [1]}', b'{"captions
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda r: r[:20].decode())
 def test_a_record_that_is_none_is_told(corpus: Path, record: bytes) -> None:
-    path = corpus / "val-00000.tar"
-    with path.open("wb") as file:
-        writer = TarWriter(file)
-        writer.add("a.png", encoded(0))
-        writer.add("a.json", record)
-        writer.close()
-    shard = {"file": path.name, "samples": 1, "bytes": path.stat().st_size, "sha256": sha256_file(path)}
-    changed(corpus, ("splits", "val"), {"samples": 1, "bytes": shard["bytes"], "shards": [shard]})
+    write_shard(corpus, "val", [[("a.png", encoded(0)), ("a.json", record)]])
     reader = ShardReader(corpus, "val")
     with pytest.raises(UserError, match=r"val-00000\.tar: sample 0 of val is damaged"):
         reader.read(0)

@@ -22,7 +22,8 @@ from probing_world import ProbingWorld
 
 from mdc.formats.images import MAX_ASPECT, MAX_PIXELS, ImageError, center_resize, decode
 from mdc.jobs.read import as_job
-from mdc.loader.batches import CaptionBatches, labelled_batches
+from mdc.loader.batches import CaptionBatches
+from mdc.loader.labelled import labelled_batches
 from mdc.models.weights import load_weights, save_weights
 from mdc.predictors.encode import trained_encoder
 from mdc.predictors.runs import read_run

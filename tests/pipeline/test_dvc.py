@@ -40,7 +40,7 @@ NOT_FOR_EVERY_JOB = [
     r"scales\.mini\.data\.(corpora|probes|choices)\.\w+\.label",
     r"scales\.mini\.data\.primary_probe",
     r"scales\.mini\.tables\.(table|figure)\d\.(probes|contrasts|primary)\..*",  # what is measured of the runs, and shown
-    r"scales\.mini\.pretrain\.runtime\.\w+",  # how a run proceeds, never what it produces
+    r"scales\.mini\.(pretrain|probe)\.runtime\.\w+",  # how a run proceeds, never what it produces
 ]
 #: a scale may have no section `pretrain`, `probe` or `tables`, which DVC could not find: these list the scale whole
 LIST_THE_SCALE = ("pretrain", "probe", "score", "caption", "artefact")

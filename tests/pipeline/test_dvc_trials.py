@@ -442,6 +442,7 @@ def test_a_second_clone_pulls_everything_and_reruns_nothing(world: World, clone:
     kinds = {Path(path).name for path in held}
     assert {
         "train-00000.tar",
+        "train-00000.offsets.npy",
         "checkpoint.safetensors",
         "run.json",
         "probe.json",

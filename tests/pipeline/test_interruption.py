@@ -94,7 +94,9 @@ class Place:
     @staticmethod
     def losses(out: Path) -> list[dict[str, Any]]:
         lines = read_json_lines(out / "log.jsonl")
-        return [{key: value for key, value in line.items() if key != "images_per_second"} for line in lines]
+        return [
+            {key: value for key, value in line.items() if key not in ("images_per_second", "mfu")} for line in lines
+        ]
 
 
 def _text(paths: dict[str, Path]) -> dict[str, str]:

@@ -313,7 +313,7 @@ def test_a_run_leaves_the_average_of_its_weights(r: Path) -> None:
     )
     protocol = found.job.protocol.pretrain
     objective = build_objective(model, found.job.method, protocol, found.vocabulary.mask_id, 16, "fp32")
-    sums = [objective.evaluate(batch) for batch in corpus.validation()]
+    sums = [objective.evaluate(objective.prepare(batch, held_out=True)) for batch in corpus.validation()]
     total, count = (float(sum(values)) for values in zip(*sums, strict=True))
     assert manifest["validation_loss"] == pytest.approx(total / count, rel=1e-5)
     assert manifest["segments"][-1]["last_step"] == 2
@@ -328,10 +328,10 @@ def test_a_killed_run_ends_in_the_same_bytes(r: Path, name: str, monkeypatch: py
     Path("runtime.json").write_text(json.dumps({"workers": 0, "log_every": 1, "checkpoint_every": 1}))
     real = trainer._step
 
-    def stop(training: Any, optimizer: Any, step: int, batch: Any) -> Any:
+    def stop(training: Any, optimizer: Any, sums: Any, step: int, *rest: Any) -> Any:
         if step == 1:
             raise KeyboardInterrupt
-        return real(training, optimizer, step, batch)
+        return real(training, optimizer, sums, step, *rest)
 
     call = _call(r, job, "pretrain", Path("again"), runtime=Path("runtime.json"), state=Path("state"))
     monkeypatch.setattr(trainer, "_step", stop)

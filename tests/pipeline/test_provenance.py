@@ -152,7 +152,7 @@ def test_of_large_sets_only_sizes_are_compared_and_it_says_so(
     flip(index.with_name("train-00001.tar"))
     code, out, _ = verify(capsys)
     assert code == 0
-    assert "every link holds, but of 3 files in sets above 4 GiB only the size was compared (--deep hashes them)" in out
+    assert "every link holds, but of 6 files in sets above 4 GiB only the size was compared (--deep hashes them)" in out
     code, _, err = verify(capsys, "--deep")
     assert code == 3 and "train-00001.tar: the shard's sha256" in err
     check_commands(err)
@@ -341,6 +341,14 @@ TAMPERING: dict[str, tuple[Change, str]] = {
         "test-00000.tar: the shard has another size",
     ),
     "no shard": (lambda r: (r / "data/corpora/alt/val-00000.tar").unlink(), "val-00000.tar: the shard is missing"),
+    "a shard's offsets": (
+        lambda r: flip(r / "data/corpora/alt/train-00000.offsets.npy"),
+        "train-00000.offsets.npy: the sha256 of the offsets",
+    ),
+    "no offsets": (
+        lambda r: (r / "data/probes/shape/test-00000.offsets.npy").unlink(),
+        "test-00000.offsets.npy: the file of offsets is missing",
+    ),
     "a dataset that the scale has not": (
         lambda r: edit(r / "data/corpora/alt/made.json", lambda made: made["inputs"].update({"data/obtained/x": "0"})),
         "alt/made.json: names other inputs than its configuration",

@@ -20,6 +20,7 @@ class Call:
     state: Path | None = None
     cache: Path | None = None
     wait: bool = False
+    profile: int | None = None
 
     def input(self, name: str) -> Path:
         return self.manifests[name]

@@ -18,7 +18,10 @@ from PIL import Image
 
 from mdc.config.sources import CaptionList, ChoiceSource, CorpusSource, ProbeSource
 from mdc.formats.samples import ChoiceSample, RawSample, Skipped
+from mdc.formats.tar import TarWriter
+from mdc.records import read_json, sha256_file, write_json
 from mdc.shards import choices, corpus, probe_set, texts_job
+from mdc.shards.offsets import write_offsets
 from mdc.sources.source import Source, open_choices, open_corpus, open_probe, open_texts
 
 COLOURS = ("red", "green", "blue", "yellow")
@@ -69,6 +72,25 @@ def use_scenes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def scenes(**changes: Any) -> dict[str, Any]:
     return {"kind": "scenes", "style": "alt", "train": 23, "val": 5, "seed": 1, "pixels": 12} | changes
+
+
+def write_shard(folder: Path, split: str, samples: list[list[tuple[str, bytes]]]) -> None:
+    """A set's first shard of ``split`` written anew with these files (name, content) of each sample; its index fits it."""
+    tar = folder / f"{split}-00000.tar"
+    bounds = [0]
+    with tar.open("wb") as file:
+        writer = TarWriter(file)
+        for members in samples:
+            for name, content in members:
+                writer.add(name, content)
+            bounds.append(file.tell())
+        writer.close()
+    size = tar.stat().st_size
+    shard = {"file": tar.name, "samples": len(samples), "bytes": size, "sha256": sha256_file(tar)}
+    shard["offsets"] = write_offsets(folder / f"{split}-00000.offsets.npy", bounds)
+    index = read_json(folder / "index.json")
+    index["splits"][split] = {"samples": len(samples), "bytes": size, "shards": [shard]}
+    write_json(folder / "index.json", index)
 
 
 # --- a source completed, opened, read or written, in one call ---------------------------------------------------------

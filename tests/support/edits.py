@@ -472,6 +472,11 @@ EDITS = (
         value("scales", SCALE, "pretrain", "runtime", "checkpoint_every", to=500),
     ),
     Edit(
+        "how a probe's job proceeds (`probe.runtime`)",
+        "nothing",
+        value("scales", SCALE, "probe", "runtime", "workers", to=6),
+    ),
+    Edit(
         "how fast is downloaded (`data.download.runtime`)",
         "nothing",
         value("scales", SCALE, "data", "download", "runtime", "threads", to=8),

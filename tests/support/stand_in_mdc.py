@@ -108,6 +108,7 @@ def main(verb, config_file, *words):
     outputs = ARTEFACTS[job].files if verb == "make" else VERBS[verb].outputs
     if place(root, job, "manifest") != record:
         write(out / "train-00000.tar", f"shard of {digest}\n" * 50)
+        write(out / "train-00000.offsets.npy", f"offsets of {digest}\n" * 5)
         shard = {"file": "train-00000.tar", "sha256": sha256((out / "train-00000.tar").read_bytes())}
         write(place(root, job, "manifest"), {"job": job, "shard": shard})
         outputs = (place(root, job, "manifest").name,)

@@ -23,6 +23,7 @@ from mdc.config import (
 from mdc.jobs.model import PretrainJob, ProbeJob, Protocol
 from mdc.loader.batch import CaptionBatch
 from mdc.models.image_text import ImageText
+from mdc.objectives.micro_batches import each_tensor
 from mdc.objectives.objective import Objective
 from mdc.parts import OBJECTIVES, load
 from mdc.training.state import Owner, States
@@ -102,6 +103,15 @@ def build_objective(model: ImageText, method: Method, *arguments: Any, **named: 
     """The objective of a method, by its module."""
     built: Objective = load(OBJECTIVES, method.objective).build_objective(model, method, *arguments, **named)
     return built
+
+
+def backward(
+    objective: Objective, batch: CaptionBatch, parts: int = 1, device: torch.device | None = None
+) -> dict[str, torch.Tensor]:
+    """A step's gradients as the trainer has them made; what was measured."""
+    prepared = objective.prepare(batch, parts)
+    there = prepared if device is None else each_tensor(prepared, lambda tensor: tensor.to(device))
+    return objective.backward(there)
 
 
 def job(method: Method, recipe: Recipe, **changes: Any) -> PretrainJob:

@@ -12,7 +12,7 @@ def checkpoint(w):
     return [f"{R}/{job.run}/checkpoint.safetensors"] if job and job.run else []
 
 
-PROBE_THREADS = SCALE.probe.threads if SCALE.probe else 1
+PROBE_CORES = SCALE.probe.cores if SCALE.probe else 1
 
 
 rule probe:
@@ -20,15 +20,16 @@ rule probe:
         config=f"{R}/configs/probe/{{encoder}}.json",
         given=lambda w: given(f"probe/{w.encoder}"),
         checkpoint=lambda w: ancient(checkpoint(w)),
+        runtime=ancient(PROBE_RUNTIME) if PROBE_RUNTIME else [],
     output:
         files("probe", "probe/{encoder}"),
     log:
         f"{R}/logs/probe/{{encoder}}.log",
     params:
         cache=f"{STATE}/features",
-    threads: PROBE_THREADS
+    threads: PROBE_CORES
     resources:
         gpu=gpus(SCALE.probe.device) if SCALE.probe else 0,
-        cpus_per_task=PROBE_THREADS,
+        cpus_per_task=PROBE_CORES,
     shell:
-        "mdc probe {input.config} --cache {params.cache} 2> {log}"
+        "mdc probe {input.config} --runtime {input.runtime} --cache {params.cache} 2> {log}"

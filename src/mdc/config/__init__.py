@@ -10,6 +10,7 @@ from mdc.config.encoders import CodesTower, Encode, EncoderEntry, RunTower, Word
 from mdc.config.params import (
     Params,
     Probe,
+    ProbeRuntime,
     Protocol,
     ProtocolData,
     ProtocolPretrain,
@@ -20,6 +21,7 @@ from mdc.config.params import (
 from mdc.config.pretrain import (
     Average,
     Backbone,
+    Blocks,
     Decoder,
     FrozenBackbone,
     FrozenTokens,
@@ -55,6 +57,7 @@ from mdc.config.types import Name, Names, NonNegative, Positive, Share, SidePair
 __all__ = [
     "Average",
     "Backbone",
+    "Blocks",
     "CaptionList",
     "ChoiceSet",
     "ChoiceSource",
@@ -89,6 +92,7 @@ __all__ = [
     "Positive",
     "Pretrain",
     "Probe",
+    "ProbeRuntime",
     "ProbeSet",
     "ProbeSource",
     "ProbeTable",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from mdc.config.caption import Captioning, Finetune
 from mdc.config.caption_fits import check_captioning
@@ -34,7 +34,10 @@ from mdc.estimators import estimators_of
 
 
 class Probe(Strict):
-    """How features are computed, and the probe's recipe, which is CLIP-benchmark's (paper, appendix B)."""
+    """How features are computed, and the probe's recipe, which is CLIP-benchmark's (paper, appendix B).
+
+    ``fused``: AdamW by PyTorch's fused kernel, which is faster and rounds differently from CLIP-benchmark's.
+    """
 
     lr: Annotated[float, Field(gt=0)]
     epochs: Positive
@@ -44,6 +47,33 @@ class Probe(Strict):
     precision: Literal["fp32", "bf16"]
     threads: Threads
     device: Literal["auto", "cpu", "cuda"]
+    fused: bool = False
+
+    @model_serializer(mode="wrap")
+    def _given(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Where it is not asked for, the key is left out, as if there were no such choice."""
+        found: dict[str, Any] = dump(self)
+        return {key: value for key, value in found.items() if key != "fused" or value}
+
+
+class ProbeRuntime(Strict):
+    """How a probe's job proceeds. These keys never change a result, so a change reruns nothing."""
+
+    workers: Annotated[int, Field(ge=0, le=4096)] = 0  # processes that read and decode images while the device computes
+    cache_gb: Annotated[float, Field(gt=0)] = (
+        20.0  # of features and crops that are kept; the least recently used go first
+    )
+
+
+class Probing(Probe):
+    """A scale's section ``probe``: what decides the probes of every encoder, and what does not."""
+
+    runtime: ProbeRuntime = Field(default_factory=ProbeRuntime)
+
+    @property
+    def cores(self) -> int:
+        """How many cores a job computes on: its threads, or its workers and the process that they work for."""
+        return max(self.threads, self.runtime.workers + 1)
 
 
 class Scale(Strict):
@@ -64,7 +94,7 @@ class Scale(Strict):
     encode: Encode | None = None
     pretrain: Pretrain | None = None
     finetune: dict[Name, Finetune] = Field(default_factory=dict)
-    probe: Probe | None = None
+    probe: Probing | None = None
     score: Scoring | None = None
     caption: Captioning | None = None
     mc_diffusion: CaptionTable | None = None

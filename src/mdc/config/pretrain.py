@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
+    BeforeValidator,
     Discriminator,
     Field,
     SerializerFunctionWrapHandler,
@@ -227,13 +228,44 @@ class Average(Strict):
     every: Positive
 
 
+class Buffer(Strict):
+    """How many consecutive samples are shuffled among themselves."""
+
+    buffer: Positive
+
+
+class Blocks(Strict):
+    """An epoch shows the shards in random order, and what follows from that is shuffled within a buffer."""
+
+    blocks: Buffer
+
+
+def _which_order(value: Any) -> str:
+    return "blocks" if isinstance(value, dict | Blocks) else "global"
+
+
+def _an_order(value: Any) -> Any:
+    if value != "global" and not isinstance(value, dict | Blocks):
+        raise ValueError("neither global nor blocks: {buffer: 10000}")
+    return value
+
+
+AnyOrder = Annotated[
+    Annotated[Literal["global"], Tag("global")] | Annotated[Blocks, Tag("blocks")],
+    Discriminator(_which_order),
+    BeforeValidator(_an_order),
+]
+
+
 class Recipe(Strict):
     """How a run is optimised. Overrides may change any key for some runs.
 
     ``snapshots``: after which shares of its steps a run keeps its weights, besides the last ones and the best on held-out
     pairs. ``lr_schedule``: ``constant`` after the warm-up, where the protocol's cosine is not wanted. ``clip_steps``: after so
     many steps ``clip_norm`` clips no more. ``average``: of the weights. ``auxiliary``: of mask-and-replace diffusion, the
-    weight λ of predicting the caption itself.
+    weight λ of predicting the caption itself. ``reduce``: what gradients are rounded to on their way between processes, if not
+    sent as they are. ``recompute``: activations are computed again in the backward pass, not kept. ``order``: of an epoch's
+    samples: a permutation of all alike, or shard by shard.
     """
 
     epochs: Positive
@@ -258,12 +290,17 @@ class Recipe(Strict):
     clip_steps: Positive | None = None
     average: Average | None = None
     auxiliary: Annotated[float, Field(ge=0)] | None = None
+    reduce: Literal["bf16"] | None = None
+    recompute: Literal[True] | None = None
+    order: AnyOrder = "global"
 
     @model_serializer(mode="wrap")
     def _given(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """A key of few runs is left out of all others, which it does not concern."""
         found: dict[str, Any] = dump(self)
-        optional = ("lr_schedule", "clip_steps", "average", "auxiliary")
+        optional = ("lr_schedule", "clip_steps", "average", "auxiliary", "reduce", "recompute")
+        if found["order"] == "global":
+            del found["order"]
         return {key: value for key, value in found.items() if key not in optional or value is not None}
 
     @model_validator(mode="after")

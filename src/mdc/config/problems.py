@@ -15,6 +15,7 @@ _TAGS = {
     "write": frozenset(("unmask", "beam")),
     "clip_score": frozenset(("run", "open_clip")),
     "by": frozenset(("clip_score", "endpoint")),
+    "order": frozenset(("global", "blocks")),
 }
 # … or by the section before, whose entries are of several kinds
 _TAGS_OF_ENTRIES = {"backbones": frozenset(("trained", "frozen")), "encoders": frozenset(parts.TOWERS)}

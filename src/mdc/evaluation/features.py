@@ -15,8 +15,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from mdc.loader.batches import labelled_batches
-from mdc.records import atomic_path, clear_leftovers, sha256_json
+from mdc.loader.crops import Kept
+from mdc.loader.labelled import labelled_batches
+from mdc.processes.store import Store
+from mdc.records import atomic_path
 
 
 class Encodes(Protocol):
@@ -28,18 +30,28 @@ class Encodes(Protocol):
 
 
 class FeatureCache:
-    """Features of one encoder, kept in ``folder``.
+    """Features of one encoder, kept in ``store``, and beside them the crops that other encoders of this image size can use.
 
     ``identity`` names the encoder's weights and whatever else decides a feature; the shards' hashes and the
-    preprocessing are added here.
+    preprocessing are added here. ``pixels`` names what decides a crop besides these. ``workers`` processes read and decode
+    images while the encoder computes; they decide nothing.
     """
 
     def __init__(
-        self, encoder: Encodes, folder: Path, *, image_size: int, batch_size: int, identity: Mapping[str, Any]
+        self,
+        encoder: Encodes,
+        store: Store,
+        *,
+        image_size: int,
+        batch_size: int,
+        identity: Mapping[str, Any],
+        pixels: Mapping[str, Any],
+        workers: int = 0,
     ) -> None:
-        self.encoder, self.folder = encoder, folder
+        self.encoder, self.store, self.workers = encoder, store, workers
         self.image_size, self.batch_size = image_size, batch_size
-        self.identity = {**identity, "image_size": image_size, "batch_size": batch_size}
+        self.identity = {**identity, **pixels, "image_size": image_size, "batch_size": batch_size}
+        self.crops = Kept(store, pixels)
 
     def features(self, manifest: Path, index: Mapping[str, Any], split: str) -> tuple[Tensor, Tensor, list[str]]:
         """Features (N, D) float32, targets (N,) int64 or (N, K) float32, and keys, in the order of the shards.
@@ -47,18 +59,17 @@ class FeatureCache:
         ``index`` is what stands in ``manifest``, a labelled set's index.json.
         """
         shards = [shard["sha256"] for shard in index["splits"][split]["shards"]]
-        key = sha256_json({**self.identity, "shards": shards})
-        path = self.folder / key[:2] / f"{key}.safetensors"
-        found = _read(path)
+        path = self.store.path({**self.identity, "shards": shards})
+        found = _read(path) if self.store.used(path) else None
         if found is not None:
             return found
         features, targets, keys = [], [], []
-        for batch in labelled_batches(manifest, split, image_size=self.image_size, batch_size=self.batch_size):
+        how: dict[str, Any] = {"image_size": self.image_size, "batch_size": self.batch_size, "workers": self.workers}
+        for batch in labelled_batches(manifest, split, **how, kept=self.crops):
             features.append(self.encoder.encode(batch.images))
             targets.append(batch.labels)
             keys.extend(batch.keys)
         result = torch.cat(features), torch.cat(targets), keys
-        clear_leftovers(path.parent, path.name)
         with atomic_path(path) as temporary:
             tensors = {"features": result[0].contiguous(), "targets": result[1].contiguous()}
             save_file(tensors, str(temporary), metadata={"keys": json.dumps(keys)})
@@ -66,9 +77,7 @@ class FeatureCache:
 
 
 def _read(path: Path) -> tuple[Tensor, Tensor, list[str]] | None:
-    """The cached features, or None if there are none or the file is damaged (they are then made again)."""
-    if not path.exists():
-        return None
+    """The cached features, or None if the file is gone or damaged (they are then made again)."""
     try:
         with safe_open(str(path), framework="pt") as file:
             keys = json.loads(file.metadata()["keys"])

@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import PIL
 import torch
+from pydantic import ValidationError
 from torch import Tensor
 
-from mdc.config import Backbone, FrozenTokens
+from mdc.config import Backbone, FrozenTokens, ProbeRuntime, first_problem
 from mdc.encoders.tower import Tower
 from mdc.evaluation.features import FeatureCache
 from mdc.evaluation.linear_probe import ProbeRecipe, predict, train_linear_probe
@@ -27,6 +29,7 @@ from mdc.models.encoder import Encoder
 from mdc.parts import ABILITIES, load
 from mdc.predictors.runs import CHECKPOINT, read_run
 from mdc.predictors.towers import TOWER, read_tower
+from mdc.processes.store import Store
 from mdc.records import UserError, atomic_path, clear_leftovers, read_json, write_json
 from mdc.shards.index import read_index
 from mdc.statistics.metrics import mean_average_precision, mean_per_class_accuracy, per_item_top1
@@ -37,17 +40,20 @@ _TOLD = ("pairs", "steps", "samples_seen")
 
 
 def main(call: Call) -> None:
-    """Run the job. ``call``: a :class:`mdc.jobs.call.Call` with job, input, cache and out."""
+    """Run the job. ``call``: a :class:`mdc.jobs.call.Call` with job, input, runtime, cache and out. Without a runtime
+    all is done in this process."""
     from tqdm import tqdm
 
     job: ProbeJob = call.job
+    runtime = _runtime(call.runtime)
     torch.set_num_threads(job.recipe.threads)
     device = choose_device(job.recipe.device)
     encoding = load(ABILITIES, "encode")
     encoder, weights_sha256, training = _encoder(job, encoding, call.input)
+    store = Store(call.cache, int(runtime.cache_gb * 1e9))
     cache = FeatureCache(
         encoding.ImageEncoder(encoder, job.pooling, job.recipe.precision, device),
-        call.cache,
+        store,
         image_size=job.backbone.image_size,
         batch_size=job.recipe.feature_batch,
         identity={
@@ -57,14 +63,16 @@ def main(call: Call) -> None:
             "device": device.type,
             "threads": job.recipe.threads,
             "torch": torch.__version__,
-            "code": job.fingerprint,
         },
+        pixels={"code": job.fingerprint, "pillow": PIL.__version__},
+        workers=runtime.workers,
     )
     results: dict[str, Any] = {}
     tables: list[dict[str, list[Any]]] = []
-    for name in tqdm(job.probes, desc=job.job, unit="probe"):
-        results[name], table = _one(name, call.input(f"data/probes/{name}"), cache, job, device)
-        tables.append(table)
+    with store.in_use():
+        for name in tqdm(job.probes, desc=job.job, unit="probe"):
+            results[name], table = _one(name, call.input(f"data/probes/{name}"), cache, job, device)
+            tables.append(table)
     clear_leftovers(call.out)
     items = call.out / "items.parquet"
     _write_items(items, tables)
@@ -72,6 +80,13 @@ def main(call: Call) -> None:
     told: dict[str, Any] = {"training": training, "probes": results}
     told |= {"initial_weights_sha256": weights_sha256} if job.run is None and isinstance(job.backbone, Backbone) else {}
     write_json(call.out / "probe.json", record(call, "probe", [items]) | told)
+
+
+def _runtime(path: Path | None) -> ProbeRuntime:
+    try:
+        return ProbeRuntime() if path is None else ProbeRuntime.model_validate(read_json(path))
+    except ValidationError as error:
+        raise UserError(f"{path}: {first_problem(error)}") from None
 
 
 def _encoder(
@@ -112,6 +127,7 @@ def _one(
         batch_size=job.recipe.batch_size,
         weight_decay=job.protocol.weight_decay,
         normalize=job.protocol.normalise,
+        fused=job.recipe.fused,
     )
     trained = train_linear_probe(train, train_targets, classes, recipe, seed=job.recipe.seed, device=device)
     measured, table = _scored(name, index["task"], predict(trained, test), test_targets)

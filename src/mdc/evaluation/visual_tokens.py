@@ -78,8 +78,7 @@ def _norms(model: Captioner, visual: Tensor, inputs: Tensor, targets: Tensor, pl
     """Of row i the norm of the gradient of its target's cross-entropy at ``places[i]``; (L,) float64."""
     count = len(inputs)
     memory = visual.expand(count, -1, -1).detach().clone().requires_grad_()
-    lengths = torch.full((count,), inputs.shape[1], device=inputs.device)
-    hidden = model.text(inputs, lengths, memory)
+    hidden = model.text(inputs, None, memory)
     logits = model.head(hidden[torch.arange(count, device=inputs.device), places])
     loss = F.cross_entropy(logits.float(), targets, reduction="sum")
     (gradient,) = torch.autograd.grad(loss, memory)

@@ -41,16 +41,15 @@ class TarWriter:
         self._tar.close()
 
 
-def parse_header(block: bytes, checksum: bool = True) -> tuple[str, int]:
+def parse_header(block: bytes) -> tuple[str, int]:
     """Name and size in a 512-byte USTAR header (POSIX 1003.1). ValueError if it is no header, or not that of a plain file.
 
     Links, devices, folders and extension headers are refused, and so are names that are absolute or climb with '..'.
-    ``checksum=False`` is for a header that was checked before, since the sum takes more time than everything else.
     """
     if len(block) != BLOCK or block[257:262] != b"ustar":
         raise ValueError("no tar header where one must be")
     # the sum of all bytes, with the checksum's own field counted as blanks; leaving out the many zeros first is faster
-    if checksum and sum(block.translate(None, b"\0")) - sum(block[148:156]) + 8 * 32 != _octal(block[148:156]):
+    if sum(block.translate(None, b"\0")) - sum(block[148:156]) + 8 * 32 != _octal(block[148:156]):
         raise ValueError("a tar header with a wrong checksum")
     prefix, _, _ = block[345:500].partition(b"\0")
     raw, _, _ = block[:100].partition(b"\0")
@@ -130,13 +129,19 @@ def sample_spans(members: list[Member]) -> list[tuple[int, int]]:
 
 
 def split_span(span: bytes) -> dict[str, bytes]:
-    """The files of one sample by extension, from its bytes; the key stands under ``"__key__"``, as in webdataset."""
+    """The files of one sample by extension, from its bytes; the key stands under ``"__key__"``, as in webdataset.
+
+    ValueError if they are not whole files of one key.
+    """
     files: dict[str, bytes] = {}
     position = 0
     while position < len(span):
-        name, size = parse_header(span[position : position + BLOCK], checksum=False)
+        name, size = parse_header(span[position : position + BLOCK])
         key = sample_key(name)
-        files["__key__"] = key.encode()
+        if files.setdefault("__key__", key.encode()) != key.encode():
+            raise ValueError(f"{name!r} is of another sample")
+        if position + BLOCK + padded(size) > len(span):
+            raise ValueError(f"cut off in {name!r}")
         files[name[len(key) + 1 :]] = span[position + BLOCK : position + BLOCK + size]
         position += BLOCK + padded(size)
     return files

@@ -17,9 +17,9 @@ from mdc.records import UserError, sha256_file, sha256_json, versions, write_jso
 class Call:
     """What a verb's ``main`` is given.
 
-    ``folder``: the scale's, in which the inputs lie. ``out``: where the job's files go. ``runtime``, ``state``, ``cache``
-    and ``wait`` are there for the verbs whose options name them. ``arguments``: the command line, for the processes that a
-    training starts.
+    ``folder``: the scale's, in which the inputs lie. ``out``: where the job's files go. ``runtime``, ``state``, ``cache``,
+    ``wait`` and ``profile`` (a number of steps) are there for the verbs whose options name them. ``arguments``: the command
+    line, for the processes that a training starts.
     """
 
     job: Any
@@ -29,6 +29,7 @@ class Call:
     state: Path = Path()
     cache: Path = Path()
     wait: bool = False
+    profile: int | None = None
     arguments: tuple[str, ...] = ()
 
     def input(self, job: str) -> Path:

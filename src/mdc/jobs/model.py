@@ -139,7 +139,7 @@ class PretrainJob(Job):
         return found
 
     #: of the recipe, what changes how a run proceeds and its result by rounding at most: a killed run resumes with other values
-    TEMPO: ClassVar[tuple[str, ...]] = ("processes", "accumulation", "threads", "device", "compile")
+    TEMPO: ClassVar[tuple[str, ...]] = ("processes", "accumulation", "threads", "device", "compile", "recompute")
 
     def decisive(self) -> dict[str, Any]:
         """What a resumable state belongs to: the configuration without ``TEMPO``."""

@@ -323,7 +323,7 @@ class Plan:
             [*values.pop("behind"), *(f"data/probes/{name}" for name in probes)],
             [parts.ABILITIES["encode"], *values.pop("modules")],
             probes=probes,
-            recipe=probe.model_dump(mode="json"),
+            recipe=probe.model_dump(mode="json", exclude={"runtime"}),
             protocol=self.params.protocol.probe.model_dump(mode="json"),
             **values,
         )

@@ -1,12 +1,13 @@
 """Batches as a pure function of (seed, step): the same bytes with any number of workers, on any rank, after any resume.
 
-An epoch is a permutation of the samples; step s of an epoch takes its s-th run of ``batch_size`` (global), and each
-rank its contiguous part. Everything random about a sample comes from one Philox stream named by (seed, epoch, sample).
+An epoch is a permutation of the samples (of all alike, or shard by shard: see blocks.py); step s of an epoch takes its s-th run
+of ``batch_size`` (global), and rank r of w every w-th sample of it from the r-th on. Everything random about a sample comes from
+one Philox stream named by (seed, epoch, sample).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -16,22 +17,20 @@ import numpy as np
 import torch
 
 from mdc.formats.images import CROP_DRAWS, random_resized_crop
-from mdc.loader.batch import CaptionBatch, LabelledBatch
+from mdc.loader.batch import CaptionBatch
+from mdc.loader.blocks import BlockOrder
 from mdc.loader.central import central
-from mdc.loader.draws import ORDER, VALIDATION, MoreDraws, sample_rng
+from mdc.loader.draws import VALIDATION, MoreDraws, sample_rng
 from mdc.loader.pictures import KEPT, Pictures
+from mdc.loader.shuffle import shuffled
 from mdc.loader.stored import Stored
+from mdc.loader.workers import ahead
 from mdc.records import UserError
 from mdc.shards.index import ShardReader, token_hash
 from mdc.text import Vocabulary
 
 _AT_ONCE = 32  # samples that are read before the first of them is decoded
-_TEXT_CACHE = 1 << 16  # captions whose ids are kept: tokenising costs as much as decoding a small image
-
-
-def epoch_order(num_samples: int, seed: int, epoch: int) -> np.ndarray:
-    """The permutation of 0…``num_samples`` − 1 (int64) in which an epoch shows the samples."""
-    return sample_rng(seed, epoch, 0, ORDER).permutation(num_samples)
+_TEXT_CACHE = 1 << 16  # captions whose ids may be kept: tokenising costs as much as decoding a small image
 
 
 class CaptionBatches:
@@ -42,6 +41,8 @@ class CaptionBatches:
     ahead (0: none, in this process). Images are random resized crops of ``crop_scale`` and ``crop_ratio``. A sample with
     several captions shows one, drawn anew each time. A batch has B = batch_size / world samples of at least ``least_tokens``
     token places.
+
+    ``buffer``: the epoch's order is that of ``BlockOrder`` with this buffer, not a permutation of all samples alike.
 
     With ``tokens`` a batch shows those of a frozen encoder (B, M, E) in the place of images; the draws stay the same.
 
@@ -69,6 +70,7 @@ class CaptionBatches:
         least_tokens: int = 0,
         tokens: Stored | None = None,
         more: MoreDraws | None = None,
+        buffer: int | None = None,
     ) -> None:
         self.reader = ShardReader(path, split)
         if batch_size % world or not 0 <= rank < world:
@@ -82,44 +84,36 @@ class CaptionBatches:
         self.start_step, self.steps, self.workers = start_step, steps, workers
         self.crop_scale, self.crop_ratio = crop_scale, crop_ratio
         self.steps_per_epoch = len(self.reader) // batch_size
-        self._local = range(rank * (batch_size // world), (rank + 1) * (batch_size // world))
-        self._texts = _Texts(vocabulary, context_length, least_tokens)
-        self._order: tuple[int, np.ndarray] = (-1, np.zeros(0, dtype=np.int64))
+        # Every ``world``-th place, so that each rank's times cover their range: of contiguous parts the last would mask the most.
+        self._local = np.arange(rank, batch_size, world)
+        shown = len(self) * len(self._local) / max(workers, 1)  # by each process that prepares batches
+        self._texts = _Texts(vocabulary, context_length, least_tokens, _captions_kept(len(self.reader), shown))
         # of several workers each meets a sample seldom again
         again = workers == 0 and steps - start_step > self.steps_per_epoch
         self._pictures = Pictures(self.reader, KEPT if again else 0)
         self._tokens, self._more = tokens, more
+        self._blocks = None if buffer is None else BlockOrder(self.reader.sizes, buffer)
 
     def __len__(self) -> int:
         """Steps left."""
         return max(self.steps - self.start_step, 0)
 
     def __iter__(self) -> Iterator[CaptionBatch]:
-        steps = range(self.start_step, self.steps)
-        if not self.workers:
-            return map(self.batch, steps)
-        loader = torch.utils.data.DataLoader(
-            _Steps(self),
-            batch_size=None,  # a work item is a whole batch
-            sampler=steps,
-            num_workers=self.workers,
-            collate_fn=_unchanged,
-            # Only the workers' own seeds come from it, which nothing uses; without it the loader would draw from the
-            # global generator, and a run with workers would differ from one without.
-            generator=torch.Generator().manual_seed(0),
-        )
-        return map(_checked, loader)
+        return ahead(self.batch, range(self.start_step, self.steps), self.workers)
 
     def batch(self, step: int) -> CaptionBatch:
         """The batch of one step; a function of the constructor's arguments and ``step`` only."""
         epoch, position = divmod(step, self.steps_per_epoch)
-        if self._order[0] != epoch:
-            self._order = (epoch, epoch_order(len(self.reader), self.seed, epoch))
-        first = position * self.batch_size
-        indices = self._order[1][first + self._local.start : first + self._local.stop].tolist()
+        places = position * self.batch_size + self._local
+        indices: list[int] = self._order(places, epoch).tolist()
         images, rows = self._shown(indices, epoch)
-        found = self._texts.collate(images, rows, torch.arange(self._local.start, self._local.stop))
+        found = self._texts.collate(images, rows, torch.from_numpy(self._local))
         return found if self._more is None else self._more.of_training(found, self.seed, epoch, indices)
+
+    def _order(self, places: np.ndarray, epoch: int) -> np.ndarray:
+        if self._blocks is not None:
+            return self._blocks.at(places, self.seed, epoch)
+        return shuffled(places, len(self.reader), self.seed, epoch)
 
     def _shown(self, indices: list[int], epoch: int) -> tuple[torch.Tensor, list[_Row]]:
         """The images of some samples, or the tokens in their place, and the rest of them."""
@@ -180,19 +174,7 @@ def validation_batches(
         yield found if more is None else more.of_validation(found, indices)
 
 
-def labelled_batches(path: str | Path, split: str, *, image_size: int, batch_size: int) -> Iterator[LabelledBatch]:
-    """All samples of a labelled set's split in order, with CLIP's central crop; the last batch may be short."""
-    reader = ShardReader(path, split)
-    for indices in _runs(len(reader), batch_size):
-        images, read = central(reader, indices, image_size)
-        if "label" in read[0][1]:
-            labels = torch.tensor([record["label"] for _, record in read], dtype=torch.int64)
-        else:
-            labels = torch.tensor([record["labels"] for _, record in read], dtype=torch.float32)
-        yield LabelledBatch(images, [key for key, _ in read], labels)
-
-
-def _runs(total: int, size: int, rank: int = 0, world: int = 1) -> Iterator[range]:
+def _runs(total: int, size: int, rank: int, world: int) -> Iterator[range]:
     """Ranges of ``size`` that cover range(total), every ``world``-th of them from the ``rank``-th on."""
     return (range(first, min(first + size, total)) for first in range(rank * size, total, world * size))
 
@@ -206,19 +188,29 @@ class _Row:
     draws: np.ndarray
 
 
-class _Texts:
-    """Draws, tokens and their collation, the same for training and validation."""
+def _captions_kept(samples: int, shown: float) -> int:
+    """Of how many captions a process keeps the ids that is ``shown`` so many samples of a corpus: none where it meets few of
+    them again, or where they would push each other out before that."""
+    return _TEXT_CACHE if samples < shown and samples <= _TEXT_CACHE else 0
 
-    def __init__(self, vocabulary: Vocabulary, context_length: int, least_tokens: int = 0) -> None:
+
+class _Texts:
+    """Draws, tokens and their collation, the same for training and validation. ``kept``: captions whose ids are kept."""
+
+    def __init__(self, vocabulary: Vocabulary, context_length: int, least_tokens: int = 0, kept: int = 0) -> None:
         self.vocabulary, self.context_length, self.least_tokens = vocabulary, context_length, least_tokens
-        self._ids = lru_cache(_TEXT_CACHE)(self._encode)
+        self.kept = kept
+        self._ids = self._reader_of_ids()
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_ids"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._ids = lru_cache(_TEXT_CACHE)(self._encode)
+        self._ids = self._reader_of_ids()
+
+    def _reader_of_ids(self) -> Callable[[str], tuple[list[int], int]]:
+        return lru_cache(self.kept)(self._encode) if self.kept else self._encode
 
     def _encode(self, caption: str) -> tuple[list[int], int]:
         ids = self.vocabulary.encode(caption, self.context_length)
@@ -251,26 +243,3 @@ class _Texts:
             place=place,
             caption_hash=torch.tensor([hashed for _, hashed in encoded], dtype=torch.int64),
         )
-
-
-class _Steps(torch.utils.data.Dataset["CaptionBatch | str"]):
-    """A map from step to batch, for torch's workers."""
-
-    def __init__(self, batches: CaptionBatches) -> None:
-        self.batches = batches
-
-    def __getitem__(self, step: int) -> CaptionBatch | str:
-        try:
-            return self.batches.batch(step)
-        except UserError as error:  # torch would bury the message in the worker's traceback
-            return str(error)
-
-
-def _unchanged(batch: Any) -> Any:
-    return batch
-
-
-def _checked(batch: CaptionBatch | str) -> CaptionBatch:
-    if isinstance(batch, str):
-        raise UserError(batch)
-    return batch

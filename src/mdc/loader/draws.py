@@ -11,7 +11,7 @@ import torch
 from mdc.loader.batch import CaptionBatch
 
 # The last word of a Philox counter says what the draws are for, so that no two purposes share a number.
-SAMPLE, ORDER, VALIDATION, _REPLACEMENT, _CONDITION, _VALIDATION_REPLACEMENT = range(6)
+SAMPLE, ORDER, VALIDATION, _REPLACEMENT, _CONDITION, _VALIDATION_REPLACEMENT, BLOCKS, WINDOW = range(8)
 
 
 def sample_rng(seed: int, epoch: int, index: int, stream: int = SAMPLE) -> np.random.Generator:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from mdc.models.packing import Packing
 
 
 class Attention(nn.Module):
@@ -22,38 +23,45 @@ class Attention(nn.Module):
         self.out = nn.Linear(width, width)
 
     def forward(
-        self, x: Tensor, memory: Tensor | None = None, mask: Tensor | None = None, causal: bool = False
+        self,
+        x: Tensor,
+        memory: Tensor | None = None,
+        mask: Tensor | None = None,
+        causal: bool = False,
+        packing: Packing | None = None,
     ) -> Tensor:
-        """mask: broadcastable to (B, heads, T, keys), True where a key may be seen. Returns (B, T, width)."""
+        """mask: broadcastable to (B, heads, T, keys), True where a key may be seen. Returns what x is: (B, T, width), or, with
+        a ``packing``, (N, width)."""
         if self.cross:
             assert memory is not None
-            return self.attend(x, *self.remember(memory))
-        query, key, value = (self._heads(part) for part in self.qkv(x).split(x.shape[-1], dim=-1))
-        return self._mixed(query, key, value, mask, causal)
+            return self.attend(x, *self.remember(memory), packing)
+        queries = self.qkv(x) if packing is None else packing.spread(self.qkv(x))
+        query, key, value = (self._heads(part) for part in queries.split(x.shape[-1], dim=-1))
+        return self._mixed(query, key, value, mask, causal, packing)
 
     def remember(self, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values of a memory (B, M, memory_width), (B, heads, M, width / heads) each."""
         key, value = self.key_value(memory).chunk(2, dim=-1)
         return self._heads(key), self._heads(value)
 
-    def attend(self, x: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        """x (B, T, width) against what is remembered of a memory → (B, T, width)."""
-        return self._mixed(self._heads(self.query(x)), key, value)
+    def attend(self, x: Tensor, key: Tensor, value: Tensor, packing: Packing | None = None) -> Tensor:
+        """x (B, T, width) or (N, width) against what is remembered of a memory → the same."""
+        query = self.query(x) if packing is None else packing.spread(self.query(x))
+        return self._mixed(self._heads(query), key, value, packing=packing)
 
     def _heads(self, x: Tensor) -> Tensor:
         batch, length, width = x.shape
         return x.view(batch, length, self.heads, width // self.heads).transpose(1, 2)
 
     def _mixed(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, causal: bool = False
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None = None,
+        causal: bool = False,
+        packing: Packing | None = None,
     ) -> Tensor:
         mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, is_causal=causal)
-        return self.out(mixed.transpose(1, 2).flatten(2))
-
-
-def key_mask(lengths: Tensor, length: int) -> Tensor | None:
-    """Which keys are real tokens: (B, 1, 1, T) bool. None on a CPU when nothing is padded, because a mask costs time."""
-    positions = torch.arange(length, device=lengths.device)
-    if lengths.device.type == "cpu" and bool((lengths == length).all()):
-        return None
-    return (positions < lengths[:, None])[:, None, None, :]
+        mixed = mixed.transpose(1, 2).flatten(2)
+        return self.out(mixed if packing is None else packing.packed(mixed))

@@ -14,6 +14,7 @@ from mdc.models.decoder import TextTransformer
 from mdc.models.encoder import Encoder
 from mdc.models.image_text import ImageText
 from mdc.models.initial import normal_
+from mdc.models.packing import Packing
 from mdc.models.token_encoder import TokenEncoder
 
 
@@ -32,20 +33,17 @@ class Captioner(ImageText):
         self.head = nn.Linear(backbone.decoder.width, vocabulary_size, bias=False)
         normal_(self.head.weight, backbone.decoder.width**-0.5, seed, "head.weight")
 
-    def forward(self, images: Tensor, inputs: Tensor, lengths: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
-        """The sum of weight · cross-entropy over all tokens, a scalar in nats; logits are computed only for weights above 0.
+    def forward(
+        self, images: Tensor, inputs: Tensor, packing: Packing, chosen: Tensor, targets: Tensor, weights: Tensor
+    ) -> Tensor:
+        """The sum of weight · cross-entropy over ``chosen`` tokens, a scalar in nats; logits are computed for these alone.
 
-        images as the encoder's ``prepared`` gives them; inputs, targets (B, T) int64; lengths (B,); weights (B, T) float32.
+        images as the encoder's ``prepared`` gives them; inputs (N,) int64, the real tokens, which stand where ``packing`` says;
+        chosen (n,) int64, which of them; their targets (n,) int64 and weights (n,) float32.
         """
         _, patches = self.encoder(images)
-        hidden = self.text(inputs, lengths, patches)
-        chosen = weights.reshape(-1).nonzero().squeeze(1)
-        return weighted_cross_entropy_sum(
-            hidden.reshape(-1, hidden.shape[-1])[chosen],
-            self.head.weight,
-            targets.reshape(-1)[chosen],
-            weights.reshape(-1)[chosen],
-        )
+        hidden = self.text(inputs, memory=patches, packing=packing)
+        return weighted_cross_entropy_sum(hidden.index_select(0, chosen), self.head.weight, targets, weights)
 
     def logits(self, images: Tensor, inputs: Tensor, lengths: Tensor) -> Tensor:
         """All logits (B, T, V), for sampling, scoring and tests. Training uses ``forward``, which needs less memory."""

@@ -13,6 +13,7 @@ from mdc.models.decoder import TextTransformer
 from mdc.models.encoder import Encoder
 from mdc.models.image_text import ImageText
 from mdc.models.initial import normal_
+from mdc.models.packing import Packing
 
 
 class Contrastive(ImageText):
@@ -38,9 +39,11 @@ class Contrastive(ImageText):
         normal_(self.image_projection.weight, backbone.width**-0.5, seed, "image_projection")
         normal_(self.text_projection.weight, backbone.decoder.width**-0.5, seed, "text_projection")
 
-    def forward(self, images: Tensor, tokens: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """images (B, 3, S, S) normalised, tokens (B, T) ending in EOT → unit image and text embeddings (B, E) each."""
-        return self.embed_images(images), self.embed_texts(tokens, lengths)
+    def forward(self, images: Tensor, tokens: Tensor, packing: Packing, ends: Tensor) -> tuple[Tensor, Tensor]:
+        """images (B, 3, S, S) normalised, tokens (N,) of B captions, of which ``ends`` (B,) are EOT → unit image and text
+        embeddings (B, E) each."""
+        hidden = self.text(tokens, packing=packing)
+        return self.embed_images(images), self._embedding(hidden.index_select(0, ends))
 
     def embed_images(self, images: Tensor) -> Tensor:
         """images (B, 3, S, S) normalised → unit embeddings (B, E) float32."""
@@ -51,6 +54,9 @@ class Contrastive(ImageText):
         """tokens (B, T) ending in EOT → unit embeddings (B, E) float32, pooled at EOT."""
         hidden = self.text(tokens, lengths)
         at_eot = hidden[torch.arange(len(tokens), device=tokens.device), lengths - 1]
+        return self._embedding(at_eot)
+
+    def _embedding(self, at_eot: Tensor) -> Tensor:
         return F.normalize(self.text_projection(at_eot).float(), dim=-1)
 
     def scale(self) -> Tensor:

@@ -10,11 +10,13 @@ Shapes: B captions, T tokens, W the decoder's width, M visual tokens, E their wi
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mdc.config import Decoder as DecoderShape
-from mdc.models.attention import Attention, key_mask
+from mdc.models.attention import Attention
 from mdc.models.initial import normal_
+from mdc.models.packing import Packing, key_mask
 
 
 class Block(nn.Module):
@@ -29,10 +31,12 @@ class Block(nn.Module):
         self.norm_mlp = nn.LayerNorm(width)
         self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
 
-    def forward(self, x: Tensor, memory: Tensor | None, mask: Tensor | None, causal: bool) -> Tensor:
-        x = x + self.self_attention(self.norm_self(x), mask=mask, causal=causal)
+    def forward(
+        self, x: Tensor, memory: Tensor | None, mask: Tensor | None, causal: bool, packing: Packing | None = None
+    ) -> Tensor:
+        x = x + self.self_attention(self.norm_self(x), mask=mask, causal=causal, packing=packing)
         if self.cross:
-            x = x + self.cross_attention(self.norm_cross(x), memory)
+            x = x + self.cross_attention(self.norm_cross(x), memory, packing=packing)
         return x + self.mlp(self.norm_mlp(x))
 
 
@@ -81,15 +85,25 @@ class TextTransformer(nn.Module):
         self.norm = nn.LayerNorm(shape.width)
         initialise(self, shape, seed)
 
-    def forward(self, tokens: Tensor, lengths: Tensor, memory: Tensor | None = None) -> Tensor:
-        """tokens (B, T) int64, of which the first ``lengths`` (B,) are real; memory (B, M, E) → hidden states (B, T, W).
+    def forward(
+        self,
+        tokens: Tensor,
+        lengths: Tensor | None = None,
+        memory: Tensor | None = None,
+        packing: Packing | None = None,
+    ) -> Tensor:
+        """tokens (B, T) int64, of which the first ``lengths`` (B,) are real, or all; memory (B, M, E) → hidden states (B, T, W).
 
-        The padding changes no hidden state of a real token.
+        The padding changes no hidden state of a real token. With a ``packing``: tokens (N,), those alone → (N, W).
         """
-        length = tokens.shape[1]
-        x = self.token_embedding(tokens) + self.positional_embedding[:length]
         # The padding stands on the right, where causal attention never looks, so no mask is needed.
-        mask = None if self.causal else key_mask(lengths, length)
+        mask = None
+        if packing is not None:
+            x = self.token_embedding(tokens) + F.embedding(packing.positions(), self.positional_embedding)
+            mask = None if self.causal else packing.mask()
+        else:
+            x = self.token_embedding(tokens) + self.positional_embedding[: tokens.shape[1]]
+            mask = None if self.causal or lengths is None else key_mask(lengths, tokens.shape[1])
         for block in self.blocks:
-            x = block(x, memory, mask, self.causal)
+            x = block(x, memory, mask, self.causal, packing)
         return self.norm(x)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from mdc.config import Backbone
-from mdc.formats.images import normalise
+from mdc.formats.images import OPENAI_MEAN, OPENAI_STD, pixel_statistics, scaled
 from mdc.models.initial import seeded
 from mdc.open_clip_parts import load
 
@@ -16,6 +16,9 @@ class Encoder(nn.Module):
 
     B images, S×S pixels, M = (S / patch_size)² patches, D the tower's width.
     """
+
+    pixel_scale: Tensor
+    pixel_shift: Tensor
 
     def __init__(self, backbone: Backbone, seed: int) -> None:
         super().__init__()
@@ -33,10 +36,13 @@ class Encoder(nn.Module):
             )
         # Only CLIP projects its features. The projection belongs to its own model, so that every method has the same encoder.
         self.tower.proj = None
+        scale, shift = pixel_statistics(OPENAI_MEAN, OPENAI_STD)
+        self.register_buffer("pixel_scale", scale, persistent=False)
+        self.register_buffer("pixel_shift", shift, persistent=False)
 
     def prepared(self, images: Tensor) -> Tensor:
         """images (B, 3, S, S) uint8 → what ``forward`` takes, float32."""
-        return normalise(images)
+        return scaled(images, self.pixel_scale, self.pixel_shift)
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """images (B, 3, S, S) normalised → [CLS] (B, D), patch tokens (B, M, D)."""

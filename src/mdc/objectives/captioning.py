@@ -16,6 +16,8 @@ from mdc.config import Backbone, OnTokens
 from mdc.loader.batch import CaptionBatch
 from mdc.models.captioner import Captioner
 from mdc.models.initial import seeded
+from mdc.models.operations import Operations, Texts, captioner
+from mdc.models.packing import Packing, packing
 from mdc.models.precision import autocast
 from mdc.objectives.micro_batches import slices, trimmed
 from mdc.processes.group import Group
@@ -30,7 +32,7 @@ class Supervision(NamedTuple):
     normaliser: Tensor
 
 
-#: (batch, size of the global batch) → its supervision; all randomness comes with the batch
+#: (batch, samples that its times are spread over) → its supervision; all randomness comes with the batch
 Supervise = Callable[[CaptionBatch, int], Supervision]
 
 
@@ -41,6 +43,28 @@ def build_captioner(
     # PyTorch's layers draw weights of their own, which ours then replace
     with seeded(seed, "replaced"):
         return Captioner(backbone, vocabulary_size, context_length, causal=causal, seed=seed)
+
+
+class Part(NamedTuple):
+    """A micro-batch as the model takes it: N real tokens, of which n are supervised.
+
+    images (b, …) as the batch has them; inputs (N,) int64; chosen (n,) int64, which of the inputs; targets (n,) int64; weights
+    (n,) float32.
+    """
+
+    images: Tensor
+    inputs: Tensor
+    packing: Packing
+    chosen: Tensor
+    targets: Tensor
+    weights: Tensor
+
+
+class Prepared(NamedTuple):
+    """A batch in its parts; ``counts`` (2,): what its loss is divided by, and its tokens that could be supervised."""
+
+    parts: list[Part]
+    counts: Tensor
 
 
 class CaptioningObjective:
@@ -63,38 +87,52 @@ class CaptioningObjective:
         self.precision, self.group = precision, group
         self._seen = seen or (lambda batch: batch)
 
-    def _sum(self, batch: CaptionBatch, target: Supervision, rows: slice) -> Tensor:
-        # a micro-batch is trimmed to its own longest caption
-        lengths = batch.lengths[rows]
-        columns = slice(0, trimmed(int(lengths.max()), target.inputs.shape[1]))
-        images = batch.images[rows]
-        with autocast(images.device, self.precision):
-            return self.model(
-                self.model.encoder.prepared(images),
-                target.inputs[rows, columns],
-                lengths,
-                target.targets[rows, columns],
-                target.weights[rows, columns],
-            )
-
-    def backward(self, batch: CaptionBatch, micro_batches: int) -> dict[str, Tensor | float]:
+    def prepare(self, batch: CaptionBatch, micro_batches: int = 1, held_out: bool = False) -> Prepared:
         batch = self._seen(batch)
-        target = self.supervise(batch, self.batch_size)
-        supervised, tokens = self.group.sum(torch.stack([target.normaliser, (batch.lengths - 1).sum()]))
+        # held-out batches may be short: their times are stratified within each
+        target = self.supervise(batch, len(batch) if held_out else self.batch_size)
+        parts = [_part(batch, target, rows) for rows in slices(len(batch), micro_batches)]
+        return Prepared(parts, torch.stack([target.normaliser, (batch.lengths - 1).sum()]))
+
+    def _sum(self, part: Part) -> Tensor:
+        images, *rest = part
+        with autocast(images.device, self.precision):
+            total: Tensor = self.model(self.model.encoder.prepared(images), *rest)
+        return total
+
+    def backward(self, prepared: Prepared) -> dict[str, Tensor]:
+        supervised, tokens = self.group.sum(prepared.counts.clone())
         normaliser = supervised.clamp(min=1)
-        total = torch.zeros((), device=target.weights.device)
-        for rows in slices(len(batch), micro_batches):
-            loss = self._sum(batch, target, rows) / normaliser
+        total = torch.zeros((), device=normaliser.device)
+        for part in prepared.parts:
+            loss = self._sum(part) / normaliser
             loss.backward()
             total += loss.detach()
         return {"loss": self.group.sum(total), "tokens": tokens}
 
     @torch.no_grad()
-    def evaluate(self, batch: CaptionBatch) -> tuple[Tensor, Tensor]:
-        batch = self._seen(batch)
-        # held-out batches may be short: their times are stratified within each
-        target = self.supervise(batch, len(batch))
-        return self._sum(batch, target, slice(None)), target.normaliser
+    def evaluate(self, prepared: Prepared) -> tuple[Tensor, Tensor]:
+        return torch.stack([self._sum(part) for part in prepared.parts]).sum(), prepared.counts[0]
+
+    def operations(self, prepared: Prepared, backbone: Backbone | OnTokens, recompute: bool = False) -> Operations:
+        found, vocabulary = Operations(), self.model.head.out_features
+        for part in prepared.parts:
+            texts = Texts(len(part.images), len(part.inputs), part.packing.length)
+            found = found.plus(captioner(backbone, vocabulary, texts, len(part.chosen)).step(recompute))
+        return found
 
     def after_step(self) -> None:
         pass
+
+
+def _part(batch: CaptionBatch, target: Supervision, rows: slice) -> Part:
+    lengths = batch.lengths[rows]
+    columns = slice(0, trimmed(int(lengths.max()), target.inputs.shape[1]))
+    where = packing(lengths, columns.stop)
+
+    def real(values: Tensor) -> Tensor:
+        return values[rows, columns].reshape(-1)[where.places]
+
+    weights = real(target.weights)
+    chosen = weights.nonzero().squeeze(1)
+    return Part(batch.images[rows], real(target.inputs), where, chosen, real(target.targets)[chosen], weights[chosen])

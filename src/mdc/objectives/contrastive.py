@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from mdc.config import Backbone, Method, OnTokens, ProtocolPretrain
-from mdc.formats.images import normalise
 from mdc.loader.batch import CaptionBatch
 from mdc.models.contrastive import Contrastive
 from mdc.models.initial import seeded
+from mdc.models.operations import Operations, Texts, contrasted, two_towers
+from mdc.models.packing import Packing, packing
 from mdc.models.precision import autocast
 from mdc.objectives.micro_batches import slices, trimmed
 from mdc.processes.group import ALONE, Group
@@ -48,10 +51,26 @@ def _masked(logits: Tensor, captions: Tensor | None, rows: slice) -> Tensor:
     return logits.masked_fill(same, float("-inf"))
 
 
-def duplicate_share(captions: Tensor) -> float:
-    """Share of a batch's samples whose caption stands more than once in it."""
-    _, inverse, counts = captions.unique(return_inverse=True, return_counts=True)
-    return float((counts[inverse] > 1).float().mean())
+def duplicate_share(captions: Tensor) -> Tensor:
+    """Share of a batch's samples (B,) whose caption stands more than once in it, a scalar."""
+    return ((captions[:, None] == captions[None, :]).sum(dim=1) > 1).to(torch.float32).mean()
+
+
+class Part(NamedTuple):
+    """A micro-batch as the model takes it: images (b, 3, S, S) uint8; tokens (N,) int64, the real ones; ``ends`` (b,) int64,
+    which of them are EOT."""
+
+    images: Tensor
+    tokens: Tensor
+    packing: Packing
+    ends: Tensor
+
+
+class Prepared(NamedTuple):
+    """A batch in its parts, and numbers (b,) int64 that are equal for equal captions."""
+
+    parts: list[Part]
+    captions: Tensor
 
 
 class ContrastiveObjective:
@@ -66,23 +85,26 @@ class ContrastiveObjective:
     def __init__(self, model: Contrastive, mask_duplicates: bool, precision: str, group: Group = ALONE) -> None:
         self.model, self.mask_duplicates, self.precision, self.group = model, mask_duplicates, precision, group
 
-    def _embed(self, batch: CaptionBatch, rows: slice) -> tuple[Tensor, Tensor]:
-        images = batch.images[rows]
-        lengths = batch.lengths[rows]
-        length = trimmed(int(lengths.max()), batch.tokens.shape[1])
-        with autocast(images.device, self.precision):
-            return self.model(normalise(images), batch.tokens[rows, :length], lengths)
+    def prepare(self, batch: CaptionBatch, micro_batches: int = 1, held_out: bool = False) -> Prepared:
+        return Prepared([_part(batch, rows) for rows in slices(len(batch), micro_batches)], batch.caption_hash)
 
-    def backward(self, batch: CaptionBatch, micro_batches: int) -> dict[str, Tensor | float]:
-        captions = self.group.gather(batch.caption_hash)
-        parts = list(slices(len(batch), micro_batches))
+    def _embed(self, part: Part) -> tuple[Tensor, Tensor]:
+        with autocast(part.images.device, self.precision):
+            images = self.model.encoder.prepared(part.images)
+            found: tuple[Tensor, Tensor] = self.model(images, part.tokens, part.packing, part.ends)
+        return found
+
+    def backward(self, prepared: Prepared) -> dict[str, Tensor]:
+        captions = self.group.gather(prepared.captions)
+        parts = prepared.parts
         with torch.set_grad_enabled(len(parts) == 1):
-            embedded = [self._embed(batch, rows) for rows in parts]
+            embedded = [self._embed(part) for part in parts]
         image, text = (torch.cat([piece.detach() for piece in side]) for side in zip(*embedded, strict=True))
         loss, of_image, of_text = self._embedding_gradients(image, text, captions)
-        for rows in parts:
-            again = embedded[0] if len(parts) == 1 else self._embed(batch, rows)
-            torch.autograd.backward(again, (of_image[rows], of_text[rows]))
+        sizes = [len(part.images) for part in parts]
+        for part, gradients in zip(parts, zip(of_image.split(sizes), of_text.split(sizes), strict=True), strict=True):
+            again = embedded[0] if len(parts) == 1 else self._embed(part)
+            torch.autograd.backward(again, gradients)
         return {
             "loss": loss,
             "logit_scale": self.model.scale().detach(),
@@ -104,14 +126,31 @@ class ContrastiveObjective:
         return self.group.sum(loss.detach()), both[0], both[1]
 
     @torch.no_grad()
-    def evaluate(self, batch: CaptionBatch) -> tuple[Tensor, Tensor]:
-        image, text = self._embed(batch, slice(None))
-        captions = batch.caption_hash if self.mask_duplicates else None
-        count = torch.tensor(len(batch))
-        return contrastive_loss(image, text, self.model.scale(), captions) * count, count
+    def evaluate(self, prepared: Prepared) -> tuple[Tensor, Tensor]:
+        (part,) = prepared.parts
+        image, text = self._embed(part)
+        captions = prepared.captions if self.mask_duplicates else None
+        return contrastive_loss(image, text, self.model.scale(), captions) * len(image), torch.tensor(len(image))
+
+    def operations(self, prepared: Prepared, backbone: Backbone | OnTokens, recompute: bool = False) -> Operations:
+        assert isinstance(backbone, Backbone)  # build_model sees to it
+        own, parts = len(prepared.captions), prepared.parts
+        found = contrasted(backbone, own, own * self.group.world).step(recompute)
+        for part in parts:
+            texts = Texts(len(part.images), len(part.tokens), part.packing.length)
+            found = found.plus(two_towers(backbone, texts).step(recompute, embedded_before=len(parts) > 1))
+        return found
 
     def after_step(self) -> None:
         self.model.clamp_scale()
+
+
+def _part(batch: CaptionBatch, rows: slice) -> Part:
+    lengths = batch.lengths[rows]
+    length = trimmed(int(lengths.max()), batch.tokens.shape[1])
+    where = packing(lengths, length)
+    tokens = batch.tokens[rows, :length].reshape(-1)[where.places]
+    return Part(batch.images[rows], tokens, where, lengths.cumsum(0) - 1)
 
 
 def build_model(

@@ -18,11 +18,12 @@ from torch import Tensor
 
 from mdc.config import Backbone, Method, OnTokens, ProtocolPretrain
 from mdc.diffusion.bound_gradient import BoundOfRows
-from mdc.diffusion.mask_and_replace import ReplaceSchedule, bound_weights, corrupt
+from mdc.diffusion.mask_and_replace import BoundWeights, ReplaceSchedule, bound_weights, corrupt
 from mdc.loader.batch import CaptionBatch
 from mdc.models.diffusion_captioner import DiffusionCaptioner, schedule_of
 from mdc.models.initial import seeded
 from mdc.models.logits import sum_over_logits
+from mdc.models.operations import Operations, Texts, diffusion_captioner
 from mdc.models.precision import autocast
 from mdc.objectives.micro_batches import slices
 from mdc.processes.group import ALONE, Group
@@ -34,6 +35,17 @@ class Noised(NamedTuple):
     x0: Tensor
     x_t: Tensor
     t: Tensor
+
+
+class Part(NamedTuple):
+    """A micro-batch: images as the batch has them, captions, which vectors of the condition are lost, (b, M) bool or None, and
+    of each of the b·L places what weighs how much in its bound and in the auxiliary term, (b·L,) float32."""
+
+    images: Tensor
+    noised: Noised
+    lost: Tensor | None
+    weights: BoundWeights
+    surprise: Tensor
 
 
 def build_model(
@@ -76,13 +88,32 @@ class MaskAndReplace:
         t = self.schedule.draw_times(batch.jitter, batch.place, global_batch)
         return Noised(x0, corrupt(x0, t, self.schedule, batch.uniforms[:, places], batch.replacement[:, places]), t)
 
-    def backward(self, batch: CaptionBatch, micro_batches: int) -> dict[str, Tensor | float]:
-        noised = self.noised(batch, self.batch_size)
+    def prepare(self, batch: CaptionBatch, micro_batches: int = 1, held_out: bool = False) -> list[Part]:
+        noised = self.noised(batch, len(batch) if held_out else self.batch_size)
+        guidance = None if held_out else self.model.guidance
+        where = None
+        if guidance is not None:
+            assert batch.condition is not None
+            where = lost(batch.condition, guidance.degraded, guidance.mask_rate)
+        return [
+            self.part(
+                batch.images[rows], Noised(*(value[rows] for value in noised)), None if where is None else where[rows]
+            )
+            for rows in slices(len(batch), micro_batches)
+        ]
+
+    def part(self, images: Tensor, noised: Noised, where: Tensor | None = None) -> Part:
+        """A micro-batch of noised captions; ``where``: which vectors of the condition are lost."""
+        steps, times = self.schedule.steps, noised.t
+        weights = bound_weights(noised.x0, noised.x_t, times - 1, times, self.schedule).flat()
+        surprise = (self.auxiliary * steps * (2 - times / steps))[:, None].expand(noised.x0.shape).flatten()
+        return Part(images, noised, where, weights, surprise)
+
+    def backward(self, prepared: list[Part]) -> dict[str, Tensor]:
         normaliser = self.batch_size * self.length
-        sums = torch.zeros(2, device=noised.x0.device)
-        for rows in slices(len(batch), micro_batches):
-            part = Noised(*(value[rows] for value in noised))
-            loss, bound = self._sums(batch, part, rows, degrade=True)
+        sums = torch.zeros(2, device=prepared[0].images.device)
+        for part in prepared:
+            loss, bound = self._sums(part)
             loss = loss / normaliser
             loss.backward()
             sums += torch.stack([loss.detach(), bound / normaliser])
@@ -90,33 +121,38 @@ class MaskAndReplace:
         return {"loss": loss, "bound": bound}
 
     @torch.no_grad()
-    def evaluate(self, batch: CaptionBatch) -> tuple[Tensor, Tensor]:
+    def evaluate(self, prepared: list[Part]) -> tuple[Tensor, Tensor]:
         """The bound alone, in nats a place, with the whole condition."""
-        noised = self.noised(batch, len(batch))
-        _, bound = self._sums(batch, noised, slice(None), degrade=False)
-        return bound, torch.tensor(float(noised.x0.numel()), device=bound.device)
+        (part,) = prepared
+        _, bound = self._sums(part)
+        return bound, torch.tensor(float(part.noised.x0.numel()))
+
+    def operations(self, prepared: list[Part], backbone: Backbone | OnTokens, recompute: bool = False) -> Operations:
+        found = Operations()
+        for part in prepared:
+            captions, length = part.noised.x_t.shape
+            learns = part.lost is not None and self.model.masked is not None
+            texts = Texts(captions, captions * length, length)
+            found = found.plus(diffusion_captioner(backbone, self.model.classes, texts, learns).step(recompute))
+        return found
 
     def after_step(self) -> None:
         pass
 
-    def _sums(self, batch: CaptionBatch, noised: Noised, rows: slice, degrade: bool) -> tuple[Tensor, Tensor]:
+    def _sums(self, part: Part) -> tuple[Tensor, Tensor]:
         """The loss, which is the bound and the auxiliary term, and the bound alone, each summed over all places, in nats."""
-        images = batch.images[rows]
+        images, noised = part.images, part.noised
         with autocast(images.device, self.precision):
             condition = self.model.encoder.prepared(images)
-            if degrade and self.model.guidance is not None:
-                assert batch.condition is not None
-                where = lost(batch.condition[rows], self.model.guidance.degraded, self.model.guidance.mask_rate)
-                condition = self.model.degraded(condition, where)
+            if part.lost is not None:
+                condition = self.model.degraded(condition, part.lost)
             hidden = self.model.text(noised.x_t, noised.t, self.model.remember(condition))
-            return self._terms(hidden, noised)
+            return self.terms(hidden, part)
 
-    def _terms(self, hidden: Tensor, noised: Noised) -> tuple[Tensor, Tensor]:
-        """The same from hidden states (B, L, W)."""
-        steps, times = self.schedule.steps, noised.t
-        weights = bound_weights(noised.x0, noised.x_t, times - 1, times, self.schedule).flat()
-        surprise = (self.auxiliary * steps * (2 - times / steps))[:, None].expand(noised.x0.shape).flatten()
-        of_rows = BoundOfRows(noised.x0.flatten(), weights, steps, surprise, self.schedule.replaced > 0)
+    def terms(self, hidden: Tensor, part: Part) -> tuple[Tensor, Tensor]:
+        """The same from hidden states (b, L, W)."""
+        x0, replaces = part.noised.x0.flatten(), self.schedule.replaced > 0
+        of_rows = BoundOfRows(x0, part.weights, self.schedule.steps, part.surprise, replaces)
         loss, others = sum_over_logits(hidden.flatten(0, 1), self.model.head.weight, of_rows, values=2)
         return loss, others[0]
 

@@ -1,9 +1,16 @@
-"""A batch in parts, each no longer than its own captions need."""
+"""A batch in parts, each no longer than its own captions need, and the way of what is made of it to the device."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from copy import copy
+from dataclasses import fields, is_dataclass
 from itertools import pairwise
+from typing import Any, TypeVar
+
+from torch import Tensor
+
+T = TypeVar("T")
 
 
 def trimmed(longest: int, available: int, multiple: int = 8) -> int:
@@ -15,3 +22,19 @@ def slices(size: int, parts: int) -> Iterator[slice]:
     """``parts`` slices of nearly equal length that cover range(size)."""
     edges = [size * i // parts for i in range(parts + 1)]
     return (slice(a, b) for a, b in pairwise(edges))
+
+
+def each_tensor(value: T, change: Callable[[Tensor], Tensor]) -> T:
+    """``value`` with every tensor in it changed: itself, or those in its lists, named tuples and dataclasses."""
+    found: Any = value
+    if isinstance(value, Tensor):
+        found = change(value)
+    elif isinstance(value, list):
+        found = [each_tensor(one, change) for one in value]
+    elif isinstance(value, tuple):  # a named one
+        found = type(value)(*(each_tensor(one, change) for one in value))
+    elif is_dataclass(value):
+        found = copy(value)
+        for field in fields(value):
+            object.__setattr__(found, field.name, each_tensor(getattr(value, field.name), change))
+    return found

@@ -14,21 +14,35 @@ from torch import Tensor
 from mdc.config import Backbone, Method, OnTokens, ProtocolPretrain
 from mdc.loader.batch import CaptionBatch
 from mdc.models.image_text import ImageText
+from mdc.models.operations import Operations
 from mdc.processes.group import ALONE, Group
 
 
 class Objective(Interface):
     """What the trainer asks of a method."""
 
-    def backward(self, batch: CaptionBatch, micro_batches: int) -> dict[str, Tensor | float]:
-        """Add to the parameters the gradient that this process's part of the global batch contributes: over all
-        processes these sum to the gradient of the global batch's loss. What is returned (``loss`` in nats, and more)
-        is the global batch's, the same on all processes.
+    def prepare(self, batch: CaptionBatch, micro_batches: int = 1, held_out: bool = False) -> Any:
+        """What the device needs of a batch that is still on the host, in ``micro_batches`` parts: a named tuple of tensors.
+
+        All that has to look at values (lengths, which tokens are supervised) happens here, so that the rest never waits for
+        the device. ``held_out``: for :meth:`evaluate`, which takes one part.
         """
         ...
 
-    def evaluate(self, batch: CaptionBatch) -> tuple[Tensor, Tensor]:
+    def backward(self, prepared: Any) -> dict[str, Tensor]:
+        """Add to the parameters the gradient that this process's part of the global batch contributes: over all
+        processes these sum to the gradient of the global batch's loss. What is returned (``loss`` in nats, and more,
+        scalars on the device) is the global batch's, the same on all processes.
+        """
+        ...
+
+    def evaluate(self, prepared: Any) -> tuple[Tensor, Tensor]:
         """(sum, count) of the loss on a held-out batch that this process has whole, without gradients."""
+        ...
+
+    def operations(self, prepared: Any, backbone: Backbone | OnTokens, recompute: bool = False) -> Operations:
+        """The floating-point operations that :meth:`backward` makes of it on this process (:mod:`mdc.models.operations`), from
+        shapes alone, so that nothing waits. ``recompute``: as the recipe has it."""
         ...
 
     def after_step(self) -> None:

@@ -1,6 +1,6 @@
 """The processes that train one run together: their ranks, their sums, and what they send to each other.
 
-Every process holds the whole model and a contiguous part of each global batch. Losses divide by the global batch's
+Every process holds the whole model and its part of each global batch. Losses divide by the global batch's
 normaliser, so the gradients of the parts add up to that of the whole. All ranks get the same bits from a sum.
 """
 
@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from mdc.processes.lost import LostPeer
 from mdc.records import UserError
 
 # How long a rank waits for another one that validates, saves or compiles; one that died is noticed at once
 TIMEOUT = datetime.timedelta(minutes=30)
-BUCKET = 1 << 24  # gradients that are summed together: so many numbers, 64 MiB of fp32
 
 
 class Group:
@@ -36,7 +35,7 @@ class Group:
     def sum(self, tensor: Tensor) -> Tensor:
         """The sum over ranks, in ``tensor``'s own memory."""
         if not self.alone:
-            with _peers():
+            with peers():
                 torch.distributed.all_reduce(tensor)
         return tensor
 
@@ -45,7 +44,7 @@ class Group:
         if self.alone:
             return tensor
         parts = [torch.empty_like(tensor) for _ in range(self.world)]
-        with _peers():
+        with peers():
             torch.distributed.all_gather(parts, tensor.contiguous())
         return torch.cat(parts)
 
@@ -58,30 +57,9 @@ class Group:
         if self.alone:
             return [value]
         values: list[Any] = [None] * self.world
-        with _peers():
+        with peers():
             torch.distributed.all_gather_object(values, value)
         return values
-
-    def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Replace each parameter's gradient by its sum over ranks, a bucket at a time."""
-        if self.alone:
-            return
-        bucket: list[Tensor] = []
-        size = 0
-        for gradient in [p.grad for p in parameters if p.grad is not None]:
-            bucket.append(gradient)
-            size += gradient.numel()
-            if size >= BUCKET:
-                self._sum_bucket(bucket)
-                bucket, size = [], 0
-        self._sum_bucket(bucket)
-
-    def _sum_bucket(self, tensors: list[Tensor]) -> None:
-        if not tensors:
-            return
-        flat = self.sum(torch.cat([t.reshape(-1) for t in tensors]))
-        for tensor, part in zip(tensors, flat.split([t.numel() for t in tensors]), strict=True):
-            tensor.copy_(part.view_as(tensor))
 
 
 ALONE = Group()
@@ -113,7 +91,7 @@ def process_group(processes: int, device: torch.device) -> Iterator[Group]:
         yield ALONE
         return
     on_gpu = device.type == "cuda"
-    with _peers():
+    with peers():
         torch.distributed.init_process_group(
             "nccl" if on_gpu else "gloo", timeout=TIMEOUT, device_id=device if on_gpu else None
         )
@@ -124,7 +102,8 @@ def process_group(processes: int, device: torch.device) -> Iterator[Group]:
 
 
 @contextmanager
-def _peers() -> Iterator[None]:
+def peers() -> Iterator[None]:
+    """LostPeer where another process's end shows as an error of the network."""
     try:
         yield
     except RuntimeError as error:  # gloo: a closed connection; nccl: an aborted communicator

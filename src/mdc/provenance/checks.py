@@ -22,17 +22,18 @@ _DRAWN = (".png", ".svg", ".pdf")
 
 
 def shards(walk: Walk, job: str, record: Mapping[str, Any]) -> None:
-    """The shards are those that the index names; of a set above 4 GiB only their sizes are compared, unless asked."""
+    """The shards and their offsets are those that the index names; of a set above 4 GiB only their sizes are compared, unless
+    asked."""
     index = walk.place.manifest(job)
     listed = shard_list(read_index(index))
     whole = walk.hashes(sum(shard["bytes"] for shard in listed))
     for shard in listed:
         try:
-            verify_shard(index.parent / shard["file"], shard, whole)
+            verify_shard(index.parent, shard, whole)
         except UserError as error:
             raise Broken(f"{str(error).partition(';')[0]}; to mend: {walk.again(job)}") from None
     walk.good["shards"] += len(listed)
-    walk.by_size += 0 if whole else len(listed)
+    walk.by_size += 0 if whole else 2 * len(listed)
 
 
 def tokens(walk: Walk, job: str, record: Mapping[str, Any]) -> None:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -19,6 +21,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from mdc.config import first_problem
 from mdc.formats.tar import sample_spans, split_span, tar_members
 from mdc.records import UserError, read_json, sha256_file
+from mdc.shards.offsets import read_offsets, span_of
+from mdc.shards.opened import OpenShards, check_offsets, check_sizes
 from mdc.text import CLIP_SOT
 
 INDEX = "index.json"
@@ -38,15 +42,25 @@ class _Part(BaseModel):
     model_config = ConfigDict(strict=True)
 
 
-Count = Annotated[int, Field(ge=0)]
+Count = Annotated[int, Field(ge=0, lt=1 << 53)]
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9_.-]*$")]  # beside the index, nowhere else
+
+
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class _Offsets(_Part):
+    file: FileName
+    bytes: Count
+    sha256: Sha256
 
 
 class _Shard(_Part):
     file: FileName
     samples: Count
     bytes: Count
-    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    sha256: Sha256
+    offsets: _Offsets
 
 
 class _Split(_Part):
@@ -144,7 +158,7 @@ def read_index(path: str | Path, verify: bool | Literal["auto"] = False, kind: K
         listed = shard_list(index)
         whole = verify is True or sum(shard["bytes"] for shard in listed) <= _QUICK
         for shard in listed:
-            verify_shard(path.parent / shard["file"], shard, whole)
+            verify_shard(path.parent, shard, whole)
     return index
 
 
@@ -158,22 +172,25 @@ def _index_path(path: str | Path) -> Path:
     return path / INDEX if path.is_dir() else path
 
 
-def verify_shard(path: Path, shard: dict[str, Any], whole: bool) -> None:
-    """Hold a shard's size against its index's words, and, if ``whole``, its sha256 and number of samples.
+def verify_shard(folder: Path, shard: dict[str, Any], whole: bool) -> None:
+    """Hold the sizes of a shard and of its offsets against its index's words, and, if ``whole``, what is in them: their
+    sha256, the number of samples, and that these lie where the offsets say.
 
     UserError says what does not hold.
     """
-    if not path.is_file():
-        raise UserError(f"{path}: the shard is missing; make the set again")
-    if path.stat().st_size != shard["bytes"]:
-        raise UserError(f"{path}: the shard has another size than {INDEX} says; make the set again")
+    check_sizes(folder, shard)
     if not whole:
         return
+    path, offsets = folder / shard["file"], folder / shard["offsets"]["file"]
     if sha256_file(path) != shard["sha256"]:
         raise UserError(f"{path}: the shard's sha256 is not the one in {INDEX}; make the set again")
-    samples = len(sample_spans(tar_members(path)))
-    if samples != shard["samples"]:
-        raise UserError(f"{path}: the shard holds {samples} samples, {INDEX} says {shard['samples']}")
+    check_offsets(folder, shard, sha256_file(offsets))
+    spans = np.asarray(sample_spans(tar_members(path)), dtype=np.int64).reshape(-1, 2)
+    if len(spans) != shard["samples"]:
+        raise UserError(f"{path}: the shard holds {len(spans)} samples, {INDEX} says {shard['samples']}")
+    bounds = read_offsets(offsets, shard["samples"])
+    if not (np.array_equal(bounds[:-1], spans[:, 0]) and np.array_equal(bounds[1:], spans.sum(1))):
+        raise UserError(f"{offsets}: the samples of {path.name} lie elsewhere; make the set again")
 
 
 def _check_record(record: Any, index: dict[str, Any]) -> None:
@@ -215,57 +232,53 @@ def _check_choice(record: dict[str, Any]) -> None:
 class ShardReader:
     """Random access to the samples of one split, numbered 0…n−1 in the order of the shards.
 
-    Only headers are read at the start; a sample is one ``pread``. File handles belong to the process that opened
-    them, so an object can be forked or pickled into workers.
+    Only the index is read at the start. A shard is opened when one of its samples is asked for (``most``: how many are held
+    open, see :class:`OpenShards`), and a sample is two ``pread``: where it lies, and its bytes. An object can be forked or
+    pickled into workers.
     """
 
-    def __init__(self, path: str | Path, split: str) -> None:
+    def __init__(self, path: str | Path, split: str, most: int | None = None) -> None:
         index_path = _index_path(path)
         self.index = read_index(index_path)
         if split not in self.index["splits"]:
             allowed = ", ".join(sorted(self.index["splits"]))
             raise UserError(f"{index_path}: has no split {split!r}; allowed: {allowed}")
         self.split = split
-        self._paths: list[Path] = []
-        shards, starts, lengths = [], [], []
-        for number, shard in enumerate(self.index["splits"][split]["shards"]):
-            shard_path = index_path.parent / shard["file"]
-            spans = np.asarray(sample_spans(tar_members(shard_path)), dtype=np.int64).reshape(-1, 2)
-            if len(spans) != shard["samples"]:
-                raise UserError(f"{shard_path}: holds {len(spans)} samples, {INDEX} says {shard['samples']}")
-            self._paths.append(shard_path)
-            shards.append(np.full(len(spans), number, dtype=np.int32))
-            starts.append(spans[:, 0])
-            lengths.append(spans[:, 1])
-        self._shard = np.concatenate(shards) if shards else np.zeros(0, dtype=np.int32)
-        self._start = np.concatenate(starts) if starts else np.zeros(0, dtype=np.int64)
-        self._length = np.concatenate(lengths) if lengths else np.zeros(0, dtype=np.int64)
-        self._handles: dict[int, int] = {}
-        self._owner = os.getpid()
+        self._shards = OpenShards(index_path.parent, self.index["splits"][split]["shards"], most)
+        self._firsts = list(accumulate((shard["samples"] for shard in self._shards.shards), initial=0))
 
     def __len__(self) -> int:
-        return len(self._start)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_handles": {}, "_owner": -1}
+        return self._firsts[-1]
 
     def __del__(self) -> None:
         self.close()
 
     def close(self) -> None:
         """Close this process's file handles; reading opens them again."""
-        handles = self.__dict__.get("_handles", {})
-        if self.__dict__.get("_owner") == os.getpid():
-            for handle in handles.values():
-                os.close(handle)
-        handles.clear()
+        if "_shards" in self.__dict__:  # not where the constructor raised
+            self._shards.close()
+
+    @property
+    def sizes(self) -> list[int]:
+        """The number of samples of each shard, in order."""
+        return [int(shard["samples"]) for shard in self._shards.shards]
 
     def read(self, number: int) -> tuple[str, bytes, dict[str, Any]]:
-        """(key, encoded image, record) of sample ``number``; the record holds "captions", "label", "labels" or "options"."""
-        shard, start, length = int(self._shard[number]), int(self._start[number]), int(self._length[number])
-        span = os.pread(self._handle(shard), length, start)
+        """(key, encoded image, record) of sample ``number``; the record holds "captions", "label", "labels" or "options".
+
+        IndexError for a number outside 0…n−1; UserError, which names the shard, for a sample that is damaged.
+        """
+        if not 0 <= number < self._firsts[-1]:
+            raise IndexError(f"no sample {number} among {self._firsts[-1]}")
+        place = bisect_right(self._firsts, number) - 1
+        shard = self._shards.shards[place]
+        opened = self._shards[place]
         try:
-            if len(span) != length:
+            start, end = span_of(opened.offsets, number - self._firsts[place])
+            if not 0 <= start < end <= shard["bytes"]:
+                raise ValueError("its offsets lie outside the shard")
+            span = os.pread(opened.tar, end - start, start)
+            if len(span) != end - start:
                 raise ValueError("cut off")
             files = split_span(span)
             key = files.pop("__key__").decode()
@@ -274,18 +287,6 @@ class ShardReader:
             (image,) = files.values()
             _check_record(record, self.index)
         except (ValueError, KeyError, RecursionError) as error:
-            raise UserError(f"{self._paths[shard]}: sample {number} of {self.split} is damaged ({error})") from None
+            path = self._shards.folder / shard["file"]
+            raise UserError(f"{path}: sample {number} of {self.split} is damaged ({error})") from None
         return key, image, record
-
-    def _handle(self, shard: int) -> int:
-        if self._owner != os.getpid():
-            # After a fork the parent's descriptors stay the parent's business.
-            self._handles, self._owner = {}, os.getpid()
-        if shard not in self._handles:
-            if len(self._handles) >= 512:  # below the usual limit of 1,024 open files
-                os.close(self._handles.pop(next(iter(self._handles))))
-            try:
-                self._handles[shard] = os.open(self._paths[shard], os.O_RDONLY)
-            except OSError as error:
-                raise UserError(f"{self._paths[shard]}: cannot be opened ({error.strerror})") from None
-        return self._handles[shard]

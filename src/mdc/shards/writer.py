@@ -1,4 +1,4 @@
-"""Shards of any set: tars that webdataset can read, and the part of an index that describes them.
+"""Shards of any set: tars that webdataset can read, where their samples lie, and the part of an index that describes them.
 
 The same source gives the same bytes, file by file. Shards come first and the index last, so an index never describes
 shards that are not there.
@@ -19,6 +19,7 @@ from mdc.formats.samples import RawSample, Skipped, skipped_list
 from mdc.formats.tar import TarWriter, sample_key, tar_members
 from mdc.records import UserError, atomic_path, clear_leftovers, read_json, sha256_file
 from mdc.shards.index import INDEX, shard_list
+from mdc.shards.offsets import SUFFIX, offsets_name, write_offsets
 
 Sample = TypeVar("Sample", bound=RawSample)
 SKIPPED = "skipped.jsonl"
@@ -40,7 +41,7 @@ def write_splits(
     """Write the shards of all splits and remove older ones; returns "splits", "skipped" and its list of an index.
 
     ``files`` gives what stands beside the image, as (extension, content). Older ones are those that the folder's index
-    names, and those that are called as shards of these splits: a tar of somebody else's stays.
+    names, and those that are called as shards of these splits, with their offsets: a tar of somebody else's stays.
     """
     clear_leftovers(out_dir)
     older = _named_by_index(out_dir / INDEX)
@@ -58,8 +59,8 @@ def write_splits(
         if not there["samples"] and split in ("train", "test"):
             why = f"{skipped}" if left_out else "none was left out"
             raise UserError(f"{name}: split {split} has no samples ({why}); look at its source's splits")
-    current = {shard["file"] for split in splits.values() for shard in split["shards"]}
-    for path in out_dir.glob("*.tar"):
+    current = {name for split in splits.values() for shard in split["shards"] for name in _files_of(shard)}
+    for path in [*out_dir.glob("*.tar"), *out_dir.glob(f"*{SUFFIX}")]:
         if path.name not in current and (path.name in older or _is_shard(path.name, splits)):
             path.unlink()
     found: dict[str, Any] = {"splits": splits, "skipped": dict(skipped.counts)}
@@ -70,15 +71,20 @@ def write_splits(
 
 
 def _named_by_index(path: Path) -> set[str]:
-    """The files that an earlier index names as shards, none if there is no such index."""
+    """The files of the shards that an earlier index names, none if there is no such index."""
     try:
-        return {str(shard["file"]) for shard in shard_list(read_json(path))}
+        return {name for shard in shard_list(read_json(path)) for name in _files_of(shard)}
     except (UserError, AttributeError, KeyError, TypeError):
         return set()
 
 
+def _files_of(shard: Mapping[str, Any]) -> tuple[str, str]:
+    """A shard's tar and its offsets, which an index of earlier times does not name."""
+    return shard["file"], offsets_name(shard["file"])
+
+
 def _is_shard(name: str, splits: Collection[str]) -> bool:
-    split, _, number = name.removesuffix(".tar").rpartition("-")
+    split, _, number = name.removesuffix(SUFFIX).removesuffix(".tar").rpartition("-")
     return split in splits and len(number) == 5 and number.isascii() and number.isdigit()
 
 
@@ -136,7 +142,7 @@ def _write_shards(
     number = 0
     while (first := next(rest, None)) is not None:
         path = out_dir / f"{split}-{number:05d}.tar"
-        count = 0
+        bounds = array("q", [0])
         with atomic_path(path) as temporary:
             with temporary.open("wb") as file:
                 writer = TarWriter(file)
@@ -146,9 +152,10 @@ def _write_shards(
                     for extension, content in files(split, sample):
                         writer.add(f"{sample.key}.{extension}", content)
                     hashes.append(_key_hash(sample.key))
-                    count += 1
-                    sample = next(rest, None) if count < samples_per_shard else None
+                    bounds.append(file.tell())
+                    sample = next(rest, None) if len(bounds) <= samples_per_shard else None
                 writer.close()
             description = {"bytes": temporary.stat().st_size, "sha256": sha256_file(temporary)}
-        yield {"file": path.name, "samples": count, **description}
+        offsets = write_offsets(out_dir / offsets_name(path.name), bounds)
+        yield {"file": path.name, "samples": len(bounds) - 1, **description, "offsets": offsets}
         number += 1

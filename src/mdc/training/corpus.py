@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from mdc.config import OnTokens
+from mdc.config import Blocks, OnTokens
 from mdc.jobs.model import PretrainJob
 from mdc.loader.batch import CaptionBatch
 from mdc.loader.batches import CaptionBatches, validation_batches
@@ -20,6 +20,7 @@ from mdc.processes.group import Group
 from mdc.records import UserError
 from mdc.shards.index import read_index
 from mdc.text import Vocabulary
+from mdc.training.feed import fed
 
 #: the share of training captions that a fixed number of places holds
 _HELD = 0.995
@@ -131,8 +132,14 @@ class Corpus:
                 least_tokens=self.least_tokens,
                 tokens=self._tokens("train"),
                 more=self._more,
+                buffer=self._buffer,
             )
         )
+
+    @property
+    def _buffer(self) -> int | None:
+        order = self.job.recipe.order
+        return order.blocks.buffer if isinstance(order, Blocks) else None
 
     def validation(self) -> Iterator[CaptionBatch]:
         """This process's turns of the held-out batches, with the same crops, captions and noise every time."""
@@ -168,8 +175,8 @@ class Validation:
     def __call__(self) -> dict[str, float]:
         """``loss``: the mean in nats."""
         total, count = 0.0, 0.0
-        for batch in self.corpus.validation():
-            part, number = self.objective.evaluate(batch.to(self.device))
+        for batch in fed(self.corpus.validation(), lambda one: self.objective.prepare(one, held_out=True), self.device):
+            part, number = self.objective.evaluate(batch.prepared)
             total, count = total + float(part), count + float(number)
         sums = torch.tensor([total, count], dtype=torch.float64, device=self.device)
         total, count = self.corpus.group.sum(sums).tolist()

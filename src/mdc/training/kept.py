@@ -62,11 +62,12 @@ class KeptWeights:
         if best is not None and best[0] == step:
             self._save(self._folder / _best_name(step), model)
 
-    def after_save(self) -> None:
-        """Forget the weights that are no longer the best: the state just saved makes sure that they never are again."""
-        best = best_validation(read_json_lines(self._log))
+    def after_save(self, step: int) -> None:
+        """Forget the weights that were not the best any more at ``step``: its state, which is saved now, makes sure that they
+        never are again. Those of later steps stay."""
+        best = best_validation(line for line in read_json_lines(self._log) if line["step"] <= step)
         for path in self._folder.glob("best-*.safetensors"):
-            if best is None or path.name != _best_name(best[0]):
+            if path.name <= _best_name(step) and (best is None or path.name != _best_name(best[0])):
                 path.unlink()
 
     def deliver(self, out: Path) -> list[Path]:

@@ -17,7 +17,7 @@ class NoLog:
     def write(self, step: int, values: dict[str, Any]) -> None:
         pass
 
-    def advance(self, loss: float, images_per_second: float) -> None:
+    def advance(self, loss: float, images_per_second: float, mfu: float | None = None) -> None:
         pass
 
     def close(self) -> None:
@@ -52,9 +52,10 @@ class RunLog:
             if isinstance(value, int | float):
                 self._board.add_scalar(name, value, step)
 
-    def advance(self, loss: float, images_per_second: float) -> None:
-        """Move the bar by one step."""
-        self._bar.set_postfix({"loss": f"{loss:.3f}", "images/s": f"{images_per_second:.0f}"}, refresh=False)
+    def advance(self, loss: float, images_per_second: float, mfu: float | None = None) -> None:
+        """Move the bar by one step. ``mfu``: the share of the device's peak, if that is known."""
+        shown = {"loss": f"{loss:.3f}", "images/s": f"{images_per_second:.0f}"}
+        self._bar.set_postfix(shown if mfu is None else {**shown, "mfu": f"{mfu:.1%}"}, refresh=False)
         self._bar.update()
 
     def close(self) -> None:

@@ -21,6 +21,7 @@ from torch import Tensor
 from mdc.config import OnTokens, Runtime, first_problem
 from mdc.jobs.call import Call
 from mdc.jobs.model import PretrainJob, Start
+from mdc.models.recomputing import recompute_layers
 from mdc.models.weights import load_weights
 from mdc.models.words import read_words
 from mdc.objectives.objective import ObjectiveModule
@@ -34,6 +35,7 @@ from mdc.training.clock import RunClock
 from mdc.training.corpus import Corpus, Validation
 from mdc.training.device import choose_device
 from mdc.training.kept import KeptWeights
+from mdc.training.profile import StepProfile
 from mdc.training.results import LOG, is_whole, write_results
 from mdc.training.state import Owner, States
 from mdc.training.trainer import Training, train
@@ -42,7 +44,7 @@ from mdc.training.trainer import Training, train
 def main(call: Call) -> dict[str, Any]:
     """Run the job, or one process's part of it; returns what ``pretrain`` does, or that another process had done it all.
 
-    ``call``: a :class:`mdc.jobs.call.Call` with job, input, runtime, out, state and wait.
+    ``call``: a :class:`mdc.jobs.call.Call` with job, input, runtime, out, state, wait and profile.
     """
     job: PretrainJob = call.job
     runtime = _runtime(call)
@@ -69,9 +71,9 @@ def pretrain(
 ) -> dict[str, Any]:
     """Train the run of ``call``; the first process writes its folder, from ``inputs`` {job: sha256 of its manifest}.
 
-    That one returns where and how fast it ran: device, threads, images_per_second (median), seconds_before, which
-    earlier processes of this run took before they were killed, and log_sha256: a log holds clocks, so run.json cannot
-    name it. The others return nothing in it.
+    That one returns where and how fast it ran: device, threads, images_per_second (median), mfu (the median share of the
+    device's peak, if that is known), seconds_before, which earlier processes of this run took before they were killed, and
+    log_sha256: a log holds clocks, so run.json cannot name it. The others return nothing in it.
     """
     job: PretrainJob = call.job
     vocabulary = Vocabulary.read(call.input(f"data/vocabularies/{job.vocabulary}"))
@@ -81,21 +83,30 @@ def pretrain(
         training.model.load_state_dict(starting_weights(call, job.start))
     clock = RunClock(call.state, states.owner.sha256) if group.rank == 0 else None
     kept = KeptWeights(call.state, job, corpus.steps) if group.rank == 0 else None
-    segments = train(training, states, runtime, clock, kept)
+    profile = None
+    if call.profile is not None and group.rank == 0:
+        profile = StepProfile(call.state / "profile", call.profile, device)
+    segments = train(training, states, runtime, clock, kept, profile)
     if clock is None or kept is None:
         return {}
     log = write_results(call, training, corpus, inputs, segments, kept)
     states.clear()
     kept.clear()
     clock.finish()
-    speeds = [line["images_per_second"] for line in log if "images_per_second" in line]
     return {
         "device": segments[-1]["device"],
         "threads": job.recipe.threads,
-        "images_per_second": median_high(speeds) if speeds else None,
+        "images_per_second": _middle(log, "images_per_second"),
+        **({"mfu": middle} if (middle := _middle(log, "mfu")) is not None else {}),
         "seconds_before": round(clock.before, 3),
         "log_sha256": sha256_file(call.out / LOG),
     }
+
+
+def _middle(log: list[dict[str, Any]], name: str) -> float | None:
+    """The median of what the log's lines say of ``name``; None if none says anything."""
+    values = [line[name] for line in log if name in line]
+    return median_high(values) if values else None
 
 
 def _encoded(call: Call) -> Path | None:
@@ -142,6 +153,8 @@ def prepare(job: PretrainJob, corpus: Corpus, device: torch.device, words: Tenso
         corpus.group,
         **_of_its_own(job, corpus),
     )
+    if recipe.recompute:
+        recompute_layers(model)
     if recipe.compile:
         model.encoder.compile()
         model.text.compile(dynamic=True)

@@ -15,10 +15,11 @@ Segment = dict[str, Any]
 
 
 def setting(recipe: Recipe, device: torch.device) -> dict[str, Any]:
-    """What this process computes with: the recipe's five keys that change a result by rounding at most (the device by the
+    """What this process computes with: those of the recipe's keys that change a result by rounding at most (the device by the
     name of what was found), and PyTorch."""
     named = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
-    return {**{key: getattr(recipe, key) for key in PretrainJob.TEMPO}, "device": named, "torch": torch.__version__}
+    keys = {key: value for key in PretrainJob.TEMPO if (value := getattr(recipe, key)) is not None}
+    return {**keys, "device": named, "torch": torch.__version__}
 
 
 def extended(segments: Sequence[Segment], step: int, computed_with: dict[str, Any]) -> list[Segment]:

@@ -64,6 +64,14 @@ class Position:
     segments: list[Segment] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Snapshot:
+    """A state that is not written yet: tensors by name, and where the run stands."""
+
+    tensors: dict[str, Tensor]
+    told: dict[str, Any]
+
+
 class States:
     """The states of one run in its ``folder``."""
 
@@ -77,8 +85,17 @@ class States:
         position: Position,
         average: AveragedWeights | None = None,
     ) -> None:
-        """Save everything that a resumed run needs to end in the same bits, with a hash of it, so that a flipped bit is
-        noticed."""
+        """Save the run's state, and come back when it is written."""
+        self.write(self.snapshot(model, optimizer, position, average))
+
+    def snapshot(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        position: Position,
+        average: AveragedWeights | None = None,
+    ) -> Snapshot:
+        """A copy, in this machine's memory, of everything that a resumed run needs to end in the same bits."""
         tensors = {f"model.{name}": t.detach() for name, t in model.state_dict().items()}
         for name, parameter in model.named_parameters():
             for key, value in optimizer.state.get(parameter, {}).items():
@@ -88,17 +105,17 @@ class States:
         tensors["rng.cpu"] = torch.get_rng_state()
         if torch.cuda.is_available():
             tensors["rng.cuda"] = torch.cuda.get_rng_state()
-        tensors = {name: t.cpu().contiguous() for name, t in tensors.items()}
+        copies = {name: torch.empty(t.shape, dtype=t.dtype).copy_(t) for name, t in tensors.items()}
+        return Snapshot(copies, {"step": position.step, "segments": list(position.segments)})
+
+    def write(self, snapshot: Snapshot) -> None:
+        """Write a snapshot, with a hash of it, so that a flipped bit is noticed; the state before it stays as the one before."""
         self.folder.mkdir(parents=True, exist_ok=True)
         latest = self.folder / LATEST
-        told = {
-            "owner": self.owner.to_json(),
-            "step": position.step,
-            "segments": position.segments,
-        }
-        told["sha256"] = _content_sha256(told, tensors)
+        told = {"owner": self.owner.to_json(), **snapshot.told}
+        told["sha256"] = _content_sha256(told, snapshot.tensors)
         with saving(latest), atomic_path(latest) as temporary:
-            save_file(tensors, str(temporary), metadata={"mdc": json.dumps(told, sort_keys=True)})
+            save_file(snapshot.tensors, str(temporary), metadata={"mdc": json.dumps(told, sort_keys=True)})
             if latest.exists():
                 latest.replace(self.folder / PREVIOUS)
 

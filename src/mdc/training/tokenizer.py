@@ -11,6 +11,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -22,8 +23,8 @@ from mdc.encoders.tower import fill, weights_of_file
 from mdc.formats.data_folder import data_folder
 from mdc.jobs.call import Call, record
 from mdc.jobs.encoder_model import TokenizerJob
-from mdc.loader.batches import epoch_order
 from mdc.loader.central import central, corpus_images
+from mdc.loader.shuffle import shuffled
 from mdc.models.gumbel_vqgan import renamed
 from mdc.models.initial import seeded
 from mdc.models.vq_vae import VqTokenizer, perplexity, pixels, psnr
@@ -127,7 +128,7 @@ def _train(call: Call, model: Trained, reader: ShardReader, entry: VqVae, device
     bar = tqdm(total=recipe.epochs * per_epoch, initial=first * per_epoch, desc=call.job.job, unit="step")
     model.train()
     for epoch in range(first, recipe.epochs):
-        order = epoch_order(len(reader), recipe.seed, epoch)
+        order = shuffled(np.arange(len(reader)), len(reader), recipe.seed, epoch)
         for start in range(0, per_epoch * recipe.batch_size, recipe.batch_size):
             numbers = order[start : start + recipe.batch_size].tolist()
             images = pixels(central(reader, numbers, entry.image_size)[0].to(device))

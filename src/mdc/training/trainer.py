@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterable
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from typing import Protocol as Interface
 
@@ -17,16 +16,22 @@ from mdc.jobs.model import PretrainJob
 from mdc.loader.batch import CaptionBatch
 from mdc.models.image_text import ImageText
 from mdc.objectives.objective import Objective
+from mdc.processes.gradient_sums import GradientSums
 from mdc.processes.group import ALONE, Group
 from mdc.records import UserError
 from mdc.training.average import AveragedWeights
 from mdc.training.clock import RunClock
+from mdc.training.feed import Fed, fed
 from mdc.training.kept import KeptWeights
 from mdc.training.log import NoLog, RunLog
 from mdc.training.optimizer import build_optimizer, learning_rate
 from mdc.training.patience import Patience, losses_until
+from mdc.training.peaks import peak_here
+from mdc.training.profile import StepProfile
+from mdc.training.saver import Saver
 from mdc.training.segments import Segment, extended, setting
 from mdc.training.state import Position, States
+from mdc.training.watch import Measured, Watch
 
 
 class Data(Interface):
@@ -67,6 +72,7 @@ def train(
     runtime: Runtime,
     clock: RunClock | None = None,
     kept: KeptWeights | None = None,
+    profile: StepProfile | None = None,
 ) -> list[Segment]:
     """Train the model to its last step, or until its patience ends; returns what the steps were computed with. If its recipe
     has an average of the weights, it has these in the end, and is validated and kept with them.
@@ -74,7 +80,7 @@ def train(
     ``states`` keeps checkpoints and the log while the run lasts; a run that finds a state of its own there resumes from
     it, to the bit under the same setting. Validation takes place every ``recipe.validate_every`` steps and at the end. Each
     process of the group calls this with its own data; the first one alone writes the log, the states and the weights that
-    are ``kept`` besides, all read them.
+    are ``kept`` besides, all read them. ``profile``: looks at some of the steps.
 
     Raises UserError with the step, the batch's sample keys and a hint if the loss is not finite; the last good
     checkpoint stays.
@@ -93,33 +99,42 @@ def train(
         return found.segments
     computed_with = setting(job.recipe, training.device)
 
+    saver = Saver(states, kept)
+
     def save(step: int) -> None:
         if group.rank == 0:
             position = Position(step, extended(found.segments, step, computed_with))
-            states.save(training.model, optimizer, position, average)
-            if kept is not None:
-                kept.after_save()
+            saver.begin(training.model, optimizer, position, average)
 
     first = group.rank == 0
     log: RunLog | NoLog = RunLog(states.folder, start, steps, job.job.removeprefix("runs/")) if first else NoLog()
-    numbered = zip(range(start, steps), training.data.batches(start), strict=False)
+    told = _Told(training, log, runtime)
+    watch = Watch(training.device, group)
+    sent = torch.bfloat16 if job.recipe.reduce == "bf16" else None
+    sums = GradientSums(group, [p for p in training.model.parameters() if p.requires_grad], sent)
+    parts = job.recipe.accumulation
+    batches = fed(training.data.batches(start), lambda batch: training.objective.prepare(batch, parts), training.device)
     training.model.train()
-    speed, done = _Speed(), start
-    try:
+    done = start
+    with closing(log), saver, profile or nullcontext():
+        numbered = zip(range(start, steps), batches, strict=False)
         for step, batch in clock.over(numbered) if clock else numbered:
-            measured = _step(training, optimizer, step, batch.to(training.device))
-            speed.add(len(batch) * group.world)
-            log.advance(measured["loss"], speed.images_per_second)
+            told.expect(step, batch)
+            told.say(_step(training, optimizer, sums, step, batch, watch))
             done = step + 1
+            if profile is not None:
+                profile.after_step()
             if average is not None:
                 average.after_step(done)
-            if kept is not None and kept.due(done):
+            keeps = kept is not None and kept.due(done)
+            validates = training.validate is not None and (done % job.recipe.validate_every == 0 or done == steps)
+            saves = done % runtime.checkpoint_every == 0 and done < steps
+            if keeps or validates or saves or done == steps:
+                told.say(watch.settled())  # the weights are good so far
+            if kept is not None and keeps:
                 with average.shown() if average is not None else nullcontext():
                     kept.after_step(done, training.model)
-            if done % runtime.log_every == 0 or done == steps:
-                log.write(done, {**measured, "images_per_second": speed.images_per_second})
-                speed = _Speed()
-            if training.validate is not None and (done % job.recipe.validate_every == 0 or done == steps):
+            if training.validate is not None and validates:
                 training.model.eval()
                 with average.shown() if average is not None else nullcontext():
                     held_out = training.validate()
@@ -127,60 +142,86 @@ def train(
                     if kept is not None:
                         kept.after_validation(done, training.model)
                 training.model.train()
-                speed = _Speed()
+                told.begin()
                 if limit is not None:
                     patience.add(held_out["loss"])
                     if patience.over:
                         break
-            if done % runtime.checkpoint_every == 0 and done < steps:
+            if saves:
                 save(done)
         # the last state lets a run that is killed while it writes its results start from its end
         if start < done:
             save(done)
-    finally:
-        log.close()
     if average is not None:
         average.settle()
     return extended(found.segments, done, computed_with)
 
 
-def _step(training: Training, optimizer: torch.optim.Optimizer, step: int, batch: CaptionBatch) -> dict[str, float]:
-    """One optimiser step; what the objective measured, ``lr``, and ``grad_norm`` before clipping."""
+def _step(
+    training: Training, optimizer: torch.optim.Optimizer, sums: GradientSums, step: int, batch: Fed, watch: Watch
+) -> list[Measured]:
+    """One optimiser step, which waits for nothing on the device; what earlier steps measured, as far as it can be read: the
+    objective's values, and ``grad_norm`` before clipping."""
     recipe = training.job.recipe
-    final = training.job.protocol.pretrain.final_lr
-    constant = recipe.lr_schedule == "constant"
-    rate = learning_rate(step, training.data.steps, recipe.lr, recipe.warmup_steps, final, constant)
+    rate = _rate(training, step)
     for settings in optimizer.param_groups:
         settings["lr"] = rate
-    measured = training.objective.backward(batch, recipe.accumulation)
+    sums.begin(recipe.accumulation)
+    measured = training.objective.backward(batch.prepared)
+    sums.finish()
     parameters = [p for p in training.model.parameters() if p.requires_grad]
-    training.group.sum_gradients(parameters)
     clips = recipe.clip_steps is None or step < recipe.clip_steps
-    norm = float(total_norm(parameters, recipe.clip_norm if clips else None))
-    # waits for the device: a bad loss must not reach the weights
-    values = {name: float(value) for name, value in measured.items()}
-    if not math.isfinite(values["loss"]) or not math.isfinite(norm):
-        # loss and norm are the global batch's, so all processes come here or none does
-        keys = [key for part in training.group.gather_objects(batch.keys) for key in part]
-        raise UserError(_not_finite(step, values["loss"], norm, keys))
+    norm = total_norm(parameters, recipe.clip_norm if clips else None)
+    # on a CPU it is read here, before a bad loss reaches the weights
+    found = watch.add(step, {**measured, "grad_norm": norm}, batch.keys)
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
     training.objective.after_step()
-    return {**values, "lr": rate, "grad_norm": norm}
+    return found
 
 
-class _Speed:
-    """Images a second since it was made."""
+def _rate(training: Training, step: int) -> float:
+    recipe, final = training.job.recipe, training.job.protocol.pretrain.final_lr
+    constant = recipe.lr_schedule == "constant"
+    return learning_rate(step, training.data.steps, recipe.lr, recipe.warmup_steps, final, constant)
 
-    def __init__(self) -> None:
-        self._began, self._images = time.perf_counter(), 0
 
-    def add(self, images: int) -> None:
-        self._images += images
+class _Told:
+    """What is said of steps, on the bar and in the log, how fast they were, and, of a device whose peak is known, which share
+    of this peak their operations were (model FLOPs utilisation): of this process's part of the batch on its own device."""
 
-    @property
-    def images_per_second(self) -> float:
-        return self._images / max(time.perf_counter() - self._began, 1e-9)
+    def __init__(self, training: Training, log: RunLog | NoLog, runtime: Runtime) -> None:
+        self._training, self._log, self._every = training, log, runtime.log_every
+        self._peak = peak_here(training.device, training.job.recipe.precision)
+        self._expected: dict[int, int] = {}
+        self.begin()
+
+    def begin(self) -> None:
+        """Count images, operations and seconds anew."""
+        self._began, self._images, self._operations = time.perf_counter(), 0, 0
+
+    def expect(self, step: int, batch: Fed) -> None:
+        """Take note of the operations of a step that begins; what is computed a second time to save memory is none of them."""
+        if self._peak is not None:
+            self._expected[step] = self._training.objective.operations(
+                batch.prepared, self._training.job.backbone
+            ).needed
+
+    def say(self, measured: list[Measured]) -> None:
+        """Tell of steps that were measured, in their order."""
+        for step, values in measured:
+            self._images += self._training.job.recipe.batch_size
+            self._operations += self._expected.pop(step, 0)
+            seconds = max(time.perf_counter() - self._began, 1e-9)
+            speed = self._images / seconds
+            share = None if self._peak is None else self._operations / seconds / self._peak
+            self._log.advance(values["loss"], speed, share)
+            done = step + 1
+            if done % self._every == 0 or done == self._training.data.steps:
+                norm = values.pop("grad_norm")
+                line = {**values, "lr": _rate(self._training, step), "grad_norm": norm, "images_per_second": speed}
+                self._log.write(done, line if share is None else {**line, "mfu": share})
+                self.begin()
 
 
 def _same_start(start: int, states: States, group: Group) -> None:
@@ -197,13 +238,3 @@ def total_norm(parameters: list[nn.Parameter], limit: float | None) -> Tensor:
     if limit is not None:
         return nn.utils.clip_grad_norm_(parameters, limit)
     return nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
-
-
-def _not_finite(step: int, loss: float, norm: float, keys: list[str]) -> str:
-    shown = ", ".join(keys[:8]) + (f", … ({len(keys)} in all)" if len(keys) > 8 else "")
-    what = f"loss is {loss}" if not math.isfinite(loss) else f"gradient norm is {norm}"
-    return (
-        f"training stopped at step {step}: the {what}; samples of this batch: {shown}; "
-        "hint: lower lr, lengthen warmup_steps, set clip_norm (1.0), or use precision fp32; "
-        "the last good checkpoint is kept"
-    )

@@ -16,10 +16,9 @@ from typing import Any
 import evaluation_files as files
 import numpy as np
 import pytest
-from data_samples import choices_of, write_choices
+from data_samples import choices_of, write_choices, write_shard
 
 from mdc.formats.samples import ChoiceSample, Skipped
-from mdc.formats.tar import TarWriter
 from mdc.records import UserError
 from mdc.shards.index import ShardReader, read_index
 from mdc.sources.choices import perturbations, tagging
@@ -116,7 +115,8 @@ def test_a_choice_set_on_disk(tmp_path: Path) -> None:
         "box": [3, 2, 11, 9],
     }
     there, again = (sorted((tmp_path / out).iterdir()) for out in ("out", "again"))
-    assert [p.name for p in there] == ["index.json", "test-00000.tar", "test-00001.tar"]
+    shards = [f"test-0000{number}.{ending}" for number in (0, 1) for ending in ("offsets.npy", "tar")]
+    assert [p.name for p in there] == ["index.json", *shards]
     assert [p.read_bytes() for p in there] == [p.read_bytes() for p in again]
     with pytest.raises(UserError, match="describes a choice set, a probe is needed"):
         read_index(tmp_path / "out", kind="probe")
@@ -140,13 +140,9 @@ def test_damaged_records_are_named(record: dict[str, Any], said: str, tmp_path: 
     index = write_choices("aro", ARO, tmp_path / "out", tmp_path)
     good = {"options": ["a", "b"], "answer": 0, "group": "g", "id": "1", "image": "i"}
     for content in (good, good | record):
-        path = tmp_path / "out/test-00000.tar"
-        with path.open("wb") as file:
-            writer = TarWriter(file)
-            for number in range(index["splits"]["test"]["samples"]):
-                writer.add(f"{number}.jpg", b"x")
-                writer.add(f"{number}.json", json.dumps(content).encode())
-            writer.close()
+        data = json.dumps(content).encode()
+        numbers = range(index["splits"]["test"]["samples"])
+        write_shard(tmp_path / "out", "test", [[(f"{n}.jpg", b"x"), (f"{n}.json", data)] for n in numbers])
         reader = ShardReader(tmp_path / "out", "test")
         if content is good:
             assert reader.read(0)[2] == good

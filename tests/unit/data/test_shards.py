@@ -38,9 +38,11 @@ def test_same_input_same_bytes_and_nothing_stale_stays(tmp_path: Path) -> None:
     corpus(tmp_path / "a")
     corpus(tmp_path / "b", train=60, seed=9)
     (tmp_path / "b" / "train-00077.tar").write_bytes(b"old")
+    (tmp_path / "b" / "val-00077.offsets.npy").write_bytes(b"old")
     corpus(tmp_path / "b")
     assert content(tmp_path / "a") == content(tmp_path / "b")
-    names = ["index.json", "train-00000.tar", "train-00001.tar", "train-00002.tar", "val-00000.tar"]
+    shard_names = ["train-00000", "train-00001", "train-00002", "val-00000"]
+    names = ["index.json", *(name + end for name in shard_names for end in (".offsets.npy", ".tar"))]
     assert sorted(content(tmp_path / "a")) == names
     corpus(tmp_path / "b", seed=2)
     assert content(tmp_path / "a") != content(tmp_path / "b")
@@ -48,19 +50,22 @@ def test_same_input_same_bytes_and_nothing_stale_stays(tmp_path: Path) -> None:
 
 def test_tars_that_are_not_ours_stay(tmp_path: Path) -> None:
     theirs = ["backup.tar", "train.tar", "train-1.tar", "train-000001.tar", "train-0000a.tar", "other-00000.tar"]
+    theirs += ["numbers.npy", "train.offsets.npy", "other-00000.offsets.npy", "train-00000.npy"]
     for name in theirs:
         (tmp_path / name).write_bytes(b"somebody's")
     write_corpus("alt", scenes() | {"extra": 12}, tmp_path, tmp_path, splits=("train", "val", "extra"))
-    ours = ["extra-00000.tar", "index.json", "train-00000.tar", "val-00000.tar"]
-    assert sorted(content(tmp_path)) == sorted([*ours, *theirs])
+    extra, *ours = ([f"{split}-00000.tar", f"{split}-00000.offsets.npy"] for split in ("extra", "train", "val"))
+    ours = ["index.json", *(name for shard in ours for name in shard)]
+    assert sorted(content(tmp_path)) == sorted([*extra, *ours, *theirs])
     # the old index names the shards of a split that is no more
     write_corpus("alt", scenes(), tmp_path, tmp_path)
-    assert sorted(content(tmp_path)) == sorted([*ours[1:], *theirs])
+    assert sorted(content(tmp_path)) == sorted([*ours, *theirs])
     # without an index that can be read, the names of its own splits tell
     (tmp_path / "index.json").write_text('{"splits": 3}')
-    (tmp_path / "val-00041.tar").write_bytes(b"ours")
+    for name in ("val-00041.tar", "val-00041.offsets.npy", "train-00009.offsets.npy"):
+        (tmp_path / name).write_bytes(b"ours")
     write_corpus("alt", scenes(), tmp_path, tmp_path)
-    assert sorted(content(tmp_path)) == sorted([*ours[1:], *theirs])
+    assert sorted(content(tmp_path)) == sorted([*ours, *theirs])
     assert all((tmp_path / name).read_bytes() == b"somebody's" for name in theirs)
 
 

@@ -208,6 +208,9 @@ def test_a_changed_value_touches_what_it_decides_and_nothing_before(mini: Plan) 
 
     # a probe's learning rate: all probes and what follows, no training and no data
     assert layers(with_(*MINI, "probe", "lr", to=0.2)) == {"probe", *probing_names}
+    # another kernel rounds differently; without it nothing says that there is a choice
+    assert layers(with_(*MINI, "probe", "fused", to=True)) == {"probe", *probing_names}
+    assert with_(*MINI, "probe", "fused", to=False) == set()
     # a label: what shows it; Table 5 calls its rows by their ranges
     recipes = {"table6", "table7", "table8"}
     assert (
@@ -237,6 +240,7 @@ def test_a_changed_value_touches_what_it_decides_and_nothing_before(mini: Plan) 
     }
     # how a run proceeds: nothing
     assert with_(*MINI, "pretrain", "runtime", "checkpoint_every", to=7) == set()
+    assert with_(*MINI, "probe", "runtime", to={"workers": 2}) == set()
     # another scale: nothing
     assert with_(*PAPER, "pretrain", "recipe", "lr", to=1e-3) == set()
 

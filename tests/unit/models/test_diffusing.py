@@ -186,7 +186,7 @@ def test_a_model_that_has_overfit_five_images_writes_their_captions(replaced: fl
             draws.copy_(torch.rand(draws.shape, generator=noise))
         given.place.copy_(torch.randperm(5, generator=noise))  # a caption's place decides its stratum of t
         optimizer.zero_grad()
-        objective.backward(given, 1)
+        objective.backward(objective.prepare(given))
         optimizer.step()
     one = DiffusionWriter(model, entry, WORDS, "fp32", torch.device("cpu"))
     places = given.tokens[:, 1 : 1 + LENGTH].tolist()

@@ -12,6 +12,7 @@ import pytest
 import torch
 import toy
 
+from mdc.processes.gradient_sums import GradientSums
 from mdc.processes.group import ALONE, Group
 from mdc.training.optimizer import build_optimizer
 
@@ -29,7 +30,7 @@ def test_loss_equals_the_cpus(method: str) -> None:
     for device in (torch.device("cpu"), CUDA):
         model = toy.build_model(toy.METHODS[method], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0).to(device)
         objective = toy.build_objective(model, toy.METHODS[method], toy.PROTOCOL, toy.MASK, 8, "fp32")
-        losses.append(float(objective.backward(batch.to(device), 1)["loss"]))
+        losses.append(float(toy.backward(objective, batch, device=device)["loss"]))
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
 
 
@@ -40,10 +41,10 @@ def test_bf16_compiled_training_learns(method: str) -> None:
     model.text.compile(dynamic=True)
     objective = toy.build_objective(model, toy.METHODS[method], toy.PROTOCOL, toy.MASK, 8, "bf16")
     optimizer = build_optimizer(model, toy.recipe(lr=3e-3, weight_decay=0.0), toy.PROTOCOL)
-    batch = toy.batch(8).to(CUDA)
+    batch = toy.batch(8)
     losses = []
     for _ in range(60):
-        losses.append(float(objective.backward(batch, 1)["loss"]))
+        losses.append(float(toy.backward(objective, batch, device=CUDA)["loss"]))
         optimizer.step()
         optimizer.zero_grad()
         objective.after_step()
@@ -65,9 +66,11 @@ def test_nccl_sums_and_gathers(monkeypatch: pytest.MonkeyPatch) -> None:
             model = toy.build_model(toy.METHODS["clip"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0).to(device)
             monkeypatch.setattr(Group, "alone", group is ALONE)
             objective = toy.build_objective(model, toy.METHODS["clip"], toy.PROTOCOL, toy.MASK, 8, "fp32", 1.0, group)
-            losses.append(float(objective.backward(toy.batch(8).to(device), 2)["loss"]))
+            sums = GradientSums(group, list(model.parameters()))
+            sums.begin(2)
+            losses.append(float(toy.backward(objective, toy.batch(8), 2, device)["loss"]))
+            sums.finish()
             if group is not ALONE:
-                group.sum_gradients(model.parameters())
                 assert group.gather_objects("key") == ["key"]
             gradients.append(torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None]))
         assert losses[0] == pytest.approx(losses[1], rel=1e-5)

@@ -111,6 +111,24 @@ def test_whole_evaluation_is_that_of_clip_benchmark(
     assert correct.double().mean().item() == pytest.approx(result["lp_acc1"], abs=1e-12)
 
 
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize(("count", "dim", "classes", "decay"), [(1300, 96, 40, 0.0), (500, 33, 7, 0.02)])
+def test_the_fused_kernel_ends_within_a_hundred_thousandth(
+    peer: ModuleType, count: int, dim: int, classes: int, decay: float, fused: bool
+) -> None:
+    """The same draws and the same mathematics as CLIP-benchmark's; without it the same bits."""
+    features, targets = problem(count, dim, classes)
+    recipe = ProbeRecipe(epochs=3, weight_decay=decay, fused=fused)
+    ours = train_linear_probe(features, targets, classes, recipe, seed=4)
+    first = torch.randperm(count, generator=torch.Generator().manual_seed(4))
+    data = peer.FeatureDataset(F.normalize(features, dim=-1)[first], targets[first])
+    loader = torch.utils.data.DataLoader(data, batch_size=64, shuffle=True)
+    theirs = peer.train(loader, dim, classes, decay, 0.1, 3, amp=False, device="cpu", seed=4)
+    for mine, other in ((ours.weight, theirs.weight), (ours.bias, theirs.bias)):
+        torch.testing.assert_close(mine, other, rtol=0, atol=1e-5 if fused else 0)
+    assert torch.equal(ours.weight, theirs.weight) is not fused, "another kernel, which rounds differently"
+
+
 def test_global_generator_and_inputs_are_left_alone() -> None:
     features, targets = problem(100, 8, 4)
     kept = features.clone()

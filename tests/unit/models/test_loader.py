@@ -12,12 +12,14 @@ import pytest
 import torch
 from data_samples import encoded, scenes, use_scenes, write_corpus, write_parquet, write_probe
 
+from mdc.diffusion.schedule import MaskSchedule
 from mdc.formats import images
 from mdc.loader import batches as loader
 from mdc.loader import pictures
 from mdc.loader.batch import CaptionBatch, LabelledBatch
-from mdc.loader.batches import CaptionBatches, epoch_order, labelled_batches, validation_batches
+from mdc.loader.batches import CaptionBatches, validation_batches
 from mdc.loader.draws import sample_rng
+from mdc.loader.labelled import labelled_batches
 from mdc.records import UserError
 from mdc.shards import index as shards
 from mdc.text import Vocabulary
@@ -83,8 +85,7 @@ def test_every_value_follows_from_the_documented_draws(folder: Path, vocabulary:
     reader = shards.ShardReader(folder, "train")
     for step, batch in enumerate(batches(folder, vocabulary)):
         epoch, position = divmod(step, 3)
-        order = np.random.Generator(np.random.Philox(key=5, counter=[0, 0, epoch, 1])).permutation(23)
-        for row, index in enumerate(order[6 * position : 6 * position + 6]):
+        for row, index in enumerate(_order(23, 5, epoch)[6 * position : 6 * position + 6]):
             key, data, record = reader.read(int(index))
             rng = np.random.Generator(np.random.Philox(key=5, counter=[0, int(index), epoch, 0]))
             caption, jitter, *crop = rng.random(42, dtype=np.float32).tolist()
@@ -97,6 +98,31 @@ def test_every_value_follows_from_the_documented_draws(folder: Path, vocabulary:
             assert torch.equal(batch.images[row], expected)
             uniforms = rng.random(77, dtype=np.float32)[: batch.tokens.shape[1]]
             np.testing.assert_array_equal(batch.uniforms[row], uniforms)
+
+
+def _order(count: int, seed: int, epoch: int) -> list[int]:
+    """The order of an epoch by whole numbers, sample by sample: ten rounds over two halves of four bits, as long as it takes."""
+    keys = np.random.Generator(np.random.Philox(key=seed, counter=[0, 0, epoch, 1])).integers(0, 2**64, 10, np.uint64)
+
+    def mixed(number: int, key: int) -> int:
+        number = (number + key) % 2**64
+        number = (number ^ (number >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+        number = (number ^ (number >> 27)) * 0x94D049BB133111EB % 2**64
+        return (number ^ (number >> 31)) % 16
+
+    def once(number: int) -> int:
+        high, low = divmod(number, 16)
+        for turn, key in enumerate(keys.tolist()):
+            high, low = (high, low ^ mixed(high, key)) if turn % 2 else (high ^ mixed(low, key), low)
+        return 16 * high + low
+
+    found = []
+    for place in range(count):
+        number = once(place)
+        while number >= count:
+            number = once(number)
+        found.append(number)
+    return found
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -124,15 +150,31 @@ def test_resume_at_any_step_is_exact(folder: Path, vocabulary: Vocabulary, start
 def test_ranks_partition_the_global_batch(folder: Path, vocabulary: Vocabulary, world: int) -> None:
     ranks = [batches(folder, vocabulary, rank=rank, world=world) for rank in range(world)]
     for whole, *parts in zip(batches(folder, vocabulary), *ranks, strict=True):
-        assert [key for part in parts for key in part.keys] == whole.keys
-        for name in ("images", "lengths", "jitter", "place", "caption_hash"):
-            assert torch.equal(torch.cat([getattr(part, name) for part in parts]), getattr(whole, name))
-        row = 0
-        for part in parts:
-            rows = slice(row, row := row + len(part.keys))
+        for rank, part in enumerate(parts):
+            rows = slice(rank, None, world)
+            assert part.keys == whole.keys[rows] and part.place.tolist() == list(range(rank, 6, world))
+            for name in ("images", "lengths", "jitter", "place", "caption_hash"):
+                assert torch.equal(getattr(part, name), getattr(whole, name)[rows])
             width = part.tokens.shape[1]
             assert torch.equal(part.tokens, whole.tokens[rows, :width])
             assert torch.equal(part.uniforms, whole.uniforms[rows, :width])
+
+
+def test_no_rank_has_more_to_mask_than_the_others() -> None:
+    """Times that MDC draws for eight ranks of sixteen samples each: means over steps differ by chance alone, not by the rank."""
+    schedule = MaskSchedule(low=0.5, high=1.0, stratified=True)
+    means = []
+    for rank in range(8):
+        own = [
+            schedule.draw(
+                torch.rand(16, generator=torch.Generator().manual_seed(step)), torch.arange(rank, 128, 8), 128
+            )
+            for step in range(20)
+        ]
+        means.append(float(torch.cat(own).mean()))
+    assert max(means) / (sum(means) / 8) < 1.03
+    contiguous = schedule.draw(torch.rand(16, generator=torch.Generator().manual_seed(0)), torch.arange(112, 128), 128)
+    assert float(contiguous.mean()) / (sum(means) / 8) > 1.25
 
 
 def test_how_many_are_read_at_once_changes_no_byte(
@@ -169,6 +211,48 @@ def test_samples_that_are_kept_are_decoded_once_and_change_no_byte(
         assert 72 - 4 * 5 < len(decoded) < 72
 
 
+@pytest.mark.parametrize(
+    ("options", "most", "tokenised"),
+    [
+        ({"steps": 3}, 1 << 16, 18),  # one pass of 3 batches of 6
+        ({"steps": 30}, 1 << 16, 0),  # ten passes, and each caption once
+        ({"steps": 30, "workers": 8}, 1 << 16, 180),  # a worker is shown 22.5
+        ({"steps": 30, "world": 6}, 1 << 16, 0),  # a rank is shown 30
+        ({"steps": 30}, 22, 180),  # more samples than may be kept
+    ],
+)
+def test_captions_are_kept_where_they_are_met_again(
+    folder: Path,
+    vocabulary: Vocabulary,
+    monkeypatch: pytest.MonkeyPatch,
+    options: dict[str, Any],
+    most: int,
+    tokenised: int,
+) -> None:
+    made: list[str] = []
+    encode = Vocabulary.encode
+
+    def counted(self: Vocabulary, caption: str, length: int) -> list[int]:
+        made.append(caption)
+        return encode(self, caption, length)
+
+    monkeypatch.setattr(Vocabulary, "encode", counted)
+    monkeypatch.setattr(loader, "_TEXT_CACHE", most)
+    several = batches(folder, vocabulary, **options)
+    again = pickle.loads(pickle.dumps(several))  # as a worker gets it
+    for one in (several, again):
+        made.clear()
+        for step in range(options["steps"]):
+            one.batch(step)
+        if not tokenised:
+            assert len(made) == len(set(made)) > 15
+        else:
+            assert len(made) == tokenised
+    made.clear()
+    list(held_out(folder, vocabulary))
+    assert len(made) == 5, "of held-out samples each is met once"
+
+
 def test_an_epoch_shows_no_sample_twice_and_epochs_differ(folder: Path, vocabulary: Vocabulary) -> None:
     seen: dict[int, list[str]] = {}
     for step, batch in enumerate(batches(folder, vocabulary, steps=9, batch_size=7)):
@@ -199,7 +283,6 @@ def test_seeds_epochs_samples_and_streams_draw_apart() -> None:
     first = {tuple(sample_rng(*name).random(200)) for name in names}
     assert len(first) == len(names)
     assert len({value for draws in first for value in draws}) == 200 * len(names)
-    assert sorted(epoch_order(50, 3, 1)) == list(range(50))
 
 
 def test_equal_captions_share_a_hash_and_others_do_not(folder: Path, vocabulary: Vocabulary) -> None:

@@ -87,7 +87,7 @@ def test_without_replacement_it_is_mdc_on_a_grid_of_times() -> None:
     masked = noised.x_t == one.schedule.mask_id
     assert bool(masked.any()) and bool((masked | (noised.x_t == noised.x0)).all())
     hidden = torch.randn(6, LENGTH, 16, generator=torch.Generator().manual_seed(3), requires_grad=True)
-    loss, bound = one._terms(hidden, noised)
+    loss, bound = one.terms(hidden, one.part(given.images, noised))
     weight = MaskSchedule(low=0.0, high=1.0, inverse_t=True, least_t=1e-3, stratified=True).weight(noised.t / STEPS)
     weights = weight[:, None] * masked
     theirs = hidden.detach().clone().requires_grad_()
@@ -110,7 +110,7 @@ def test_gradients_are_finite_at_the_ends_of_time(replaced: float) -> None:
             if replaced == 0 and not bool(((x_t == x0) | (x_t == one.schedule.mask_id)).all()):
                 continue
             hidden = (10 * torch.randn(2, LENGTH, 16, generator=torch.Generator().manual_seed(t))).requires_grad_()
-            loss, bound = one._terms(hidden, Noised(x0, x_t, torch.full((2,), t)))
+            loss, bound = one.terms(hidden, one.part(x0, Noised(x0, x_t, torch.full((2,), t))))
             loss.backward()
             assert hidden.grad is not None and bool(hidden.grad.isfinite().all()) and float(bound) > -1e-3
 
@@ -156,7 +156,7 @@ def test_micro_batches_change_nothing(entry: Method) -> None:
     found = []
     for parts in (1, 3):
         one = objective(entry, auxiliary=0.01)
-        told = one.backward(batch(), parts)
+        told = one.backward(one.prepare(batch(), parts))
         found.append((told, {name: p.grad for name, p in one.model.named_parameters() if p.grad is not None}))
     (told, gradients), (again, others) = found
     assert float(told["loss"]) == pytest.approx(float(again["loss"]), rel=1e-6)
@@ -166,7 +166,9 @@ def test_micro_batches_change_nothing(entry: Method) -> None:
 
 
 def test_the_loss_is_the_bound_and_the_auxiliary_term() -> None:
-    plain, both = (objective(method(), auxiliary=value).backward(batch(), 1) for value in (0.0, 0.01))
+    plain, both = (
+        one.backward(one.prepare(batch())) for one in (objective(method(), auxiliary=each) for each in (0.0, 0.01))
+    )
     assert float(plain["loss"]) == float(plain["bound"]) == float(both["bound"])
     one = objective(method())
     given = batch()
@@ -183,11 +185,11 @@ def test_the_loss_is_the_bound_and_the_auxiliary_term() -> None:
 def test_validation_is_the_bound_with_the_whole_condition() -> None:
     one = objective(method(**MCS), auxiliary=0.01)
     given = batch()
-    total, count = one.evaluate(replace(given, condition=None))
+    total, count = one.evaluate(one.prepare(replace(given, condition=None), held_out=True))
     plain = objective(method(**MCS))
     plain.model.guidance = None
     assert float(count) == 6 * LENGTH
-    assert float(total) / float(count) == pytest.approx(float(plain.backward(given, 1)["bound"]), rel=1e-6)
+    assert float(total) / float(count) == pytest.approx(float(plain.backward(plain.prepare(given))["bound"]), rel=1e-6)
 
 
 def test_padding_is_learnt_and_longer_captions_are_cut() -> None:

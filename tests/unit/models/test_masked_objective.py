@@ -86,7 +86,7 @@ def test_loss_and_gradient_equal_algorithm_1(weighted: bool, micro_batches: int)
     model = toy.build_model(method, toy.BACKBONE, toy.PROTOCOL, toy.V, CONTEXT, seed=0)
     assert isinstance(model, Captioner)
     objective = toy.build_objective(model, method, toy.PROTOCOL, toy.MASK, 8, "fp32")
-    loss = objective.backward(batch, micro_batches)["loss"]
+    loss = objective.backward(objective.prepare(batch, micro_batches))["loss"]
     ours = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
     model.zero_grad()
     reference = _algorithm_1(model, batch, 0.5, 1.0, weighted)
@@ -129,7 +129,7 @@ def test_no_mask_drawn_is_zero_loss() -> None:
     batch.uniforms.fill_(0.9999999)
     batch.jitter.zero_()
     low = method.model_copy(update={"t_range": (0.0, 0.5)})
-    measured = toy.build_objective(model, low, toy.PROTOCOL, toy.MASK, 4, "fp32").backward(batch, 1)
+    measured = toy.backward(toy.build_objective(model, low, toy.PROTOCOL, toy.MASK, 4, "fp32"), batch)
     assert float(measured["loss"]) == 0.0
     assert all(p.grad is None or torch.equal(p.grad, torch.zeros_like(p)) for p in model.parameters())
 
@@ -149,7 +149,7 @@ def test_bf16_changes_the_scale_of_no_gradient() -> None:
             gradients = []
             for precision in ("fp32", "bf16"):
                 model.zero_grad()
-                toy.build_objective(model, method, toy.PROTOCOL, toy.MASK, 8, precision).backward(batch, 1)
+                toy.backward(toy.build_objective(model, method, toy.PROTOCOL, toy.MASK, 8, precision), batch)
                 parts = [p.grad.flatten() for p in model.encoder.parameters() if p.grad is not None]
                 gradients.append(torch.cat(parts).double())
             full, low = gradients

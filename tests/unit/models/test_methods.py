@@ -60,7 +60,7 @@ def test_overfits_eight_pairs(name: str) -> None:
         batch.uniforms.copy_(torch.rand(batch.uniforms.shape, generator=noise))
         batch.jitter.copy_(torch.rand(8, generator=noise))
         optimizer.zero_grad()
-        losses.append(float(objective.backward(batch, 1)["loss"]))
+        losses.append(float(objective.backward(objective.prepare(batch))["loss"]))
         optimizer.step()
         objective.after_step()
     assert np.mean(losses[-10:]) < 0.1 < 1 < np.mean(losses[:3]), (len(losses), losses[:3], losses[-10:])

@@ -70,6 +70,19 @@ def test_a_run_and_its_manifest(method: str, folder: Path) -> None:
         assert (again.out / name).read_bytes() == (call.out / name).read_bytes()
 
 
+def test_a_run_with_a_profile_leaves_the_same_files(folder: Path) -> None:
+    plain, looked = _call(folder, "plain"), _call(folder, "looked at")
+    main(plain)
+    looked.profile = 2
+    main(looked)
+    assert looked.state is not None and plain.state is not None
+    assert {path.name for path in (looked.state / "profile").iterdir()} == {"trace.json", "operations.txt"}
+    left = {path.name for path in looked.state.iterdir()} - {path.name for path in plain.state.iterdir()}
+    assert left == {"profile"}
+    for name in ("run.json", "checkpoint.safetensors", "best.safetensors"):
+        assert (looked.out / name).read_bytes() == (plain.out / name).read_bytes()
+
+
 def test_inputs_that_cannot_be_read_are_one_line(folder: Path) -> None:
     call = _call(folder, "missing")
     call.manifests["data/corpora/alt"] = folder / "none/index.json"

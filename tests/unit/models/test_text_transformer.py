@@ -7,6 +7,7 @@ import torch
 
 from mdc.config import Decoder
 from mdc.models.decoder import TextTransformer
+from mdc.models.packing import packing
 
 V, CONTEXT, MEMORY = 40, 16, 24
 
@@ -69,6 +70,45 @@ def test_padding_changes_nothing(inputs: tuple[torch.Tensor, ...], causal: bool)
     after = text(longer, lengths, memory)
     for row, length in enumerate(lengths.tolist()):
         assert torch.allclose(before[row, :length], after[row, :length], atol=1e-5)
+
+
+@pytest.mark.parametrize("cross", [True, False])
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("lengths", [[12, 7, 4], [12, 12, 12], [1, 12, 1]])
+def test_packed_captions_are_padded_ones_without_their_padding(
+    inputs: tuple[torch.Tensor, ...], causal: bool, cross: bool, lengths: list[int]
+) -> None:
+    """Hidden states and all gradients are those of the padded batch, one caption at a time as a third witness."""
+    tokens, _, memory = inputs
+    length = torch.tensor(lengths)
+    where = packing(length, 12)
+    assert where.padded == (min(lengths) < 12) and len(where.places) == sum(lengths)
+    wanted = torch.randn(sum(lengths), 32, generator=torch.Generator().manual_seed(2))
+    found = []
+    for way in ("packed", "padded", "alone"):
+        text = _text(causal, cross)
+        seen = memory.clone().requires_grad_() if cross else None
+        if way == "packed":
+            hidden = text(tokens.flatten()[where.places], memory=seen, packing=where)
+        elif way == "padded":
+            hidden = text(tokens, length, seen).flatten(0, 1)[where.places]
+        else:
+            alone = [
+                text(tokens[row : row + 1, :n], None, None if seen is None else seen[row : row + 1])[0]
+                for row, n in enumerate(lengths)
+            ]
+            hidden = torch.cat(alone)
+        (hidden * wanted).sum().backward()
+        gradients = {name: p.grad for name, p in text.named_parameters() if p.grad is not None}
+        found.append((hidden.detach(), gradients | ({"memory": seen.grad} if seen is not None else {})))
+    (packed, ours), *others = found
+    for hidden, theirs in others:
+        assert torch.allclose(packed, hidden, atol=2e-6)
+        assert ours.keys() == theirs.keys()
+        for name, gradient in theirs.items():
+            one = ours[name]
+            assert gradient is not None and one is not None, name
+            assert torch.allclose(one, gradient, rtol=1e-4, atol=1e-5 * float(gradient.abs().max())), name
 
 
 @torch.no_grad()

@@ -156,6 +156,7 @@ def _aside(state: Path) -> list[Path]:
         ("threads", 2, False),
         ("device", "auto", True),
         ("compile", True, True),  # likewise: the models are compiled before the loop
+        ("recompute", True, True),
     ],
 )
 def test_a_run_resumes_whatever_changes_but_its_tempo(
@@ -174,7 +175,7 @@ def test_a_run_resumes_whatever_changes_but_its_tempo(
         [(1, 5), (6, 12)] if key != "device" else [(1, 12)]
     )
     if key != "device":  # what was found counts, not what was asked for: both are this CPU
-        assert [one[key] for one in segments] == [getattr(toy.recipe(), key), value]
+        assert [one.get(key) for one in segments] == [getattr(toy.recipe(), key), value]
     assert all(one["device"] == "cpu" and one["torch"] == torch.__version__ for one in segments)
 
 

@@ -87,7 +87,7 @@ def test_they_are_not_trained() -> None:
     objective = build_objective(model, method(), None, 12, 6, "fp32", length=8)  # type: ignore[arg-type]
     recipe = Recipe.model_validate(VALUES["scales"]["mini"]["pretrain"]["recipe"])
     optimizer = build_optimizer(model, recipe, validate(copy.deepcopy(VALUES)).protocol.pretrain)
-    objective.backward(batch(), 1)
+    objective.backward(objective.prepare(batch()))
     optimizer.step()
     assert torch.equal(model.text.token_embedding.weight[:11], words)
     assert model.head.weight.grad is not None and model.text.token_embedding.weight.grad is None

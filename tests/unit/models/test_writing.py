@@ -204,7 +204,7 @@ def _learnt(
     for _ in range(300):
         noise = {"jitter": torch.rand(8, generator=generator), "uniforms": torch.rand(8, 16, generator=generator)}
         optimizer.zero_grad()
-        objective.backward(replace(batch, **noise), 1)
+        objective.backward(objective.prepare(replace(batch, **noise)))
         optimizer.step()
     captions = [
         tuple(row[1 : length - 1]) for row, length in zip(batch.tokens.tolist(), batch.lengths.tolist(), strict=True)

@@ -26,7 +26,7 @@ from mdc.shards.index import ShardReader
 
 _HEADINGS = {"figure6": "Figure 6. Captions", "mcd_examples": "MC-Diffusion, table 2. Captions"}
 _LINE = ("scale", "dataset", "image", "system", "caption")
-_WIDTH = 100  # letters of a line of the picture
+_WIDTH = 125  # letters of a line of the picture
 _SMALL = 200  # pixels below which a page shows an image's pixels as they are
 
 

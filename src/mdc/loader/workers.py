@@ -1,0 +1,64 @@
+"""A function of many items, computed ahead by worker processes, its results in the order of the items."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+
+from mdc.records import UserError
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+
+def ahead(function: Callable[[_Item], _Result], items: Sequence[_Item], workers: int) -> Iterator[_Result]:
+    """``function`` of each item. ``workers`` processes compute ahead of whoever takes the results; 0: none, in this process.
+
+    A UserError of ``function`` arrives as the same UserError. Workers end with the process that started them.
+    """
+    if not workers:
+        return map(function, items)
+    loader = torch.utils.data.DataLoader(
+        _Computed(function),
+        batch_size=None,  # a work item is whole
+        sampler=items,
+        num_workers=min(workers, max(len(items), 1)),
+        collate_fn=_unchanged,
+        # Only the workers' own seeds come from it, which nothing uses; without it the loader would draw from the
+        # global generator, and a run with workers would differ from one without.
+        generator=torch.Generator().manual_seed(0),
+    )
+    return map(_checked, loader)
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """A UserError on its way out of a worker."""
+
+    message: str
+
+
+class _Computed(torch.utils.data.Dataset[Any]):
+    """A map from item to result, for torch's workers."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self.function = function
+
+    def __getitem__(self, item: Any) -> Any:
+        try:
+            return self.function(item)
+        except UserError as error:  # torch would bury the message in the worker's traceback
+            return _Refused(str(error))
+
+
+def _unchanged(result: Any) -> Any:
+    return result
+
+
+def _checked(result: Any) -> Any:
+    if isinstance(result, _Refused):
+        raise UserError(result.message)
+    return result

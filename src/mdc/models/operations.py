@@ -1,0 +1,152 @@
+"""Floating-point operations of a training step, from shapes alone: nothing here looks at a tensor's values.
+
+Counted is what matrices multiply with matrices: linear maps, the convolution that makes patches, attention's two products, the
+logits of words and those of a batch's images against its captions. A product of (a, b) with (b, c) has 2·a·b·c operations. The
+backward pass has twice those of the forward pass, for a product has two gradients; only of a map whose input nobody
+differentiates (pixels, stored tokens) does it have as many as the forward pass.
+
+Not counted is all else, which is little beside it: norms, activations, softmax, the loss, embeddings, the optimiser, sums over
+processes, and pictures on their way to the tower. Attention is counted as it is laid out, (B, T) with its padding, also where a
+causal kernel leaves half of it out; linear maps see real tokens alone. What a kernel of attention computes again for its
+own backward pass is not counted either.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mdc.config import Backbone, OnTokens
+from mdc.config import Decoder as DecoderShape
+
+
+class Operations(NamedTuple):
+    """``needed``: what a step asks for; ``again``: what is computed a second time, so that less has to be kept."""
+
+    needed: int = 0
+    again: int = 0
+
+    def plus(self, other: Operations) -> Operations:
+        return Operations(self.needed + other.needed, self.again + other.again)
+
+
+class Texts(NamedTuple):
+    """Captions as a text transformer sees them: ``captions`` B, ``tokens`` N real ones, ``length`` T places of each in
+    attention."""
+
+    captions: int
+    tokens: int
+    length: int
+
+
+class Pass(NamedTuple):
+    """A forward pass: ``all`` its operations; of these, those ``of_layers`` that a layer computes again if it keeps its input
+    alone; and those ``at_input``, of maps whose input nobody differentiates."""
+
+    all: int = 0
+    of_layers: int = 0
+    at_input: int = 0
+
+    def plus(self, other: Pass) -> Pass:
+        return Pass(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+
+    def step(self, recompute: bool, embedded_before: bool = False) -> Operations:
+        """Of forward and backward pass. ``recompute``: layers are computed again in the backward pass.
+        ``embedded_before``: the forward pass was made once before, without a graph."""
+        again = (self.of_layers if recompute else 0) + (self.all if embedded_before else 0)
+        return Operations(3 * self.all - self.at_input, again)
+
+
+def linear(rows: int, inputs: int, outputs: int) -> int:
+    """``rows`` vectors through a map."""
+    return 2 * rows * inputs * outputs
+
+
+def attention(captions: int, queries: int, keys: int, width: int) -> int:
+    """The products of queries with keys, and of their weights with values, of all heads together ``width`` wide."""
+    return 4 * captions * queries * keys * width
+
+
+def image_encoder(backbone: Backbone | OnTokens, images: int) -> Pass:
+    """The tower of ``images`` images, or, on a frozen encoder, the map of its stored tokens: the encoder does not run."""
+    if isinstance(backbone, OnTokens):
+        found = linear(images * backbone.frozen.tokens, backbone.frozen.width, backbone.decoder.width)
+        return Pass(found, 0, found)
+    width, patches = backbone.width, visual_tokens(backbone)
+    tokens = images * (patches + 1)  # and [CLS]
+    cut = linear(images * patches, 3 * backbone.patch_size**2, width)
+    mixed = linear(tokens, width, 4 * width) + attention(images, patches + 1, patches + 1, width)
+    inner = linear(tokens, width, 4 * width)
+    return Pass(cut + backbone.layers * (mixed + 2 * inner), backbone.layers * (mixed + inner), cut)
+
+
+def visual_tokens(backbone: Backbone | OnTokens) -> int:
+    """How many tokens of an image a decoder reads."""
+    if isinstance(backbone, OnTokens):
+        return backbone.frozen.tokens
+    return (backbone.image_size // backbone.patch_size) ** 2
+
+
+def text_transformer(shape: DecoderShape, texts: Texts, memory: tuple[int, int] | None = None) -> Pass:
+    """The layers of a text transformer; ``memory``: how many visual tokens an image has, and how wide they are."""
+    layer = text_layer(shape.width, texts, memory[0] if memory is not None else 0)
+    if memory is not None:
+        layer = layer.plus(_same(linear(texts.captions * memory[0], memory[1], 2 * shape.width)))
+    return Pass(*(shape.layers * part for part in layer))
+
+
+def text_layer(width: int, texts: Texts, seen: int) -> Pass:
+    """One of them, without keys and values of the ``seen`` visual tokens of an image, if it sees any."""
+    mixed = linear(texts.tokens, width, 4 * width) + attention(texts.captions, texts.length, texts.length, width)
+    if seen:
+        mixed += linear(texts.tokens, width, 2 * width) + attention(texts.captions, texts.length, seen, width)
+    inner = linear(texts.tokens, width, 4 * width)
+    # a layer that is computed again stops before its last map, whose result nobody asks for
+    return Pass(mixed + 2 * inner, mixed + inner)
+
+
+def timed_transformer(shape: DecoderShape, texts: Texts, memory: tuple[int, int]) -> Pass:
+    """The layers of mask-and-replace diffusion's decoder: two norms are told the time; keys and values are made before."""
+    told = 2 * linear(texts.captions, shape.width, 2 * shape.width)
+    layer = text_layer(shape.width, texts, memory[0]).plus(_same(told))
+    read = linear(texts.captions * memory[0], memory[1], 2 * shape.width)
+    return Pass(*(shape.layers * part for part in layer.plus(Pass(read))))
+
+
+def captioner(backbone: Backbone | OnTokens, vocabulary: int, texts: Texts, predicted: int) -> Pass:
+    """A captioner whose head predicts ``predicted`` of the tokens, among ``vocabulary``."""
+    return (
+        image_encoder(backbone, texts.captions)
+        .plus(text_transformer(backbone.decoder, texts, _memory(backbone)))
+        .plus(Pass(linear(predicted, backbone.decoder.width, vocabulary)))
+    )
+
+
+def diffusion_captioner(backbone: Backbone | OnTokens, classes: int, texts: Texts, learns_input: bool) -> Pass:
+    """A captioner of mask-and-replace diffusion, whose head predicts all places. ``learns_input``: what stands in the place of
+    lost stored tokens is learnt."""
+    images = image_encoder(backbone, texts.captions)
+    return (
+        (images._replace(at_input=0) if learns_input else images)
+        .plus(timed_transformer(backbone.decoder, texts, _memory(backbone)))
+        .plus(Pass(linear(texts.tokens, backbone.decoder.width, classes)))
+    )
+
+
+def two_towers(backbone: Backbone, texts: Texts) -> Pass:
+    """CLIP's towers and their projections."""
+    projected = linear(texts.captions, backbone.width + backbone.decoder.width, backbone.embed_dim)
+    return image_encoder(backbone, texts.captions).plus(text_transformer(backbone.decoder, texts)).plus(Pass(projected))
+
+
+def contrasted(backbone: Backbone, own: int, everyones: int) -> Pass:
+    """CLIP's logits of the ``own`` pairs of a process against ``everyones``; alone, the transpose is for nothing."""
+    return Pass((1 if own == everyones else 2) * linear(own, backbone.embed_dim, everyones))
+
+
+def _memory(backbone: Backbone | OnTokens) -> tuple[int, int]:
+    width = backbone.width if isinstance(backbone, Backbone) else backbone.decoder.width
+    return visual_tokens(backbone), width
+
+
+def _same(operations: int) -> Pass:
+    return Pass(operations, operations)

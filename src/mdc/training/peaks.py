@@ -1,0 +1,69 @@
+"""How many floating-point operations a second a device makes at most, to hold what a run makes of it against."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import torch
+
+
+class Peak(NamedTuple):
+    """10¹² operations a second, without sparsity: matrices in bf16 on tensor cores (None if it has none for bf16), fp32 matrices
+    as TF32 on tensor cores (None if it has none for TF32), and in full fp32."""
+
+    bf16: float | None
+    tf32: float | None
+    fp32: float
+
+
+#: a device's name, as PyTorch tells it (a regular expression for all of it) → its peak. Of NVIDIA's data sheets, those of the
+#: SXM boards where a name says nothing else; values that they print with sparsity are halved
+PEAKS = {
+    # NVIDIA Tesla V100 data sheet (SXM2; PCIe; V100S)
+    r"Tesla V100-SXM\d-\d+GB(-LS)?": Peak(None, None, 15.7),
+    r"Tesla V100-PCIE-\d+GB": Peak(None, None, 14.0),
+    r"Tesla V100S-PCIE-\d+GB": Peak(None, None, 16.4),
+    # NVIDIA T4 data sheet
+    r"Tesla T4": Peak(None, None, 8.1),
+    # NVIDIA A100 data sheet: the same for all boards
+    r"(NVIDIA )?A100-(SXM4|PCIE)-\d+GB": Peak(312.0, 156.0, 19.5),
+    r"NVIDIA A100 80GB PCIe": Peak(312.0, 156.0, 19.5),
+    # NVIDIA A10, A30 and A40 data sheets
+    r"NVIDIA A10": Peak(125.0, 62.5, 31.2),
+    r"NVIDIA A30": Peak(165.0, 82.0, 10.3),
+    r"NVIDIA A40": Peak(149.7, 74.8, 37.4),
+    # NVIDIA H100 data sheet (SXM; PCIe; NVL)
+    r"NVIDIA H100 80GB HBM3": Peak(989.4, 494.7, 66.9),
+    r"NVIDIA H100 PCIe": Peak(756.5, 378.0, 51.2),
+    r"NVIDIA H100 NVL": Peak(835.5, 417.5, 60.0),
+    # NVIDIA H200 data sheet (SXM; NVL)
+    r"NVIDIA H200": Peak(989.4, 494.7, 66.9),
+    r"NVIDIA H200 NVL": Peak(835.5, 417.5, 60.0),
+    # NVIDIA L4, L40 and L40S data sheets
+    r"NVIDIA L4": Peak(121.0, 60.0, 30.3),
+    r"NVIDIA L40": Peak(181.05, 90.5, 90.5),
+    r"NVIDIA L40S": Peak(362.05, 183.0, 91.6),
+    # NVIDIA Ampere GA102 and Ada white papers; bf16 with sums in fp32, as PyTorch asks for
+    r"NVIDIA GeForce RTX 3090": Peak(71.0, 35.6, 35.6),
+    r"NVIDIA GeForce RTX 4090": Peak(165.2, 82.6, 82.6),
+}
+
+
+def peak_of(name: str, precision: str, tf32: bool) -> float | None:
+    """Operations a second of the device ``name`` at most, in ``precision`` "bf16" or "fp32"; ``tf32``: whether fp32 matrices are
+    multiplied as TF32. None if it is not known, or if the device has no such units: then nothing is said of it."""
+    found = next((peak for pattern, peak in PEAKS.items() if re.fullmatch(pattern, name)), None)
+    if found is None:
+        return None
+    in_fp32 = found.tf32 if tf32 and found.tf32 is not None else found.fp32
+    tera = found.bf16 if precision == "bf16" else in_fp32
+    return None if tera is None else tera * 1e12
+
+
+def peak_here(device: torch.device, precision: str) -> float | None:
+    """That of this process's device, under PyTorch's settings; None on a CPU."""
+    if device.type != "cuda":
+        return None
+    tf32 = torch.get_float32_matmul_precision() != "highest"
+    return peak_of(torch.cuda.get_device_name(device), precision, tf32)

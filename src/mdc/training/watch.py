@@ -1,0 +1,88 @@
+"""What steps measured, read some steps later, so that no step waits for the device."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from mdc.processes.group import Group
+from mdc.records import UserError
+
+#: steps that a GPU may be ahead of what is read of it
+BEHIND = 4
+
+
+class Measured(NamedTuple):
+    """What step ``step`` (from 0) measured, by name."""
+
+    step: int
+    values: dict[str, float]
+
+
+class _Pending(NamedTuple):
+    step: int
+    names: list[str]
+    values: Tensor
+    there: torch.cuda.Event | None
+    keys: list[str]
+
+
+class Watch:
+    """Takes what each step measured and gives it back as numbers: at once on a CPU, ``BEHIND`` steps later on a GPU.
+
+    UserError with the step and its samples if a loss or a gradient norm is not finite. The weights in memory may be bad by then,
+    so nothing may be saved, validated or kept before :meth:`settled` was read to its end.
+    """
+
+    def __init__(self, device: torch.device, group: Group) -> None:
+        self._group, self._behind = group, BEHIND if device.type == "cuda" else 0
+        self._pending: deque[_Pending] = deque()
+
+    def add(self, step: int, values: Mapping[str, Tensor], keys: list[str]) -> list[Measured]:
+        """Take the scalars of ``step``, which are the same on all processes; what can be read by now."""
+        self._pending.append(_sent(step, values, keys))
+        return list(self._read(self._behind))
+
+    def settled(self) -> list[Measured]:
+        """All the rest; waits for the device."""
+        return list(self._read(0))
+
+    def _read(self, left: int) -> Iterator[Measured]:
+        while len(self._pending) > left:
+            one = self._pending.popleft()
+            if one.there is not None:
+                one.there.synchronize()
+            values = dict(zip(one.names, one.values.tolist(), strict=True))
+            if not math.isfinite(values["loss"]) or not math.isfinite(values["grad_norm"]):
+                # both are the global batch's, so all processes come here or none does
+                keys = [key for part in self._group.gather_objects(one.keys) for key in part]
+                raise UserError(_not_finite(one.step, values["loss"], values["grad_norm"], keys))
+            yield Measured(one.step, values)
+
+
+def _sent(step: int, values: Mapping[str, Tensor], keys: list[str]) -> _Pending:
+    """The values on their way to the host, together, in float64: whole numbers stay exact."""
+    together = torch.stack([value.detach().to(torch.float64) for value in values.values()])
+    there = None
+    if together.device.type == "cuda":
+        host = torch.empty(together.shape, dtype=together.dtype, pin_memory=True)
+        host.copy_(together, non_blocking=True)
+        there = torch.cuda.Event()
+        there.record()
+        together = host
+    return _Pending(step, list(values), together, there, keys)
+
+
+def _not_finite(step: int, loss: float, norm: float, keys: list[str]) -> str:
+    shown = ", ".join(keys[:8]) + (f", … ({len(keys)} in all)" if len(keys) > 8 else "")
+    what = f"loss is {loss}" if not math.isfinite(loss) else f"gradient norm is {norm}"
+    return (
+        f"training stopped at step {step}: the {what}; samples of this batch: {shown}; "
+        "hint: lower lr, lengthen warmup_steps, set clip_norm (1.0), or use precision fp32; "
+        "the last good checkpoint is kept"
+    )

@@ -1,0 +1,173 @@
+"""The order of an epoch by blocks: a bijection, few shards at a time, the same from any step and on any rank."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from data_samples import scenes, use_scenes, write_corpus
+from pydantic import ValidationError
+from scipy import stats
+
+from mdc.config.pretrain import Recipe
+from mdc.config.problems import first_problem
+from mdc.loader.batches import CaptionBatches
+from mdc.loader.blocks import BlockOrder
+from mdc.loader.draws import BLOCKS, WINDOW, sample_rng
+from mdc.loader.shuffle import permuted
+from mdc.shards.index import read_index
+from mdc.text import Vocabulary
+
+SIZES = [[1], [10, 10, 3], [1, 40, 7, 7, 2, 300, 1], [5, 0, 9, 0, 0, 4], [50] * 6]
+BUFFERS = [1, 7, 64, 10_000]
+
+
+def whole(sizes: list[int], buffer: int, seed: int, epoch: int) -> np.ndarray:
+    return BlockOrder(sizes, buffer).at(np.arange(sum(sizes)), seed, epoch)
+
+
+def by_lists(sizes: list[int], buffer: int, seed: int, epoch: int) -> list[int]:
+    """The same as somebody would write it down: lay the shards one behind the other, cut, shuffle each piece."""
+    firsts = [sum(sizes[:number]) for number in range(len(sizes))]
+    rng = sample_rng(seed, epoch, 0, BLOCKS)
+    laid = []
+    for block in permuted(np.arange(len(sizes)), len(sizes), rng).tolist():
+        laid += range(firsts[block], firsts[block] + sizes[block])
+    found = []
+    for number, start in enumerate(range(0, len(laid), buffer)):
+        piece = laid[start : start + buffer]
+        rng = sample_rng(seed, epoch, number, WINDOW)
+        found += [piece[place] for place in permuted(np.arange(len(piece)), len(piece), rng).tolist()]
+    return found
+
+
+@pytest.mark.parametrize("buffer", BUFFERS)
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_every_sample_stands_at_one_place_as_by_lists(sizes: list[int], buffer: int) -> None:
+    for seed, epoch in ((0, 1), (2**63, 12)):
+        found = whole(sizes, buffer, seed, epoch)
+        assert np.array_equal(np.sort(found), np.arange(sum(sizes)))
+        assert found.tolist() == by_lists(sizes, buffer, seed, epoch)
+
+
+@pytest.mark.parametrize("buffer", [1, 16, 64, 10_000])
+@pytest.mark.parametrize("sizes", [[50] * 20, [30, 90, 41, 57, 30, 200]], ids=str)
+def test_a_window_touches_few_shards_and_each_is_gone_through_once(sizes: list[int], buffer: int) -> None:
+    shard = np.repeat(np.arange(len(sizes)), sizes)[whole(sizes, buffer, 3, 4)]
+    for start in range(0, len(shard), buffer):
+        # whole shards between two that are cut
+        assert len(set(shard[start : start + buffer].tolist())) <= (buffer - 2) // min(sizes) + 2
+    for number, size in enumerate(sizes):
+        places = np.flatnonzero(shard == number)
+        assert places[-1] - places[0] < size + 2 * (buffer - 1), "done with it, no window comes back to a shard"
+
+
+def test_places_are_computed_one_by_one_and_in_any_shape() -> None:
+    sizes = [10_000] * 3000
+    order = BlockOrder(sizes, 8192)
+    places = np.array([[0, 5, 29_999_999], [5, 8192, 17_000_001]])
+    found = order.at(places, 3, 4)
+    assert found.shape == places.shape and found.dtype == np.int64
+    assert found[0, 1] == found[1, 0] == order.at(np.array([5]), 3, 4)[0]
+    assert found.min() >= 0 and found.max() < 30_000_000
+    batch = order.at(np.arange(81_920, 81_920 + 8192), 3, 4)
+    assert len(set((batch // 10_000).tolist())) <= 2 and len(set(batch.tolist())) == 8192
+
+
+def test_shards_and_samples_stand_anywhere() -> None:
+    """Chi-square of (tenth of the epoch) × (shard), and of (tenth of a window) × (tenth before the shuffle), over 400 orders."""
+    shards, within = np.zeros((10, 10)), np.zeros((10, 10))
+    by_shard, by_window = BlockOrder([20] * 10, 100), BlockOrder([250], 250)
+    for seed in range(400):
+        np.add.at(shards, (np.arange(10), by_shard.at(np.arange(7, 200, 20), seed, seed % 3) // 20), 1)
+        places = np.arange(0, 250, 25) + seed % 25
+        np.add.at(within, (places // 25, by_window.at(places, seed, seed % 3) // 25), 1)
+    # the ten of an order are nearly of ten shards, so not independent, and the statistic is the smaller for it
+    for table in (shards, within):
+        assert stats.chi2.sf(((table - 40) ** 2 / 40).sum(), 90) > 1e-3
+
+
+def test_seeds_and_epochs_have_orders_of_their_own() -> None:
+    for sizes, buffer in (([200], 50), ([20] * 10, 1), ([20] * 10, 50)):
+        orders = {tuple(whole(sizes, buffer, seed, epoch)) for seed in range(5) for epoch in range(5)}
+        assert len(orders) == 25
+
+
+# --- in batches -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """41 training samples in shards of six, the last of five."""
+    path = tmp_path_factory.mktemp("corpus")
+    with pytest.MonkeyPatch.context() as patch:
+        use_scenes(patch)
+        write_corpus("alt", scenes(train=41), path, path, samples_per_shard=6)
+    return path
+
+
+def keys(folder: Path, **changes: Any) -> list[list[str]]:
+    options: dict[str, Any] = {"image_size": 8, "batch_size": 8, "seed": 5, "steps": 15, "buffer": 9}
+    options |= {"crop_scale": (0.9, 1.0), "crop_ratio": (3 / 4, 4 / 3), "context_length": 77}
+    vocabulary = Vocabulary.corpus(read_index(folder)["pieces"])
+    return [batch.keys for batch in CaptionBatches(folder, "train", vocabulary, **(options | changes))]
+
+
+def test_batches_follow_the_order(folder: Path) -> None:
+    found = keys(folder)
+    for epoch in range(3):
+        expected = by_lists([6] * 6 + [5], 9, 5, epoch)[:40]
+        assert [key for batch in found[5 * epoch : 5 * epoch + 5] for key in batch] == [
+            f"train-{i:06d}" for i in expected
+        ]
+    assert found != keys(folder, buffer=None) and found != keys(folder, seed=6) and found != keys(folder, buffer=8)
+
+
+@pytest.mark.parametrize("start", [1, 4, 5, 13])
+def test_a_resumed_run_goes_on_where_it_was(folder: Path, start: int) -> None:
+    assert keys(folder, start_step=start) == keys(folder)[start:]
+
+
+def test_ranks_and_workers_change_nothing(folder: Path) -> None:
+    one = keys(folder)
+    for world in (2, 4):
+        ranks = [keys(folder, rank=rank, world=world) for rank in range(world)]
+        assert [sorted(key for rank in ranks for key in rank[step]) for step in range(15)] == [sorted(b) for b in one]
+    assert keys(folder, workers=2) == one
+
+
+# --- in a recipe ------------------------------------------------------------------------------------------------------
+
+RECIPE: dict[str, Any] = {
+    **{"epochs": 1, "batch_size": 4, "accumulation": 1, "processes": 1, "lr": 0.1, "warmup_steps": 0},
+    **{"weight_decay": 0.0, "beta1": 0.9, "beta2": 0.9, "clip_norm": None, "precision": "fp32", "compile": False},
+    **{"threads": 1, "device": "cpu", "validate_every": 1},
+}
+
+
+def test_a_recipe_says_nothing_of_the_usual_order() -> None:
+    plain = Recipe.model_validate(RECIPE)
+    assert plain == Recipe.model_validate(RECIPE | {"order": "global"})
+    assert "order" not in plain.model_dump(mode="json")
+    blocks = Recipe.model_validate(RECIPE | {"order": {"blocks": {"buffer": 5}}})
+    told = blocks.model_dump(mode="json")
+    assert told["order"] == {"blocks": {"buffer": 5}} and Recipe.model_validate(told) == blocks
+
+
+@pytest.mark.parametrize(
+    ("order", "said"),
+    [
+        ("blocks", "order: neither global nor blocks: {buffer: 10000}"),
+        (7, "order: neither global nor blocks: {buffer: 10000}"),
+        ({"blocks": {"buffer": 0}}, "order.blocks.buffer = 0: input should be greater than 0"),
+        ({"blocks": {}}, "order.blocks.buffer: this key is missing"),
+        ({"block": {"buffer": 2}}, "order.blocks: this key is missing"),
+        ({"blocks": {"buffer": 5, "size": 1}}, "order.blocks.size = 1: no such key is known here"),
+    ],
+)
+def test_an_order_that_is_none_is_told(order: Any, said: str) -> None:
+    with pytest.raises(ValidationError) as error:
+        Recipe.model_validate(RECIPE | {"order": order})
+    assert first_problem(error.value) == said

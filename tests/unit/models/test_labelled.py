@@ -1,0 +1,177 @@
+"""Batches and features of labelled sets: the same bytes however many workers read the images."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+import toy
+from calls import Call
+from data_samples import use_scenes, write_probe
+from safetensors import safe_open
+
+from mdc.evaluation.features import FeatureCache
+from mdc.evaluation.probe import main
+from mdc.loader.labelled import labelled_batches
+from mdc.loader.workers import ahead
+from mdc.predictors.encode import ImageEncoder, untrained_encoder
+from mdc.processes.store import Store
+from mdc.records import UserError, read_json, write_json
+from mdc.shards.index import ShardReader, read_index
+
+
+@pytest.fixture(scope="module")
+def manifest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """70 images to train on and 23 to test on, in shards of 16."""
+    path = tmp_path_factory.mktemp("labelled")
+    with pytest.MonkeyPatch.context() as patch:
+        use_scenes(patch)
+        source = {"kind": "scenes", "task": "colour", "train": 70, "test": 23, "seed": 3, "pixels": 12}
+        write_probe("colour", source, path / "colour", path, samples_per_shard=16)
+    return path / "colour/index.json"
+
+
+def cache(folder: Path, workers: int = 0) -> FeatureCache:
+    encoder = ImageEncoder(untrained_encoder(toy.BACKBONE, 0), "patch_mean", "fp32", torch.device("cpu"))
+    options = {"image_size": toy.BACKBONE.image_size, "batch_size": 9, "workers": workers}
+    return FeatureCache(encoder, Store(folder), identity={"weights": "0"}, pixels={}, **options)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_workers_change_no_batch_and_leave_the_global_generator_alone(manifest: Path, workers: int) -> None:
+    torch.manual_seed(7)
+    state = torch.get_rng_state()
+    for split, count in (("train", 70), ("test", 23)):
+        here, there = (
+            list(labelled_batches(manifest, split, image_size=8, batch_size=9, workers=w)) for w in (0, workers)
+        )
+        assert [key for batch in there for key in batch.keys] == [f"{number:06d}" for number in range(count)]
+        for ours, theirs in zip(here, there, strict=True):
+            assert ours.keys == theirs.keys
+            assert torch.equal(ours.images, theirs.images) and torch.equal(ours.labels, theirs.labels)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_features_are_equal_to_the_bit_with_any_number_of_workers(manifest: Path, tmp_path: Path) -> None:
+    index = read_index(manifest)
+    files = []
+    for workers in (0, 1, 2):
+        folder = tmp_path / str(workers)
+        found = cache(folder, workers).features(manifest, index, "train")
+        assert found[0].shape == (70, toy.BACKBONE.width)
+        left = sorted(folder.rglob("*.safetensors"))
+        assert len(left) == 2, "the features, and the crops in one piece"
+        files.append([(file.relative_to(folder), file.read_bytes()) for file in left])
+    assert files[0] == files[1] == files[2], "neither a feature nor a crop nor its name depends on workers"
+
+
+def test_a_probes_record_does_not_say_how_many_workers_there_were(manifest: Path, tmp_path: Path) -> None:
+    told = []
+    for workers in (0, 2):
+        place = tmp_path / str(workers)
+        write_json(tmp_path / "runtime.json", {"workers": workers})
+        job = toy.probe_job(inputs=["data/probes/colour"], probes=["colour"])
+        inputs = {"data/probes/colour": manifest}
+        main(Call(job, place / "out", inputs, tmp_path / "runtime.json", cache=place / "cache"))
+        told.append([(place / "out" / name).read_bytes() for name in ("probe.json", "items.parquet")])
+    assert told[0] == told[1]
+    assert "workers" not in read_json(tmp_path / "2/out/probe.json")["config"]["recipe"]
+
+
+@pytest.mark.parametrize("runtime", [{"workers": -1}, {"workers": 1.5}, {"threads": 2}])
+def test_a_bad_runtime_is_one_line(manifest: Path, tmp_path: Path, runtime: dict[str, float]) -> None:
+    write_json(tmp_path / "runtime.json", runtime)
+    job = toy.probe_job(inputs=["data/probes/colour"], probes=["colour"])
+    with pytest.raises(UserError, match=rf"runtime\.json: {next(iter(runtime))}"):
+        main(Call(job, tmp_path / "out", {"data/probes/colour": manifest}, tmp_path / "runtime.json"))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_damaged_sample_is_the_same_line_from_a_worker(
+    manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    read = ShardReader.read
+
+    def torn(self: ShardReader, number: int) -> tuple[str, bytes, dict[str, object]]:
+        key, image, record = read(self, number)
+        return key, image[: len(image) // 2] if number == 41 else image, record
+
+    monkeypatch.setattr(ShardReader, "read", torn)
+    with pytest.raises(UserError, match=r"^colour, split train: image of 000041 cannot be decoded \(\w+\)$"):
+        cache(tmp_path, workers).features(manifest, read_index(manifest), "train")
+    assert not list(tmp_path.rglob("*.safetensors")), "what is not whole is not kept"
+
+
+def test_results_keep_the_order_of_the_items_and_other_errors_stay_errors() -> None:
+    assert list(ahead(_slow_when_even, range(7), 2)) == [10, 11, 12, 13, 14, 15, 16]
+    assert list(ahead(_slow_when_even, range(0), 2)) == []
+    with pytest.raises(ZeroDivisionError):
+        list(ahead(_upside_down, [1, 0], 1))
+
+
+def _slow_when_even(number: int) -> int:
+    time.sleep(0.05 * (number % 2 == 0))
+    return number + 10
+
+
+def _upside_down(number: int) -> float:
+    return 1 / number
+
+
+KILLED = """
+import sys, time
+from pathlib import Path
+import torch
+from mdc.evaluation.features import FeatureCache
+from mdc.loader import crops
+from mdc.processes.store import Store
+from mdc.shards.index import read_index
+
+crops.PIECE = 20
+
+class Slow:
+    def encode(self, images):
+        print("encodes", flush=True)
+        time.sleep(0.5)
+        return torch.zeros(len(images), 2)
+
+manifest = Path(sys.argv[1])
+cache = FeatureCache(
+    Slow(), Store(Path(sys.argv[2])), image_size=8, batch_size=9, identity={}, pixels={}, workers=2
+)
+cache.features(manifest, read_index(manifest), "train")
+"""
+
+
+def test_a_killed_job_leaves_nothing_half_written_and_no_worker(manifest: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", KILLED, str(manifest), str(tmp_path / "cache")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as job:
+        assert job.stdout is not None
+        assert job.stdout.readline() == "encodes\n"
+        children = Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()
+        workers = [child for child in children if _command(child)[1:2] == ["-c"]]
+        assert len(workers) == 2
+        os.kill(job.pid, signal.SIGKILL)
+    left = [path for path in tmp_path.rglob("*.safetensors") if not path.name.startswith(".")]
+    assert left, "the first piece was there before it was encoded"
+    for path in left:
+        with safe_open(str(path), framework="pt") as file:
+            assert file.get_tensor("images").shape in ((20, 3, 8, 8), (10, 3, 8, 8)), "crops, whole; and no features"
+    deadline = time.monotonic() + 120
+    while any(_command(child)[1:2] == ["-c"] for child in workers):
+        assert time.monotonic() < deadline, "a worker outlives its job"
+        time.sleep(0.2)
+
+
+def _command(process: str) -> list[str]:
+    """The words of a process's command; none if it is gone."""
+    try:
+        return Path(f"/proc/{process}/cmdline").read_text().split("\0")
+    except OSError:
+        return []

@@ -1,0 +1,135 @@
+"""A step waits for the device nowhere: what would make a host wait for its GPU is counted on a CPU, operation by operation."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+import torch
+import toy
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from mdc.loader.batch import CaptionBatch
+from mdc.objectives.objective import Objective
+from mdc.processes.group import ALONE
+from mdc.records import UserError
+from mdc.training import watch
+from mdc.training.feed import fed
+from mdc.training.optimizer import build_optimizer
+from mdc.training.trainer import total_norm
+from mdc.training.watch import Watch
+
+#: a value, or how many values there are, has to be known on the host
+LOOKS = {
+    "_local_scalar_dense", "nonzero", "masked_select", "_unique", "_unique2", "unique_dim", "unique_consecutive", "equal",
+    "is_nonzero", "repeat_interleave",
+}  # fmt: skip
+#: numbers of the host become a tensor, whose way to a device is waited for
+BRINGS = {"lift_fresh", "lift_fresh_copy"}
+
+
+class Waits(TorchDispatchMode):
+    """Counts the operations that would wait, by name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func.overloadpacket.__name__
+        if name in LOOKS or name in BRINGS:
+            self.found[name] += 1
+        indexed = args[1] if name in ("index", "index_put", "index_put_") else ()
+        if any(one is not None and one.dtype == torch.bool for one in indexed):
+            self.found[name] += 1
+        return func(*args, **(kwargs or {}))
+
+
+def test_what_waits_is_counted() -> None:
+    x = torch.arange(6.0)
+    with Waits() as waits:
+        float(x.sum())
+        x[x > 2]
+        (x > 2).nonzero()
+        x.new_tensor([1.0, 2.0])
+        torch.tensor(3.0)
+        x.unique()
+        if (x > 2).all():
+            pass
+        x.mul(2).sum()
+    assert waits.found == {
+        "_local_scalar_dense": 2, "index": 1, "nonzero": 1, "lift_fresh": 2, "_unique2": 1
+    }  # fmt: skip
+
+
+def objective_and_batch(method: str, duplicates: float) -> tuple[Objective, CaptionBatch, torch.nn.Module]:
+    model = toy.build_model(toy.METHODS[method], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
+    objective = toy.build_objective(model, toy.METHODS[method], toy.PROTOCOL, toy.MASK, 8, "fp32", duplicates)
+    return objective, toy.batch(8), model
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize("method", ["mdc", "arc", "clip"])
+def test_no_step_waits(method: str, parts: int) -> None:
+    objective, batch, model = objective_and_batch(method, duplicates=1.0)
+    optimizer = build_optimizer(model, toy.recipe(), toy.PROTOCOL)
+    prepared = objective.prepare(batch, parts)
+    with Waits() as waits:
+        objective.operations(prepared, toy.BACKBONE)
+        measured = objective.backward(prepared)
+        norm = total_norm([p for p in model.parameters() if p.requires_grad], 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        objective.after_step()
+        torch.stack([value.detach().to(torch.float64) for value in (*measured.values(), norm)])
+    assert not waits.found
+    assert all(isinstance(value, torch.Tensor) and value.ndim == 0 for value in measured.values())
+
+
+@pytest.mark.parametrize("method", ["mdc", "arc", "clip"])
+def test_what_is_fed_is_what_the_objective_prepared(method: str) -> None:
+    objective, batch, _ = objective_and_batch(method, duplicates=0.0)
+    (one,) = fed([batch], objective.prepare, torch.device("cpu"))
+    assert one.keys == batch.keys
+    for left, right in zip(_tensors(one.prepared), _tensors(objective.prepare(batch)), strict=True):
+        assert torch.equal(left, right)
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    return [tensor for one in value for tensor in _tensors(one)] if isinstance(value, list | tuple) else []
+
+
+def values(loss: float, norm: float = 1.0) -> dict[str, torch.Tensor]:
+    return {"loss": torch.tensor(loss), "grad_norm": torch.tensor(norm)}
+
+
+def test_numbers_are_read_in_their_order_some_steps_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    late = Watch(torch.device("cpu"), ALONE)
+    monkeypatch.setattr(late, "_behind", watch.BEHIND)
+    found = [[one.step for one in late.add(step, values(step), ["key"])] for step in range(7)]
+    assert found == [[]] * watch.BEHIND + [[0], [1], [2]]
+    assert [(one.step, one.values["loss"]) for one in late.settled()] == [(3, 3.0), (4, 4.0), (5, 5.0), (6, 6.0)]
+    assert late.settled() == []
+
+
+@pytest.mark.parametrize(
+    ("loss", "norm", "what"), [(float("nan"), 1.0, "loss is nan"), (1.0, float("inf"), "norm is inf")]
+)
+def test_what_is_not_finite_stops_the_run_before_anything_is_kept(
+    monkeypatch: pytest.MonkeyPatch, loss: float, norm: float, what: str
+) -> None:
+    late = Watch(torch.device("cpu"), ALONE)
+    monkeypatch.setattr(late, "_behind", watch.BEHIND)
+    late.add(0, values(1.0), ["a"])
+    late.add(1, values(loss, norm), ["b", "c"])
+    late.add(2, values(1.0), ["d"])
+    with pytest.raises(UserError, match=rf"step 1: .*{what}; samples of this batch: b, c;"):
+        late.settled()
+
+
+def test_on_a_cpu_a_bad_step_is_told_at_once() -> None:
+    with pytest.raises(UserError, match="step 5"):
+        Watch(torch.device("cpu"), ALONE).add(5, values(float("inf")), ["a"])
