@@ -41,6 +41,9 @@ CORPORA = {
     "cub": "mdc.sources.corpora.cub",
 }
 
+#: those of them that lie in files of which each can be read alone (mdc.sources.cleaned.InParts)
+IN_PARTS = frozenset({"webdataset", "pairs"})
+
 #: … of a labelled set's
 PROBES = {
     "scenes": "mdc.sources.probes.scenes",

@@ -40,12 +40,20 @@ def clip_pieces(caption: str) -> list[int]:
 
 def pieces_by_word(caption: str) -> list[tuple[str, tuple[int, ...]]]:
     """The words of a caption as CLIP's tokenizer finds them, in lower case, each with its pieces (see ``clip_pieces``)."""
-    tokenizer = _tokenizer()
+    return [(word, _word_pieces(word)) for word in _tokenizer().pat.findall(_cleaned(caption))]
+
+
+def has_piece(caption: str) -> bool:
+    """Whether ``clip_pieces`` finds any; it looks no further than the first."""
+    return any(_word_pieces(found[0]) for found in _tokenizer().pat.finditer(_cleaned(caption)))
+
+
+def _cleaned(caption: str) -> str:
     # OpenCLIP's repair of encodings and entities leaves plain ASCII unchanged, and it costs more than everything else:
     # without it a caption of known words takes a fifth of the time.
-    plain = caption.isascii() and caption.isprintable() and "&" not in caption
-    text = caption.lower() if plain else tokenizer.clean_fn(caption)
-    return [(word, _word_pieces(word)) for word in tokenizer.pat.findall(text)]
+    if caption.isascii() and caption.isprintable() and "&" not in caption:
+        return caption.lower()
+    return str(_tokenizer().clean_fn(caption))
 
 
 @lru_cache(1 << 17)

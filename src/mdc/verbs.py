@@ -40,6 +40,17 @@ VERBS = {
         "obtained.json",
         ("runtime",),
     ),
+    "plan-download": _data(
+        "mdc.obtain.plan_job", "fix what of a list of URLs will be asked for, and in which order", "planned.json"
+    ),
+    "download": _data(
+        "mdc.obtain.download_job", "download one group of a planned dataset's parts", "downloaded.json", ("runtime",)
+    ),
+    "corpus-parts": _data(
+        "mdc.shards.parts_job",
+        "write one group of a corpus's parts as webdataset shards; it keeps the parts that are whole",
+        options=("runtime", "state"),
+    ),
     "corpus": _data("mdc.shards.corpus_job", "write a corpus as webdataset shards with a manifest"),
     "probe-set": _data("mdc.shards.probe_set_job", "write a labelled image set as webdataset shards with a manifest"),
     "choice-set": _data(

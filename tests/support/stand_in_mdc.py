@@ -18,7 +18,10 @@ from mdc.artefacts import ARTEFACTS
 from mdc.verbs import VERBS
 
 LAYERS = {
+    "data/plans/": "plan-download",
+    "data/downloads/": "download",
     "data/obtained/": "obtain",
+    "data/parts/": "corpus-parts",
     "data/corpora/": "corpus",
     "data/probes/": "probe-set",
     "data/choices/": "choice-set",

@@ -42,6 +42,7 @@ try:
         write_text_if_changed(FOLDER.config(name), json_text(job.config()))
     RUNTIME = written("runtime", SCALE.pretrain.runtime) if SCALE.pretrain else None
     PROBE_RUNTIME = written("probe_runtime", SCALE.probe.runtime) if SCALE.probe else None
+    DATA_RUNTIME = written("data_runtime", SCALE.data.runtime)
     DOWNLOAD_RUNTIME = written("download_runtime", SCALE.data.download.runtime) if SCALE.data.download else None
 except UserError as error:
     raise WorkflowError(str(error)) from None

@@ -7,6 +7,7 @@ SETS = {"corpora": "corpus", "probes": "probe-set", "choices": "choice-set", "te
 
 wildcard_constraints:
     name=r"[^/]+",
+    group=r"\d+-of-\d+",
 
 
 def list_files(name):
@@ -59,6 +60,27 @@ rule obtain:
     threads: SCALE.data.download.runtime.processes if SCALE.data.download else 1
     shell:
         "mdc obtain {input.config} {params.runtime} 2> {log}"
+
+
+# One group of the parts of corpora that lie in parts. All groups fill the folder above their own with shards; the state says
+# which of them are whole, so that a job that was ended goes on with the next one.
+rule corpus_parts:
+    input:
+        config=f"{R}/configs/data/parts/{{name}}/{{group}}.json",
+        given=lambda w: given(f"data/parts/{w.name}/{w.group}"),
+        files=lambda w: source_files("corpora", w.name),
+        runtime=ancient(DATA_RUNTIME),
+    output:
+        files("corpus-parts", "data/parts/{name}/{group}"),
+    log:
+        f"{R}/logs/data/parts/{{name}}/{{group}}.log",
+    params:
+        state=f"{STATE}/parts/{{name}}",
+    threads: SCALE.data.runtime.processes
+    resources:
+        cpus_per_task=SCALE.data.runtime.processes,
+    shell:
+        "mdc corpus-parts {input.config} --runtime {input.runtime} --state {params.state} 2> {log}"
 
 
 for section, verb in SETS.items():

@@ -5,7 +5,18 @@ unknown key, a wrong type, ``1e-4`` read as text, a backbone that does not exist
 that names the key, the value and what is allowed, before any job starts. It imports neither torch nor OpenCLIP.
 """
 
-from mdc.config.data import ChoiceSet, Corpus, Data, Dataset, Download, DownloadRuntime, ProbeSet, TextSet, origin_of
+from mdc.config.data import (
+    ChoiceSet,
+    Corpus,
+    Data,
+    DataRuntime,
+    Dataset,
+    Download,
+    DownloadRuntime,
+    ProbeSet,
+    TextSet,
+    origin_of,
+)
 from mdc.config.encoders import CodesTower, Encode, EncoderEntry, RunTower, WordEmbeddings
 from mdc.config.params import (
     Params,
@@ -65,6 +76,7 @@ __all__ = [
     "Corpus",
     "CorpusSource",
     "Data",
+    "DataRuntime",
     "Dataset",
     "Decoder",
     "Download",

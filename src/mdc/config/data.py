@@ -121,9 +121,20 @@ class Download(Strict):
     runtime: DownloadRuntime
 
 
-class DownloadRuntime(Strict):
-    """How a download proceeds. A change makes nothing again."""
+class DataRuntime(Strict):
+    """How corpora that lie in parts (kinds pairs and webdataset) are cut into shards. It decides no byte of them.
 
+    So many ``jobs`` share the parts of a corpus, each with so many ``processes``.
+    """
+
+    jobs: Positive = 1
+    processes: Threads = 1
+
+
+class DownloadRuntime(Strict):
+    """How a download proceeds. A change downloads nothing again. So many ``jobs`` share a list, each with so many processes."""
+
+    jobs: Positive = 1
     processes: Threads
     threads: Threads  # of each process
     timeout: Annotated[float, Field(gt=0)]  # seconds without a byte
@@ -156,6 +167,7 @@ class Data(Strict):
     vocabularies: dict[Name, Vocabulary] = Field(default_factory=dict)
     samples_per_shard: Positive
     max_skipped: Share
+    runtime: DataRuntime = Field(default=DataRuntime())
     datasets: dict[Name, Dataset] = Field(default_factory=dict)
     download: Download | None = None
     corpora: dict[Name, Corpus] = Field(default_factory=dict)

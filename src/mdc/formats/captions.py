@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mdc.records import UserError
-from mdc.text import clip_pieces, clip_text
+from mdc.text import clip_pieces, clip_text, has_piece
 
 MAX_CHARACTERS = 20_000  # of a caption; no context reads so far, and a megabyte of text is a mistake of its source
 
@@ -25,7 +25,7 @@ def clean_captions(captions: Iterable[str], mode: str = "each", max_pieces: int 
     ``mode`` "each" keeps them apart; "join" makes one of them, each ended by a full stop if it ends in no mark;
     "cut" keeps of each the longest run of whole words within ``max_pieces`` CLIP pieces.
     """
-    kept = [text for text in map(clean_caption, captions) if clip_pieces(text)]
+    kept = [text for text in map(clean_caption, captions) if has_piece(text)]
     if mode == "each" or not kept:
         return tuple(kept)
     if mode == "join":

@@ -6,7 +6,7 @@ import hashlib
 import json
 import stat
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,6 +74,13 @@ class Skipped:
         if self._lines is not None:
             row = {**where, "reason": reason, "detail": detail}
             self._lines.write(json.dumps({name: _short(value) for name, value in row.items()}) + "\n")
+
+    def join(self, lines: Iterable[str]) -> None:
+        """Take over the list of another account, after what is there."""
+        for line in lines:
+            row = json.loads(line)
+            self.split = row["split"]
+            self.add(row["reason"], row["key"], row["file"], row["detail"])
 
     def __str__(self) -> str:
         """The reasons, the commonest first, each with its count and its first example."""

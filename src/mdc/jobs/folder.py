@@ -50,7 +50,10 @@ def verb_of(job: str) -> str:
 
 
 _LAYERS = {
+    "data/plans/": "plan-download",
+    "data/downloads/": "download",
     "data/obtained/": "obtain",
+    "data/parts/": "corpus-parts",
     "data/corpora/": "corpus",
     "data/probes/": "probe-set",
     "data/choices/": "choice-set",

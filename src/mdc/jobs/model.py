@@ -50,6 +50,28 @@ class ObtainJob(Job):
     entry: dict[str, Any] | None
 
 
+class PlanDownloadJob(Job):
+    """Fix what will be asked for of a list of URLs, and in which order; keys as in :class:`ObtainJob`."""
+
+    verb: Literal["plan-download"]
+    name: Name
+    dataset: Dataset
+    download: dict[str, Any]
+    entry: dict[str, Any] | None
+
+
+class DownloadJob(Job):
+    """Download a planned dataset's parts ``group``, ``group`` + ``groups``, …; other keys as in :class:`ObtainJob`."""
+
+    verb: Literal["download"]
+    name: Name
+    dataset: Dataset
+    download: dict[str, Any]
+    entry: dict[str, Any] | None
+    group: NonNegative
+    groups: Positive
+
+
 class _SetJob(Job):
     """Write a set of shards from its source."""
 
@@ -58,7 +80,20 @@ class _SetJob(Job):
     max_skipped: Share
 
 
+class CorpusPartsJob(Job):
+    """Write a source's parts ``group``, ``group`` + ``groups``, … as shards. ``name``: the folder that all groups fill."""
+
+    verb: Literal["corpus-parts"]
+    name: str
+    source: CorpusSource
+    protocol: ProtocolData
+    group: NonNegative
+    groups: Positive
+
+
 class CorpusJob(_SetJob):
+    """If ``inputs`` name parts, the corpus's shards are these parts, and ``samples_per_shard`` decides nothing."""
+
     verb: Literal["corpus"]
     source: CorpusSource
     protocol: ProtocolData

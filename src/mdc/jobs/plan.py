@@ -20,6 +20,7 @@ from mdc.config.tables import ChoiceTable, LossFigure, ScoreTable
 from mdc.fingerprint import fingerprint
 from mdc.jobs import caption_jobs, encoder_jobs, score_jobs
 from mdc.jobs.artefact_plans import ARTEFACT_PLANS
+from mdc.jobs.data_plans import corpus_parts, downloads, parts_of
 from mdc.jobs.ids import Frozen, Run, Untrained
 from mdc.jobs.job import Job
 from mdc.jobs.model import PretrainJob, ProbeJob
@@ -51,7 +52,8 @@ class Plan:
     def jobs(self) -> dict[str, Job]:
         """Every job by its name, each after those that it is made from."""
         data = self.scale.data
-        listed: list[Job] = [self.obtain(name) for name in data.datasets]
+        listed: list[Job] = [job for name in data.datasets for job in (*downloads(self, name), self.obtain(name))]
+        listed += corpus_parts(self)
         listed += [self.corpus(name) for name in data.corpora]
         listed += [self.probe_set(name) for name in data.probes]
         listed += [self.choice_set(name) for name in data.choices]
@@ -201,19 +203,22 @@ class Plan:
         return as_job({**head, **values}, verb, f"params.yaml: {job}")
 
     def obtain(self, name: str) -> Job:
+        behind = [job.job for job in downloads(self, name)]
+        found: Job = self.make("obtain", f"data/obtained/{name}", behind, **self.obtaining(name))
+        return found
+
+    def obtaining(self, name: str) -> dict[str, Any]:
+        """Which dataset is brought to its place, and how."""
         data = self.scale.data
         dataset = data.datasets[name]
         origin = origin_of(name, dataset)
         shaped = data.download if origin == "urls" else None
-        return self.make(
-            "obtain",
-            f"data/obtained/{name}",
-            [],
-            name=name,
-            dataset={**dataset.model_dump(mode="json", by_alias=True), "from": origin},
-            download=shaped.model_dump(mode="json", exclude={"runtime"}) if shaped is not None else None,
-            entry=decisive(REGISTRY[name]) if name in REGISTRY else None,
-        )
+        return {
+            "name": name,
+            "dataset": {**dataset.model_dump(mode="json", by_alias=True), "from": origin},
+            "download": shaped.model_dump(mode="json", exclude={"runtime"}) if shaped is not None else None,
+            "entry": decisive(REGISTRY[name]) if name in REGISTRY else None,
+        }
 
     def resolved_source(self, source: Strict) -> dict[str, Any]:
         """A source as its job reads it: with the place of its dataset, and how that was obtained."""
@@ -228,11 +233,20 @@ class Plan:
             values["images"] = str(Path(datasets[values["images_from"]].path, values["images"]))
         return values
 
-    def _set(self, verb: str, section: str, name: str, source: Any, kinds: dict[str, str], **values: Any) -> Job:
+    def _set(
+        self,
+        verb: str,
+        section: str,
+        name: str,
+        source: Any,
+        kinds: dict[str, str],
+        behind: Iterable[str] = (),
+        **values: Any,
+    ) -> Job:
         return self.make(
             verb,
             f"data/{section}/{name}",
-            [f"data/obtained/{dataset}" for dataset in datasets_of(source)],
+            [*(f"data/obtained/{dataset}" for dataset in datasets_of(source)), *behind],
             [kinds[source.kind]],
             name=name,
             source=self.resolved_source(source),
@@ -247,7 +261,9 @@ class Plan:
 
     def corpus(self, name: str) -> Job:
         source = self.scale.data.corpora[name].source
-        return self._set("corpus", "corpora", name, source, parts.CORPORA, **self._sharding(), **self._words())
+        values = {**self._sharding(), **self._words()}
+        behind = [job.job for job in parts_of(self, name)]
+        return self._set("corpus", "corpora", name, source, parts.CORPORA, behind, **values)
 
     def probe_set(self, name: str) -> Job:
         source = self.scale.data.probes[name].source

@@ -19,8 +19,11 @@ from mdc.jobs.model import (
     ChoiceSetJob,
     ChoicesJob,
     CorpusJob,
+    CorpusPartsJob,
+    DownloadJob,
     JudgeJob,
     ObtainJob,
+    PlanDownloadJob,
     PositionsJob,
     PretrainJob,
     ProbeJob,
@@ -62,6 +65,9 @@ AnyArtefact = Annotated[
 ]
 _OF_VERB: dict[str, TypeAdapter[Any]] = {
     "obtain": TypeAdapter(ObtainJob),
+    "plan-download": TypeAdapter(PlanDownloadJob),
+    "download": TypeAdapter(DownloadJob),
+    "corpus-parts": TypeAdapter(CorpusPartsJob),
     "corpus": TypeAdapter(CorpusJob),
     "probe-set": TypeAdapter(ProbeSetJob),
     "choice-set": TypeAdapter(ChoiceSetJob),

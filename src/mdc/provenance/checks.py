@@ -13,6 +13,8 @@ from mdc.jobs.read import as_job
 from mdc.provenance.place import Broken
 from mdc.records import UserError, read_json, sha256_file, versions
 from mdc.shards.index import read_index, shard_list, verify_shard
+from mdc.shards.part import files_of
+from mdc.shards.parts import read_parts
 
 if TYPE_CHECKING:
     from mdc.provenance.walk import Walk
@@ -34,6 +36,24 @@ def shards(walk: Walk, job: str, record: Mapping[str, Any]) -> None:
             raise Broken(f"{str(error).partition(';')[0]}; to mend: {walk.again(job)}") from None
     walk.good["shards"] += len(listed)
     walk.by_size += 0 if whole else 2 * len(listed)
+
+
+def parts(walk: Walk, job: str, record: Mapping[str, Any]) -> None:
+    """The files of a group's parts are those that its index names; above 4 GiB only their sizes are compared, unless asked.
+
+    The corpora that take them look into the shards.
+    """
+    index = walk.place.manifest(job)
+    listed = [
+        (index.parent.parent / one["file"], one) for entry in read_parts(index)["parts"] for one in files_of(entry)
+    ]
+    whole = walk.hashes(sum(one["bytes"] for _, one in listed))
+    for path, one in listed:
+        good = path.is_file() and path.stat().st_size == one["bytes"]
+        if not good or (whole and sha256_file(path) != one["sha256"]):
+            raise Broken(f"{path}: not the file that {index} names; to mend: {walk.again(job)}")
+    walk.good["parts"] += len(read_parts(index)["parts"])
+    walk.by_size += 0 if whole else len(listed)
 
 
 def tokens(walk: Walk, job: str, record: Mapping[str, Any]) -> None:
@@ -133,6 +153,7 @@ def _weights_metadata(path: Path, again: str) -> dict[str, str]:
 #: verb → what else must hold of its jobs
 CHECKS: dict[str, Check] = {
     "corpus": shards,
+    "corpus-parts": parts,
     "probe-set": shards,
     "choice-set": shards,
     "tokenizer": weights,

@@ -32,10 +32,12 @@ _WORDS = {
     "import-words": "embeddings of word pieces",
     "vocabulary": "vocabularies",
     "corpus": "corpora",
+    "corpus-parts": "groups of corpora's parts",
     "probe-set": "probe sets",
     "choice-set": "choice sets",
     "texts": "lists of captions",
     "shards": "shards",
+    "parts": "parts",
     "arrays": "arrays of tokens",
     "obtain": "obtained datasets",
 }

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
+from mdc.shards.duplicates import duplicate_share
 from mdc.shards.index import token_hash
 from mdc.text import clip_pieces
 
@@ -47,7 +48,7 @@ class CaptionStatistics(CaptionLengths):
         super().__init__(context_length)
         self.pieces: set[int] = set()
         self.seen: set[int] = set()
-        self.starts = array("q")  # where each sample's captions begin in ``hashes``
+        self.starts = array("q")  # where each sample's captions begin in ``hashes``, which are as the context cuts them
         self.hashes = array("q")
 
     def add(self, captions: Iterable[str]) -> None:
@@ -60,6 +61,28 @@ class CaptionStatistics(CaptionLengths):
             self.seen.update(pieces[: self.most])
             self.hashes.append(token_hash(pieces[: self.most]))
 
-    def captions_of_samples(self) -> list[np.ndarray]:
-        """For each sample the hashes of its captions as the context cuts them."""
-        return np.split(np.frombuffer(self.hashes, dtype=np.int64), np.frombuffer(self.starts, dtype=np.int64)[1:])
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All of it as arrays of int64, which :meth:`join` takes: the samples of one part of a corpus."""
+        lengths = sorted(self.lengths)
+        return {
+            "lengths": np.array(lengths, dtype=np.int64),
+            "captions": np.array([self.lengths[length] for length in lengths], dtype=np.int64),
+            "pieces": np.array(sorted(self.pieces), dtype=np.int64),
+            "seen": np.array(sorted(self.seen), dtype=np.int64),
+            "starts": np.frombuffer(self.starts, dtype=np.int64),
+            "hashes": np.frombuffer(self.hashes, dtype=np.int64),
+        }
+
+    def join(self, part: Mapping[str, np.ndarray]) -> None:
+        """Take the samples of a part after those that are there."""
+        self.lengths.update(dict(zip(part["lengths"].tolist(), part["captions"].tolist(), strict=True)))
+        self.pieces.update(part["pieces"].tolist())
+        self.seen.update(part["seen"].tolist())
+        self.starts.frombytes((part["starts"] + len(self.hashes)).astype(np.int64).tobytes())
+        self.hashes.frombytes(part["hashes"].astype(np.int64).tobytes())
+
+    def duplicate_shares(self) -> dict[str, float]:
+        """The share of samples in a random batch whose caption stands there twice, for batches of 16, 32, 64, …"""
+        hashes, starts = (np.frombuffer(numbers, dtype=np.int64) for numbers in (self.hashes, self.starts))
+        batches = [2**k for k in range(4, 17) if 2**k <= len(starts)] or [len(starts)]
+        return {str(batch): duplicate_share(hashes, starts, batch, seed=0) for batch in batches}

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from mdc.formats.data_folder import data_folder
 from mdc.jobs.call import Call
 from mdc.shards.corpus import write_corpus
-from mdc.shards.set_job import note, sharding, source_of
+from mdc.shards.from_parts import join_parts
+from mdc.shards.set_job import note, sharding, source_of, splits_of
+from mdc.sources.cleaned import InParts
 from mdc.sources.source import open_corpus
 
 
 def main(call: Call) -> None:
     """Run the job: ``call.job`` is a :class:`mdc.jobs.model.CorpusJob`."""
-    source = source_of(call)
-    write_corpus(
-        call.job.name,
-        open_corpus(source, data_folder()),
-        call.out,
-        context_length=call.job.protocol.context_length,
-        # training sees "train" alone; a "test" split is there to be scored, so its words are in the vocabulary
-        splits=tuple(source.get("splits") or ("train", "val", *(["test"] if source.get("test") else []))),
-        **sharding(call),
-    )
+    source = open_corpus(source_of(call), data_folder())
+    splits, context_length = splits_of(call), call.job.protocol.context_length
+    if groups := [path for job, path in call.given.items() if job.startswith("data/parts/")]:
+        if not isinstance(source, InParts):
+            raise AssertionError(f"{call.job.job}: a source of this kind has no parts")
+        more: dict[str, Any] = {"max_skipped": call.job.max_skipped, "context_length": context_length, "splits": splits}
+        join_parts(call.job.name, source, call.out, groups, **more)
+    else:
+        write_corpus(call.job.name, source, call.out, context_length=context_length, splits=splits, **sharding(call))
     note(call)

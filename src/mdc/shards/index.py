@@ -26,6 +26,7 @@ from mdc.shards.opened import OpenShards, check_offsets, check_sizes
 from mdc.text import CLIP_SOT
 
 INDEX = "index.json"
+PARTS = "../../parts/"  # where the parts of corpora lie, from a corpus's folder
 Kind = Literal["corpus", "probe", "choices"]
 _QUICK = 4 << 30  # bytes that are hashed without asking
 
@@ -43,29 +44,30 @@ class _Part(BaseModel):
 
 
 Count = Annotated[int, Field(ge=0, lt=1 << 53)]
-FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9_.-]*$")]  # beside the index, nowhere else
-
-
+_NAME = r"[A-Za-z0-9_-][A-Za-z0-9_.-]*"
+# beside the index or, of a corpus in parts, in a folder of parts beside the corpora: nowhere else
+FileName = Annotated[str, Field(pattern=rf"^(\.\./\.\./parts/{_NAME}/)?{_NAME}$")]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
-class _Offsets(_Part):
+class FileOf(_Part):
+    """A file as an index names it."""
+
     file: FileName
     bytes: Count
     sha256: Sha256
 
 
-class _Shard(_Part):
-    file: FileName
+class Shard(FileOf):
+    """A shard as an index names it."""
+
     samples: Count
-    bytes: Count
-    sha256: Sha256
-    offsets: _Offsets
+    offsets: FileOf
 
 
 class _Split(_Part):
     samples: Count
-    shards: list[_Shard]
+    shards: list[Shard]
 
     @model_validator(mode="after")
     def _adds_up(self) -> Self:

@@ -20,6 +20,12 @@ def source_of(call: Call) -> dict[str, Any]:
     return source
 
 
+def splits_of(call: Call) -> tuple[str, ...]:
+    """The splits of a corpus. Training sees "train" alone; "test" is there to be scored, so its words are in the vocabulary."""
+    source = source_of(call)
+    return tuple(source.get("splits") or ("train", "val", *(["test"] if source.get("test") else [])))
+
+
 def note(call: Call) -> None:
     """Write the record of the set that now lies in the job's folder."""
     write_made(call, [Path(call.out) / INDEX])

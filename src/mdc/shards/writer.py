@@ -6,7 +6,6 @@ shards that are not there.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from array import array
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -16,10 +15,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from mdc.formats.samples import RawSample, Skipped, skipped_list
-from mdc.formats.tar import TarWriter, sample_key, tar_members
-from mdc.records import UserError, atomic_path, clear_leftovers, read_json, sha256_file
+from mdc.formats.tar import sample_key, tar_members
+from mdc.records import UserError, clear_leftovers, read_json, sha256_file
 from mdc.shards.index import INDEX, shard_list
-from mdc.shards.offsets import SUFFIX, offsets_name, write_offsets
+from mdc.shards.offsets import SUFFIX, offsets_name
+from mdc.shards.shard_file import key_hash, new_shard
 
 Sample = TypeVar("Sample", bound=RawSample)
 SKIPPED = "skipped.jsonl"
@@ -43,12 +43,25 @@ def write_splits(
     ``files`` gives what stands beside the image, as (extension, content). Older ones are those that the folder's index
     names, and those that are called as shards of these splits, with their offsets: a tar of somebody else's stays.
     """
-    clear_leftovers(out_dir)
-    older = _named_by_index(out_dir / INDEX)
-    (out_dir / INDEX).unlink(missing_ok=True)  # from here on the old index would describe other shards
-    (out_dir / SKIPPED).unlink(missing_ok=True)
+    older = begin(out_dir)
     with skipped_list(out_dir / SKIPPED) as skipped:
         splits = _each_split(name, streams, files, out_dir, samples_per_shard, skipped)
+    return finish(name, out_dir, splits, skipped, max_skipped, older)
+
+
+def begin(out_dir: Path) -> set[str]:
+    """Take away what would describe other shards from here on; returns the files of the shards that the old index names."""
+    clear_leftovers(out_dir)
+    older = _named_by_index(out_dir / INDEX)
+    (out_dir / INDEX).unlink(missing_ok=True)
+    (out_dir / SKIPPED).unlink(missing_ok=True)
+    return older
+
+
+def finish(
+    name: str, out_dir: Path, splits: dict[str, Any], skipped: Skipped, max_skipped: float, older: Collection[str]
+) -> dict[str, Any]:
+    """Check what was written, remove ``older`` shards, and return "splits", "skipped" and its list of an index."""
     left_out, kept = sum(skipped.counts.values()), sum(split["samples"] for split in splits.values())
     if left_out > max_skipped * (left_out + kept):
         raise UserError(
@@ -65,9 +78,13 @@ def write_splits(
             path.unlink()
     found: dict[str, Any] = {"splits": splits, "skipped": dict(skipped.counts)}
     if left_out:
-        listed = out_dir / SKIPPED
-        found["skipped_list"] = {"file": SKIPPED, "bytes": listed.stat().st_size, "sha256": sha256_file(listed)}
+        found["skipped_list"] = described(out_dir / SKIPPED)
     return found
+
+
+def described(path: Path) -> dict[str, Any]:
+    """A file as an index names it."""
+    return {"file": path.name, "bytes": path.stat().st_size, "sha256": sha256_file(path)}
 
 
 def _named_by_index(path: Path) -> set[str]:
@@ -101,13 +118,19 @@ def _each_split(
         hashes = array("Q")
         skipped.split = split
         shards = list(_write_shards(split, stream(skipped), files, out_dir, samples_per_shard, hashes))
-        samples, size = sum(shard["samples"] for shard in shards), sum(shard["bytes"] for shard in shards)
-        splits[split] = {"samples": samples, "bytes": size, "shards": shards}
-        _no_key_twice(name, split, hashes, [out_dir / shard["file"] for shard in shards])
+        splits[split] = split_of(shards)
+        no_key_twice(name, split, hashes, [out_dir / shard["file"] for shard in shards])
     return splits
 
 
-def _no_key_twice(name: str, split: str, hashes: array[int], shards: list[Path]) -> None:
+def split_of(shards: list[dict[str, Any]]) -> dict[str, Any]:
+    """A split as an index has it."""
+    samples, size = sum(shard["samples"] for shard in shards), sum(shard["bytes"] for shard in shards)
+    return {"samples": samples, "bytes": size, "shards": shards}
+
+
+def no_key_twice(name: str, split: str, hashes: array[int], shards: list[Path]) -> None:
+    """UserError if a key repeats; ``hashes``: 64 bits of each key's hash of the split, whose shards lie at ``shards``."""
     if not hashes:
         return
     found, counts = np.unique(np.frombuffer(hashes, dtype=np.uint64), return_counts=True)
@@ -115,15 +138,11 @@ def _no_key_twice(name: str, split: str, hashes: array[int], shards: list[Path])
     if not repeated:
         return
     keys = (sample_key(member.name) for path in shards for member in tar_members(path))
-    example = next(key for key in keys if _key_hash(key) in repeated)
+    example = next(key for key in keys if key_hash(key) in repeated)
     raise UserError(
         f"{name}, split {split}: {len(repeated)} keys repeat, the first is {example!r}; "
         "each sample needs a key of its own (for parquet and tables, see key_column)"
     )
-
-
-def _key_hash(key: str) -> int:
-    return int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest())
 
 
 def _write_shards(
@@ -141,21 +160,11 @@ def _write_shards(
     rest: Iterator[Sample] = iter(progress)
     number = 0
     while (first := next(rest, None)) is not None:
-        path = out_dir / f"{split}-{number:05d}.tar"
-        bounds = array("q", [0])
-        with atomic_path(path) as temporary:
-            with temporary.open("wb") as file:
-                writer = TarWriter(file)
-                sample: Sample | None = first
-                while sample is not None:
-                    writer.add(f"{sample.key}.{sample.extension}", sample.image)
-                    for extension, content in files(split, sample):
-                        writer.add(f"{sample.key}.{extension}", content)
-                    hashes.append(_key_hash(sample.key))
-                    bounds.append(file.tell())
-                    sample = next(rest, None) if len(bounds) <= samples_per_shard else None
-                writer.close()
-            description = {"bytes": temporary.stat().st_size, "sha256": sha256_file(temporary)}
-        offsets = write_offsets(out_dir / offsets_name(path.name), bounds)
-        yield {"file": path.name, "samples": len(bounds) - 1, **description, "offsets": offsets}
+        with new_shard(out_dir / f"{split}-{number:05d}.tar") as shard:
+            sample: Sample | None = first
+            while sample is not None:
+                shard.add(sample, files(split, sample))
+                sample = next(rest, None) if len(shard) < samples_per_shard else None
+        hashes.extend(shard.keys)
+        yield shard.entry
         number += 1

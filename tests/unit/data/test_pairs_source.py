@@ -39,8 +39,15 @@ def downloaded(folder: Path, order: int, dead: frozenset[int] = frozenset({3, 20
         random.Random(order).shuffle(places)
         members = [file for place in places for file in sample(place)]
         (folder / f"d/shards/{shard:05d}.tar").write_bytes(tar_of(members, tarfile.PAX_FORMAT))
-        (folder / f"d/accounts/{shard:05d}.json").write_text("{}")
+        take_account(folder, shard)
     return folder
+
+
+def take_account(folder: Path, shard: int) -> None:
+    """As after a download that was checked: what is there now is good."""
+    tar = folder / f"d/shards/{shard:05d}.tar"
+    account = {"sha256": sha256_file(tar), "files": {tar.name: [tar.stat().st_size, tar.stat().st_mtime_ns]}}
+    (folder / f"d/accounts/{shard:05d}.json").write_text(json.dumps(account))
 
 
 def places(folder: Path, split: str = "train", **changes: Any) -> list[int]:
@@ -73,7 +80,7 @@ def test_a_smaller_subset_needs_its_own_shards_only(tmp_path: Path) -> None:
     folder = downloaded(tmp_path, 1)
     (folder / "d/shards/00002.tar").unlink()
     assert places(folder, pairs=20) == [n for n in ALL if n < 20]
-    with pytest.raises(UserError, match=r"00002\.tar: was not downloaded in full; obtain this data set again"):
+    with pytest.raises(UserError, match=r"00002\.tar: was not downloaded in full, or has changed since; obtain this"):
         places(folder, pairs=21)
     (folder / "d/accounts/00001.json").unlink()
     with pytest.raises(UserError, match=r"00001\.tar: was not downloaded in full"):
@@ -132,6 +139,9 @@ def link(name: str) -> tarfile.TarInfo:
 def test_foreign_members_are_refused(tmp_path: Path, members: list[Any], trouble: str) -> None:
     folder = downloaded(tmp_path, 1)
     (folder / "d/shards/00000.tar").write_bytes(tar_of(members))
+    with pytest.raises(UserError, match=r"00000\.tar: was not downloaded in full, or has changed since"):
+        places(folder)
+    take_account(folder, 0)
     with pytest.raises(UserError, match=rf"00000\.tar.*{trouble}"):
         places(folder)
 
@@ -156,6 +166,7 @@ def test_a_bad_image_is_counted(tmp_path: Path) -> None:
     folder = downloaded(tmp_path, 1)
     broken = [(name, b"no image" if name.endswith("jpg") else content) for name, content in sample(0)]
     (folder / "d/shards/00000.tar").write_bytes(tar_of([*broken, *sample(1)]))
+    take_account(folder, 0)
     skipped = Skipped()
     assert len(list(iter_corpus({**SOURCE, "pairs": 10}, "train", folder, skipped))) == 1
     assert skipped.counts == {"image cannot be decoded": 1}

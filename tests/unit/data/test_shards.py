@@ -3,8 +3,10 @@ from __future__ import annotations
 import io
 import json
 import math
+import random
 import tarfile
 from collections import Counter
+from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from data_samples import encoded, iter_corpus, scenes, use_scenes, write_corpus,
 from mdc.formats.tar import TarWriter, padded, tar_members
 from mdc.records import UserError, sha256_file
 from mdc.shards import index as shards
-from mdc.shards.corpus import duplicate_share
+from mdc.shards.duplicates import duplicate_share
 from mdc.text import clip_pieces
 
 PROBE = {"kind": "scenes", "task": "colour", "train": 8, "test": 7, "seed": 3, "pixels": 12}
@@ -229,6 +231,28 @@ def test_hostile_tar_members_are_refused(tmp_path: Path, kind: str) -> None:
         tar_members(tmp_path / "x.tar")
 
 
+@pytest.mark.parametrize("count", [0, 1, 7, 40])
+def test_tars_are_those_of_pythons_own_writer(count: int) -> None:
+    draw = random.Random(count)
+    names = [
+        "".join(draw.choices("abc_-0", k=draw.choice([1, 5, 96, 100]))) if number else "ä.png"
+        for number in range(count)
+    ]
+    files = [(name, draw.randbytes(draw.choice([0, 1, 511, 512, 513, 9000]))) for name in names]
+    ours, theirs = io.BytesIO(), io.BytesIO()
+    writer = TarWriter(ours)
+    with tarfile.open(fileobj=theirs, mode="w", format=tarfile.USTAR_FORMAT, encoding="utf-8") as tar:
+        for name, content in files:
+            writer.add(name, content)
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    writer.close()
+    assert ours.getvalue() == theirs.getvalue()
+    with pytest.raises(ValueError, match="at most 100 bytes"):
+        writer.add("x" * 101, b"")
+
+
 def test_damaged_tars_are_refused(tmp_path: Path) -> None:
     buffer = io.BytesIO()
     writer = TarWriter(buffer)
@@ -274,10 +298,16 @@ def test_duplicate_share_equals_the_hypergeometric_expectation() -> None:
     n, batch = len(captions), 6
     counts = Counter(captions)
     alone = [math.comb(n - counts[c], batch - 1) / math.comb(n - 1, batch - 1) for c in captions]
-    found = duplicate_share([[c] for c in captions], batch, seed=1)
+    found = duplicate_share(*_hashes(captions), batch, seed=1)
     assert found == pytest.approx(1 - np.mean(alone), abs=0.04)
-    assert found == duplicate_share([[c] for c in captions], batch, seed=1)
-    assert duplicate_share([[c] for c in set(captions)], 10, seed=1) == 0
+    assert found == duplicate_share(*_hashes(captions), batch, seed=1)
+    assert duplicate_share(*_hashes(sorted(set(captions))), 10, seed=1) == 0
+
+
+def _hashes(captions: Sequence[Sequence[str]]) -> tuple[np.ndarray, np.ndarray]:
+    """The captions of each sample as a share of duplicates takes them."""
+    starts = np.cumsum([0, *(len(some) for some in captions)])[:-1]
+    return np.array([ord(text) for some in captions for text in some], dtype=np.int64), starts
 
 
 def test_duplicate_share_of_several_captions_equals_enumeration() -> None:
@@ -285,7 +315,7 @@ def test_duplicate_share_of_several_captions_equals_enumeration() -> None:
     share = 0.0
     for left, right in combinations(captions, 2):
         share += sum(x == y for x in left for y in right) / (len(left) * len(right)) / 6
-    draws = [duplicate_share(captions, 2, seed) for seed in range(8)]
+    draws = [duplicate_share(*_hashes(captions), 2, seed) for seed in range(8)]
     assert np.mean(draws) == pytest.approx(share, abs=0.04)
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from mdc.open_clip_parts import load
 from mdc.records import UserError
-from mdc.text import CLIP_EOT, CLIP_SIZE, CLIP_SOT, Vocabulary, clip_pieces
+from mdc.text import CLIP_EOT, CLIP_SIZE, CLIP_SOT, Vocabulary, clip_pieces, has_piece
 
 ODD_CAPTIONS = [
     "",
@@ -47,6 +47,7 @@ ENTITIES = st.lists(st.sampled_from(["&amp;", "&#39;", "\x1b[0m", "<end_of_text>
 def test_the_short_way_for_plain_text_equals_open_clip(caption: str) -> None:
     theirs = load("tokenizer").tokenize.__globals__["_tokenizer"].encode(caption)
     assert clip_pieces(caption) == [piece for piece in theirs if piece < CLIP_SOT]
+    assert has_piece(caption) == bool(clip_pieces(caption))
 
 
 def test_the_exclamation_mark_is_id_zero_and_is_kept() -> None:

@@ -9,19 +9,23 @@ From a mirror: ``<path>/mirror``, read as it stands.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Mapping
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 from mdc.formats.foreign_tar import TarPlaces, tar_places
 from mdc.formats.samples import MAX_FILE, Skipped, checked_image, held_out, safe_key, texts_of
 from mdc.records import UserError, read_json
-from mdc.sources.cleaned import CaptionedImages, Found
+from mdc.sources.cleaned import CaptionedImages, Found, InParts
 from mdc.sources.corpora.webdataset import Webdataset
 
+_JPEG_START, _JPEG_END = b"\xff\xd8\xff", b"\xff\xd9"
 
-class Pairs(CaptionedImages):
-    """The pairs of one split ("train" or "val") in a fixed order.
+
+class Pairs(InParts):
+    """The pairs of the splits "train" and "val" in the order of their places; a part is a shard of the download.
 
     UserError for data that were not obtained, or not in full, and for ``pairs`` beyond what the plan has.
     """
@@ -29,44 +33,60 @@ class Pairs(CaptionedImages):
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
         super().__init__(source)
         self._folder = data_dir / source["path"]
-        plan = self._folder / "plan" / "plan.json"
-        if not plan.is_file():
+        path = self._folder / "plan" / "plan.json"
+        if not path.is_file():
             raise UserError(f"{self._folder}: nothing was downloaded into it; obtain this data set first")
-        self._plan = read_json(plan)
-
-    def found(self, split: str, skipped: Skipped) -> Iterator[Found]:
-        share, field = self.config["val_share"], self.config["caption_field"]
-        if split not in ("train", "val") or (split == "val" and not share):
-            return
-        for shard, most in self._shards():
-            with shard.open("rb") as tar:
-                for place in tar_places(shard):
-                    record = _record(shard, place, tar)
-                    if record["place"] >= most:
-                        break  # keys are in the order of places
-                    if held_out(record["url"], share) != (split == "val"):
-                        continue
-                    key = safe_key(place.key)
-                    image = checked_image(_read(place, "jpg", tar), skipped, key, shard.name)
-                    if image is not None:
-                        yield Found(key, shard.name, *image, _captions(place, tar, record, field))
-
-    def _shards(self) -> Iterator[tuple[Path, int]]:
-        """The tars that hold places below N, and N."""
-        plan, folder, wanted = self._plan, self._folder, self.config["pairs"]
-        asked = plan["asked"]["subset"]
+        plan = read_json(path)
+        asked, wanted = plan["asked"]["subset"], source["pairs"]
         there = asked["pairs"] if asked else plan["chosen"]
         if wanted is not None and wanted > there:
-            raise UserError(f"{folder}: {wanted} pairs are asked for, its list has {there} that were planned")
-        most, first = plan["chosen"] if wanted is None else wanted, 0
-        for number, part in enumerate(plan["parts"]):
-            if first >= most:
-                return
-            first += part["rows"]
-            shard = folder / "shards" / f"{number:05d}.tar"
-            if not shard.is_file() or not (folder / "accounts" / f"{number:05d}.json").is_file():
-                raise UserError(f"{shard}: was not downloaded in full; obtain this data set again: what is there stays")
-            yield shard, most
+            raise UserError(f"{self._folder}: {wanted} pairs are asked for, its list has {there} that were planned")
+        self._most: int = plan["chosen"] if wanted is None else wanted
+        self._firsts = list(accumulate((part["rows"] for part in plan["parts"]), initial=0))
+
+    @property
+    def parts(self) -> int:
+        return bisect_left(self._firsts, self._most)
+
+    def is_cut(self, part: int) -> bool:
+        return self._firsts[part + 1] > self._most
+
+    def seal(self, part: int) -> Any:
+        """The account of the part: what was found in its files, and how large and old they were then."""
+        shard = self._shard(part)
+        path = self._folder / "accounts" / f"{part:05d}.json"
+        try:
+            account = read_json(path) if path.is_file() else {}
+            names = sorted(account["files"])
+            now = {name: _size_and_time(self._folder / "shards" / name) for name in names}
+            if shard.name not in names or now != account["files"]:
+                raise KeyError("files")
+            return {"sha256": account["sha256"], "files": now}
+        except (KeyError, TypeError, AttributeError, OSError):
+            raise UserError(
+                f"{shard}: was not downloaded in full, or has changed since; obtain this data set again: what is good stays"
+            ) from None
+
+    def found_in(self, part: int, splits: Collection[str], skipped: Skipped) -> Iterator[tuple[str, Found]]:
+        self.seal(part)
+        share, field = self.config["val_share"], self.config["caption_field"]
+        shard = self._shard(part)
+        with shard.open("rb") as tar:
+            for place in tar_places(shard):
+                record = _record(shard, place, tar)
+                if record["place"] >= self._most:
+                    break  # keys are in the order of places
+                split = "val" if held_out(record["url"], share) else "train"
+                if split not in splits:
+                    continue
+                skipped.split = split
+                key = safe_key(place.key)
+                image = _downloaded(_read(place, "jpg", tar), skipped, key, shard.name)
+                if image is not None:
+                    yield split, Found(key, shard.name, *image, _captions(place, tar, record, field))
+
+    def _shard(self, part: int) -> Path:
+        return self._folder / "shards" / f"{part:05d}.tar"
 
 
 def open_source(source: Mapping[str, Any], data_dir: Path) -> CaptionedImages:
@@ -78,6 +98,18 @@ def open_source(source: Mapping[str, Any], data_dir: Path) -> CaptionedImages:
             f"{source['path']}: pairs: counts the places of a list of URLs; a mirror has none, set it to null"
         )
     return Webdataset(source, data_dir / source["path"] / "mirror", splits=None)
+
+
+def _size_and_time(path: Path) -> list[int]:
+    status = path.stat()
+    return [status.st_size, status.st_mtime_ns]
+
+
+def _downloaded(image: bytes | None, skipped: Skipped, key: str, file: str) -> tuple[bytes, str] | None:
+    """As ``checked_image``, without decoding what the download decoded and wrote as one whole JPEG."""
+    if image and image.startswith(_JPEG_START) and image.endswith(_JPEG_END):
+        return image, "jpg"
+    return checked_image(image, skipped, key, file)
 
 
 def _read(place: TarPlaces, ending: str, tar: Any) -> bytes | None:

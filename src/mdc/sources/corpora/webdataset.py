@@ -6,40 +6,53 @@ Failed downloads stand in no tar (only in the parquet file beside it), so nothin
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from mdc.formats.foreign_tar import TarSample, tar_samples
 from mdc.formats.samples import IMAGE_ENDINGS, Skipped, checked_image, held_out, safe_key, texts_of
 from mdc.records import UserError, read_json
-from mdc.sources.cleaned import CaptionedImages, Found
+from mdc.sources.cleaned import Found, InParts
 
 
-class Webdataset(CaptionedImages):
-    """The samples of one split, shard by shard in the order of their names."""
+class Webdataset(InParts):
+    """The samples of each split, shard by shard in the order of their names; a part is a shard."""
 
     def __init__(self, source: Mapping[str, Any], root: Path, splits: Mapping[str, str] | None) -> None:
         """``root``: the folder of shards, or a shard; ``splits``: the folder of each split under it, None for none."""
         super().__init__(source)
-        self._root, self._splits = root, splits
+        if splits is None:
+            self._shards: list[tuple[str | None, Path]] = [(None, shard) for shard in _shards(root)]
+        else:
+            self._shards = [(split, shard) for split, name in splits.items() for shard in _shards(root / name)]
 
-    def found(self, split: str, skipped: Skipped) -> Iterator[Found]:
-        splits, share = self._splits, self.config["val_share"]
-        if splits is None and (split == "test" or (split == "val" and not share)):
+    @property
+    def parts(self) -> int:
+        return len(self._shards)
+
+    def seal(self, part: int) -> Any:
+        _, shard = self._shards[part]
+        status = shard.stat()
+        return [shard.name, status.st_size, status.st_mtime_ns]
+
+    def found_in(self, part: int, splits: Collection[str], skipped: Skipped) -> Iterator[tuple[str, Found]]:
+        named, shard = self._shards[part]
+        share, field = self.config["val_share"], self.config["caption_field"]
+        if named is not None and named not in splits:
             return
-        for shard in _shards(self._root if splits is None else self._root / splits[split]):
-            count = 0
-            for sample in tar_samples(shard):
-                count += 1
-                if splits is None and held_out(sample.key, share) != (split == "val"):
-                    continue
-                key = safe_key(sample.key)
-                image = _image(sample, skipped, key, shard.name)
-                if image is not None:
-                    captions = _captions(sample, self.config["caption_field"])
-                    yield Found(key, shard.name, *image, captions)
-            _as_many_as_downloaded(shard, count)
+        count = 0
+        for sample in tar_samples(shard):
+            count += 1
+            split = named or ("val" if held_out(sample.key, share) else "train")
+            if split not in splits:
+                continue
+            skipped.split = split
+            key = safe_key(sample.key)
+            image = _image(sample, skipped, key, shard.name)
+            if image is not None:
+                yield split, Found(key, shard.name, *image, _captions(sample, field))
+        _as_many_as_downloaded(shard, count)
 
 
 def open_source(source: Mapping[str, Any], data_dir: Path) -> Webdataset:

@@ -1,0 +1,194 @@
+"""Pairs a core-second into shards: a downloaded list of synthetic photos, cut by one job with one process and with two.
+
+With ``--against REV`` the sources of that commit do the same before, in turns, round by round: until parts came, one process wrote
+a whole corpus, decoded each image again, and split each caption into pieces twice. A corpus that takes half of the pairs is
+written beside the whole one, as nested corpora are. Processor time counts the processes that a job starts. Every way runs in a process of
+its own; the samples that come out are held against each other.
+
+    python bench/shards.py --parts 8 --rows 1000 --against bcb5b49
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import io
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from pathlib import Path
+import numpy as np
+
+SOURCE = {"kind": "pairs", "dataset": "d", "path": "d", "from": "urls", "pairs": None, "val_share": 0.01}
+SOURCE |= {"caption_mode": "each", "max_pieces": None, "caption_field": None}
+WORDS = "a photo of the old red dog near two boats at night with some people who look into their own water"
+
+#: what a process runs: the arguments are how, the data folder, the folder to fill, and how many processes
+CHILD = """
+import json, resource, sys, time
+from pathlib import Path
+how, data, out, processes, source = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4]), json.loads(sys.argv[5])
+from mdc.sources.source import open_corpus
+from mdc.text import clip_pieces
+clip_pieces("warm")
+if how == "parts":
+    from mdc.records import write_json
+    from mdc.shards.from_parts import join_parts
+    from mdc.shards.parts import Group, write_parts
+    splits = ("train", "val")
+else:
+    from mdc.shards.corpus import write_corpus
+def used():
+    return [sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+before, began = sum(used()), time.perf_counter()
+def whole(name, source):
+    opened = open_corpus(source, data)
+    if how != "parts":
+        write_corpus(name, opened, out / "corpora" / name, samples_per_shard=10_000)
+        return
+    index = out / "parts/d/0-of-1/index.json"
+    if not index.is_file():
+        how_many = {"context_length": 77, "processes": processes}
+        entries = write_parts(opened, Group(0, 1), splits, out / "parts/d", out / "state", {}, **how_many)
+        write_json(index, {"kind": "parts", "name": "d", "source": source, "group": 0, "groups": 1, "parts": entries})
+    join_parts(name, opened, out / "corpora" / name, [index], max_skipped=0.05, context_length=77, splits=splits)
+whole("all", source)
+once = sum(used()) - before, time.perf_counter() - began
+whole("half", {**source, "pairs": int(sys.argv[6])})
+peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+print(json.dumps({"cpu": once[0], "wall": once[1], "both": sum(used()) - before, "peak": peak / 1024}))
+"""
+
+
+def photos(count: int) -> list[bytes]:
+    """JPEGs of 256 to 384 pixels with large shapes and some noise, of quality 95, as a download leaves them."""
+    from PIL import Image
+
+    found = []
+    for seed in range(count):
+        draw = np.random.default_rng(seed)
+        coarse = Image.fromarray(draw.integers(0, 256, (9, 12, 3), dtype=np.uint8))
+        size = (int(draw.integers(256, 385)), 256)
+        pixels = np.asarray(coarse.resize(size, Image.Resampling.BICUBIC), dtype=float)
+        pixels = np.clip(pixels + draw.normal(0, 6, pixels.shape), 0, 255).astype(np.uint8)
+        buffer = io.BytesIO()
+        Image.fromarray(pixels).save(buffer, "JPEG", quality=95)
+        found.append(buffer.getvalue())
+    return found
+
+
+def downloaded(folder: Path, parts: int, rows: int) -> None:
+    """A data set as a download leaves it: seven rows in ten have an image."""
+    images = photos(64)
+    for name in ("plan", "shards", "accounts"):
+        (folder / "d" / name).mkdir(parents=True)
+    asked = {"subset": {"pairs": parts * rows, "seed": 0}}
+    plan = {"chosen": parts * rows, "asked": asked, "parts": [{"rows": rows}] * parts}
+    (folder / "d/plan/plan.json").write_text(json.dumps(plan))
+    draw = np.random.default_rng(0)
+    for part in range(parts):
+        path = folder / f"d/shards/{part:05d}.tar"
+        with tarfile.open(path, "w") as tar:
+            for row in draw.permutation(rows)[: int(0.7 * rows)].tolist():
+                place = part * rows + row
+                caption = " ".join(draw.choice(WORDS.split(), int(draw.integers(5, 40))))
+                record = {"place": place, "url": f"http://a.example/{place}", "caption": caption, "status": "success"}
+                image = images[place % len(images)]
+                for ending, content in (
+                    ("jpg", image),
+                    ("json", json.dumps(record).encode()),
+                    ("txt", caption.encode()),
+                ):
+                    info = tarfile.TarInfo(f"{part:05d}{row:05d}.{ending}")
+                    info.size = len(content)
+                    tar.addfile(info, io.BytesIO(content))
+        status = path.stat()
+        account = {"sha256": "0" * 64, "files": {path.name: [status.st_size, status.st_mtime_ns]}}
+        (folder / f"d/accounts/{part:05d}.json").write_text(json.dumps(account))
+
+
+def measured(src: Path, how: str, data: Path, out: Path, processes: int, pairs: int) -> dict[str, float]:
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, how, str(data), str(out), str(processes), json.dumps(SOURCE), str(pairs // 2)],
+        env={**os.environ, "PYTHONPATH": str(src), "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def samples(corpus: Path, split: str) -> str:
+    """sha256 over the samples of a split, whatever shards they lie in."""
+    digest = hashlib.sha256()
+    for shard in json.loads((corpus / "index.json").read_text())["splits"][split]["shards"]:
+        with tarfile.open(corpus / shard["file"]) as tar:
+            for member in tar:
+                content = tar.extractfile(member)
+                digest.update(member.name.encode() + (content.read() if content else b""))
+    return digest.hexdigest()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--parts", type=int, default=8)
+    parser.add_argument("--rows", type=int, default=1000, help="of each part; seven in ten have an image")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--against", metavar="REV", help="a commit of this repository that does the same before")
+    args = parser.parse_args()
+    here = Path(__file__).parents[1]
+    ways: dict[str, tuple[Path, str, int]] = {
+        "1 process": (here / "src", "parts", 1),
+        "2 processes": (here / "src", "parts", 2),
+    }
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        if args.against:
+            archive = subprocess.run(
+                ["git", "archive", args.against, "src"], cwd=here, stdout=subprocess.PIPE, check=True
+            )
+            with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as tar:
+                tar.extractall(folder / "before", filter="data")
+            ways = {"before": (folder / "before/src", "corpus", 1), **ways}
+        downloaded(folder / "data", args.parts, args.rows)
+        pairs = args.parts * int(0.7 * args.rows)
+        rounds: dict[str, list[dict[str, float]]] = {name: [] for name in ways}
+        digests: set[tuple[str, ...]] = set()
+        for turn in range(args.rounds):
+            for name, (src, how, processes) in ways.items():
+                out = folder / f"out-{turn}-{name}"
+                began = time.perf_counter()
+                rounds[name].append(measured(src, how, folder / "data", out, processes, args.parts * args.rows))
+                print(f"round {turn + 1}, {name}: {time.perf_counter() - began:.1f} s", file=sys.stderr)
+                digests.add(
+                    tuple(
+                        samples(out / "corpora" / one, split) for one in ("all", "half") for split in ("train", "val")
+                    )
+                )
+                subprocess.run(["rm", "-rf", str(out)], check=True)
+    assert len(digests) == 1, "the ways wrote other samples"
+    print(
+        f"{platform.machine()}, {os.cpu_count()} cores, {pairs:,} pairs in {args.parts} parts, median of {args.rounds} rounds"
+    )
+    for name, found in rounds.items():
+        middle = {key: statistics.median(one[key] for one in found) for key in found[0]}
+        print(
+            f"{name}: {pairs / middle['cpu']:,.0f} pairs a core-second, {pairs / middle['wall']:,.0f} pairs a second, "
+            f"with a corpus of half of them {middle['both']:.1f} core-seconds, peak {middle['peak']:.0f} MiB"
+        )
+    first = next(iter(ways))
+    for name in list(ways)[1:]:
+        for what, key in (("core-seconds", "cpu"), ("seconds", "wall"), ("core-seconds with half", "both")):
+            ratios = [one[key] / two[key] for one, two in zip(rounds[first], rounds[name], strict=True)]
+            print(f"{first} / {name}, {what}: {statistics.median(ratios):.2f} [{min(ratios):.2f}, {max(ratios):.2f}]")
+
+
+if __name__ == "__main__":
+    main()

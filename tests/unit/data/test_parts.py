@@ -1,0 +1,251 @@
+"""Corpora in parts: the same shards however many jobs and processes make them, what a kill loses, and nested corpora."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from bad_input import tar_of
+from data_samples import corpus_of, write_corpus
+from test_pairs_source import CHOSEN, PER_SHARD, SOURCE, downloaded, sample, take_account
+
+from mdc.records import UserError, sha256_file, write_json
+from mdc.shards import part, parts
+from mdc.shards.from_parts import join_parts
+from mdc.shards.index import ShardReader, read_index
+from mdc.shards.parts import Group, read_parts, write_parts
+from mdc.sources.cleaned import InParts
+
+HELD: dict[str, Any] = {**SOURCE, "val_share": 0.3}
+SPLITS = ("train", "val")
+
+
+def group_of(folder: Path, at: Path, i: int, n: int, *, source: dict[str, Any] = HELD, **more: Any) -> Path:
+    """Do one job's work; the index that it leaves."""
+    opened = corpus_of(source, folder)
+    assert isinstance(opened, InParts)
+    told = {"asked": {"source": {**source, "pairs": None}}, "context_length": 77, **more}
+    entries = write_parts(opened, Group(i, n), SPLITS, at / "parts/d", at / "state", **told)
+    path = at / f"parts/d/{i}-of-{n}/index.json"
+    write_json(path, {"kind": "parts", "name": "d", "source": source, "group": i, "groups": n, "parts": entries})
+    read_parts(path)
+    return path
+
+
+def join(folder: Path, at: Path, groups: list[Path], name: str = "c", **changes: Any) -> dict[str, Any]:
+    opened = corpus_of({**HELD, **changes}, folder)
+    assert isinstance(opened, InParts)
+    more: dict[str, Any] = {"max_skipped": 0.5, "context_length": 77, "splits": SPLITS}
+    return join_parts(name, opened, at / "corpora" / name, groups, **more)
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name != "index.json")
+    return {str(path.relative_to(folder)): sha256_file(path) for path in files}
+
+
+def samples_of(corpus: Path, split: str) -> list[tuple[str, bytes, Any]]:
+    reader = ShardReader(corpus, split)
+    return [reader.read(number) for number in range(len(reader))]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return downloaded(tmp_path, 1)
+
+
+def test_any_number_of_jobs_and_processes_makes_the_same_bytes(folder: Path) -> None:
+    made = []
+    for n, processes in ((1, 1), (2, 1), (3, 3), (9, 2)):
+        at = folder / f"{n}"
+        groups = [group_of(folder, at, i, n, processes=processes) for i in reversed(range(n))]
+        join(folder, at, groups)
+        made.append((hashes(at / "parts/d"), (at / "corpora/c/index.json").read_bytes()))
+    assert made[0] == made[1] == made[2] == made[3]
+
+
+def test_the_corpus_is_the_one_that_a_single_job_writes(folder: Path) -> None:
+    """Its samples, and all that its index tells of them; only the cuts between shards are others."""
+    join(folder, folder, [group_of(folder, folder, i, 2) for i in range(2)])
+    write_corpus("c", HELD, folder / "whole", folder)
+    whole, joined = (read_index(path, verify=True) for path in (folder / "whole", folder / "corpora/c"))
+    for split in SPLITS:
+        assert samples_of(folder / "whole", split) == samples_of(folder / "corpora/c", split) != []
+    for index in (whole, joined):
+        for split in index["splits"].values():
+            del split["shards"], split["bytes"]
+    assert whole == joined
+
+
+@pytest.mark.parametrize("pairs", [1, 10, 22, 30, 34, None])
+def test_nested_corpora_share_their_parts(folder: Path, pairs: int | None) -> None:
+    groups = [group_of(folder, folder, i, 2) for i in range(2)]
+    index = join(folder, folder, groups, "nested", pairs=pairs, val_share=0.3)
+    write_corpus("nested", {**HELD, "pairs": pairs}, folder / "whole", folder)
+    for split in SPLITS:
+        assert samples_of(folder / "corpora/nested", split) == samples_of(folder / "whole", split)
+    own = {path.name for path in (folder / "corpora/nested").iterdir()} - {"index.json"}
+    cut = 0 if pairs in (None, 10, 30, 34) else (pairs or 0) // PER_SHARD
+    allowed = {f"{split}-{cut:05d}{end}" for split in SPLITS for end in (".tar", ".offsets.npy")}
+    assert own <= allowed and bool(own) == (pairs in (1, 22))  # a part that it takes whole, it does not write
+    named = [shard["file"] for split in index["splits"].values() for shard in split["shards"]]
+    assert all(name.startswith("../../parts/d/") or name in own for name in named)
+
+
+def test_what_is_left_out_is_counted_and_listed_as_ever(folder: Path) -> None:
+    for shard in (0, 2):
+        place = shard * PER_SHARD
+        broken = [(name, b"no image" if name.endswith("jpg") else content) for name, content in sample(place)]
+        (folder / f"d/shards/{shard:05d}.tar").write_bytes(tar_of([*broken, *sample(place + 1)]))
+        take_account(folder, shard)
+    index = join(folder, folder, [group_of(folder, folder, i, 2) for i in range(2)])
+    whole = write_corpus("c", HELD, folder / "whole", folder, max_skipped=0.5)
+    assert index["skipped"] == whole["skipped"] == {"image cannot be decoded": 2}
+    lists = [sorted((at / "skipped.jsonl").read_text().splitlines()) for at in (folder / "whole", folder / "corpora/c")]
+    assert lists[0] == lists[1] and len(lists[0]) == 2
+    opened = corpus_of(HELD, folder)
+    assert isinstance(opened, InParts)
+    more: dict[str, Any] = {"max_skipped": 0.01, "context_length": 77, "splits": SPLITS}
+    with pytest.raises(UserError, match=r"2 of \d+ samples had to be left out.*first: split"):
+        join_parts(
+            "c", opened, folder / "corpora/c", [folder / f"parts/d/{i}-of-2/index.json" for i in range(2)], **more
+        )
+
+
+class Made:
+    """Which parts were made."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, dies_in: int | None = None) -> None:
+        self.parts: list[int] = []
+        real = part.write_part
+
+        def write(source: Any, number: int, *rest: Any) -> Any:
+            self.parts.append(number)
+            entry = real(source, number, *rest)
+            if number == dies_in:
+                raise KeyboardInterrupt
+            return entry
+
+        monkeypatch.setattr(parts, "write_part", write)
+
+
+def test_a_job_that_was_ended_loses_the_part_under_way(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = hashes(group_of(folder, folder / "other", 0, 1).parent.parent)
+    for dies_in in range(1, 4):
+        at = folder / str(dies_in)
+        with pytest.raises(KeyboardInterrupt):
+            Made(monkeypatch, dies_in)
+            group_of(folder, at, 0, 1)
+        again = Made(monkeypatch)
+        group_of(folder, at, 0, 1)
+        assert again.parts == list(range(dies_in, 4))
+        assert hashes(at / "parts/d") == expected
+        monkeypatch.undo()
+
+
+def test_what_was_changed_is_made_again_and_nothing_else(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    group_of(folder, folder, 0, 1)
+    expected = hashes(folder / "parts/d")
+    made = Made(monkeypatch)
+    group_of(folder, folder, 0, 1)
+    assert made.parts == []
+    (folder / "parts/d/train-00001.tar").write_bytes(b"x")  # somebody changes a shard
+    (folder / "parts/d/captions-00002.safetensors").unlink()
+    group_of(folder, folder, 0, 1)
+    assert made.parts == [1, 2] and hashes(folder / "parts/d") == expected
+    take_account(folder, 3)  # the same files: the same account
+    group_of(folder, folder, 0, 1)
+    assert made.parts == [1, 2]
+    (folder / "d/shards/00003.tar").write_bytes((folder / "d/shards/00003.tar").read_bytes())
+    take_account(folder, 3)  # downloaded anew
+    group_of(folder, folder, 0, 1)
+    assert made.parts == [1, 2, 3] and hashes(folder / "parts/d") == expected
+    group_of(folder, folder, 0, 1, asked={"other": "code"})
+    assert made.parts == [1, 2, 3, 0, 1, 2, 3]
+
+
+def test_a_corpus_that_grows_makes_the_new_parts_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Made(monkeypatch)
+    group_of(folder, folder, 0, 1, source={**HELD, "pairs": 20})
+    assert made.parts == [0, 1]
+    group_of(folder, folder, 0, 1, source={**HELD, "pairs": CHOSEN})
+    assert made.parts == [0, 1, 2, 3]
+    # and one that shrinks keeps no file that nobody names
+    entries = read_parts(group_of(folder, folder, 0, 1, source={**HELD, "pairs": 20}))["parts"]
+    assert [entry["part"] for entry in entries] == [0, 1]
+    assert not list((folder / "parts/d").glob("*-0000[23]*"))
+
+
+def test_a_process_that_is_ended_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+    import signal
+
+    def die(*_: Any) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    monkeypatch.setattr(parts, "write_part", die)
+    with pytest.raises(UserError, match=r"ended from outside; is the memory full\? fewer processes"):
+        group_of(folder, folder, 0, 1, processes=2)
+
+
+def test_damage_is_told(folder: Path) -> None:
+    groups = [group_of(folder, folder, i, 2) for i in range(2)]
+    with pytest.raises(UserError, match="c: part 1 was written by no job; run again"):
+        join(folder, folder, groups[:1])
+    captions = folder / "parts/d/captions-00000.safetensors"
+    content = captions.read_bytes()
+    captions.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(UserError, match=r"captions-00000\.safetensors: is missing or was changed"):
+        join(folder, folder, groups)
+    captions.write_bytes(content)
+    join(folder, folder, groups)
+    shard = folder / "parts/d/train-00002.tar"
+    shard.write_bytes(shard.read_bytes() + b"\0")
+    with pytest.raises(UserError, match=r"train-00002\.tar: the shard has another size"):
+        read_index(folder / "corpora/c", verify="auto")
+    with pytest.raises(UserError, match="lies elsewhere than"):
+        other = folder / "elsewhere/d/0-of-2/index.json"
+        write_json(other, json.loads(groups[0].read_text()))
+        join(folder, folder, [other, groups[1]])
+
+
+@pytest.mark.parametrize(
+    "name", ["../../parts/../x.tar", "../x.tar", "/x.tar", "../../parts/d/../x.tar", "../../other/d/x.tar"]
+)
+def test_an_index_names_no_other_place(folder: Path, name: str) -> None:
+    index = join(folder, folder, [group_of(folder, folder, 0, 1)])
+    index["splits"]["train"]["shards"][0]["file"] = name
+    write_json(folder / "corpora/c/index.json", index)
+    with pytest.raises(UserError, match="file"):
+        read_index(folder / "corpora/c")
+
+
+def test_keys_that_repeat_across_parts_are_told(tmp_path: Path) -> None:
+    source = {"kind": "webdataset", "path": "w", "val_share": 0.0}
+    (tmp_path / "w").mkdir()
+    for number in range(3):
+        (tmp_path / f"w/{number}.tar").write_bytes(tar_of([file for n in (number, 7) for file in sample(n)]))
+    group = group_of(tmp_path, tmp_path, 0, 1, source=source)
+    opened = corpus_of(source, tmp_path)
+    assert isinstance(opened, InParts)
+    with pytest.raises(UserError, match="1 keys repeat, the first is '000007'"):
+        join_parts("c", opened, tmp_path / "corpora/c", [group], max_skipped=0.1, context_length=77, splits=SPLITS)
+
+
+def test_shares_of_duplicates_count_through_all_parts(tmp_path: Path) -> None:
+    source = {"kind": "webdataset", "path": "w", "val_share": 0.0}
+    (tmp_path / "w").mkdir()
+    for number in range(4):
+        members = [file for n in range(4) for file in sample(10 * number + n)]
+        same = [(name, b"always the same") if name.endswith("txt") else (name, content) for name, content in members]
+        (tmp_path / f"w/{number}.tar").write_bytes(tar_of(same))
+    opened = corpus_of(source, tmp_path)
+    assert isinstance(opened, InParts)
+    group = group_of(tmp_path, tmp_path, 0, 1, source=source)
+    index = join_parts("c", opened, tmp_path / "corpora/c", [group], max_skipped=0, context_length=77, splits=SPLITS)
+    assert index["captions"]["duplicate_share"] == {"16": 1.0}
+    assert index["captions"]["per_split"]["train"]["count"] == 16
+    assert np.isclose(index["captions"]["per_split"]["train"]["mean"], 3)
