@@ -1,9 +1,9 @@
 """Pairs a core-second into shards: a downloaded list of synthetic photos, cut by one job with one process and with two.
 
-With ``--against REV`` the sources of that commit do the same before, in turns, round by round: until parts came, one process wrote
-a whole corpus, decoded each image again, and split each caption into pieces twice. A corpus that takes half of the pairs is
-written beside the whole one, as nested corpora are. Processor time counts the processes that a job starts. Every way runs in a process of
-its own; the samples that come out are held against each other.
+With ``--against REV`` the sources of that commit do the same before, in turns, round by round: until parts came, one process
+wrote a whole corpus, decoded each image again, and split each caption into pieces twice. A corpus that takes half of the pairs
+is written beside the whole one, as nested corpora are. Processor time counts the processes that a job starts. Every way runs in
+a process of its own; the samples that come out are held against each other.
 
     python bench/shards.py --parts 8 --rows 1000 --against bcb5b49
 """
@@ -23,6 +23,7 @@ import tarfile
 import tempfile
 import time
 from pathlib import Path
+
 import numpy as np
 
 SOURCE = {"kind": "pairs", "dataset": "d", "path": "d", "from": "urls", "pairs": None, "val_share": 0.01}

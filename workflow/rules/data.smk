@@ -46,9 +46,36 @@ def source_files(section, name):
 
 
 # The obtained files lie outside results/, so Snakemake deletes none of them when a job fails, and the next call resumes.
+rule plan_download:
+    input:
+        config=f"{R}/configs/data/plans/{{name}}.json",
+        files=lambda w: list_files(w.name),
+    output:
+        files("plan-download", "data/plans/{name}"),
+    log:
+        f"{R}/logs/data/plans/{{name}}.log",
+    shell:
+        "mdc plan-download {input.config} 2> {log}"
+
+
+rule download:
+    input:
+        config=f"{R}/configs/data/downloads/{{name}}/{{group}}.json",
+        given=lambda w: given(f"data/downloads/{w.name}/{w.group}"),
+        runtime=ancient(DOWNLOAD_RUNTIME) if DOWNLOAD_RUNTIME else [],
+    output:
+        files("download", "data/downloads/{name}/{group}"),
+    log:
+        f"{R}/logs/data/downloads/{{name}}/{{group}}.log",
+    threads: SCALE.data.download.runtime.processes if SCALE.data.download else 1
+    shell:
+        "mdc download {input.config} --runtime {input.runtime} 2> {log}"
+
+
 rule obtain:
     input:
         config=f"{R}/configs/data/obtained/{{name}}.json",
+        given=lambda w: given(f"data/obtained/{w.name}"),
         files=lambda w: list_files(w.name),
         runtime=ancient(DOWNLOAD_RUNTIME) if DOWNLOAD_RUNTIME else [],
     output:

@@ -30,25 +30,29 @@ WAYS: tuple[Way, ...] = ("urls", "mirror", "files")
 def main(call: Call) -> None:
     """Run the job: ``call.job`` is a :class:`mdc.jobs.model.ObtainJob`; ``call.runtime`` is needed for a list of URLs."""
     config = call.job.config()
-    settings = config["download"]
-    if settings is not None:
-        if call.runtime is None:
-            raise UserError(f"{config['job']}: --runtime is missing; a list of URLs cannot be downloaded without")
-        settings = settings | _runtime(call.runtime)
-    found = obtain({**config, "download": settings}, data_folder())
+    if config["download"] is not None:
+        config = with_runtime(call)
+    found = obtain(config, data_folder())
     packages = found.pop("versions", {})  # that a way uses besides
-    told = {
-        "kind": "obtained",
-        "id": config["job"],
-        "name": config["name"],
-        "from": way(config),
-        "path": config["dataset"]["path"],
-    }
+    told = {"kind": "obtained", **head(call), "from": way(config)}
     if clash := sorted(set(told) & set(found)):
         raise AssertionError(f"a way of obtaining may not write {clash}")
     written = call.out / RECORD
     write_json(written, told | found)
     write_made(call, [written], packages)
+
+
+def head(call: Call) -> dict[str, Any]:
+    """What the manifests of all jobs that obtain begin with."""
+    return {"id": call.job.job, "name": call.job.name, "path": call.job.dataset.path}
+
+
+def with_runtime(call: Call) -> dict[str, Any]:
+    """The configuration of a job that downloads from URLs, with how it is to proceed. UserError if nobody says so."""
+    config: dict[str, Any] = call.job.config()
+    if call.runtime is None:
+        raise UserError(f"{call.job.job}: --runtime is missing; a list of URLs cannot be downloaded without")
+    return {**config, "download": config["download"] | _runtime(call.runtime)}
 
 
 def _runtime(path: Path) -> dict[str, Any]:
@@ -96,9 +100,17 @@ def obtain(config: dict[str, Any], data_dir: Path) -> dict[str, Any]:
 def _from_urls(config: dict[str, Any], entry: RegistryEntry | None, data_dir: Path, folder: Path) -> dict[str, Any]:
     from mdc.obtain.urls import obtain as obtain_urls
 
-    own = config["dataset"].get("list") or {}
-    if own.get("path"):
-        return obtain_urls(_with_columns(config, entry), entry, data_dir)
+    config, listed = with_list(config, entry, folder)
+    found = obtain_urls(config, entry, data_dir)
+    return {**found, **{key: [*some, *found.get(key, [])] for key, some in listed.items()}}
+
+
+def with_list(
+    config: dict[str, Any], entry: RegistryEntry | None, folder: Path
+) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+    """The configuration with the list's columns, the list itself being there now; the files and checks of the registry's."""
+    if (config["dataset"].get("list") or {}).get("path"):
+        return _with_columns(config, entry), {}
     assert entry is not None  # way() asks for the path of a list that is not the registry's
     from mdc.obtain.files import fetch_list
 
@@ -106,8 +118,7 @@ def _from_urls(config: dict[str, Any], entry: RegistryEntry | None, data_dir: Pa
     with locked(folder, doing=_DOING):
         files = fetch_list(entry, folder)
     checks = demand(entry.name, folder, run_checks(entry, folder, "urls"))
-    found = obtain_urls({**config, "dataset": {**config["dataset"], "list": None}}, entry, data_dir)
-    return {**found, "files": [*files, *found.get("files", [])], "checks": [*checks, *found.get("checks", [])]}
+    return {**config, "dataset": {**config["dataset"], "list": None}}, {"files": files, "checks": checks}
 
 
 def _with_columns(config: dict[str, Any], entry: RegistryEntry | None) -> dict[str, Any]:

@@ -22,13 +22,14 @@ from tqdm import tqdm
 from mdc.obtain.accounts import Incomplete, read_account, remove_shard, shard_files, summary, take_account_again
 from mdc.obtain.addresses import networks
 from mdc.obtain.crew import download
-from mdc.obtain.plan import NOT_CHOSEN, make_plan
+from mdc.obtain.plan import NOT_CHOSEN, PLAN, make_plan
 from mdc.obtain.reasons import OBTAINED
 from mdc.obtain.url_list import Columns, columns_of, list_files
 from mdc.obtain.worker import DISK, NETWORK, present
 from mdc.processes.lock import locked
-from mdc.records import UserError, clear_leftovers
+from mdc.records import UserError, clear_leftovers, read_json, sha256_file
 
+_DOING = "is downloading into this folder"
 _ROUNDS = 2  # a shard that failed is tried once more, when all others are done
 
 
@@ -39,26 +40,13 @@ def obtain(config: Mapping[str, Any], entry: Any, data_dir: Path) -> dict[str, A
     user's own. ``rows`` of the list = ``chosen`` + all of ``left_out``; ``outcomes`` add up to ``chosen``. UserError for a
     list or a folder that does not fit, a full disk, and shards that could not be completed.
     """
-    dataset, settings = config["dataset"], config["download"]
+    settings = config["download"]
     networks(settings["allow_addresses"])  # a wrong one is told before anything is read
-    folder = Path(data_dir) / dataset["path"]
-    columns, place = _list_of(dataset, entry, folder, Path(data_dir))
-    with locked(folder, doing="is downloading into this folder"):
-        files = [file for file in list_files(place, columns) if not _is_own(file, folder)]
-        if not (dataset.get("list") or {}).get("path"):
-            files = _published(files, place, entry)
-        if not files:
-            raise UserError(f"{place}: holds no list but what was downloaded; put the list there, or set list.path")
-        try:
-            plan = make_plan(folder, files, columns, dataset.get("subset"), settings)
-            with present(folder, fcntl.LOCK_EX):
-                pass  # the workers of a run that was killed are gone
-            accounts = _all_shards(folder, plan, settings)
-        except OSError as error:
-            raise UserError(_cannot_write(folder, str(error.strerror or error), "")) from None
-    found = summary(accounts)
+    folder = Path(data_dir) / config["dataset"]["path"]
+    with locked(folder, doing=_DOING):
+        plan = _planned(config, entry, Path(data_dir))
+        found = summary(_shards(folder, plan, settings, range(len(plan["parts"])), folder))
     _tell(folder, plan, found)
-    packages = ("img2dataset", "webdataset")
     return {
         "list": {"files": plan["asked"]["list"], "columns": plan["asked"]["columns"], "rows": plan["rows"]},
         "subset": plan["asked"]["subset"],
@@ -66,8 +54,56 @@ def obtain(config: Mapping[str, Any], entry: Any, data_dir: Path) -> dict[str, A
         "left_out": plan["left_out"],
         "chosen": plan["chosen"],
         **found,
-        "versions": {name: metadata.version(name) for name in packages},
+        "versions": package_versions(),
     }
+
+
+def package_versions() -> dict[str, str]:
+    """Of the packages that download."""
+    return {name: metadata.version(name) for name in ("img2dataset", "webdataset")}
+
+
+def make_the_plan(config: Mapping[str, Any], entry: Any, data_dir: Path) -> dict[str, Any]:
+    """Fix what will be asked for, and nothing more; the plan's record. Errors as ``obtain``."""
+    with locked(Path(data_dir) / config["dataset"]["path"], doing=_DOING):
+        return _planned(config, entry, Path(data_dir))
+
+
+def download_group(
+    config: Mapping[str, Any], data_dir: Path, plan_sha256: str, group: int, groups: int
+) -> dict[str, Any]:
+    """Download the parts ``group``, ``group`` + ``groups``, … of the plan with this hash; their account.
+
+    Other groups may do the same beside it, also on other machines; nobody may download the whole meanwhile. UserError if
+    the list was planned anew, and for all that ``obtain`` tells.
+    """
+    settings = config["download"]
+    networks(settings["allow_addresses"])
+    folder = Path(data_dir) / config["dataset"]["path"]
+    own = folder / "groups" / f"{group}-of-{groups}"
+    with locked(folder, doing=_DOING, shared=True), locked(own, doing="is downloading this group"):
+        place = folder / "plan" / PLAN
+        if not place.is_file() or sha256_file(place) != plan_sha256:
+            raise UserError(
+                f"{place}: is missing or was made anew since this job was given it; plan the data set again"
+            )
+        plan = read_json(place)
+        return summary(_shards(folder, plan, settings, range(group, len(plan["parts"]), groups), own))
+
+
+def _planned(config: Mapping[str, Any], entry: Any, data_dir: Path) -> dict[str, Any]:
+    dataset = config["dataset"]
+    folder = data_dir / dataset["path"]
+    columns, place = _list_of(dataset, entry, folder, data_dir)
+    files = [file for file in list_files(place, columns) if not _is_own(file, folder)]
+    if not (dataset.get("list") or {}).get("path"):
+        files = _published(files, place, entry)
+    if not files:
+        raise UserError(f"{place}: holds no list but what was downloaded; put the list there, or set list.path")
+    try:
+        return make_plan(folder, files, columns, dataset.get("subset"), config["download"])
+    except OSError as error:
+        raise UserError(_cannot_write(folder, str(error.strerror or error), "")) from None
 
 
 def _list_of(dataset: Mapping[str, Any], entry: Any, folder: Path, data_dir: Path) -> tuple[Columns, Path]:
@@ -86,7 +122,7 @@ def _list_of(dataset: Mapping[str, Any], entry: Any, folder: Path, data_dir: Pat
 
 def _is_own(file: Path, folder: Path) -> bool:
     """Whether a download wrote ``file``: a list may lie anywhere, also in the data set's own folder."""
-    return any(file.is_relative_to(folder / name) for name in ("plan", "shards", "accounts"))
+    return any(file.is_relative_to(folder / name) for name in ("plan", "shards", "accounts", "groups"))
 
 
 def _published(files: list[Path], place: Path, entry: Any) -> list[Path]:
@@ -103,22 +139,35 @@ def _published(files: list[Path], place: Path, entry: Any) -> list[Path]:
     return wanted if patterns else files
 
 
-def _all_shards(folder: Path, plan: Mapping[str, Any], settings: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The accounts of all shards, those downloaded that are not there."""
+def _shards(
+    folder: Path, plan: Mapping[str, Any], settings: Mapping[str, Any], numbers: range, crew: Path
+) -> list[dict[str, Any]]:
+    """The accounts of these shards, those downloaded that are not there. ``crew``: the folder whose lock the workers hold."""
+    try:
+        with present(crew, fcntl.LOCK_EX):
+            pass  # the workers of a run that was killed are gone
+        return _all_of(
+            folder, plan, {**settings, "folder": str(folder.resolve()), "crew": str(crew.resolve())}, numbers
+        )
+    except OSError as error:
+        raise UserError(_cannot_write(folder, str(error.strerror or error), "")) from None
+
+
+def _all_of(folder: Path, plan: Mapping[str, Any], settings: Mapping[str, Any], numbers: range) -> list[dict[str, Any]]:
     (folder / "shards").mkdir(parents=True, exist_ok=True)
-    clear_leftovers(folder / "accounts")
-    for rest in (folder / "shards").glob(".rows-*.arrow"):
-        rest.unlink()
-    parts: list[dict[str, Any]] = plan["parts"]
-    accounts = {shard: account for shard, part in enumerate(parts) if (account := _kept(folder, shard, part))}
+    for number in numbers:
+        clear_leftovers(folder / "accounts", f"{number:05d}.json")
+        (folder / "shards" / f".rows-{number:05d}.arrow").unlink(missing_ok=True)
+    parts: dict[int, dict[str, Any]] = {number: plan["parts"][number] for number in numbers}
+    accounts = {shard: account for shard, part in parts.items() if (account := _kept(folder, shard, part))}
     troubles: dict[int, str] = {}
-    with tqdm(total=plan["chosen"], desc=folder.name, unit="row", disable=None) as bar:
+    with tqdm(total=sum(part["rows"] for part in parts.values()), desc=folder.name, unit="row", disable=None) as bar:
         bar.update(sum(account["rows"] for account in accounts.values()))
         # a shard of an earlier run with a pair in it tells that there is a way out
         connected, silent = any(account["reasons"].get("") for account in accounts.values()), 0
         for _ in range(_ROUNDS):
-            orders = [(shard, part) for shard, part in enumerate(parts) if shard not in accounts]
-            for answer in download({**settings, "folder": str(folder.resolve())}, orders, believe=connected):
+            orders = [(shard, part) for shard, part in parts.items() if shard not in accounts]
+            for answer in download(settings, orders, believe=connected):
                 done = f"{len(accounts)} of {len(parts)} shards are whole and stay"
                 if answer.kind == DISK:
                     raise UserError(_cannot_write(folder, answer.trouble, done))
@@ -134,7 +183,7 @@ def _all_shards(folder: Path, plan: Mapping[str, Any], settings: Mapping[str, An
                 else:
                     accounts[answer.shard] = account
                     bar.update(account["rows"])
-    missing = [shard for shard in range(len(parts)) if shard not in accounts]
+    missing = [shard for shard in parts if shard not in accounts]
     if missing:
         first = missing[0]
         why = troubles.get(first, "no process was left to download it")
@@ -142,7 +191,7 @@ def _all_shards(folder: Path, plan: Mapping[str, Any], settings: Mapping[str, An
             f"{folder}: {len(missing)} of {len(parts)} shards are not whole after {_ROUNDS} tries (shard {first:05d}: {why}); "
             "run again: what is there stays"
         )
-    return [accounts[shard] for shard in range(len(parts))]
+    return [accounts[shard] for shard in parts]
 
 
 def _kept(folder: Path, shard: int, part: Mapping[str, Any]) -> dict[str, Any] | None:

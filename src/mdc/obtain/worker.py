@@ -37,8 +37,9 @@ def main() -> None:
     os.dup2(2, 1)  # what the packages print is no answer
     orders: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(orders,), daemon=True).start()
-    folder, downloader = _prepare(orders.get())
-    with present(folder, fcntl.LOCK_SH):
+    settings = orders.get()
+    folder, downloader = _prepare(settings)
+    with present(folder, fcntl.LOCK_SH), present(Path(settings["crew"]), fcntl.LOCK_SH):
         _work(folder, downloader, orders, answers)
 
 

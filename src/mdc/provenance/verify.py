@@ -40,6 +40,8 @@ _WORDS = {
     "parts": "parts",
     "arrays": "arrays of tokens",
     "obtain": "obtained datasets",
+    "download": "groups of downloaded parts",
+    "plan-download": "plans of downloads",
 }
 
 

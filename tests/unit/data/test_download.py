@@ -34,8 +34,8 @@ from mdc.obtain import crew
 from mdc.obtain.accounts import Incomplete, Silence, account_file, shard_files, take_account
 from mdc.obtain.plan import part_file, read_part
 from mdc.obtain.resize import Resize
-from mdc.obtain.urls import obtain
-from mdc.records import UserError, read_json
+from mdc.obtain.urls import download_group, make_the_plan, obtain
+from mdc.records import UserError, read_json, sha256_file
 
 GOOD = 300
 ROWS_PER_SHARD = 60
@@ -214,6 +214,39 @@ def test_the_corpus_made_of_it_is_the_same_whatever_thread_was_first(whole: tupl
     keys = {split: [sample.key for sample in found] for split, found in read.items()}
     assert all(found == sorted(found) and found for found in keys.values())
     assert len(keys["train"]) + len(keys["val"]) == told["outcomes"]["obtained"]
+
+
+def test_groups_of_jobs_download_the_same(
+    whole: tuple[Path, dict[str, Any]], server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = prepared(tmp_path, server.address)
+    plan = make_the_plan(config(), None, folder)
+    assert not (folder / "set/shards").exists() and len(plan["parts"]) == 6
+    sha256 = sha256_file(folder / "set/plan/plan.json")
+    code = (
+        "import json, pathlib, sys; from mdc.obtain.urls import download_group as g; "
+        "print(json.dumps(g(json.loads(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]), 3)))"
+    )
+    command = [sys.executable, "-c", code, json.dumps(config()), str(folder), sha256]
+    running = [subprocess.Popen([*command, str(group)], stdout=subprocess.PIPE, text=True) for group in range(3)]
+    while not list((folder / "set").glob("accounts/*.json")):
+        assert None in [one.poll() for one in running]
+        time.sleep(0.01)
+    with pytest.raises(UserError, match=r"set: process unknown is downloading into this folder already"):
+        obtain(config(), None, folder)  # nobody takes the whole while groups are at work
+    told = [json.loads(one.communicate()[0].splitlines()[-1]) for one in running]
+    assert [one.returncode for one in running] == [0, 0, 0]
+    shards = {group: [shard["shard"] for shard in one["shards"]] for group, one in enumerate(told)}
+    assert shards == {0: ["00000", "00003"], 1: ["00001", "00004"], 2: ["00002", "00005"]}
+    before = Counter(server.asked)
+    assert obtain(config(), None, folder) == whole[1]
+    assert server.asked == before  # all of it was there
+    again = download_group(config(), folder, sha256, 1, 3)
+    assert again == told[1] and server.asked == before
+    with pytest.raises(
+        UserError, match=r"plan\.json: is missing or was made anew since this job was given it; plan the"
+    ):
+        download_group(config(), folder, "0" * 64, 1, 3)
 
 
 def test_full_disk_and_kill_then_the_same_manifest(
