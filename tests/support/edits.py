@@ -229,7 +229,7 @@ EDITS = (
         "`sources/corpora/pairs.py`",
         "the corpora of this kind (all that encoders are trained on), and what is made from them",
         code("sources/corpora/pairs.py"),
-        ("data/corpora/cc*", "data/corpora/recap*", *PAIR_RUNS, "figure3"),
+        ("data/parts/*", "data/corpora/cc*", "data/corpora/recap*", *PAIR_RUNS, "figure3"),
     ),
     Edit(
         "`sources/corpora/karpathy.py`",
@@ -258,7 +258,7 @@ EDITS = (
         "every set of images, and all that is made from them",
         code("shards/writer.py"),
         (
-            *("data/corpora/*", "data/probes/*", "data/choices/*", "encoded/*", "image-tokens/*"),
+            *("data/parts/*", "data/corpora/*", "data/probes/*", "data/choices/*", "encoded/*", "image-tokens/*"),
             *(*ALL_RUNS, "probe/*", "captions/*", "figure3"),
         ),
     ),
@@ -400,12 +400,12 @@ EDITS = (
     # --- params.yaml
     Edit(
         "a new corpus in the scale's `data.corpora`",
-        "its own shards",
+        "its own index, if others read the dataset in the same manner; otherwise its shards too",
         value(
             *("scales", SCALE, "data", "corpora", "more"),
             to={
                 "label": "More",
-                "source": {"kind": "pairs", "dataset": "recap_datacomp_1b", "pairs": 1000, "val_share": 0.01},
+                "source": {"kind": "pairs", "dataset": "recap_datacomp_1b", "pairs": 1000, "val_share": 0.001},
             },
         ),
         ("data/corpora/more",),
@@ -475,6 +475,11 @@ EDITS = (
         "how a probe's job proceeds (`probe.runtime`)",
         "nothing",
         value("scales", SCALE, "probe", "runtime", "workers", to=6),
+    ),
+    Edit(
+        "with how many processes shards are written (`data.runtime.processes`)",
+        "nothing",
+        value("scales", SCALE, "data", "runtime", "processes", to=4),
     ),
     Edit(
         "how fast is downloaded (`data.download.runtime`)",

@@ -68,8 +68,11 @@ rule download:
     log:
         f"{R}/logs/data/downloads/{{name}}/{{group}}.log",
     threads: SCALE.data.download.runtime.processes if SCALE.data.download else 1
+    resources:
+        cpus_per_task=SCALE.data.download.runtime.processes if SCALE.data.download else 1,
+    retries: 2 if workflow.is_main_process else 0
     shell:
-        "mdc download {input.config} --runtime {input.runtime} 2> {log}"
+        "mdc download {input.config} --runtime {input.runtime} 2>> {log}"
 
 
 rule obtain:
@@ -106,8 +109,9 @@ rule corpus_parts:
     threads: SCALE.data.runtime.processes
     resources:
         cpus_per_task=SCALE.data.runtime.processes,
+    retries: 2 if workflow.is_main_process else 0
     shell:
-        "mdc corpus-parts {input.config} --runtime {input.runtime} --state {params.state} 2> {log}"
+        "mdc corpus-parts {input.config} --runtime {input.runtime} --state {params.state} 2>> {log}"
 
 
 for section, verb in SETS.items():
