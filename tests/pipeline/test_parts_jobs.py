@@ -1,0 +1,136 @@
+"""Two nested corpora of a list of URLs, from the plan to their indices, by the jobs that a scale's parameters make."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import small_project
+import yaml
+from url_server import serving
+
+from mdc import cli
+from mdc.config import validate
+from mdc.jobs.plan import Plan
+from mdc.records import json_text, sha256_file
+from mdc.shards.index import ShardReader, read_index
+from mdc.verbs import VERBS
+
+SCALE, ROWS = "web", 110
+
+
+def values(jobs: int) -> dict[str, Any]:
+    found = small_project.values()
+    runtime = {"jobs": jobs, "processes": 2, "threads": 8, "timeout": 5.0, "deadline": 10.0, "retries": 0}
+    runtime |= {"allow_addresses": ["127.0.0.0/8"], "use_proxy": False}
+    download = {"image_size": 32, "rows_per_shard": 20, "max_bytes": 1_000_000, "min_image_size": 8, "quality": 90}
+    download |= {"max_pixels": 1_000_000, "max_aspect": 20.0, "respect_robots": True, "runtime": runtime}
+    source = {"kind": "pairs", "dataset": "mine", "val_share": 0.2}
+    data = {
+        "samples_per_shard": 1000,
+        "max_skipped": 0.1,
+        "runtime": {"jobs": jobs, "processes": 2},
+        "datasets": {"mine": {"path": "mine", "from": "urls", "list": {"path": "my.jsonl"}, "subset": {"pairs": 90}}},
+        "download": download,
+        "corpora": {
+            "all": {"label": "All", "source": source},
+            "half": {"label": "Half", "source": {**source, "pairs": 50}},
+            "cut": {"label": "Cut", "source": {**source, "caption_mode": "cut", "max_pieces": 2}},
+        },
+    }
+    return {**found, "scale": SCALE, "scales": {SCALE: {"label": "Web", "data": data, "tables": {}}}}
+
+
+def do_all(folder: Path, jobs: int, monkeypatch: pytest.MonkeyPatch) -> Plan:
+    """Every job of the scale, as the workflow calls them."""
+    monkeypatch.chdir(folder)
+    Path("params.yaml").write_text(yaml.safe_dump(values(jobs), sort_keys=False))
+    plan = Plan(validate(values(jobs)))
+    configs = Path("results", SCALE, "configs")
+    for name, job in plan.jobs.items():
+        path = configs / f"{name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json_text(job.config()))
+        words = [job.verb, str(path)]
+        if "runtime" in VERBS[job.verb].options:
+            part = plan.scale.data.runtime if job.verb == "corpus-parts" else plan.scale.data.download
+            runtime = getattr(part, "runtime", part)
+            (folder / "runtime.json").write_text(json_text(runtime.model_dump(mode="json")))  # type: ignore[union-attr]
+            words += ["--runtime", "runtime.json"]
+        if "state" in VERBS[job.verb].options:
+            words += ["--state", str(Path(".state", job.name))]
+        assert cli.main(words) == 0, name
+    return plan
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with serving() as started:
+        yield started.address
+
+
+@pytest.fixture
+def listed(tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("MDC_DATA", str(tmp_path / "data"))
+    rows = [{"url": f"{address}/image/{n}.jpg", "caption": f"red thing {n}"} for n in range(ROWS)]
+    random.Random(0).shuffle(rows)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/my.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    return tmp_path
+
+
+def files(folder: Path) -> dict[str, str]:
+    """Of the corpora and their parts, whatever a job of its own says of itself left out."""
+    data = folder / "results" / SCALE / "data"
+    found = [*(data / "corpora").rglob("*"), *(data / "parts").glob("*/*.*")]
+    return {
+        str(path.relative_to(data)): sha256_file(path)
+        for path in found
+        if path.is_file() and path.name not in ("made.json", "host.json")
+    }
+
+
+def test_one_job_or_two_the_same_corpora(
+    listed: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = []
+    for jobs in (1, 2):
+        folder = listed / str(jobs)
+        folder.mkdir()
+        monkeypatch.setenv("MDC_DATA", str(folder / "data"))
+        (folder / "data").mkdir()
+        (folder / "data/my.jsonl").write_bytes((listed / "data/my.jsonl").read_bytes())
+        plan = do_all(folder, jobs, monkeypatch)
+        verbs = [job.verb for job in plan.jobs.values()]
+        assert verbs.count("corpus-parts") == 2 * jobs  # `all` and `half` share theirs, `cut` has captions of its own
+        assert verbs.count("plan-download") == (jobs > 1) and verbs.count("download") == jobs * (jobs > 1)
+        made.append(files(folder))
+        capsys.readouterr()
+        assert cli.main(["verify"]) == 0
+        assert f"{2 * jobs} groups of corpora's parts: good" in capsys.readouterr().out
+    assert made[0] == made[1]
+    corpora = Path("results", SCALE, "data/corpora")
+    samples = {name: [sample(corpora / name, split) for split in ("train", "val")] for name in ("all", "half")}
+    for (few, _), (many, _) in zip(samples["half"], samples["all"], strict=True):
+        assert few == many[: len(few)] and 0 < len(few) < len(many)
+    shared = {shard["file"] for shard in read_index(corpora / "half")["splits"]["train"]["shards"]}
+    assert {name for name in shared if name.startswith("../../parts/mine-")} == shared - {"train-00002.tar"} != shared
+
+    # and a changed part is found
+    captions = min(Path("results", SCALE, "data/parts").glob("mine-*/captions-00001.safetensors"))
+    content = bytearray(captions.read_bytes())
+    content[-1] ^= 1
+    captions.write_bytes(bytes(content))
+    assert cli.main(["verify"]) == 3
+    said = capsys.readouterr().err
+    assert "captions-00001.safetensors: not the file that" in said and "to mend: snakemake" in said
+
+
+def sample(corpus: Path, split: str) -> tuple[list[str], list[Any]]:
+    reader = ShardReader(corpus, split)
+    read = [reader.read(number) for number in range(len(reader))]
+    return [key for key, _, _ in read], [record for _, _, record in read]
