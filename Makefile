@@ -7,7 +7,7 @@ UV := .tools/bin/uv
 BIN := .venv/bin
 CORES ?= all
 
-.PHONY: help setup test lint adopt bench lock clean FORCE
+.PHONY: help setup test test-slow lint adopt bench lock clean FORCE
 .DEFAULT_GOAL := help
 
 help:
@@ -15,6 +15,7 @@ help:
 	@echo "make results              set up, then make every table and figure"
 	@echo "make adopt                after dvc pull or dvc checkout: what DVC brought counts as made (STAGES=data: a part)"
 	@echo "make test                 set up, then lint, check types and run the tests"
+	@echo "make test-slow            set up, then the tests that run whole pipelines through Snakemake and DVC, or kill jobs"
 	@echo "make setup                set up only (.venv, from requirements.lock)"
 	@echo "make bench                measure speed (ratios, side by side)"
 	@echo "make lock                 resolve requirements.lock anew"
@@ -47,7 +48,10 @@ adopt: setup
 	@$(BIN)/python workflow/adopt.py $(STAGES)
 
 test: setup lint
-	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m "not slow"
+
+test-slow: setup
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m slow
 
 lint: setup
 	$(BIN)/ruff check .

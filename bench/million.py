@@ -1,0 +1,138 @@
+"""A million rows through every stage: a list planned, one group of its parts downloaded from a local server, and cut into shards.
+
+Each stage runs in a process of its own, which tells its seconds, its processor time and its peak memory, and those of the
+processes that it starts. The list has a key, a URL and a caption of 5 to 40 words a row, in files of 100,000 rows; one row in
+ten cannot be used, and three URLs in ten are dead. The second planning of the same list shows what a job that is called again
+pays.
+
+    python bench/million.py --rows 1000000 --pairs 300000
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from download import SETTINGS, photos
+
+WORDS = "a photo of the old red dog near two boats at night with some people who look into their own water"
+COLUMNS = {"format": "parquet", "url_column": "url", "caption_column": "caption", "key_column": "key", "path": None}
+
+CHILD = """
+import json, resource, sys, time
+from pathlib import Path
+stage, data, config = sys.argv[1], Path(sys.argv[2]), json.loads(sys.argv[3])
+from mdc.obtain.urls import download_group, make_the_plan
+from mdc.records import sha256_file
+from mdc.shards.parts import Group, write_parts
+from mdc.sources.source import open_corpus
+def used():
+    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+before, began = used(), time.perf_counter()
+if stage == "plan":
+    plan = make_the_plan(config, None, data)
+    told = {"rows": plan["rows"], "pairs": plan["chosen"], "parts": len(plan["parts"]), "left_out": plan["left_out"]}
+elif stage == "download":
+    sha256 = sha256_file(data / "set/plan/plan.json")
+    told = download_group(config, data, sha256, 0, int(sys.argv[4]))["outcomes"]
+else:
+    source = {"kind": "pairs", "dataset": "set", "path": "set", "from": "urls", "pairs": None, "val_share": 0.01}
+    source |= {"caption_mode": "each", "max_pieces": None, "caption_field": None}
+    many = {"context_length": 77, "processes": config["download"]["processes"]}
+    group = Group(0, int(sys.argv[4]))
+    entries = write_parts(open_corpus(source, data), group, ("train", "val"), data / "parts", data / "state", {}, **many)
+    told = {"pairs": sum(one["samples"] for entry in entries for one in entry["splits"].values())}
+peak = [resource.getrusage(who).ru_maxrss / 1024 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+print(json.dumps({"told": told, "seconds": time.perf_counter() - began, "cpu": used() - before, "peak": peak}))
+"""
+
+
+def write_list(folder: Path, rows: int, address: str) -> None:
+    """Files of 100,000 rows; one row in ten is of no use."""
+    import pyarrow
+    import pyarrow.parquet
+
+    folder.mkdir(parents=True)
+    draw, known = np.random.default_rng(0), WORDS.split()
+    for first in range(0, rows, 100_000):
+        count = min(100_000, rows - first)
+        lengths = draw.integers(5, 41, count)
+        words = draw.integers(0, len(known), int(lengths.sum()))
+        captions, start = [], 0
+        for length in lengths.tolist():
+            captions.append(" ".join(known[word] for word in words[start : start + length]))
+            start += length
+        numbers = np.arange(first, first + count)
+        urls = [f"{address}/photo/{number}.jpg" for number in numbers.tolist()]
+        for row in range(0, count, 20):
+            captions[row], urls[row + 1 if row + 1 < count else row] = " ", "ftp://a.example/1.jpg"
+        table = pyarrow.table(
+            {"key": [f"{number:012x}" for number in numbers.tolist()], "url": urls, "caption": captions}
+        )
+        pyarrow.parquet.write_table(table, folder / f"{first // 100_000:05d}.parquet")
+
+
+def stage(name: str, data: Path, config: dict[str, object], groups: int, what: str) -> None:
+    """Run one and tell what it took."""
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, name, str(data), json.dumps(config), str(groups)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        text=True,
+        check=True,
+    )
+    found = json.loads(done.stdout.splitlines()[-1])
+    told = found["told"]
+    count = told.get("rows") or told.get("pairs") or sum(told.values())
+    own, children = found["peak"]
+    print(
+        f"{what}: {found['seconds']:.1f} s, {found['cpu']:.1f} s of processor time, {count / found['seconds']:,.0f} a second, "
+        f"{count / found['cpu']:,.0f} a core-second, peak {own:.0f} MiB (processes it starts: {children:.0f}); {told}",
+        flush=True,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--pairs", type=int, default=300_000)
+    parser.add_argument("--groups", type=int, default=30, help="jobs that would share the list; one of them is done")
+    parser.add_argument("--processes", type=int, default=2)
+    args = parser.parse_args()
+    settings = {**SETTINGS, "processes": args.processes, "threads": 32, "rows_per_shard": 2_000}
+    with tempfile.TemporaryDirectory(prefix="mdc-bench-") as name:
+        place = Path(name)
+        (place / "photos").mkdir()
+        for number, photo in enumerate(photos(400, 300, None)):
+            (place / f"photos/{number:03d}.jpg").write_bytes(photo)
+        command = [sys.executable, str(Path(__file__).with_name("download.py")), "--serve", str(place / "photos")]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+            try:
+                assert server.stdout
+                write_list(place / "set/list", args.rows, f"http://127.0.0.1:{server.stdout.readline().strip()}")
+                print(f"{platform.machine()}, {os.cpu_count()} cores, {args.processes} processes")
+                subset = {"pairs": args.pairs, "seed": 0}
+                config = {"dataset": {"path": "set", "list": COLUMNS, "subset": subset}, "download": settings}
+                stage("plan", place, config, args.groups, f"plan {args.pairs:,} of {args.rows:,} rows")
+                stage("plan", place, config, args.groups, "plan again")
+                stage("download", place, config, args.groups, f"download one group of {args.groups}")
+                stage("shards", place, config, args.groups, "its shards")
+                whole = {
+                    **config,
+                    "dataset": {"path": "whole", "list": {**COLUMNS, "path": "set/list"}, "subset": None},
+                }
+                stage("plan", place, whole, args.groups, f"plan all of {args.rows:,} rows")
+            finally:
+                server.kill()
+
+
+if __name__ == "__main__":
+    main()
