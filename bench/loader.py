@@ -157,7 +157,7 @@ def vision_checked(data: bytes) -> torch.Tensor:
 
 def pillow_crop(pixels: torch.Tensor, size: int, uniforms: list[float], *ranges: Any) -> torch.Tensor:
     """Crop and resize in Pillow: what torchvision's transform does with a PIL image (and a copy more, to and fro)."""
-    box = images.crop_box(pixels.shape[1], pixels.shape[0], uniforms, *ranges)
+    box = pixels.crop_box(pixels.shape[1], pixels.shape[0], uniforms, *ranges)
     image = Image.fromarray(pixels.numpy()).crop(box).resize((size, size), Image.Resampling.BICUBIC)
     return torch.from_numpy(np.array(image)).permute(2, 0, 1)
 

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from mdc.config import Backbone, Decoder
 from mdc.diffusion.likelihood import mask_counts
-from mdc.formats.images import normalise
+from mdc.formats.pixels import normalise
 from mdc.models.captioner import Captioner
 from mdc.predictors.caption_scores import CaptionScorer, Pair
 from mdc.predictors.draws import GROUPS, draws_of

@@ -22,7 +22,7 @@ import torch
 import torch.nn.functional as F
 
 from mdc.config import load
-from mdc.formats.images import normalise
+from mdc.formats.pixels import normalise
 from mdc.loader.batch import CaptionBatch
 from mdc.models.captioner import Captioner
 from mdc.models.precision import autocast

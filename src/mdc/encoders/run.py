@@ -8,7 +8,7 @@ from torch import Tensor
 
 from mdc.config import Backbone
 from mdc.encoders.tower import Tower, fill
-from mdc.formats.images import OPENAI_MEAN, OPENAI_STD
+from mdc.formats.pixels import OPENAI_MEAN, OPENAI_STD
 from mdc.jobs.encoder_model import EncoderJob
 from mdc.models.encoder import Encoder
 from mdc.models.weights import load_weights

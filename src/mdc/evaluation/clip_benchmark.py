@@ -21,7 +21,8 @@ from torch import Tensor, nn
 
 from mdc.config import OnTokens
 from mdc.evaluation.ask import run_folder
-from mdc.formats.images import center_resize, normalise
+from mdc.formats.images import center_resize
+from mdc.formats.pixels import normalise
 from mdc.models.encoder import pool
 from mdc.predictors.runs import WEIGHTS, open_run
 from mdc.predictors.score import caption_tokens

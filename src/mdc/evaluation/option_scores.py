@@ -17,7 +17,8 @@ import torch
 from PIL import Image
 
 from mdc.estimators import ESTIMATORS
-from mdc.formats.images import OPENAI_MEAN, ImageError, decode
+from mdc.formats.images import ImageError, decode
+from mdc.formats.pixels import OPENAI_MEAN
 from mdc.predictors.blind import Blind, log_mean_probability, mean_score
 from mdc.predictors.caption_scores import Pair, Scored
 from mdc.predictors.draws import Draws, draws_of

@@ -1,24 +1,21 @@
-"""Images: encoded bytes to RGB pixels of one size, the way OpenCLIP prepares them (OpenCLIP ``transform.py``)."""
+"""Images: encoded bytes to RGB, and the central square that CLIP's evaluation takes (OpenCLIP ``transform.py``).
+
+Nothing here needs torch, which takes two seconds to import: a job that writes shards does without (:mod:`mdc.formats.pixels`).
+"""
 
 from __future__ import annotations
 
 import io
-import math
 import warnings
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from PIL import Image, ImageOps
 
 Pixels = np.ndarray[Any, np.dtype[np.uint8]]
 
-OPENAI_MEAN = (0.48145466, 0.4578275, 0.40821073)
-OPENAI_STD = (0.26862954, 0.26130258, 0.27577711)
 MAX_PIXELS = 89_478_485  # Pillow's own limit, at which it only warns: a few kilobytes can unpack to gigabytes
 MAX_ASPECT = 200  # longer to shorter side; the shorter side is scaled to the model's, and the longer one with it
-CROP_DRAWS = 40  # uniform numbers that one random crop may use: ten tries of four
 
 # The formats that Pillow may try. By default it knows forty more, and starts Ghostscript for PostScript.
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
@@ -45,11 +42,6 @@ def decode(data: bytes) -> Image.Image:
     in full, for images of more than ``MAX_PIXELS``, and if one side is more than ``MAX_ASPECT`` times as long as the other.
     """
     return _decoded(data)[0]
-
-
-def decode_pixels(data: bytes) -> torch.Tensor:
-    """The result of ``decode`` as a writable uint8 tensor (H, W, 3); errors as there."""
-    return torch.from_numpy(np.array(decode(data)))
 
 
 def image_format(data: bytes) -> str:
@@ -132,51 +124,6 @@ def _to_rgb(image: Image.Image) -> Image.Image:
     return image.convert("RGB")
 
 
-def crop_box(
-    width: int, height: int, uniforms: Sequence[float], scale: tuple[float, float], ratio: tuple[float, float]
-) -> tuple[int, int, int, int]:
-    """Left, top, right, bottom of a random crop: torchvision's ``RandomResizedCrop.get_params``.
-
-    ``uniforms``: ``CROP_DRAWS`` numbers in [0, 1), four for each try (area, aspect ratio, top, left). If none of ten tries fits,
-    the crop is the central one with the nearest allowed ratio.
-    """
-    area = width * height
-    log_low, log_high = math.log(ratio[0]), math.log(ratio[1])
-    for first in range(0, CROP_DRAWS, 4):
-        target = area * (scale[0] + (scale[1] - scale[0]) * uniforms[first])
-        aspect = math.exp(log_low + (log_high - log_low) * uniforms[first + 1])
-        w, h = round(math.sqrt(target * aspect)), round(math.sqrt(target / aspect))
-        if 0 < w <= width and 0 < h <= height:
-            top = int(uniforms[first + 2] * (height - h + 1))
-            left = int(uniforms[first + 3] * (width - w + 1))
-            return left, top, left + w, top + h
-    w, h = width, height
-    if width / height < ratio[0]:
-        h = round(width / ratio[0])
-    elif width / height > ratio[1]:
-        w = round(height * ratio[1])
-    left, top = (width - w) // 2, (height - h) // 2
-    return left, top, left + w, top + h
-
-
-def random_resized_crop(
-    pixels: torch.Tensor,
-    size: int,
-    uniforms: Sequence[float],
-    scale: tuple[float, float],
-    ratio: tuple[float, float],
-) -> torch.Tensor:
-    """Crop (H, W, 3) uint8 at random and resize with antialiased bicubic to (3, size, size), as OpenCLIP trains.
-
-    ``uniforms`` as in ``crop_box``. PyTorch resizes in 8-bit integers, width first, in a quarter of Pillow's time. One
-    value in two hundred differs from Pillow's by one grey level, seldom by two; in tall images, whose height Pillow 13
-    resizes first, every fourth value does. The number of threads does not change the bytes.
-    """
-    left, top, right, bottom = crop_box(pixels.shape[1], pixels.shape[0], uniforms, scale, ratio)
-    crop = pixels[top:bottom, left:right].permute(2, 0, 1)[None]  # a view in the layout that PyTorch resizes fastest
-    return torch.nn.functional.interpolate(crop, (size, size), mode="bicubic", antialias=True)[0]
-
-
 def center_resize(image: Image.Image, size: int) -> Pixels:
     """Resize the shorter side to ``size`` (bicubic) and take the central square (size, size, 3) uint8, as CLIP's evaluation does.
 
@@ -191,23 +138,3 @@ def center_resize(image: Image.Image, size: int) -> Pixels:
         image = image.resize((width, height), Image.Resampling.BICUBIC)
     left, top = round((width - size) / 2), round((height - size) / 2)
     return np.array(image.crop((left, top, left + size, top + size)))
-
-
-def normalise(
-    images: torch.Tensor, mean: Sequence[float] = OPENAI_MEAN, std: Sequence[float] = OPENAI_STD
-) -> torch.Tensor:
-    """uint8 images (B, 3, H, W) or (B, H, W, 3) to float32 (B, 3, H, W): (x / 255 − mean) / std for each channel."""
-    scale, shift = (each.to(images.device) for each in pixel_statistics(mean, std))
-    return scaled(images if images.shape[1] == 3 else images.permute(0, 3, 1, 2), scale, shift)
-
-
-def pixel_statistics(mean: Sequence[float], std: Sequence[float]) -> tuple[torch.Tensor, torch.Tensor]:
-    """The factors 1 / (255 std) and the shifts mean / std, float32 (1, 3, 1, 1) each, that :func:`scaled` takes."""
-    scale = torch.tensor([1 / (255 * s) for s in std], dtype=torch.float32)
-    shift = torch.tensor([m / s for m, s in zip(mean, std, strict=True)], dtype=torch.float32)
-    return scale.view(1, 3, 1, 1), shift.view(1, 3, 1, 1)
-
-
-def scaled(images: torch.Tensor, scale: torch.Tensor, shift: torch.Tensor) -> torch.Tensor:
-    """``images`` (B, 3, H, W) uint8 times ``scale`` less ``shift``, float32; nothing waits for the device."""
-    return images.to(torch.float32).contiguous().mul_(scale).sub_(shift)

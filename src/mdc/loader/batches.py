@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from mdc.formats.images import CROP_DRAWS, random_resized_crop
+from mdc.formats.pixels import CROP_DRAWS, random_resized_crop
 from mdc.loader.batch import CaptionBatch
 from mdc.loader.blocks import BlockOrder
 from mdc.loader.central import central

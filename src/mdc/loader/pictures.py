@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from mdc.formats.images import ImageError, decode_pixels
+from mdc.formats.images import ImageError
+from mdc.formats.pixels import decode_pixels
 from mdc.records import UserError
 from mdc.shards.index import ShardReader
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from mdc.config import Backbone
-from mdc.formats.images import OPENAI_MEAN, OPENAI_STD, pixel_statistics, scaled
+from mdc.formats.pixels import OPENAI_MEAN, OPENAI_STD, pixel_statistics, scaled
 from mdc.models.initial import seeded
 from mdc.open_clip_parts import load
 

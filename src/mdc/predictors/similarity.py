@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from mdc.formats.images import normalise
+from mdc.formats.pixels import normalise
 from mdc.models.contrastive import Contrastive
 from mdc.models.precision import autocast
 

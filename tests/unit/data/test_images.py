@@ -10,7 +10,7 @@ from PIL import Image
 from torchvision.transforms import CenterCrop, InterpolationMode, Normalize, RandomResizedCrop, Resize, ToTensor
 from torchvision.transforms import functional as F
 
-from mdc.formats import images
+from mdc.formats import images, pixels
 
 
 def noise(width: int, height: int, seed: int = 0) -> Image.Image:
@@ -40,7 +40,7 @@ def test_crop_box_equals_torchvision_on_the_same_draws(
     ratio = (3 / 4, 4 / 3)
     rng = np.random.default_rng(3)
     for seed in range(30):
-        uniforms = rng.random(images.CROP_DRAWS).tolist()
+        uniforms = rng.random(pixels.CROP_DRAWS).tolist()
         calls = {"area and ratio": 0, "place": 0}
 
         def uniform(low: float, high: float, uniforms: list = uniforms, calls: dict = calls) -> torch.Tensor:
@@ -59,12 +59,12 @@ def test_crop_box_equals_torchvision_on_the_same_draws(
         image = noise(*shape, seed)
         top, left, h, w = RandomResizedCrop.get_params(image, list(scale), list(ratio))
         monkeypatch.undo()
-        assert images.crop_box(*shape, uniforms, scale, ratio) == (left, top, left + w, top + h)
+        assert pixels.crop_box(*shape, uniforms, scale, ratio) == (left, top, left + w, top + h)
         theirs = F.resized_crop(
             image, top, left, h, w, [h, 24], InterpolationMode.BICUBIC
         )  # its width, then its height
         theirs = F.resize(theirs, [24, 24], InterpolationMode.BICUBIC)
-        ours = images.random_resized_crop(torch.from_numpy(np.array(image)), 24, uniforms, scale, ratio)
+        ours = pixels.random_resized_crop(torch.from_numpy(np.array(image)), 24, uniforms, scale, ratio)
         assert ours.dtype == torch.uint8 and ours.shape == (3, 24, 24)
         assert grey_levels(ours, theirs).max() <= 2
 
@@ -81,30 +81,30 @@ def test_a_training_crop_is_within_a_grey_level_of_torchvisions(shape: tuple[int
     overshoots are cut off in between, then comes out otherwise; so it is held to the width first, as before 13 and as
     PyTorch does it, and images as smooth as photos to Pillow as it is."""
     smooth = noise(6, 5, 5).resize(shape, Image.Resampling.BICUBIC)
-    uniforms = np.random.default_rng(7).random(images.CROP_DRAWS).tolist()
-    box = images.crop_box(*shape, uniforms, (0.9, 1.0), (3 / 4, 4 / 3))
+    uniforms = np.random.default_rng(7).random(pixels.CROP_DRAWS).tolist()
+    box = pixels.crop_box(*shape, uniforms, (0.9, 1.0), (3 / 4, 4 / 3))
     for image in (noise(*shape, 1), Image.blend(noise(*shape, 2), smooth, 0.7), smooth):
         crop = image.crop(box)
         theirs = crop if image is smooth else crop.resize((size, crop.height), Image.Resampling.BICUBIC)
         theirs = theirs.resize((size, size), Image.Resampling.BICUBIC)
-        pixels = torch.from_numpy(np.array(image))
-        ours = images.random_resized_crop(pixels, size, uniforms, (0.9, 1.0), (3 / 4, 4 / 3))
+        shown = torch.from_numpy(np.array(image))
+        ours = pixels.random_resized_crop(shown, size, uniforms, (0.9, 1.0), (3 / 4, 4 / 3))
         off = grey_levels(ours, theirs)
         assert off.max() <= 2 and (off > 1).mean() < 0.001 and (off > 0).mean() < 0.03
         for threads in (2, 1):
             torch.set_num_threads(threads)
             assert torch.equal(
-                images.random_resized_crop(pixels.clone(), size, uniforms, (0.9, 1.0), (3 / 4, 4 / 3)), ours
+                pixels.random_resized_crop(shown.clone(), size, uniforms, (0.9, 1.0), (3 / 4, 4 / 3)), ours
             )
 
 
 def test_normalise_equals_torchvision_for_both_layouts() -> None:
     batch = [noise(20, 20, seed) for seed in range(3)]
-    pixels = torch.from_numpy(np.stack([np.asarray(image) for image in batch]))
-    theirs = torch.stack([Normalize(images.OPENAI_MEAN, images.OPENAI_STD)(ToTensor()(image)) for image in batch])
-    for layout in (pixels, pixels.permute(0, 3, 1, 2).contiguous()):
+    shown = torch.from_numpy(np.stack([np.asarray(image) for image in batch]))
+    theirs = torch.stack([Normalize(pixels.OPENAI_MEAN, pixels.OPENAI_STD)(ToTensor()(image)) for image in batch])
+    for layout in (shown, shown.permute(0, 3, 1, 2).contiguous()):
         before = layout.clone()
-        ours = images.normalise(layout)
+        ours = pixels.normalise(layout)
         assert ours.dtype == torch.float32 and ours.is_contiguous() and torch.equal(layout, before)
         torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=0)
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from mdc.autoregressive.direction import right_to_left
 from mdc.diffusion.likelihood import enumerated_bound
-from mdc.formats.images import normalise
+from mdc.formats.pixels import normalise
 from mdc.models.captioner import Captioner
 from mdc.predictors.caption_scores import CaptionScorer, Pair, scored
 from mdc.predictors.draws import GROUPS, Draws, draws_of

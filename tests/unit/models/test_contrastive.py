@@ -6,7 +6,7 @@ import pytest
 import torch
 import toy
 
-from mdc.formats.images import normalise
+from mdc.formats.pixels import normalise
 from mdc.models.contrastive import Contrastive
 from mdc.objectives.contrastive import ContrastiveObjective, contrastive_loss, duplicate_share
 from mdc.open_clip_parts import load

@@ -13,7 +13,7 @@ import torch
 from data_samples import encoded, scenes, use_scenes, write_corpus, write_parquet, write_probe
 
 from mdc.diffusion.schedule import MaskSchedule
-from mdc.formats import images
+from mdc.formats import images, pixels
 from mdc.loader import batches as loader
 from mdc.loader import pictures
 from mdc.loader.batch import CaptionBatch, LabelledBatch
@@ -93,8 +93,8 @@ def test_every_value_follows_from_the_documented_draws(folder: Path, vocabulary:
             assert batch.keys[row] == key and float(batch.jitter[row]) == jitter
             assert batch.tokens[row].tolist() == ids + [vocabulary.eot] * (batch.tokens.shape[1] - len(ids))
             assert int(batch.lengths[row]) == len(ids)
-            pixels = torch.from_numpy(np.array(images.decode(data)))
-            expected = images.random_resized_crop(pixels, 8, crop, (0.9, 1.0), (3 / 4, 4 / 3))
+            shown = torch.from_numpy(np.array(images.decode(data)))
+            expected = pixels.random_resized_crop(shown, 8, crop, (0.9, 1.0), (3 / 4, 4 / 3))
             assert torch.equal(batch.images[row], expected)
             uniforms = rng.random(77, dtype=np.float32)[: batch.tokens.shape[1]]
             np.testing.assert_array_equal(batch.uniforms[row], uniforms)
@@ -196,7 +196,7 @@ def test_samples_that_are_kept_are_decoded_once_and_change_no_byte(
 
     def counted(data: bytes) -> torch.Tensor:
         decoded.append(data)
-        return images.decode_pixels(data)
+        return pixels.decode_pixels(data)
 
     monkeypatch.setattr(pictures, "decode_pixels", counted)
     monkeypatch.setattr(loader, "KEPT", budget)

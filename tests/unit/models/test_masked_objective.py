@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 import toy
 
-from mdc.formats.images import normalise
+from mdc.formats.pixels import normalise
 from mdc.loader.batch import CaptionBatch
 from mdc.models.attention import Attention
 from mdc.models.captioner import Captioner

@@ -14,7 +14,7 @@ import toy
 
 from mdc.config import load
 from mdc.diffusion.schedule import MaskSchedule
-from mdc.formats.images import normalise
+from mdc.formats.pixels import normalise
 from mdc.loader.batch import CaptionBatch
 from mdc.models.captioner import Captioner
 from mdc.objectives.captioning import Supervision

@@ -16,7 +16,7 @@ from test_caption_scores import images, masked, model, plain
 
 from mdc.evaluation.ask import other_images
 from mdc.evaluation.option_scores import Questions, score_items, table_rows
-from mdc.formats.images import normalise
+from mdc.formats.pixels import normalise
 from mdc.predictors.caption_scores import Pair, Scored
 from mdc.predictors.score import RunScorer
 from mdc.shards.writer import canonical

@@ -20,7 +20,7 @@ from toy import BACKBONE
 
 from mdc.config import FrozenTokens
 from mdc.encoders.tower import Tower, places, weights_of_file
-from mdc.formats.images import normalise
+from mdc.formats.pixels import normalise
 from mdc.jobs.call import Call
 from mdc.jobs.encoder_model import EncoderJob
 from mdc.jobs.folder import ScaleFolder

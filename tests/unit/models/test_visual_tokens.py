@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mdc.diffusion.schedule import MaskSchedule
 from mdc.evaluation.visual_tokens import gradient_norms, prefix_scores
-from mdc.formats.images import normalise
+from mdc.formats.pixels import normalise
 
 
 def shown() -> Tensor:
