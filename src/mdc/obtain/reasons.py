@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 OBTAINED, DEAD, TIMED_OUT, CORRUPT = "obtained", "dead", "timed_out", "corrupt"
 TOO_SMALL, TOO_LARGE, TOO_NARROW = "too_small", "too_large", "too_narrow"
 FORBIDDEN, REFUSED = "forbidden", "refused"
@@ -11,7 +13,7 @@ OUTCOMES = (OBTAINED, DEAD, TIMED_OUT, CORRUPT, TOO_SMALL, TOO_LARGE, TOO_NARROW
 
 # Before anything is asked for
 NO_CAPTION_TEXT, SAME_AGAIN, BAD_URL, SCHEME = "no caption", "same url and caption again", "no valid URL", "URL scheme"
-NO_KEY, NO_TEXT = "no key", "text is not UTF-8"
+NO_KEY, NO_TEXT, NOT_CHOSEN = "no key", "text is not UTF-8", "not in the subset"
 
 # On the way
 ADDRESS = "address is not public"
@@ -82,6 +84,12 @@ def outcome_of(reason: str) -> str:
     if not reason:
         return OBTAINED
     return DEAD if _is_status(reason) else _OUTCOME[reason]
+
+
+def left_out(counts: Mapping[str, int]) -> str:
+    """The reasons of ``counts`` in brackets, for the end of an error; "" where there is none ("" counts all rows)."""
+    told = [f"{count} {reason}" for reason, count in sorted(counts.items()) if reason]
+    return f" (left out: {', '.join(told)})" if told else ""
 
 
 def _is_status(reason: str) -> bool:

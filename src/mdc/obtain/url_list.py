@@ -7,7 +7,7 @@ with its reason; what is wrong with a file as such is a UserError with its line.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +21,7 @@ from mdc.records import UserError
 
 _ENDINGS = {**ENDINGS, ".parquet": "parquet"}
 _BATCH = 8192  # rows of a parquet file in memory
+_START = 1 << 20  # bytes of a text file from which the number of its lines is guessed
 
 
 @dataclass(frozen=True)
@@ -82,22 +83,26 @@ def pair_digest(url: str, caption: str) -> bytes:
     return hashlib.blake2b(text, digest_size=16).digest()
 
 
-def read_rows(
-    files: Sequence[Path], columns: Columns, only: Callable[[str], bool] | None = None
-) -> Iterator[Row | BadRow]:
-    """All rows of all files, numbered through.
+def rows_about(file: Path, columns: Columns) -> int:
+    """How many rows a file has: what its footer tells of parquet, a guess from the first lines of a text."""
+    if _format(file, columns) == "parquet":
+        with open_parquet(file) as parquet:
+            return int(parquet.metadata.num_rows)
+    try:
+        with file.open("rb") as text:
+            start = text.read(_START)
+            return round((start.count(b"\n") + 1) * max(1.0, file.stat().st_size / max(len(start), 1)))
+    except OSError as error:
+        raise UserError(f"{file}: cannot be read ({error.strerror})") from None
 
-    With ``only``, a look at the key decides whether a row is worth its reading, and nothing is told of the others.
-    """
+
+def read_rows(files: Sequence[Path], columns: Columns) -> Iterator[Row | BadRow]:
+    """All rows of all files, numbered through."""
     number = -1
     for file in files:
         for cells, complaint in _cells(file, columns):
             number += 1
-            if only is not None and columns.key is not None and not only(str(cells.get(columns.key))):
-                continue
-            row = BadRow(number, complaint) if complaint else _row(number, cells, columns)
-            if only is None or (isinstance(row, Row) and only(row.key)):
-                yield row
+            yield BadRow(number, complaint) if complaint else _row(number, cells, columns)
 
 
 def _row(number: int, cells: Mapping[Column, Any], columns: Columns) -> Row | BadRow:
@@ -124,8 +129,12 @@ def _key(value: object) -> str:
     return key
 
 
+def _format(file: Path, columns: Columns) -> str:
+    return columns.format or _ENDINGS[file.suffix.lower()]
+
+
 def _cells(file: Path, columns: Columns) -> Iterator[tuple[Mapping[Column, Any], str]]:
-    form = columns.format or _ENDINGS[file.suffix.lower()]
+    form = _format(file, columns)
     wanted = [column for column in (columns.url, columns.caption, columns.key) if column is not None]
     if form == "parquet":
         yield from _parquet_cells(file, wanted)

@@ -15,10 +15,10 @@ import pytest
 
 from mdc.formats.rank import rank_hash
 from mdc.obtain import plan as planning
+from mdc.obtain import reading
 from mdc.obtain import subset as choosing
 from mdc.obtain.plan import make_plan, read_part
 from mdc.obtain.reasons import Failure
-from mdc.obtain.subset import Least
 from mdc.obtain.url_list import BadRow, Columns, Row, list_files, pair_digest, read_rows
 from mdc.obtain.urls import obtain
 from mdc.obtain.web_url import web_url
@@ -206,21 +206,6 @@ def test_pairs_of_one_key_are_pairs_of_their_own_and_their_order_is_theirs(tmp_p
         assert chosen["url"] == "http://a.example/1" and plan["rows"] == plan["chosen"] + sum(plan["left_out"].values())
 
 
-def test_least_keeps_the_least_distinct_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choosing, "_SPARE", 5)
-    draw = random.Random(0)
-    numbers = [draw.choice((draw.getrandbits(64), draw.randrange(50))) for _ in range(2000)]
-    for count in (1, 7, 60, 900):
-        least = Least(count)
-        for number in numbers:
-            least.add(number)
-        assert least.threshold() == sorted(set(numbers))[count - 1] and least.found() == count
-    few = Least(10)
-    for number in (5, 5, 2**64 - 1):
-        few.add(number)
-    assert few.threshold() is None and few.found() == 2
-
-
 def listed(folder: Path, keys: list[str]) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     rows = {"url": [f"http://a.example/{key}" for key in keys], "caption": [f"c {key}" for key in keys], "key": keys}
@@ -248,8 +233,7 @@ KEYS = [f"k{n:03d}" for n in range(300)]
 def test_a_subset_is_the_rows_of_least_hash_in_that_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bucket: int
 ) -> None:
-    monkeypatch.setattr(planning, "_BUCKET", bucket)
-    monkeypatch.setattr(planning, "_BUFFERED", 64)
+    monkeypatch.setattr(choosing, "_SORTED", bucket)
     oracle = sorted(KEYS, key=lambda key: (rank_hash(5, key), key))
     other = sorted(KEYS, key=lambda key: (rank_hash(6, key), key))
     assert oracle[:100] != other[:100]
@@ -264,7 +248,7 @@ def test_a_subset_is_the_rows_of_least_hash_in_that_order(
 
 
 def test_ties_of_the_hash_go_by_key_and_a_key_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "rank_hash", lambda seed, key: int(key[1:]) // 4)
+    monkeypatch.setattr(choosing, "rank_hash", lambda seed, key: int(key[1:]) // 4)
     draw = random.Random(2).sample([*KEYS, *KEYS[:50]], 350)
     plan, found = planned(tmp_path, draw, {"pairs": 70, "seed": 0})
     assert found == KEYS[:70]
@@ -313,7 +297,7 @@ def test_a_plan_is_made_once_and_again_where_it_was_lost(tmp_path: Path, monkeyp
     plan, _ = planned(tmp_path, KEYS, None)
     (tmp_path / "plan/part-00003.parquet").unlink()
     assert planned(tmp_path, KEYS, None)[0] == plan
-    monkeypatch.setattr(planning, "read_rows", None)  # not read again
+    monkeypatch.setattr(reading, "read_rows", None)  # not read again
     assert make_plan(tmp_path, [tmp_path / "list/list.parquet"], KEYED, None, SHAPE) == plan
     with pytest.raises(UserError, match="made with quality 95, now it is 90"):
         make_plan(tmp_path, [tmp_path / "list/list.parquet"], KEYED, None, {**SHAPE, "quality": 90})

@@ -1,0 +1,58 @@
+"""What the files of a list hash to. Each is hashed once: a seal tells by size and time whether it is still the same.
+
+``<place>/NNNNN.json`` is the seal of the NNNNNth file, written as soon as that file is hashed, so that a kill loses the
+files under way only. Four files are hashed at a time, since one core hashes more slowly than most disks read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from mdc.records import UserError, clear_leftovers, read_json, sha256_file, write_json
+
+_THREADS = 4
+
+
+def seal_files(place: Path, files: Sequence[Path]) -> list[dict[str, Any]]:
+    """The seals of ``files`` in their order, each with bytes, mtime_ns and sha256; what was not sealed yet is hashed."""
+    clear_leftovers(place)
+    with ThreadPoolExecutor(min(_THREADS, len(files))) as pool:
+        sealing = pool.map(partial(_seal, place), range(len(files)), files)
+        return list(tqdm(sealing, "list", len(files), unit="file", disable=None))
+
+
+def need_unchanged(file: Path, seal: Mapping[str, Any]) -> None:
+    """UserError if ``file`` is no longer the one that was sealed."""
+    if _look(file) != {name: seal[name] for name in ("bytes", "mtime_ns")}:
+        raise UserError(f"{file}: changed while it was read; run again when nothing writes to it any more")
+
+
+def _look(file: Path) -> dict[str, int]:
+    try:
+        status = file.stat()
+    except OSError as error:
+        raise UserError(f"{file}: cannot be read ({error.strerror})") from None
+    return {"bytes": status.st_size, "mtime_ns": status.st_mtime_ns}
+
+
+def _seal(place: Path, number: int, file: Path) -> dict[str, Any]:
+    path = place / f"{number:05d}.json"
+    # relative: a data set that is moved with its list keeps its seals
+    now = {"file": os.path.relpath(file, place), **_look(file)}
+    try:
+        there = read_json(path) if path.exists() else {}
+    except UserError:
+        there = {}
+    if isinstance(there.get("sha256"), str) and {name: there.get(name) for name in now} == now:
+        return there
+    seal = {**now, "sha256": sha256_file(file)}
+    need_unchanged(file, seal)
+    write_json(path, seal)
+    return seal
