@@ -9,6 +9,8 @@ from typing import Any
 
 from mdc.records import UserError
 
+_BUFFER = 1 << 20  # bytes of a column that are read from the file at once
+
 
 @contextmanager
 def readable(path: Path, trouble: str) -> Iterator[None]:
@@ -23,11 +25,14 @@ def readable(path: Path, trouble: str) -> Iterator[None]:
 
 @contextmanager
 def open_parquet(path: Path) -> Iterator[Any]:
-    """The file as a ``pyarrow.parquet.ParquetFile`` whose schema can be read; UserError otherwise."""
+    """The file as a ``pyarrow.parquet.ParquetFile`` whose schema can be read; UserError otherwise.
+
+    Batches of it are read page by page: without a buffer size, pyarrow reads all of a row group's column at once.
+    """
     import pyarrow.parquet
 
     with readable(path, "not a readable parquet file"):
-        file = pyarrow.parquet.ParquetFile(path)
+        file = pyarrow.parquet.ParquetFile(path, buffer_size=_BUFFER)
         _ = file.schema_arrow  # a schema can be damaged although the footer is good
     with file:
         yield file

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from mdc.formats.samples import Skipped, checked_image, safe_key, texts_of
 from mdc.records import UserError
 
 Given = Mapping[str, Any]
+IMAGES = 64  # rows with images that are in memory at once
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,9 @@ def rows(
     *,
     captions: bool = False,
     label_column: str | None = None,
-    chosen: Container[str] | None = None,
+    chosen: Callable[[str], bool] | None = None,
 ) -> Iterator[ParquetRow]:
-    """Rows of one split whose image can be decoded, streamed by row group; of ``chosen`` keys alone, if they are given."""
+    """Rows of one split whose image can be decoded, streamed; of keys that are ``chosen`` alone, if that is given."""
     image_column, key_column, split_column = (source[f"{name}_column"] for name in ("image", "key", "split"))
     wanted = source["splits"].get(split, split)
     number = 0
@@ -53,13 +54,13 @@ def rows(
             if caption_column:
                 _text_captions(path, schema.field(caption_column))
             columns = {image_column, key_column, split_column, caption_column, label_column} - {None}
-            for row in stream(path, file, sorted(columns)):
+            for row in stream(path, file, sorted(columns), IMAGES):
                 if split_column is not None and row[split_column] != wanted:
                     continue
                 # Numbered before anything is left out, so that a key names its row in the source.
                 key = f"{number:08d}" if key_column is None else safe_key(str(row[key_column]))
                 number += 1
-                if chosen is not None and key not in chosen:
+                if chosen is not None and not chosen(key):
                     continue
                 image = row[image_column]
                 image = image.get("bytes") if isinstance(image, dict) else image
@@ -69,14 +70,17 @@ def rows(
                     yield ParquetRow(key, path.name, *found, texts, row[label_column] if label_column else None)
 
 
-def stream(path: Path, file: Any, columns: list[str]) -> Iterator[dict[str, Any]]:
-    """The rows of an open file as dictionaries of ``columns``, without much of it in memory."""
+def stream(path: Path, file: Any, columns: list[str], at_once: int = 1024) -> Iterator[dict[str, Any]]:
+    """The rows of an open file as dictionaries of ``columns``; memory holds ``at_once`` rows, however large a row group is."""
     for group in range(file.num_row_groups):
         with readable(path, f"row group {group} cannot be read"):
-            batches = file.read_row_group(group, columns=columns).to_batches(max_chunksize=256)
-        for batch in batches:
+            batches = file.iter_batches(at_once, row_groups=[group], columns=columns)
+        while True:
             with readable(path, f"row group {group} cannot be read"):
-                listed = batch.to_pylist()
+                batch = next(batches, None)
+                listed = [] if batch is None else batch.to_pylist()
+            if batch is None:
+                break
             yield from listed
 
 

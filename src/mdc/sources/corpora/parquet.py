@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import repeat
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from mdc.formats.parquet_file import open_parquet
 from mdc.formats.rank import rank_hash
@@ -33,21 +37,38 @@ def open_source(source: Mapping[str, Any], data_dir: Path) -> ParquetCorpus:
     return ParquetCorpus(source, data_dir)
 
 
-def _subset(source: Mapping[str, Any], data_dir: Path, pairs: int) -> set[str]:
-    """The keys of the ``pairs`` rows of the train split with the least hashes, images unseen."""
+def _subset(source: Mapping[str, Any], data_dir: Path, pairs: int) -> Callable[[str], bool]:
+    """Whether a key is among those of the ``pairs`` rows of the train split with the least (hash, key).
+
+    The keys are read, images unseen, and 8 bytes of each are kept; texts are only of keys that share the last hash.
+    """
+    ranks = array("Q", (rank_hash(0, key) for key in _keys(source, data_dir)))
+    if pairs > len(ranks):
+        raise UserError(f"{source['path']}: {pairs} pairs are asked for, its train split has {len(ranks)}")
+    ordered = np.frombuffer(ranks, dtype=np.uint64)
+    ordered.partition(pairs - 1)
+    last = int(ordered[pairs - 1])
+    below, up_to = int((ordered < last).sum()), int((ordered <= last).sum())
+    if up_to == pairs:
+        return lambda key: rank_hash(0, key) <= last
+    ties = {*sorted(key for key in _keys(source, data_dir) if rank_hash(0, key) == last)[: pairs - below]}
+    return lambda key: rank_hash(0, key) < last or key in ties
+
+
+def _keys(source: Mapping[str, Any], data_dir: Path) -> Iterator[str]:
+    """The keys of the train split's rows in their order."""
     key_column, split_column = source["key_column"], source["split_column"]
     wanted = source["splits"].get("train", "train")
-    keys: list[str] = []
+    number = 0
     for path in split_files(source, "train", data_dir):
         with open_parquet(path) as file:
             names = set(file.schema_arrow.names)
             need_columns(path, names, key_column, split_column)
-            if not (columns := sorted({key_column, split_column} & names)):
-                keys += [f"{len(keys) + row:08d}" for row in range(file.metadata.num_rows)]
-                continue
-            for row in stream(path, file, columns):
+            columns = sorted({key_column, split_column} & names)
+            rows: Iterable[Mapping[str, Any]] = (
+                stream(path, file, columns) if columns else repeat({}, file.metadata.num_rows)
+            )
+            for row in rows:
                 if split_column is None or row[split_column] == wanted:
-                    keys.append(f"{len(keys):08d}" if key_column is None else safe_key(str(row[key_column])))
-    if pairs > len(keys):
-        raise UserError(f"{source['path']}: {pairs} pairs are asked for, its train split has {len(keys)}")
-    return set(sorted(keys, key=lambda key: (rank_hash(0, key), key))[:pairs])
+                    yield f"{number:08d}" if key_column is None else safe_key(str(row[key_column]))
+                    number += 1

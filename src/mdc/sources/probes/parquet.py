@@ -60,11 +60,8 @@ def _class_table(source: Mapping[str, Any], data_dir: Path) -> tuple[list[str], 
             need_columns(path, set(schema.names), column, name_column)
             _scalar_labels(path, schema.field(column))
             listed = listed or _listed_names(schema.metadata or {}, column)
-            with readable(path, "the labels cannot be read"):
-                table = file.read(columns=[column] if name_column is None else [column, name_column])
-                pairs = table.group_by(table.column_names).aggregate([]).to_pylist()
-        for row in pairs:
-            names_of.setdefault(row[column], set()).update([str(row[name_column])] if name_column else [])
+            for row in _different(path, file, [column] if name_column is None else [column, name_column]):
+                names_of.setdefault(row[column], set()).update([str(row[name_column])] if name_column else [])
     values = [value for value in names_of if value is not None]
     if len({type(value) for value in values}) > 1:
         raise UserError(f"{source['path']}: column {column!r} holds numbers in one file and texts in another")
@@ -82,6 +79,16 @@ def _class_table(source: Mapping[str, Any], data_dir: Path) -> tuple[list[str], 
                 raise UserError(f"{source['path']}: label {value} has several names: {sorted(names_of[value])[:5]}")
             names[value] = str(*names_of[value])
     return names, {number: number for number in range(len(names))}
+
+
+def _different(path: Path, file: Any, columns: list[str]) -> Iterator[dict[str, Any]]:
+    """What occurs in the columns, once in each batch of rows."""
+    import pyarrow
+
+    with readable(path, "the labels cannot be read"):
+        for batch in file.iter_batches(columns=columns):
+            table = pyarrow.Table.from_batches([batch])
+            yield from table.group_by(table.column_names).aggregate([]).to_pylist()
 
 
 def _scalar_labels(path: Path, field: Any) -> None:

@@ -1,0 +1,94 @@
+"""Sources that stream give what reading the whole file gives, and hold little of it in memory."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+from mdc.config.sources import ParquetCorpus
+from mdc.formats.rank import rank_hash
+from mdc.formats.samples import Skipped, safe_key
+from mdc.sources.choices.parquet_images import parquet_images
+from mdc.sources.corpora import parquet as corpus
+from mdc.sources.source import open_corpus
+
+
+def image(number: int) -> bytes:
+    buffer = io.BytesIO()
+    Image.new("RGB", (8, 8), (number % 256, number // 256, 0)).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def described(path: str, **more: Any) -> dict[str, Any]:
+    return ParquetCorpus.model_validate({"kind": "parquet", "path": path, "split_column": None, **more}).model_dump(
+        mode="json"
+    )
+
+
+@pytest.mark.parametrize("group", [7, 1000])
+@pytest.mark.parametrize(
+    "columns", [{}, {"key_column": "name"}, {"split_column": "part"}, {"key_column": "name", "split_column": "part"}]
+)
+@pytest.mark.parametrize("pairs", [None, 1, 40, 120])
+def test_a_corpus_that_streams_is_the_one_that_was_read_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: int, columns: dict[str, str], pairs: int | None
+) -> None:
+    """Row groups that are smaller and larger than a batch, and hashes that several keys share."""
+    monkeypatch.setattr(corpus, "rank_hash", lambda seed, key: rank_hash(seed, key) >> 59)
+    rows = [
+        {"image": image(n), "caption": f"c {n}", "name": f"n.{n % 90}", "part": ["train", "val"][n % 5 == 4]}
+        for n in range(200)
+    ]
+    for half in range(2):
+        table = pa.Table.from_pylist(rows[100 * half : 100 * (half + 1)])
+        pq.write_table(table, tmp_path / f"{half}.parquet", row_group_size=group)
+    splits = [row for row in rows if row["part"] == "train"] if "split_column" in columns else rows
+    keys = [safe_key(row["name"]) if "key_column" in columns else f"{n:08d}" for n, row in enumerate(splits)]
+    chosen = set(sorted(keys, key=lambda key: (rank_hash(0, key) >> 59, key))[:pairs])
+    wanted = [(key, row["image"], (row["caption"],)) for key, row in zip(keys, splits, strict=True) if key in chosen]
+    source = open_corpus(described(".", pairs=pairs, **columns), tmp_path)
+    assert [(one.key, one.image, one.captions) for one in source.samples("train", Skipped())] == wanted
+
+
+def test_images_by_name_are_those_of_the_file(tmp_path: Path) -> None:
+    images = [image(n) for n in range(150)] + [b"none"]
+    table = pa.table({"image": images, "name": [f"{n}" for n in range(151)]})
+    pq.write_table(table, tmp_path / "i.parquet")
+    skipped = Skipped()
+    found = parquet_images(tmp_path / "i.parquet", "image", "name", skipped)
+    assert [found[f"{n}"] for n in reversed(range(150))] == [(images[n], "png") for n in reversed(range(150))]
+    assert "150" not in found and sum(skipped.counts.values()) == 1
+
+
+PEAK = """
+import json, resource, sys
+from pathlib import Path
+from mdc.formats.samples import Skipped
+from mdc.sources.source import open_corpus
+import pyarrow.parquet
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+source = open_corpus(json.loads(sys.argv[1]), Path(sys.argv[2]))
+count = sum(1 for _ in source.samples("train", Skipped()))
+print(count, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def test_memory_does_not_grow_with_a_row_group(tmp_path: Path) -> None:
+    """100 MB of images in one row group; a PNG may have anything behind its end."""
+    rows = 2000
+    padding = b"".join(n.to_bytes(4, "big") for n in range(12_500))
+    table = pa.table({"image": [image(n) + padding for n in range(rows)], "caption": ["a dog"] * rows})
+    pq.write_table(table, tmp_path / "large.parquet", compression="none", use_dictionary=False, row_group_size=rows)
+    command = [sys.executable, "-c", PEAK, json.dumps(described("large.parquet", pairs=1000)), str(tmp_path)]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert int(told[0]) == 1000
+    assert int(told[1]) < 90_000, f"{told[1]} kB more for {rows * len(padding) // 1000} kB of images"
