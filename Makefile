@@ -64,6 +64,7 @@ bench: setup
 	$(BIN)/python bench/resilience.py
 	$(BIN)/python bench/loader.py
 	$(BIN)/python bench/start.py
+	$(BIN)/python bench/plan.py
 	$(BIN)/python bench/download.py
 	$(BIN)/python bench/score.py
 	$(BIN)/python bench/diffuse.py

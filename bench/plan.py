@@ -1,0 +1,185 @@
+"""How long it takes to plan a long list of URLs, and how much memory: a subset and the whole, of parquet files and of a TSV.
+
+The list is synthetic: a million rows in ten files, or in one TSV. Each planning runs in a process of its own and stands for
+four cases: from nothing; again, when the plan is there; again after a kill that left everything read; grown by a tenth.
+With ``--against REV`` the planning of that revision (of this repository, unpacked beside) runs in turns with ours, and the
+two must make the same parts.
+
+    python bench/plan.py --rows 1000000 --pairs 300000 --against bcb5b49
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import platform
+import resource
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+SHAPE = {
+    **{"image_size": 256, "rows_per_shard": 10_000, "max_bytes": 10, "min_image_size": 1, "max_pixels": 10},
+    **{"max_aspect": 2.0, "quality": 95, "respect_robots": True},
+}
+FILES = 10
+WORDS = ["a", "photo", "of", "the", "old", "red", "boat", "near", "two", "dogs", "that", "run", "on", "green", "grass"]
+
+
+# --- the list --------------------------------------------------------------------------------------------------------
+
+
+def listed(first: int, rows: int) -> Iterator[tuple[str, str, str]]:
+    """(key, url, caption) of some rows: one in fifty cannot be used, one in a hundred stands there twice."""
+    for number in range(first, first + rows):
+        number -= number % 100 == 1
+        digest = hashlib.blake2b(str(number).encode(), digest_size=16).hexdigest()
+        scheme = "ftp" if number % 50 == 7 else "https"
+        words = " ".join(WORDS[int(digit, 16) % len(WORDS)] for digit in digest[:24])
+        yield digest, f"{scheme}://images{number % 997}.example/photos/{digest}.jpg?width=640", words
+
+
+def write_list(folder: Path, rows: int, kind: str) -> None:
+    """A list of ``rows`` rows: parquet files with keys, or a TSV without."""
+    import pyarrow
+    import pyarrow.parquet
+
+    folder.mkdir(parents=True)
+    if kind == "tsv":
+        with (folder / "list.tsv").open("w") as file:
+            file.write("url\tcaption\n")
+            file.writelines(f"{url}\t{caption}\n" for _, url, caption in listed(0, rows))
+        return
+    for number in range(FILES):
+        first, last = (rows * (number + n) // FILES for n in (0, 1))
+        columns = [list(values) for values in zip(*listed(first, last - first), strict=True)]
+        table = pyarrow.table(dict(zip(("key", "url", "caption"), columns, strict=True)))
+        pyarrow.parquet.write_table(table, folder / f"part-{number:03d}.parquet", row_group_size=50_000)
+
+
+# --- one planning, in a process of its own ---------------------------------------------------------------------------
+
+
+def plan_once(case: dict[str, Any]) -> dict[str, Any]:
+    """Seconds and peak memory of one planning, and the hash of what it planned."""
+    import pyarrow.ipc
+    import pyarrow.parquet  # noqa: F401  (imports are not counted)
+
+    from mdc.obtain.plan import make_plan
+    from mdc.obtain.url_list import Columns, list_files
+
+    columns = Columns("url", "caption", "key" if case["kind"] == "parquet" else None)
+    files = list_files(Path(case["list"]), columns)
+    if case.get("broken_off"):
+        import mdc.obtain.plan as planning
+
+        def read_and_end(_: Path, rows: Iterator[Any], *__: Any) -> list[Any]:
+            next(rows)
+            raise KeyboardInterrupt
+
+        vars(planning)["_write_parts"] = read_and_end
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    began = time.perf_counter(), time.process_time()
+    try:
+        plan = make_plan(Path(case["folder"]), files, columns, case["subset"], SHAPE)
+    except KeyboardInterrupt:
+        plan = {}
+    return {
+        **{"seconds": time.perf_counter() - began[0], "processor": time.process_time() - began[1]},
+        **{"before": before / 1e3, "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3},
+        **{"plan": json.dumps([plan.get(name) for name in ("rows", "left_out", "chosen", "parts")])},
+    }
+
+
+def planned(source: Path, case: dict[str, Any]) -> dict[str, Any]:
+    """``plan_once`` with the package under ``source``."""
+    environment = {**os.environ, "PYTHONPATH": str(source), "TQDM_DISABLE": "1"}
+    command = [sys.executable, __file__, "--once", json.dumps(case)]
+    told = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
+    return dict(json.loads(told.splitlines()[-1]))
+
+
+# --- the cases -------------------------------------------------------------------------------------------------------
+
+
+def tell(name: str, rows: int, found: dict[str, Any]) -> None:
+    """One line of a planning."""
+    print(
+        f"  {name:28s} {found['seconds']:7.2f} s ({found['processor']:6.2f} s of processor time, "
+        f"{rows / found['processor']:9,.0f} rows a second of it), {found['peak'] - found['before']:5.0f} MB more",
+        flush=True,
+    )
+
+
+def stages(place: Path, source: Path, rows: int, case: dict[str, Any]) -> dict[str, Any]:
+    """A planning from nothing, again, after a kill and grown; returns the first."""
+    first = planned(source, {**case, "folder": str(place / "first")})
+    tell("from nothing", rows, first)
+    tell("again", rows, planned(source, {**case, "folder": str(place / "first")}))
+    planned(source, {**case, "folder": str(place / "killed"), "broken_off": True})
+    resumed = planned(source, {**case, "folder": str(place / "killed")})
+    tell("after all was read", rows, resumed)
+    if resumed["plan"] != first["plan"]:
+        raise SystemExit("a resumed planning made another plan")
+    if case["subset"]:
+        more = {**case["subset"], "pairs": case["subset"]["pairs"] * 11 // 10}
+        tell("grown by a tenth", rows, planned(source, {**case, "subset": more, "folder": str(place / "first")}))
+    return first
+
+
+def unpacked(place: Path, revision: str) -> Path:
+    """The package as it was at a revision."""
+    place.mkdir()
+    with tempfile.TemporaryFile() as file:
+        subprocess.run(["git", "archive", revision, "src"], cwd=ROOT, stdout=file, check=True)
+        file.seek(0)
+        with tarfile.open(fileobj=file) as tar:
+            tar.extractall(place, filter="data")
+    return place / "src"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--pairs", type=int, default=300_000)
+    parser.add_argument("--kinds", nargs="+", choices=("parquet", "tsv"), default=["parquet", "tsv"])
+    parser.add_argument("--against", metavar="REV", help="a revision of this repository whose planning runs beside")
+    parser.add_argument("--once", help=argparse.SUPPRESS)  # the process that is measured
+    args = parser.parse_args()
+    if args.once:
+        print(json.dumps(plan_once(json.loads(args.once))))
+        return
+    machine = platform.processor() or platform.machine()
+    print(f"{machine}, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores", flush=True)
+    with tempfile.TemporaryDirectory(prefix="mdc-plan-") as name:
+        place = Path(name)
+        before = unpacked(place / "before", args.against) if args.against else None
+        for kind in args.kinds:
+            write_list(place / kind, args.rows, kind)
+            for subset in ({"pairs": args.pairs, "seed": 0}, None):
+                case = {"kind": kind, "list": str(place / kind), "subset": subset}
+                chosen = f"a subset of {args.pairs:,}" if subset else "all"
+                print(f"{args.rows:,} rows, {kind}, {chosen}:", flush=True)
+                ours = stages(place / "ours", ROOT / "src", args.rows, case)
+                if before is not None:
+                    theirs = planned(before, {**case, "folder": str(place / "theirs")})
+                    tell(f"{args.against}, from nothing", args.rows, theirs)
+                    if theirs["plan"] != ours["plan"]:
+                        raise SystemExit(f"{args.against} makes another plan")
+                    again = planned(before, {**case, "folder": str(place / "theirs")})
+                    tell(f"{args.against}, again", args.rows, again)
+                for folder in ("ours", "theirs"):
+                    shutil.rmtree(place / folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
