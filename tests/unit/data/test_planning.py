@@ -165,7 +165,8 @@ def test_a_killed_planning_goes_on_where_it_was(tmp_path: Path, subset: Any, kil
         assert one["hashed"] == len(files) - one["sealed"]
         assert one["read"] == (0 if one["planned"] else len(files) - one["kept"])
         kept.add(None if one["planned"] else one["kept"])
-    assert kept >= {0, 1, 2, 3}  # killed in every file of the list
+    # killed in every file of the list; the last one has no row
+    assert kept >= ({0, 1, 2, 3} if kill == "operations" else {0, 1, 2})
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
