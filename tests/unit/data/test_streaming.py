@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -14,10 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from mdc.config.sources import ParquetCorpus
+from mdc.config.sources import ParquetCorpus, TableCorpus
 from mdc.formats.rank import rank_hash
 from mdc.formats.samples import Skipped, safe_key
+from mdc.records import UserError
 from mdc.sources.choices.parquet_images import parquet_images
+from mdc.sources.corpora import caption_table
 from mdc.sources.corpora import parquet as corpus
 from mdc.sources.source import open_corpus
 
@@ -67,6 +70,44 @@ def test_images_by_name_are_those_of_the_file(tmp_path: Path) -> None:
     found = parquet_images(tmp_path / "i.parquet", "image", "name", skipped)
     assert [found[f"{n}"] for n in reversed(range(150))] == [(images[n], "png") for n in reversed(range(150))]
     assert "150" not in found and sum(skipped.counts.values()) == 1
+
+
+@pytest.mark.parametrize("bits", [64, 3])
+def test_a_table_that_streams_gives_each_image_the_captions_of_all_of_its_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bits: int
+) -> None:
+    """Rows of one image that follow one another and rows that stand apart, and names that share a hash."""
+    name_hash = caption_table._name_hash
+    monkeypatch.setattr(caption_table, "_name_hash", lambda name: name_hash(name) >> (64 - bits))
+    draw = random.Random(0)
+    names = [f"{n}.png" for n in range(40)]
+    listed = [name for name in names for _ in range(draw.choice([1, 1, 3]))]
+    listed = [*listed[:50], *draw.choices(names, k=40), *listed[50:]]
+    for n, name in enumerate(names):
+        (tmp_path / name).write_bytes(image(n))
+    lines = [f"{name}\tcaption {n}\t{'train' if int(name[:-4]) % 3 else 'val'}\n" for n, name in enumerate(listed)]
+    lines[20:20] = ["\tno image\ttrain\n", "1.png\tof no split\tother\n", "two\tcells\n"]
+    (tmp_path / "t.tsv").write_text("image\tcaption\tsplit\n" + "".join(lines))
+    wanted: dict[str, tuple[str, list[str]]] = {}
+    for number, line in enumerate(lines):
+        cells = line.rstrip("\n").split("\t")
+        if len(cells) == 3 and cells[0] and cells[2] != "other":
+            wanted.setdefault(cells[0], (f"{number:08d}", []))[1].append(cells[1])
+    table = TableCorpus.model_validate({"kind": "caption_table", "path": "t.tsv", "split_column": "split"})
+    source = open_corpus(table.model_dump(mode="json"), tmp_path)
+    for split in ("train", "val"):
+        skipped = Skipped()
+        assert [(one.key, one.captions) for one in source.samples(split, skipped)] == [
+            (key, tuple(captions))
+            for name, (key, captions) in wanted.items()
+            if (int(name[:-4]) % 3 > 0) == (split == "train")
+        ]
+        assert sum(skipped.counts.values()) == (2 if split == "train" else 0)
+    with (tmp_path / "t.tsv").open("a") as text:
+        text.write("9.png\tmoved\ttrain\n")
+    first = 2 + next(n for n, line in enumerate(lines) if line.startswith("9.png"))
+    with pytest.raises(UserError, match=f"line {len(lines) + 2}: '9.png' is in split train, in line {first} in val"):
+        open_corpus(table.model_dump(mode="json"), tmp_path)
 
 
 PEAK = """

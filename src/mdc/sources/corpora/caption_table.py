@@ -1,17 +1,24 @@
 """A folder of images and a table of captions: CSV, TSV or JSON lines, one row an image and caption.
 
-Several rows of one image are its several captions. The table is read whole, then the images one by one in the order of
-their first row. What is wrong with the file as such (no UTF-8, an unknown column, a broken quotation) is a UserError
-with its line; a row that cannot be used is left out and counted.
+Several rows of one image are its several captions; the images come one by one in the order of their first row. The table
+is read through when it is opened, and again for each split: memory holds 8 bytes for each image. Images whose rows stand
+apart in the table are noted in a temporary file (under TMPDIR). What is wrong with the file as such (no UTF-8, an unknown
+column, a broken quotation) is a UserError with its line; a row that cannot be used is left out and counted.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import posixpath
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+import tempfile
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from mdc.formats.folders import inside
 from mdc.formats.samples import Skipped, held_out, image_file, safe_key, texts_of
@@ -22,7 +29,7 @@ from mdc.sources.cleaned import CaptionedImages, Found
 
 @dataclass
 class _Image:
-    """An image that the table names, with the captions of all of its rows."""
+    """An image that the table names, with the captions of its rows."""
 
     key: str
     name: str
@@ -32,9 +39,10 @@ class _Image:
 
 
 @dataclass(frozen=True)
-class _Table:
-    images: list[_Image]
-    refused: list[tuple[str, int, str]]  # reason, line, what the row said
+class _Refused:
+    reason: str
+    line: int
+    said: str
 
 
 class CaptionTable(CaptionedImages):
@@ -44,20 +52,71 @@ class CaptionTable(CaptionedImages):
         super().__init__(source)
         self._path, folder = _places(source, data_dir)
         self._root = folder.resolve()
-        self._table = _read(source, self._path)
+        hashes = array("Q")
+        self._refused = 0
+        for one in _runs(source, self._path):
+            if isinstance(one, _Image):
+                hashes.append(_name_hash(one.name))
+            else:
+                self._refused += 1
+        self._apart = _Apart(source, self._path, hashes)
 
     def found(self, split: str, skipped: Skipped) -> Iterator[Found]:
-        if split == "train":
-            for reason, line, said in self._table.refused:
-                skipped.add(reason, f"line {line}", self._path.name, said)
-        for image in self._table.images:
-            if image.split != split:
+        if split == "train" and self._refused:
+            for one in _runs(self.config, self._path):
+                if isinstance(one, _Refused):
+                    skipped.add(one.reason, f"line {one.line}", self._path.name, one.said)
+        for run in _runs(self.config, self._path):
+            image = self._apart.whole(run) if isinstance(run, _Image) and run.split == split else None
+            if image is None:
                 continue
             place = inside(self._root, image.name)
             if place is None:
                 skipped.add("image outside the folder", image.key, image.name, f"line {image.line}")
             elif (read := image_file(place, skipped, image.key, image.name)) is not None:
                 yield Found(image.key, image.name, *read, image.captions)
+
+
+class _Apart:
+    """The images whose rows do not follow one another; ``hashes``: of the name of each run of rows of one image."""
+
+    def __init__(self, source: Mapping[str, Any], path: Path, hashes: array[int]) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as this object)
+        ordered = np.sort(np.frombuffer(hashes, dtype=np.uint64)) if hashes else np.empty(0, dtype=np.uint64)
+        repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+        del ordered
+        which, places = array("Q"), array("q")
+        for run in _runs(source, path) if len(repeated) else ():
+            if isinstance(run, _Image) and _has(repeated, value := _name_hash(run.name)):
+                which.append(value)
+                places.append(self._file.tell())
+                self._file.write(json.dumps(asdict(run)).encode() + b"\n")
+        order = np.argsort(np.array(which, dtype=np.uint64), kind="stable")
+        self._hashes, self._places = np.array(which, dtype=np.uint64)[order], np.array(places, dtype=np.int64)[order]
+        if source["split_column"] is not None:
+            _one_split(path, filter(None, map(self._noted, range(len(order)))))
+
+    def whole(self, run: _Image) -> _Image | None:
+        """The image that starts with this run, with the captions of all of its rows; None if it starts before."""
+        value = np.uint64(_name_hash(run.name))
+        first, last = (int(np.searchsorted(self._hashes, value, side)) for side in ("left", "right"))
+        runs = [one for one in map(self._run, range(first, last)) if one.name == run.name]  # a hash may be of two names
+        if not runs:
+            return run
+        if runs[0].line != run.line:
+            return None
+        return replace(run, captions=[text for one in runs for text in one.captions])
+
+    def _run(self, number: int) -> _Image:
+        self._file.seek(int(self._places[number]))
+        return _Image(**json.loads(self._file.readline()))
+
+    def _noted(self, number: int) -> tuple[_Image, _Image] | None:
+        """A run that is in another split than the first of its image, and that first one."""
+        run = self._run(number)
+        begin = int(np.searchsorted(self._hashes, self._hashes[number], "left"))
+        first = next(one for one in map(self._run, range(begin, number + 1)) if one.name == run.name)
+        return (run, first) if run.split != first.split else None
 
 
 def open_source(source: Mapping[str, Any], data_dir: Path) -> CaptionTable:
@@ -75,44 +134,62 @@ def _places(source: Mapping[str, Any], data_dir: Path) -> tuple[Path, Path]:
     return path, folder
 
 
-def _read(source: Mapping[str, Any], path: Path) -> _Table:
+def _name_hash(name: str) -> int:
+    return int.from_bytes(hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest())
+
+
+def _has(ordered: Any, value: int) -> bool:
+    place = int(np.searchsorted(ordered, np.uint64(value)))
+    return place < len(ordered) and int(ordered[place]) == value
+
+
+def _one_split(path: Path, wrong: Iterable[tuple[_Image, _Image]]) -> None:
+    """UserError for the first image in the table that is in two splits."""
+    if (pair := min(wrong, key=lambda pair: pair[0].line, default=None)) is not None:
+        run, first = pair
+        raise UserError(
+            f"{path}, line {run.line}: {run.name!r} is in split {run.split}, in line {first.line} in {first.split}"
+        )
+
+
+def _runs(source: Mapping[str, Any], path: Path) -> Iterator[_Image | _Refused]:
+    """The table's rows in order, those of one image that follow one another as one; rows of no split are left out."""
+    run: _Image | None = None
+    for row in _rows(source, path):
+        if isinstance(row, _Refused):
+            yield row
+        elif run is not None and row.name == run.name:
+            _one_split(path, [(row, run)] if row.split != run.split else [])
+            run.captions += row.captions
+        else:
+            if run is not None:
+                yield run
+            run = row
+    if run is not None:
+        yield run
+
+
+def _rows(source: Mapping[str, Any], path: Path) -> Iterator[_Image | _Refused]:
     kind = source["format"] or ENDINGS.get(path.suffix.lower())
     if kind is None:
         raise UserError(f"{path}: the name's end tells no format; set source.format to csv, tsv or jsonl")
-    found: dict[str, _Image] = {}
-    refused: list[tuple[str, int, str]] = []
     values = {theirs: ours for ours, theirs in source["splits"].items()}
-    share = source["val_share"]
-    captions = source["caption_column"]
-    wanted = [
-        source["image_column"],
-        *(captions if isinstance(captions, list) else [captions]),
-        source["split_column"],
-        source["key_column"],
-    ]
-    rows = table_rows(path, kind, source["header"], wanted)
-    for number, (line, row, complaint) in enumerate(rows):
+    captions = source["caption_column"] if isinstance(source["caption_column"], list) else [source["caption_column"]]
+    key_column, split_column = source["key_column"], source["split_column"]
+    wanted = [source["image_column"], *captions, split_column, key_column]
+    for number, (line, row, complaint) in enumerate(table_rows(path, kind, source["header"], wanted)):
         if complaint:
-            refused.append((complaint, line, ""))
+            yield _Refused(complaint, line, "")
             continue
         name = row.get(source["image_column"])
         if not isinstance(name, str) or not name.strip():
-            refused.append(("row names no image", line, "" if name is None else repr(name)[:100]))
+            yield _Refused("row names no image", line, "" if name is None else repr(name)[:100])
             continue
         name = posixpath.normpath(name.strip())
-        if (split_column := source["split_column"]) is not None:
+        if split_column is not None:
             split = values.get(row.get(split_column)) if isinstance(row.get(split_column), str) else None
         else:
-            split = "val" if held_out(name, share) else "train"
-        if split is None:
-            continue
-        image = found.get(name)
-        if image is None:
-            key_column = source["key_column"]
+            split = "val" if held_out(name, source["val_share"]) else "train"
+        if split is not None:
             key = f"{number:08d}" if key_column is None else safe_key(str(row.get(key_column)))
-            image = found[name] = _Image(key, name, line, split)
-        elif image.split != split:
-            raise UserError(f"{path}, line {line}: {name!r} is in split {split}, in line {image.line} in {image.split}")
-        for column in captions if isinstance(captions, list) else [captions]:
-            image.captions += texts_of(row.get(column))
-    return _Table(list(found.values()), refused)
+            yield _Image(key, name, line, split, [text for column in captions for text in texts_of(row.get(column))])
