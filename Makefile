@@ -17,7 +17,7 @@ help:
 	@echo "make test                 set up, then lint, check types and run the tests"
 	@echo "make test-slow            set up, then the tests that run whole pipelines through Snakemake and DVC, or kill jobs"
 	@echo "make setup                set up only (.venv, from requirements.lock)"
-	@echo "make bench                measure speed (ratios, side by side)"
+	@echo "make bench                measure speed against peers, and make one table of it (QUICK=1: small sizes)"
 	@echo "make lock                 resolve requirements.lock anew"
 
 setup: .venv/.ready
@@ -58,16 +58,9 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# QUICK=1: the smallest sensible sizes
 bench: setup
-	$(BIN)/python bench/step.py
-	$(BIN)/python bench/probe.py
-	$(BIN)/python bench/resilience.py
-	$(BIN)/python bench/loader.py
-	$(BIN)/python bench/start.py
-	$(BIN)/python bench/plan.py
-	$(BIN)/python bench/download.py
-	$(BIN)/python bench/score.py
-	$(BIN)/python bench/diffuse.py
+	$(BIN)/python bench/every.py $(if $(QUICK),--quick)
 
 lock: $(UV)
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
+import rows
 import torch
 from score import B32
+from turns import in_turns
 
 from mdc.config.caption import Beam, Unmasking
 from mdc.models.captioner import Captioner
@@ -27,6 +27,16 @@ from mdc.text import Vocabulary
 
 ROOT = Path(__file__).resolve().parents[1]
 TOKENS = 15
+#: ours, held against which of CoCa's
+PAIRS = (
+    ("ARC, greedy", "CoCa 6 + 6, greedy"),
+    ("ARC, beam 6", "CoCa 6 + 6, beam 6"),
+    ("ARC, greedy", "CoCa 12 + 12, greedy"),
+    ("ARC, beam 6", "CoCa 12 + 12, beam 6"),
+    (f"MDC, N' = {TOKENS}, 1 a step", "CoCa 6 + 6, greedy"),
+    (f"MDC, N' = {TOKENS}, 3 a step", "CoCa 6 + 6, greedy"),
+    (f"MDC, N' = {TOKENS}, 3 a step", "CoCa 6 + 6, beam 6"),
+)
 
 
 class Peer:
@@ -38,12 +48,13 @@ class Peer:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
 
-    def seconds(self, layers: tuple[int, int], beams: int, images: int) -> float:
+    def write(self, layers: tuple[int, int], beams: int, images: int) -> None:
+        """Captions of so many images; returns when they are written."""
         assert self.process.stdin is not None and self.process.stdout is not None
         asked = {"layers": layers, "beams": beams, "images": images, "tokens": TOKENS}
         self.process.stdin.write(json.dumps(asked) + "\n")
         self.process.stdin.flush()
-        return float(json.loads(self.process.stdout.readline())["seconds"])
+        self.process.stdout.readline()
 
 
 def main() -> None:
@@ -52,10 +63,12 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--coca", type=Path, default=ROOT / ".coca", help="the environment's folder")
-    args = parser.parse_args()
+    args = rows.arguments(parser, images=1, repeats=1)
     python = args.coca / "bin/python"
     if not python.is_file():
-        parser.error(f"{python}: no such Python; `make .coca/.ready` makes it")
+        why = "open_clip's CoCa has no environment here; run `make .coca/.ready && python bench/caption.py`"
+        rows.write("caption", [rows.missing(_what(ours), _peer(theirs), why) for ours, theirs in PAIRS], args.results)
+        return
     torch.set_num_threads(args.threads)
     shape = (args.images, 3, 224, 224)
     images = torch.randint(0, 256, shape, generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
@@ -67,18 +80,18 @@ def main() -> None:
     )
     peer = Peer(python, args.threads)
 
-    def mdc(per_step: int) -> Callable[[], float]:
+    def mdc(per_step: int) -> Callable[[], object]:
         how = Unmasking(kind="unmask", lengths=[TOKENS], per_step=per_step)
-        return lambda: _timed(lambda: masked.unmasked(masked.look(images), how, keys))
+        return lambda: masked.unmasked(masked.look(images), how, keys)
 
-    def arc(width: int) -> Callable[[], float]:
+    def arc(width: int) -> Callable[[], object]:
         how = Beam(kind="beam", width=width, least=TOKENS, most=TOKENS)
-        return lambda: _timed(lambda: causal.searched(causal.look(images), how))
+        return lambda: causal.searched(causal.look(images), how)
 
-    def coca(layers: tuple[int, int], beams: int) -> Callable[[], float]:
-        return lambda: peer.seconds(layers, beams, args.images)
+    def coca(layers: tuple[int, int], beams: int) -> Callable[[], object]:
+        return lambda: peer.write(layers, beams, args.images)
 
-    ways: dict[str, Callable[[], float]] = {
+    ways: dict[str, Callable[[], object]] = {
         f"MDC, N' = {TOKENS}, 1 a step": mdc(1),
         f"MDC, N' = {TOKENS}, 3 a step": mdc(3),
         "ARC, greedy": arc(1),
@@ -88,33 +101,25 @@ def main() -> None:
         "CoCa 6 + 6, greedy": coca((6, 6), 1),
         "CoCa 6 + 6, beam 6": coca((6, 6), 6),
     }
-    for way in ways.values():  # once to warm up
-        way()
-    found: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(args.repeats):
-        for name, way in ways.items():
-            found[name].append(way())
-    print(f"{args.images} images, {args.threads} thread(s), median of {args.repeats}")
-    for name, seconds in found.items():
-        print(f"  {name:24s} {args.images / statistics.median(seconds):6.2f} captions/s")
-    for ours, theirs in (
-        ("ARC, greedy", "CoCa 6 + 6, greedy"),
-        ("ARC, beam 6", "CoCa 6 + 6, beam 6"),
-        ("ARC, greedy", "CoCa 12 + 12, greedy"),
-        ("ARC, beam 6", "CoCa 12 + 12, beam 6"),
-        (f"MDC, N' = {TOKENS}, 1 a step", "CoCa 6 + 6, greedy"),
-        (f"MDC, N' = {TOKENS}, 3 a step", "CoCa 6 + 6, greedy"),
-        (f"MDC, N' = {TOKENS}, 3 a step", "CoCa 6 + 6, beam 6"),
-    ):
-        ratio = statistics.median(b / a for a, b in zip(found[ours], found[theirs], strict=True))
-        print(f"  {ours} against {theirs}: {ratio:.1f} ×")
+    found = {name: [args.images / one for one in each] for name, each in in_turns(ways, args.repeats).items()}
     peer.process.kill()
+    setting = f"fp32, {rows.threads(args.threads)}, {args.images} images"
+    rows.write(
+        "caption",
+        [
+            rows.compared(_what(ours), _peer(theirs), "captions/s", found[ours], found[theirs], setting)
+            for ours, theirs in PAIRS
+        ],
+        args.results,
+    )
 
 
-def _timed(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
+def _what(ours: str) -> str:
+    return f"writing captions of {TOKENS} pieces, ViT-B/32, {ours}"
+
+
+def _peer(theirs: str) -> str:
+    return f"coca.generate, {theirs.removeprefix('CoCa ')}"
 
 
 if __name__ == "__main__":

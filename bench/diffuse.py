@@ -14,13 +14,13 @@ against the bound as its formula stands there, differentiated by autograd.
 from __future__ import annotations
 
 import argparse
-import statistics
-import time
 from collections.abc import Callable
 
+import rows
 import torch
 from diffusers import VQDiffusionScheduler
 from torch import Tensor
+from turns import in_turns
 
 from mdc.config import Method, OnTokens
 from mdc.config.caption import Diffusing
@@ -95,15 +95,21 @@ def training(
     return one_walk, by_autograd
 
 
-def timed(what: Callable[[], object], repeats: int) -> float:
-    """Median seconds."""
-    what()
-    found = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        what()
-        found.append(time.perf_counter() - start)
-    return statistics.median(found)
+def steps(
+    log_x0: Tensor, t: int, schedule: ReplaceSchedule, scheduler: VQDiffusionScheduler
+) -> tuple[Callable[[], object], Callable[[], object]]:
+    """From log p(x_0 | x_t) (B, L, classes) to the tokens of time ``t`` - 1: our draw, and diffusers' step."""
+    what, which = torch.rand(2, *log_x0.shape[:2], dtype=torch.float64, generator=torch.Generator().manual_seed(t))
+    shown = torch.rand(what.shape, generator=torch.Generator().manual_seed(2)) > float(
+        schedule.gamma_bar(torch.tensor(t))
+    )
+    x_t = torch.where(shown, log_x0.argmax(-1), torch.full_like(shown, schedule.mask_id, dtype=torch.long))
+    stride, transposed = schedule.between(t - 1, t), log_x0.transpose(1, 2).contiguous()
+    generator = torch.Generator().manual_seed(0)
+    return (
+        lambda: draw(log_x0, x_t, stride, what, which),
+        lambda: scheduler.step(transposed, t - 1, x_t, generator),
+    )
 
 
 def main() -> None:
@@ -113,7 +119,7 @@ def main() -> None:
     parser.add_argument("--vocabulary", type=int, default=8018, help="tokens of the vocabulary; 49408 at scale paper")
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--width", type=int, default=128)
-    args = parser.parse_args()
+    args = rows.arguments(parser, captions=2, repeats=2, vocabulary=500)
     backbone = OnTokens.model_validate(
         {
             "label": "",
@@ -141,29 +147,34 @@ def main() -> None:
     log_x0 = torch.randn(
         args.captions, LENGTH, schedule.classes, generator=torch.Generator().manual_seed(1)
     ).log_softmax(-1)
-    ours_step, theirs_step = [], []
+    drawn, stepped = [], []
     for t in (STEPS, STEPS // 2, 2):
-        what, which = torch.rand(
-            2, args.captions, LENGTH, dtype=torch.float64, generator=torch.Generator().manual_seed(t)
-        )
-        x_t = torch.full((args.captions, LENGTH), schedule.mask_id)
-        shown = torch.rand(x_t.shape, generator=torch.Generator().manual_seed(2)) > float(
-            schedule.gamma_bar(torch.tensor(t))
-        )
-        x_t = torch.where(shown, log_x0.argmax(-1), x_t)
-        stride, theirs = schedule.between(t - 1, t), log_x0.transpose(1, 2).contiguous()
-        generator = torch.Generator().manual_seed(0)
-        ours_step.append(timed(lambda: draw(log_x0, x_t, stride, what, which), args.repeats))  # noqa: B023
-        theirs_step.append(timed(lambda: scheduler.step(theirs, t - 1, x_t, generator), args.repeats))  # noqa: B023
-    print(f"{args.captions} captions of {LENGTH} places, {schedule.classes} classes, {torch.get_num_threads()} threads")
-    for name, ours, theirs_ in (("step", statistics.mean(ours_step), statistics.mean(theirs_step)),):
-        print(f"{name}: ours {1e3 * ours:.1f} ms, diffusers {1e3 * theirs_:.1f} ms, {theirs_ / ours:.1f} times")
-    whole = timed(lambda: writer.written(seen, how, keys), args.repeats)
-    peer = timed(lambda: plain(model, scheduler, images, schedule), args.repeats)
-    print(f"captions of {STEPS} steps: ours {whole:.2f} s, plain loop {peer:.2f} s, {peer / whole:.1f} times")
-    one_walk, by_autograd = (timed(step, args.repeats) for step in training(model.train(), schedule, 32))
-    told = f"ours {1e3 * one_walk:.0f} ms, by autograd {1e3 * by_autograd:.0f} ms, {by_autograd / one_walk:.1f} times"
-    print(f"a training step of 32 captions: {told}")
+        ours_step, theirs_step = steps(log_x0, t, schedule, scheduler)
+        drawn.append(ours_step)
+        stepped.append(theirs_step)
+    told = f"{args.captions} captions of {LENGTH} places, {schedule.classes} classes"
+    setting = f"fp32, {rows.threads(torch.get_num_threads())}"
+
+    def kept(what: str, peer: str, unit: str, ours: Callable[[], object], theirs: Callable[[], object]) -> None:
+        seconds = in_turns({"ours": ours, "peer": theirs}, args.repeats)
+        many = 1e3 if unit == "ms" else 1
+        mine, other = ([many * one for one in seconds[side]] for side in ("ours", "peer"))
+        rows.write("diffuse", [rows.compared(what, peer, unit, mine, other, setting)], args.results)
+
+    def all_of(each: list[Callable[[], object]]) -> Callable[[], object]:
+        return lambda: [one() for one in each]
+
+    what = f"3 steps of mask-and-replace diffusion, {told}"
+    kept(what, "diffusers' VQDiffusionScheduler", "ms", all_of(drawn), all_of(stepped))
+    kept(
+        f"{STEPS} steps of mask-and-replace diffusion with guidance, {told}",
+        "a plain loop with diffusers' scheduler",
+        "s",
+        lambda: writer.written(seen, how, keys),
+        lambda: plain(model, scheduler, images, schedule),
+    )
+    what = f"training step of mask-and-replace diffusion, 32 captions, {schedule.classes} classes"
+    kept(what, "the bound by autograd", "ms", *training(model.train(), schedule, 32))
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import numpy as np
+import rows
 
 PHOTOS, DEAD = 64, 0.3
 SETTINGS = {
@@ -175,7 +176,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--alone", action="store_true", help="without img2dataset's own command line")
     parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
-    args = parser.parse_args()
+    args = rows.arguments(parser, rows=1000)
     if args.serve:
         serve(args.serve)
         return
@@ -206,28 +207,43 @@ def _rounds(
     settings: dict[str, object],
     args: argparse.Namespace,
 ) -> None:
+    speeds: dict[str, list[float]] = {"ours": [], "with shards": [], "img2dataset": []}
     alive = {pair for pair in zip(urls, captions, strict=True) if not is_dead(pair[0].removeprefix(address))}
     for number in range(args.rounds):
         folder = place / f"round{number}"
         write_list(folder / "list", captions, urls)
+        theirs_first = theirs(folder, settings) if number % 2 and not args.alone else None
         downloaded, sharded, account = ours(folder, settings)
         outcomes, left_out = account["outcomes"], account["left_out"]
         assert isinstance(outcomes, dict) and isinstance(left_out, dict)
         if sum(outcomes.values()) + sum(left_out.values()) != len(urls) or outcomes["obtained"] != len(alive):
             raise SystemExit(f"{len(urls)} rows, {len(alive)} pairs alive, but {outcomes}, left out {left_out}")
-        rows, pairs = len(urls), outcomes["obtained"]
+        asked, pairs = len(urls), outcomes["obtained"]
         print(
-            f"round {number}: {rows} rows, {pairs} pairs obtained, every row accounted for: {account['reasons']}, {left_out}"
+            f"round {number}: {asked} rows, {pairs} pairs obtained, every row accounted for: {account['reasons']}, {left_out}"
         )
-        print(f"  mdc          {downloaded:6.1f} s, {rows / downloaded:6.0f} rows/s, {pairs / downloaded:6.0f} pairs/s")
+        print(
+            f"  mdc          {downloaded:6.1f} s, {asked / downloaded:6.0f} rows/s, {pairs / downloaded:6.0f} pairs/s"
+        )
         total = downloaded + sharded
-        print(f"  with shards  {total:6.1f} s, {rows / total:6.0f} rows/s, {pairs / total:6.0f} pairs/s")
+        print(f"  with shards  {total:6.1f} s, {asked / total:6.0f} rows/s, {pairs / total:6.0f} pairs/s")
+        speeds["ours"].append(asked / downloaded)
+        speeds["with shards"].append(asked / total)
         if not args.alone:
-            seconds, got = theirs(folder, settings)
+            seconds, got = theirs_first or theirs(folder, settings)
+            speeds["img2dataset"].append(asked / seconds)
             print(
-                f"  img2dataset  {seconds:6.1f} s, {rows / seconds:6.0f} rows/s, {got / seconds:6.0f} pairs/s ({got} pairs)"
+                f"  img2dataset  {seconds:6.1f} s, {asked / seconds:6.0f} rows/s, {got / seconds:6.0f} pairs/s ({got} pairs)"
             )
             print(f"  mdc is {seconds / downloaded:.2f} times as fast as img2dataset's own command line")
+    what = f"download of {len(urls):,} rows, {100 * len(alive) / len(urls):.0f} % alive"
+    setting = f"{rows.processes(args.processes)} of {rows.threads(args.threads)}"
+    for told, key in ((what, "ours"), (f"{what}, and our shards of it", "with shards")):
+        if args.alone:
+            row = rows.missing(told, "img2dataset", "it was left out; `python bench/download.py` without --alone")
+        else:
+            row = rows.compared(told, "img2dataset", "rows/s", speeds[key], speeds["img2dataset"], setting)
+        rows.write("download", [row], args.results)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from unittest.mock import patch
 import cv2
 import numpy as np
 import pyarrow.parquet as pq
+import rows
 import torch
 from PIL import Image
 from torchvision.io import decode_jpeg
@@ -78,14 +79,15 @@ def jpegs(path: Path | None, count: int, quality: int, seed: int = 1) -> Iterato
         yield buffer.getvalue(), captions
 
 
-def corpus_of(data: list[tuple[bytes, list[str]]], folder: Path) -> Path:
+def corpus_of(data: list[tuple[bytes, list[str]]], folder: Path, per_shard: int = 10_000) -> Path:
     """The JPEGs as a corpus of our own shards."""
     import pyarrow as pa
 
     columns = {"image": [image for image, _ in data], "captions": [captions for _, captions in data]}
     pq.write_table(pa.table(columns), folder / "photos.parquet")
     source = ParquetCorpus(kind="parquet", path="photos.parquet", split_column=None).model_dump(mode="json")
-    write_corpus("photos", open_corpus(source, folder), folder / "corpus", splits=("train",))
+    origin = open_corpus(source, folder)
+    write_corpus("photos", origin, folder / "corpus", splits=("train",), samples_per_shard=per_shard)
     return folder / "corpus"
 
 
@@ -222,6 +224,14 @@ def compare(args: argparse.Namespace) -> None:
         found = rates(parts, args.rounds)
     for name, each in found.items():
         print(f"{name:28s} {statistics.median(each):6.0f} images/s   [{min(each):.0f}, {max(each):.0f}]")
+    peers = {"bare: Pillow, torch": "decoding and resizing alone, as ours does", "bare: Pillow, Pillow": "Pillow alone"}
+    peers["whole: Pillow, Pillow"] = "the same loader with Pillow's resizing"
+    told = f"{what} from shards to batches of {BATCH}, the whole path"
+    found_rows = [
+        rows.compared(told, peer, "images/processor s", found[OURS], found[name], "1 thread")
+        for name, peer in peers.items()
+    ]
+    rows.write("loader", found_rows, args.results)
     for other in [name for name in found if name.startswith("whole") and name != OURS]:
         gains = [a / b for a, b in zip(found[OURS], found[other], strict=True)]
         print(f"ours / {other}: {statistics.median(gains):.2f} times as many")
@@ -237,7 +247,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=512)
     parser.add_argument("--quality", type=int, default=95)
     parser.add_argument("--rounds", type=int, default=9)
-    args = parser.parse_args()
+    args = rows.arguments(parser, count=128, rounds=2)
     print(f"{platform.processor() or platform.machine()}, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     compare(args)
 

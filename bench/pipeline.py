@@ -19,6 +19,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import psutil
+import rows
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -85,7 +86,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", help="instead of those of params.yaml")
     parser.add_argument("--every", type=float, default=1.0, help="seconds between two looks at the memory")
     parser.add_argument("--folder", type=Path, help="keep the run here (default: a temporary folder)")
-    args = parser.parse_args()
+    args = rows.arguments(parser)
     folder = args.folder or Path(tempfile.mkdtemp(prefix="mdc-bench-"))
     subprocess.run(["git", "clone", "--quiet", str(ROOT), str(folder)], check=True)
     if args.seeds:
@@ -100,6 +101,9 @@ def main() -> None:
     again, _ = watched(snakemake, folder, environment, args.every)
     print(f"{args.target} at {args.scale}, {args.cores} cores: {seconds / 60:.1f} min, peak PSS {peak / 2**30:.2f} GiB")
     print(f"again, with nothing to do: {again:.1f} s")
+    what, setting = f"{args.target} at {args.scale}", f"{args.cores} cores, peak PSS {peak / 2**30:.2f} GiB"
+    measured = [rows.alone(f"{what}, from nothing", "s", [seconds], setting)]
+    rows.write("pipeline", [*measured, rows.alone(f"{what}, nothing to do", "s", [again], setting)], args.results)
     print(f"imports of a training process: {import_seconds(folder, environment):.1f} s")
     for rule, (count, total) in sorted(by_rule(folder).items(), key=lambda item: -item[1][1]):
         print(f"  {rule:20s} {count:3d} jobs  {total:8.1f} s in all  {total / count:7.1f} s each")

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from unittest import mock
 
+import rows
 import torch
 import torch.nn.functional as F
 from clip_benchmark.metrics import linear_probe as peer
@@ -85,7 +86,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--large", action="store_true", help="50,000 x 768, 1,000 classes, one epoch")
     parser.add_argument("--profile", action="store_true", help="say what each part of a step takes, and train nothing")
-    arguments = parser.parse_args()
+    arguments = rows.arguments(parser, items=1000, epochs=1)
     items, dim, classes, epochs = arguments.items, arguments.dim, arguments.classes, arguments.epochs
     if arguments.large:
         items, dim, classes, epochs = 50_000, 768, 1000, 1
@@ -101,12 +102,17 @@ def main() -> None:
     theirs(features[:64], targets[:64], classes, ProbeRecipe(epochs=1))  # its imports are not its loop
 
     ratios: dict[str, list[tuple[float, float]]] = {"ours": [], "fused": []}
-    for _ in range(arguments.rounds):
-        taken, weights = [], []
-        for loop in (theirs, ours, fused):
+    seconds: dict[str, list[float]] = {"theirs": [], "ours": [], "fused": []}
+    ways = {"theirs": theirs, "ours": ours, "fused": fused}
+    for number in range(arguments.rounds):
+        found_here = {}
+        names = list(ways)
+        for name in names[number % 3 :] + names[: number % 3]:
             start, busy = time.perf_counter(), time.process_time()
-            weights.append(loop(features, targets, classes, ProbeRecipe(epochs=epochs)))
-            taken.append((time.perf_counter() - start, time.process_time() - busy))
+            weight = ways[name](features, targets, classes, ProbeRecipe(epochs=epochs))
+            found_here[name] = ((time.perf_counter() - start, time.process_time() - busy), weight)
+            seconds[name].append(found_here[name][0][1])
+        taken, weights = zip(*(found_here[name] for name in names), strict=True)
         for (name, found), (wall, busy), weight in zip(ratios.items(), taken[1:], weights[1:], strict=True):
             found.append((taken[0][0] / wall, taken[0][1] / busy))
             apart = float((weights[0] - weight).abs().max())
@@ -119,6 +125,14 @@ def main() -> None:
     for name, found in ratios.items():
         wall, busy = (statistics.median(column) for column in zip(*found, strict=True))
         print(f"{name}: median {wall:.1f} times faster, {busy:.1f} in processor seconds")
+    what = f"linear probe, {items:,} × {dim}, {classes:,} classes, {epochs} epoch{'s' if epochs > 1 else ''}"
+    told = {"ours": what, "fused": f"{what}, with `fused: true`"}
+    setting = f"fp32, {rows.threads(arguments.threads)}"
+    found_rows = [
+        rows.compared(told[name], "CLIP-benchmark's probe", "processor s", seconds[name], seconds["theirs"], setting)
+        for name in told
+    ]
+    rows.write("probe", found_rows, arguments.results)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import rows
 import torch
 
 from mdc.config import load
@@ -105,7 +106,7 @@ def main() -> None:
     parser.add_argument("--scale", default="mini")
     parser.add_argument("--run", help="its id; default: the scale's last MDC run")
     parser.add_argument("--repeats", type=int, default=3)
-    args = parser.parse_args()
+    args = rows.arguments(parser, repeats=1)
     plan = Plan(load(args.params, args.scale))
     chosen = plan.find_run(args.run) if args.run else [found for found in plan.runs if found.method == "mdc"][-1]
     job, runtime = plan.pretrain(chosen), plan.scale.training.runtime
@@ -133,6 +134,10 @@ def main() -> None:
         f"all of it: {100 * statistics.median(total):.2f} % of the job's time (each run: "
         f"{', '.join(f'{100 * share:.2f}' for share in total)})"
     )
+    bare = [seconds - sum(spent.values()) for seconds, spent in measured]
+    what = f"{chosen.id} at {args.scale}, with all that survives a kill"
+    row = rows.compared(what, "the same less its states and hashes", "s", [seconds for seconds, _ in measured], bare)
+    rows.write("resilience", [row], args.results)
     print(f"a resumed run reads its state in {1000 * loaded:.1f} ms, {100 * loaded / whole:.2f} %")
 
 

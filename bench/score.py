@@ -13,13 +13,13 @@ Cost and variance are told apart: seconds a pass here, variances by bench/score_
 from __future__ import annotations
 
 import argparse
-import statistics
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import rows
 import torch
 from torch import Tensor
+from turns import in_turns
 
 from mdc.config import Backbone, Decoder
 from mdc.diffusion.likelihood import mask_counts
@@ -114,7 +114,7 @@ def cost(args: argparse.Namespace) -> None:
         ]
 
     passes = len(pairs) * args.samples
-    same = _compare(f"Monte Carlo, {passes:,} passes", ours, plain, passes, args.repeats)
+    same = _compare(f"Monte Carlo, {passes:,} passes", ours, plain, passes, args)
     worst = max(float((a - b).abs().max()) for a, b in zip(*same, strict=True))
     print(f"  log p under the same masks: greatest difference {worst:.1e} nats")
     steps = sum(len(pair.tokens) - 1 for pair in pairs)
@@ -123,7 +123,7 @@ def cost(args: argparse.Namespace) -> None:
         lambda: [one.value for one in scorer.heuristic(scorer.look(images), pairs)],
         lambda: [peer.heuristic(torch.tensor(pair.tokens), visual[pair.image]) for pair in pairs],
         steps,
-        args.repeats,
+        args,
     )
     print(f"  scores: greatest difference {max(abs(a - b) for a, b in zip(*both, strict=True)):.1e} nats")
 
@@ -147,20 +147,23 @@ def _masks(pair: Pair, draws: Sequence[Any], samples: int) -> Tensor:
     return where.flatten(0, 1)
 
 
-def _compare(name: str, ours: Callable[[], Any], peer: Callable[[], Any], passes: int, repeats: int) -> tuple[Any, Any]:
-    """Both in turn, ``repeats`` times; prints the medians and their ratio."""
-    times: tuple[list[float], list[float]] = ([], [])
-    results: tuple[Any, Any] = (None, None)
-    for _ in range(repeats):
-        found = []
-        for place, run in enumerate((ours, peer)):
-            began = time.perf_counter()
-            found.append(run())
-            times[place].append(time.perf_counter() - began)
-        results = found[0], found[1]
-    mine, other = (statistics.median(one) / passes * 1e3 for one in times)
-    print(f"{name}: ours {mine:.2f} ms a pass, plain loop {other:.2f} ms: {other / mine:.2f} times as fast")
-    return results
+def _compare(
+    name: str, ours: Callable[[], Any], peer: Callable[[], Any], passes: int, args: argparse.Namespace
+) -> tuple[Any, Any]:
+    """Both in turns; writes the row, and returns what both found."""
+    found: dict[str, Any] = {}
+
+    def kept(side: str, run: Callable[[], Any]) -> Callable[[], None]:
+        return lambda: found.update({side: run()})
+
+    times = in_turns({"ours": kept("ours", ours), "peer": kept("peer", peer)}, args.repeats)
+    each = {side: [1e3 * seconds / passes for seconds in taken] for side, taken in times.items()}
+    towers = "tiny towers" if args.small else "ViT-B/32 and 12 layers"
+    what = f"scoring captions by MDC, {name}, {towers}"
+    setting = f"fp32, {rows.threads(args.threads)}"
+    row = rows.compared(what, "the plain loop, as LLaDA's", "ms/pass", each["ours"], each["peer"], setting)
+    rows.write("score", [row], args.results)
+    return found["ours"], found["peer"]
 
 
 def main() -> None:
@@ -170,7 +173,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--small", action="store_true")
-    args = parser.parse_args()
+    args = rows.arguments(parser, images=2, samples=16, repeats=2, small=True)
     torch.set_num_threads(args.threads)
     cost(args)
 

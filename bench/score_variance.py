@@ -21,6 +21,7 @@ import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
+import rows as kept
 import torch
 from scipy import stats
 from torch import Tensor
@@ -45,11 +46,14 @@ def main() -> None:
     parser.add_argument("--items", type=int, default=200)
     parser.add_argument("--samples", type=int, default=1024)
     parser.add_argument("--threads", type=int, default=1)
-    args = parser.parse_args()
+    args = kept.arguments(parser, items=20, samples=64)
     torch.set_num_threads(args.threads)
     items, again = sampled_items(args, 0), sampled_items(args, 1)
     print(f"{args.run}, {args.choices.name}: {len(items)} items")
-    variances(items, args.samples)
+    what = f"variance × samples of a difference of scores, {args.run}, {args.choices.name}, {len(items)} items"
+    shared, own = variances(items, args.samples)
+    peer = "masks of its own for each caption"
+    kept.write("score_variance", [kept.compared(what, peer, "nats²", [shared], [own])], args.results)
     adaptive(items, again, args.samples)
 
 
@@ -108,8 +112,9 @@ def _value(one: tuple[Tensor, Tensor], count: int) -> float:
     return float(_sums(one, count).mean())
 
 
-def variances(items: Sequence[Sequence[tuple[Tensor, Tensor]]], samples: int) -> None:
-    """Prints a line for each number of samples."""
+def variances(items: Sequence[Sequence[tuple[Tensor, Tensor]]], samples: int) -> tuple[float, float]:
+    """Prints a line for each number of samples; returns those of a difference under shared and under own masks, of all samples
+    with controls."""
     print("variance × samples, nats² (mean, median over items)")
     for count in _looks(samples):
         each = count // GROUPS
@@ -128,6 +133,7 @@ def variances(items: Sequence[Sequence[tuple[Tensor, Tensor]]], samples: int) ->
                 f"  {count:5d} samples, {name:8s}: a score {score}; a difference {shared}; with masks of its own {own}: "
                 f"{ratio:.2f} times as much"
             )
+    return statistics.mean(rows[1]), statistics.mean(rows[2])
 
 
 def adaptive(

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import rows
 from tqdm import tqdm
 
 from mdc.formats.tar import TarWriter, sample_spans, tar_members
@@ -95,7 +96,7 @@ def start(folder: Path) -> None:
     reader = ShardReader(folder, "train")
     took = time.perf_counter() - began[0], time.process_time() - began[1]
     print(
-        f"start: {len(reader):,} samples in {took[0]:.2f} s ({took[1]:.2f} s of processor time), "
+        f"start: {len(reader):,} samples in {took[0]:.3f} s ({took[1]:.4f} s of processor time), "
         f"{resident() - before:.0f} MB more, {resident():.0f} MB in all"
     )
     began = time.perf_counter(), time.process_time()
@@ -117,12 +118,12 @@ def walk(paths: list[Path]) -> float:
     return 1e6 * took / samples
 
 
-def open_shards(folder: Path, rounds: int, reads: int) -> None:
+def open_shards(folder: Path, args: argparse.Namespace) -> None:
     """Random order over all shards, with few and with many held open."""
     readers = {"512 open": ShardReader(folder, "train", most=BEFORE), "as many as may be": ShardReader(folder, "train")}
-    rng = np.random.default_rng(0)
+    reads, rng = args.reads, np.random.default_rng(0)
     found: dict[str, list[float]] = {name: [] for name in readers}
-    for number in range(rounds + 1):
+    for number in range(args.rounds + 1):
         order = rng.integers(0, len(readers["512 open"]), reads).tolist()
         names = list(readers) if number % 2 else list(readers)[::-1]
         for name in names:
@@ -137,6 +138,8 @@ def open_shards(folder: Path, rounds: int, reads: int) -> None:
             f"{name:18s} {statistics.median(each):6.1f} µs a sample   [{min(each):.1f}, {max(each):.1f}], {held} held"
         )
     few, many = found.values()
+    what, unit = f"reading samples in random order from {args.shards:,} shards", "processor µs/sample"
+    rows.write("start", [rows.compared(what, f"{BEFORE} shards held open", unit, many, few)], args.results)
     ratio = statistics.median(a / b for a, b in zip(few, many, strict=True))
     print(
         f"holding all open: {ratio:.2f} times as fast (processor time; a shared disk adds a journey for each opening)"
@@ -153,7 +156,7 @@ def main() -> None:
     parser.add_argument("--reads", type=int, default=9000, help="samples that are read in a round")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--start", type=Path, help=argparse.SUPPRESS)  # the process that is measured
-    args = parser.parse_args()
+    args = rows.arguments(parser, shards=30, walk=2000, reads=300, rounds=2)
     if args.start:
         start(args.start)
         return
@@ -166,11 +169,22 @@ def main() -> None:
         for part in ("simulated", "walk", "small"):
             (folder / part).mkdir()
         simulated(folder / "simulated", args.shards, args.per_shard)
-        subprocess.run([sys.executable, __file__, "--start", str(folder / "simulated")], check=True)
-        seconds = walk(real(folder / "walk", 2, args.walk // 2, 20_000))
-        print(f"the walk over headers before: {seconds:.1f} s a million samples (measured on {args.walk:,})")
+        samples = args.shards * args.per_shard
+        measured = [sys.executable, __file__, "--start", str(folder / "simulated")]
+        paths = real(folder / "walk", 2, args.walk // 2, 20_000)
+        took: list[float] = []
+        walked: list[float] = []
+        for _ in range(args.rounds):
+            told = subprocess.run(measured, check=True, stdout=subprocess.PIPE, text=True).stdout
+            print(told, end="", flush=True)
+            took.append(1e6 * float(told.split(" s of processor time")[0].rpartition("(")[2]) / samples)
+            walked.append(walk(paths))
+        print(f"the walk over headers before: {walked[-1]:.1f} s a million samples (measured on {args.walk:,})")
+        what = f"a reader's start on {args.shards:,} shards of {args.per_shard:,} samples"
+        peer, unit = "a walk over the tars' headers", "processor s/million samples"
+        rows.write("start", [rows.compared(what, peer, unit, took, walked)], args.results)
         real(folder / "small", args.shards, 4, 2000)
-        open_shards(folder / "small", args.rounds, args.reads)
+        open_shards(folder / "small", args)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,218 @@
+"""One CLIP training step against open_clip's own: its model, its ``ClipLoss`` and its ``train_one_epoch``, on the same batches.
+
+open_clip's loop is called as it stands, an epoch of one batch a turn. It gets what its own loader would hand it: normalised
+float images, and captions padded to 77, neither of which is counted. Ours gets uint8 images and tokens, and what it makes of them
+is counted. Both start from the same weights, and their first losses must be the same, or nothing is told. Both train with
+AdamW as they build it: ours fused, open_clip's as its main.py asks for it.
+
+    python bench/clip_step.py --captions data/coco_captions_val2017.json.gz
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import rows
+import torch
+import training_batches
+from torch import Tensor, nn
+
+from mdc.config import Backbone, ProtocolPretrain, load
+from mdc.formats.images import normalise
+from mdc.models.contrastive import Contrastive
+from mdc.objectives.contrastive import build_model, build_objective
+from mdc.objectives.micro_batches import each_tensor
+from mdc.text import Vocabulary
+from mdc.training.optimizer import build_optimizer
+
+CONTEXT = training_batches.CONTEXT
+
+
+class Peer:
+    """open_clip's model of the same size, with the loop and the optimiser of ``open_clip_train``."""
+
+    def __init__(
+        self, backbone: Backbone, ours: Contrastive, recipe: Any, eps: float, args: argparse.Namespace
+    ) -> None:
+        import open_clip
+        from open_clip_train.train import train_one_epoch
+
+        self._epoch, self._count, self.losses = train_one_epoch, 0, _Kept(open_clip.ClipLoss())
+        self.model = open_clip.CLIP(
+            embed_dim=backbone.embed_dim,
+            vision_cfg=open_clip.CLIPVisionCfg(
+                layers=backbone.layers,
+                width=backbone.width,
+                head_width=backbone.width // backbone.heads,
+                patch_size=backbone.patch_size,
+                image_size=backbone.image_size,
+            ),
+            text_cfg=open_clip.CLIPTextCfg(
+                context_length=CONTEXT,
+                vocab_size=Vocabulary.full().size,
+                width=backbone.decoder.width,
+                heads=backbone.decoder.heads,
+                layers=backbone.decoder.layers,
+            ),
+            output_dict=True,
+        ).to(args.device)
+        same_weights(self.model, ours)
+        # as open_clip_train/main.py does it
+        named = list(self.model.named_parameters())
+
+        def exclude(name: str, p: nn.Parameter) -> bool:
+            return p.ndim < 2 or "bn" in name or "ln" in name or "bias" in name or "logit_scale" in name
+
+        groups = [
+            {"params": [p for name, p in named if exclude(name, p)], "weight_decay": 0.0},
+            {"params": [p for name, p in named if not exclude(name, p)], "weight_decay": recipe.weight_decay},
+        ]
+        betas = (recipe.beta1, recipe.beta2)
+        self._optimizer = torch.optim.AdamW(groups, lr=recipe.lr, betas=betas, eps=eps)
+        # what the loop asks of its command line
+        self._args = SimpleNamespace(
+            **{"device": args.device, "precision": {"bf16": "amp_bf16"}.get(args.precision, args.precision)},
+            **{"distill": False, "accum_freq": 1, "skip_scheduler": True, "grad_clip_norm": None, "horovod": False},
+            **{"rank": 0, "local_rank": 0, "log_local": False, "log_every_n_steps": 1 << 30, "wandb": False},
+            **{"batch_size": 1, "world_size": 1},
+        )
+
+    def step(self, images: Tensor, tokens: Tensor) -> Tensor:
+        """One batch through open_clip's ``train_one_epoch``."""
+        loader = _OneBatch(images, tokens)
+        data = {"train": SimpleNamespace(set_epoch=lambda epoch: None, dataloader=loader)}
+        self._epoch(self.model, data, self.losses, 0, self._optimizer, None, None, None, self._args)
+        return self.losses.last
+
+
+class _Kept(nn.Module):
+    """A loss that remembers what it said last."""
+
+    def __init__(self, loss: nn.Module) -> None:
+        super().__init__()
+        self.loss, self.last = loss, torch.zeros(())
+
+    def forward(self, **given: Any) -> dict[str, Tensor]:
+        found: dict[str, Tensor] = self.loss(**given)
+        self.last = found["contrastive_loss"].detach()
+        return found
+
+
+class _OneBatch:
+    """An epoch of one batch, as open_clip's loader tells of it."""
+
+    num_batches = 1
+
+    def __init__(self, images: Tensor, tokens: Tensor) -> None:
+        self._batch, self.num_samples = (images, tokens), len(images)
+
+    def __iter__(self) -> Any:
+        return iter([self._batch])
+
+
+@torch.no_grad()
+def same_weights(peer: Any, ours: Contrastive) -> None:
+    """Give open_clip's model our initial weights."""
+    tower = ours.encoder.tower.state_dict()  # type: ignore[union-attr]
+    peer.visual.load_state_dict({**tower, "proj": ours.image_projection.weight.t()})
+    peer.token_embedding.weight.copy_(ours.text.token_embedding.weight[:-1])  # ours has a row for [MASK]
+    peer.positional_embedding.copy_(ours.text.positional_embedding)
+    for theirs, block in zip(peer.transformer.resblocks, ours.text.blocks, strict=True):
+        own: Any = block
+        theirs.ln_1.load_state_dict(own.norm_self.state_dict())
+        theirs.attn.in_proj_weight.copy_(own.self_attention.qkv.weight)
+        theirs.attn.in_proj_bias.copy_(own.self_attention.qkv.bias)
+        theirs.attn.out_proj.load_state_dict(own.self_attention.out.state_dict())
+        theirs.ln_2.load_state_dict(own.norm_mlp.state_dict())
+        theirs.mlp.c_fc.load_state_dict(own.mlp[0].state_dict())
+        theirs.mlp.c_proj.load_state_dict(own.mlp[2].state_dict())
+    peer.ln_final.load_state_dict(ours.text.norm.state_dict())
+    peer.text_projection.copy_(ours.text_projection.weight.t())
+    peer.logit_scale.copy_(ours.logit_scale)
+
+
+def compare(args: argparse.Namespace, scale: str, name: str, size: int) -> rows.Row:
+    """Both on batches of ``size``, of one backbone of a scale."""
+    params = load(args.params, scale)
+    backbone = params.current().pretrain.backbones[name]
+    recipe = params.current().pretrain.recipe
+    protocol: ProtocolPretrain = params.protocol.pretrain
+    assert isinstance(backbone, Backbone)
+    vocabulary = Vocabulary.full()
+    ids, source = training_batches.encoded(args.captions, size * (args.repeats + 1), vocabulary)
+    method = params.methods["clip"]
+    model = build_model(method, backbone, protocol, vocabulary.size, CONTEXT, seed=0).to(args.device)
+    peer = Peer(backbone, model, recipe, protocol.adam_eps, args)
+    optimizer = build_optimizer(model, recipe, protocol)
+    objective = build_objective(model, method, protocol, vocabulary.mask_id, size, args.precision)
+    times: dict[str, list[float]] = {"ours": [], "open_clip": []}
+    for repeat in range(args.repeats + 1):
+        chunk = ids[repeat * size : (repeat + 1) * size]
+        batch = training_batches.make_batch(chunk, vocabulary, backbone.image_size, repeat)
+        images, tokens = normalise(batch.images), _padded(chunk)
+        losses = {}
+        for side in ("ours", "open_clip") if repeat % 2 else ("open_clip", "ours"):
+            began = time.perf_counter()
+            if side == "ours":
+                prepared = each_tensor(objective.prepare(batch), lambda tensor: tensor.to(args.device))
+                losses[side] = objective.backward(prepared)["loss"]
+                optimizer.step()
+                optimizer.zero_grad(set_to_none=True)
+                objective.after_step()
+            else:
+                losses[side] = peer.step(images, tokens)
+            if args.device.startswith("cuda"):
+                torch.cuda.synchronize()
+            if repeat:  # the first is a warm-up
+                times[side].append(size / (time.perf_counter() - began))
+        told = ", ".join(f"{side} {float(loss):.5f}" for side, loss in sorted(losses.items()))
+        print(f"repeat {repeat}: loss {told}", flush=True)
+        close = 1e-4 if args.precision == "fp32" else 1e-2
+        if repeat == 0 and not torch.isclose(losses["ours"].float(), losses["open_clip"].float(), rtol=close):
+            raise SystemExit("the two do not compute the same loss, so their speeds say nothing")
+    setting = f"{args.precision}, {rows.threads(args.threads)}, {source}"
+    what = f"training step of CLIP, {backbone.label} at {backbone.image_size} px, batch {size}"
+    return rows.compared(
+        what, "open_clip's training loop", "images/s", times["ours"], times["open_clip"], setting, args.device
+    )
+
+
+def _padded(chunk: list[list[int]]) -> Tensor:
+    """What open_clip's tokenizer makes of these captions: zeros behind EOT."""
+    tokens = torch.zeros(len(chunk), CONTEXT, dtype=torch.long)
+    for row, ids in enumerate(chunk):
+        tokens[row, : len(ids)] = torch.tensor(ids)
+    return tokens
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--captions", type=Path, default=training_batches.DEFAULT, help="COCO annotation file (json.gz)"
+    )
+    parser.add_argument("--params", default="params.yaml")
+    parser.add_argument("--scale", help="with --backbone: of which scale; default: paper")
+    parser.add_argument("--backbone", help="this one alone, for example ViT-B-16")
+    parser.add_argument("--batch", type=int, default=32, help="of mini's backbones it is 128 by default")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    args = rows.arguments(parser, batch=4, repeats=2)
+    torch.set_num_threads(args.threads)
+    if args.backbone:
+        asked = [(args.scale or "paper", args.backbone, args.batch)]
+    else:
+        asked = [("mini", "ViT-T-12", 16 if args.quick else 128), ("paper", "ViT-B-32", args.batch)]
+    for scale, name, size in asked:
+        rows.write("clip_step", [compare(args, scale, name, size)], args.results)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("NO_ALBUMENTATIONS_UPDATE", "1")
+    main()

@@ -1,0 +1,229 @@
+"""The benches' rows and the one table of them: what is refused, what is kept, and that every bench tells of itself."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import json
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import every
+import pytest
+import rows
+import table
+from PIL import Image
+from rows import Row
+from turns import in_turns
+
+from mdc.records import UserError
+
+BENCH = Path(__file__).resolve().parents[3] / "bench"
+#: what is no bench: their common parts, the other side of caption.py, and learns.py, which asks what training teaches, not what
+#: it costs
+OTHERS = {"rows", "table", "turns", "every", "training_batches", "coca_peer", "learns"}
+#: a clone of the repository from nothing, and scores of a run that must be named: called by hand
+BY_HAND = {"pipeline", "score_variance"}
+
+
+@pytest.fixture(autouse=True)
+def _called(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["/somewhere/bench/step.py", "--quick"])
+
+
+def row(what: str = "a step", peer: str = "the peer", ours: float = 4.0, theirs: float = 2.0) -> Row:
+    return rows.compared(what, peer, "images/s", [ours, 2 * ours, ours], [theirs, theirs, theirs], "fp32, 1 thread")
+
+
+def test_ratio_is_the_median_of_the_rounds_own_and_above_one_where_ours_is_better() -> None:
+    rate = rows.compared("a", "p", "images/s", [10, 30, 20], [10, 10, 5])
+    assert (rate.ours, rate.theirs, rate.ratio, rate.low, rate.high) == (20, 10, 3, 1, 4)
+    cost = rows.compared("a", "p", "s", [1, 2, 4], [4, 4, 4])
+    assert (cost.ours, cost.ratio, cost.low, cost.high, cost.repeats) == (2, 2, 1, 4, 3)
+    assert rate.command == "python bench/step.py --quick" and rate.machine and rate.versions["torch"]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"unit": "parsecs"}, "parsecs"),
+        ({"ours": None}, "needs ours"),
+        ({"ours": -1.0}, "ours"),
+        ({"ours": float("nan")}, "ours"),
+        ({"ratio": None}, "belong to a peer"),
+        ({"peer": ""}, "belong to a peer"),
+        ({"low": 3.0}, "low ≤ ratio ≤ high"),
+        ({"repeats": 0}, "repeats"),
+        ({"what": ""}, "what"),
+        ({"machine": ""}, "machine"),
+        ({"missing": "no peer here"}, "no numbers"),
+        ({"colour": "red"}, "colour"),
+        ({"theirs": "2"}, "theirs"),
+    ],
+)
+def test_wrong_rows_are_refused_in_one_line(change: dict[str, object], why: str) -> None:
+    rows.checked(row().model_dump(), "here")
+    with pytest.raises(UserError, match=rf"^here: .*{why}"):
+        rows.checked(row().model_dump() | change, "here")
+
+
+def test_rounds_must_belong_together() -> None:
+    for ours, theirs in (([1.0], [1.0, 2.0]), ([], [])):
+        with pytest.raises(UserError, match="as many of each"):
+            rows.compared("a", "p", "s", ours, theirs)
+
+
+def test_a_row_is_replaced_by_its_successor_and_other_machines_stay(tmp_path: Path) -> None:
+    elsewhere = rows.checked(row().model_dump() | {"machine": "another"}, "x")
+    rows.write("step", [elsewhere, row(), rows.failure("step", "it broke")], tmp_path)
+    rows.write("step", [row(ours=8.0), row("b")], tmp_path)
+    found = rows.read(tmp_path / "rows/step.json")
+    assert [(r.what, r.ratio, r.machine == "another") for r in found] == [
+        ("a step", 2, True),
+        ("a step", 4, False),
+        ("b", 2, False),
+    ]
+
+
+def test_files_that_hold_no_rows_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "rows/step.json"
+    with pytest.raises(UserError, match="no rows; `make bench`"):
+        table.read(tmp_path)
+    rows.write("step", [row()], tmp_path)
+    (tmp_path / "rows/holiday.json").write_text('{"rows": []}')
+    with pytest.raises(UserError, match="no bench is called so"):
+        table.read(tmp_path)
+    (tmp_path / "rows/holiday.json").unlink()
+    for text, why in (('{"rows": 3}', "a list of rows"), ('{"rows": [{"what": "x"}]}', "row 1: ")):
+        path.write_text(text)
+        with pytest.raises(UserError, match=why):
+            table.read(tmp_path)
+
+
+class Tags(HTMLParser):
+    """Whether all that opens closes, and what a page says."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.text = ""
+        self.widths: list[int] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "tr":
+            self.widths.append(0)
+        if tag in ("td", "th"):
+            self.widths[-1] += int(dict(attrs).get("colspan") or 1)
+        if tag not in ("meta", "img", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_the_table_says_everything_that_the_rows_say(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    why = "<no environment>; run `make .coca/.ready`"
+    rows.write("caption", [rows.missing("captions", "coca.generate", why)], tmp_path)
+    rows.write("pipeline", [rows.alone("all of it", "s", [812.5])], tmp_path)
+    elsewhere = rows.checked(row().model_dump() | {"machine": "an H200"}, "x")
+    rows.write("step", [row(), elsewhere], tmp_path)
+    capsys.readouterr()
+    table.write(tmp_path)
+    with (tmp_path / "bench.csv").open(encoding="utf-8") as stream:
+        lines = list(csv.DictReader(stream))
+    assert list(lines[0]) == list(table.COLUMNS)
+    assert [(line["area"], line["what"], line["peer"], line["ratio"]) for line in lines] == [
+        ("Training", "a step", "the peer", "2.0"),
+        ("Training", "a step", "the peer", "2.0"),
+        ("Writing captions", "captions", "coca.generate", ""),
+        ("The whole pipeline", "all of it", "", ""),
+    ]
+    assert lines[2]["missing"] == why and lines[1]["machine"] == "an H200" and lines[3]["ours"] == "812.5"
+    assert (lines[0]["low"], lines[0]["high"], lines[0]["repeats"]) == ("2.0", "4.0", "3")
+    page = Tags()
+    page.feed((tmp_path / "bench.html").read_text(encoding="utf-8"))
+    page.close()
+    assert not page.open and set(page.widths) == {8}
+    for said in (
+        "a step",
+        "coca.generate",
+        f"not measured: {why}",
+        "[2, 4]",
+        "an H200",
+        "python bench/step.py --quick",
+    ):
+        assert said in page.text
+    with Image.open(tmp_path / "bench.png") as picture:
+        assert picture.size[0] > 1000
+    assert f"not measured: {why}" in capsys.readouterr().out
+
+
+def test_without_a_comparison_there_is_no_picture(tmp_path: Path) -> None:
+    rows.write("pipeline", [rows.alone("all of it", "s", [812.5])], tmp_path)
+    table.write(tmp_path)
+    assert not (tmp_path / "bench.png").exists() and (tmp_path / "bench.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(None, ""), (0.01234, "0.0123"), (1.5, "1.5"), (12.345, "12.3"), (99.96, "100"), (1234.5, "1,230"), (20.0, "20")],
+)
+def test_numbers_have_three_digits(value: float | None, shown: str) -> None:
+    assert table.number(value) == shown
+
+
+def test_a_bench_that_breaks_down_leaves_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows.write("step", [row(), rows.checked(row().model_dump() | {"machine": "another"}, "x")], tmp_path)
+    monkeypatch.setattr(every, "__file__", str(tmp_path / "every.py"))
+    (tmp_path / "step.py").write_text("raise SystemExit(3)")
+    assert not every.one("step", ["--quick"], tmp_path)
+    kept, broken = rows.read(tmp_path / "rows/step.json")
+    assert kept.machine == "another" and broken.what == "bench/step.py"
+    assert broken.missing == "it ended with code 3; run `python bench/step.py --quick` to see why"
+    (tmp_path / "step.py").write_text("")
+    assert every.one("step", [], tmp_path) and rows.read(tmp_path / "rows/step.json") == [kept]
+
+
+def test_ways_take_turns_at_going_first() -> None:
+    went: list[str] = []
+    clock = iter(range(100))
+    ways = {name: lambda name=name: went.append(name) for name in "abc"}
+    found = in_turns(ways, 4, clock=lambda: float(next(clock)))
+    assert "".join(went) == "abc" + "abc" + "bca" + "cab" + "abc"
+    assert found == {name: [1.0] * 4 for name in "abc"}
+
+
+@pytest.mark.parametrize("path", sorted(BENCH.glob("*.py")), ids=lambda path: path.stem)
+def test_every_bench_writes_rows_and_has_its_place_in_the_table(path: Path) -> None:
+    if path.stem in OTHERS:
+        assert path.stem not in table.AREAS
+        return
+    calls = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
+    of_rows = {
+        (node.func.attr, ast.literal_eval(node.args[0]) if node.func.attr == "write" else "")
+        for node in calls
+        if isinstance(node.func, ast.Attribute)
+        and isinstance(node.func.value, ast.Name)
+        and node.func.value.id in ("rows", "kept")
+    }
+    assert ("write", path.stem) in of_rows and ("arguments", "") in of_rows
+    assert {name for kind, name in of_rows if kind == "write"} == {path.stem}
+    assert path.stem in table.AREAS
+    assert (path.stem in every.BENCHES) != (path.stem in BY_HAND)
+
+
+def test_no_bench_is_named_that_is_not_there() -> None:
+    there = {path.stem for path in BENCH.glob("*.py")}
+    assert set(table.AREAS) | set(every.BENCHES) | OTHERS == there
+    page = (BENCH.parent / "docs/bench.md").read_text(encoding="utf-8")
+    assert all(f"`{name}`" in page for name in table.AREAS), "docs/bench.md says how each was made fair"
+
+
+def test_rows_are_json_that_others_can_read(tmp_path: Path) -> None:
+    rows.write("step", [row()], tmp_path)
+    (kept,) = json.loads((tmp_path / "rows/step.json").read_text(encoding="utf-8"))["rows"]
+    assert kept["ratio"] == 2 and kept["unit"] == "images/s" and kept["missing"] == ""
