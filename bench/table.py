@@ -6,6 +6,7 @@ python bench/table.py
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -75,9 +76,9 @@ def number(value: float | None) -> str:
     """Three digits, and no exponent: 0.123, 12.3, 1,230."""
     if value is None:
         return ""
-    if value >= 100:
-        return f"{float(f'{value:.3g}'):,.0f}"
-    return f"{float(f'{value:.3g}'):.{2 if value >= 1 else 4}f}".rstrip("0").rstrip(".")
+    rounded = float(f"{value:.3g}")
+    digits = 0 if rounded >= 100 else 1 if rounded >= 10 else 2 if rounded >= 1 else 2 - math.floor(math.log10(rounded))
+    return f"{rounded:,.{digits}f}"
 
 
 def write_csv(kept: Sequence[Kept], path: Path) -> None:
@@ -146,7 +147,9 @@ def write_png(kept: Sequence[Kept], path: Path) -> bool:
         numbers.tick_params(length=0, labelsize=8)
         numbers.spines["right"].set_visible(False)
         _legend(figure, panel, machines, styles)
-        headline(figure, TITLE)
+        lacking = sum(bool(row.missing) for _, row in kept)
+        note = f"{lacking} more could not be measured; bench.html says why" if lacking else ""
+        headline(figure, TITLE, note)
     return True
 
 
@@ -158,7 +161,7 @@ def _ticks(panel: Any, least: float, greatest: float) -> None:
     """Plain numbers, few enough to be read."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-    steps = (1, 2, 5) if greatest / least < 200 else (1,)
+    steps = (1, 2, 5) if greatest / least < 1e4 else (1,)
     marks = [step * 10.0**power for power in range(-4, 7) for step in steps]
     panel.xaxis.set_major_locator(FixedLocator([mark for mark in marks if least / 1.15 <= mark <= greatest * 1.15]))
     panel.xaxis.set_minor_locator(NullLocator())

@@ -152,7 +152,7 @@ def test_the_table_says_everything_that_the_rows_say(tmp_path: Path, capsys: pyt
         "a step",
         "coca.generate",
         f"not measured: {why}",
-        "[2, 4]",
+        "[2.00, 4.00]",
         "an H200",
         "python bench/step.py --quick",
     ):
@@ -170,7 +170,16 @@ def test_without_a_comparison_there_is_no_picture(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("value", "shown"),
-    [(None, ""), (0.01234, "0.0123"), (1.5, "1.5"), (12.345, "12.3"), (99.96, "100"), (1234.5, "1,230"), (20.0, "20")],
+    [
+        (None, ""),
+        (0.01234, "0.0123"),
+        (1.5, "1.50"),
+        (0.5, "0.500"),
+        (12.345, "12.3"),
+        (99.96, "100"),
+        (1234.5, "1,230"),
+        (20.0, "20.0"),
+    ],
 )
 def test_numbers_have_three_digits(value: float | None, shown: str) -> None:
     assert table.number(value) == shown
