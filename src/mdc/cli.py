@@ -92,6 +92,7 @@ def build_parser() -> argparse.ArgumentParser:
         description="Print everything that decides a job's result, as the workflow hands it to the job.",
     )
     sub.add_argument("job", help="for example runs/alt/ViT-T-12/mdc/s0, data/corpora/alt, table1; `list` names all")
+    sub.add_argument("--memory", nargs="?", const=0, type=int, metavar="N", help="what a step holds; see docs/gpus.md")
     _params(sub)
     sub.set_defaults(run=_config)
     sub = verbs.add_parser(
@@ -364,12 +365,16 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _config(args: argparse.Namespace) -> None:
-    jobs = _plan(args).jobs
+    jobs = (plan := _plan(args)).jobs
     if args.job == "list":
         print("\n".join(jobs))
         return
     if args.job not in jobs:
         raise UserError(f"no job '{args.job}'; `mdc config list` names all {len(jobs)}")
+    if args.memory is not None:
+        from mdc.training.memory import main as memory
+
+        return memory(jobs[args.job], Path("results") / plan.params.scale, args.memory)
     print(json.dumps(jobs[args.job].config(), indent=1, sort_keys=True))
 
 
