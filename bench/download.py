@@ -176,7 +176,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--alone", action="store_true", help="without img2dataset's own command line")
     parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
-    args = rows.arguments(parser, rows=1000)
+    args = rows.arguments(parser, rows=500, rounds=1)
     if args.serve:
         serve(args.serve)
         return
