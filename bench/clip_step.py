@@ -23,7 +23,7 @@ import training_batches
 from torch import Tensor, nn
 
 from mdc.config import Backbone, ProtocolPretrain, load
-from mdc.formats.images import normalise
+from mdc.formats.pixels import normalise
 from mdc.models.contrastive import Contrastive
 from mdc.objectives.contrastive import build_model, build_objective
 from mdc.objectives.micro_batches import each_tensor

@@ -28,9 +28,9 @@ import webdataset
 from PIL import Image
 from turns import in_turns
 
-from mdc.formats import images
+from mdc.formats import pixels
 from mdc.formats.data_folder import data_folder
-from mdc.formats.images import OPENAI_MEAN, OPENAI_STD
+from mdc.formats.pixels import OPENAI_MEAN, OPENAI_STD
 from mdc.loader.batches import CaptionBatches
 from mdc.text import Vocabulary
 
@@ -116,8 +116,8 @@ def as_ours() -> Callable[[bytes], torch.Tensor]:
     rng = np.random.default_rng(0)
 
     def image(data: bytes) -> torch.Tensor:
-        draws = rng.random(images.CROP_DRAWS).tolist()
-        return images.random_resized_crop(images.decode_pixels(data), loader.SIZE, draws, SCALE, RATIO)
+        draws = rng.random(pixels.CROP_DRAWS).tolist()
+        return pixels.random_resized_crop(pixels.decode_pixels(data), loader.SIZE, draws, SCALE, RATIO)
 
     return image
 

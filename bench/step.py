@@ -21,7 +21,6 @@ import torch.nn.functional as F
 import training_batches
 
 from mdc.config import Method, ProtocolPretrain, load
-from mdc.formats.pixels import normalise
 from mdc.loader.batch import CaptionBatch
 from mdc.models.captioner import Captioner
 from mdc.models.precision import autocast
