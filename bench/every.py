@@ -22,7 +22,7 @@ from mdc.records import UserError, write_json
 
 BENCHES = (
     *("step", "clip_step", "probe", "resilience", "reading", "loader"),
-    *("start", "download", "score", "diffuse", "caption"),
+    *("start", "plan", "download", "million", "shards", "score", "diffuse", "caption"),
 )
 
 

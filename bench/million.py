@@ -20,6 +20,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import rows
 from download import SETTINGS, photos
 
 WORDS = "a photo of the old red dog near two boats at night with some people who look into their own water"
@@ -79,7 +80,7 @@ def write_list(folder: Path, rows: int, address: str) -> None:
         pyarrow.parquet.write_table(table, folder / f"{first // 100_000:05d}.parquet")
 
 
-def stage(name: str, data: Path, config: dict[str, object], groups: int, what: str) -> None:
+def stage(name: str, data: Path, config: dict[str, object], groups: int, what: str) -> rows.Row:
     """Run one and tell what it took."""
     done = subprocess.run(
         [sys.executable, "-c", CHILD, name, str(data), json.dumps(config), str(groups)],
@@ -98,6 +99,7 @@ def stage(name: str, data: Path, config: dict[str, object], groups: int, what: s
         f"{count / found['cpu']:,.0f} a core-second, peak {own:.0f} MiB (processes it starts: {children:.0f}); {told}",
         flush=True,
     )
+    return rows.alone(what, "processor s", [found["cpu"]], f"{count:,} rows or pairs")
 
 
 def main() -> None:
@@ -106,7 +108,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=300_000)
     parser.add_argument("--groups", type=int, default=30, help="jobs that would share the list; one of them is done")
     parser.add_argument("--processes", type=int, default=2)
-    args = parser.parse_args()
+    args = rows.arguments(parser, rows=20_000, pairs=6_000, groups=3)
     settings = {**SETTINGS, "processes": args.processes, "threads": 32, "rows_per_shard": 2_000}
     with tempfile.TemporaryDirectory(prefix="mdc-bench-") as name:
         place = Path(name)
@@ -121,15 +123,19 @@ def main() -> None:
                 print(f"{platform.machine()}, {os.cpu_count()} cores, {args.processes} processes")
                 subset = {"pairs": args.pairs, "seed": 0}
                 config = {"dataset": {"path": "set", "list": COLUMNS, "subset": subset}, "download": settings}
-                stage("plan", place, config, args.groups, f"plan {args.pairs:,} of {args.rows:,} rows")
-                stage("plan", place, config, args.groups, "plan again")
-                stage("download", place, config, args.groups, f"download one group of {args.groups}")
-                stage("shards", place, config, args.groups, "its shards")
                 whole = {
                     **config,
                     "dataset": {"path": "whole", "list": {**COLUMNS, "path": "set/list"}, "subset": None},
                 }
-                stage("plan", place, whole, args.groups, f"plan all of {args.rows:,} rows")
+                n = args.groups
+                stages = (
+                    ("plan", config, f"planning {args.pairs:,} of {args.rows:,} rows"),
+                    ("plan", config, "planning again what is planned"),
+                    ("download", config, f"downloading one group of {n}"),
+                    ("shards", config, f"cutting one group of {n} into shards"),
+                    ("plan", whole, f"planning all of {args.rows:,} rows"),
+                )
+                rows.write("million", [stage(name, place, how, n, what) for name, how, what in stages], args.results)
             finally:
                 server.kill()
 

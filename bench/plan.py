@@ -148,16 +148,17 @@ def unpacked(place: Path, revision: str) -> Path:
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["--once"]:  # the process that is measured, which may have an earlier package
+        print(json.dumps(plan_once(json.loads(sys.argv[2]))))
+        return
+    import rows
+
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--pairs", type=int, default=300_000)
     parser.add_argument("--kinds", nargs="+", choices=("parquet", "tsv"), default=["parquet", "tsv"])
     parser.add_argument("--against", metavar="REV", help="a revision of this repository whose planning runs beside")
-    parser.add_argument("--once", help=argparse.SUPPRESS)  # the process that is measured
-    args = parser.parse_args()
-    if args.once:
-        print(json.dumps(plan_once(json.loads(args.once))))
-        return
+    args = rows.arguments(parser, rows=20_000, pairs=6_000, kinds=["parquet"])
     machine = platform.processor() or platform.machine()
     print(f"{machine}, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores", flush=True)
     with tempfile.TemporaryDirectory(prefix="mdc-plan-") as name:
@@ -170,11 +171,16 @@ def main() -> None:
                 chosen = f"a subset of {args.pairs:,}" if subset else "all"
                 print(f"{args.rows:,} rows, {kind}, {chosen}:", flush=True)
                 ours = stages(place / "ours", ROOT / "src", args.rows, case)
-                if before is not None:
+                what, unit = f"planning {chosen} of a list of {args.rows:,} rows ({kind})", "processor s"
+                if before is None:
+                    rows.write("plan", [rows.alone(what, unit, [ours["processor"]], "1 process")], args.results)
+                else:
                     theirs = planned(before, {**case, "folder": str(place / "theirs")})
                     tell(f"{args.against}, from nothing", args.rows, theirs)
                     if theirs["plan"] != ours["plan"]:
                         raise SystemExit(f"{args.against} makes another plan")
+                    peer, took = f"this project at {args.against}", ([ours["processor"]], [theirs["processor"]])
+                    rows.write("plan", [rows.compared(what, peer, unit, *took, "1 process")], args.results)
                     again = planned(before, {**case, "folder": str(place / "theirs")})
                     tell(f"{args.against}, again", args.rows, again)
                 for folder in ("ours", "theirs"):

@@ -25,6 +25,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import rows
 
 SOURCE = {"kind": "pairs", "dataset": "d", "path": "d", "from": "urls", "pairs": None, "val_share": 0.01}
 SOURCE |= {"caption_mode": "each", "max_pieces": None, "caption_field": None}
@@ -143,7 +144,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1000, help="of each part; seven in ten have an image")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--against", metavar="REV", help="a commit of this repository that does the same before")
-    args = parser.parse_args()
+    args = rows.arguments(parser, parts=4, rows=200, rounds=1)
     here = Path(__file__).parents[1]
     ways: dict[str, tuple[Path, str, int]] = {
         "1 process": (here / "src", "parts", 1),
@@ -184,11 +185,17 @@ def main() -> None:
             f"{name}: {pairs / middle['cpu']:,.0f} pairs a core-second, {pairs / middle['wall']:,.0f} pairs a second, "
             f"with a corpus of half of them {middle['both']:.1f} core-seconds, peak {middle['peak']:.0f} MiB"
         )
-    first = next(iter(ways))
-    for name in list(ways)[1:]:
-        for what, key in (("core-seconds", "cpu"), ("seconds", "wall"), ("core-seconds with half", "both")):
-            ratios = [one[key] / two[key] for one, two in zip(rounds[first], rounds[name], strict=True)]
-            print(f"{first} / {name}, {what}: {statistics.median(ratios):.2f} [{min(ratios):.2f}, {max(ratios):.2f}]")
+    what, setting = f"cutting {pairs:,} downloaded pairs into shards", f"{args.parts} parts of {args.rows} rows"
+    took = {name: {key: [one[key] for one in found] for key in found[0]} for name, found in rounds.items()}
+    one, two = took["1 process"], took["2 processes"]
+    kept = [rows.compared(f"{what}, 2 processes", "1 process", "s", two["wall"], one["wall"], setting)]
+    if args.against:
+        peer, half = f"this project at {args.against}", "with a corpus of half of them beside it"
+        kept.append(rows.compared(what, peer, "processor s", one["cpu"], took["before"]["cpu"], setting))
+        kept.append(rows.compared(f"{what}, {half}", peer, "processor s", one["both"], took["before"]["both"], setting))
+    else:
+        kept.append(rows.alone(what, "processor s", one["cpu"], setting))
+    rows.write("shards", kept, args.results)
 
 
 if __name__ == "__main__":
