@@ -19,7 +19,13 @@ def main(call: Call) -> None:
     """Run the job: ``call.job`` is a :class:`mdc.jobs.model.DownloadJob`."""
     job = call.job
     (planned,) = call.given.values()
-    found = download_group(with_runtime(call), data_folder(), read_json(planned)["plan_sha256"], job.group, job.groups)
+    found = download_group(
+        with_runtime(job.config(), call.runtime),
+        data_folder(),
+        read_json(planned)["plan_sha256"],
+        job.group,
+        job.groups,
+    )
     written = call.out / RECORD
     write_json(written, {"kind": "downloaded", **head(call), "group": job.group, "groups": job.groups, **found})
     write_made(call, [written], package_versions())

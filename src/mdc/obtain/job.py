@@ -31,7 +31,7 @@ def main(call: Call) -> None:
     """Run the job: ``call.job`` is a :class:`mdc.jobs.model.ObtainJob`; ``call.runtime`` is needed for a list of URLs."""
     config = call.job.config()
     if config["download"] is not None:
-        config = with_runtime(call)
+        config = with_runtime(config, call.runtime)
     found = obtain(config, data_folder())
     packages = found.pop("versions", {})  # that a way uses besides
     told = {"kind": "obtained", **head(call), "from": way(config)}
@@ -44,15 +44,15 @@ def main(call: Call) -> None:
 
 def head(call: Call) -> dict[str, Any]:
     """What the manifests of all jobs that obtain begin with."""
-    return {"id": call.job.job, "name": call.job.name, "path": call.job.dataset.path}
+    config = call.job.config()
+    return {"id": config["job"], "name": config["name"], "path": config["dataset"]["path"]}
 
 
-def with_runtime(call: Call) -> dict[str, Any]:
+def with_runtime(config: dict[str, Any], runtime: Path | None) -> dict[str, Any]:
     """The configuration of a job that downloads from URLs, with how it is to proceed. UserError if nobody says so."""
-    config: dict[str, Any] = call.job.config()
-    if call.runtime is None:
-        raise UserError(f"{call.job.job}: --runtime is missing; a list of URLs cannot be downloaded without")
-    return {**config, "download": config["download"] | _runtime(call.runtime)}
+    if runtime is None:
+        raise UserError(f"{config['job']}: --runtime is missing; a list of URLs cannot be downloaded without")
+    return {**config, "download": config["download"] | _runtime(runtime)}
 
 
 def _runtime(path: Path) -> dict[str, Any]:

@@ -262,7 +262,8 @@ def test_a_dataset_moved_or_a_fetch_changed_touches_what_it_gives(paper: Plan) -
     sugarcrepe = {name for name in paper.jobs if name.startswith("data/choices/sugarcrepe")}
     ours = {"data/obtained/mscoco", "data/corpora/mscoco", "data/corpora/mscoco2017", "data/choices/coco_order"}
     assert found == ours | sugarcrepe and len(sugarcrepe) == 7
-    lists = {"data/obtained/cc3m", "data/obtained/cc12m", "data/obtained/recap_datacomp_1b"}
+    lists = {f"data/{what}/{name}" for what in ("plans", "obtained") for name in ("cc3m", "cc12m", "recap_datacomp_1b")}
+    lists |= {name for name in paper.jobs if name.startswith("data/downloads/")}
     assert touched(paper, changed(((*PAPER, "data", "download", "quality"), 90), scale="paper")) == lists
     # how a download proceeds: nothing
     assert not touched(paper, changed(((*PAPER, "data", "download", "runtime", "threads"), 3), scale="paper"))
