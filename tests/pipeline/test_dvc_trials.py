@@ -487,6 +487,7 @@ def test_datasets_are_obtained_before_what_is_made_of_them(world: World) -> None
     project.values = yaml.safe_load((project.folder / "params.yaml").read_text())
     data = project.values["scales"]["toy"]["data"]
     data["download"] = read_yaml(ROOT / "params.yaml")["scales"]["paper"]["data"]["download"]
+    data["download"]["runtime"]["jobs"] = 2
     data["datasets"] = {name: {"path": name} for name in ("food101", "mscoco", "sugarcrepe")}
     data["datasets"]["mine"] = {"path": "mine", "from": "urls", "list": {"path": "my.csv"}}
     data["corpora"]["mine"] = {"label": "Mine", "source": {"kind": "pairs", "dataset": "mine"}}
@@ -502,7 +503,9 @@ def test_datasets_are_obtained_before_what_is_made_of_them(world: World) -> None
     assert done.returncode == 0, done.stderr
     called = world.called()
     sets = ["data/choices/swaps", "data/corpora/mine", "data/probes/food", "data/texts/list"]
-    assert called == sorted([*sets, *(f"data/obtained/{name}" for name in data["datasets"])])
+    parts = next(name for name in called if name.startswith("data/parts/mine-"))
+    groups = ["data/plans/mine", "data/downloads/mine/0-of-2", "data/downloads/mine/1-of-2", parts]
+    assert called == sorted([*sets, *groups, *(f"data/obtained/{name}" for name in data["datasets"])])
     assert project.planned("data") == project.planned("obtain_food101") == {}
     # one changed: it, and what is made of it
     world.edit(project, "scales", "toy", "data", "datasets", "mscoco", "parts", value=["val2017"])
