@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from importlib.util import find_spec
+
 import torch
 from torch import Tensor
 
-from mdc.models.logits import sum_over_logits
+from mdc.models.logits import computed_in, sum_over_logits
+
+#: (logits (n, V), targets (n,), weights (n,), whether a gradient is asked for, in place of the logits) → losses (n,)
+Kernel = Callable[[Tensor, Tensor, Tensor, bool], Tensor]
 
 
 def weighted_cross_entropy_sum(
@@ -15,10 +21,16 @@ def weighted_cross_entropy_sum(
 
     hidden (N, W), weight (V, W), targets (N,) int64 below V, weights (N,) float. No row gives zero. Differentiable once, in
     hidden and weight; dtypes and ``chunk`` as :func:`mdc.models.logits.sum_over_logits` has them.
+
+    On CUDA each chunk passes :mod:`mdc.models.fused_cross_entropy`, if Triton is there and its kernel works.
     """
+    kernel = kernel_for(hidden.device, computed_in(hidden))
 
     def of_rows(logits: Tensor, where: slice, differentiate: bool) -> Tensor:
-        labels, scale = targets[where, None], weights[where].to(torch.float32)
+        scale = weights[where].to(torch.float32)
+        if kernel is not None:
+            return kernel(logits, targets[where], scale, differentiate).sum()[None]
+        labels = targets[where, None]
         right = logits.gather(1, labels).squeeze(1)
         top = logits.amax(dim=1)
         # exponentials are taken once: their sums normalise, and they themselves become the gradient
@@ -30,4 +42,14 @@ def weighted_cross_entropy_sum(
             delta.scatter_add_(1, labels, -scale[:, None])
         return (scale * (sums.log() + top - right)).sum()[None]
 
-    return sum_over_logits(hidden, weight, of_rows, chunk=chunk)[0]
+    return sum_over_logits(hidden, weight, of_rows, chunk=chunk, as_made=kernel is not None)[0]
+
+
+def kernel_for(device: torch.device, dtype: torch.dtype) -> Kernel | None:
+    """What computes the losses of a block of ``dtype`` on ``device`` in one launch; None if PyTorch's operations have to."""
+    if device.type != "cuda" or dtype not in (torch.float32, torch.bfloat16) or find_spec("triton") is None:
+        return None
+    # where nothing computes on CUDA, Triton need not be there, and is not loaded
+    from mdc.models.fused_cross_entropy import cross_entropy_, works
+
+    return cross_entropy_ if works(device, dtype) else None

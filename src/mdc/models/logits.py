@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,31 +11,53 @@ from torch import Tensor
 #: logits that a CPU's cache holds (a fifth faster at 8,000 pieces), and rows that a GPU takes at a time
 _CACHED, _ROWS = 1 << 20, 1024
 
-#: (logits (n, V) float32, which rows these are, whether a gradient is asked for) → values (k,) float32, each summed over
-#: the rows. If it is asked for, the logits have become the gradient of the first value in themselves.
+#: (logits (n, V), which rows these are, whether a gradient is asked for) → values (k,) float32, each summed over the rows. If
+#: it is asked for, the logits have become the gradient of the first value in themselves.
 OfRows = Callable[[Tensor, slice, bool], Tensor]
 
 
+def computed_in(hidden: Tensor) -> torch.dtype:
+    """The dtype in which logits of ``hidden`` are made: its own, or autocast's."""
+    device = hidden.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
+
+
 def sum_over_logits(
-    hidden: Tensor, weight: Tensor, of_rows: OfRows, values: int = 1, chunk: int | None = None
+    hidden: Tensor,
+    weight: Tensor,
+    of_rows: OfRows,
+    values: int = 1,
+    chunk: int | None = None,
+    as_made: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """What ``of_rows`` makes of hidden · weightᵀ, summed over all rows: the first value, a scalar, and the others (values − 1,).
 
-    hidden (N, W), weight (V, W). No row gives zero. Logits are made in hidden's dtype, or autocast's, and handed on in float32.
-    The first value is differentiable once, in hidden and weight, the others are not. ``chunk``: rows of logits that live at a
-    time, by default what a processor's cache holds, or 1,024.
+    hidden (N, W), weight (V, W). No row gives zero. Logits are made in the dtype of :func:`computed_in` and handed on in float32,
+    or ``as_made``, and then ``of_rows`` leaves its gradient in that dtype. The first value is differentiable once, in hidden and
+    weight, the others are not. ``chunk``: rows of logits that live at a time, by default what a processor's cache holds, or
+    1,024.
     """
     device = hidden.device.type
     if chunk is None:
         chunk = min(max(_CACHED // weight.shape[0], 128), _ROWS) if device == "cpu" else _ROWS
-    compute = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
+    compute = computed_in(hidden)
+    how = _How(of_rows, values, chunk, as_made)
     with torch.autocast(device, enabled=False):
         # a Function's own forward cannot tell whether somebody asks for gradients
         if torch.is_grad_enabled() and (hidden.requires_grad or weight.requires_grad):
-            found: tuple[Tensor, Tensor] = _SumOverLogits.apply(hidden, weight, of_rows, values, chunk, compute)
+            found: tuple[Tensor, Tensor] = _SumOverLogits.apply(hidden, weight, how, compute)
             return found
-        total, _, _ = _values_and_gradients(hidden.to(compute), weight, of_rows, values, chunk, differentiate=False)
+        total, _, _ = _values_and_gradients(hidden.to(compute), weight, how, differentiate=False)
         return total[0], total[1:]
+
+
+class _How(NamedTuple):
+    """As :func:`sum_over_logits` has them."""
+
+    of_rows: OfRows
+    values: int
+    chunk: int
+    as_made: bool
 
 
 class _SumOverLogits(torch.autograd.Function):
@@ -46,11 +68,9 @@ class _SumOverLogits(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, of_rows: OfRows, values: int, chunk: int, compute: torch.dtype
-    ) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, hidden: Tensor, weight: Tensor, how: _How, compute: torch.dtype) -> tuple[Tensor, Tensor]:
         low = hidden.to(compute)
-        total, *gradients = _values_and_gradients(low, weight, of_rows, values, chunk, differentiate=True)
+        total, *gradients = _values_and_gradients(low, weight, how, differentiate=True)
         ctx.save_for_backward(*gradients)
         ctx.dtypes = hidden.dtype, weight.dtype
         first, others = total[0].clone(), total[1:].clone()
@@ -64,25 +84,27 @@ class _SumOverLogits(torch.autograd.Function):
         # the encoder's whole gradient up to 0.4 per cent too large or too small
         exact = torch.promote_types(grad.dtype, grad_hidden.dtype)
         of_hidden = (grad_hidden.to(exact) * grad).to(ctx.dtypes[0])
-        return of_hidden, (grad_weight * grad).to(ctx.dtypes[1]), None, None, None, None
+        return of_hidden, (grad_weight * grad).to(ctx.dtypes[1]), None, None
 
 
 def _values_and_gradients(
-    hidden: Tensor, weight: Tensor, of_rows: OfRows, values: int, chunk: int, differentiate: bool
+    hidden: Tensor, weight: Tensor, how: _How, differentiate: bool
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """The sums (values,), and the first's gradients in hidden (hidden's dtype) and weight (float32) if they are asked for."""
-    total = torch.zeros(values, dtype=torch.float32, device=hidden.device)
+    total = torch.zeros(how.values, dtype=torch.float32, device=hidden.device)
     compute = hidden.dtype
     matrix = weight.to(compute)
     grad_hidden = torch.empty_like(hidden) if differentiate else None
     grad_weight = torch.zeros(weight.shape, dtype=torch.float32, device=weight.device) if differentiate else None
     # one block of logits for all chunks: fresh memory costs more than the arithmetic on a CPU
-    block = torch.empty(min(chunk, hidden.shape[0]), weight.shape[0], dtype=compute, device=hidden.device)
-    for start in range(0, hidden.shape[0], chunk):
-        where = slice(start, start + chunk)
+    block = torch.empty(min(how.chunk, hidden.shape[0]), weight.shape[0], dtype=compute, device=hidden.device)
+    for start in range(0, hidden.shape[0], how.chunk):
+        where = slice(start, start + how.chunk)
         rows = hidden[where]
-        logits = torch.mm(rows, matrix.t(), out=block[: len(rows)]).to(torch.float32)
-        total += of_rows(logits, where, differentiate)
+        logits = torch.mm(rows, matrix.t(), out=block[: len(rows)])
+        if not how.as_made:
+            logits = logits.to(torch.float32)
+        total += how.of_rows(logits, where, differentiate)
         if grad_hidden is not None and grad_weight is not None:
             delta_low = logits.to(compute)
             torch.mm(delta_low, matrix, out=grad_hidden[where])
