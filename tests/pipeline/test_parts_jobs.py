@@ -94,6 +94,7 @@ def files(folder: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 def test_one_job_or_two_the_same_corpora(
     listed: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

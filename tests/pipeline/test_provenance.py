@@ -403,6 +403,7 @@ def test_drawings_of_other_libraries_are_not_compared(r: Path, capsys: pytest.Ca
     assert code == 3 and re.search(_made_anew("figure5.csv", "figure5"), err)
 
 
+@pytest.mark.slow
 def test_any_changed_file_of_the_chain_is_found(r: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One digit or bit of every file in turn; of equal folders, such as those of runs, of one."""
     missed, tried = [], 0
