@@ -36,7 +36,7 @@ Stale = dict[Key, list[str]]
 #: where the package lies, in its git repository's folder src
 _SOURCE = Path(golden.__file__).resolve().parents[1]
 #: verbs whose golden case shows nothing of a user's own data, or that the golden scale has no job of
-_NO_CASE = ("obtain", "texts", "import-words")
+_NO_CASE = ("obtain", "plan-download", "download", "corpus-parts", "texts", "import-words")
 
 
 def main(args: argparse.Namespace) -> None:
