@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -191,25 +190,10 @@ def _padded(chunk: list[list[int]]) -> Tensor:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--captions", type=Path, default=training_batches.DEFAULT, help="COCO annotation file (json.gz)"
-    )
-    parser.add_argument("--params", default="params.yaml")
-    parser.add_argument("--scale", help="with --backbone: of which scale; default: paper")
-    parser.add_argument("--backbone", help="this one alone, for example ViT-B-16")
-    parser.add_argument("--batch", type=int, default=32, help="of mini's backbones it is 128 by default")
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    parser = training_batches.step_options(__doc__.splitlines()[0])
     args = rows.arguments(parser, batch=4, repeats=2)
     torch.set_num_threads(args.threads)
-    if args.backbone:
-        asked = [(args.scale or "paper", args.backbone, args.batch)]
-    else:
-        asked = [("mini", "ViT-T-12", 16 if args.quick else 128), ("paper", "ViT-B-32", args.batch)]
-    for scale, name, size in asked:
+    for scale, name, size in training_batches.asked(args):
         rows.write("clip_step", [compare(args, scale, name, size)], args.results)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import json
 import os
@@ -54,3 +55,28 @@ def make_batch(captions: list[list[int]], vocabulary: Vocabulary, size: int, see
         place=torch.arange(len(captions)),
         caption_hash=torch.arange(len(captions)),
     )
+
+
+# --- the command line of both benches of a step -----------------------------------------------------------------------
+
+
+def step_options(what: str) -> argparse.ArgumentParser:
+    """The options that a bench of a training step has."""
+    parser = argparse.ArgumentParser(description=what)
+    parser.add_argument("--captions", type=Path, default=DEFAULT, help="COCO annotation file (json.gz)")
+    parser.add_argument("--params", default="params.yaml")
+    parser.add_argument("--scale", help="with --backbone: of which scale; default: paper")
+    parser.add_argument("--backbone", help="this one alone, for example ViT-B-16")
+    parser.add_argument("--batch", type=int, default=32, help="of mini's backbones it is 128 by default")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    return parser
+
+
+def asked(args: argparse.Namespace) -> list[tuple[str, str, int]]:
+    """(scale, backbone, batch) of each comparison."""
+    if args.backbone:
+        return [(args.scale or "paper", args.backbone, args.batch)]
+    return [("mini", "ViT-T-12", 16 if args.quick else 128), ("paper", "ViT-B-32", args.batch)]

@@ -37,37 +37,33 @@ from mdc.jobs.job import Job, Part
 # --- data ---------------------------------------------------------------------------------------------------------------
 
 
-class ObtainJob(Job):
-    """Bring a dataset to its place. ``download``: how its URLs are fetched, None if it is not fetched by URLs.
+class _OfDatasetJob(Job):
+    """Of a dataset. ``entry``: what the registry says of it as far as it decides what is obtained; None for a user's own."""
 
-    ``entry``: what the registry says of it as far as it decides what is obtained; None for a dataset of the user's own.
-    """
+    name: Name
+    dataset: Dataset
+    entry: dict[str, Any] | None
+
+
+class ObtainJob(_OfDatasetJob):
+    """Bring a dataset to its place. ``download``: how its URLs are fetched, None if it is not fetched by URLs."""
 
     verb: Literal["obtain"]
-    name: Name
-    dataset: Dataset
     download: dict[str, Any] | None
-    entry: dict[str, Any] | None
 
 
-class PlanDownloadJob(Job):
-    """Fix what will be asked for of a list of URLs, and in which order; keys as in :class:`ObtainJob`."""
+class PlanDownloadJob(_OfDatasetJob):
+    """Fix what will be asked for of a list of URLs, and in which order; ``download`` as in :class:`ObtainJob`."""
 
     verb: Literal["plan-download"]
-    name: Name
-    dataset: Dataset
     download: dict[str, Any]
-    entry: dict[str, Any] | None
 
 
-class DownloadJob(Job):
-    """Download a planned dataset's parts ``group``, ``group`` + ``groups``, …; other keys as in :class:`ObtainJob`."""
+class DownloadJob(_OfDatasetJob):
+    """Download a planned dataset's parts ``group``, ``group`` + ``groups``, …; ``download`` as in :class:`ObtainJob`."""
 
     verb: Literal["download"]
-    name: Name
-    dataset: Dataset
     download: dict[str, Any]
-    entry: dict[str, Any] | None
     group: NonNegative
     groups: Positive
 
