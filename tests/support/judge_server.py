@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
-#: status, body (JSON, or bytes as they are), headers
+
+@dataclass(frozen=True)
+class Dripping:
+    """A body that comes byte by byte, with so many seconds between them."""
+
+    data: bytes
+    pause: float
+
+
+#: status, body (JSON, bytes as they are, or bytes that drip), headers
 Reply = tuple[int, Any, dict[str, str]]
 
 
@@ -37,18 +48,22 @@ class Server:
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                server.requests.append((body, dict(self.headers)))
+                asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                server.requests.append((asked, dict(self.headers)))
                 reply = server.replies.pop(0) if len(server.replies) > 1 else server.replies[0]
                 status, content, headers = reply() if callable(reply) else reply
-                data = content if isinstance(content, bytes) else json.dumps(content).encode()
+                drips = content if isinstance(content, Dripping) else None
+                body = drips.data if drips else content
+                data = body if isinstance(body, bytes) else json.dumps(body).encode()
                 try:
                     self.send_response(status)
                     for name, value in {"content-type": "application/json", **headers}.items():
                         self.send_header(name, value)
                     self.send_header("content-length", str(len(data)))
                     self.end_headers()
-                    self.wfile.write(data)
+                    for part in (data,) if drips is None else (data[at : at + 1] for at in range(len(data))):
+                        time.sleep(drips.pause if drips else 0)
+                        self.wfile.write(part)
                 except OSError:  # the client did not wait
                     pass
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -34,8 +37,9 @@ class Endpoint:
     says it back."""
 
     def __init__(self, how: ByEndpoint, sleep: Callable[[float], None] = time.sleep) -> None:
-        import httpx
         import openai
+
+        from mdc.judge.deadline import InTime
 
         self.how, self._sleep, self._openai = how, sleep, openai
         key = os.environ.get(how.key_variable, "").strip()
@@ -46,7 +50,7 @@ class Endpoint:
             api_key=key or "none",
             timeout=how.timeout,
             max_retries=0,
-            http_client=httpx.Client(timeout=how.timeout, follow_redirects=False),
+            http_client=InTime(how.timeout),
         )
 
     def ask(self, asked: Question, image: bytes) -> Answer:
@@ -98,11 +102,12 @@ class Endpoint:
 
     def _answer(self, said: Any, asked: Question, waits: int) -> Answer:
         choices = getattr(said, "choices", None)
-        if not isinstance(choices, list) or not choices or getattr(choices[0], "message", None) is None:
+        first: Any = choices[0] if isinstance(choices, list) and choices else None
+        message: Any = getattr(first, "message", None)
+        if not hasattr(message, "content"):
             return Answer("malformed", None, self._short(str(said)), waits)
-        message = choices[0].message
-        if getattr(message, "refusal", None) or choices[0].finish_reason == "content_filter":
-            return Answer("refused", None, self._short(str(message.refusal or "")), waits)
+        if getattr(message, "refusal", None) or getattr(first, "finish_reason", None) == "content_filter":
+            return Answer("refused", None, self._short(str(getattr(message, "refusal", None) or "")), waits)
         text = message.content if isinstance(message.content, str) else ""
         letter = chosen_letter(text, asked.letters)
         return Answer("chosen" if letter else "malformed", letter, self._short(text), waits)
@@ -114,10 +119,15 @@ class Endpoint:
         return " ".join(text.split())[:200]
 
     def _wanted(self, error: Any, attempt: int) -> float:
-        """Seconds that the endpoint asks to wait, within bounds."""
-        try:
-            asked = float(error.response.headers.get("retry-after", ""))
-        except ValueError:  # none, or a date
+        """Seconds that the endpoint asks to wait, as a number or until a date (RFC 9110, section 10.2.3), within bounds."""
+        said = error.response.headers.get("retry-after", "")
+        asked = math.nan
+        with suppress(ValueError):
+            asked = float(said)
+        if math.isnan(asked):
+            with suppress(ValueError, OverflowError):
+                asked = parsedate_to_datetime(said).timestamp() - time.time()
+        if math.isnan(asked):
             asked = _backoff(attempt)
         return min(max(asked, 0.0), self.how.longest_wait)
 

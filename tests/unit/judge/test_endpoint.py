@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from typing import Any
 
 import pytest
-from judge_server import Reply, Server, said, without_proxies
+from judge_server import Dripping, Reply, Server, said, without_proxies
 from PIL import Image
 
 from mdc.config.judge import ByEndpoint
@@ -69,6 +72,11 @@ def test_it_is_shown_the_image_and_the_papers_prompt(server: Server) -> None:
         ({**said("A"), "choices": []}, "malformed"),
         ({"object": "chat.completion"}, "malformed"),
         ([1, 2], "malformed"),
+        ({"choices": [{"message": "B"}]}, "malformed"),
+        ({"choices": [{"message": ["B"]}]}, "malformed"),
+        ({"choices": [None]}, "malformed"),
+        ({"choices": {"0": "B"}}, "malformed"),
+        ({"choices": [{"message": {"content": ["B"]}}]}, "malformed"),
         (b"<html>A</html>", "malformed"),
         (b"{", "malformed"),
         (said(None, message={"refusal": "I will not look at this."}), "refused"),
@@ -88,9 +96,19 @@ def test_limits_are_obeyed_within_bounds(server: Server) -> None:
     server.replies = [(429, limit, {"retry-after": "7"}), (429, limit, {"retry-after": "9999"}), (200, said("A"), {})]
     answer = endpoint(server, waits, longest_wait=20.0).ask(ASKED, image())
     assert (answer.status, answer.letter, answer.waits) == ("chosen", "A", 2) and waits == [7.0, 20.0]
-    server.replies = [(429, limit, {"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"})]
-    waits.clear()
-    assert endpoint(server, waits).ask(ASKED, image()).status == "failed" and waits == [1.0, 2.0]
+    for told in ("nan", "soon", "Wed, 99 Oct 2026 07:28:00 GMT"):
+        server.replies = [(429, limit, {"retry-after": told})]
+        waits.clear()
+        assert endpoint(server, waits).ask(ASKED, image()).status == "failed" and waits == [1.0, 2.0]
+    # … and a date is what it says: a minute from now, or long ago
+    for told, least, most in (
+        (format_datetime(datetime.now(UTC) + timedelta(seconds=60), usegmt=True), 50.0, 60.0),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0, 0.0),
+    ):
+        server.replies = [(429, limit, {"retry-after": told}), (200, said("A"), {})]
+        waits.clear()
+        assert endpoint(server, waits, longest_wait=90.0).ask(ASKED, image()).letter == "A"
+        assert least <= waits[0] <= most
 
 
 def test_a_server_that_fails_or_sleeps_is_asked_again(server: Server) -> None:
@@ -106,6 +124,17 @@ def test_a_server_that_fails_or_sleeps_is_asked_again(server: Server) -> None:
     asked = len(server.requests)
     answer = endpoint(server, retries=1, timeout=0.3).ask(ASKED, image())
     assert (answer.status, answer.letter) == ("timed out", None) and len(server.requests) - asked == 2
+
+
+def test_an_answer_that_drips_is_not_waited_for(server: Server) -> None:
+    """Each byte comes in time, the whole never would; one that is whole in time is taken."""
+    whole = json.dumps(said("B")).encode()
+    server.replies = [(200, Dripping(whole, 0.1), {})]
+    begun = time.monotonic()
+    assert endpoint(server, retries=0, timeout=0.5).ask(ASKED, image()).status == "timed out"
+    assert time.monotonic() - begun < 0.05 * len(whole)
+    server.replies = [(200, Dripping(whole, 0.001), {})]
+    assert endpoint(server, retries=0, timeout=30.0).ask(ASKED, image()).letter == "B"
 
 
 def test_a_question_that_is_refused_is_not_asked_again(server: Server) -> None:
