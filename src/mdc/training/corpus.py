@@ -21,9 +21,7 @@ from mdc.records import UserError
 from mdc.shards.index import read_index
 from mdc.text import Vocabulary
 from mdc.training.feed import fed
-
-#: the share of training captions that a fixed number of places holds
-_HELD = 0.995
+from mdc.training.filled import filled_length
 
 
 class Corpus:
@@ -65,17 +63,10 @@ class Corpus:
 
     @property
     def length(self) -> int | None:
-        """How many places a caption has under an objective for which all have the same number: the smallest multiple of 8 that
-        holds the pieces and EOT of 99.5 % of the training captions, and the context at most; None under any other."""
+        """How many places a caption has under an objective for which all have the same number; None under any other."""
         if self.job.method.objective != "mask_and_replace":
             return None
-        counted = self._lengths()
-        total, held = sum(counted.values()), 0
-        for pieces, count in sorted(counted.items()):
-            held += count
-            if held >= _HELD * total:
-                return min(-(-(pieces + 1) // 8) * 8, self.job.protocol.data.context_length - 1)
-        raise AssertionError("all captions are held by the longest")
+        return filled_length(self._lengths(), self.job.protocol.data.context_length)
 
     @property
     def cut(self) -> int | None:

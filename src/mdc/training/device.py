@@ -10,6 +10,8 @@ from mdc.records import UserError
 def choose_device(wanted: str, local_rank: int = 0) -> torch.device:
     """``auto`` takes a GPU if there is one; of several processes here each takes the one of its number.
 
+    On a GPU, fp32 then means fp32 in convolutions too, which PyTorch would compute as TF32 (as it does not with matrices).
+
     Raises UserError if ``cuda`` is asked for and there is none, or none for this process.
     """
     if wanted == "cuda" and not torch.cuda.is_available():
@@ -23,4 +25,5 @@ def choose_device(wanted: str, local_rank: int = 0) -> torch.device:
         )
     device = torch.device("cuda", local_rank)
     torch.cuda.set_device(device)
+    torch.backends.cudnn.allow_tf32 = False
     return device

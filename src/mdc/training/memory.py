@@ -25,6 +25,7 @@ from mdc.parts import OBJECTIVES, load
 from mdc.processes.group import Group
 from mdc.records import UserError, read_json
 from mdc.text import Vocabulary
+from mdc.training.filled import filled_length
 from mdc.training.unallocated import Live, Saved, unallocated
 
 _FP32 = 4
@@ -83,8 +84,9 @@ def main(job: Job, folder: Path, tokens: int) -> None:
 
 
 def captions_of(job: PretrainJob, folder: Path, tokens: int) -> Captions:
-    """The vocabulary and the mean length of the corpus's captions, if they are made; else CLIP's whole vocabulary, and captions
-    that fill the context. UserError for ``tokens`` that no caption has."""
+    """The vocabulary and the mean length of the corpus's captions, if they are made; of a method that fills captions up, how
+    long they are then; else CLIP's whole vocabulary, and captions that fill the context. UserError for ``tokens`` that no
+    caption has."""
     context = job.protocol.data.context_length
     if tokens and not 3 <= tokens <= context:
         raise UserError(f"--memory {tokens}: a caption has 3 to {context} tokens, SOT and EOT included")
@@ -95,6 +97,9 @@ def captions_of(job: PretrainJob, folder: Path, tokens: int) -> Captions:
         return Captions(vocabulary, tokens, f"captions of {tokens} tokens")
     if index.is_file():
         lengths = read_json(index)["captions"]["per_split"]["train"]["histogram"]
+        if _fills_up(job):
+            most = 1 + filled_length({int(pieces): int(count) for pieces, count in lengths.items()}, context)
+            return Captions(vocabulary, most, f"captions filled up to {most} tokens, as those of {job.corpus}")
         counts = {min(int(pieces) + 2, context): int(count) for pieces, count in lengths.items()}
         mean = round(sum(length * count for length, count in counts.items()) / max(sum(counts.values()), 1))
         return Captions(vocabulary, max(mean, 3), f"captions of {max(mean, 3)} tokens, the mean of {job.corpus}")
@@ -104,8 +109,6 @@ def captions_of(job: PretrainJob, folder: Path, tokens: int) -> Captions:
 def held(job: PretrainJob, captions: Captions) -> Held:
     """What a step of a run holds on each of its devices; nothing is allocated."""
     recipe = job.recipe
-    if job.method.objective == "mask_and_replace":
-        raise UserError(f"{job.job}: --memory knows captioners and CLIP, not yet the diffusion of {job.method_name}")
     mode, on_gpu = FakeTensorMode(), recipe.device != "cpu"
     with unallocated(mode, on_gpu):
         module: ObjectiveModule = load(OBJECTIVES, job.method.objective)
@@ -122,6 +125,8 @@ def held(job: PretrainJob, captions: Captions) -> Held:
         recipe.batch_size,
         recipe.precision,
         group=group,
+        # SOT is no place of a caption's diffusion
+        **({"length": captions.tokens - 1} if _fills_up(job) else {}),
     )
     if recipe.recompute:
         recompute_layers(model)
@@ -191,7 +196,14 @@ def _batch(job: PretrainJob, tokens: int) -> CaptionBatch:
         uniforms=spread.expand(size, width).clone(),
         place=torch.arange(size) * job.recipe.processes,
         caption_hash=torch.arange(size),
+        replacement=spread.expand(size, width).clone() if _fills_up(job) else None,
+        condition=torch.zeros(size, 1 + frozen.tokens) if _fills_up(job) and frozen is not None else None,
     )
+
+
+def _fills_up(job: PretrainJob) -> bool:
+    """Whether captions are filled up to the places of the longest, and all of them are learnt."""
+    return job.method.objective == "mask_and_replace"
 
 
 def in_words(job: PretrainJob, captions: Captions, held: Held) -> str:

