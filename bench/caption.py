@@ -59,7 +59,7 @@ class Peer:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--images", type=int, default=4)
+    parser.add_argument("--images", type=int, default=8)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--coca", type=Path, default=ROOT / ".coca", help="the environment's folder")

@@ -77,7 +77,7 @@ def training(
     what, which = torch.rand(2, batch, LENGTH, generator=generator)
     noised = Noised(x0, corrupt(x0, t, schedule, what, which), t)
     images = torch.rand(batch, VECTORS, WIDTH, generator=generator)
-    ours = MaskAndReplace(model, schedule, batch, "fp32", ALONE, 0.01)
+    ours = MaskAndReplace(model, schedule, batch, "fp32", ALONE, LENGTH, 0.01)
 
     def hidden() -> Tensor:
         return model.text(noised.x_t, t, model.remember(images))

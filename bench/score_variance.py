@@ -12,6 +12,9 @@ against each other, by the plain mean and with controls. The median over items s
 *Adaptive sampling*: looks at 16, 32, 64, … samples; an item is decided at the first look where its difference is further
 from 0 than the level 0.05, split evenly over the looks, asks of Student's t with 15 degrees of freedom. Told: how many of the
 samples were needed, how many items no look decided, and how many decisions another 1,024 masks contradict.
+
+*Without sampling*: right captions of at most ten tokens are scored by every mask there is as well. Told: how far the sampled
+scores are from these bounds, in their own standard errors.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ import argparse
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import rows as kept
 import torch
@@ -27,7 +31,7 @@ from scipy import stats
 from torch import Tensor
 
 from mdc.config import Scoring
-from mdc.diffusion.likelihood import controlled_terms, mean_of_groups, token_terms
+from mdc.diffusion.likelihood import controlled_terms, enumerated_bound, mean_of_groups, token_terms
 from mdc.evaluation.option_scores import Questions, picture
 from mdc.evaluation.scored_run import run_scorer
 from mdc.predictors.caption_scores import Pair
@@ -37,6 +41,7 @@ from mdc.shards.index import read_index
 
 LEVEL = 0.05
 _ITEMS = 16  # scored at a time
+_SHORT, _SHORTS = 10, 20  # tokens of a caption of which all masks are taken, and how many such captions
 
 
 def main() -> None:
@@ -55,10 +60,11 @@ def main() -> None:
     peer = "masks of its own for each caption"
     kept.write("score_variance", [kept.compared(what, peer, "nats²", [shared], [own])], args.results)
     adaptive(items, again, args.samples)
+    against_enumeration(*opened(args, 0), args.samples)
 
 
-def sampled_items(args: argparse.Namespace, seed: int) -> list[list[tuple[Tensor, Tensor]]]:
-    """Of each item (log p, where), (G, m, L) each, of the answer and of the nearest other option by the first 16 samples."""
+def opened(args: argparse.Namespace, seed: int) -> tuple[Any, Questions]:
+    """The scorer of the run, and the choice set."""
     run, _ = open_run(args.run)
     scoring = Scoring(
         samples=args.samples,
@@ -82,6 +88,12 @@ def sampled_items(args: argparse.Namespace, seed: int) -> list[list[tuple[Tensor
         samples=args.samples,
         context_length=run.context_length,
     )
+    return scorer, questions
+
+
+def sampled_items(args: argparse.Namespace, seed: int) -> list[list[tuple[Tensor, Tensor]]]:
+    """Of each item (log p, where), (G, m, L) each, of the answer and of the nearest other option by the first 16 samples."""
+    scorer, questions = opened(args, seed)
     found: list[list[tuple[Tensor, Tensor]]] = []
     numbers = range(min(args.items, len(questions.images)))
     for start in range(0, len(numbers), _ITEMS):
@@ -99,6 +111,32 @@ def sampled_items(args: argparse.Namespace, seed: int) -> list[list[tuple[Tensor
             answer, *others = [by_pair[p] for p, pair in enumerate(pairs) if pair.item == place]
             if others:
                 found.append([answer, max(others, key=lambda one: _value(one, 1))])
+    return found
+
+
+def against_enumeration(scorer: Any, questions: Questions, samples: int) -> list[float]:
+    """Prints, and returns, how many standard errors the sampled bounds of short right captions are above the exact ones."""
+    found: list[float] = []
+    for number in range(len(questions.images)):
+        tokens = scorer.tokens(questions.reader.read(number)[2]["options"][0])
+        length = len(tokens) - 1
+        if length > _SHORT or len(found) == _SHORTS:
+            continue
+        memory, ids = scorer.look(picture(scorer, questions, number)[None]), torch.tensor([tokens])
+
+        def log_probs(where: Tensor, memory: Any = memory, ids: Tensor = ids) -> Tensor:
+            masked: Tensor = scorer.captioner.masked(ids, memory, where[None])[0]
+            return masked.cpu()
+
+        exact = enumerated_bound(log_probs, length)
+        (one,) = scorer.captioner.monte_carlo(memory, [Pair(0, tokens)], [questions.draws(number)], samples)
+        found.append((one.value - exact) / max(one.error, 1e-9))
+    if found:
+        root = statistics.mean(value * value for value in found) ** 0.5
+        print(
+            f"against all masks, {len(found)} right captions of at most {_SHORT} tokens: {samples} samples are off by {root:.2f} "
+            f"standard errors (root mean square), at most {max(map(abs, found)):.2f}, in the mean {statistics.mean(found):+.2f}"
+        )
     return found
 
 

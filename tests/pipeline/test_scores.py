@@ -114,6 +114,26 @@ def test_a_killed_job_resumes_with_the_parts_that_are_missing(r: Path, tmp_path:
     assert sha256_file(folder / "scores.parquet") == before[0]
 
 
+@pytest.mark.parametrize(
+    ("verb", "job"), [("score-pairs", f"retrieval/{RUN}/last"), ("score-positions", f"positions/{RUN}/last")]
+)
+def test_pairs_and_positions_resume_too(r: Path, verb: str, job: str) -> None:
+    """As after a kill: some parts are there, and no output."""
+    folder = r / job
+    call = [verb, str(r / f"configs/{job}.json"), "--cache", ".state/parts"]
+    files = [path for path in folder.iterdir() if path.name != "host.json"]
+    before = {path: sha256_file(path) for path in files}
+    assert main(call) == 0
+    parts = sorted(Path(".state/parts").rglob("*.json"))
+    assert len(parts) > 1
+    shutil.rmtree(folder)
+    parts[0].unlink()
+    stamps = [path.stat().st_mtime_ns for path in parts[1:]]
+    assert main(call) == 0
+    assert {path: sha256_file(path) for path in files} == before
+    assert [path.stat().st_mtime_ns for path in parts[1:]] == stamps, "what was done is not done again"
+
+
 def test_two_processes_give_the_same_scores(r: Path, tmp_path: Path) -> None:
     name = f"configs/scores/{RUN}/last.json"
     config = read_json(r / name)
@@ -199,6 +219,10 @@ def test_what_a_person_is_told_is_what_the_scorer_says(
         (["nowhere.png", "red circle"], "nowhere.png: cannot be read"),
         (["params.yaml", "red circle"], "params.yaml: cannot be decoded"),
         (["IMAGE", "red circle", "--samples", "20"], "must be a multiple of 16"),
+        (["IMAGE", "red circle", "--samples", str(2**21)], "--samples = 2097152: input should be less than"),
+        (["IMAGE", "red circle", "--seed", "-1"], "--seed = -1: input should be greater than or equal to 0"),
+        (["IMAGE", "a \u2603 circle"], "outside this vocabulary"),
+        ([".", "red circle"], ".: cannot be read"),
         (
             ["IMAGE", "red circle", "--estimator", "cosine"],
             "it has monte_carlo, heuristic, monte_carlo_range, parallel",
@@ -213,6 +237,12 @@ def test_what_cannot_be_scored_ends_in_one_line(
     assert main(["score", "--run", RUN, "--scale", r.name, *asked]) == 2
     error = capsys.readouterr().err
     assert said in error and error.count("\n") == 1
+
+
+def test_a_run_of_a_method_that_cannot_score_is_refused(r: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["score", "--run", "described/on-codes/mcd/s0", "--scale", r.name, "x.png", "red"]) == 2
+    error = capsys.readouterr().err
+    assert "a run of mcd (mask_and_replace) cannot score captions" in error and error.count("\n") == 1
 
 
 def test_an_unknown_run_is_told_with_those_that_are_there(r: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from mdc.config.types import NonNegative, Positive, Strict, Threads
 
@@ -28,8 +28,25 @@ class Scoring(Strict):
 
 
 class OpenClipModel(Strict):
-    """A CLIP that open_clip loads: ``model`` is one of its names or ``local-dir:FOLDER``, ``weights`` a name, a file, or none."""
+    """A CLIP that open_clip loads: ``model`` is one of its names, with ``weights`` by name or as a file, or ``local-dir:FOLDER``
+    or ``hf-hub:NAME`` without."""
 
     label: str
     model: str
     weights: str | None = None
+
+    @model_validator(mode="after")
+    def _weights(self) -> Self:
+        own_weights(self.model, self.weights)
+        return self
+
+
+def own_weights(model: str, weights: str | None) -> None:
+    """ValueError unless a name of open_clip stands with weights, and a folder or a model of the hub without.
+
+    open_clip itself would draw random weights for the one, and ignore those of the other.
+    """
+    own = model.startswith(("local-dir:", "hf-hub:"))
+    if own != (weights is None):
+        rule = "brings its own weights, so leave this key out" if own else "needs weights: a name or a file"
+        raise ValueError(f"weights = {weights}: {model} {rule}")

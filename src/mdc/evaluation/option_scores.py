@@ -102,7 +102,7 @@ class Questions:
 
 def score_items(scorer: Scorer, questions: Questions, numbers: Sequence[int]) -> tuple[list[Option], list[str]]:
     """All options of the items ``numbers`` under all of the scorer's estimators, and the items left out for their length."""
-    pictures, places = [_mean_colour(scorer)], {}
+    pictures = _Pictures(scorer, questions)
     pairs: list[Pair] = []
     asked: list[tuple[str, dict[str, Any], list[list[int]], list[int]]] = []
     too_long: list[str] = []
@@ -116,19 +116,15 @@ def score_items(scorer: Scorer, questions: Questions, numbers: Sequence[int]) ->
             continue
         except UserError as error:
             raise UserError(f"choice set {questions.name}, item {key}: {error}") from None
-        seen = [number, *questions.other_items(number)]
-        for one in seen:
-            if one not in places:
-                places[one] = len(pictures)
-                pictures.append(picture(scorer, questions, one))
-        images = [places[number], 0, *(places[one] for one in seen[1:])]
+        shown, *blind = (pictures.place(one) for one in (number, *questions.other_items(number)))
+        images = [shown, pictures.mean_colour, *blind]
         for tokens in _distinct(options):
             pairs += [Pair(image, tokens, len(draws)) for image in images]
         asked.append((key, record, options, images))
         draws.append(questions.draws(number) if sampled(scorer.estimators) else Draws(torch.empty(0), torch.empty(0)))
     if not asked:
         return [], too_long
-    seen_images = scorer.look(torch.stack(pictures))
+    seen_images = scorer.look(torch.stack(pictures.pictures))
     found: list[Option] = []
     for estimator in scorer.estimators:
         scores = scorer.score(estimator, seen_images, pairs, draws)
@@ -167,6 +163,26 @@ def _distinct(options: Sequence[list[int]]) -> list[tuple[int, ...]]:
 
 def _unseen(caption: str, trained: frozenset[int] | None) -> int:
     return 0 if trained is None else sum(piece not in trained for piece in clip_pieces(caption))
+
+
+class _Pictures:
+    """The pictures that some items are scored with, each once however many items show it."""
+
+    mean_colour = 0  # its place
+
+    def __init__(self, scorer: Scorer, questions: Questions) -> None:
+        self.scorer, self.questions = scorer, questions
+        self.pictures = [_mean_colour(scorer)]
+        self.places: dict[tuple[bytes, tuple[float, ...]], int] = {}
+
+    def place(self, number: int) -> int:
+        """The place among ``pictures`` of the item's image; the same bytes and box are the same picture."""
+        _, data, record = self.questions.reader.read(number)
+        same = hashlib.blake2b(data, digest_size=16).digest(), tuple(record.get("box") or ())
+        if same not in self.places:
+            self.places[same] = len(self.pictures)
+            self.pictures.append(picture(self.scorer, self.questions, number))
+        return self.places[same]
 
 
 def _mean_colour(scorer: Scorer) -> torch.Tensor:
