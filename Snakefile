@@ -1,6 +1,7 @@
 # The pipeline: data and shards → pretraining → linear probes, scores of captions → tables and figures.
 #
 #   snakemake results/table1.csv --cores all                              Table 1 at the scale that params.yaml names
+#   snakemake --cores all                                                 every table and figure, and results/index.html
 #   snakemake -n results/table1.csv --config scale=paper                  the paper's whole grid, without running it
 #
 # Everything a job reads or writes lies under results/<scale>/, a folder a job; results/table1.* are copies of the chosen
@@ -32,6 +33,7 @@ rule all:
     default_target: True
     input:
         [f"results/{file}" for name in NAMED for file in (f"{name}.json", *ARTEFACTS[name].files)],
+        "results/index.html",
 
 
 rule data:

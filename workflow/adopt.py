@@ -19,6 +19,8 @@ import yaml
 from mdc.artefacts import ARTEFACTS
 
 BIN = Path(sys.executable).parent
+#: the stage of the page that shows every table and figure
+PAGE = "index"
 
 
 def main(wanted: list[str]) -> None:
@@ -38,15 +40,22 @@ def main(wanted: list[str]) -> None:
         )
     chosen = {name: stage for name, stage in stages.items() if name in wanted or not wanted}
     for stage in chosen.values():
-        for folder in (Path(out["path"]) for out in stage["outs"]):
+        for folder in (Path(out["path"]) for out in stage.get("outs", [])):
             if folder.name in ARTEFACTS:  # a table or figure; its copies may be another scale's
                 for name in (f"{folder.name}.json", *ARTEFACTS[folder.name].files):
                     if (folder / name).is_file():  # a scale that does not name it has none
                         shutil.copyfile(folder / name, Path("results") / name)
     # a plain --touch would leave out what Snakemake takes for out of date
-    targets = [stage["cmd"].split("snakemake ")[1].split()[0] for stage in chosen.values()]
-    _run("snakemake", *targets, "--touch", "--forceall", "--cores", "1")
+    kept = _targets([stage for name, stage in chosen.items() if name != PAGE])
+    _run("snakemake", *kept, "--touch", "--forceall", "--cores", "1")
+    if PAGE in chosen:  # it shows what lies here, so DVC keeps none
+        _run("snakemake", *_targets([chosen[PAGE]]), "--cores", "1")
     print(f"adopted: {', '.join(chosen)}")
+
+
+def _targets(stages: list[dict[str, Any]]) -> list[str]:
+    """What their commands ask Snakemake for."""
+    return [stage["cmd"].split("snakemake ")[1].split()[0] for stage in stages]
 
 
 def _run(tool: str, *arguments: str) -> str:

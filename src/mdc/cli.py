@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from mdc.artefacts import ARTEFACTS
-from mdc.estimators import ESTIMATORS
+from mdc.commands import models, project
+from mdc.commands.parameters import params as _params
 from mdc.jobs.call import Call
 from mdc.jobs.folder import ScaleFolder
 from mdc.jobs.read import read_job
@@ -80,9 +81,8 @@ def build_parser() -> argparse.ArgumentParser:
 
     _data_verbs(verbs)
     _init_verb(verbs)
-    _score_verb(verbs)
-    _caption_verbs(verbs)
-    _clip_benchmark_verb(verbs)
+    models.add(verbs)
+    project.add(verbs)
     sub = verbs.add_parser("check", help="check params.yaml", description="Check params.yaml and say what it asks for.")
     _params(sub)
     sub.set_defaults(run=_check)
@@ -159,97 +159,6 @@ def _init_verb(verbs: Any) -> None:
     sub.set_defaults(run=_init)
 
 
-def _score_verb(verbs: Any) -> None:
-    sub = verbs.add_parser(
-        "score",
-        help="score captions for an image with a run",
-        description="Print how likely a run finds each caption, given the image: log-likelihood (or what stands in for it, see "
-        "docs/scoring.md), its standard error, and what each token adds.",
-    )
-    sub.add_argument("image", metavar="IMAGE", help="an image file")
-    sub.add_argument("captions", metavar="CAPTION", nargs="+", help="captions, each in quotation marks")
-    sub.add_argument("--run", required=True, metavar="RUN", help="a run's id, as dense/ViT-T-12/mdc/s0, or its folder")
-    sub.add_argument("--estimator", choices=list(ESTIMATORS), help="default: the method's own, as in Table 2")
-    sub.add_argument("--weights", choices=["last", "best"], default="last", help="default: last")
-    sub.add_argument("--samples", type=int, default=256, metavar="N", help="masks of a sampled estimator; default: 256")
-    sub.add_argument("--seed", type=int, default=0, metavar="N", help="of the masks; default: 0")
-    sub.add_argument("--blind", action="store_true", help="also score with held-out images of the run's corpus instead")
-    sub.add_argument("--json", action="store_true", help="as JSON")
-    _params(sub)
-    sub.set_defaults(run_verb=_score)
-
-
-def _caption_verbs(verbs: Any) -> None:
-    sub = verbs.add_parser(
-        "caption",
-        help="caption images with a run",
-        description="Print what a run writes for each image. Masked models reveal the likeliest piece at each step, and by "
-        "default the likeliest of 10, 15 and 20 pieces, or as many as they choose if they have learnt where captions end; "
-        "autoregressive ones search with a beam of 6; those of mask-and-replace diffusion undo it in 25 strides. See "
-        "docs/captioning.md and docs/mc-diffusion.md.",
-    )
-    sub.add_argument("images", metavar="IMAGE", nargs="+", help="image files, or folders of them")
-    sub.add_argument("--run", required=True, metavar="RUN", help="a run's id, as dense/ViT-T-12/mdc/s0, or its folder")
-    sub.add_argument("--weights", choices=["last", "best"], help="default: last, of a finetuned run best")
-    sub.add_argument(
-        "--policy", choices=["unmask", "beam", "posterior", "best_first"], help="default: what the run's method has"
-    )
-    sub.add_argument("--length", type=int, metavar="N", help="word pieces of the caption")
-    sub.add_argument(
-        "--per-step", type=int, metavar="K", help="word pieces revealed a step; default: 1, as in the paper"
-    )
-    sub.add_argument(
-        "--threshold", type=float, metavar="P", help="reveal all pieces of at least this probability a step"
-    )
-    sub.add_argument(
-        "--temperature", type=float, metavar="T", help="draw pieces at this temperature; default: the likeliest"
-    )
-    sub.add_argument("--beam", type=int, metavar="N", help="beams of an autoregressive model; 1 is greedy; default: 6")
-    sub.add_argument("--steps", type=int, metavar="N", help="strides of a diffusion; default: 25")
-    sub.add_argument(
-        "--guidance", type=float, metavar="S", help="scale of guidance of a diffusion; default: 1, which is none"
-    )
-    sub.add_argument("--seed", type=int, default=0, metavar="N", help="of what is drawn; default: 0")
-    sub.add_argument(
-        "--fill", metavar="TEXT", help='complete a caption: ? stands for a missing word piece, as "a ? dog"'
-    )
-    sub.add_argument(
-        "--explain", action="store_true", help="also print when each piece was revealed, and how likely it was"
-    )
-    sub.add_argument(
-        "--json", action="store_true", help="as JSON: COCO results, with more of each, as mdc metrics reads them"
-    )
-    _params(sub)
-    sub.set_defaults(run_verb=_caption)
-    sub = verbs.add_parser(
-        "metrics",
-        help="measure anybody's captions against references",
-        description="BLEU, METEOR, ROUGE-L, CIDEr and SPICE of a COCO results file, as the COCO caption challenge computes them.",
-    )
-    sub.add_argument("predictions", metavar="PREDICTIONS", help='COCO results: [{"image_id": …, "caption": …}, …]')
-    sub.add_argument(
-        "references", metavar="REFERENCES", help="COCO annotations, a list as above, or {image: [caption, …]}"
-    )
-    sub.add_argument("--out", metavar="FILE", help="write everything, with a line an image, to this file (JSON)")
-    sub.add_argument("--json", action="store_true", help="as JSON")
-    sub.set_defaults(run_verb=_metrics)
-
-
-def _clip_benchmark_verb(verbs: Any) -> None:
-    sub = verbs.add_parser(
-        "clip-benchmark",
-        help="CLIP-benchmark's command line, with our runs among its models",
-        description="Everything behind clip-benchmark goes to CLIP-benchmark's own command line. --model is a run's id or "
-        "folder, --pretrained last or best. Example: mdc clip-benchmark eval --model dense/ViT-T-12/clip/s0 --pretrained last "
-        "--task zeroshot_retrieval --dataset wds/NAME --dataset_root FOLDER",
-    )
-    _params(sub)
-    sub.add_argument(
-        "arguments", nargs=argparse.REMAINDER, metavar="…", help="eval or build, and what CLIP-benchmark takes"
-    )
-    sub.set_defaults(run_verb=_clip_benchmark)
-
-
 def _data_verbs(verbs: Any) -> None:
     parser = verbs.add_parser(
         "data",
@@ -322,35 +231,6 @@ def _plan(args: argparse.Namespace) -> Any:
     from mdc.jobs.vouched import read_vouched
 
     return Plan(load(args.params, args.scale), read_vouched(Path(args.params).parent))
-
-
-def _params(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--params", default="params.yaml", metavar="FILE", help="default: params.yaml")
-    parser.add_argument("--scale", metavar="NAME", help="instead of the file's own scale")
-
-
-def _clip_benchmark(args: argparse.Namespace) -> None:
-    from mdc.evaluation.clip_benchmark import main as clip_benchmark
-
-    clip_benchmark(args)
-
-
-def _caption(args: argparse.Namespace) -> None:
-    from mdc.evaluation.tell import main as caption
-
-    caption(args)
-
-
-def _metrics(args: argparse.Namespace) -> None:
-    from mdc.captions.tell import main as metrics
-
-    metrics(args)
-
-
-def _score(args: argparse.Namespace) -> None:
-    from mdc.evaluation.ask import main as score
-
-    score(args)
 
 
 def _init(args: argparse.Namespace) -> None:

@@ -109,6 +109,19 @@ def test_an_unusable_image_is_left_out_for_its_reason(name: str) -> None:
     assert skipped.counts == {reason: 1}
 
 
+@pytest.mark.parametrize(
+    "how", [{"lossless": False}, {"lossless": True}, {"save_all": True, "append_images": FRAMES[1:]}]
+)
+@pytest.mark.parametrize("size", [(20, 20), (37, 2000), (16383, 300)])
+def test_a_webps_size_is_read_from_its_header(how: dict[str, Any], size: tuple[int, int]) -> None:
+    """Of all three kinds of WebP, as Pillow finds it; a header that is cut off tells none."""
+    if "save_all" in how:
+        how = {**how, "append_images": [frame.resize(size) for frame in FRAMES[1:]]}
+    data = save(FRAMES[0].resize(size), "WEBP", **how)
+    assert images._webp_size(data) == Image.open(io.BytesIO(data)).size == size
+    assert images._webp_size(data[:29]) is images._webp_size(encoded(1)) is None
+
+
 def test_bombs_cost_no_memory() -> None:
     """In a process that may have 1 GiB more than it has now, all bombs are refused for their size, none for memory."""
     code = (

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import shutil
 import subprocess
 import sys
 from collections import Counter
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,9 @@ import torch
 from small_project import SCALE
 
 from mdc import golden
+from mdc.captions.java import java
+from mdc.captions.metrics import tokens
+from mdc.captions.words import content_recall, content_words, distinct, self_bleu
 from mdc.cli import main
 from mdc.config import validate
 from mdc.evaluation.captioned import Captioned
@@ -240,6 +245,69 @@ def test_a_contest_by_clip_score_is_won_by_the_highest(r: Path) -> None:
     assert "Judge: CLIPScore, which is no language model." in text
 
 
+def test_how_often_each_is_chosen_is_a_number_like_any_other(r: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """… with its interval, seeds and chance; and where the letters stood is told beside it."""
+    rows = [parquet.read_table(r / f"judged/described/s{seed}/judged.parquet").to_pylist() for seed in (0, 1)]
+    with (r / "table3/table3_long.csv").open() as file:
+        lines = [line for line in csv.DictReader(file) if line["benchmark"] == "chosen"]
+    labels = {"arc": ("ARC", "–"), "mdc_6": ("MDC · 6", "6"), "mdc_ends": ("MDC · free", "free")}
+    assert {(line["method"], line["length"]) for line in lines} == set(labels.values()) and len(lines) == 3
+    for line in lines:
+        (system,) = (key for key, (method, _) in labels.items() if method == line["method"])
+        shares = [
+            np.mean([dict(zip(row["systems"], row["votes"], strict=True))[system] for row in some]) for some in rows
+        ]
+        assert float(line["value"]) == pytest.approx(100 * np.mean(shares), abs=1e-3)
+        assert float(line["low"]) < float(line["value"]) < float(line["high"])
+        assert (line["seeds"], line["n"], float(line["chance"])) == ("0 1", "8", pytest.approx(100 / 3, abs=1e-3))
+        assert line["published"] == "" and line["dataset"] == "Described"
+    told = {line["method"]: f"{float(line['value']):.1f}" for line in lines}
+    text = (r / "table3/table3.md").read_text()
+    first = text.split("### More")[0]
+    for key, (method, length) in labels.items():
+        (row,) = [line for line in first.splitlines() if line.startswith(f"| {key[:3].upper()} | {length} |")]
+        assert told[method] in re.sub(r"\*|</?ins>", "", row.split("|")[8]), row
+    assert "(the paper's footnote)" in first
+    letters = np.array([row["votes"] for some in rows for row in some]).sum(axis=0)
+    part = text.split("### The judge's answers")[1].split("###")[0]
+    (row,) = [line for line in part.splitlines() if line.startswith("| Described")]
+    assert [cell.strip() for cell in row.split("|")[5:8]] == [f"{100 * one / 16:.1f}" for one in letters]
+    assert "| 16 chosen |" in row
+    assert main(["why", str(r / "table3/table3.csv"), "--row", "Described, MDC · 6", "--column", "chosen"]) == 0
+    said = capsys.readouterr().out
+    assert "judged/described/s1" in said and "\n  mean of" not in said
+
+
+def test_how_varied_and_descriptive_captions_are_is_counted_from_their_tokens(r: Path) -> None:
+    images, measured = _images(r), _rows(r / METRICS / "metrics.parquet")
+    program = java()
+    assert program is not None
+    with (r / "table3/table3_sets.csv").open() as file:
+        sets = {(line["method"], line["dataset"], line["seed"]): line for line in csv.DictReader(file)}
+    for system, label in (("mdc_6", "MDC · 6"), ("mdc_ends", "MDC · free"), ("arc", "ARC")):
+        captions = {key: measured_of["caption"] for key, measured_of in _all_captions(r)[system].items()}
+        split = tokens(program, {"": captions}, dict(zip(images.keys, images.references, strict=True)))
+        assert split is not None
+        ours = [split.systems[""][key][0] for key in images.keys]
+        line = sets[label, "Described", "0"]
+        assert int(line["vocabulary"]) == len({word for text in ours for word in text.split()})
+        for name, value in (("distinct_1", distinct(ours, 1)), ("self_bleu", self_bleu(ours))):
+            assert float(line[name]) == pytest.approx(100 * value, abs=1e-3)
+        for key, text in zip(images.keys, ours, strict=True):
+            row = measured[system][key]
+            assert row["words"] == len(text.split()) and row["content_words"] == len(set(content_words(text)))
+            assert row["content_recall"] == content_recall(text, split.references[key])
+
+
+def _all_captions(r: Path) -> Rows:
+    """Of the first seed's runs, by system."""
+    found: Rows = {}
+    for path in sorted((r / "captions/alt/ViT-T-12").rglob("described/captions.parquet")):
+        if "/s0/" in str(path):
+            found |= _rows(path)
+    return found
+
+
 def test_a_judge_behind_an_endpoint_is_asked_once_for_each_image(
     r: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -289,5 +357,12 @@ def test_figure_6_shows_images_that_the_seed_chose(r: Path) -> None:
     for n, key in enumerate(images.keys):
         assert (f'alt="image {key}"' in page) == (n in chosen)
     row = _captions(r)["mdc_6"][images.keys[chosen[0]]]
-    assert all(f"<sub>{step}</sub>" in page for step in row["step"])
+    # each piece with the step in which it was revealed beside it
+    told = [(piece, str(step)) for piece, step in zip(row["pieces"], row["step"], strict=True)]
+    lines = [
+        re.findall(r'class="piece"[^>]*>([^<]*)<sub>(\d+)</sub>', line)
+        for line in re.findall(r"<dd><span.*</dd>", page)
+    ]
+    assert told in [[(unescape(piece), step) for piece, step in line] for line in lines]
+    assert len({step for _, step in told}) == len(told), "one a step, as in the paper"
     assert row["caption"] in (r / "figure6/figure6.csv").read_text()

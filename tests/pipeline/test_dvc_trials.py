@@ -27,11 +27,12 @@ pytestmark = pytest.mark.slow
 #: one of each plan, and one that the scale does not name: each costs every `dvc repro` a Snakemake
 ARTEFACTS = {
     name: artefacts.ARTEFACTS[name]
-    for name in ("table1", "table2", "table6", "table9", "figure3", "figure5", "figure_loss")
+    for name in ("table1", "table2", "table3", "table6", "table9", "figure3", "figure5", "figure_loss")
 }
 NOT_NAMED = "table9"
 # a job's layer is the first part of its name or of its first output below the scale; a layer's stage is
-STAGE = {"data": "data", "runs": "pretrain", "probe": "probe", "scores": "score", "captions": "caption"}
+STAGE = {"data": "data", "runs": "pretrain", "probe": "probe", "scores": "score"}
+STAGE |= dict.fromkeys(("captions", "metrics"), "caption")
 STAGE |= {name: f"artefact@{name}" for name in ARTEFACTS}
 #: artefacts by what they are made from
 PLANS = {name: artefact.plan for name, artefact in ARTEFACTS.items()}
@@ -39,11 +40,16 @@ TABLES = [name for name, plan in PLANS.items() if plan == "probing"]
 LOGS = [name for name, plan in PLANS.items() if plan in ("losses", "schedules")]
 CHOICES = [name for name, plan in PLANS.items() if plan == "choices"]
 LENGTHS = [name for name, plan in PLANS.items() if plan == "lengths"]
+WRITTEN = [name for name, plan in PLANS.items() if plan == "captions"]
+#: layers of a run and of what reads it
+MADE_OF_RUNS = ("runs", "probe", "scores", "captions", "metrics")
 METRICS = "results/toy/table1/table1_metrics.json"
 RECIPE = "table6"  # the one of its kind that the toy scale names
-RUNS = {*(f"alt/tiny/{method}/s0" for method in ("clip", "arc", "mdc")), "half/tiny/mdc/s0"}
+TRAINED = {*(f"alt/tiny/{method}/s0" for method in ("clip", "arc", "mdc")), "half/tiny/mdc/s0"}
+FINETUNED = "alt/tiny/mdc/s0/ft-tuned"
+RUNS = {*TRAINED, FINETUNED}
 PROBES = {
-    *(f"probe/{run}" for run in RUNS),
+    *(f"probe/{run}" for run in TRAINED),
     *(f"probe/untrained/tiny/{pooling}/s0" for pooling in ("cls", "patch_mean")),
 }
 
@@ -131,7 +137,7 @@ def _stages(said: str) -> list[str]:
 
 def _stages_of(*layers: str) -> list[str]:
     """The stages of layers, in their order."""
-    return [stage for layer, stage in STAGE.items() if layer in layers]
+    return list(dict.fromkeys(stage for layer, stage in STAGE.items() if layer in layers))
 
 
 def _named(project: Project) -> set[str]:
@@ -164,7 +170,9 @@ def test_snakemake_then_dvc_runs_nothing_again(world: World) -> None:
     assert done.returncode == 0, done.stderr
     assert world.called() == _jobs(project)
     said = project.dvc("repro")
-    assert _stages(said) == list(STAGE.values()), "DVC knows nothing yet, so it asks Snakemake for every layer"
+    assert _stages(said) == [*_stages_of(*STAGE), "index"], (
+        "DVC knows nothing yet, so it asks Snakemake for every layer"
+    )
     assert world.called() == []
     assert _status(project) == {}
     assert _stages(project.dvc("repro")) == []
@@ -200,7 +208,7 @@ def test_an_edited_probe_hyper_parameter_reruns_probes_and_tables(world: World) 
     assert done.returncode == 0, done.stderr
     assert world.called() == sorted({*PROBES, *TABLES})
     # the other tool runs these layers, that of the runs (a scale's values are one entry of it) and every artefact's stage
-    assert _stages(project.dvc("repro")) == _stages_of("runs", "probe", "scores", "captions", *ARTEFACTS)
+    assert _stages(project.dvc("repro")) == [*_stages_of(*MADE_OF_RUNS, *ARTEFACTS), "index"]
     assert world.called() == []
     assert _status(project) == {}
     after = _outs(project)
@@ -247,7 +255,7 @@ def test_switching_the_scale_and_back_makes_the_copies_only(world: World) -> Non
     done = project.snakemake("all", "--cores", "2", "--config", "scale=other")
     assert done.returncode == 0, done.stderr
     assert world.called() == _jobs(project)
-    copies = dict.fromkeys(_named(project), 1)
+    copies = dict.fromkeys([*_named(project), "index"], 1)
     # one after the other, as after a second `snakemake --config scale=other`
     for scale in ("toy", "other"):
         assert project.planned("all", "--config", f"scale={scale}") == (copies if scale == "toy" else {})
@@ -266,7 +274,7 @@ def _copies(project: Project) -> set[str]:
     there = {path.name for path in (project.folder / "results").iterdir()}
     found = {name for name in ARTEFACTS if f"{name}.json" in there}
     assert {file for name in found for file in (f"{name}.json", *ARTEFACTS[name].files)} == {
-        name for name in there if "." in name and name != "README.md"
+        name for name in there if "." in name and name not in ("README.md", "index.html")
     }
     return found
 
@@ -302,7 +310,7 @@ def test_a_corpus_with_a_vocabulary_of_its_own_changes_no_job_that_exists(world:
     project.write()
     planned = project.planned_jobs("all", "data")
     assert {rule: len(outputs) for rule, outputs in planned.items()} == {
-        **dict.fromkeys(("corpus", "vocabulary", "pretrain", "probe"), 1),
+        **dict.fromkeys(("corpus", "vocabulary", "pretrain", "probe", "index"), 1),
         **{rule: 1 for name in ("figure5", "figure_loss") for rule in (f"make_{name}", name)},
     }
     assert planned["pretrain"] == ["results/toy/runs/more/tiny/mdc/s0/run.json"]
@@ -313,8 +321,10 @@ def test_a_corpus_with_a_vocabulary_of_its_own_changes_no_job_that_exists(world:
 @pytest.mark.parametrize(
     ("path", "value", "layers"),
     [
-        (("data", "samples_per_shard"), 50, {"data", "runs", "probe", "scores", *TABLES, *CHOICES, *LOGS, *LENGTHS}),
-        (("pretrain", "recipe", "lr"), 2.0e-3, {"runs", "probe", "scores", *TABLES, *CHOICES, *LOGS, RECIPE}),
+        (("data", "samples_per_shard"), 50, {"data", *MADE_OF_RUNS, *TABLES, *CHOICES, *WRITTEN, *LOGS, *LENGTHS}),
+        (("pretrain", "recipe", "lr"), 2.0e-3, {*MADE_OF_RUNS, *TABLES, *CHOICES, *WRITTEN, *LOGS, RECIPE}),
+        (("finetune", "tuned", "recipe", "lr"), 2.0e-3, {"runs", "captions", "metrics", *WRITTEN}),
+        (("tables", "table3", "systems", "mdc_4", "write", "lengths"), [5], {"captions", "metrics", *WRITTEN}),
         (("probe", "epochs"), 3, {"probe", *TABLES}),
         (("score", "samples"), 32, {"scores", *CHOICES}),
         (("data", "probes", "shape", "label"), "Form", set(TABLES)),
@@ -395,7 +405,7 @@ def _files(project: Project, digest: str) -> dict[str, str]:
 def test_experiment_in_the_workspace_and_what_is_shown_of_both(world: World) -> None:
     project = world.project
     said = project.dvc("exp", "run", "--name", "warm", "--set-param", "scales.toy.probe.lr=0.3")
-    assert _stages(said) == _stages_of("runs", "probe", "scores", "captions", *ARTEFACTS)
+    assert _stages(said) == [*_stages_of(*MADE_OF_RUNS, *ARTEFACTS), "index"]
     assert world.called() == sorted({*PROBES, *TABLES})
     rows = {}
     for entry in json.loads(project.dvc("exp", "show", "--json")):
@@ -471,9 +481,10 @@ def test_one_edited_method_one_dying_training(world: World, clone: Project) -> N
     assert world.called() == sorted([*[f"{run} died"] * 3, f"runs/{other}"]), "Snakemake tries again twice"
     world.die.unlink()
     before = _outs(clone)
-    assert _stages(clone.dvc("repro")) == _stages_of("runs", "probe", "scores", "captions", *ARTEFACTS)
+    assert _stages(clone.dvc("repro")) == [*_stages_of(*MADE_OF_RUNS, *ARTEFACTS), "index"]
     evaluated = ["probe/alt/tiny/mdc/s0", f"probe/{other}", "scores/alt/tiny/mdc/s0/last"]
-    assert world.called() == sorted([*evaluated, f"{run} resumed", *LOGS, *TABLES, *CHOICES])
+    evaluated += [f"runs/{FINETUNED}", f"captions/{FINETUNED}/best/alt", "metrics/alt/s0"]
+    assert world.called() == sorted([*evaluated, f"{run} resumed", *LOGS, *TABLES, *CHOICES, *WRITTEN])
     assert _status(clone) == {}
     after = _outs(clone)
     for method in ("clip", "arc"):

@@ -10,15 +10,18 @@ import numpy as np
 import pyarrow.parquet as parquet
 import pytest
 import torch
-from small_project import plan
+from small_project import SCALE, plan, values, write_params
 
-from mdc.config import OnTokens
+from mdc.config import OnTokens, validate
 from mdc.formats.images import center_resize, decode
+from mdc.golden import do_jobs
 from mdc.jobs.call import Call
 from mdc.jobs.folder import ScaleFolder
+from mdc.jobs.plan import Plan
 from mdc.jobs.read import read_job
 from mdc.loader.batches import CaptionBatches
 from mdc.loader.stored import open_stored
+from mdc.objectives import masked
 from mdc.precompute import beside_shards, encode_corpus
 from mdc.predictors.runs import open_run
 from mdc.predictors.towers import read_tower
@@ -77,6 +80,24 @@ def test_a_run_on_stored_tokens_is_the_run_on_its_images(r: Path) -> None:
         assert torch.allclose(by_tokens, by_images, atol=2e-3)
         ids, lengths = with_tokens.tokens, with_tokens.lengths
         assert torch.allclose(model.logits(by_tokens, ids, lengths), model.logits(by_images, ids, lengths), atol=1e-2)
+
+
+def test_a_fixed_ratio_is_trained_and_scored_on_it_too(r: Path) -> None:
+    """BERT-r, beside ARC and MDC of every other test here: its training and its scores are jobs like theirs."""
+    found = values((0, 1))
+    found["scales"][SCALE]["tables"]["table2"]["also"] = {"on-clip": {"alt": ["arc", "mdc", "bert_60"]}}
+    write_params(Path(), found)
+    more = Plan(validate(found))
+    do_jobs(more, Path(), ["runs/alt/on-clip/bert_60/s0", "scores/alt/on-clip/bert_60/s0/last"])
+    run, manifest = open_run(r / "runs/alt/on-clip/bert_60/s0")
+    assert isinstance(run.job.backbone, OnTokens) and run.job.method.t_range == (0.6, 0.6)
+    assert manifest["inputs"][ENCODED] == sha256_file(r / ENCODED / "encoded.json")
+    start = masked.build_model(run.job.method, run.job.backbone, run.job.protocol.pretrain, run.vocabulary.size, 77, 0)
+    same = {name for name, value in run.load().state_dict().items() if torch.equal(value, start.state_dict()[name])}
+    assert not same, "every weight of the decoder is trained"
+    scores = parquet.read_table(r / "scores/alt/on-clip/bert_60/s0/last/scores.parquet").to_pylist()
+    assert {row["estimator"] for row in scores} == {"fixed_ratio", "pseudo_likelihood"}
+    assert all(np.isfinite(row["score"]) for row in scores)
 
 
 def test_its_weights_are_the_decoders_alone(r: Path) -> None:

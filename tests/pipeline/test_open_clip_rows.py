@@ -11,6 +11,7 @@ import pyarrow.parquet as parquet
 import pytest
 import small_project
 import torch
+from open_clip.tokenizer import HFTokenizer
 from tiny_clip import write_clip
 
 from mdc import golden
@@ -18,6 +19,8 @@ from mdc.config import validate
 from mdc.evaluation.option_scores import boxed
 from mdc.formats.images import decode
 from mdc.jobs.plan import Plan
+from mdc.predictors.open_clip_score import OpenClipScorer
+from mdc.predictors.score import TooLong
 from mdc.records import UserError, read_json, sha256_file
 from mdc.shards.index import ShardReader
 
@@ -67,3 +70,37 @@ def test_an_open_clip_model_in_a_folder_is_a_row(r: Path, folder: Path) -> None:
 def test_a_folder_that_is_no_model_ends_in_one_line(r: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"cannot be loaded .* allowed: a name and weights"):
         golden.do_jobs(_plan(f"local-dir:{tmp_path}/nothing"), Path(), ["scores/open_clip/tiny"])
+
+
+def test_a_name_without_weights_is_refused_not_drawn_at_random() -> None:
+    with pytest.raises(UserError, match=r"'ViT-S-32' with weights None cannot be loaded .*Required pretrained weights"):
+        OpenClipScorer("ViT-S-32", None, "fp32", torch.device("cpu"))
+
+
+def test_a_caption_that_the_models_own_tokenizer_would_cut_is_refused(folder: Path) -> None:
+    """Its longest caption fits and one word more does not: of open_clip's tokenizer, and of one from the hub, which tells no
+    lengths and cuts without a word."""
+    scorer = OpenClipScorer(f"local-dir:{folder}", None, "fp32", torch.device("cpu"))
+    for tokenizer, most in ((scorer._tokenizer, 75), (_of_the_hub(12), 11)):
+        scorer._tokenizer, scorer._context = tokenizer, tokenizer.context_length
+        full = " ".join(["red"] * most)
+        assert len(scorer.tokens(full)) == tokenizer.context_length and len(set(scorer.tokens("a red"))) >= 3
+        for caption in (f"{full} red", f"{full} dog", "red " * 500):
+            with pytest.raises(TooLong, match="longer than the context"):
+                scorer.tokens(caption)
+        with pytest.raises(UserError, match="has no word"):
+            scorer.tokens(" ")
+
+
+def _of_the_hub(context_length: int) -> Any:
+    """open_clip's wrapper of a tokenizer of transformers, as models of the hub have, with a few words and an end of text."""
+    transformers, tokenizers = pytest.importorskip("transformers"), pytest.importorskip("tokenizers")
+    words = {"[PAD]": 0, "[END]": 1, "[UNK]": 2, "a": 3, "red": 4, "dog": 5}
+    inner = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="[UNK]"))
+    inner.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    inner.post_processor = tokenizers.processors.TemplateProcessing(single="$A [END]", special_tokens=[("[END]", 1)])
+    found = HFTokenizer.__new__(HFTokenizer)
+    found.tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=inner, pad_token="[PAD]", eos_token="[END]")
+    found.context_length, found.clean_fn = context_length, str.strip
+    found.tokenizer_mode, found.strip_sep_token = "", False
+    return found

@@ -134,6 +134,7 @@ class Project:
         matrix = stages["stages"]["artefact"]["matrix"]
         assert matrix["name"] == list(ARTEFACTS) and set(names) <= set(ARTEFACTS)
         matrix["name"] = [name for name in ARTEFACTS if name in names]
+        stages["stages"]["index"]["deps"] = [f"results/${{scale}}/{name}" for name in matrix["name"]]
         (self.folder / "dvc.yaml").write_text(yaml.safe_dump(stages, sort_keys=False))
 
     def run(self, tool: str | Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -196,6 +197,6 @@ class Project:
     def outs(self) -> list[str]:
         """Every file that DVC keeps, by its path in the project."""
         stages = yaml.safe_load((self.folder / "dvc.lock").read_text())["stages"].values()
-        places = [self.folder / out["path"] for stage in stages for out in stage["outs"]]
+        places = [self.folder / out["path"] for stage in stages for out in stage.get("outs", [])]
         files = [path for place in places for path in (place, *place.rglob("*")) if path.is_file()]
         return [str(path.relative_to(self.folder)) for path in files]

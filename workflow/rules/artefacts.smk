@@ -56,6 +56,20 @@ for name in NAMED:
             "cp {input} results/"
 
 
+# The page that a reader opens first. It shows run times too, so it is made again whenever one of these is.
+rule index:
+    localrule: True
+    input:
+        [f"{R}/{name}/{name}.json" for name in NAMED],
+    output:
+        "results/index.html",
+    params:
+        scale=PLAN.params.scale,
+        names=list(NAMED),
+    shell:
+        "mdc index {params.names} --scale {params.scale} > /dev/null"
+
+
 # DVC has a stage for every table and figure. For one that the scale does not name, the stage keeps a note that says so.
 for name in ARTEFACTS.keys() - NAMED.keys():
 

@@ -38,6 +38,15 @@ def read_references(path: Path) -> dict[str, list[str]]:
     return found
 
 
+def read_file_names(path: Path) -> dict[str, str]:
+    """What COCO's annotations say of the file of each image (``{"images": [{"id": …, "file_name": …}, …]}``); of other
+    references nothing."""
+    values = _read(path)
+    images = values.get("images") if isinstance(values, dict) and "annotations" in values else None
+    listed = [one for one in images if isinstance(one, dict)] if isinstance(images, list) else []
+    return {str(one["id"]): one["file_name"] for one in listed if "id" in one and isinstance(one.get("file_name"), str)}
+
+
 def image_ids(paths: Sequence[Path]) -> list[int | str]:
     """The ``image_id`` of each image file in a results file, none twice if no path is.
 

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from mdc.config.caption import Diffusing, Writing
 from mdc.config.judge import ByClipScore, Contest, Judge
-from mdc.config.score import OpenClipModel
+from mdc.config.score import OpenClipModel, own_weights
 from mdc.config.types import (
     DataPath,
     Name,
@@ -87,6 +87,11 @@ class Coca(Strict):
     datasets: Names
     beams: Positive = 6
     most: Annotated[int, Field(ge=6, le=76)] = 30
+
+    @model_validator(mode="after")
+    def _trained(self) -> Self:
+        own_weights(self.model, self.weights)
+        return self
 
 
 class RunClip(Strict):

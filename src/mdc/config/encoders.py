@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from mdc.config.score import OpenClipModel
+from mdc.config.score import OpenClipModel, own_weights
 from mdc.config.types import DataPath, Name, NonNegative, Positive, Strict, Threads
 
 
@@ -29,10 +29,7 @@ class OpenClipTower(_Entry):
 
     @model_validator(mode="after")
     def _weights(self) -> Self:
-        own = self.model.startswith(("local-dir:", "hf-hub:"))
-        if own != (self.weights is None):
-            rule = "brings its own weights, so leave this key out" if own else "needs weights: a name or a file"
-            raise ValueError(f"weights = {self.weights}: {self.model} {rule}")
+        own_weights(self.model, self.weights)
         return self
 
 

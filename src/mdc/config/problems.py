@@ -12,7 +12,7 @@ from mdc import parts
 # the tags of discriminated unions, which pydantic puts into a path and no file has: by the key before, …
 _TAGS = {
     "source": frozenset((*parts.CORPORA, *parts.PROBES, *parts.CHOICES, *parts.TEXTS)),
-    "write": frozenset(("unmask", "beam")),
+    "write": frozenset(("unmask", "beam", "diffuse")),
     "clip_score": frozenset(("run", "open_clip")),
     "by": frozenset(("clip_score", "endpoint")),
     "order": frozenset(("global", "blocks")),

@@ -11,8 +11,9 @@ from typing import Any
 
 import torch
 from PIL import Image
+from pydantic import ValidationError
 
-from mdc.config import Scoring
+from mdc.config import Scoring, first_problem
 from mdc.estimators import ESTIMATORS, estimators_of
 from mdc.evaluation.retrieval import HeldOut
 from mdc.evaluation.scored_run import run_scorer
@@ -47,22 +48,14 @@ def main(args: argparse.Namespace) -> None:
     run, manifest = open_run(folder, args.weights)
     job = run.job
     names = estimators_of(job.method.objective, job.method.t_range)
-    estimator = args.estimator or (names[0] if names else "")
+    if not names:
+        raise UserError(f"{args.run}: a run of {job.method_name} ({job.method.objective}) cannot score captions")
+    estimator = args.estimator or names[0]
     if estimator not in names:
-        there = ", ".join(names) or "none: it cannot score captions"
-        raise UserError(f"{args.run}: a run of {job.method_name} has no estimator {estimator!r}; it has {there}")
-    if args.samples < 16 or args.samples % 16:
-        raise UserError(f"--samples {args.samples}: must be a multiple of 16")
-    scoring = Scoring(
-        samples=args.samples,
-        mismatched=_BLIND,
-        seed=args.seed,
-        batch_tokens=8192,
-        precision="fp32",
-        processes=1,
-        threads=torch.get_num_threads(),
-        device="auto",
-    )
+        raise UserError(
+            f"{args.run}: a run of {job.method_name} has no estimator {estimator!r}; it has {', '.join(names)}"
+        )
+    scoring = _scoring(args)
     scorer = run_scorer(run, scoring, choose_device("auto"))
     pictures = [_picture(args.image)]
     if args.blind:
@@ -75,6 +68,25 @@ def main(args: argparse.Namespace) -> None:
         print(json.dumps({**told, "samples": samples, "captions": [vars(one) for one in answers]}, indent=1))
     else:
         print("\n".join(_text(told, answers, args)))
+
+
+def _scoring(args: argparse.Namespace) -> Scoring:
+    """How to score, from the command line; UserError for a number that cannot be."""
+    if args.samples < 16 or args.samples % 16:
+        raise UserError(f"--samples {args.samples}: must be a multiple of 16")
+    try:
+        return Scoring(
+            samples=args.samples,
+            mismatched=_BLIND,
+            seed=args.seed,
+            batch_tokens=8192,
+            precision="fp32",
+            processes=1,
+            threads=torch.get_num_threads(),
+            device="auto",
+        )
+    except ValidationError as error:
+        raise UserError(f"--{first_problem(error)}") from None
 
 
 def run_folder(run: str, params: str, scale: str | None) -> Path:

@@ -26,7 +26,7 @@ from mdc.formats.pixels import normalise
 from mdc.models.encoder import pool
 from mdc.predictors.runs import WEIGHTS, open_run
 from mdc.predictors.score import caption_tokens
-from mdc.records import UserError
+from mdc.records import UserError, read_json
 
 TYPE = "mdc"
 
@@ -81,7 +81,24 @@ def _checked(asked: argparse.Namespace) -> str:
     if asked.model_type == TYPE and not asked.pretrained_model:
         for one in asked.pretrained:
             _weights(one)
+    if asked.model_type == "open_clip" and asked.task != "linear_probe":
+        for one in asked.model:
+            _has_texts(one)
     return str(asked.task)
+
+
+def _has_texts(name: str) -> None:
+    """UserError if an open_clip model is a folder that we have exported and that says it has no trained text tower."""
+    config = Path(name.removeprefix("local-dir:")) / "open_clip_config.json"
+    if (
+        name.startswith("local-dir:")
+        and config.is_file()
+        and read_json(config).get("mdc", {}).get("text_tower") == "none"
+    ):
+        raise UserError(
+            f"{name}: a captioner's image encoder, without a trained text tower; allowed: --task linear_probe, or the folder of "
+            "a CLIP run"
+        )
 
 
 def _weights(pretrained: str) -> str:

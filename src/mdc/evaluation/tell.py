@@ -40,12 +40,12 @@ def main(args: argparse.Namespace) -> None:
     explain, json, params, scale. An image that is named twice is captioned once. UserError, after all others were captioned, if
     an image cannot be read."""
     folder = run_folder(args.run, args.params, args.scale)
-    weights = args.weights or _weights(folder)
+    weights = args.weights or weights_of(folder)
     run, manifest = open_run(folder, weights)
     job, vocabulary = run.job, run.vocabulary
     writer = load(ABILITIES, "generate").RunWriter(run, precision="fp32", device=choose_device("auto"))
     how = policy(args, job)
-    template = _template(args.fill, vocabulary) if args.fill is not None else None
+    gaps = template(args.fill, vocabulary) if args.fill is not None else None
     paths = list(dict.fromkeys(images(args.images)))
     ids = dict(zip(paths, image_ids(paths), strict=True))
     bad: list[str] = []
@@ -56,9 +56,9 @@ def main(args: argparse.Namespace) -> None:
             continue
         seen = writer.look(torch.stack([writer.picture(picture) for _, picture in some]))
         keys = [path.name for path, _ in some]
-        if template is not None:
+        if gaps is not None:
             assert isinstance(how, Unmasking)
-            written = writer.fill(seen, [template] * len(some), how, keys)
+            written = writer.fill(seen, [gaps] * len(some), how, keys)
         else:
             written = writer.write(seen, how, keys)
         for (path, _), one in zip(some, written, strict=True):
@@ -76,7 +76,7 @@ def main(args: argparse.Namespace) -> None:
         )
 
 
-def _weights(folder: Path) -> str:
+def weights_of(folder: Path) -> str:
     """The best ones of a finetuned run, the last ones of any other."""
     config = read_json(folder / "run.json").get("config")
     return "best" if isinstance(config, dict) and config.get("start") else "last"
@@ -91,9 +91,12 @@ def policy(args: argparse.Namespace, job: PretrainJob) -> Unmasking | Beam | Dif
     try:
         return _policy(args, job)
     except ValidationError as error:
-        raise UserError(f"--{first_problem(error)}") from None
+        key, _, problem = first_problem(error).partition(" ")
+        raise UserError(f"--{_OPTIONS.get(key, key)} {problem}") from None
 
 
+#: key of a way to write → the option, where it is called otherwise
+_OPTIONS = {"per_step": "per-step", "width": "beam"}
 #: objective → how its models write, what --policy may say of it, and the options that they have
 _WAYS = {
     "masked": ("unmasking", ("unmask",), ("length", "per_step", "threshold", "temperature", "fill")),
@@ -127,8 +130,9 @@ def _policy(args: argparse.Namespace, job: PretrainJob) -> Unmasking | Beam | Di
         }
         return Diffusing(kind="diffuse", guidance=scale, seed=args.seed, **told)
     if objective == "autoregressive":
-        return Beam(kind="beam", width=args.beam or 6, least=args.length or 1, most=args.length or room)
-    values: dict[str, Any] = {"per_step": args.per_step or 1, "threshold": args.threshold}
+        width = 6 if args.beam is None else args.beam
+        return Beam(kind="beam", width=width, least=args.length or 1, most=args.length or room)
+    values: dict[str, Any] = {"per_step": 1 if args.per_step is None else args.per_step, "threshold": args.threshold}
     values |= {"temperature": args.temperature, "seed": args.seed}
     canvas = job.start.canvas if job.start is not None else None
     if canvas is not None and args.length is None:
@@ -163,8 +167,8 @@ def _open(path: Path, bad: list[str]) -> Image.Image | None:
     return None
 
 
-def _template(text: str, vocabulary: Vocabulary) -> list[int]:
-    """The pieces of a caption with gaps, each a mask: "a ? dog" has one."""
+def template(text: str, vocabulary: Vocabulary) -> list[int]:
+    """The pieces of a caption with gaps, each a mask: "a ? dog" has one; UserError for a text without."""
     found: list[int] = []
     for part in text.split():
         if part == _GAP:

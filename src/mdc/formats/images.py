@@ -96,13 +96,36 @@ def decode_at_least(
 
 def _opened(data: bytes, max_pixels: int, max_aspect: float) -> Image.Image:
     """The image with its header read, and no pixels unpacked."""
+    size = _webp_size(data)
+    if size is not None:  # before version 13 Pillow makes room for a WebP's pixels when it opens it
+        _within(size, max_pixels, max_aspect)
     image: Image.Image = Image.open(io.BytesIO(data), formats=_FORMATS)
-    width, height = image.size
+    _within(image.size, max_pixels, max_aspect)
+    return image
+
+
+def _within(size: tuple[int, int], max_pixels: int, max_aspect: float) -> None:
+    """ImageError for an image of more pixels, or a longer shape, than is allowed."""
+    width, height = size
     if width * height > max_pixels:
         raise ImageError(f"{width} × {height} pixels, at most {max_pixels} allowed", "image too large")
     if max(width, height) > max_aspect * min(width, height):
         raise ImageError(f"{width} × {height} pixels, sides at most 1 : {max_aspect} allowed", "image too narrow")
-    return image
+
+
+def _webp_size(data: bytes) -> tuple[int, int] | None:
+    """(width, height) that a WebP's header tells (RFC 9649, sections 2.5 to 2.7); None for anything else."""
+    if data[:4] != b"RIFF" or data[8:12] != b"WEBP" or len(data) < 30:
+        return None
+    kind, body = data[12:16], data[20:30]
+    if kind == b"VP8X":
+        return 1 + int.from_bytes(body[4:7], "little"), 1 + int.from_bytes(body[7:10], "little")
+    if kind == b"VP8L":
+        bits = int.from_bytes(body[1:5], "little")
+        return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
+    if kind == b"VP8 ":
+        return int.from_bytes(body[6:8], "little") & 0x3FFF, int.from_bytes(body[8:10], "little") & 0x3FFF
+    return None
 
 
 def _upright(image: Image.Image) -> Image.Image:

@@ -65,7 +65,7 @@ def build_model(
 
 
 class MaskAndReplace:
-    """See :class:`mdc.objectives.objective.Objective`. ``auxiliary``: λ."""
+    """See :class:`mdc.objectives.objective.Objective`. ``length``: places of a caption; ``auxiliary``: λ."""
 
     def __init__(
         self,
@@ -74,11 +74,11 @@ class MaskAndReplace:
         batch_size: int,
         precision: str,
         group: Group,
+        length: int,
         auxiliary: float,
     ) -> None:
         self.model, self.schedule, self.batch_size = model, schedule, batch_size
-        self.precision, self.group, self.auxiliary = precision, group, auxiliary
-        self.length = int(model.length)
+        self.precision, self.group, self.length, self.auxiliary = precision, group, length, auxiliary
 
     def noised(self, batch: CaptionBatch, global_batch: int) -> Noised:
         """The batch's captions with the noise that comes with it."""
@@ -181,5 +181,6 @@ def build_objective(
     has one already. ``auxiliary``: λ of the recipe."""
     if length is not None:
         model.length.fill_(length)
+    places = int(model.length) if length is None else length
     schedule = schedule_of(method, model.classes)
-    return MaskAndReplace(model, schedule, batch_size, precision, group, auxiliary)
+    return MaskAndReplace(model, schedule, batch_size, precision, group, places, auxiliary)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,8 @@ _BATCH = 256
 class OpenClipScorer:
     """``model``: a name of open_clip, or ``local-dir:FOLDER``; ``weights``: a name, a file, or None with a folder.
 
-    UserError if open_clip does not know it, or its weights can neither be found here nor fetched.
+    UserError if open_clip does not know it, or its weights can neither be found here nor fetched, or a name stands without
+    weights, for which open_clip would draw some at random.
     """
 
     estimators = ("cosine",)
@@ -33,9 +35,12 @@ class OpenClipScorer:
         import open_clip
 
         try:
-            loaded, _, self._preprocess = open_clip.create_model_and_transforms(
-                model, pretrained=weights, weights_only=True, device=device
-            )
+            with warnings.catch_warnings():
+                # a model with another activation than its weights were trained with runs, and scores badly
+                warnings.filterwarnings("error", message="QuickGELU mismatch")
+                loaded, _, self._preprocess = open_clip.create_model_and_transforms(
+                    model, pretrained=weights, weights_only=True, device=device, require_pretrained=True
+                )
             self._tokenizer = open_clip.get_tokenizer(model)
         except Exception as error:  # open_clip, the hub and torch raise whatever they like
             raise UserError(
@@ -43,16 +48,27 @@ class OpenClipScorer:
                 "allowed: a name and weights that `open_clip.list_pretrained()` lists, or local-dir:FOLDER"
             ) from None
         self.model, self.precision, self.device = loaded.eval(), precision, device
-        self._context = int(getattr(self._tokenizer, "context_length", 77))
+        self._context = int(getattr(self._tokenizer, "context_length", None) or 77)
 
     def tokens(self, caption: str) -> list[int]:
         """The model's own tokens, padded as its tokenizer pads. UserError for an empty or a too long caption."""
-        encode = getattr(self._tokenizer, "encode", None)
         if not caption.strip():
             raise UserError(f"the caption {caption!r} has no word; nothing can be scored")
-        if encode is not None and len(encode(caption)) > self._context - 2:
+        found: Tensor = self._tokenizer([caption])[0]
+        if self._cut(caption, found):
             raise TooLong(f"the caption {caption[:60]!r}… is longer than the context of {self._context} tokens")
-        return [int(token) for token in self._tokenizer([caption])[0]]
+        return [int(token) for token in found]
+
+    def _cut(self, caption: str, found: Tensor) -> bool:
+        """Whether the tokens ``found`` are only a part of a caption's, as every tokenizer of open_clip cuts what is too long."""
+        encode = getattr(self._tokenizer, "encode", None)
+        if encode is not None:
+            return len(encode(caption)) > self._context - 2
+        # those of the hub tell no lengths, but twice the context holds more of what does not fit, and padding else
+        room = 2 * self._context
+        padding = self._tokenizer(["a"], context_length=room)[0].mode().values
+        whole = self._tokenizer([caption], context_length=room)[0]
+        return bool((whole != padding).sum() > (found != padding).sum())
 
     def picture(self, image: Image.Image) -> Tensor:
         """As the model's own preprocessing makes it, (3, S, S) float32."""

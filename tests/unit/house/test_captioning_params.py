@@ -12,7 +12,9 @@ from changed import put
 from mdc.config import read_yaml, validate
 from mdc.jobs.ids import Run
 from mdc.jobs.plan import Plan
+from mdc.jobs.shown import CaptionTableJob
 from mdc.records import UserError
+from mdc.report import published
 
 ROOT = Path(__file__).resolve().parents[3]
 VALUES = read_yaml(ROOT / "params.yaml")
@@ -52,6 +54,11 @@ MDC = {"label": "X", "method": "mdc", "tuned": "plain"}
         ),
         ((*T3, "systems", "x"), {**ARC, "write": {"kind": "unmask", "lengths": [9]}}, "arc writes by beam"),
         ((*T3, "systems", "x"), {**MDC, "write": {"kind": "beam", "width": 1, "most": 9}}, "mdc writes by unmask"),
+        (
+            (*T3, "systems", "x"),
+            {**MDC, "method": "mcd", "write": {"kind": "diffuse", "guidance": -1}},
+            "systems.x.write.guidance = -1",
+        ),
         ((*T3, "systems", "x"), {**MDC, "write": {"kind": "unmask", "lengths": [76]}}, "at most 75 fit the context"),
         ((*T3, "systems", "x"), {**MDC, "write": {"kind": "unmask", "lengths": [9, 8]}}, "must be increasing"),
         (
@@ -85,6 +92,16 @@ MDC = {"label": "X", "method": "mdc", "tuned": "plain"}
             "systems.most_frequent: this row stands in every table",
         ),
         ((*T3, "clip_score"), {"kind": "run", "method": "mdc"}, "its objective is masked, not CLIP's"),
+        (
+            (*T3, "clip_score"),
+            {"kind": "open_clip", "label": "X", "model": "ViT-B-32"},
+            "clip_score: weights = None: ViT-B-32 needs weights: a name or a file",
+        ),
+        (
+            (*T3, "coca"),
+            {"x": {"label": "X", "model": "coca_ViT-B-32", "datasets": ["described"]}},
+            "coca.x: weights = None: coca_ViT-B-32 needs weights: a name or a file",
+        ),
         (
             (*T3, "primary"),
             [["described/arc", "described/nobody"]],
@@ -159,3 +176,56 @@ def test_systems_of_one_run_are_captioned_by_one_job() -> None:
     assert set(plan.jobs["metrics/described/s0"].inputs) >= set(written)
     asked = [key for name in written for key in plan.jobs[name].policies]  # type: ignore[attr-defined]
     assert sorted(asked) == sorted(VALUES["scales"]["mini"]["tables"]["table3"]["systems"])
+
+
+CONTEST = {"arc": None, "mdc_10": [10], "mdc_15": [15], "mdc_20": [20]}
+
+
+@pytest.mark.parametrize("scale", ["mini", "flickr8k-long", "paper"])
+def test_every_table_3_holds_the_papers_contest_and_its_controls(scale: str) -> None:
+    """The published contest is of four systems and no others; free length and CoCa enter a second one."""
+    table = validate(copy.deepcopy(VALUES)).scales[scale].tables.table3
+    assert table is not None and table.judge is not None
+    systems, contests = table.systems, table.judge.contests
+    assert next(iter(contests)) == "paper" and contests["paper"].systems == list(CONTEST)
+    others = {"mdc_free", *table.coca}
+    assert [set(one.systems) for name, one in contests.items() if name != "paper"] == [{*CONTEST, *others}]
+    for name, lengths in CONTEST.items():
+        way = systems[name].write
+        if lengths is None:  # beam search that is free to end
+            assert systems[name].method == "arc" and way.kind == "beam" and (way.width, way.least) == (6, 1)
+            continue
+        assert systems[name].method == "mdc" and way.kind == "unmask" and way.lengths == lengths
+        # one piece a step, the likeliest
+        assert (way.per_step, way.threshold, way.temperature, way.ends) == (1, None, None, False)
+        control = systems[f"arc_{lengths[0]}"].write
+        assert control.kind == "beam" and control.width == 6 and (control.least, control.most) == (*lengths, *lengths)
+    assert systems["mdc_free"].write.ends and systems["mdc_15_3"].write.per_step == 3
+    assert {one.method for one in systems.values() if one.images == "other"} == {"arc", "mdc"}
+    assert bool(table.coca) == (scale == "paper")
+    by = table.judge.by
+    assert by.kind == ("endpoint" if scale == "paper" else "clip_score")
+    clip = table.clip_score
+    assert clip is not None and clip.kind == ("open_clip" if scale == "paper" else "run")
+    if scale == "paper":
+        assert "Qwen2.5-VL-72B" in by.model and (clip.model, clip.weights) == ("ViT-B-32-quickgelu", "openai")
+        assert {one.label: (one.split, one.instances is not None) for one in table.datasets.values()} == {
+            "MSCOCO": ("test", True),
+            "Flickr30k": ("test", False),
+        }
+
+
+def test_every_number_of_the_papers_table_3_has_its_cell_at_scale_paper() -> None:
+    job = Plan(validate({**copy.deepcopy(VALUES), "scale": "paper"})).jobs["table3"]
+    assert isinstance(job, CaptionTableJob)
+    there = {(one.corpus.label, one.backbone.label, one.method.label): one for one in job.systems if one.corpus}
+    assert set(published.TABLE3) <= set(there)
+    heads = [column.label for column in job.columns if column.part == "paper"]
+    assert [*heads, "LLM"] == list(published.TABLE3_METRICS)
+    contests = {one.dataset: one.systems for one in job.contests if one.label == "LLM"}
+    for (dataset, backbone, method), values in published.TABLE3.items():
+        system = there[dataset, backbone, method]
+        found = [published.lookup("table3", dataset, backbone, method, head) for head in published.TABLE3_METRICS]
+        assert tuple(found[: len(values)]) == values and found[len(values) :] == [None] * (len(found) - len(values))
+        # a judge's number is printed of those that entered its contest, and of no others
+        assert (len(values) == len(found)) == (system.system in contests[system.corpus.key])

@@ -1,4 +1,4 @@
-"""What params.yaml may ask of frozen encoders: every mistake ends in one line that says where and what is allowed."""
+"""What params.yaml may ask of frozen encoders and models of others: a mistake ends in one line, which says what is allowed."""
 
 from __future__ import annotations
 
@@ -57,6 +57,16 @@ def _changed(path: tuple[str, ...], to: Any) -> dict[str, Any]:
             ("tables", "table2", "also"),
             {"on-clip": {"alt": ["clip"]}},
             "clip trains its encoder and cannot stand on on-clip",
+        ),
+        (
+            ("tables", "table2", "open_clip"),
+            {"b32": {"label": "B/32", "model": "ViT-B-32"}},
+            "table2.open_clip.b32: weights = None: ViT-B-32 needs weights: a name or a file",
+        ),
+        (
+            ("tables", "table2", "open_clip"),
+            {"b32": {"label": "B/32", "model": "hf-hub:a/b", "weights": "openai"}},
+            "hf-hub:a/b brings its own weights, so leave this key out",
         ),
         (("tables", "table2", "also"), {"ViT-T-12": {"alt": ["arc"]}}, "also: ViT-T-12 stands under backbones already"),
         (("tables", "table2", "also"), {"x": {"alt": ["arc"]}}, "table2.also: no backbone is named 'x'"),

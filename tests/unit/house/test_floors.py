@@ -30,7 +30,9 @@ FLOORS = {
     7: ["golden", "judge", "objectives", "predictors"],
     8: ["provenance", "training", "vouch"],
     9: ["evaluation", "precompute"],
-    10: ["cli"],
+    10: ["demo", "export"],
+    11: ["commands"],
+    12: ["cli"],
 }
 FLOOR = {part: floor for floor, parts in FLOORS.items() for part in parts}
 

@@ -14,6 +14,7 @@ from test_caption_scores import images, model, plain
 from torch import Tensor
 
 from mdc.config.caption import Beam, Unmasking
+from mdc.predictors.folded import blocks_of
 from mdc.predictors.writing import Writer
 from mdc.text import Vocabulary
 
@@ -111,6 +112,25 @@ def test_a_caption_does_not_depend_on_what_is_written_beside_it(policy: Unmaskin
     for image, key in enumerate(KEYS):
         (alone,) = together.unmasked(together.look(images()[image : image + 1]), policy, [key])
         assert (alone.pieces, alone.step) == (found[image].pieces, found[image].step)
+
+
+@pytest.mark.parametrize("method", ["mdc", "arc"])
+def test_an_image_is_read_once_however_many_steps_a_caption_takes(method: str) -> None:
+    """… and each layer computes its keys and values for the cross-attention once, for all steps and beams."""
+    one, read = writer(method), list[str]()
+    layers = [block.cross_attention.key_value for block in blocks_of(one.model)]
+    for name, part in (("encoder", one.model.encoder), *(("keys and values", layer) for layer in layers)):
+        part.register_forward_hook(lambda *_, name=name: read.append(name))
+    memory = one.look(images())
+    once = ["encoder", *["keys and values"] * len(layers)]
+    assert read == once
+    if method == "mdc":
+        for policy in (unmasking(9), unmasking(4, 9), unmasking(9, per_step=3), unmasking(9, temperature=1.0)):
+            one.unmasked(memory, policy, KEYS)
+    else:
+        for width in (1, 6):
+            one.searched(memory, beam(width, 9))
+    assert read == once
 
 
 def test_so_it_is_with_beams() -> None:

@@ -4,6 +4,7 @@ it is known."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ import numpy as np
 
 from mdc.jobs.shown import CaptionColumn, CaptionedSystem, CaptionTableJob
 from mdc.records import write_text
-from mdc.report import words
+from mdc.report import published, words
 from mdc.report.caption_numbers import Captioned
+from mdc.report.estimates import interval_label
 from mdc.report.given import Given
 from mdc.report.judged import Judged, judged
 from mdc.report.lines import Contrast, Number, tidy
@@ -54,7 +56,8 @@ def make(job: CaptionTableJob, given: Given, out: Path) -> None:
     numbers = found.numbers()
     parts = found.parts_of
     choices = judged(job, given, found.estimator)
-    chosen = _chosen(choices)
+    votes = _votes(found, numbers, choices)
+    chosen = _chosen(votes)
     notes = _main_notes(found, choices)
     heading = _HEADINGS[job.artefact]
     others = _OTHERS.get(job.artefact, ())
@@ -75,9 +78,9 @@ def make(job: CaptionTableJob, given: Given, out: Path) -> None:
     name = job.artefact
     everything = _table(found, numbers, heading, found.all_columns, (), marked=False, chosen=chosen, others=others)
     write_csv(everything, out / f"{name}.csv", {"scale": words.scale_column(job)})
-    systems = [number.system for number in numbers]
-    more = {head: [getattr(system, head) for system in systems] for head in ("length", "tuned", "blind")}
-    write_text(out / f"{name}_long.csv", tidy(numbers, Number, **more))
+    every = [*numbers, *votes]
+    more = {head: [getattr(number.system, head) for number in every] for head in ("length", "tuned", "blind")}
+    write_text(out / f"{name}_long.csv", tidy(every, Number, **more))
     write_text(out / f"{name}_contrasts.csv", tidy(found.contrasts(), Contrast))
     lines = list(set_lines(found))
     write_text(out / f"{name}_sets.csv", csv_text(lines, ["scale", "dataset", "method", "seed", *SETS]))
@@ -198,13 +201,41 @@ def _count(found: Captioned, dataset: str) -> int:
     )
 
 
-def _chosen(choices: Sequence[Judged]) -> dict[str, dict[str, Cell]]:
-    """How often each system was chosen, by the label of its contest."""
-    found: dict[str, dict[str, Cell]] = {}
+def _votes(found: Captioned, numbers: Sequence[Number], choices: Sequence[Judged]) -> list[Number]:
+    """How often each system was chosen in each contest, as lines beside those of its metrics."""
+    own = {_place(number): number for number in numbers}
+    votes = []
     for one in choices:
         for system, share in one.share.items():
-            cell = Cell(share.value, share.low, share.high)
-            found.setdefault(one.contest.label, {})[f"{one.contest.dataset}/{system}"] = cell
+            beside = own[f"{one.contest.dataset}/{system}"]
+            labels = (beside.table, beside.dataset, beside.backbone, beside.method, one.contest.label)
+            vote = replace(
+                beside,
+                benchmark=one.contest.label,
+                metric="per cent of images",
+                value=share.value,
+                low=share.low,
+                high=share.high,
+                interval=interval_label(share),
+                n=one.images,
+                chance=100 / len(one.share),
+                published=published.lookup(*labels) if found.printed and found.job.scale == "paper" else None,
+            )
+            votes.append(replace(vote, gain=None, gain_low=None, gain_high=None))
+    return votes
+
+
+def _place(number: Number) -> str:
+    assert isinstance(number.system, CaptionedSystem) and number.system.corpus is not None
+    return f"{number.system.corpus.key}/{number.system.system}"
+
+
+def _chosen(votes: Sequence[Number]) -> dict[str, dict[str, Cell]]:
+    """How often each system was chosen, by the label of its contest."""
+    found: dict[str, dict[str, Cell]] = {}
+    for vote in votes:
+        note = "" if vote.published is None else f"paper {vote.published:.1f}"
+        found.setdefault(vote.benchmark, {})[_place(vote)] = Cell(vote.value, vote.low, vote.high, note=note)
     return found
 
 

@@ -1,0 +1,1 @@
+"""What was trained, as files that other people's programs read."""

@@ -1,0 +1,89 @@
+"""The README of a model on the Hugging Face hub, made from a run's record and from the tables that show it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from mdc.config import Backbone
+from mdc.export.results import Result
+from mdc.jobs.model import PretrainJob
+from mdc.registry.datasets import REGISTRY
+
+#: a file below the package that decides what is written here
+DATA_FILES = ("export/templates/model_card.md.j2",)
+#: licences as the hub names them; of any other it wants "other", and the text beside it
+_HUB_LICENCES = {
+    "MIT License": "mit",
+    "CC BY 4.0": "cc-by-4.0",
+    "CC BY-NC 4.0": "cc-by-nc-4.0",
+    "Apache License 2.0": "apache-2.0",
+}
+
+
+@dataclass(frozen=True)
+class Data:
+    """What a run was trained on: a corpus by name, where its pairs come from, and under which licence."""
+
+    corpus: str
+    source: str
+    licence: str
+    note: str
+
+
+def data_of(index: dict[str, Any]) -> Data:
+    """Of a corpus's index. Data that the registry does not know is the user's own, and so is its licence to tell."""
+    source = index["source"]
+    name = "scenes" if source["kind"] == "scenes" else source.get("dataset")
+    if name not in REGISTRY:
+        return Data(
+            index["name"],
+            f"own files of kind {source['kind']} ({json.dumps(source, sort_keys=True)})",
+            "not known to this project",
+            "Whoever publishes this model has to say under which licence these files are.",
+        )
+    entry = REGISTRY[name]
+    where = f"[{entry.label}]({entry.url})" if entry.url else f"{entry.label}: {entry.reference}"
+    return Data(index["name"], where, entry.licence, entry.licence_note)
+
+
+def model_card(
+    manifest: dict[str, Any],
+    job: PretrainJob,
+    config: dict[str, Any],
+    data: Data,
+    results: Sequence[Result],
+    scale_label: str,
+) -> str:
+    """The card of a run. ``manifest``: the run's; ``config``: open_clip's with our part; ``results``: what tables say of it;
+    ``scale_label``: what its scale is, in words."""
+    assert isinstance(job.backbone, Backbone)
+    environment = Environment(
+        loader=PackageLoader("mdc.export"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,  # Markdown
+        keep_trailing_newline=True,
+    )
+    clip = job.method.objective == "contrastive"
+    return environment.get_template("model_card.md.j2").render(
+        name=job.job.removeprefix("runs/"),
+        manifest=manifest,
+        job=job,
+        backbone=job.backbone,
+        clip=clip,
+        told=config["mdc"],
+        width=config["model_cfg"]["embed_dim"],
+        data=data,
+        licence=_HUB_LICENCES.get(data.licence, "other"),
+        recipe=job.recipe.model_dump(mode="json", exclude_none=True),
+        results=results,
+        several=any(len(one.seeds.split()) > 1 for one in results),
+        scale=scale_label,
+        quoted=json.dumps,
+    )

@@ -1,0 +1,75 @@
+"""The verb ``mdc export``: a run as a folder that open_clip reads, or as a model folder for the Hugging Face hub.
+
+Weights are safetensors. A folder is made beside its place and moved there when it is whole.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from mdc.evaluation.ask import run_folder
+from mdc.export.model_card import data_of, model_card
+from mdc.export.open_clip_model import CONFIG, WEIGHTS, parts
+from mdc.export.results import results_of
+from mdc.jobs.folder import ScaleFolder
+from mdc.models.weights import save_tensors
+from mdc.predictors.runs import WEIGHTS as RUN_WEIGHTS
+from mdc.predictors.runs import RunModel, open_run, scale_of
+from mdc.records import UserError, read_json, sha256_file, write_json, write_text
+
+FORMATS = ("open_clip", "hub")
+
+
+def main(args: argparse.Namespace) -> None:
+    """``args``: run, folder, to, weights, params, scale."""
+    place = Path(args.folder)
+    if place.exists() and (not place.is_dir() or any(place.iterdir())):
+        raise UserError(f"{place}: is there already; name a folder that is not, or an empty one")
+    source = run_folder(args.run, args.params, args.scale)
+    run, manifest = open_run(source, args.weights)
+    beside = place.with_name(f".{place.name}.{os.getpid()}")
+    beside.mkdir(parents=True)
+    try:
+        write(beside, args.to, source, run, manifest, args.weights)
+        if place.is_dir():
+            place.rmdir()
+        beside.rename(place)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    print(f"{place}: {manifest['id']} for open_clip.create_model_and_transforms('local-dir:{place}')")
+
+
+def write(folder: Path, to: str, source: Path, run: RunModel, manifest: dict[str, Any], weights: str) -> None:
+    """Fill an empty ``folder`` with a run, whose own folder is ``source``."""
+    pieces = run.vocabulary.pieces
+    told: dict[str, Any] = {
+        "run": manifest["id"],
+        "scale": run.job.scale,
+        "weights": weights,
+        "config_sha256": manifest["config_sha256"],
+        "checkpoint_sha256": sha256_file(run.checkpoint),
+        "pieces": None if pieces is None else len(pieces),
+    }
+    config, tensors = parts(run, told)
+    if to == "hub":
+        config["mdc"]["folder"] = f"mdc/{manifest['id']}"
+        _whole_run(folder / "mdc", source, run, manifest)
+        scale = scale_of(source, manifest)
+        index = read_json(ScaleFolder(scale).manifest(f"data/corpora/{run.job.corpus}", "corpus"))
+        results = results_of(scale, str(manifest["id"]).removeprefix("runs/"))
+        write_text(folder / "README.md", model_card(manifest, run.job, config, data_of(index), results, run.job.scale))
+    save_tensors(folder / WEIGHTS, tensors, {"format": "open_clip", "run": str(manifest["id"])})
+    write_json(folder / CONFIG, config)
+
+
+def _whole_run(folder: Path, source: Path, run: RunModel, manifest: dict[str, Any]) -> None:
+    """The run with its word pieces, laid out as in a scale's folder, so that every verb with --run takes it."""
+    place = folder / manifest["id"]
+    place.mkdir(parents=True)
+    for name in ("run.json", *{file for file in RUN_WEIGHTS.values() if file in manifest["outputs"]}):
+        shutil.copyfile(source / name, place / name)
+    write_json(folder / f"data/vocabularies/{run.job.vocabulary}/vocabulary.json", run.vocabulary.to_json())

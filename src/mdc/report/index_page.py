@@ -1,0 +1,189 @@
+"""The page that a reader opens first: every table and figure of a scale with a thumbnail, its caption, and what it took.
+
+It shows what is there and says what is missing. Links are relative and lead into the scale's own folder, so the page needs no
+server, and none of it is loaded from elsewhere. It reads records and small files alone; nothing is computed anew.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mdc.artefacts import ARTEFACTS, Artefact
+from mdc.jobs.folder import ScaleFolder, verb_of
+from mdc.records import UserError, read_json, sha256_json
+from mdc.report.tables.render import write_page
+
+#: files below the package that decide what is written here
+DATA_FILES = ("report/templates/index.html.j2",)
+_ROWS, _COLUMNS = 6, 7  # of a table's thumbnail
+_IMAGES = (".png", ".svg")
+#: jobs in words by their verb, in the order in which they run
+_LAYERS = {
+    **dict.fromkeys(("plan-download", "download", "obtain", "corpus-parts", "corpus"), "data"),
+    **dict.fromkeys(("probe-set", "choice-set", "texts", "vocabulary"), "data"),
+    "tokenizer": "tokenizers",
+    **dict.fromkeys(("import-words", "import-encoder", "encode-corpus", "image-tokens"), "encoders"),
+    "pretrain": "trainings",
+    "probe": "probes",
+    **dict.fromkeys(("score-choices", "score-pairs", "score-positions"), "scoring"),
+    **dict.fromkeys(("write-captions", "measure-captions", "judge-captions"), "captions"),
+    "make": "tables and figures",
+}
+
+
+@dataclass(frozen=True)
+class Preview:
+    """The top of a table: its first rows, of these the first columns that tell them apart, and how many it has of both."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    columns: int
+    lines: int
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One table or figure. ``brief``: its title where there is little room; ``files``: (name, place seen from the page);
+    ``image`` or ``preview``: its thumbnail, neither if it is not made; ``opens``: what a click on it opens; ``time``: what it
+    took, in words; ``stale``: made with other values or code."""
+
+    name: str
+    title: str
+    brief: str
+    caption: str
+    files: Sequence[tuple[str, str]]
+    image: str | None
+    preview: Preview | None
+    opens: str | None
+    time: str
+    stale: bool
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds and number of jobs, by layer."""
+
+    seconds: Mapping[str, float]
+    jobs: Mapping[str, int]
+
+    @property
+    def told(self) -> str:
+        """``12 min, one job after the other: trainings 8 min (3), …``"""
+        each = [f"{name} {duration(self.seconds[name])} ({self.jobs[name]})" for name in self.seconds]
+        return f"{duration(sum(self.seconds.values()))}, one job after the other: {', '.join(each)}" if each else ""
+
+
+def write_index(root: Path, scale: str, label: str, named: Sequence[str], page: Path) -> list[str]:
+    """Write the ``page`` of a scale whose folder is ``root``, and return what it says is missing.
+
+    ``named``: the tables and figures that it is to show. One that was made with another configuration than the workflow asks for
+    now is marked so. UserError if the page does not lie in ``root`` or above it.
+    """
+    folder, to_root = ScaleFolder(root), _relative(root, page.parent)
+    shown = [_shown(name, folder, to_root, scale) for name in ARTEFACTS if name in named]
+    missing = [one.name for one in shown if one.opens is None]
+    sections = {
+        f"{category}s": [one for one in shown if ARTEFACTS[one.name].category == f"{category}s"]
+        for category in ("Table", "Figure")
+    }
+    every = {job for one in shown if one.opens is not None for job in behind(folder, one.name)}
+    total = times(folder, every).told
+    write_page(page, "index.html.j2", scale=scale, label=label, sections=sections, missing=missing, total=total)
+    return missing
+
+
+def behind(folder: ScaleFolder, job: str) -> set[str]:
+    """The jobs that a job was made from, and those that these were, as their records say; itself included."""
+    found: set[str] = set()
+    waiting = [job]
+    while waiting:
+        name = waiting.pop()
+        if name in found:
+            continue
+        found.add(name)
+        record = folder.record(name, verb_of(name))
+        if record.is_file():
+            inputs = read_json(record).get("inputs", {})
+            waiting += list(inputs) if isinstance(inputs, dict) else []
+    return found
+
+
+def times(folder: ScaleFolder, jobs: set[str]) -> Times:
+    """What these jobs took where they ran, as far as they say it."""
+    seconds: dict[str, float] = dict.fromkeys(_LAYERS.values(), 0.0)
+    counted: Counter[str] = Counter()
+    for job in jobs:
+        host = folder.host(job)
+        if host.is_file():
+            layer = _LAYERS[verb_of(job)]
+            seconds[layer] += float(read_json(host).get("seconds", 0.0))
+            counted[layer] += 1
+    return Times({name: seconds[name] for name in seconds if counted[name]}, counted)
+
+
+def duration(seconds: float) -> str:
+    """As a person says it: ``40 s``, ``12 min``, ``3.4 h``."""
+    if seconds < 90:
+        return f"{max(seconds, 1):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _shown(name: str, folder: ScaleFolder, to_root: str, scale: str) -> Shown:
+    artefact = ARTEFACTS[name]
+    record = folder.record(name, "make")
+    files = [file for file in artefact.files if (folder.job(name) / file).is_file()]
+    title = next(iter(artefact.shown.values()))
+    number, _, what = title.partition(": ")
+    brief = number if any(map(str.isdigit, number)) or not what else what
+    caption = artefact.caption.format(scale=scale)
+    if not record.is_file() or not files:
+        return Shown(name, title, brief, caption, [], None, None, None, "", False)
+    opens = next((file for file in files if file.endswith(".html")), files[0])
+    image = next((file for file in files if file.endswith(_IMAGES)), None)
+    own = folder.host(name)
+    took = f"{duration(float(read_json(own).get('seconds', 0.0)))} to make" if own.is_file() else ""
+    before = times(folder, behind(folder, name) - {name}).told
+    return Shown(
+        name,
+        title,
+        brief,
+        caption,
+        [(file, f"{to_root}{name}/{file}") for file in (*files, record.name)],
+        f"{to_root}{name}/{image}" if image is not None else None,
+        None if image is not None else _preview(folder.job(name), artefact),
+        f"{to_root}{name}/{opens}",
+        "; ".join(part for part in (took, f"before it {before}" if before else "") if part),
+        _stale(folder, name),
+    )
+
+
+def _stale(folder: ScaleFolder, name: str) -> bool:
+    asked = folder.config(name)
+    return asked.is_file() and read_json(folder.record(name, "make")).get("config_sha256") != sha256_json(
+        read_json(asked)
+    )
+
+
+def _preview(folder: Path, artefact: Artefact) -> Preview | None:
+    """The top left of a table in the paper's layout."""
+    path = folder / artefact.files[0]
+    if path.suffix != ".csv" or not path.is_file():
+        return None
+    with path.open(encoding="utf-8", newline="") as file:
+        head, *rows = list(csv.reader(file)) or [[]]
+    top = rows[:_ROWS]
+    differ = [column for column in range(len(head)) if not column or len({row[column] for row in top}) > 1][:_COLUMNS]
+    return Preview([head[c] for c in differ], [[row[c] for c in differ] for row in top], len(head), len(rows))
+
+
+def _relative(root: Path, start: Path) -> str:
+    """``mini/`` for results/mini seen from results, "" for the folder itself; UserError if it does not lie below."""
+    try:
+        inner = root.resolve().relative_to(start.resolve()).as_posix()
+    except ValueError:
+        raise UserError(f"{start}: the page has to lie in {root} or above it, since its links lead there") from None
+    return "" if inner == "." else f"{inner}/"

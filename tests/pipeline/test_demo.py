@@ -1,0 +1,215 @@
+"""`mdc demo` in a real browser: an image is dropped, its caption appears, mistakes are told, and two people use it at once.
+
+With MDC_DEMO_RUN (a run's folder) and MDC_PICTURES (a folder) it is that run that is shown, and pictures of the page are left
+there: so those of the docs are made.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser import needs_chromium, opened
+from playwright.sync_api import TimeoutError as NotYet
+
+from mdc.cli import main
+from mdc.evaluation.tell import policy
+from mdc.predictors.runs import open_run
+from mdc.shards.index import ShardReader
+
+pytest.importorskip("gradio", reason="Gradio is not installed")
+
+TUNED, ARC, CLIP = "alt/ViT-T-12/mdc/s0/ft-tuned", "alt/ViT-T-12/arc/s0", "alt/ViT-T-12/clip/s0"
+PATIENCE = 120.0
+
+
+def picture(page: Any, name: str) -> None:
+    """Leave a picture of the page where pictures are wanted."""
+    if wanted := os.environ.get("MDC_PICTURES"):
+        page.wait_for_timeout(4000)
+        page.screenshot(path=str(Path(wanted) / name), full_page=True)
+
+
+class Served:
+    """The page of a run, in a process of its own."""
+
+    def __init__(self, run: str, scale: str, log: Path) -> None:
+        call = [sys.executable, "-m", "mdc.cli", "demo", run, "--port", "0", "--scale", scale]
+        self.log, self.kept = log, log.with_name("kept")
+        self.kept.mkdir(exist_ok=True)
+        with log.open("w") as errors:
+            self.process = subprocess.Popen(
+                call,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                bufsize=1,
+                env={**os.environ, "TMPDIR": str(self.kept)},
+            )
+        assert self.process.stdout is not None
+        until = time.monotonic() + PATIENCE
+        line = ""
+        while "http" not in line and time.monotonic() < until and self.process.poll() is None:
+            if select.select([self.process.stdout], [], [], 1.0)[0]:
+                line = self.process.stdout.readline()
+        found = re.search(r"http://127\.0\.0\.1:\d+", line)
+        assert found, log.read_text()
+        self.url = found[0]
+
+    def close(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(PATIENCE)
+        assert not list(self.kept.glob("mdc-demo-*")), "no picture that somebody dropped is left"
+
+
+@pytest.fixture
+def served(r: Path, tmp_path: Path) -> Iterator[Served]:
+    found = Served(os.environ.get("MDC_DEMO_RUN", TUNED), r.name, tmp_path / "log.txt")
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def photo(r: Path, tmp_path: Path) -> Path:
+    run = os.environ.get("MDC_DEMO_RUN")
+    scale = next(folder for folder in Path(run).parents if (folder / "data").is_dir()) if run else r
+    corpus, split = ("described", "test") if run else ("alt", "val")
+    _, data, _ = ShardReader(scale / f"data/corpora/{corpus}/index.json", split).read(1)
+    (tmp_path / "photo.png").write_bytes(data)
+    return tmp_path / "photo.png"
+
+
+def drop(page: Any, file: Path) -> None:
+    """Drop a file, again if need be: a page that has just loaded does not yet listen to its own fields."""
+    name, field = page.get_by_text(file.name).first, page.locator("#image input[type=file]")
+    for _ in range(10):
+        field.set_input_files(str(file))
+        with contextlib.suppress(NotYet):
+            name.wait_for(timeout=5000)
+            return
+        if not field.count():  # it was taken
+            break
+    name.wait_for()
+
+
+@needs_chromium
+def test_a_person_tries_a_run(
+    served: Served, r: Path, photo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with opened(1280, height=1000) as page:
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(served.url)
+        # nothing was dropped yet
+        page.locator("#caption").click()
+        page.get_by_text("drop an image first").wait_for()
+        page.reload()
+        drop(page, photo)
+        page.locator("#caption").click()
+        words = page.locator("p.written")
+        words.wait_for()
+        if "MDC_DEMO_RUN" not in os.environ:
+            capsys.readouterr()
+            assert main(["caption", "--run", TUNED, "--scale", r.name, str(photo)]) == 0
+            assert words.inner_text() in capsys.readouterr().out
+        # one more place is revealed in each row, and each word has its picture
+        rows = page.locator("table.moments tr")
+        hidden = [row.locator("td.hidden").count() for row in rows.all()]
+        assert hidden == sorted(hidden, reverse=True) and hidden[-1] == 0
+        assert all(row.locator("td.new").count() == 1 for row in rows.all())
+        looks = page.locator(".looks img")
+        looks.first.wait_for()
+        assert looks.count() == rows.count()
+        picture(page, "demo-caption.png")
+        # three pieces a step
+        page.get_by_label("pieces a step").fill("3")
+        page.locator("#caption").click()
+        page.wait_for_function("count => document.querySelectorAll('table.moments tr').length < count", arg=len(hidden))
+        # words that are given stay
+        page.get_by_role("tab", name="Fill in").click()
+        page.locator("#gaps textarea, #gaps input").first.fill("a ? circle")
+        page.locator("#fill").click()
+        filled = page.locator("p.written:visible")
+        filled.wait_for()
+        assert re.fullmatch(r"a .* circle", filled.inner_text())
+        picture(page, "demo-fill.png")
+        # scores are those of mdc score, the best caption first
+        page.get_by_role("tab", name="Score").click()
+        page.locator("#captions textarea").fill("a red circle\n\na blue square")
+        page.locator("#score").click()
+        page.locator("#scores table").wait_for()
+        values = [float(one) for one in page.locator("#scores tr td:first-child").all_inner_texts()]
+        assert len(values) == 2 and values[0] >= values[1]
+        picture(page, "demo-score.png")
+        outside = [url for url in asked if not url.startswith((served.url, "data:", "blob:"))]
+        assert not outside, "nothing is loaded from elsewhere, and nothing is sent there"
+
+
+@needs_chromium
+def test_a_broken_file_and_two_people_at_once(served: Served, photo: Path, tmp_path: Path) -> None:
+    (tmp_path / "broken.png").write_bytes(b"no picture")
+    with opened(1280) as page:
+        page.goto(served.url)
+        drop(page, tmp_path / "broken.png")
+        page.get_by_text("broken.png: cannot be decoded").first.wait_for()
+        # another person's page beside it: each gets an answer to their own question
+        other = page.context.new_page()
+        other.goto(served.url)
+        for one, count in ((page, "4"), (other, "6")):
+            one.reload()
+            drop(one, photo)
+            one.get_by_label("word pieces").fill(count)
+        for one in (page, other):
+            one.locator("#caption").click(no_wait_after=True)
+        for one, count in ((page, 4), (other, 6)):
+            one.locator("p.written").wait_for()
+            assert one.locator("table.moments tr").first.locator("td").count() == 1 + count
+    assert "Traceback" not in served.log.read_text()
+
+
+@needs_chromium
+def test_other_methods_have_the_tabs_that_they_can_serve(r: Path, photo: Path, tmp_path: Path) -> None:
+    for run, tabs in ((ARC, ["Caption", "Score"]), (CLIP, ["Score"])):
+        found = Served(run, r.name, tmp_path / "log.txt")
+        try:
+            with opened(900) as page:
+                page.goto(found.url)
+                page.get_by_role("tab").first.wait_for()
+                assert page.get_by_role("tab").all_inner_texts() == tabs
+        finally:
+            found.close()
+
+
+def test_what_cannot_be_served_ends_in_one_line(
+    r: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["demo", "alt/ViT-T-12/nobody/s0", "--scale", r.name]) == 2
+    assert "no folder with a run.json" in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "gradio", None)
+    assert main(["demo", TUNED, "--scale", r.name]) == 2
+    error = capsys.readouterr().err
+    assert "needs Gradio" in error and error.count("\n") == 1
+
+
+def test_options_left_at_0_are_the_command_lines_own(r: Path) -> None:
+    """The page's policy and that of `mdc caption` without an option are the same."""
+    import argparse
+
+    import torch
+
+    from mdc.demo.answers import Demo
+
+    run, _ = open_run(r / "runs" / TUNED, "best")
+    names = ("policy", "length", "per_step", "threshold", "temperature", "beam", "steps", "guidance", "fill")
+    plain = policy(argparse.Namespace(**dict.fromkeys(names), seed=0), run.job)
+    assert Demo(run, torch.device("cpu"))._policy() == plain

@@ -1,0 +1,226 @@
+"""`mdc export`: open_clip and CLIP-benchmark read the folders, and what they make of images and texts is what we make of them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from PIL import Image
+from safetensors import safe_open
+
+from mdc.cli import main
+from mdc.formats.images import center_resize, decode
+from mdc.models.encoder import pool
+from mdc.predictors.runs import open_run
+from mdc.predictors.score import caption_tokens
+from mdc.records import read_json, write_json
+from mdc.shards.index import ShardReader
+
+ARC, MDC, CLIP = (f"alt/ViT-T-12/{method}/s0" for method in ("arc", "mdc", "clip"))
+TUNED = f"{MDC}/ft-tuned"
+
+
+def exported(r: Path, run: str, place: Path, to: str = "open_clip", *more: str) -> Path:
+    assert main(["export", run, str(place), "--to", to, "--scale", r.name, *more]) == 0
+    return place
+
+
+def photos(r: Path) -> list[bytes]:
+    """Images of a corpus, and one that is neither square nor of the models' size."""
+    reader = ShardReader(r / "data/corpora/alt/index.json", "val")
+    wide = io.BytesIO()
+    noise = np.random.default_rng(0).integers(0, 256, (90, 150, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(wide, "PNG")
+    return [*(reader.read(number)[1] for number in range(6)), wide.getvalue()]
+
+
+def theirs(place: Path) -> tuple[Any, Any, Any]:
+    """(model, preprocess, tokenizer) as anybody gets them."""
+    import open_clip
+
+    model, _, preprocess = open_clip.create_model_and_transforms(f"local-dir:{place}")
+    return model.eval(), preprocess, open_clip.get_tokenizer(f"local-dir:{place}")
+
+
+@torch.no_grad()
+def ours(r: Path, run: str, weights: str = "last") -> tuple[Any, torch.Tensor, torch.Tensor]:
+    """A run's model, its [CLS] and its patch tokens of the photos."""
+    model = open_run(r / "runs" / run, weights)[0].load().eval()
+    pixels = np.stack([center_resize(decode(data), 48) for data in photos(r)])
+    images = model.encoder.prepared(torch.from_numpy(pixels).permute(0, 3, 1, 2))
+    return (model, *model.encoder(images))
+
+
+def shown(r: Path, place: Path) -> torch.Tensor:
+    model, preprocess, _ = theirs(place)
+    images = torch.stack([preprocess(Image.open(io.BytesIO(data))) for data in photos(r)])
+    with torch.no_grad():
+        found: torch.Tensor = model.encode_image(images)
+    return found
+
+
+@pytest.mark.parametrize(("run", "weights"), [(MDC, "last"), (MDC, "best"), (ARC, "last"), (TUNED, "best")])
+def test_a_captioners_image_feature_is_the_one_that_is_probed(r: Path, run: str, weights: str, tmp_path: Path) -> None:
+    place = exported(r, run, tmp_path / "out", "open_clip", "--weights", weights)
+    _, cls, patches = ours(r, run, weights)
+    torch.testing.assert_close(shown(r, place), pool(cls, patches, "patch_mean"), atol=1e-5, rtol=0)
+
+
+def test_clip_comes_whole_with_its_texts(r: Path, tmp_path: Path) -> None:
+    place = exported(r, CLIP, tmp_path / "out")
+    model, cls, _ = ours(r, CLIP)
+    with torch.no_grad():
+        images = torch.nn.functional.normalize(model.image_projection(cls), dim=-1)
+        torch.testing.assert_close(torch.nn.functional.normalize(shown(r, place), dim=-1), images, atol=1e-5, rtol=0)
+        reader = ShardReader(r / "data/corpora/alt/index.json", "val")
+        texts = [reader.read(number)[2]["captions"][0] for number in range(6)]
+        run, _ = open_run(r / "runs" / CLIP)
+        ids = [caption_tokens(run.vocabulary, text, run.context_length) for text in texts]
+        embedded = torch.cat([model.embed_texts(torch.tensor([one]), torch.tensor([len(one)])) for one in ids])
+        their, _, tokenizer = theirs(place)
+        found = their.encode_text(tokenizer(texts), normalize=True)
+        torch.testing.assert_close(found, embedded, atol=1e-5, rtol=0)
+        torch.testing.assert_close(their.logit_scale, model.logit_scale)
+    assert torch.unique(embedded, dim=0).shape[0] > 1, "captions differ"
+
+
+def test_a_piece_that_was_never_trained_has_zeros(r: Path, tmp_path: Path) -> None:
+    place = exported(r, CLIP, tmp_path / "out")
+    their, _, tokenizer = theirs(place)
+    told = read_json(place / "open_clip_config.json")["mdc"]
+    (row,) = tokenizer(["zeppelin"])[0, 1:2].tolist()
+    assert not their.token_embedding.weight[row].any()
+    rows = their.token_embedding.weight.any(dim=1)
+    assert int(rows.sum()) == told["pieces"] + 2, "SOT and EOT"
+
+
+def test_a_captioner_is_marked_and_its_texts_are_all_alike(r: Path, tmp_path: Path) -> None:
+    place = exported(r, MDC, tmp_path / "out")
+    assert read_json(place / "open_clip_config.json")["mdc"]["text_tower"] == "none"
+    model, _, tokenizer = theirs(place)
+    with torch.no_grad():
+        assert not model.encode_text(tokenizer(["a dog", "two red circles"]), normalize=True).any()
+
+
+def test_clip_benchmark_reads_the_folders(r: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its own command line, in a process of its own; a captioner's zero-shot tasks are refused by ours."""
+    clip = exported(r, CLIP, tmp_path / "clip")
+    (tmp_path / "wds/test").mkdir(parents=True)
+    (shard,) = read_json(r / "data/corpora/alt/index.json")["splits"]["val"]["shards"]
+    (tmp_path / "wds/test/0.tar").write_bytes((r / "data/corpora/alt" / shard["file"]).read_bytes())
+    (tmp_path / "wds/test/nshards.txt").write_text("1")
+    (tmp_path / "wds/dataset_type.txt").write_text("retrieval")
+    words = [
+        "eval",
+        "--model_type",
+        "open_clip",
+        "--pretrained",
+        "",
+        "--task",
+        "zeroshot_retrieval",
+        "--dataset",
+        "wds/ours",
+    ]
+    words += ["--dataset_root", str(tmp_path / "wds"), "--no_amp", "--num_workers", "0", "--batch_size", "8"]
+    call = "from clip_benchmark.cli import main; main()"
+    output = tmp_path / "found.json"
+    given = [*words, "--model", f"local-dir:{clip}", "--output", str(output)]
+    done = subprocess.run([sys.executable, "-c", call, *given], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    own = tmp_path / "own.json"
+    given = [*words, "--model_type", "mdc", "--model", CLIP, "--pretrained", "last", "--output", str(own)]
+    assert main(["clip-benchmark", "--scale", r.name, *given]) == 0
+    assert json.loads(output.read_text())["metrics"] == json.loads(own.read_text())["metrics"]
+    captioner = exported(r, MDC, tmp_path / "mdc")
+    capsys.readouterr()
+    assert main(["clip-benchmark", *words, "--model", f"local-dir:{captioner}"]) == 2
+    said = capsys.readouterr().err
+    assert "without a trained text tower" in said and said.count("\n") == 1
+
+
+def test_a_hub_folder_says_what_the_record_says(r: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = exported(r, MDC, tmp_path / "hub", "hub")
+    manifest = read_json(r / "runs" / MDC / "run.json")
+    card = (place / "README.md").read_text()
+    head = yaml.safe_load(card.split("---\n")[1])
+    assert head["license"] == "mit" and head["library_name"] == "open_clip"
+    assert head["pipeline_tag"] == "image-feature-extraction"
+    for key, value in manifest["config"]["recipe"].items():
+        assert f"| {key} | {value} |" in card
+    for said in (
+        manifest["config_sha256"],
+        manifest["outputs"]["checkpoint.safetensors"],
+        f"{manifest['pairs']} pairs",
+    ):
+        assert said in card
+    with (r / "table1/table1_long.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if MDC in row["run"].split()]
+    assert rows
+    for row in rows:
+        line = rf"\| table1 \| {row['benchmark']}.* \| {row['value']} \| \[{row['low']}, {row['high']}\] \|.* {row['n']} \|"
+        assert re.search(line, card), row
+    assert "mismatched" not in card, "blind rows say nothing of what the model sees"
+    assert "no trained text tower" in card
+    # nothing is pickled, and the run itself is there for our own verbs
+    assert {path.suffix for path in place.rglob("*") if path.is_file()} == {".json", ".md", ".safetensors"}
+    photo = tmp_path / "photo.png"
+    photo.write_bytes(photos(r)[0])
+    capsys.readouterr()
+    assert main(["caption", "--run", str(place / "mdc/runs" / MDC), str(photo), "--length", "4", "--json"]) == 0
+    there = json.loads(capsys.readouterr().out)
+    assert main(["caption", "--run", str(r / "runs" / MDC), str(photo), "--length", "4", "--json"]) == 0
+    assert there == json.loads(capsys.readouterr().out)
+
+
+def test_data_that_the_registry_does_not_know_has_no_licence_that_we_could_tell(r: Path, tmp_path: Path) -> None:
+    from mdc.export.model_card import data_of
+
+    index = read_json(r / "data/corpora/alt/index.json")
+    own = data_of({**index, "source": {"kind": "parquet", "path": "mine.parquet"}})
+    assert own.licence == "not known to this project" and "mine.parquet" in own.source
+    listed = data_of({**index, "source": {"kind": "pairs", "dataset": "cc12m"}})
+    assert "CC12M" in listed.source and listed.licence != own.licence
+
+
+def test_the_same_run_gives_the_same_bytes(r: Path, tmp_path: Path) -> None:
+    first, second = (exported(r, CLIP, tmp_path / name, "hub") for name in ("one", "two"))
+    files = sorted(path.relative_to(first) for path in first.rglob("*") if path.is_file())
+    assert files == sorted(path.relative_to(second) for path in second.rglob("*") if path.is_file())
+    assert all((first / name).read_bytes() == (second / name).read_bytes() for name in files)
+    with safe_open(str(first / "open_clip_model.safetensors"), framework="pt") as file:
+        assert json.loads(file.metadata()["mdc"])["run"] == f"runs/{CLIP}"
+
+
+def test_what_cannot_be_exported_ends_in_one_line(r: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = tmp_path / "out"
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/mine.txt").write_text("mine")
+    causal = r / "runs" / CLIP / "run.json"
+    for run, folder, said in (
+        (MDC, tmp_path / "full", "is there already"),
+        (MDC, tmp_path / "full/mine.txt", "is there already"),
+        ("alt/on-clip/mdc/s0", place, "stands on a frozen encoder, encoders/clip"),
+        ("alt/ViT-T-12/nobody/s0", place, "no folder with a run.json"),
+    ):
+        capsys.readouterr()
+        assert main(["export", run, str(folder), "--to", "hub", "--scale", r.name]) == 2
+        error = capsys.readouterr().err
+        assert said in error and error.count("\n") == 1
+    # a text tower that sees the padding is no open_clip model
+    record = read_json(causal)
+    record["config"]["protocol"]["pretrain"]["clip_text_attention"] = "bidirectional"
+    write_json(causal, record)
+    assert main(["export", CLIP, str(place), "--to", "open_clip", "--scale", r.name]) == 2
+    assert "its text tower" in capsys.readouterr().err
+    assert (tmp_path / "full/mine.txt").read_text() == "mine" and not place.exists()
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")], "nothing half-written"

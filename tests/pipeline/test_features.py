@@ -1,0 +1,238 @@
+"""`mdc features`: the numbers that a probe sees, from a folder, parquet files and webdataset shards, and after a kill."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from PIL import Image
+
+from mdc.cli import main
+from mdc.export import pictures
+from mdc.formats.images import center_resize
+from mdc.models.encoder import pool
+from mdc.predictors.runs import open_run
+from mdc.records import read_json
+
+ARC, MDC, CLIP = (f"alt/ViT-T-12/{method}/s0" for method in ("arc", "mdc", "clip"))
+COUNT = 70
+
+
+@pytest.fixture(scope="module")
+def photos() -> dict[str, bytes]:
+    """Encoded images by name, of several sizes."""
+    found = {}
+    for number in range(COUNT):
+        generator = np.random.default_rng(number)
+        noise = generator.integers(0, 256, (40 + number % 3 * 10, 50, 3), dtype=np.uint8)
+        file = io.BytesIO()
+        Image.fromarray(noise).save(file, "PNG")
+        found[f"{'ab'[number % 2]}/{number:03d}.png"] = file.getvalue()
+    return found
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_FILES", "_ROWS", "_SAMPLES"):
+        monkeypatch.setattr(pictures, name, 16)
+
+
+def folder_of(photos: dict[str, bytes], place: Path) -> Path:
+    for name, data in photos.items():
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_bytes(data)
+    return place
+
+
+def asked(r: Path, images: Path, out: Path, *more: str, run: str = MDC) -> int:
+    return main(["features", run, str(images), "--out", str(out), "--scale", r.name, *more])
+
+
+def read(out: Path) -> dict[str, np.ndarray[Any, Any]]:
+    table = pq.read_table(out)
+    values = np.array(table["features"].to_pylist(), dtype=np.float32)
+    return dict(zip(table["key"].to_pylist(), values, strict=True))
+
+
+@torch.no_grad()
+def expected(r: Path, run: str, photos: dict[str, bytes], feature: str) -> dict[str, np.ndarray[Any, Any]]:
+    """One image at a time."""
+    model = open_run(r / "runs" / run)[0].load().eval()
+    found = {}
+    for name, data in photos.items():
+        pixels = center_resize(Image.open(io.BytesIO(data)).convert("RGB"), 48)
+        prepared = model.encoder.prepared(torch.from_numpy(pixels).permute(2, 0, 1)[None])
+        if feature == "embedding":
+            found[name] = model.embed_images(prepared)[0].numpy()
+        else:
+            found[name] = pool(*model.encoder(prepared), feature)[0].numpy()
+    return found
+
+
+def assert_same(found: dict[str, Any], wanted: dict[str, Any]) -> None:
+    assert list(found) == list(wanted), "in order"
+    for name, value in wanted.items():
+        np.testing.assert_allclose(found[name], value, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("run", "feature", "is_"),
+    [
+        (MDC, "probed", "patch_mean"),
+        (ARC, "cls", "cls"),
+        (CLIP, "probed", "cls"),
+        (CLIP, "embedding", "embedding"),
+    ],
+)
+def test_features_of_a_folder_are_those_of_each_image(
+    r: Path, photos: dict[str, bytes], tmp_path: Path, run: str, feature: str, is_: str
+) -> None:
+    place, out = folder_of(photos, tmp_path / "photos"), tmp_path / "out.parquet"
+    assert asked(r, place, out, "--feature", feature, "--processes", "1", run=run) == 0
+    assert_same(read(out), dict(sorted(expected(r, run, photos, is_).items())))
+    told = json.loads(pq.read_schema(out).metadata[b"mdc"])
+    manifest = read_json(r / "runs" / run / "run.json")
+    assert told["checkpoint_sha256"] == manifest["outputs"]["checkpoint.safetensors"]
+    assert told["run"] == manifest["id"] and told["feature"] == is_
+    assert pq.read_table(out)["run"].unique().to_pylist() == [told["checkpoint_sha256"]]
+
+
+def test_parquet_files_and_shards_give_the_same(r: Path, photos: dict[str, bytes], tmp_path: Path) -> None:
+    wanted = expected(r, MDC, photos, "patch_mean")
+    names, data = list(photos), list(photos.values())
+    plain = pa.table({"id": names, "image": data})
+    pq.write_table(plain, tmp_path / "plain.parquet", row_group_size=30)
+    nested = pa.table({"img": [{"bytes": one, "path": None} for one in data], "label": list(range(COUNT))})
+    (tmp_path / "nested").mkdir()
+    pq.write_table(nested.slice(0, 40), tmp_path / "nested/0.parquet")
+    pq.write_table(nested.slice(40), tmp_path / "nested/1.parquet")
+    with tarfile.open(tmp_path / "shard.tar", "w") as tar:
+        for number, one in enumerate(photos.values()):
+            for ending, content in ((".txt", b"words"), (".png", one)):
+                info = tarfile.TarInfo(f"{number:05d}{ending}")
+                info.size = len(content)
+                tar.addfile(info, io.BytesIO(content))
+    for source, keys in (
+        ("plain.parquet", names),
+        ("nested", [f"{n // 40}.parquet/{n % 40}" for n in range(COUNT)]),
+        ("shard.tar", [f"{n:05d}" for n in range(COUNT)]),
+    ):
+        out = tmp_path / f"{source}-out.parquet"
+        assert asked(r, tmp_path / source, out, "--processes", "2") == 0
+        assert_same(read(out), dict(zip(keys, wanted.values(), strict=True)))
+
+
+def test_any_number_of_processes_gives_the_same_bytes(r: Path, photos: dict[str, bytes], tmp_path: Path) -> None:
+    place = folder_of(photos, tmp_path / "photos")
+    for count in (1, 3):
+        assert asked(r, place, tmp_path / f"{count}.parquet", "--processes", str(count)) == 0
+    assert (tmp_path / "1.parquet").read_bytes() == (tmp_path / "3.parquet").read_bytes()
+
+
+SLOW = """
+import sys, time
+from mdc.export import features, pictures
+pictures._FILES = 16
+write = features._write
+def slow(path, found):
+    write(path, found)
+    print(path.name, flush=True)
+    time.sleep(5)
+features._write = slow
+from mdc.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_killed_call_goes_on(r: Path, photos: dict[str, bytes], tmp_path: Path) -> None:
+    place, out = folder_of(photos, tmp_path / "photos"), tmp_path / "out.parquet"
+    call = ["features", MDC, str(place), "--out", str(out), "--scale", r.name, "--processes", "1"]
+    with subprocess.Popen([sys.executable, "-c", SLOW, *call], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        first = [process.stdout.readline().strip() for _ in range(2)]
+        os.kill(process.pid, signal.SIGKILL)
+    parts = tmp_path / ".out.parquet.parts"
+    kept = {path.name: path.stat().st_mtime_ns for path in parts.glob("*.parquet")}
+    assert set(first) <= set(kept) and len(kept) < 5 and not out.exists()
+    seen: list[int] = []
+    with pytest.MonkeyPatch.context() as patch:
+        from mdc.export import features
+
+        made = features._write
+        patch.setattr(features, "_write", lambda path, found: (seen.append(int(path.stem)), made(path, found)))
+        assert main(call) == 0
+    assert seen == [number for number in range(5) if f"{number:08d}.parquet" not in kept]
+    whole = tmp_path / "whole.parquet"
+    assert asked(r, place, whole, "--processes", "1") == 0
+    assert out.read_bytes() == whole.read_bytes() and not parts.exists()
+
+
+def test_pieces_of_other_images_are_not_taken(r: Path, photos: dict[str, bytes], tmp_path: Path) -> None:
+    place, out = folder_of(photos, tmp_path / "photos"), tmp_path / "out.parquet"
+    assert asked(r, place, out) == 0
+    first = read(out)
+    assert asked(r, place, out) == 0, "is there already"
+    out.rename(tmp_path / "first.parquet")
+    parts = tmp_path / ".out.parquet.parts"
+    parts.mkdir()
+    (parts / "state.json").write_text('{"run": "another"}')
+    (parts / "00000000.parquet").write_bytes(b"of another call")
+    time.sleep(0.01)
+    (place / "a/000.png").write_bytes(photos["b/001.png"])
+    assert asked(r, place, out) == 0
+    np.testing.assert_allclose(read(out)["a/000.png"], first["b/001.png"], atol=1e-5)
+
+
+def test_images_that_cannot_be_read_are_named_and_the_others_done(
+    r: Path, photos: dict[str, bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place, out = folder_of(photos, tmp_path / "photos"), tmp_path / "out.parquet"
+    (place / "a/002.png").write_bytes(b"not a picture")
+    (place / "c.jpg").write_bytes(b"")
+    assert asked(r, place, out, "--processes", "2") == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert "2 of 71 images could not be read" in said and "a/002.png" in said and "c.jpg" in said
+    assert set(read(out)) == set(photos) - {"a/002.png"}
+
+
+def test_what_cannot_be_done_ends_in_one_line(
+    r: Path, photos: dict[str, bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place, out = folder_of(photos, tmp_path / "photos"), tmp_path / "out.parquet"
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "mine.parquet").write_bytes(b"mine")
+    mixed = folder_of({"a.png": b"", "b.tar": b""}, tmp_path / "mixed")
+    pq.write_table(pa.table({"picture": [b""]}), tmp_path / "columns.parquet")
+    for images, where, more, said in (
+        (tmp_path / "nowhere", out, [], "no such file or folder"),
+        (tmp_path / "empty", out, [], "it holds none"),
+        (mixed, out, [], "1 images, 1 tar"),
+        (place, tmp_path / "out.csv", [], "ends in .parquet"),
+        (place, tmp_path / "mine.parquet", [], "name another file"),
+        (place, out, ["--feature", "embedding"], "allowed: probed, cls, patch_mean"),
+        (place, out, ["--processes", "0"], "at least 1"),
+        (tmp_path / "columns.parquet", out, [], "it has picture"),
+        (tmp_path / "columns.parquet", out, ["--image-column", "x"], "no such column; it has picture"),
+        (tmp_path / "mixed/a.png", out, [], "allowed: a folder of images"),
+        (tmp_path / "mixed/b.tar", out, [], "a damaged tar"),
+    ):
+        capsys.readouterr()
+        assert asked(r, images, where, *more) == 2, said
+        error = capsys.readouterr().err
+        assert said in error and error.count("\n") == 1
+    assert asked(r, place, out, run="alt/on-clip/mdc/s0") == 2
+    assert "stands on a frozen encoder" in capsys.readouterr().err
+    assert not out.exists() and (tmp_path / "mine.parquet").read_bytes() == b"mine"

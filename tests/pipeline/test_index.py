@@ -1,0 +1,142 @@
+"""results/index.html: all that a scale names, what is missing, and how it looks in a real browser."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from browser import needs_chromium, opened
+
+from mdc.artefacts import ARTEFACTS
+from mdc.cli import main
+from mdc.jobs.folder import ScaleFolder
+from mdc.records import read_json, write_json
+from mdc.report.index_page import Times, behind, duration, times
+
+PAGE = Path("results/index.html")
+
+
+class Links(HTMLParser):
+    """The places that a page links to or shows, and the ids of its parts."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.places: list[str] = []
+        self.ids: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name in ("href", "src") and value:
+                self.places.append(value)
+            if name == "id" and value:
+                self.ids.append(value)
+
+
+def made(r: Path) -> list[str]:
+    return [name for name in ARTEFACTS if (r / name / f"{name}.json").is_file()]
+
+
+def test_it_shows_everything_and_every_link_leads_somewhere(r: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["index"]) == 0
+    count = len(made(r))
+    assert f"{count} of {count} tables and figures" in capsys.readouterr().out
+    text = PAGE.read_text()
+    links = Links(text)
+    assert links.ids == sorted(
+        made(r), key=lambda name: (ARTEFACTS[name].category == "Figures", list(ARTEFACTS).index(name))
+    )
+    for place in links.places:
+        assert "://" not in place and not place.startswith("/"), "the page is moved with its folder"
+        if place.startswith("#"):
+            assert place[1:] in links.ids
+        else:
+            assert (PAGE.parent / place).is_file(), place
+    for name in made(r):
+        for file in (*ARTEFACTS[name].files, f"{name}.json"):
+            assert f"{r.name}/{name}/{file}" in links.places
+        for title in list(ARTEFACTS[name].shown.values())[:1]:
+            assert title in text
+    assert "Not made yet" not in text and "asks for now" not in text
+
+
+def test_what_is_missing_or_stale_is_said(r: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.rmtree(r / "table1")
+    record = read_json(r / "figure3/figure3.json")
+    write_json(r / "configs/figure3.json", {**record["config"], "fingerprint": "0" * 64})
+    assert main(["index"]) == 0
+    assert "not made yet: table1" in capsys.readouterr().out
+    text = PAGE.read_text()
+    assert "snakemake table1 --cores all" in text and text.count("ask for now") == 1
+    assert text.index('id="figure3"') < text.index("ask for now")
+
+
+def test_only_what_is_asked_for_and_elsewhere(r: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = r / "mine.html"
+    assert main(["index", "table1", "figure3", "--out", str(place)]) == 0
+    links = Links(place.read_text())
+    assert links.ids == ["table1", "figure3"]
+    assert all((r / one).is_file() for one in links.places if not one.startswith("#"))
+    for words, said in (
+        (["table1", "table99"], "no table or figure 'table99'"),
+        (["--scale", "huge"], "no scale 'huge'; allowed: golden"),
+        (["--out", str(r / "table1/page.html")], "the page has to lie in"),
+        (["--params", "nowhere.yaml"], "nowhere.yaml"),
+    ):
+        capsys.readouterr()
+        assert main(["index", *words]) == 2
+        error = capsys.readouterr().err
+        assert said in error and error.count("\n") == 1
+
+
+def test_what_it_took_is_the_sum_of_what_the_jobs_say(r: Path) -> None:
+    folder = ScaleFolder(r)
+    jobs = behind(folder, "table1")
+    # by hand: the table's own inputs, their runs, and the data of both
+    record = read_json(r / "table1/table1.json")
+    probes = set(record["inputs"])
+    runs = {job for probe in probes for job in read_json(r / probe / "probe.json")["inputs"] if job.startswith("runs/")}
+    assert {job for job in jobs if job.startswith("probe/")} == probes
+    assert {job for job in jobs if job.startswith("runs/")} == runs
+    found = times(folder, jobs)
+    assert found.jobs["trainings"] == len(runs) and found.jobs["probes"] == len(probes)
+    told = sum(read_json(r / run / "host.json")["seconds"] for run in runs)
+    assert found.seconds["trainings"] == pytest.approx(told)
+    assert Times({"data": 30.0, "trainings": 700.0}, {"data": 2, "trainings": 3}).told == (
+        "12 min, one job after the other: data 30 s (2), trainings 12 min (3)"
+    )
+    assert [duration(s) for s in (0.0, 89.0, 90.0, 5399.0, 9000.0)] == ["1 s", "89 s", "2 min", "90 min", "2.5 h"]
+
+
+@needs_chromium
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 400])
+def test_how_it_looks_in_a_browser(r: Path, width: int, scheme: Literal["light", "dark"]) -> None:
+    """Nothing runs off the side, every picture and every table's top is seen, and words stand out from their ground."""
+    assert main(["index"]) == 0
+    with opened(width, scheme) as page:
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(PAGE.resolve().as_uri())
+        assert page.evaluate("document.scrollingElement.scrollWidth") <= width
+        for image in page.locator("img").all():
+            image.scroll_into_view_if_needed()
+            page.wait_for_function("image => image.complete", arg=image.element_handle())
+            assert image.evaluate("image => image.naturalWidth") > 0
+        for name in made(r):
+            thumbnail = page.locator(f"#{name} a.thumbnail")
+            assert thumbnail.is_visible()
+            cells = thumbnail.locator("td").all()
+            assert not cells or cells[0].is_visible(), "also on a narrow screen"
+        assert all(url.startswith("file:") for url in asked), "nothing is loaded from elsewhere"
+        ink, paper = (page.evaluate(f"getComputedStyle(document.body).{of}") for of in ("color", "backgroundColor"))
+        light, dark = (sum(map(int, re.findall(r"\d+", one)[:3])) for one in (ink, paper))
+        assert abs(light - dark) > 400 and (dark < light) == (scheme == "dark")
+        page.locator("nav a").last.click()
+        assert page.evaluate("scrollY") > 0
+        page.locator("#table1 a.thumbnail").click()
+        assert page.url.endswith("table1/table1.html")

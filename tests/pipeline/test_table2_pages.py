@@ -1,0 +1,110 @@
+"""Table 2 as it is read: what its pages say of estimators, sets and ties, and its csv files against the scores of the jobs."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as parquet
+import pytest
+
+from mdc.records import read_json
+
+SEEDS = (0, 1)
+MEASURES = {"Relation", "Order", "Average"}
+
+
+def _lines(r: Path, name: str) -> list[dict[str, str]]:
+    with (r / "table2" / name).open() as file:
+        return list(csv.DictReader(file))
+
+
+def _options(r: Path, seed: int, estimator: str, name: str) -> dict[str, list[dict[str, Any]]]:
+    """The options of each item of a set under MDC, by item."""
+    path = r / f"scores/alt/ViT-T-12/mdc/s{seed}/last/scores.parquet"
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in parquet.read_table(path).to_pylist():
+        if (row["set"], row["estimator"]) == (name, estimator):
+            found.setdefault(row["item"], []).append(row)
+    return found
+
+
+def _right(options: list[dict[str, Any]]) -> float:
+    best = [row for row in options if row["score"] == max(other["score"] for other in options)]
+    return (options[0] in best) / len(best)
+
+
+def test_the_page_says_how_scores_and_sets_were_made(r: Path) -> None:
+    text = (r / "table2/table2.md").read_text()
+    said = [
+        "MDC (Monte Carlo): the lower bound on log p(c \\| V) of the paper's equation 8, by 16 masks a caption.",
+        "which is no bound, by 16 masks a caption.",
+        "Order: parts of speech by the grammar's own tags; perturbed captions: ",
+        "have a wrong option equal to the right one, a tie by definition",
+        "Relation: the plain mean over its groups",
+        "under 2 other images of the set, the same for every option and model",
+        "α is chosen on held-out pairs",
+        "a tie among k counts 1/k",
+    ]
+    for one in said:
+        assert one in text, one
+    told = read_json(r / "scores/alt/ViT-T-12/mdc/s0/last/scores.json")["sets"]["order"]
+    same, items = told["same_as_answer"]["any"], told["items"]
+    assert f"{same} items ({100 * same / items:.1f} %) have a wrong option" in text and 0 < same < items
+    assert ", ".join(f"{count} {what}" for what, count in told["perturbed"].items()) in text
+    chance = [line for line in text.splitlines() if line.startswith("| *any* | *any* | *chance* |")]
+    assert chance == ["| *any* | *any* | *chance* | 50.0 | 20.0 | 35.0 |"] * 2, "below sums and below means a token"
+    assert text.count("*fewer word pieces*") == 2
+
+
+def test_a_column_stands_with_and_without_items_that_are_a_tie_by_definition(r: Path) -> None:
+    """Items whose perturbation changed nothing: how many are left, and the share of right ones among them, by hand."""
+    kept = {
+        (line["column"], line["kept"], line["method"]): line
+        for line in _lines(r, "table2_kept.csv")
+        if line["backbone"] == "ViT-T/12"
+    }
+    for estimator, method in (("heuristic", "MDC (Heuristic)"), ("monte_carlo", "MDC (Monte Carlo)")):
+        shares: dict[str, list[float]] = {"all": [], "distinct": []}
+        for seed in SEEDS:
+            items = _options(r, seed, estimator, "order")
+            apart = {k: o for k, o in items.items() if all(row["same_as"] != 0 for row in o[1:])}
+            assert 0 < len(apart) < len(items)
+            assert int(kept["Order", "all", method]["items"]) == len(items)
+            assert int(kept["Order", "distinct", method]["items"]) == len(apart)
+            shares["all"].append(np.mean([_right(options) for options in items.values()]))
+            shares["distinct"].append(np.mean([_right(options) for options in apart.values()]))
+        for which, found in shares.items():
+            assert float(kept["Order", which, method]["value"]) == pytest.approx(100 * np.mean(found), abs=1e-3)
+    assert ("Relation", "distinct", "MDC (Heuristic)") not in kept, "it has no such item"
+    assert "With and without items that cannot be answered" in (r / "table2/table2.md").read_text()
+
+
+def test_every_control_stands_beside_each_method_and_its_difference_in_every_cell(r: Path) -> None:
+    lines = _lines(r, "table2_long.csv")
+    by: dict[tuple[str, ...], dict[str, str]] = {}
+    for line in lines:
+        row = (line["backbone"], line["estimator"], line["weights"], line["per"], line["control"])
+        by[(line["dataset"], *row, line["benchmark"], line["run"])] = line
+    controls: dict[tuple[str, ...], set[str]] = {}
+    for key in by:
+        if key[5] != "shorter":
+            controls.setdefault((*key[:5], key[7]), set()).add(key[5])
+    assert controls
+    for (_, _, estimator, *_rest), found in controls.items():
+        nats = {"none", "mismatched", "mismatched_mean", "constant", "less_blind"}
+        assert found == (nats if estimator != "cosine" else {"none", "mismatched", "constant"})
+    assert {key[6] for key in by if key[5] == "shorter"} == MEASURES
+    checked = 0
+    for key, line in by.items():
+        if key[5] in ("none", "less_blind"):
+            blind = by[(*key[:5], "mismatched", *key[6:])]
+            gain = float(line["value"]) - float(blind["value"])
+            assert float(line["gain"]) == pytest.approx(gain, abs=2e-3)
+            assert float(line["gain_low"]) <= float(line["gain"]) <= float(line["gain_high"])
+            checked += 1
+        else:
+            assert line["gain"] == ""
+    assert checked == sum(line["control"] in ("none", "less_blind") for line in lines) > 0

@@ -1,0 +1,145 @@
+"""Choice sets of files at hand: SugarCrepe's official files and COCO's captions, with the images of a parquet file."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import evaluation_files as files
+import pyarrow.parquet as parquet
+import pytest
+from data_samples import choices_of, encoded, write_parquet
+
+from mdc.config import load
+from mdc.formats.samples import ChoiceSample, Skipped
+from mdc.jobs.plan import Plan
+from mdc.records import UserError
+from mdc.sources.choices import order_parquet
+from mdc.sources.choices.orders import generator, options_of
+from mdc.sources.source import open_choices
+from mdc.text import clip_pieces
+
+ROOT = Path(__file__).resolve().parents[3]
+DATA = Path(os.environ.get("MDC_DATA") or ROOT / "data")
+CREPE = {"kind": "sugarcrepe_parquet", "path": "sc", "task": "swap_obj", "images": "images.parquet"}
+ORDER = {"kind": "order_parquet", "path": "captions.json.gz", "images": "coco.parquet", "tagger": "textblob"}
+
+
+def read(source: dict[str, Any], root: Path, skipped: Skipped | None = None) -> list[ChoiceSample]:
+    return list(choices_of(source, root).samples("test", Skipped() if skipped is None else skipped))
+
+
+def test_sugarcrepes_items_are_those_whose_image_is_there(tmp_path: Path) -> None:
+    files.sugarcrepe(tmp_path / "sc", tmp_path / "elsewhere")
+    names = ["000000001004.jpg", "000000009999.jpg", "000000001000.jpg"]
+    write_parquet(tmp_path / "images.parquet", {"image": [encoded(n) for n in range(3)], "filename": names})
+    skipped = Skipped()
+    found = read(CREPE, tmp_path, skipped)
+    assert [(s.key, s.id, s.group, s.image, s.image_name) for s in found] == [
+        ("00000000", "0", "swap_obj", encoded(2), "coco:1000"),
+        ("00000002", "4", "swap_obj", encoded(0), "coco:1004"),
+    ]
+    assert found[1].options == ("Two dogs and a cat 4.", "Two cats and a dog 4.")
+    assert skipped.counts == {"image is missing": 1}
+    broken = {"image": [encoded(0)[:40], encoded(2)], "filename": [names[0], names[2]]}
+    write_parquet(tmp_path / "images.parquet", broken)
+    assert [s.id for s in read(CREPE, tmp_path)] == ["0"], "an image that cannot be read is as if it were not there"
+    write_parquet(tmp_path / "images.parquet", {"image": [encoded(0)] * 2, "filename": [names[0]] * 2})
+    with pytest.raises(UserError, match="two rows have the filename"):
+        read(CREPE, tmp_path)
+    (tmp_path / "images.parquet").unlink()
+    with pytest.raises(UserError, match="no such file; put it there, or set MDC_DATA"):
+        read(CREPE, tmp_path)
+
+
+def _tag(text: str) -> tuple[list[str], list[str]]:
+    """Words, and nouns where the tests have some."""
+    words = re.findall(r"\w+|[^\w\s]", text)
+    return words, ["NN" if word in ("dog", "cat", "car") else "IN" for word in words]
+
+
+@pytest.fixture
+def order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two images of three, with captions whose ids are in no order."""
+    monkeypatch.setattr(order_parquet, "tagger", lambda name: (_tag, {"tagger": name}))
+    monkeypatch.setattr(order_parquet, "treebank_words", lambda: (lambda text: _tag(text)[0], {"tokenizer": "nltk"}))
+    listed = [(9, 20), (3, 20), (5, 10), (4, 30), (8, 10), (1, 10)]
+    told = [{"id": one, "image_id": image, "caption": f"A dog near car {one}, cat {image}."} for one, image in listed]
+    (tmp_path / "captions.json.gz").write_bytes(gzip.compress(json.dumps({"annotations": told}).encode()))
+    write_parquet(tmp_path / "coco.parquet", {"image": [encoded(1), encoded(2)], "image_id": [10, 20]})
+    return tmp_path
+
+
+def test_every_caption_of_an_image_that_is_there_is_an_item(order: Path) -> None:
+    found = read(ORDER, order)
+    assert [(s.key, s.id, s.image_name) for s in found] == [
+        ("00000000", "1", "coco:10"),
+        ("00000001", "3", "coco:20"),
+        ("00000002", "5", "coco:10"),
+        ("00000003", "8", "coco:10"),
+        ("00000004", "9", "coco:20"),
+    ]
+    for sample in found:
+        caption = f"A dog near car {sample.id}, cat {sample.image_name.partition(':')[2]}."
+        words = _tag(caption)
+        assert list(sample.options) == options_of(caption, words, words[0], generator(0, sample.id), 30)
+        assert sample.image == encoded({"coco:10": 1, "coco:20": 2}[sample.image_name])
+        assert len(sample.options) == 5 and sample.group == "order"
+
+
+def test_so_many_captions_an_image_are_the_first_by_their_ids_with_the_same_options(order: Path) -> None:
+    every = {s.id: s.options for s in read(ORDER, order)}
+    for count, ids in ((1, ["1", "3"]), (2, ["1", "3", "5", "9"])):
+        found = read({**ORDER, "per_image": count}, order)
+        assert [s.id for s in found] == ids and all(every[s.id] == s.options for s in found)
+
+
+def test_files_that_are_not_the_published_ones_are_one_line(order: Path) -> None:
+    path = order / "captions.json.gz"
+    for told, said in (
+        ({"annotations": [{"id": 1, "image_id": 77, "caption": "a dog"}]}, "none of its images is in coco.parquet"),
+        ({"annotations": [{"id": "1", "image_id": 10, "caption": "a dog"}]}, "not COCO's captions file"),
+        ({"annotations": [{"id": 1, "image_id": 10}]}, "not COCO's captions file"),
+        ({"images": []}, "not COCO's captions file"),
+    ):
+        path.write_bytes(gzip.compress(json.dumps(told).encode()))
+        with pytest.raises(UserError, match=said):
+            read(ORDER, order)
+
+
+@pytest.mark.data
+@pytest.mark.skipif(
+    not (DATA / "sugarcrepe_images.parquet").is_file(), reason="needs sugarcrepe_images.parquet in MDC_DATA"
+)
+def test_the_sets_of_flickr8k_long_are_as_many_as_was_counted() -> None:
+    """415 items of 84 images in SugarCrepe's seven files, and one caption of each of COCO's 245; five options each."""
+    pytest.importorskip("textblob")
+    jobs = Plan(load(ROOT / "params.yaml", "flickr8k-long")).jobs
+    found: dict[str, list[ChoiceSample]] = {}
+    for name in (name for name in jobs if name.startswith("data/choices/")):
+        found[name.rpartition("/")[2]] = list(
+            open_choices(jobs[name].config()["source"], DATA).samples("test", Skipped())
+        )
+    crepe = [sample for name, samples in found.items() if name != "coco_order" for sample in samples]
+    assert len(found) == 8 and len(crepe) == 415 and len({sample.image_name for sample in crepe}) == 84
+    assert {len(sample.options) for sample in crepe} == {2}
+    order = found["coco_order"]
+    assert Counter(len(sample.options) for sample in order) == {5: 245}
+    assert len({sample.image_name for sample in order}) == 245
+    assert all(len(clip_pieces(option)) <= 75 for sample in [*crepe, *order] for option in sample.options)
+    # pieces that no caption of Flickr8k has: the vocabulary must cover them beforehand
+    words = {piece for caption in _captions("flickr8k.parquet") for piece in clip_pieces(caption)}
+    lacking = [sample for sample in crepe if any(set(clip_pieces(option)) - words for option in sample.options)]
+    captions = _captions("coco.parquet")
+    assert (len(lacking), len(captions)) == (70, 1475)
+    assert sum(bool(set(clip_pieces(caption)) - words) for caption in captions) == 287
+
+
+def _captions(name: str) -> list[str]:
+    table = parquet.read_table(DATA / name, columns=["captions"])
+    return [caption for several in table.column("captions").to_pylist() for caption in several]
