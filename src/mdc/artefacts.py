@@ -62,16 +62,29 @@ def _recipe_table(name: str) -> Artefact:
     )
 
 
-def _caption_view(name: str, title: str) -> Artefact:
+_DIFFUSION = (
+    "Captions by mask-and-replace diffusion at scale {scale} (MC-Diffusion) held against references, by the metrics of the "
+    "COCO caption challenge and by CLIPScore; what of them is true, where it is known; the same models on other images."
+)
+
+
+def _caption_view(name: str, title: str, caption: str = _DIFFUSION) -> Artefact:
     return Artefact(
         "mdc.report.tables.table3",
         "caption_view",
         "Tables",
         _files(name, ".csv _long.csv _contrasts.csv _sets.csv .html .md .tex"),
         {f"{name}.html": title},
-        "Captions by mask-and-replace diffusion at scale {scale} (MC-Diffusion) held against references, by the metrics of the "
-        "COCO caption challenge and by CLIPScore; what of them is true, where it is known; the same models on other images.",
+        caption,
     )
+
+
+def _claim(name: str, title: str, of_what: str) -> Artefact:
+    caption = (
+        f"{of_what} at scale {{scale}}, held against references, by the metrics of the COCO caption challenge and by CLIPScore; "
+        "what of the captions is true, where it is known."
+    )
+    return _caption_view(name, title, caption)
 
 
 ARTEFACTS = {
@@ -221,5 +234,10 @@ ARTEFACTS = {
         {"mcd_figure3.png": "MC-Diffusion, figure 3: guidance"},
         "CLIPScore of captions over each of their metrics against references at scale {scale}, by the scale of guidance "
         "(MC-Diffusion, figure 3), and the differences between kinds of guidance at equal CIDEr.",
+    ),
+    "table_ratio": _claim(
+        "table_ratio",
+        "Mask ratios and captions",
+        "Captions by models that were trained at one mask ratio each, and by MDC",
     ),
 }

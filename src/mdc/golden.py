@@ -60,6 +60,7 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
     recipe |= {"snapshots": [0.5]}
     codes = {"kind": "codes", "tokenizer": "vq", "image_size": 48, "tokens": 36, "width": 8}
     diffuse = {"kind": "diffuse", "steps": 3}
+    unmask = {"kind": "unmask", "lengths": [6]}
     on_codes = {
         "corpus": "described",
         "images": 8,
@@ -177,6 +178,22 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
             "clip_score": {"kind": "run", "method": "clip"},
             "examples": 2,
         },
+        "claims": {
+            "datasets": {
+                "claimed": {
+                    **{"label": "Described", "corpus": "described", "images": 8, "pretrained": "alt"},
+                    **{"tuned": {"plain": "tuned"}, "training": "described"},
+                },
+            },
+            "backbones": ["ViT-T-12"],
+            "systems": {
+                "ratio_100": {"label": "100 %", "method": "parallel", "write": unmask},
+                "ratio_mdc": {"label": "MDC", "method": "mdc", "write": unmask},
+                "ratio_other": {"label": "MDC, other image", "method": "mdc", "images": "other", "write": unmask},
+            },
+            "left_out": ["METEOR", "SPICE"],
+            "clip_score": {"kind": "run", "method": "clip"},
+        },
         "tables": {
             "table1": {
                 **table,
@@ -261,6 +278,10 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
                     "mcs": {"label": "MCS", "systems": ["mcs_1", "mcs_3"]},
                 },
                 "primary": [["mcs", "cfg"]],
+            },
+            "table_ratio": {
+                **{"datasets": ["claimed"], "systems": ["ratio_100", "ratio_mdc", "ratio_other"]},
+                "primary": [["claimed/ratio_mdc", "claimed/ratio_100"]],
             },
             "table_retrieval": {**scored, "pairs": 10, "primary": [["alt/mdc/heuristic", "alt/clip/cosine"]]},
             "figure_position": {

@@ -39,7 +39,7 @@ def toy(values: dict[str, Any]) -> dict[str, Any]:
     """Scale mini made as small as it goes: one backbone, a corpus and its half, four methods, two probes, a choice set."""
     values = copy.deepcopy(values)
     scale = copy.deepcopy(values["scales"]["mini"])
-    for section in ("tokenizers", "encoders", "encode", "mc_diffusion"):
+    for section in ("tokenizers", "encoders", "encode", "mc_diffusion", "claims"):
         del scale[section]
     scale["label"] = "toy"
     data = scale["data"]

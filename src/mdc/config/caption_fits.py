@@ -36,10 +36,10 @@ def check_captioning(scale: Scale, methods: Mapping[str, Method], context_length
     shown = [name for table in scale.captioned().values() for name in table.datasets]
     if len(set(shown)) < len(shown):
         twice = next(name for name in shown if shown.count(name) > 1)
-        raise ValueError(f"{where}.mc_diffusion.datasets.{twice}: table3 has a dataset of this name; give it another")
-    for name, view in scale.tables.of_mc_diffusion().items():
-        assert scale.mc_diffusion is not None  # the schema sees to it
-        _view(scale.mc_diffusion, view, f"{where}.tables.{name}")
+        place = [place for place, table in scale.captioned().items() if twice in table.datasets][-1]
+        raise ValueError(f"{where}.{place}.datasets.{twice}: another has a dataset of this name; give it another")
+    for name, view in scale.tables.of_captions().items():
+        _view(scale, view, f"{where}.tables.{name}")
 
 
 def _table(scale: Scale, table: CaptionTable, methods: Mapping[str, Method], context_length: int, where: str) -> None:
@@ -71,12 +71,21 @@ def _on(scale: Scale, method: Method, backbone: str, where: str) -> None:
         )
 
 
-def _view(table: CaptionTable, view: CaptionView | CaptionExamplesOf | GuidanceFigure, where: str) -> None:
-    """What a table or figure shows must be there, of each seed that it is of."""
+def _view(scale: Scale, view: CaptionView | CaptionExamplesOf | GuidanceFigure, where: str) -> None:
+    """What a table or figure shows must be there, in one section, of each seed that it is of."""
+    first_named = view.datasets[0] if isinstance(view, CaptionView) else view.dataset
+    everything = {key: name for name, table in scale.shown_in_part().items() for key in table.datasets}
+    known(
+        f"{where}.dataset{'s' * isinstance(view, CaptionView)}",
+        first_named,
+        everything,
+        "dataset (of mc_diffusion or claims)",
+    )
+    section, table = everything[first_named], scale.section_of(first_named)
     if isinstance(view, CaptionView):
         datasets, systems, first = view.datasets, view.systems, view.first_seed
         if view.choose_on is not None:
-            known(f"{where}.choose_on", view.choose_on, table.datasets, "dataset (mc_diffusion.datasets)")
+            known(f"{where}.choose_on", view.choose_on, table.datasets, f"dataset ({section}.datasets)")
         for place, pairs in (("contrasts", view.contrasts), ("primary", view.primary)):
             for side in (side for pair in pairs for side in pair):
                 dataset, _, system = side.partition("/")
@@ -88,7 +97,7 @@ def _view(table: CaptionTable, view: CaptionView | CaptionExamplesOf | GuidanceF
         for side in (side for pair in view.primary for side in pair):
             known(f"{where}.primary", side, view.curves, "curve (curves)")
         for key in systems:
-            known(f"{where}.curves", key, table.systems, "system (mc_diffusion.systems)")
+            known(f"{where}.curves", key, table.systems, f"system ({section}.systems)")
             if not isinstance(table.systems[key].write, Diffusing):
                 raise ValueError(
                     f"{where}.curves: {key} has no scale of guidance; only systems that write by diffuse have"
@@ -96,9 +105,9 @@ def _view(table: CaptionTable, view: CaptionView | CaptionExamplesOf | GuidanceF
     else:
         datasets, systems, first = [view.dataset], view.systems, True
     for name in datasets:
-        known(f"{where}.datasets", name, table.datasets, "dataset (mc_diffusion.datasets)")
+        known(f"{where}.datasets", name, table.datasets, f"dataset ({section}.datasets)")
     for key in systems:
-        known(f"{where}.systems", key, table.systems, "system (mc_diffusion.systems)")
+        known(f"{where}.systems", key, table.systems, f"system ({section}.systems)")
         if table.systems[key].first_seed and not first:
             raise ValueError(f"{where}.systems: {key} is of the first seed alone, and this shows all")
 

@@ -215,9 +215,12 @@ class CaptionTable(Strict):
 
 
 class CaptionView(Strict):
-    """A table of some ``systems`` on some ``datasets`` of the captions that ``mc_diffusion`` asks for. ``contrasts`` and
-    ``primary`` as there. ``choose_on``: the dataset on which the best of the systems is chosen by the metric that is claimed;
-    it is named below the table. ``first_seed``: it is of the first seed alone."""
+    """A table of some ``systems`` on some ``datasets`` of the captions that one section of the scale asks for.
+
+    The section is the one that has these datasets: ``mc_diffusion`` or ``claims``. ``contrasts`` and ``primary`` as there.
+    ``choose_on``: the dataset on which the best of the systems is chosen by the metric that is claimed; it is named below the
+    table. ``first_seed``: it is of the first seed alone.
+    """
 
     datasets: Annotated[Names, Field(min_length=1)]
     systems: Annotated[Names, Field(min_length=1)]
@@ -246,7 +249,7 @@ class GuidanceFigure(Strict):
 
 
 class CaptionExamplesOf(Strict):
-    """Examples of captions of ``mc_diffusion`` by ``systems`` on one dataset (MC-Diffusion, table 2)."""
+    """Examples of a section's captions by ``systems`` on one dataset (MC-Diffusion, table 2)."""
 
     dataset: Name
     systems: Annotated[Names, Field(min_length=1)]

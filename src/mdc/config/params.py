@@ -82,8 +82,9 @@ class Scale(Strict):
     ``pretrain`` may be left out if nothing is trained, ``probe`` if nothing is probed, ``score`` if no caption is scored,
     ``caption`` if none is written, and each table or figure. ``encoders``: those that are not trained here; ``encode`` says how
     the images of corpora are encoded by them. ``tokenizers``: those that make codes of images; ``words``: embeddings of
-    word pieces that decoders may stand on. ``mc_diffusion``: captions
-    of which the tables and figures ``mcd_…`` each show a part.
+    word pieces that decoders may stand on. ``mc_diffusion`` and
+    ``claims``: captions of which other tables and figures each show a part: those of MC-Diffusion, and those that put a blog
+    post's claims to the test (docs/claims.md).
     """
 
     label: str
@@ -98,25 +99,39 @@ class Scale(Strict):
     score: Scoring | None = None
     caption: Captioning | None = None
     mc_diffusion: CaptionTable | None = None
+    claims: CaptionTable | None = None
     tables: Tables = Field(default_factory=Tables)
 
     def captioned(self) -> dict[str, CaptionTable]:
         """What is captioned, by its place in the scale."""
-        found = {"tables.table3": self.tables.table3, "mc_diffusion": self.mc_diffusion}
+        found = {"tables.table3": self.tables.table3, **self.shown_in_part()}
         return {where: table for where, table in found.items() if table is not None}
+
+    def shown_in_part(self) -> dict[str, CaptionTable]:
+        """The sections of captions of which tables and figures each show a part, by their key."""
+        found = {"mc_diffusion": self.mc_diffusion, "claims": self.claims}
+        return {where: table for where, table in found.items() if table is not None}
+
+    def section_of(self, dataset: str) -> CaptionTable:
+        """The one of these that captions a dataset, whose name no other has. KeyError if none does."""
+        for table in self.shown_in_part().values():
+            if dataset in table.datasets:
+                return table
+        raise KeyError(dataset)
 
     @model_validator(mode="after")
     def _sections(self) -> Self:
         needed = {
-            "pretrain": [*self.tables.training(), *(["mc_diffusion"] if self.mc_diffusion else [])],
+            "pretrain": [*self.tables.training(), *self.shown_in_part()],
             "probe": list(self.tables.probing()),
             "score": list(self.tables.scoring()),
             "caption": [where.removeprefix("tables.") for where in self.captioned()],
-            "mc_diffusion": list(self.tables.of_mc_diffusion()),
         }
         for section, names in needed.items():
             if names and getattr(self, section) is None:
                 raise ValueError(f"{section}: this key is missing; needed by {', '.join(names)}")
+        if (names := list(self.tables.of_captions())) and not self.shown_in_part():
+            raise ValueError(f"mc_diffusion or claims: one of these keys is needed by {', '.join(names)}")
         return self
 
     @model_validator(mode="after")

@@ -310,6 +310,7 @@ class Tables(Strict):
     mcd_table4: CaptionView | None = None
     mcd_grid: CaptionView | None = None
     mcd_figure3: GuidanceFigure | None = None
+    table_ratio: CaptionView | None = None
 
     def named(self) -> dict[str, Strict]:
         """What the scale names, in the order of the classes above."""
@@ -320,8 +321,8 @@ class Tables(Strict):
         kinds = ProbeTable | LossFigure | RecipeTable | ScoreTable | CaptionTable
         return {name: table for name, table in self.named().items() if isinstance(table, kinds)}
 
-    def of_mc_diffusion(self) -> dict[str, CaptionView | CaptionExamplesOf | GuidanceFigure]:
-        """Of these, those that show captions of the scale's ``mc_diffusion``."""
+    def of_captions(self) -> dict[str, CaptionView | CaptionExamplesOf | GuidanceFigure]:
+        """Of these, those that show a part of the captions of a section of the scale (``mc_diffusion``, ``claims``)."""
         kinds = CaptionView | CaptionExamplesOf | GuidanceFigure
         return {name: table for name, table in self.named().items() if isinstance(table, kinds)}
 

@@ -60,9 +60,10 @@ def table(plan: Plan, name: str) -> dict[str, Any]:
 
 
 def view(plan: Plan, name: str) -> dict[str, Any]:
-    """The same of a table that shows a part of what ``mc_diffusion`` asks for."""
-    asked, whole = getattr(plan.scale.tables, name), plan.scale.mc_diffusion
-    assert isinstance(asked, CaptionView) and whole is not None
+    """The same of a table that shows a part of what a section of the scale asks for."""
+    asked = getattr(plan.scale.tables, name)
+    assert isinstance(asked, CaptionView)
+    whole = plan.scale.section_of(asked.datasets[0])
     seeds = plan.scale.training.seeds[:1] if asked.first_seed else plan.scale.training.seeds
     found = _table(plan, whole.view(asked), seeds)
     if asked.choose_on is None:
@@ -134,16 +135,18 @@ def examples(plan: Plan, name: str) -> dict[str, Any]:
 
 
 def examples_of(plan: Plan, name: str) -> dict[str, Any]:
-    """The same of captions that ``mc_diffusion`` asks for."""
-    asked, whole = getattr(plan.scale.tables, name), plan.scale.mc_diffusion
-    assert isinstance(asked, CaptionExamplesOf) and whole is not None
+    """The same of captions that a section of the scale asks for."""
+    asked = getattr(plan.scale.tables, name)
+    assert isinstance(asked, CaptionExamplesOf)
+    whole = plan.scale.section_of(asked.dataset)
     return _examples(plan, whole.view(CaptionView(datasets=[asked.dataset], systems=asked.systems)), [])
 
 
 def guidance(plan: Plan, name: str) -> dict[str, Any]:
     """The values of the job of a figure of scales of guidance, and the jobs that it is made from (``jobs``)."""
-    asked, whole = getattr(plan.scale.tables, name), plan.scale.mc_diffusion
-    assert isinstance(asked, GuidanceFigure) and whole is not None
+    asked = getattr(plan.scale.tables, name)
+    assert isinstance(asked, GuidanceFigure)
+    whole = plan.scale.section_of(asked.dataset)
     systems = list(dict.fromkeys(key for curve in asked.curves.values() for key in curve.systems))
     found = _table(plan, whole.view(CaptionView(datasets=[asked.dataset], systems=systems)), plan.scale.training.seeds)
     curves = [

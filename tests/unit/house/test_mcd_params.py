@@ -63,7 +63,11 @@ def _changed(*path: str, to: Any) -> dict[str, Any]:
             "its condition must be a frozen encoder's; ViT-T-12 trains its own",
         ),
         ((*SYSTEMS, "x"), {**MCD, "backbone": "nowhere", "write": DIFFUSE}, "no backbone is named 'nowhere'"),
-        (("scales", "mini", "mc_diffusion"), None, "mc_diffusion: this key is missing; needed by mcd_table1"),
+        (
+            ("scales", "mini", "mc_diffusion"),
+            None,
+            "mcd_table1.datasets: no dataset (of mc_diffusion or claims) is named 'codes'",
+        ),
         (
             (*TABLES, "mcd_table1", "primary"),
             [["codes/mcd", "codes/cfg_1"]],
@@ -90,7 +94,7 @@ def _changed(*path: str, to: Any) -> dict[str, Any]:
         (
             ("scales", "mini", "mc_diffusion", "datasets", "described"),
             VALUES["scales"]["mini"]["mc_diffusion"]["datasets"]["codes"] | {"label": "Y"},
-            "mc_diffusion.datasets.described: table3 has a dataset of this name",
+            "mc_diffusion.datasets.described: another has a dataset of this name",
         ),
     ],
 )

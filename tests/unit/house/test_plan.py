@@ -221,10 +221,10 @@ def test_a_changed_value_touches_what_it_decides_and_nothing_before(mini: Plan) 
     # one method's range: its runs, their probes, what shows them
     found = with_("methods", "mdc", "t_range", to=[0.35, 0.8])
     captioned = {"captions", "metrics", "judged", "table3", "figure6"}
-    diffused = set(mini.scale.tables.of_mc_diffusion())
+    diffused = set(mini.scale.tables.of_captions())
     scores = {"scores", "retrieval", "positions"}
     assert layers(found) == {"runs", "probe", *scores, *captioned, *diffused, *logs, *probing_names, *scored_names}
-    measured = {"metrics/described/s0", "judged/described/s0", "metrics/codes/s0"}
+    measured = {"metrics/described/s0", "judged/described/s0", "metrics/codes/s0", "metrics/claimed/s0"}
     assert all("/mdc/" in name for name in found - measured if "/" in name)
     # one corpus: its own shards; runs follow by the manifest
     assert with_(*MINI, "data", "corpora", "alt", "source", "seed", to=99) == {"data/corpora/alt"}

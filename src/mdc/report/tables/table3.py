@@ -29,6 +29,7 @@ _HEADINGS = {
     "mcd_table1": "MC-Diffusion, table 1. Captions without guidance",
     "mcd_table3": "MC-Diffusion, table 3. Classifier-free guidance by its scale",
     "mcd_table4": "MC-Diffusion, table 4. Masked-condition guidance by its scale",
+    "table_ratio": "Captions by the mask ratio of training",
     "mcd_grid": "MC-Diffusion. Which side the scale stands at, and how often the condition's mask is drawn",
 }
 #: rows of the paper's Table 1 that are not run here

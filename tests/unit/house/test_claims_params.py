@@ -1,0 +1,87 @@
+"""What claims of captions ask for in params.yaml: a table finds the section that its datasets stand in; mistakes are told."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from changed import put
+
+from mdc.config import read_yaml, validate
+from mdc.jobs.plan import Plan
+from mdc.jobs.shown import CaptionTableJob
+from mdc.records import UserError
+
+ROOT = Path(__file__).resolve().parents[3]
+VALUES = read_yaml(ROOT / "params.yaml")
+CLAIMS = ("scales", "mini", "claims")
+TABLES = ("scales", "mini", "tables")
+
+
+def _changed(*path: str, to: Any) -> dict[str, Any]:
+    return put(copy.deepcopy(VALUES), path, to)
+
+
+@pytest.mark.parametrize(
+    ("path", "to", "said"),
+    [
+        (CLAIMS, None, "tables.table_ratio.datasets: no dataset (of mc_diffusion or claims) is named 'claimed'"),
+        (
+            (*CLAIMS, "datasets", "codes"),
+            VALUES["scales"]["mini"]["claims"]["datasets"]["claimed"] | {"label": "Y"},
+            "claims.datasets.codes: another has a dataset of this name",
+        ),
+        (
+            (*TABLES, "table_ratio", "datasets"),
+            ["claimed", "codes"],
+            "table_ratio.datasets: no dataset (claims.datasets) is named 'codes'",
+        ),
+        (
+            (*TABLES, "table_ratio", "systems"),
+            ["mcd"],
+            "table_ratio.contrasts: claimed/ratio_mdc is no dataset/system",
+        ),
+        (
+            (*CLAIMS, "systems", "ratio_mdc", "tuned"),
+            "ends",
+            "systems.ratio_mdc.tuned = ends: datasets.claimed.tuned does not name it; it has plain",
+        ),
+        (
+            (*CLAIMS, "datasets", "claimed", "tuned"),
+            {"plain": "x"},
+            "no finetuning (finetune) is named 'x'",
+        ),
+    ],
+)
+def test_mistakes(path: tuple[str, ...], to: Any, said: str) -> None:
+    with pytest.raises(UserError) as caught:
+        validate(_changed(*path, to=to))
+    assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_table_alone_of_captions_needs_a_section() -> None:
+    values = copy.deepcopy(VALUES)
+    mini = values["scales"]["mini"]
+    del mini["claims"], mini["mc_diffusion"]
+    mini["tables"] = {"table_ratio": mini["tables"]["table_ratio"]}
+    with pytest.raises(UserError, match="mc_diffusion or claims: one of these keys is needed by table_ratio"):
+        validate(values)
+
+
+@pytest.mark.parametrize("name", [name for name, scale in VALUES["scales"].items() if "claims" in scale])
+def test_a_table_of_claims_is_made_from_its_own_sections_captions(name: str) -> None:
+    """Every dataset is captioned once, whatever number of tables show it."""
+    plan = Plan(validate({**VALUES, "scale": name}))
+    job = plan.jobs["table_ratio"]
+    assert isinstance(job, CaptionTableJob)
+    assert {record for system in job.systems for record in system.records} == {
+        f"metrics/claimed/s{seed}" for seed in plan.scale.training.seeds
+    }
+    keys = [system.key for system in job.systems]
+    asked = VALUES["scales"][name]["tables"]["table_ratio"]["systems"]
+    assert keys == ["claimed/most_frequent", *(f"claimed/{key}" for key in asked)]
+    # each is another run, but for the one that is shown other images
+    runs = [system.runs[0] for system in job.systems if not system.blind]
+    assert len(set(runs)) == len(runs)
