@@ -90,16 +90,20 @@ def photo(r: Path, tmp_path: Path) -> Path:
 
 
 def drop(page: Any, file: Path) -> None:
-    """Drop a file, again if need be: a page that has just loaded does not yet listen to its own fields."""
+    """Drop a file, again if need be: a page that has just loaded does not yet listen to its own fields, and one that is loading
+    may lose what it was given."""
     name, field = page.get_by_text(file.name).first, page.locator("#image input[type=file]")
-    for _ in range(10):
-        field.set_input_files(str(file))
+    until = time.monotonic() + 2 * PATIENCE
+    while time.monotonic() < until:
+        if field.count():
+            field.set_input_files(str(file))
         with contextlib.suppress(NotYet):
-            name.wait_for(timeout=5000)
+            name.wait_for(timeout=15_000)
             return
-        if not field.count():  # it was taken
-            break
-    name.wait_for()
+        if not field.count():  # it was taken, and is not shown
+            page.reload()
+            page.locator("#image").wait_for()
+    raise AssertionError(f"{file.name} was not taken by a page that says: {page.inner_text('body')}")
 
 
 @needs_chromium
