@@ -68,23 +68,23 @@ _DIFFUSION = (
 )
 
 
-def _caption_view(name: str, title: str, caption: str = _DIFFUSION) -> Artefact:
+def _caption_view(name: str, title: str, caption: str = _DIFFUSION, more: str = "") -> Artefact:
     return Artefact(
         "mdc.report.tables.table3",
         "caption_view",
         "Tables",
-        _files(name, ".csv _long.csv _contrasts.csv _sets.csv .html .md .tex"),
+        _files(name, f".csv _long.csv _contrasts.csv _sets.csv {more} .html .md .tex"),
         {f"{name}.html": title},
         caption,
     )
 
 
-def _claim(name: str, title: str, of_what: str) -> Artefact:
+def _claim(name: str, title: str, of_what: str, more: str = "") -> Artefact:
     caption = (
         f"{of_what} at scale {{scale}}, held against references, by the metrics of the COCO caption challenge and by CLIPScore; "
         "what of the captions is true, where it is known."
     )
-    return _caption_view(name, title, caption)
+    return _caption_view(name, title, caption, more)
 
 
 ARTEFACTS = {
@@ -239,5 +239,13 @@ ARTEFACTS = {
         "table_ratio",
         "Mask ratios and captions",
         "Captions by models that were trained at one mask ratio each, and by MDC",
+    ),
+    "table_few": _claim(
+        "table_few",
+        "Few examples",
+        "Captions by pretrained captioners that saw a few examples of another domain, or none",
+    ),
+    "table_splits": _claim(
+        "table_splits", "Several splits", "Captions by runs on several random splits of the same images", "_over.csv"
     ),
 }

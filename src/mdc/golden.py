@@ -184,11 +184,28 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
                     **{"label": "Described", "corpus": "described", "images": 8, "pretrained": "alt"},
                     **{"tuned": {"plain": "tuned"}, "training": "described"},
                 },
+                "claimed_val": {
+                    **{
+                        "label": "Described, val",
+                        "corpus": "described",
+                        "split": "val",
+                        "images": 8,
+                        "pretrained": "alt",
+                    },
+                    **{"systems": ["ratio_100", "ratio_mdc"], "training": "described"},
+                },
             },
             "backbones": ["ViT-T-12"],
             "systems": {
                 "ratio_100": {"label": "100 %", "method": "parallel", "write": unmask},
                 "ratio_mdc": {"label": "MDC", "method": "mdc", "write": unmask},
+                "few_32": {
+                    "label": "MDC, 32 examples",
+                    "method": "mdc",
+                    "tuned": "plain",
+                    "weights": "last",
+                    "write": unmask,
+                },
                 "ratio_other": {"label": "MDC, other image", "method": "mdc", "images": "other", "write": unmask},
             },
             "left_out": ["METEOR", "SPICE"],
@@ -282,6 +299,14 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
             "table_ratio": {
                 **{"datasets": ["claimed"], "systems": ["ratio_100", "ratio_mdc", "ratio_other"]},
                 "primary": [["claimed/ratio_mdc", "claimed/ratio_100"]],
+            },
+            "table_few": {
+                **{"datasets": ["claimed"], "systems": ["ratio_mdc", "few_32"]},
+                "primary": [["claimed/few_32", "claimed/ratio_mdc"]],
+            },
+            "table_splits": {
+                **{"datasets": ["claimed", "claimed_val"], "systems": ["ratio_100", "ratio_mdc"]},
+                "over": [["ratio_mdc", "ratio_100"]],
             },
             "table_retrieval": {**scored, "pairs": 10, "primary": [["alt/mdc/heuristic", "alt/clip/cosine"]]},
             "figure_position": {

@@ -219,7 +219,8 @@ class CaptionView(Strict):
 
     The section is the one that has these datasets: ``mc_diffusion`` or ``claims``. ``contrasts`` and ``primary`` as there.
     ``choose_on``: the dataset on which the best of the systems is chosen by the metric that is claimed; it is named below the
-    table. ``first_seed``: it is of the first seed alone.
+    table. ``first_seed``: it is of the first seed alone. ``over``: pairs of systems that are compared over all its
+    datasets, which are splits of the same images.
     """
 
     datasets: Annotated[Names, Field(min_length=1)]
@@ -228,6 +229,16 @@ class CaptionView(Strict):
     primary: Annotated[list[SidePair], Field(max_length=6)] = Field(default_factory=list)
     choose_on: Name | None = None
     first_seed: bool = False
+    over: list[SidePair] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _enough(self) -> Self:
+        if self.over and len(self.datasets) < 2:
+            raise ValueError(f"over: compares over datasets, and there is {self.datasets[0]} alone")
+        pairs_once("over", self.over)
+        for side in (side for pair in self.over for side in pair):
+            known("over", side, dict.fromkeys(self.systems), "system of this table (systems)")
+        return self
 
 
 class GuidanceCurve(Strict):

@@ -39,10 +39,23 @@ class ScenesCorpus(Strict):
         return {key: value for key, value in dump(self).items() if key != "test" or value is not None}
 
 
+class Dealt(Strict):
+    """Images dealt into splits anew, by a hash of (``seed``, key): so many to test and to val, all others to train."""
+
+    seed: NonNegative
+    test: Positive
+    val: NonNegative = 0
+
+    def splits(self) -> tuple[str, ...]:
+        """The splits that there are."""
+        return ("train", *(["val"] if self.val else []), "test")
+
+
 class ParquetCorpus(Captions):
     """Image–caption pairs in a parquet file or a folder of them; ``path`` is relative to MDC_DATA or absolute.
 
     ``pairs: N`` trains on N rows of the train split, chosen by a hash of their keys: a smaller N lies in every larger one.
+    ``dealt`` takes the rows of all files, whatever split they say they are of, and deals them anew.
     """
 
     kind: Literal["parquet"]
@@ -53,11 +66,21 @@ class ParquetCorpus(Captions):
     splits: dict[Literal["train", "val", "test"], str] = Field(default={"train": "train", "val": "val"})
     key_column: str | None = None
     pairs: Positive | None = None
+    dealt: Dealt | None = None
 
     @model_validator(mode="after")
     def _splits(self) -> Self:
         has(self.splits, "train")
+        defaults = {name: type(self).model_fields[name].default for name in ("split_column", "splits")}
+        for name, default in defaults.items():
+            if self.dealt is not None and getattr(self, name) != default:
+                raise ValueError(f"dealt: makes splits of its own; leave out {name}")
         return self
+
+    @model_serializer(mode="wrap")
+    def _undealt(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A corpus that keeps its splits has the configuration that it had before any was dealt anew."""
+        return {key: value for key, value in dump(self).items() if key != "dealt" or value is not None}
 
 
 class TableCorpus(Captions):

@@ -311,6 +311,8 @@ class Tables(Strict):
     mcd_grid: CaptionView | None = None
     mcd_figure3: GuidanceFigure | None = None
     table_ratio: CaptionView | None = None
+    table_few: CaptionView | None = None
+    table_splits: CaptionView | None = None
 
     def named(self) -> dict[str, Strict]:
         """What the scale names, in the order of the classes above."""

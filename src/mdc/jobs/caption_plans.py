@@ -66,6 +66,8 @@ def view(plan: Plan, name: str) -> dict[str, Any]:
     whole = plan.scale.section_of(asked.datasets[0])
     seeds = plan.scale.training.seeds[:1] if asked.first_seed else plan.scale.training.seeds
     found = _table(plan, whole.view(asked), seeds)
+    if asked.over:
+        found |= _over(plan, whole, asked, found)
     if asked.choose_on is None:
         return {**found, "choose": None}
     made = [caption_jobs.metrics(plan, asked.choose_on, seed) for seed in seeds]
@@ -74,6 +76,27 @@ def view(plan: Plan, name: str) -> dict[str, Any]:
     among = [key for key in asked.systems if key in there and there[key].images == "own"]
     told = {"label": whole.datasets[asked.choose_on].label, "systems": among, "records": [job.job for job in made]}
     return {**found, "choose": told}
+
+
+def _over(plan: Plan, whole: CaptionTable, asked: CaptionView, found: dict[str, Any]) -> dict[str, Any]:
+    """What is compared over datasets: the differences within each, and the corpora that tell how many images each trains on."""
+    pairs = [[f"{name}/{one}", f"{name}/{other}"] for name in asked.datasets for one, other in asked.over]
+    corpora = {name: plan.corpus(whole.datasets[name].pretrained) for name in asked.datasets}
+    return {
+        "jobs": found["jobs"] | {job.job: job for job in corpora.values()},
+        "contrasts": found["contrasts"] + [pair for pair in pairs if pair not in found["contrasts"]],
+        "over": {
+            "pairs": [list(pair) for pair in asked.over],
+            "datasets": [
+                {
+                    **labelled(name, whole.datasets[name].label),
+                    "trained_on": job.job,
+                    "images": whole.datasets[name].images,
+                }
+                for name, job in corpora.items()
+            ],
+        },
+    }
 
 
 def _table(plan: Plan, shown: CaptionTable, seeds: list[int]) -> dict[str, Any]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from mdc.config import NonNegative, Positive, ProtocolStatistics, Share
 from mdc.jobs.job import Job, Part
@@ -190,6 +190,20 @@ class Chosen(Part):
     records: Annotated[list[str], Field(min_length=1)]
 
 
+class OverDataset(Labelled):
+    """A dataset of which ``images`` are captioned, by runs on the corpus whose job is ``trained_on``."""
+
+    trained_on: str
+    images: Positive
+
+
+class Over(Part):
+    """``pairs`` of systems' names, the first minus the second, over datasets that are splits of the same images."""
+
+    pairs: Annotated[list[Pair], Field(min_length=1)]
+    datasets: Annotated[list[OverDataset], Field(min_length=2)]
+
+
 class CaptionTableJob(SystemsJob):
     """Table 3, and tables of captions like it; a metric that is not available here is told in its place. ``judge``: what its
     contests are judged by.
@@ -204,6 +218,12 @@ class CaptionTableJob(SystemsJob):
     judge: str
     contests: list[ShownContest]
     choose: Chosen | None
+    over: Over | None = None
+
+    @model_serializer(mode="wrap")
+    def _within(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A table that compares within datasets alone keeps the configuration that it had before there were others."""
+        return {key: value for key, value in dump(self).items() if key != "over" or value is not None}
 
 
 class Curve(Labelled):

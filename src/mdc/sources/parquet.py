@@ -16,6 +16,8 @@ from mdc.records import UserError
 
 Given = Mapping[str, Any]
 IMAGES = 64  # rows with images that are in memory at once
+#: in the place of a split's name: all rows, whatever split they are of
+ALL = "all"
 
 
 @dataclass(frozen=True)
@@ -40,9 +42,12 @@ def rows(
     label_column: str | None = None,
     chosen: Callable[[str], bool] | None = None,
 ) -> Iterator[ParquetRow]:
-    """Rows of one split whose image can be decoded, streamed; of keys that are ``chosen`` alone, if that is given."""
+    """Rows of one split whose image can be decoded, streamed; of keys that are ``chosen`` alone, if that is given.
+
+    ``split`` "all": the rows of all files, whatever split they are of.
+    """
     image_column, key_column, split_column = (source[f"{name}_column"] for name in ("image", "key", "split"))
-    wanted = source["splits"].get(split, split)
+    wanted, split_column = source["splits"].get(split, split), None if split == ALL else split_column
     number = 0
     for path in split_files(source, split, data_dir):
         with open_parquet(path) as file:
@@ -137,7 +142,7 @@ def split_files(source: Given, split: str, data_dir: Path) -> list[Path]:
     Where no file is named after any split, all of them are "train".
     """
     files = _files(source, data_dir)
-    if source["split_column"] is not None:
+    if source["split_column"] is not None or split == ALL:
         return files
     root = Path(data_dir) / source["path"]
     splits = {"train": "train", "val": "val", "test": "test", **source["splits"]}

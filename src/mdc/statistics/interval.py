@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 #: How an interval was made: see the modules ``bootstrap``, ``exact`` and ``seeds``. "seeds" (Student's t over seeds alone)
-#: and "steps" (blocks of logged steps) occur in ``steadiness`` only, where there are no test items.
-Kind = Literal["bootstrap", "exact", "seeds and items", "seeds", "steps"]
+#: and "steps" (blocks of logged steps) occur in ``steadiness`` only, where there are no test items; "splits" in ``splits``.
+Kind = Literal["bootstrap", "exact", "seeds and items", "seeds", "steps", "splits"]
 
 
 #: what holds where a caller names nothing else; of tables and figures, params.yaml does (protocol.statistics)

@@ -44,6 +44,16 @@ def _changed(*path: str, to: Any) -> dict[str, Any]:
             "table_ratio.contrasts: claimed/ratio_mdc is no dataset/system",
         ),
         (
+            (*TABLES, "table_ratio", "over"),
+            [["ratio_mdc", "ratio_15"]],
+            "table_ratio: over: compares over datasets, and there is claimed alone",
+        ),
+        (
+            ("scales", "flickr8k-claims", "tables", "table_splits", "over"),
+            [["mdc", "x"]],
+            "over: no system of this table (systems) is named 'x'",
+        ),
+        (
             (*CLAIMS, "systems", "ratio_mdc", "tuned"),
             "ends",
             "systems.ratio_mdc.tuned = ends: datasets.claimed.tuned does not name it; it has plain",
@@ -70,7 +80,7 @@ def test_a_table_alone_of_captions_needs_a_section() -> None:
         validate(values)
 
 
-@pytest.mark.parametrize("name", [name for name, scale in VALUES["scales"].items() if "claims" in scale])
+@pytest.mark.parametrize("name", [name for name, scale in VALUES["scales"].items() if "table_ratio" in scale["tables"]])
 def test_a_table_of_claims_is_made_from_its_own_sections_captions(name: str) -> None:
     """Every dataset is captioned once, whatever number of tables show it."""
     plan = Plan(validate({**VALUES, "scale": name}))

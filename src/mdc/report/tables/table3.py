@@ -18,6 +18,7 @@ from mdc.report.estimates import interval_label
 from mdc.report.given import Given
 from mdc.report.judged import Judged, judged
 from mdc.report.lines import Contrast, Number, tidy
+from mdc.report.over_datasets import Line, OverDatasets
 from mdc.report.tables import comparisons
 from mdc.report.tables.caption_sets import SETS, label_of, models, set_lines, variety
 from mdc.report.tables.render import write_csv, write_html, write_latex, write_markdown
@@ -30,6 +31,8 @@ _HEADINGS = {
     "mcd_table3": "MC-Diffusion, table 3. Classifier-free guidance by its scale",
     "mcd_table4": "MC-Diffusion, table 4. Masked-condition guidance by its scale",
     "table_ratio": "Captions by the mask ratio of training",
+    "table_few": "Captions after few examples of another domain",
+    "table_splits": "Captions by runs on several splits of the same images",
     "mcd_grid": "MC-Diffusion. Which side the scale stands at, and how often the condition's mask is drawn",
 }
 #: rows of the paper's Table 1 that are not run here
@@ -65,6 +68,7 @@ def make(job: CaptionTableJob, given: Given, out: Path) -> None:
     main = _table(found, numbers, heading, parts["paper"], notes, chosen=chosen, others=others)
     objects = _objects(job, given, found)
     truth = [key for key in parts["truth"] if key in found.columns]
+    over = OverDatasets(job, given, found, job.over) if job.over is not None else None
     shown = [
         main,
         _table(found, numbers, "More metrics", parts["more"], [*_clip_notes(found), *_no_chair(found)]),
@@ -74,6 +78,7 @@ def make(job: CaptionTableJob, given: Given, out: Path) -> None:
         *([_contests(found, choices)] if choices else []),
         variety(found),
         models(found),
+        *([over.table([key for key in parts["paper"] if key in found.columns])] if over is not None else []),
         *comparisons.tables(found, [key for key in (*parts["paper"], "true", "told") if key in found.columns]),
     ]
     name = job.artefact
@@ -83,6 +88,8 @@ def make(job: CaptionTableJob, given: Given, out: Path) -> None:
     more = {head: [getattr(number.system, head) for number in every] for head in ("length", "tuned", "blind")}
     write_text(out / f"{name}_long.csv", tidy(every, Number, **more))
     write_text(out / f"{name}_contrasts.csv", tidy(found.contrasts(), Contrast))
+    if over is not None:
+        write_text(out / f"{name}_over.csv", tidy(list(over.lines()), Line))
     lines = list(set_lines(found))
     write_text(out / f"{name}_sets.csv", csv_text(lines, ["scale", "dataset", "method", "seed", *SETS]))
     write_html(shown, out / f"{name}.html")

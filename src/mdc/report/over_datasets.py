@@ -1,0 +1,114 @@
+"""Differences over datasets that are splits of the same images: whether one order of systems holds in all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from mdc.jobs.shown import CaptionTableJob, Over
+from mdc.records import UserError, read_json
+from mdc.report import words
+from mdc.report.caption_numbers import Captioned
+from mdc.report.given import Given, path_of
+from mdc.report.tables.table import Cell, Column, Row, Table
+from mdc.statistics.interval import Interval
+from mdc.statistics.splits import over_splits
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of ``NAME_over.csv``: the difference of a pair of systems by one metric on one dataset (``value``), or, where
+    ``dataset`` is "all", over them. ``higher``: on how many of ``datasets`` the first is higher. The plain interval takes the
+    splits as independent."""
+
+    scale: str
+    dataset: str
+    method: str
+    against: str
+    benchmark: str
+    value: float
+    low: float | None
+    high: float | None
+    p: float | None
+    plain_low: float | None
+    plain_high: float | None
+    higher: int | None
+    datasets: int | None
+    test_over_train: float | None
+
+
+class OverDatasets:
+    """The pairs of systems that a table compares over its datasets."""
+
+    def __init__(self, job: CaptionTableJob, given: Given, found: Captioned, over: Over) -> None:
+        self.found, self.over, self.level = found, over, job.statistics.level
+        self.shares = {one.key: self._share(job, given, one.trained_on, one.images) for one in over.datasets}
+        self.labels = {system.system: system.method.label for system in job.systems}
+        if len({round(share, 12) for share in self.shares.values()}) > 1:
+            told = ", ".join(f"{key} {share:.4f}" for key, share in self.shares.items())
+            raise UserError(
+                f"{job.artefact}: over: splits must have equal shares of images to test on; they have {told}"
+            )
+
+    def _share(self, job: CaptionTableJob, given: Given, corpus: str, images: int) -> float:
+        return images / int(read_json(path_of(job, given, corpus))["splits"]["train"]["samples"])
+
+    @cached_property
+    def share(self) -> float:
+        """Images tested on over images trained on."""
+        return next(iter(self.shares.values()))
+
+    def differences(self, one: str, other: str, measure: str) -> dict[str, Interval]:
+        """On each dataset, the first system minus the second."""
+        pairs = {d.key: (f"{d.key}/{one}", f"{d.key}/{other}") for d in self.over.datasets}
+        return {key: self.found.differences[pair, measure] for key, pair in pairs.items()}
+
+    def lines(self) -> Iterator[Line]:
+        """Every pair by every metric: on each dataset, then over all."""
+        scale = words.scale_column(self.found.job)
+        for one, other in self.over.pairs:
+            for measure in self.found.measures:
+                told = (self.labels[one], self.labels[other], self.found.name(measure))
+                within = self.differences(one, other, measure)
+                for dataset in self.over.datasets:
+                    here = within[dataset.key]
+                    inside = _bounds(here)
+                    yield Line(scale, dataset.label, *told, here.value, *inside, None, None, None, None, None)
+                values = [here.value for here in within.values()]
+                corrected = over_splits(values, self.share, self.level)
+                plain = over_splits(values, 0.0, self.level)
+                higher = sum(value > 0 for value in values)
+                bounds = (*_bounds(corrected), plain.low, plain.high)
+                yield Line(scale, "all", *told, corrected.value, *bounds, higher, len(values), self.share)
+
+    def table(self, measures: list[str]) -> Table:
+        """For each pair the mean over datasets, and on how many of them the first is higher."""
+        rows = []
+        for one, other in self.over.pairs:
+            cells = []
+            for measure in measures:
+                values = [here.value for here in self.differences(one, other, measure).values()]
+                mean = over_splits(values, self.share, self.level)
+                note = f"{sum(value > 0 for value in values)} of {len(values)}"
+                cells.append(Cell(mean.value, mean.low, mean.high, note=note))
+            rows.append(Row((f"{self.labels[one]} − {self.labels[other]}",), tuple(cells), ""))
+        return Table(
+            title=f"Over all {len(self.over.datasets)} splits, {self.found.scale_text}",
+            caption=(
+                "The mean of the splits' differences, in points, and on how many splits the first is higher. Intervals: "
+                f"{words.percent(self.level)}, Student's t over splits, corrected for that they share most of the images they "
+                f"train on (Nadeau and Bengio, 2003: the variance times 1/{len(self.over.datasets)} + {self.share:.3f}, the "
+                "images tested on over those trained on).",
+            ),
+            labels=("Comparison",),
+            columns=tuple(
+                Column(self.found.name(measure), "", "Difference", self.found.name(measure)) for measure in measures
+            ),
+            rows=tuple(rows),
+            signed=True,
+        )
+
+
+def _bounds(found: Interval) -> tuple[float, float, float | None]:
+    return found.low, found.high, found.p

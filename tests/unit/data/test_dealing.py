@@ -1,0 +1,99 @@
+"""A parquet corpus whose images are dealt into splits anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from data_samples import encoded, iter_corpus, write_corpus, write_parquet
+
+from mdc.config.sources import ParquetCorpus
+from mdc.formats.rank import rank_hash
+from mdc.formats.samples import Skipped
+from mdc.records import UserError
+from mdc.shards.index import ShardReader
+from mdc.sources.corpora.dealing import dealt
+
+SOURCE: dict[str, Any] = {"kind": "parquet", "path": "a.parquet", "key_column": "image_id"}
+SPLITS = ("train", "val", "test")
+
+
+def rows(path: Path, names: list[str]) -> Path:
+    columns = {
+        "image": [encoded(i) for i in range(len(names))],
+        "captions": [[f"first of {name}", f"second of {name}"] for name in names],
+        "split": [("train", "dev", "test")[i % 3] for i in range(len(names))],
+        "image_id": names,
+    }
+    return write_parquet(path, columns)
+
+
+def keys(source: dict[str, Any], folder: Path) -> dict[str, list[str]]:
+    return {split: [sample.key for sample in iter_corpus(source, split, folder)] for split in SPLITS}
+
+
+def test_each_image_is_of_one_split_by_its_rank(tmp_path: Path) -> None:
+    names = [f"n{i}" for i in range(40)]
+    rows(tmp_path / "a.parquet", names)
+    found = keys(SOURCE | {"dealt": {"seed": 3, "test": 7, "val": 5}}, tmp_path)
+    ranked = sorted(names, key=lambda name: rank_hash(3, name))
+    wanted = {"test": ranked[:7], "val": ranked[7:12], "train": ranked[12:]}
+    # in the file's order, whatever split the file says they are of
+    assert found == {split: [name for name in names if name in wanted[split]] for split in SPLITS}
+    for sample in iter_corpus(SOURCE | {"dealt": {"seed": 3, "test": 7, "val": 5}}, "test", tmp_path):
+        assert sample.captions == (f"first of {sample.key}", f"second of {sample.key}")
+
+
+def test_another_order_of_rows_gives_the_same_splits_and_another_seed_others(tmp_path: Path) -> None:
+    names = [f"n{i}" for i in range(40)]
+    source = SOURCE | {"dealt": {"seed": 0, "test": 10, "val": 10}}
+    rows(tmp_path / "a.parquet", names)
+    one = keys(source, tmp_path)
+    rows(tmp_path / "a.parquet", names[::-1])
+    other = keys(source, tmp_path)
+    assert {split: set(found) for split, found in one.items()} == {split: set(found) for split, found in other.items()}
+    assert set(keys(SOURCE | {"dealt": {"seed": 1, "test": 10, "val": 10}}, tmp_path)["test"]) != set(one["test"])
+
+
+def test_rows_of_one_image_stay_together() -> None:
+    found = dealt(["a", "b", "a", "c", "d", "d"], 0, 1, 1, "here")
+    assert sorted(key for of_split in found.values() for key in of_split) == ["a", "b", "c", "d"]
+    assert [len(found[split]) for split in ("test", "val", "train")] == [1, 1, 2]
+
+
+def test_pairs_of_what_is_dealt_are_nested_and_never_tested_on(tmp_path: Path) -> None:
+    rows(tmp_path / "a.parquet", [f"n{i}" for i in range(40)])
+    source = SOURCE | {"dealt": {"seed": 0, "test": 15, "val": 0}}
+    whole = keys(source, tmp_path)
+    few = [set(keys(source | {"pairs": n}, tmp_path)["train"]) for n in (4, 10, 25)]
+    assert [len(one) for one in few] == [4, 10, 25] and few[0] < few[1] < few[2] == set(whole["train"])
+    assert not few[2] & set(whole["test"]) and whole["val"] == []
+    with pytest.raises(UserError, match="26 pairs are asked for, its train split has 25"):
+        keys(source | {"pairs": 26}, tmp_path)
+
+
+def test_a_corpus_of_it_has_the_splits_that_were_asked_for(tmp_path: Path) -> None:
+    rows(tmp_path / "a.parquet", [f"n{i}" for i in range(30)])
+    for how, there in (({"seed": 0, "test": 8}, {"train": 22, "test": 8}), ({"seed": 0, "test": 8, "val": 2}, None)):
+        source = ParquetCorpus(**SOURCE, dealt=how)  # type: ignore[arg-type]
+        out = tmp_path / str(len(how))
+        assert source.dealt is not None
+        whole, splits = source.model_dump(mode="json"), source.dealt.splits()
+        index = write_corpus("x", whole, out, tmp_path, context_length=16, splits=splits)
+        counts = {split: told["samples"] for split, told in index["splits"].items()}
+        assert counts == (there or {"train": 20, "val": 2, "test": 8})
+        assert ShardReader(out / "index.json", "test").read(0)[1].startswith(b"\x89PNG")
+
+
+def test_mistakes_are_told(tmp_path: Path) -> None:
+    rows(tmp_path / "a.parquet", ["a", "b", "c"])
+    with pytest.raises(UserError, match=r"a\.parquet: dealt asks for 2 images to test on and 1 held out.*none of 3"):
+        list(iter_corpus(SOURCE | {"dealt": {"seed": 0, "test": 2, "val": 1}}, "train", tmp_path, Skipped()))
+    for more, said in (({"split_column": None}, "split_column"), ({"splits": {"train": "x"}}, "splits")):
+        with pytest.raises(ValueError, match=f"dealt: makes splits of its own; leave out {said}"):
+            ParquetCorpus(**SOURCE, dealt={"seed": 0, "test": 1}, **more)  # type: ignore[arg-type]
+
+
+def test_a_corpus_that_is_not_dealt_keeps_its_configuration() -> None:
+    assert "dealt" not in ParquetCorpus(**SOURCE).model_dump(mode="json")

@@ -1,0 +1,49 @@
+"""A difference over several splits: the corrected resampled t against its formula and against many drawn splits."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from mdc.records import UserError
+from mdc.statistics.splits import over_splits
+
+
+def test_without_a_correction_it_is_students_t() -> None:
+    values = [1.5, -0.5, 2.0, 0.25, 1.0]
+    found = over_splits(values, 0.0)
+    told = stats.ttest_1samp(values, 0.0)
+    low, high = told.confidence_interval(0.95)
+    assert (found.value, found.low, found.high, found.p) == pytest.approx((np.mean(values), low, high, told.pvalue))
+
+
+def test_the_correction_is_that_of_the_paper() -> None:
+    """Nadeau and Bengio (2003), corrected resampled t: mean / sqrt((1/J + n2/n1) S²), J − 1 degrees of freedom."""
+    values, share = [1.5, -0.5, 2.0, 0.25, 1.0], 1 / 6
+    squares = sum((value - 0.85) ** 2 for value in values) / 4
+    t = 0.85 / math.sqrt((1 / 5 + share) * squares)
+    found = over_splits(values, share, level=0.9)
+    assert found.p == pytest.approx(2 * stats.t.sf(t, 4))
+    assert found.high - found.low == pytest.approx(2 * stats.t.ppf(0.95, 4) * 0.85 / t)
+
+
+def test_it_covers_where_the_plain_interval_does_not() -> None:
+    """Means of halves of one small sample, drawn anew: their spread over splits says little of the sample's own error."""
+    rng = np.random.default_rng(0)
+    hit = {0.0: 0, 1.0: 0}
+    for _ in range(400):
+        sample = rng.normal(size=60)
+        means = [rng.permutation(sample)[:30].mean() for _ in range(6)]
+        for share in hit:
+            found = over_splits(means, share)
+            hit[share] += found.low <= 0 <= found.high
+    assert hit[0.0] < 0.8 * 400 < 0.9 * 400 < hit[1.0]
+
+
+def test_mistakes() -> None:
+    for values in ([1.0], [1.0, math.nan]):
+        with pytest.raises(UserError, match="needed: two or more finite ones"):
+            over_splits(values, 0.1)
