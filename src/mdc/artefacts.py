@@ -248,4 +248,13 @@ ARTEFACTS = {
     "table_splits": _claim(
         "table_splits", "Several splits", "Captions by runs on several random splits of the same images", "_over.csv"
     ),
+    "figure_robustness": Artefact(
+        "mdc.report.figures.robustness",
+        "robustness",
+        "Figures",
+        _files("figure_robustness", ".png .svg .pdf .csv _claims.csv"),
+        {"figure_robustness.png": "Figure: captions of worse and worse images"},
+        "How fast captions become worse as test images do at scale {scale}: Gaussian noise, blur, JPEG and cut-out in five "
+        "strengths, a curve a captioner, with intervals.",
+    ),
 }

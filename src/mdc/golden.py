@@ -61,6 +61,7 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
     codes = {"kind": "codes", "tokenizer": "vq", "image_size": 48, "tokens": 36, "width": 8}
     diffuse = {"kind": "diffuse", "steps": 3}
     unmask = {"kind": "unmask", "lengths": [6]}
+    worse = {kind: [1, 2, 3, 4, 5] for kind in ("noise", "cutout")}
     on_codes = {
         "corpus": "described",
         "images": 8,
@@ -199,6 +200,15 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
             "systems": {
                 "ratio_100": {"label": "100 %", "method": "parallel", "write": unmask},
                 "ratio_mdc": {"label": "MDC", "method": "mdc", "write": unmask},
+                "robust": {
+                    **{"label": "MDC, six", "method": "mdc", "tuned": "plain"},
+                    "write": unmask,
+                    "distorted": worse,
+                },
+                "robust_arc": {
+                    **{"label": "ARC", "method": "arc", "tuned": "plain", "distorted": worse},
+                    "write": {"kind": "beam", "width": 1, "least": 6, "most": 6},
+                },
                 "few_32": {
                     "label": "MDC, 32 examples",
                     "method": "mdc",
@@ -299,6 +309,10 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
             "table_ratio": {
                 **{"datasets": ["claimed"], "systems": ["ratio_100", "ratio_mdc", "ratio_other"]},
                 "primary": [["claimed/ratio_mdc", "claimed/ratio_100"]],
+            },
+            "figure_robustness": {
+                **{"dataset": "claimed", "systems": ["robust", "robust_arc"], "kinds": ["noise", "cutout"]},
+                "primary": [["robust", "robust_arc"]],
             },
             "table_few": {
                 **{"datasets": ["claimed"], "systems": ["ratio_mdc", "few_32"]},

@@ -29,7 +29,7 @@ from mdc.config import validate
 from mdc.evaluation.captioned import Captioned
 from mdc.evaluation.scored_run import run_scorer
 from mdc.jobs.plan import Plan
-from mdc.jobs.shown import CaptionTableJob
+from mdc.jobs.shown_captions import CaptionTableJob
 from mdc.predictors.runs import open_run
 from mdc.records import read_json, sha256_file
 from mdc.report.caption_numbers import Captioned as Numbers

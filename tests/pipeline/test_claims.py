@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import csv
+from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
+import pyarrow.parquet as parquet
 import pytest
 
+from mdc.config.distortion import Distortion
+from mdc.evaluation.distortions import distort
+from mdc.formats.images import decode
+from mdc.jobs.folder import ScaleFolder
+from mdc.parts import ABILITIES, load
+from mdc.predictors.runs import open_run
 from mdc.records import read_json
+from mdc.shards.index import ShardReader
 from mdc.statistics.splits import over_splits
 
 
@@ -53,3 +63,56 @@ def test_the_table_of_splits_compares_over_them(r: Path) -> None:
     assert (rows[2]["higher"], rows[2]["datasets"]) == (str(sum(value > 0 for value in values)), "2")
     page = (r / "table_splits/table_splits.md").read_text()
     assert "Over all 2 splits" in page and "MDC − 100 %" in page
+
+
+def test_captions_of_distorted_images_are_those_of_images_distorted_by_hand(r: Path) -> None:
+    job = "captions/alt/ViT-T-12/mdc/s0/ft-tuned/best/claimed"
+    rows = parquet.read_table(r / job / "captions.parquet").to_pylist()
+    strengths = [f"robust_noise_{strength}" for strength in range(1, 6)]
+    assert {row["system"] for row in rows} >= {"robust", *strengths}
+    run, _ = open_run(r / "runs/alt/ViT-T-12/mdc/s0/ft-tuned", "best")
+    config = ScaleFolder(r).config(job)
+    policies, seed = read_json(config)["policies"], read_json(config)["seed"]
+    how = policies["robust_noise_5"]
+    assert how["distortion"] == {"kind": "noise", "strength": 5} and "distortion" not in policies["robust"]
+    from mdc.config.caption import Unmasking
+
+    writer = load(ABILITIES, "generate").RunWriter(run, precision="fp32", device="cpu", batch_tokens=4096)
+    reader = ShardReader(r / "data/corpora/described/index.json", "test")
+    for number in range(3):
+        key, data, _ = reader.read(number)
+        worse = distort(decode(data), Distortion(kind="noise", strength=5), key, seed)
+        assert not np.array_equal(np.asarray(worse), np.asarray(decode(data)))
+        (written,) = writer.write(writer.look(writer.picture(worse)[None]), Unmasking(**how["write"]), [key])
+        (row,) = [row for row in rows if (row["system"], row["image"]) == ("robust_noise_5", key)]
+        assert row["caption"] == writer.text(written)
+
+
+def test_the_figure_of_robustness_has_every_strength_and_its_claims(r: Path) -> None:
+    folder = r / "figure_robustness"
+    rows = [row for row in rows_of(folder / "figure_robustness.csv") if row["benchmark"] == "CIDEr"]
+    places = [(row["distortion"], row["system"], int(row["strength"])) for row in rows]
+    assert places == [
+        (kind, system, strength)
+        for kind in ("noise", "cutout")
+        for system in ("robust", "robust_arc")
+        for strength in range(6)
+    ]
+    # every kind begins at the same untouched images
+    assert len({(row["system"], row["value"]) for row in rows if row["strength"] == "0"}) == 2
+    assert all(a["run"] == b["run"] for a, b in pairwise(rows) if a["system"] == b["system"])
+    claims = rows_of(folder / "figure_robustness_claims.csv")
+    assert [claim["distortion"] for claim in claims] == ["noise", "cutout"]
+    by_seed = [read_json(r / f"metrics/claimed/s{seed}/metrics.json")["systems"] for seed in (0, 1)]
+    for claim in claims:
+        for system, told in (("robust", "kept"), ("robust_arc", "kept_against")):
+            ends = [
+                [systems[key]["values"]["CIDEr"] for key in (f"{system}_{claim['distortion']}_5", system)]
+                for systems in by_seed
+            ]
+            kept = [100 * last / first if first > 0 else 0.0 for last, first in ends]
+            assert float(claim[told]) == pytest.approx(sum(kept) / 2, rel=1e-4)
+        assert float(claim["points"]) == pytest.approx(float(claim["kept"]) - float(claim["kept_against"]), abs=0.02)
+        assert float(claim["low"]) <= float(claim["points"]) <= float(claim["high"])
+    for ending in ("png", "svg", "pdf"):
+        assert (folder / f"figure_robustness.{ending}").stat().st_size > 1000

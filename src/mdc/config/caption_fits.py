@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING
 from mdc.config.caption import Diffusing, Unmasking, longest
 from mdc.config.caption_table import (
     CaptionedImages,
-    CaptionExamplesOf,
     CaptionSystem,
     CaptionTable,
     CaptionView,
     GuidanceFigure,
+    RobustnessFigure,
     RunClip,
 )
+from mdc.config.distortion import STRENGTHS, distorted
 from mdc.config.pretrain import FrozenBackbone, Method
 from mdc.config.types import known, own_labels
 
 if TYPE_CHECKING:
     from mdc.config.params import Scale
+    from mdc.config.tables import ShownInPart
 
 
 def check_captioning(scale: Scale, methods: Mapping[str, Method], context_length: int, where: str) -> None:
@@ -71,7 +73,7 @@ def _on(scale: Scale, method: Method, backbone: str, where: str) -> None:
         )
 
 
-def _view(scale: Scale, view: CaptionView | CaptionExamplesOf | GuidanceFigure, where: str) -> None:
+def _view(scale: Scale, view: ShownInPart, where: str) -> None:
     """What a table or figure shows must be there, in one section, of each seed that it is of."""
     first_named = view.datasets[0] if isinstance(view, CaptionView) else view.dataset
     everything = {key: name for name, table in scale.shown_in_part().items() for key in table.datasets}
@@ -102,6 +104,8 @@ def _view(scale: Scale, view: CaptionView | CaptionExamplesOf | GuidanceFigure, 
                 raise ValueError(
                     f"{where}.curves: {key} has no scale of guidance; only systems that write by diffuse have"
                 )
+    elif isinstance(view, RobustnessFigure):
+        datasets, systems, first = [view.dataset], _distorted_systems(table, view, where, section), False
     else:
         datasets, systems, first = [view.dataset], view.systems, True
     for name in datasets:
@@ -110,6 +114,24 @@ def _view(scale: Scale, view: CaptionView | CaptionExamplesOf | GuidanceFigure, 
         known(f"{where}.systems", key, table.systems, f"system ({section}.systems)")
         if table.systems[key].first_seed and not first:
             raise ValueError(f"{where}.systems: {key} is of the first seed alone, and this shows all")
+
+
+def _distorted_systems(table: CaptionTable, view: RobustnessFigure, where: str, section: str) -> list[str]:
+    """The systems of a figure of robustness as they are and at every strength."""
+    for side in (side for pair in view.primary for side in pair):
+        known(f"{where}.primary", side, dict.fromkeys(view.systems), "system of this figure (systems)")
+    found = []
+    for key in view.systems:
+        known(f"{where}.systems", key, table.systems, f"system ({section}.systems)")
+        for kind in view.kinds:
+            wanted = [distorted(key, kind, strength) for strength in range(1, STRENGTHS + 1)]
+            if not all(one in table.systems for one in wanted):
+                raise ValueError(
+                    f"{where}.kinds: {key} is not shown images with {kind}; give {section}.systems.{key} "
+                    f"distorted: {{{kind}: {list(range(1, STRENGTHS + 1))}}}"
+                )
+            found += wanted
+    return [*view.systems, *found]
 
 
 def _dataset(scale: Scale, dataset: CaptionedImages, where: str) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
 from mdc.config.caption import Diffusing, Writing
+from mdc.config.distortion import Distortion, Kind, expanded
 from mdc.config.judge import ByClipScore, Contest, Judge
 from mdc.config.score import OpenClipModel, own_weights
 from mdc.config.types import (
@@ -62,7 +63,8 @@ class CaptionSystem(Strict):
 
     ``length``: what the column of that name says. ``images: other`` shows it another image than the one that it should
     caption, which is what language alone can do. ``backbone``: of its runs, if it is not the dataset's. ``first_seed``: only
-    the first seed's run captions, for a table that shows that seed alone.
+    the first seed's run captions, for a table that shows that seed alone. ``distortion``: what is done to the images before it
+    sees them; in params.yaml ``distorted: {noise: [1, 2]}`` stands for the system and one more for each kind and strength.
     """
 
     label: str
@@ -75,6 +77,12 @@ class CaptionSystem(Strict):
     length: str = "–"
     images: Literal["own", "other"] = "own"
     ranked: bool = True
+    distortion: Distortion | None = None
+
+    def policy(self) -> dict[str, Any]:
+        """What a job of captions is told of it (:class:`mdc.jobs.model.Policy`)."""
+        found = self.model_dump(mode="json", include={"write", "images", "distortion"})
+        return {key: value for key, value in found.items() if key != "distortion" or value is not None}
 
 
 class Coca(Strict):
@@ -130,6 +138,15 @@ class CaptionTable(Strict):
     examples: Positive = 3
     seed: NonNegative = 0
     steps: Positive | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _distorted(cls, values: Any) -> Any:
+        return (
+            {**values, "systems": expanded(values["systems"])}
+            if isinstance(values, dict) and "systems" in values
+            else values
+        )
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -256,6 +273,18 @@ class GuidanceFigure(Strict):
 
     dataset: Name
     curves: Annotated[dict[Name, GuidanceCurve], Field(min_length=1)]
+    primary: list[SidePair] = Field(default_factory=list)
+
+
+class RobustnessFigure(Strict):
+    """How fast the captions of ``systems`` on one dataset become worse as its images do, a panel a kind of distortion.
+
+    ``primary``: pairs of systems; what is claimed is that the first keeps more of its quality at the strongest distortion.
+    """
+
+    dataset: Name
+    systems: Annotated[Names, Field(min_length=1)]
+    kinds: Annotated[list[Kind], Field(min_length=1), AfterValidator(each_once)]
     primary: list[SidePair] = Field(default_factory=list)
 
 

@@ -12,6 +12,7 @@ from mdc.config.caption_table import (
     CaptionTable,
     CaptionView,
     GuidanceFigure,
+    RobustnessFigure,
 )
 from mdc.config.score import OpenClipModel
 from mdc.config.types import (
@@ -278,6 +279,8 @@ class ScheduleFigure(Strict):
                 )
 
 
+#: what shows a part of a section of captions
+ShownInPart = CaptionView | CaptionExamplesOf | GuidanceFigure | RobustnessFigure
 #: what is made from scores
 ScoreTable = ChoiceTable | RetrievalTable | PositionFigure
 
@@ -311,6 +314,7 @@ class Tables(Strict):
     mcd_grid: CaptionView | None = None
     mcd_figure3: GuidanceFigure | None = None
     table_ratio: CaptionView | None = None
+    figure_robustness: RobustnessFigure | None = None
     table_few: CaptionView | None = None
     table_splits: CaptionView | None = None
 
@@ -323,10 +327,9 @@ class Tables(Strict):
         kinds = ProbeTable | LossFigure | RecipeTable | ScoreTable | CaptionTable
         return {name: table for name, table in self.named().items() if isinstance(table, kinds)}
 
-    def of_captions(self) -> dict[str, CaptionView | CaptionExamplesOf | GuidanceFigure]:
+    def of_captions(self) -> dict[str, ShownInPart]:
         """Of these, those that show a part of the captions of a section of the scale (``mc_diffusion``, ``claims``)."""
-        kinds = CaptionView | CaptionExamplesOf | GuidanceFigure
-        return {name: table for name, table in self.named().items() if isinstance(table, kinds)}
+        return {name: table for name, table in self.named().items() if isinstance(table, ShownInPart)}
 
     def scoring(self) -> dict[str, ScoreTable]:
         """Of these, those that are made from scores of captions."""

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
+from PIL import Image
 
 from mdc.config.caption_table import FLOOR
+from mdc.config.distortion import Distortion
 from mdc.evaluation.captioned import Captioned
 from mdc.evaluation.coca import NOTHING, of_coca
+from mdc.evaluation.distortions import distort
 from mdc.evaluation.parts import identity_of, in_parts
 from mdc.evaluation.trained_run import trained_run
 from mdc.jobs.call import Call, record
@@ -82,10 +86,16 @@ def _by_run(call: Call, job: CaptionsJob, images: Captioned) -> tuple[list[Row],
 
 
 def _captions(writer: Any, job: CaptionsJob, images: Captioned, numbers: Sequence[int]) -> list[Row]:
-    seen = {"own": writer.look(torch.stack([writer.picture(images.image(n)) for n in numbers]))}
-    if any(policy.images == "other" for policy in job.policies.values()):
-        others = [images.image(images.other(n, job.seed)) for n in numbers]
-        seen["other"] = writer.look(torch.stack([writer.picture(one) for one in others]))
+    @cache
+    def shown(which: str) -> list[tuple[str, Image.Image]]:
+        there = [n if which == "own" else images.other(n, job.seed) for n in numbers]
+        return [(images.keys[n], images.image(n)) for n in there]
+
+    @cache
+    def seen(which: str, distortion: Distortion | None) -> Any:
+        made = [one if distortion is None else distort(one, distortion, key, job.seed) for key, one in shown(which)]
+        return writer.look(torch.stack([writer.picture(one) for one in made]))
+
     keys = [images.keys[n] for n in numbers]
     return [
         {
@@ -98,7 +108,7 @@ def _captions(writer: Any, job: CaptionsJob, images: Captioned, numbers: Sequenc
             "log_prob": one.log_prob,
         }
         for name, policy in job.policies.items()
-        for key, one in zip(keys, writer.write(seen[policy.images], policy.write, keys), strict=True)
+        for key, one in zip(keys, writer.write(seen(policy.images, policy.distortion), policy.write, keys), strict=True)
     ]
 
 

@@ -276,6 +276,7 @@ _PLANS: dict[str, Callable[[Plan, str], ArtefactJob]] = {
     "caption_examples": _of_scores(caption_plans.examples),
     "caption_examples_of": _of_scores(caption_plans.examples_of),
     "guidance": _of_scores(caption_plans.guidance),
+    "robustness": _of_scores(caption_plans.robustness),
     "losses": losses,
     "schedules": schedules,
     "lengths": lengths,

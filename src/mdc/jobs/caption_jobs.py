@@ -110,11 +110,7 @@ def captions(plan: Plan, one: Asked) -> CaptionsJob:
             *(parts.ABILITIES["generate"], parts.OBJECTIVES[trained.method.objective]),
             *encoder_jobs.modules(plan, trained),
         ]
-        policies = {
-            key: system.model_dump(mode="json", include={"write", "images"})
-            for key, system in table.systems_of(one.dataset).items()
-            if key in one.systems
-        }
+        policies = {key: system.policy() for key, system in table.systems_of(one.dataset).items() if key in one.systems}
     elif one.coca:
         modules, policies = [parts.OTHERS["coca"]], {}
     else:

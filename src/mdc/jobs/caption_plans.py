@@ -12,8 +12,10 @@ from mdc.config.caption_table import (
     CaptionTable,
     CaptionView,
     GuidanceFigure,
+    RobustnessFigure,
     RunClip,
 )
+from mdc.config.distortion import STRENGTHS, distorted
 from mdc.config.judge import ByEndpoint
 from mdc.jobs import caption_jobs
 from mdc.jobs.score_plans import labelled
@@ -180,6 +182,27 @@ def guidance(plan: Plan, name: str) -> dict[str, Any]:
         }
         for key, curve in asked.curves.items()
     ]
+    return {**found, "choose": None, "curves": curves, "between": [list(pair) for pair in asked.primary]}
+
+
+def robustness(plan: Plan, name: str) -> dict[str, Any]:
+    """The values of the job of a figure of robustness, and the jobs that it is made from (``jobs``)."""
+    asked = getattr(plan.scale.tables, name)
+    assert isinstance(asked, RobustnessFigure)
+    whole = plan.scale.section_of(asked.dataset)
+    curves = [
+        {
+            **labelled(key, _label(whole.systems[key])),
+            "kind": kind,
+            "systems": [key, *(distorted(key, kind, strength) for strength in range(1, STRENGTHS + 1))],
+        }
+        for kind in asked.kinds
+        for key in asked.systems
+    ]
+    systems = list(dict.fromkeys(key for curve in curves for key in curve["systems"]))
+    found = _table(plan, whole.view(CaptionView(datasets=[asked.dataset], systems=systems)), plan.scale.training.seeds)
+    for curve in curves:
+        curve["systems"] = [f"{asked.dataset}/{one}" for one in curve["systems"]]
     return {**found, "choose": None, "curves": curves, "between": [list(pair) for pair in asked.primary]}
 
 

@@ -31,6 +31,7 @@ from mdc.config import (
 )
 from mdc.config.caption import Captioning, Writing
 from mdc.config.caption_table import OpenClip
+from mdc.config.distortion import Distortion
 from mdc.config.judge import ByClipScore, ByEndpoint
 from mdc.jobs.job import Job, Part
 
@@ -223,10 +224,16 @@ class PositionsJob(_ScoringJob):
 
 
 class Policy(Part):
-    """How a system of Table 3 writes, and whether it sees the image that it captions or another one."""
+    """How a system of Table 3 writes, whether it sees the image that it captions or another one, and what is done to that."""
 
     write: Writing
     images: Literal["own", "other"]
+    distortion: Distortion | None = None
+
+    @model_serializer(mode="wrap")
+    def _plain(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A system that sees images as they are keeps the configuration that it had before any was distorted."""
+        return {key: value for key, value in dump(self).items() if key != "distortion" or value is not None}
 
 
 class CocaModel(Part):

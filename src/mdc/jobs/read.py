@@ -33,10 +33,7 @@ from mdc.jobs.model import (
     VocabularyJob,
 )
 from mdc.jobs.shown import (
-    CaptionFigureJob,
-    CaptionTableJob,
     ChoiceTableJob,
-    GuidanceFigureJob,
     LengthsJob,
     LicencesJob,
     LossesJob,
@@ -46,6 +43,7 @@ from mdc.jobs.shown import (
     RetrievalTableJob,
     SchedulesJob,
 )
+from mdc.jobs.shown_captions import CaptionFigureJob, CaptionTableJob, GuidanceFigureJob, RobustnessFigureJob
 from mdc.records import UserError, read_json
 
 AnyArtefact = Annotated[
@@ -55,6 +53,7 @@ AnyArtefact = Annotated[
     | PositionsFigureJob
     | CaptionTableJob
     | GuidanceFigureJob
+    | RobustnessFigureJob
     | CaptionFigureJob
     | LossesJob
     | SchedulesJob

@@ -8,17 +8,8 @@ from pathlib import Path
 
 from mdc.artefacts import ARTEFACTS
 from mdc.jobs.job import Job
-from mdc.jobs.shown import (
-    CaptionTableJob,
-    LengthsJob,
-    LossesJob,
-    ProbingJob,
-    RecipesJob,
-    SchedulesJob,
-    ShownRun,
-    System,
-    SystemsJob,
-)
+from mdc.jobs.shown import LengthsJob, LossesJob, ProbingJob, RecipesJob, SchedulesJob, ShownRun, System, SystemsJob
+from mdc.jobs.shown_captions import CaptionTableJob
 from mdc.provenance.cells import Cell, cells, choose, choose_line, labels, lines, tidy_file
 from mdc.provenance.copies import copy_again
 from mdc.provenance.place import Broken, Place

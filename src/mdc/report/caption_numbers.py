@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from mdc.jobs.shown import CaptionTableJob
+from mdc.jobs.shown_captions import CaptionTableJob
 from mdc.records import UserError
 from mdc.report.given import Given, path_of, record_of, title
 from mdc.report.measured_captions import FILE, MeasuredCaptions, read_measured

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mdc.jobs.shown import CaptionTableJob, ShownContest
+from mdc.jobs.shown_captions import CaptionTableJob, ShownContest
 from mdc.records import UserError, sha256_file
 from mdc.report.estimates import Estimator
 from mdc.report.given import Given, path_of, record_of

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from mdc.jobs.shown import CaptionTableJob, Over
+from mdc.jobs.shown_captions import CaptionTableJob, Over
 from mdc.records import UserError, read_json
 from mdc.report import words
 from mdc.report.caption_numbers import Captioned

@@ -11,9 +11,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from mdc.statistics.bootstrap import Replicates, percentile
+from mdc.statistics.drawn import of_resamples
 from mdc.statistics.interval import LEVEL, Interval
-from mdc.statistics.seeds import student
 
 Floats = NDArray[np.float64]
 
@@ -52,7 +51,7 @@ def difference(
 
     one, other (S, 1 + R, points, 2): of each seed the curve on the ``images`` themselves, then on R resamples of them, the same
     for all seeds and both curves. The x that is shared is that of the seeds' mean curves, and stays what it is on resamples.
-    With three seeds or more the interval is Student's over seeds and images, otherwise the bootstrap's (docs/statistics.md).
+    The interval is that of :func:`mdc.statistics.drawn.of_resamples`.
     """
     span = common(one[:, 0].mean(axis=0), other[:, 0].mean(axis=0))
     if span is None:
@@ -60,8 +59,4 @@ def difference(
     found = np.asarray(
         [[above(a, b, span) for a, b in zip(*of_seed, strict=True)] for of_seed in zip(one, other, strict=True)]
     )
-    of_seeds, drawn = found[:, 0], found[:, 1:].mean(axis=0)
-    items = Replicates(float(of_seeds.mean()), images, [(drawn, images)])
-    if len(of_seeds) < 3:
-        return percentile(items, level, contrast=True, seeds=len(of_seeds)), span
-    return student(of_seeds, items.components(), images, level, contrast=True, draws=len(drawn)), span
+    return of_resamples(found, images, level), span

@@ -12,7 +12,7 @@ from changed import put
 from mdc.config import read_yaml, validate
 from mdc.jobs.ids import Run
 from mdc.jobs.plan import Plan
-from mdc.jobs.shown import CaptionTableJob
+from mdc.jobs.shown_captions import CaptionTableJob
 from mdc.records import UserError
 from mdc.report import published
 

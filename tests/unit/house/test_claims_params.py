@@ -11,7 +11,7 @@ from changed import put
 
 from mdc.config import read_yaml, validate
 from mdc.jobs.plan import Plan
-from mdc.jobs.shown import CaptionTableJob
+from mdc.jobs.shown_captions import CaptionTableJob
 from mdc.records import UserError
 
 ROOT = Path(__file__).resolve().parents[3]

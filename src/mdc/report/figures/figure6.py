@@ -15,7 +15,7 @@ import numpy as np
 from PIL import Image
 
 from mdc.formats.images import ImageError, decode
-from mdc.jobs.shown import CaptionExamples, CaptionFigureJob, ShownCaptions
+from mdc.jobs.shown_captions import CaptionExamples, CaptionFigureJob, ShownCaptions
 from mdc.records import UserError, sha256_file, write_text
 from mdc.report import words
 from mdc.report.figures.drawing import drawing, headline

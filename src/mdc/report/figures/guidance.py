@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mdc.jobs.shown import Curve, GuidanceFigureJob
+from mdc.jobs.shown_captions import Curve, GuidanceFigureJob
 from mdc.records import write_text
 from mdc.report import words
 from mdc.report.caption_numbers import Captioned

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mdc.jobs.shown import CaptionColumn, CaptionedSystem, CaptionTableJob
+from mdc.jobs.shown_captions import CaptionColumn, CaptionedSystem, CaptionTableJob
 from mdc.records import write_text
 from mdc.report import published, words
 from mdc.report.caption_numbers import Captioned
