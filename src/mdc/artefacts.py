@@ -240,6 +240,9 @@ ARTEFACTS = {
         "Mask ratios and captions",
         "Captions by models that were trained at one mask ratio each, and by MDC",
     ),
+    "table_guidance": _claim(
+        "table_guidance", "Guidance by CLIP", "Captions by MDC in each piece of which a CLIP has a say, by its weight"
+    ),
     "table_few": _claim(
         "table_few",
         "Few examples",

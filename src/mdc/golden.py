@@ -209,6 +209,10 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
                     **{"label": "ARC", "method": "arc", "tuned": "plain", "distorted": worse},
                     "write": {"kind": "beam", "width": 1, "least": 6, "most": 6},
                 },
+                "guided": {
+                    **{"label": "MDC, guided", "method": "mdc", "tuned": "plain"},
+                    "write": {**unmask, "guide": {"weight": 20.0, "candidates": 3}},
+                },
                 "few_32": {
                     "label": "MDC, 32 examples",
                     "method": "mdc",
@@ -220,6 +224,7 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
             },
             "left_out": ["METEOR", "SPICE"],
             "clip_score": {"kind": "run", "method": "clip"},
+            "guide": {"kind": "run", "method": "clip_lb"},
         },
         "tables": {
             "table1": {
@@ -313,6 +318,10 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
             "figure_robustness": {
                 **{"dataset": "claimed", "systems": ["robust", "robust_arc"], "kinds": ["noise", "cutout"]},
                 "primary": [["robust", "robust_arc"]],
+            },
+            "table_guidance": {
+                **{"datasets": ["claimed"], "systems": ["robust", "guided"], "claimed": "true"},
+                "primary": [["claimed/guided", "claimed/robust"]],
             },
             "table_few": {
                 **{"datasets": ["claimed"], "systems": ["ratio_mdc", "few_32"]},

@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as parquet
 import pytest
+import torch
 
+from mdc.config.caption import Unmasking
 from mdc.config.distortion import Distortion
 from mdc.evaluation.distortions import distort
 from mdc.formats.images import decode
@@ -75,8 +77,6 @@ def test_captions_of_distorted_images_are_those_of_images_distorted_by_hand(r: P
     policies, seed = read_json(config)["policies"], read_json(config)["seed"]
     how = policies["robust_noise_5"]
     assert how["distortion"] == {"kind": "noise", "strength": 5} and "distortion" not in policies["robust"]
-    from mdc.config.caption import Unmasking
-
     writer = load(ABILITIES, "generate").RunWriter(run, precision="fp32", device="cpu", batch_tokens=4096)
     reader = ShardReader(r / "data/corpora/described/index.json", "test")
     for number in range(3):
@@ -86,6 +86,34 @@ def test_captions_of_distorted_images_are_those_of_images_distorted_by_hand(r: P
         (written,) = writer.write(writer.look(writer.picture(worse)[None]), Unmasking(**how["write"]), [key])
         (row,) = [row for row in rows if (row["system"], row["image"]) == ("robust_noise_5", key)]
         assert row["caption"] == writer.text(written)
+
+
+def test_guided_captions_are_those_that_a_clip_has_a_say_in(r: Path) -> None:
+    """… another one than CLIPScore is by; captions of the record against a writer and a CLIP opened by hand."""
+    job = "captions/alt/ViT-T-12/mdc/s0/ft-tuned/best/claimed"
+    config, rows = read_json(ScaleFolder(r).config(job)), parquet.read_table(r / job / "captions.parquet").to_pylist()
+    guide = config["guide"]["run"]
+    assert guide == "runs/alt/ViT-T-12/clip_lb/s0" != read_json(r / "metrics/claimed/s0/metrics.json")["clip"]["model"]
+    assert guide in config["inputs"]
+    told = {"precision": "fp32", "device": torch.device("cpu")}
+    run, _ = open_run(r / "runs/alt/ViT-T-12/mdc/s0/ft-tuned", "best")
+    clip, _ = open_run(r / guide, "last")
+    writer = load(ABILITIES, "generate").RunWriter(run, **told)
+    scorer = load(ABILITIES, "score").RunScorer(clip, samples=16, **told)
+    reader = ShardReader(r / "data/corpora/described/index.json", "test")
+    how = Unmasking(**config["policies"]["guided"]["write"])
+    by = {(row["system"], row["image"]): row["caption"] for row in rows}
+    keys = [reader.read(number)[0] for number in range(8)]
+    for number, key in enumerate(keys[:3]):
+        image = decode(reader.read(number)[1])
+        seen = scorer.look(scorer.picture(image)[None])
+        (written,) = writer.write(writer.look(writer.picture(image)[None]), how, [key], writer.guiding(scorer, seen))
+        assert by["guided", key] == writer.text(written)
+    assert any(by["guided", key] != by["robust", key] for key in keys)
+    # a scale's own metric stands in the table's claim
+    (claim,) = [row for row in rows_of(r / "table_guidance/table_guidance_contrasts.csv") if row["verdict"]]
+    assert (claim["benchmark"], claim["method"]) == ("true", "MDC, guided")
+    assert "a CLIP, the scale's own CLIP-LB, seed 0, has a say" in (r / "table_guidance/table_guidance.md").read_text()
 
 
 def test_the_figure_of_robustness_has_every_strength_and_its_claims(r: Path) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from mdc.config.pretrain import Recipe
 from mdc.config.types import Name, NonNegative, Positive, Strict, Threads
@@ -41,13 +41,22 @@ class Captioning(Strict):
     device: Literal["auto", "cpu", "cuda"]
 
 
+class Guide(Strict):
+    """A CLIP run of the scale has a say in which piece is shown (:mod:`mdc.diffusion.guided`): of the ``candidates`` likeliest
+    pairs of a place and a piece the one with the highest log p + ``weight`` · cosine of the image and the caption so far."""
+
+    weight: Annotated[float, Field(gt=0, le=1000)]
+    candidates: Annotated[int, Field(ge=2, le=64)] = 8
+
+
 class Unmasking(Strict):
     """A masked diffusion model writes from a fully masked caption (paper, section 3.2; docs/captioning.md).
 
     ``lengths`` in word pieces, the paper's N'. Of several, each image gets its own: that with the highest Σ log p /
     length^``penalty`` of the tokens as they were shown. ``ends``: the model ends its caption itself, on a canvas of that one
     length; it has to be finetuned with a canvas. At a step ``per_step`` places are shown, or all whose proposal has at
-    least the probability ``threshold``. ``temperature`` None is greedy; with one, tokens are drawn, with ``seed``.
+    least the probability ``threshold``. ``temperature`` None is greedy; with one, tokens are drawn, with ``seed``. With a
+    ``guide`` one place is shown at a step, greedily.
     """
 
     kind: Literal["unmask"]
@@ -58,6 +67,7 @@ class Unmasking(Strict):
     temperature: Annotated[float, Field(gt=0, le=100)] | None = None
     penalty: Annotated[float, Field(ge=0, le=10)] = 1.0
     seed: NonNegative = 0
+    guide: Guide | None = None
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
@@ -65,7 +75,22 @@ class Unmasking(Strict):
             raise ValueError("per_step and threshold are two ways to show several places at a step; give one of them")
         if self.ends and len(self.lengths) > 1:
             raise ValueError(f"a model that ends its captions itself has one canvas, not {len(self.lengths)} lengths")
+        if self.guide is not None:
+            self._guided()
         return self
+
+    def _guided(self) -> None:
+        others = {"per_step": 1, "threshold": None, "temperature": None, "ends": False}
+        for key, plain in others.items():
+            if getattr(self, key) != plain:
+                raise ValueError(
+                    f"guide: shows one place at a step, greedily, in captions of given lengths; leave {key} out"
+                )
+
+    @model_serializer(mode="wrap")
+    def _plain(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A way of writing without a guide keeps the configuration that it had before there were any."""
+        return {key: value for key, value in dump(self).items() if key != "guide" or value is not None}
 
 
 class Beam(Strict):

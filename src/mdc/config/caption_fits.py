@@ -56,8 +56,18 @@ def _table(scale: Scale, table: CaptionTable, methods: Mapping[str, Method], con
         for system, one in table.systems_of(key).items():
             _system(scale, methods, dataset, one, context_length, f"{where}.systems.{system}")
             _on(scale, methods[one.method], table.backbone_of(key, system), f"{where}.systems.{system}")
-    if isinstance(table.clip_score, RunClip):
-        _clip(methods, table.clip_score.method, where)
+    for place, clip in (("clip_score", table.clip_score), ("guide", table.guide)):
+        if isinstance(clip, RunClip):
+            _clip(scale, methods, clip, f"{where}.{place}")
+    if isinstance(table.clip_score, RunClip) and table.guide is not None:
+        scored, guide = (
+            (clip.method, clip.on(table), clip.of(scale.training.seeds)) for clip in (table.clip_score, table.guide)
+        )
+        if scored == guide:
+            raise ValueError(
+                f"{where}.guide: is the run that CLIPScore is by, which would reward what it has chosen itself; give one of them "
+                "another method, backbone or seed"
+            )
 
 
 def _on(scale: Scale, method: Method, backbone: str, where: str) -> None:
@@ -194,7 +204,14 @@ def _diffuses(method: Method, system: CaptionSystem, write: Diffusing, where: st
         raise ValueError(f"{where}.tuned = {system.tuned}: {system.method} is not finetuned; leave this key out")
 
 
-def _clip(methods: Mapping[str, Method], name: str, where: str) -> None:
-    known(f"{where}.clip_score.method", name, dict(methods), "method")
-    if methods[name].objective != "contrastive":
-        raise ValueError(f"{where}.clip_score.method = {name}: its objective is {methods[name].objective}, not CLIP's")
+def _clip(scale: Scale, methods: Mapping[str, Method], clip: RunClip, where: str) -> None:
+    known(f"{where}.method", clip.method, dict(methods), "method")
+    if methods[clip.method].objective != "contrastive":
+        raise ValueError(
+            f"{where}.method = {clip.method}: its objective is {methods[clip.method].objective}, not CLIP's"
+        )
+    if clip.backbone is not None:
+        known(f"{where}.backbone", clip.backbone, scale.training.backbones, "backbone")
+    if clip.seed is not None and clip.seed not in scale.training.seeds:
+        there = ", ".join(map(str, scale.training.seeds))
+        raise ValueError(f"{where}.seed = {clip.seed}: not one of the scale's (pretrain.seeds: {there})")

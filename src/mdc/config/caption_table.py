@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from mdc.config.caption import Diffusing, Writing
+from mdc.config.caption import Diffusing, Unmasking, Writing
 from mdc.config.distortion import Distortion, Kind, expanded
 from mdc.config.judge import ByClipScore, Contest, Judge
 from mdc.config.score import OpenClipModel, own_weights
@@ -79,6 +79,11 @@ class CaptionSystem(Strict):
     ranked: bool = True
     distortion: Distortion | None = None
 
+    @property
+    def guided(self) -> bool:
+        """Whether a CLIP has a say in what it writes."""
+        return isinstance(self.write, Unmasking) and self.write.guide is not None
+
     def policy(self) -> dict[str, Any]:
         """What a job of captions is told of it (:class:`mdc.jobs.model.Policy`)."""
         found = self.model_dump(mode="json", include={"write", "images", "distortion"})
@@ -103,10 +108,21 @@ class Coca(Strict):
 
 
 class RunClip(Strict):
-    """CLIPScore by a CLIP run of the scale: ``method`` trained on the dataset's ``pretrained`` corpus, its first seed."""
+    """A CLIP run of the scale: ``method`` trained on the dataset's ``pretrained`` corpus, on the table's backbone or another one,
+    with the scale's first ``seed`` or another one of its seeds."""
 
     kind: Literal["run"]
     method: Name
+    backbone: Name | None = None
+    seed: NonNegative | None = None
+
+    def on(self, table: CaptionTable) -> str:
+        """Its backbone in a table."""
+        return self.backbone or table.backbones[0]
+
+    def of(self, seeds: list[int]) -> int:
+        """Its seed, in a scale of these seeds."""
+        return seeds[0] if self.seed is None else self.seed
 
 
 class OpenClip(OpenClipModel):
@@ -122,7 +138,8 @@ class CaptionTable(Strict):
 
     ``coca``: rows of reference by a model of others. ``left_out``: metrics that are not to be measured; their programs take
     long. ``examples``: how many images Figure 6 shows, drawn with ``seed``. ``steps``: strides of the systems that diffuse and
-    name none themselves.
+    name none themselves. ``clip_score``: what CLIPScore is by. ``guide``: of the systems that write with one; it must be another
+    model than that of CLIPScore, which would else reward what it has chosen itself.
     """
 
     datasets: Annotated[dict[Name, CaptionedImages], Field(min_length=1)]
@@ -131,6 +148,7 @@ class CaptionTable(Strict):
     coca: dict[Name, Coca] = Field(default_factory=dict)
     left_out: Annotated[list[Literal["METEOR", "SPICE"]], AfterValidator(each_once)] = Field(default_factory=list)
     clip_score: Annotated[RunClip | OpenClip, Field(discriminator="kind")] | None = None
+    guide: RunClip | None = None
     judge: Judge | None = None
     claimed: Claimed = "CIDEr"
     contrasts: list[SidePair] = Field(default_factory=list)
@@ -168,11 +186,17 @@ class CaptionTable(Strict):
                     )
         if self.judge is not None:
             self._contests(self.judge)
+        self._guides()
         for where, pairs in (("contrasts", self.contrasts), ("primary", self.primary)):
             pairs_once(where, pairs)
             for pair in pairs:
                 self._stand(where, pair)
         return self
+
+    def _guides(self) -> None:
+        guided = [key for key, system in self.systems.items() if system.guided]
+        if guided and self.guide is None:
+            raise ValueError(f"systems.{guided[0]}.write.guide: names no model; name a CLIP run under guide")
 
     def systems_of(self, dataset: str) -> dict[str, CaptionSystem]:
         """The systems that caption a dataset's images, in the table's order, with the table's ``steps`` where they name none."""
@@ -205,7 +229,7 @@ class CaptionTable(Strict):
             for name, dataset in self.datasets.items()
             if name in asked.datasets
         }
-        pairs = {"contrasts": asked.contrasts, "primary": asked.primary}
+        pairs = {"contrasts": asked.contrasts, "primary": asked.primary, "claimed": asked.claimed or self.claimed}
         return self.model_copy(update={"datasets": datasets, "coca": {}, "judge": None, **pairs})
 
     def _whole(self, system: CaptionSystem) -> CaptionSystem:
@@ -237,11 +261,12 @@ class CaptionView(Strict):
     The section is the one that has these datasets: ``mc_diffusion`` or ``claims``. ``contrasts`` and ``primary`` as there.
     ``choose_on``: the dataset on which the best of the systems is chosen by the metric that is claimed; it is named below the
     table. ``first_seed``: it is of the first seed alone. ``over``: pairs of systems that are compared over all its
-    datasets, which are splits of the same images.
+    datasets, which are splits of the same images. ``claimed``: the metric that is claimed, if it is not the section's.
     """
 
     datasets: Annotated[Names, Field(min_length=1)]
     systems: Annotated[Names, Field(min_length=1)]
+    claimed: Claimed | None = None
     contrasts: list[SidePair] = Field(default_factory=list)
     primary: Annotated[list[SidePair], Field(max_length=6)] = Field(default_factory=list)
     choose_on: Name | None = None

@@ -46,12 +46,13 @@ def check_encoders(scale: Scale, methods: Mapping[str, Method], where: str) -> N
             if isinstance(backbones.get(name), FrozenBackbone):
                 _on_frozen(methods, table, name, corpora, place)
     for place, shown_ in scale.captioned().items():
-        name, clip = shown_.backbones[0], shown_.clip_score
-        if isinstance(clip, RunClip) and isinstance(backbones.get(name), FrozenBackbone):
-            raise ValueError(
-                f"{where}.{place}.clip_score.method = {clip.method}: {name} stands on a frozen encoder, on which no CLIP is "
-                "trained"
-            )
+        for key, clip in (("clip_score", shown_.clip_score), ("guide", shown_.guide)):
+            name = clip.on(shown_) if isinstance(clip, RunClip) else ""
+            if isinstance(clip, RunClip) and isinstance(backbones.get(name), FrozenBackbone):
+                raise ValueError(
+                    f"{where}.{place}.{key}.method = {clip.method}: {name} stands on a frozen encoder, on which no CLIP is "
+                    "trained"
+                )
     if scale.encode is None and any(isinstance(one, FrozenBackbone) for one in backbones.values()):
         raise ValueError(f"{where}.encode: this key is missing; needed by backbones on a frozen encoder")
 

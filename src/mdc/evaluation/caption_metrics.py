@@ -15,12 +15,10 @@ import torch
 from mdc.captions.java import java
 from mdc.captions.metrics import METRICS, Measured, Tokenized, measure_all, tokens
 from mdc.captions.words import content_recall, content_words, distinct, self_bleu
-from mdc.config import Scoring
-from mdc.config.caption import Captioning
 from mdc.evaluation.captioned import Captioned
 from mdc.evaluation.clip_score import ClipScore
 from mdc.evaluation.objects import Objects, objects
-from mdc.evaluation.scored_run import open_clip_scorer, run_scorer
+from mdc.evaluation.scored_run import clip_scorer, open_clip_scorer
 from mdc.evaluation.trained_run import trained_run
 from mdc.evaluation.written import written
 from mdc.jobs.call import Call, record
@@ -70,19 +68,13 @@ def _clip(call: Call, job: CaptionMetricsJob, images: Captioned) -> ClipScore | 
     device = choose_device(job.captioning.device, 0)
     if job.clip is not None:
         run = trained_run(call, job.clip.run, job.clip.config_sha256, "last")
-        scorer = run_scorer(run.model, _scoring(job.captioning), device)
+        scorer = clip_scorer(run.model, job.captioning, device)
         return ClipScore(scorer, images, "", {"model": job.clip.run, "weights": run.weights})
     if job.open_clip is not None:
         model = job.open_clip
         scorer, weights = open_clip_scorer(model.model, model.weights, job.captioning.precision, device)
         return ClipScore(scorer, images, model.prefix, {"model": model.label, "weights": weights})
     return None
-
-
-def _scoring(how: Captioning) -> Scoring:
-    """What a CLIP run needs to score; it draws nothing."""
-    values = how.model_dump(mode="json") | {"samples": 16, "mismatched": 1, "seed": 0}
-    return Scoring(**values)
 
 
 def _training_captions(call: Call, job: CaptionMetricsJob) -> frozenset[str]:

@@ -15,15 +15,17 @@ from typing import Any
 import torch
 from PIL import Image
 
+from mdc.config.caption import Unmasking
 from mdc.config.caption_table import FLOOR
 from mdc.config.distortion import Distortion
 from mdc.evaluation.captioned import Captioned
 from mdc.evaluation.coca import NOTHING, of_coca
 from mdc.evaluation.distortions import distort
 from mdc.evaluation.parts import identity_of, in_parts
+from mdc.evaluation.scored_run import clip_scorer
 from mdc.evaluation.trained_run import trained_run
 from mdc.jobs.call import Call, record
-from mdc.jobs.model import CaptionsJob
+from mdc.jobs.model import CaptionsJob, Policy
 from mdc.parts import ABILITIES, load
 from mdc.processes.group import global_rank, local_rank, process_group
 from mdc.records import atomic_path, clear_leftovers, write_json
@@ -66,13 +68,16 @@ def _by_run(call: Call, job: CaptionsJob, images: Captioned) -> tuple[list[Row],
     writer = load(ABILITIES, "generate").RunWriter(
         run.model, precision=how.precision, device=device, batch_tokens=how.batch_tokens
     )
+    identity, clip = identity_of(job.fingerprint, run.weights, how, device), None
+    if job.guide is not None:
+        guide = trained_run(call, job.guide.run, job.guide.config_sha256, "last")
+        clip, identity = clip_scorer(guide.model, how, device), {**identity, "guide": guide.weights}
     policies = {key: policy.model_dump(mode="json") for key, policy in job.policies.items()}
-    identity = identity_of(job.fingerprint, run.weights, how, device)
     parts = [range(start, min(start + _PART, len(images))) for start in range(0, len(images), _PART)]
     with process_group(how.processes, device) as group:
         found = in_parts(
             parts,
-            lambda numbers: _captions(writer, job, images, numbers),
+            lambda numbers: _captions(writer, clip, job, images, numbers),
             call.cache,
             {**identity, "shards": images.shards, "images": len(images), "policies": policies, "seed": job.seed},
             lambda numbers: [numbers.start, numbers.stop],
@@ -85,16 +90,24 @@ def _by_run(call: Call, job: CaptionsJob, images: Captioned) -> tuple[list[Row],
     return rows, {**told, "parameters": run.parameters, "held_out": run.held_out}
 
 
-def _captions(writer: Any, job: CaptionsJob, images: Captioned, numbers: Sequence[int]) -> list[Row]:
+def _captions(writer: Any, clip: Any, job: CaptionsJob, images: Captioned, numbers: Sequence[int]) -> list[Row]:
     @cache
     def shown(which: str) -> list[tuple[str, Image.Image]]:
         there = [n if which == "own" else images.other(n, job.seed) for n in numbers]
         return [(images.keys[n], images.image(n)) for n in there]
 
     @cache
-    def seen(which: str, distortion: Distortion | None) -> Any:
+    def seen_by(model: Any, which: str, distortion: Distortion | None) -> Any:
         made = [one if distortion is None else distort(one, distortion, key, job.seed) for key, one in shown(which)]
-        return writer.look(torch.stack([writer.picture(one) for one in made]))
+        return model.look(torch.stack([model.picture(one) for one in made]))
+
+    def written(policy: Policy) -> list[Any]:
+        seen = seen_by(writer, policy.images, policy.distortion)
+        guided = isinstance(policy.write, Unmasking) and policy.write.guide is not None
+        # the guide sees what the captioner sees
+        guiding = writer.guiding(clip, seen_by(clip, policy.images, policy.distortion)) if guided else None
+        found: list[Any] = writer.write(seen, policy.write, keys, guiding)
+        return found
 
     keys = [images.keys[n] for n in numbers]
     return [
@@ -108,7 +121,7 @@ def _captions(writer: Any, job: CaptionsJob, images: Captioned, numbers: Sequenc
             "log_prob": one.log_prob,
         }
         for name, policy in job.policies.items()
-        for key, one in zip(keys, writer.write(seen(policy.images, policy.distortion), policy.write, keys), strict=True)
+        for key, one in zip(keys, written(policy), strict=True)
     ]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from mdc.config import Scoring
+from mdc.config.caption import Captioning
 from mdc.evaluation.trained_run import TrainedRun, trained_run
 from mdc.jobs.call import Call
 from mdc.parts import ABILITIES, load
@@ -38,6 +39,12 @@ def run_scorer(run: RunModel, scoring: Scoring, device: torch.device) -> Any:
         device=device,
         batch_tokens=scoring.batch_tokens,
     )
+
+
+def clip_scorer(run: RunModel, how: Captioning, device: torch.device) -> Any:
+    """The scorer of a CLIP run as jobs of captions need it; it draws nothing."""
+    values = how.model_dump(mode="json") | {"samples": 16, "mismatched": 1, "seed": 0}
+    return run_scorer(run, Scoring(**values), device)
 
 
 def open_clip_scorer(model: str, weights: str | None, precision: str, device: torch.device) -> tuple[Any, Any]:

@@ -70,8 +70,9 @@ def runs(plan: Plan) -> list[Run]:
         if one.run is not None:
             found |= {one.run.pretrained: None, one.run: None}
     for table in _tables(plan):
-        if isinstance(table.clip_score, RunClip):
-            found |= dict.fromkeys(_clip_run(plan, table, name) for name in table.datasets)
+        for clip in (table.clip_score, table.guide):
+            if isinstance(clip, RunClip):
+                found |= dict.fromkeys(_clip_run(plan, table, clip, name) for name in table.datasets)
     return list(found)
 
 
@@ -103,14 +104,19 @@ def captions(plan: Plan, one: Asked) -> CaptionsJob:
         return plan.made[name]
     dataset = table.datasets[one.dataset]
     trained = plan.pretrain(one.run) if one.run is not None else None
-    inputs = [f"data/corpora/{dataset.corpus}"]
+    inputs, more = [f"data/corpora/{dataset.corpus}"], dict[str, Any]()
     if trained is not None:
         inputs += [trained.job, f"data/vocabularies/{trained.vocabulary}", *encoder_jobs.behind(trained)]
         modules = [
             *(parts.ABILITIES["generate"], parts.OBJECTIVES[trained.method.objective]),
             *encoder_jobs.modules(plan, trained),
         ]
-        policies = {key: system.policy() for key, system in table.systems_of(one.dataset).items() if key in one.systems}
+        systems = {key: system for key, system in table.systems_of(one.dataset).items() if key in one.systems}
+        policies = {key: system.policy() for key, system in systems.items()}
+        if table.guide is not None and any(system.guided for system in systems.values()):
+            guide = _clip(plan, table, table.guide, one.dataset)
+            inputs, modules = inputs + guide.inputs, modules + guide.modules
+            more["guide"] = guide.told
     elif one.coca:
         modules, policies = [parts.OTHERS["coca"]], {}
     else:
@@ -131,6 +137,7 @@ def captions(plan: Plan, one: Asked) -> CaptionsJob:
         coca=_coca(table, one.coca) if one.coca else None,
         captioning=scale.caption.model_dump(mode="json"),
         seed=table.seed,
+        **more,
     )
     plan.made[name] = found
     return found
@@ -149,10 +156,9 @@ def metrics(plan: Plan, name: str, seed: int) -> CaptionMetricsJob:
     modules: list[str] = []
     clip: dict[str, Any] = {"clip": None, "open_clip": None}
     if isinstance(table.clip_score, RunClip):
-        trained = plan.pretrain(_clip_run(plan, table, name))
-        inputs += [trained.job, f"data/vocabularies/{trained.vocabulary}"]
-        modules = [parts.ABILITIES["score"], parts.OBJECTIVES[trained.method.objective]]
-        clip["clip"] = {"run": trained.job, "config_sha256": trained.sha256}
+        by = _clip(plan, table, table.clip_score, name)
+        inputs, modules = inputs + by.inputs, by.modules
+        clip["clip"] = by.told
     elif table.clip_score is not None:
         modules = [parts.ABILITIES["score_open_clip"]]
         clip["open_clip"] = table.clip_score.model_dump(mode="json")
@@ -221,7 +227,23 @@ def _seeds(plan: Plan) -> list[int]:
     return plan.scale.training.seeds
 
 
-def _clip_run(plan: Plan, table: CaptionTable, dataset: str) -> Run:
-    assert isinstance(table.clip_score, RunClip)
-    corpus, seed = table.datasets[dataset].pretrained, _seeds(plan)[0]
-    return Run(corpus, table.backbones[0], table.clip_score.method, seed)
+@dataclass(frozen=True)
+class _Clip:
+    """A CLIP run as a job asks for it: what it is told of the run (:class:`mdc.jobs.model.ClipRun`), and what it then reads."""
+
+    told: dict[str, str]
+    inputs: list[str]
+    modules: list[str]
+
+
+def _clip(plan: Plan, table: CaptionTable, clip: RunClip, dataset: str) -> _Clip:
+    trained = plan.pretrain(_clip_run(plan, table, clip, dataset))
+    return _Clip(
+        {"run": trained.job, "config_sha256": trained.sha256},
+        [trained.job, f"data/vocabularies/{trained.vocabulary}"],
+        [parts.ABILITIES["score"], parts.OBJECTIVES[trained.method.objective]],
+    )
+
+
+def _clip_run(plan: Plan, table: CaptionTable, clip: RunClip, dataset: str) -> Run:
+    return Run(table.datasets[dataset].pretrained, clip.on(table), clip.method, clip.of(_seeds(plan)))

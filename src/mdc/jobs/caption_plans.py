@@ -259,12 +259,19 @@ def _row(
         "records": records,
         "ranked": system.ranked and not blind,
         "reference": blind,
-        "note": _BLIND_NOTE if blind else "",
+        "note": _note(plan, shown, system),
         "system": key,
         "length": system.length,
         "tuned": shown.datasets[dataset].tuned_as(system) or "",
         "blind": blind,
     }
+
+
+def _note(plan: Plan, shown: CaptionTable, system: CaptionSystem) -> str:
+    if system.guided:
+        assert shown.guide is not None
+        return f"Guided: a CLIP, {own_clip(plan, shown, shown.guide)}, has a say in every piece."
+    return _BLIND_NOTE if system.images == "other" else ""
 
 
 def _floor(plan: Plan, shown: CaptionTable, dataset: str, records: list[str]) -> dict[str, Any]:
@@ -312,10 +319,16 @@ def _clip(plan: Plan, shown: CaptionTable) -> str:
     if shown.clip_score is None:
         return ""
     if isinstance(shown.clip_score, RunClip):
-        return (
-            f"the scale's own {plan.params.methods[shown.clip_score.method].label}, seed {plan.scale.training.seeds[0]}"
-        )
+        return own_clip(plan, shown, shown.clip_score)
     return shown.clip_score.label
+
+
+def own_clip(plan: Plan, shown: CaptionTable, clip: RunClip) -> str:
+    """What a CLIP run of the scale is called."""
+    backbone = f" on {plan.scale.training.backbones[clip.backbone].label}" if clip.backbone is not None else ""
+    return (
+        f"the scale's own {plan.params.methods[clip.method].label}{backbone}, seed {clip.of(plan.scale.training.seeds)}"
+    )
 
 
 def _judge(shown: CaptionTable) -> str:

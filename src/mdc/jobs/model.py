@@ -246,11 +246,18 @@ class CocaModel(Part):
     most: Positive
 
 
+class ClipRun(Part):
+    """A CLIP run whose configuration has that hash."""
+
+    run: str
+    config_sha256: str
+
+
 class CaptionsJob(Job):
     """Captions of the first ``images`` of a corpus's ``split`` by one run, of each of ``policies`` {system: how}.
 
     Without a run it is a model of others (``coca``), or the floor that needs no image: the most frequent training caption of
-    ``most_frequent_of``, a corpus. ``seed`` draws the other images.
+    ``most_frequent_of``, a corpus. ``seed`` draws the other images. ``guide``: what the policies that write with one ask.
     """
 
     verb: Literal["write-captions"]
@@ -265,13 +272,12 @@ class CaptionsJob(Job):
     coca: CocaModel | None
     captioning: Captioning
     seed: NonNegative
+    guide: ClipRun | None = None
 
-
-class ClipRun(Part):
-    """A CLIP run whose configuration has that hash."""
-
-    run: str
-    config_sha256: str
+    @model_serializer(mode="wrap")
+    def _unguided(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Captions without a guide keep the configuration that they had before there were any."""
+        return {key: value for key, value in dump(self).items() if key != "guide" or value is not None}
 
 
 class CaptionMetricsJob(Job):

@@ -14,7 +14,7 @@ from mdc.formats.images import center_resize
 from mdc.models.memory import Memory
 from mdc.predictors.diffusing import DiffusionWriter, Seen
 from mdc.predictors.runs import RunModel
-from mdc.predictors.writing import Writer, Written
+from mdc.predictors.writing import Guiding, Writer, Written
 from mdc.records import UserError
 
 #: objective → how its models write
@@ -47,20 +47,27 @@ class RunWriter:
         found: Memory | Seen = self.writer.look(images)
         return found
 
-    def write(self, seen: Any, how: Unmasking | Beam | Diffusing, keys: Sequence[str]) -> list[Written]:
-        """A caption of each image that was looked at; ``keys`` are the images' names, from which what is drawn follows.
+    def write(
+        self, seen: Any, how: Unmasking | Beam | Diffusing, keys: Sequence[str], guiding: Guiding | None = None
+    ) -> list[Written]:
+        """A caption of each image that was looked at; ``keys`` are the images' names, from which what is drawn follows, and
+        ``guiding`` is what a policy with a guide asks.
 
         UserError for a way of writing that the method does not have, or captions longer than the context.
         """
         self._check(how)
         found: list[Written]
         if isinstance(how, Unmasking):
-            found = self.writer.unmasked(seen, how, keys)
+            found = self.writer.unmasked(seen, how, keys, guiding)
         elif isinstance(how, Diffusing):
             found = self.writer.written(seen, how, keys)
         else:
             found = self.writer.searched(seen, how, reverse=self.method.direction is not None)
         return found
+
+    def guiding(self, clip: Any, seen: Tensor) -> Guiding:
+        """What a policy with a guide asks: ``clip`` (a scorer of a CLIP run), which has ``seen`` the images."""
+        return Guiding(clip.read, seen)
 
     def fill(self, seen: Any, templates: Sequence[Sequence[int]], how: Unmasking, keys: Sequence[str]) -> list[Written]:
         """The template of each image with its masks filled in; only masked models can."""

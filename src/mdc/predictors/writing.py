@@ -8,7 +8,7 @@ not depend on what is captioned beside it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from mdc.autoregressive.beam import beam_search
-from mdc.config.caption import Beam, Unmasking
+from mdc.config.caption import Beam, Guide, Unmasking
+from mdc.diffusion.guided import Candidates, likeliest, unmask_guided
 from mdc.diffusion.sampling import Policy, Unmasked, confident_enough, drawn, greedy, most_confident, unmask
 from mdc.models.captioner import Captioner
 from mdc.models.memory import Memory
@@ -40,6 +41,21 @@ class Written:
     confidence: tuple[float, ...]
 
 
+class Guiding:
+    """A CLIP that has a say in captions of some images. ``read``: captions as token ids → unit embeddings (R, E); ``images``
+    (I, E) unit embeddings of the images, in the order of those that the captioner looked at."""
+
+    def __init__(self, read: Callable[[Sequence[Sequence[int]]], Tensor], images: Tensor) -> None:
+        self.read, self.images = read, images
+
+    def similarity(self, captions: Sequence[Sequence[int]], images: Sequence[int]) -> Tensor:
+        """The cosine of each caption [SOT, pieces…, EOT] and its image, (R,) float32; equal captions are read once."""
+        places = {caption: place for place, caption in enumerate(dict.fromkeys(map(tuple, captions)))}
+        texts = self.read(list(places))
+        which = torch.tensor([places[tuple(caption)] for caption in captions], device=texts.device)
+        return (self.images[list(images)] * texts[which]).sum(dim=-1)
+
+
 class Writer:
     """``batch_tokens``: tokens that are computed at a time, a matter of memory alone."""
 
@@ -55,12 +71,15 @@ class Writer:
 
     # --- masked models --------------------------------------------------------------------------------------------------
 
-    def unmasked(self, memory: Memory, policy: Unmasking, keys: Sequence[str]) -> list[Written]:
-        """A caption of each image of ``memory``. ``keys``: the images' names, from which what is drawn follows."""
+    def unmasked(
+        self, memory: Memory, policy: Unmasking, keys: Sequence[str], guiding: Guiding | None = None
+    ) -> list[Written]:
+        """A caption of each image of ``memory``. ``keys``: the images' names, from which what is drawn follows. ``guiding``: for
+        a policy with a guide."""
         best: list[tuple[float, Written] | None] = [None] * len(memory)
         for length in policy.lengths:
             template = [self.vocabulary.mask_id] * length
-            for number, found in enumerate(self._completed(memory, [template] * len(memory), policy, keys)):
+            for number, found in enumerate(self._completed(memory, [template] * len(memory), policy, keys, guiding)):
                 score = found.log_prob / length**policy.penalty
                 former = best[number]
                 if former is None or score > former[0]:
@@ -78,13 +97,22 @@ class Writer:
         return self._completed(memory, templates, policy.model_copy(update={"ends": False}), keys)
 
     def _completed(
-        self, memory: Memory, templates: Sequence[Sequence[int]], policy: Unmasking, keys: Sequence[str]
+        self,
+        memory: Memory,
+        templates: Sequence[Sequence[int]],
+        policy: Unmasking,
+        keys: Sequence[str],
+        guiding: Guiding | None = None,
     ) -> list[Written]:
         found: list[Written | None] = [None] * len(templates)
         for places in self._batches(templates):
             tokens = torch.tensor([list(templates[place]) for place in places], device=self.device)
-            noise = _Noise(policy, [keys[place] for place in places], tokens.shape[1])
-            done = self._unmask(memory.of(places), tokens, policy, noise)
+            if policy.guide is not None:
+                assert guiding is not None
+                done = self._guided(memory.of(places), tokens, policy.guide, guiding, places)
+            else:
+                noise = _Noise(policy, [keys[place] for place in places], tokens.shape[1])
+                done = self._unmask(memory.of(places), tokens, policy, noise)
             for place, pieces, step, confidence in zip(
                 places, done.tokens.tolist(), done.step.tolist(), done.confidence.tolist(), strict=True
             ):
@@ -97,21 +125,51 @@ class Writer:
         return Written(tuple(pieces[:end]), sum(confidence[: end + 1]), tuple(step[:end]), tuple(confidence[:end]))
 
     @torch.no_grad()
+    def _guided(
+        self, memory: Memory, tokens: Tensor, guide: Guide, guiding: Guiding, images: Sequence[int]
+    ) -> Unmasked:
+        """tokens (C, N') of pieces and masks; ``images``: the places of ``memory``'s C images in ``guiding``."""
+        sot, eot = self.vocabulary.sot, self.vocabulary.eot
+
+        def propose(tokens: Tensor, where: Tensor, rows: Tensor) -> Candidates:
+            hidden = self._hidden(memory, tokens, where, rows)
+            found = torch.empty(len(hidden), self.model.head.weight.shape[0], device=self.device)
+            with autocast(self.device, self.precision):
+                for block, logits in logit_blocks(self.model, hidden):
+                    logits[:, [sot, eot]] = -torch.inf
+                    found[block] = logits.log_softmax(dim=-1)
+            return likeliest(found, where, guide.candidates)
+
+        def liken(tokens: Tensor, masked: Tensor, rows: Tensor) -> Tensor:
+            # a CLIP has no mask: it reads the pieces that are there, in their order
+            captions = [
+                [sot, *(piece for piece, hidden in zip(some, gone, strict=True) if not hidden), eot]
+                for some, gone in zip(tokens.tolist(), masked.tolist(), strict=True)
+            ]
+            return guiding.similarity(captions, [images[row] for row in rows.tolist()]).to(self.device)
+
+        return unmask_guided(propose, liken, tokens, tokens == self.vocabulary.mask_id, guide.weight)
+
+    def _hidden(self, memory: Memory, tokens: Tensor, where: Tensor, rows: Tensor, end: bool = True) -> Tensor:
+        """Hidden states of the masked places, (M, W), of the captions ``rows`` of ``memory``. ``end``: EOT stands behind them."""
+        frame = torch.tensor([self.vocabulary.sot, self.vocabulary.eot], device=self.device).expand(len(rows), 2)
+        framed = torch.cat([frame[:, :1], tokens, frame[:, 1 : 1 + end]], dim=1)
+        part = memory if len(rows) == len(memory) else memory.of(rows)
+        with autocast(self.device, self.precision):
+            found: Tensor = hidden_states(self.model, framed[:, None], part)[:, 0, 1 : 1 + tokens.shape[1]][where]
+        return found
+
+    @torch.no_grad()
     def _unmask(self, memory: Memory, tokens: Tensor, policy: Unmasking, noise: _Noise) -> Unmasked:
         """tokens (C, N') of pieces and masks, for the C images of ``memory``."""
         vocabulary = self.vocabulary
-        sot, eot = (torch.full((len(tokens), 1), end, device=self.device) for end in (vocabulary.sot, vocabulary.eot))
         # a model that ends its caption itself sees no EOT, and may write it anywhere but at once
         barred = [vocabulary.sot] if policy.ends else [vocabulary.sot, vocabulary.eot]
-        after = eot[:, :0] if policy.ends else eot
 
         def propose(tokens: Tensor, where: Tensor, rows: Tensor, step: int) -> tuple[Tensor, Tensor]:
-            framed = torch.cat([sot[rows], tokens, after[rows]], dim=1)
-            inside = slice(1, 1 + tokens.shape[1])
             first = (torch.arange(tokens.shape[1], device=self.device) == 0).expand(tokens.shape)[where]
-            part = memory if len(rows) == len(memory) else memory.of(rows)
+            hidden = self._hidden(memory, tokens, where, rows, end=not policy.ends)
             with autocast(self.device, self.precision):
-                hidden = hidden_states(self.model, framed[:, None], part)[:, 0, inside][where]
                 uniforms = noise.of(rows.tolist(), step)[where.cpu()].to(self.device)
                 proposed = torch.empty(len(hidden), dtype=torch.int64, device=self.device)
                 confidence = torch.empty(len(hidden), device=self.device)

@@ -63,6 +63,16 @@ def _changed(*path: str, to: Any) -> dict[str, Any]:
             {"plain": "x"},
             "no finetuning (finetune) is named 'x'",
         ),
+        ((*CLAIMS, "guide"), None, "systems.guided_10.write.guide: names no model; name a CLIP run under guide"),
+        ((*CLAIMS, "guide", "backbone"), "ViT-T-12", "claims.guide: is the run that CLIPScore is by"),
+        ((*CLAIMS, "guide", "backbone"), "x", "claims.guide.backbone: no backbone is named 'x'"),
+        ((*CLAIMS, "guide", "seed"), 7, "claims.guide.seed = 7: not one of the scale's (pretrain.seeds: 0)"),
+        ((*CLAIMS, "guide", "method"), "mdc", "claims.guide.method = mdc: its objective is masked, not CLIP's"),
+        (
+            ("scales", "mini", "claims", "systems", "guided_10", "write", "per_step"),
+            3,
+            "guide: shows one place at a step, greedily, in captions of given lengths; leave per_step out",
+        ),
     ],
 )
 def test_mistakes(path: tuple[str, ...], to: Any, said: str) -> None:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from mdc.config.caption import Beam, Unmasking
 from mdc.predictors.folded import blocks_of
-from mdc.predictors.writing import Writer
+from mdc.predictors.writing import Guiding, Writer
 from mdc.text import Vocabulary
 
 #: as many ids as the toy models have
@@ -53,6 +53,52 @@ def test_unmasking_is_equation_6_with_a_visible_end() -> None:
             total += confidence[place]
         assert found.pieces == tuple(tokens[1:-1]) and found.step == tuple(steps)
         assert found.log_prob == pytest.approx(total, abs=1e-4) == pytest.approx(sum(found.confidence), abs=1e-4)
+
+
+def reading(captions: object) -> Tensor:
+    """A made-up CLIP's unit embeddings of captions (R, 4), each by all its tokens and their order."""
+    rows = [
+        torch.tensor([math.sin((place + 1) * token + axis) for place, token in enumerate(one)]).sum()
+        for one in captions  # type: ignore[attr-defined]
+        for axis in range(4)
+    ]
+    return torch.nn.functional.normalize(torch.stack(rows).view(-1, 4), dim=-1)
+
+
+def guiding(images: list[int]) -> Guiding:
+    seen = torch.nn.functional.normalize(torch.randn(3, 4, generator=torch.Generator().manual_seed(5)), dim=-1)
+    return Guiding(reading, seen[images])
+
+
+def test_a_guide_has_a_say_in_every_piece() -> None:
+    """… by the cosine of the image and the pieces that are there, between SOT and EOT; written out place by place."""
+    one, policy = writer("mdc"), unmasking(5, guide={"weight": 6.0, "candidates": 4})
+    assert policy.guide is not None
+    guide = guiding([0, 1, 2])
+    for image, found in enumerate(one.unmasked(one.look(images()), policy, KEYS, guide)):
+        tokens = [toy.SOT, *[toy.MASK] * 5, toy.EOT]
+        for _ in range(5):
+            eta = barred(plain("mdc", image, torch.tensor(tokens))).log_softmax(dim=-1)
+            pairs = [(float(eta[i, k]), i, k) for i in range(1, 6) if tokens[i] == toy.MASK for k in range(toy.SOT)]
+            values = {}
+            for log_prob, place, piece in sorted(pairs, reverse=True)[:4]:
+                tried = [piece if i == place else token for i, token in enumerate(tokens)]
+                there = [token for token in tried if token != toy.MASK]
+                values[place, piece] = log_prob + 6.0 * float(guide.images[image] @ reading([there])[0])
+            place, piece = max(values, key=values.__getitem__)
+            tokens[place] = piece
+        assert found.pieces == tuple(tokens[1:-1])
+    alone = [one.unmasked(one.look(images()[n : n + 1]), policy, [KEYS[n]], guiding([n]))[0].pieces for n in range(3)]
+    assert alone == [found.pieces for found in one.unmasked(one.look(images()), policy, KEYS, guide)]
+    small = writer("mdc", batch_tokens=1)
+    assert alone == [found.pieces for found in small.unmasked(small.look(images()), policy, KEYS, guide)]
+
+
+def test_a_guide_leaves_no_other_choice() -> None:
+    for more in ({"per_step": 2}, {"threshold": 0.5}, {"temperature": 1.0}, {"ends": True}):
+        with pytest.raises(ValueError, match=f"guide: .* leave {next(iter(more))} out"):
+            unmasking(5, guide={"weight": 1.0}, **more)
+    assert "guide" not in unmasking(5).model_dump(mode="json")
 
 
 def _greedy(image: int, least: int, most: int) -> list[int]:
