@@ -45,7 +45,8 @@ class Judge:
             case 4:
                 time.sleep(4)
             case 5:
-                return 400, {"error": {"message": f"refused: {headers['Authorization']}"}}, {}
+                refusal = f"I will not look at this. You sent {headers['Authorization']}"
+                return 200, said(None, message={"refusal": refusal}), {}
             case 6:
                 self.held.set()
                 self.end.wait(120)
@@ -101,7 +102,7 @@ def test_a_killed_job_resumes_with_what_was_not_answered(
     # two were chosen and one refused; the one that named no letter and the one that slept are asked for again
     assert judge.asked == [3, 4, 6, 7, 8]
     told = read_json("out/judged.json")["contests"]["main"]
-    assert told == {"answers": {"chosen": 7, "refused": 1}, "waits": 1, "letters": {"B": 7}}
+    assert told == {"answers": {"chosen": 7, "refused": 1}, "waits": 1, "limits": 1, "letters": {"B": 7}}
     rows = parquet.read_table("out/judged.parquet").to_pylist()
     assert [row["status"] for row in rows] == ["chosen"] * 4 + ["refused"] + ["chosen"] * 3
     for row in rows:
@@ -114,3 +115,36 @@ def test_a_killed_job_resumes_with_what_was_not_answered(
     shown = capfd.readouterr()
     assert not _files_with(KEY) and KEY not in shown.out + shown.err
     assert _files_with("[key]"), "what was said back is kept without it"
+
+
+def test_an_outage_leaves_no_job_that_looks_done(r: Path, judge: Judge, capfd: pytest.CaptureFixture[str]) -> None:
+    """… of a few questions without an answer, more than it may lose."""
+    _config(r, judge.server, timeout=30.0, retries=0)
+    judge.server.replies = [
+        (200, said("A"), {}),
+        (413, {"error": {"message": "too large"}}, {}),
+        *[(502, b"", {})] * 5,
+        (200, said("B"), {}),
+    ]
+    assert main([*COMMAND, str(r)]) == 2
+    assert "judged/described/s0: 5 of 8 questions got no answer (5 failed)" in capfd.readouterr().err
+    assert not Path("out/judged.json").exists()
+    judge.server.requests.clear()
+    judge.server.replies = [(200, said("C"), {})]
+    assert main([*COMMAND, str(r)]) == 0
+    # the two that were chosen are kept, what was rejected is asked for again with the five
+    assert len(judge.server.requests) == 6
+    assert read_json("out/judged.json")["contests"]["main"]["letters"] == {"A": 1, "B": 1, "C": 6}
+
+
+@pytest.mark.parametrize("reply", [(503, b"", {}), (400, {"error": {"message": "no images here"}}, {})], ids=str)
+def test_an_endpoint_that_answers_nothing_is_not_asked_to_the_end(
+    r: Path, judge: Judge, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, reply: Reply
+) -> None:
+    monkeypatch.setattr("mdc.evaluation.judge._DOWN", 3)
+    _config(r, judge.server, retries=0)
+    judge.server.replies = [reply]
+    assert main([*COMMAND, str(r)]) == 2
+    said = capfd.readouterr().err
+    assert "3 questions in a row got no answer" in said and ("no images here" in said) == (reply[0] == 400)
+    assert len(judge.server.requests) <= 4  # one may be under way when the third answer is heard

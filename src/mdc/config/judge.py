@@ -31,7 +31,8 @@ class ByEndpoint(Strict):
     ``key_variable`` names the environment variable that holds the key; it may be unset, for an endpoint that asks for none. The
     key is written nowhere. ``timeout`` in seconds; ``retries`` of a request that timed out or was refused for a while;
     ``longest_wait``: seconds that it may ask to wait. ``parallel``: requests at a time. ``instruction``: what the model is
-    told besides the paper's prompt.
+    told besides the paper's prompt. ``most_lost``: the share of questions that may end without an answer, because the endpoint
+    timed out or failed; with more the job fails, keeps what was answered, and asks for the others when it is called again.
     """
 
     kind: Literal["endpoint"]
@@ -44,6 +45,7 @@ class ByEndpoint(Strict):
     retries: NonNegative = 5
     longest_wait: Annotated[float, Field(gt=0)] = 120.0
     parallel: Annotated[int, Field(gt=0, le=256)] = 4
+    most_lost: Annotated[float, Field(ge=0, lt=1)] = 0.02
 
 
 class Contest(Strict):

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from mdc.config.judge import ByEndpoint
@@ -18,7 +19,7 @@ from mdc.evaluation.captioned import Captioned
 from mdc.evaluation.written import written
 from mdc.jobs.call import Call, record
 from mdc.jobs.model import JudgeJob
-from mdc.judge.endpoint import Endpoint
+from mdc.judge.endpoint import Answer, Endpoint
 from mdc.judge.question import Question, question, votes
 from mdc.records import (
     UserError,
@@ -34,6 +35,8 @@ FILE = "judged.parquet"
 #: answers that are kept. One that names no letter is counted but asked for again when the job starts again, as what timed out is:
 #: few endpoints answer alike twice, though they are asked to, and what reads their answers may have learnt more since
 _KEPT = ("chosen", "refused")
+#: no answers at all, and how many in a row without any mean that the endpoint is down, or takes no question
+_LOST, _DOWN = ("timed out", "failed"), 16
 
 Row = dict[str, Any]
 
@@ -55,8 +58,9 @@ def main(call: Call) -> None:
     for contest in job.contests:
         if not any(row["letter"] for row in rows if row["contest"] == contest):
             said = Counter(row["status"] for row in rows)
+            first = next((f"; the first said: {row['said']}" for row in rows if row.get("said")), "")
             raise UserError(
-                f"{job.job}: the judge chose no caption in any answer ({', '.join(f'{n} {s}' for s, n in said.items())})"
+                f"{job.job}: the judge chose no caption in any answer ({', '.join(f'{n} {s}' for s, n in said.items())}){first}"
             )
     clear_leftovers(call.out)
     path = call.out / FILE
@@ -103,7 +107,7 @@ def _by_endpoint(
     """Ask for each image and contest, several at a time; what was answered is kept, so a killed job resumes."""
     from tqdm import tqdm
 
-    endpoint = Endpoint(how)
+    endpoint, losses = Endpoint(how), _Losses(call.job.job)
 
     def one(entry: tuple[str, int, Question]) -> Row:
         contest, n, asked_one = entry
@@ -115,23 +119,58 @@ def _by_endpoint(
         answer = _kept(place)
         if answer is None:
             said = endpoint.ask(asked_one, data)
+            losses.after(said)
             answer = vars(said)
             if said.status in _KEPT:
                 place.parent.mkdir(parents=True, exist_ok=True)
                 write_json(place, answer)
         letter = answer["letter"]
         shares = [votes(asked_one, letter)[system] for system in asked_one.systems] if letter else None
-        return _row(contest, key, asked_one, answer["status"], letter, answer["waits"], shares)
+        row = _row(contest, key, asked_one, answer["status"], letter, answer["waits"], shares)
+        return row | {"limits": answer.get("limits", 0), "said": answer["text"]}
 
     with ThreadPoolExecutor(how.parallel) as pool:
         waiting = [pool.submit(one, entry) for entry in asked]
         try:
-            return [
+            rows = [
                 done.result() for done in tqdm(waiting, desc=call.job.job, unit="answer", disable=None, mininterval=1)
             ]
+            losses.few(rows, how.most_lost)
+            return rows
         finally:
             for left in waiting:  # after the first that cannot be, the others are not asked
                 left.cancel()
+
+
+class _Losses:
+    """Questions that get no answer: the job ``name`` ends when none gets one any more, and when too many got none."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self._lock, self._in_a_row, self._answers = name, Lock(), 0, False
+
+    def after(self, answer: Answer) -> None:
+        """UserError after so many in a row that the endpoint must be down; the others are not asked then. One that has answered
+        may reject as many questions as it likes."""
+        with self._lock:
+            none = answer.status in _LOST or (answer.status == "rejected" and not self._answers)
+            self._in_a_row = self._in_a_row + 1 if none else 0
+            self._answers |= answer.status == "chosen"
+            if self._in_a_row >= _DOWN:
+                said = f" ({answer.text})" if answer.text else ""
+                raise UserError(
+                    f"{self.name}: {_DOWN} questions in a row got no answer, the last one {answer.status}{said}; "
+                    "what was answered is kept, so call again when the endpoint is well"
+                )
+
+    def few(self, rows: Sequence[Row], most: float) -> None:
+        """UserError if more than a share of ``most`` of all questions got none."""
+        lost = Counter(row["status"] for row in rows if row["status"] in _LOST)
+        if lost.total() > most * len(rows):
+            how = ", ".join(f"{count} {status}" for status, count in lost.items())
+            raise UserError(
+                f"{self.name}: {lost.total()} of {len(rows)} questions got no answer ({how}), and most_lost allows "
+                f"{most:.0%}; what was answered is kept, so call again"
+            )
 
 
 def _kept(place: Path) -> dict[str, Any] | None:
@@ -154,6 +193,7 @@ def _told(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {
         "answers": dict(sorted(Counter(row["status"] for row in rows).items())),
         "waits": sum(row["waits"] for row in rows),
+        "limits": sum(row.get("limits", 0) for row in rows),
         "letters": dict(sorted(letters.items())),
     }
 

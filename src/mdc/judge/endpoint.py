@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import quote
@@ -23,13 +23,20 @@ from mdc.records import UserError
 
 @dataclass(frozen=True)
 class Answer:
-    """``status``: chosen (with a ``letter``), malformed (without one), refused, timed out or failed. ``text``: what was said,
-    shortened. ``waits``: how often it was to wait."""
+    """``status``: chosen (with a ``letter``), malformed (without one), refused by the model, rejected by the server, timed out or
+    failed. ``text``: what was said, shortened. ``waits``: how often it was to wait, ``limits`` of them for a rate limit."""
 
     status: str
     letter: str | None
     text: str
     waits: int
+    limits: int = 0
+
+
+#: statuses of a server that mean this question alone: it is too large, or not as the server wants it
+_REJECTED = (400, 413, 422)
+#: statuses that another try may change, besides rate limits and errors of the server: a time-out, a lock, too early
+_PASSING = (408, 409, 425)
 
 
 class Endpoint:
@@ -43,6 +50,8 @@ class Endpoint:
 
         self.how, self._sleep, self._openai = how, sleep, openai
         key = os.environ.get(how.key_variable, "").strip()
+        if not key.isascii():
+            raise UserError(f"{how.key_variable} holds no key: a key has letters, digits and signs of ASCII alone")
         self._secrets = _spellings(key)
         # our own retries count, and obey Retry-After within bounds; a redirect could carry the key elsewhere
         self._client = openai.OpenAI(
@@ -56,12 +65,13 @@ class Endpoint:
     def ask(self, asked: Question, image: bytes) -> Answer:
         """What the model says of an encoded image.
 
-        UserError if the endpoint cannot be reached, refuses the key, or does not know the model: no image would get an
-        answer then. Everything else is an Answer.
+        UserError if the endpoint cannot be reached, refuses the key, does not know the model, or is another server than it
+        should be: no image would get an answer then. Everything else is an Answer.
         """
+        limits = 0
         for attempt in range(self.how.retries + 1):
             try:
-                return self._answer(self._said(asked, image), asked, attempt)
+                return replace(self._answer(self._said(asked, image), asked, attempt), limits=limits)
             except self._openai.APITimeoutError:
                 last, pause = "timed out", _backoff(attempt)
             except self._openai.APIConnectionError as error:
@@ -70,22 +80,30 @@ class Endpoint:
                     raise UserError(f"the judge at {self.how.base_url} cannot be reached ({why})") from None
                 last, pause = "failed", _backoff(attempt)
             except self._openai.RateLimitError as error:
-                last, pause = "failed", self._wanted(error, attempt)
+                last, pause, limits = "failed", self._wanted(error, attempt), limits + 1
             except (self._openai.AuthenticationError, self._openai.PermissionDeniedError) as error:
                 raise UserError(
                     f"the judge at {self.how.base_url} refuses the key of {self.how.key_variable} (status {error.status_code})"
                 ) from None
             except self._openai.NotFoundError:
                 raise UserError(f"the judge at {self.how.base_url} knows no model {self.how.model}") from None
-            except self._openai.InternalServerError:
-                last, pause = "failed", _backoff(attempt)
-            except self._openai.APIStatusError as error:  # this question is refused; asking again would change nothing
-                return Answer("refused", None, f"status {error.status_code}", attempt)
+            except self._openai.InternalServerError as error:
+                last, pause = "failed", self._wanted(error, attempt)
+            except self._openai.APIStatusError as error:
+                said = self._short(f"status {error.status_code}: {error.message}")
+                if error.status_code in _REJECTED:
+                    return Answer("rejected", None, said, attempt, limits)
+                if error.status_code not in _PASSING:
+                    raise UserError(
+                        f"the judge at {self.how.base_url} answers no question ({said}); is this the address of an endpoint "
+                        "that speaks OpenAI's protocol?"
+                    ) from None
+                last, pause = "timed out" if error.status_code == 408 else "failed", self._wanted(error, attempt)
             except (self._openai.OpenAIError, ValueError, TypeError) as error:  # what it says is not of the protocol
-                return Answer("malformed", None, self._short(str(error)), attempt)
+                return Answer("malformed", None, self._short(str(error)), attempt, limits)
             if attempt < self.how.retries:
                 self._sleep(pause)
-        return Answer(last, None, "", self.how.retries)
+        return Answer(last, None, "", self.how.retries, limits)
 
     def _said(self, asked: Question, image: bytes) -> Any:
         kind = image_format(image).lower()

@@ -95,7 +95,7 @@ def test_limits_are_obeyed_within_bounds(server: Server) -> None:
     limit = {"error": {"message": "slow down", "type": "rate_limit"}}
     server.replies = [(429, limit, {"retry-after": "7"}), (429, limit, {"retry-after": "9999"}), (200, said("A"), {})]
     answer = endpoint(server, waits, longest_wait=20.0).ask(ASKED, image())
-    assert (answer.status, answer.letter, answer.waits) == ("chosen", "A", 2) and waits == [7.0, 20.0]
+    assert (answer.status, answer.letter, answer.waits, answer.limits) == ("chosen", "A", 2, 2) and waits == [7.0, 20.0]
     for told in ("nan", "soon", "Wed, 99 Oct 2026 07:28:00 GMT"):
         server.replies = [(429, limit, {"retry-after": told})]
         waits.clear()
@@ -137,9 +137,29 @@ def test_an_answer_that_drips_is_not_waited_for(server: Server) -> None:
     assert endpoint(server, retries=0, timeout=30.0).ask(ASKED, image()).letter == "B"
 
 
-def test_a_question_that_is_refused_is_not_asked_again(server: Server) -> None:
-    server.replies = [(400, {"error": {"message": "image too large"}}, {})]
-    assert endpoint(server).ask(ASKED, image()).status == "refused" and len(server.requests) == 1
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_a_question_that_is_rejected_is_not_asked_again(server: Server, status: int) -> None:
+    server.replies = [(status, {"error": {"message": "image too large"}}, {})]
+    answer = endpoint(server).ask(ASKED, image())
+    assert answer.status == "rejected" and len(server.requests) == 1
+    assert answer.text.startswith(f"status {status}") and "image too large" in answer.text
+
+
+@pytest.mark.parametrize(("status", "ends"), [(408, "timed out"), (409, "failed"), (425, "failed"), (502, "failed")])
+def test_what_may_pass_is_asked_again(server: Server, status: int, ends: str) -> None:
+    waits: list[float] = []
+    server.replies = [(status, {"error": {}}, {"retry-after": "3"}), (200, said("A"), {})]
+    answer = endpoint(server, waits).ask(ASKED, image())
+    assert (answer.status, answer.waits, answer.limits) == ("chosen", 1, 0) and waits == [3.0]
+    server.replies = [(status, {"error": {}}, {})]
+    assert endpoint(server).ask(ASKED, image()).status == ends
+
+
+def test_a_key_that_no_header_can_hold_ends_in_one_line(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUDGE_KEY", "sk-“quoted”")
+    with pytest.raises(UserError, match="JUDGE_KEY holds no key") as caught:
+        endpoint(server)
+    assert "quoted" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -148,6 +168,8 @@ def test_a_question_that_is_refused_is_not_asked_again(server: Server) -> None:
         (401, "refuses the key of JUDGE_KEY"),
         (403, "refuses the key of JUDGE_KEY"),
         (404, "knows no model qwen"),
+        (402, "answers no question (status 402"),
+        (405, "answers no question (status 405"),
     ],
 )
 def test_what_no_image_would_get_an_answer_from_ends_in_one_line(server: Server, status: int, said_of_it: str) -> None:
@@ -191,8 +213,9 @@ def test_an_endpoint_that_is_not_there_ends_in_one_line(server: Server) -> None:
 def test_a_redirect_is_not_followed(server: Server) -> None:
     """… since it would carry the key elsewhere."""
     server.replies = [(307, b"", {"location": "http://127.0.0.1:1/v1/chat/completions"})]
-    answer = endpoint(server).ask(ASKED, image())
-    assert answer.letter is None and len(server.requests) == 1
+    with pytest.raises(UserError, match=r"answers no question \(status 307"):
+        endpoint(server).ask(ASKED, image())
+    assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize("address", ["file:///etc", "127.0.0.1", "http://user:secret@host/v1", "http://"])
