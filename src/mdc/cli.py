@@ -8,6 +8,7 @@ line; 3 a link in the chain behind a number does not hold (``verify``, ``why``);
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import sys
 from collections.abc import Sequence
@@ -30,6 +31,9 @@ from mdc.work import do
 def main(argv: Sequence[str] | None = None) -> int:
     """Parse, import only the verb's own module, run it."""
     arguments = sys.argv[1:] if argv is None else list(argv)
+    for stream in (sys.stdout, sys.stderr):  # a file's name need not be text
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     args = build_parser().parse_args(arguments)
     try:
         if args.verb in VERBS:

@@ -280,7 +280,7 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
                 "primary": [["described/mdc_6", "described/arc"]],
                 "examples": 2,
             },
-            "figure6": {},
+            "figure6": {"leave_out": ["mdc_blind"]},
             "mcd_table1": {
                 **{"datasets": ["codes"], "systems": ["mcd", "mcd_continuous", "mcd_blind"]},
                 **{"contrasts": [["codes/mcd", "codes/mcd_blind"]], "primary": [["codes/mcd", "codes/mcd_continuous"]]},

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +112,17 @@ def test_an_image_that_cannot_be_read_is_named_and_the_others_are_captioned(
     assert [line.split(":")[0] for line in told.out.splitlines()] == [str(folder / "0.png"), str(folder / "2.png")]
     last = told.err.splitlines()[-1]
     assert "2 of 4 images could not be read" in last and "1.png" in last and "9.png" in last
+
+
+def test_a_name_that_is_no_text_is_no_hindrance(r: Path, tmp_path: Path) -> None:
+    """… also where what is drawn follows from it, and on a terminal of any coding."""
+    folder = _pictures(r, tmp_path)
+    name = os.fsdecode(b"caf\xe9.png")
+    (folder / "0.png").rename(folder / name)
+    command = ["caption", "--run", "alt/ViT-T-12/mdc/s0", "--scale", r.name, "--temperature", "1", str(folder)]
+    done = subprocess.run([sys.executable, "-m", "mdc.cli", *command], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count(b"\n") == 3 and b"caf\\udce9.png" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ import pyarrow.parquet as parquet
 import pytest
 import small_project
 import torch
+from PIL import Image
 from small_project import SCALE
 
 from mdc import golden
@@ -28,11 +29,13 @@ from mdc.cli import main
 from mdc.config import validate
 from mdc.evaluation.captioned import Captioned
 from mdc.evaluation.scored_run import run_scorer
+from mdc.jobs.folder import ScaleFolder
 from mdc.jobs.plan import Plan
-from mdc.jobs.shown_captions import CaptionTableJob
+from mdc.jobs.shown_captions import CaptionTableJob, ShownCaptions
 from mdc.predictors.runs import open_run
 from mdc.records import read_json, sha256_file
 from mdc.report.caption_numbers import Captioned as Numbers
+from mdc.report.figures import figure6
 from mdc.scenes.oracle import judge
 from mdc.scenes.world import Scene
 from mdc.shards.index import ShardReader
@@ -343,7 +346,7 @@ def test_a_judge_behind_an_endpoint_is_asked_once_for_each_image(
     assert [row["status"] for row in rows].count("malformed") == 1
     assert all((row["votes"] is None) == (row["letter"] is None) for row in rows)
     told = read_json("out/judged.json")["contests"]["main"]
-    assert told == {"answers": {"chosen": 7, "malformed": 1}, "waits": 0, "letters": {"B": 7}}
+    assert told == {"answers": {"chosen": 7, "malformed": 1}, "waits": 0, "limits": 0, "letters": {"B": 7}}
     assert main(command) == 0 and len(asked) == 11
     assert read_json("out/judged.json")["contests"]["main"]["answers"] == {"chosen": 8}
     before = sha256_file("out/judged.parquet")
@@ -366,3 +369,16 @@ def test_figure_6_shows_images_that_the_seed_chose(r: Path) -> None:
     assert told in [[(unescape(piece), step) for piece, step in line] for line in lines]
     assert len({step for _, step in told}) == len(told), "one a step, as in the paper"
     assert row["caption"] in (r / "figure6/figure6.csv").read_text()
+
+
+def test_figure_6s_page_shows_all_systems_and_its_picture_those_that_are_not_left_out(r: Path) -> None:
+    config = read_json(ScaleFolder(r).config("figure6"))
+    systems = [system for dataset in config["datasets"] for system in dataset["systems"]]
+    assert [system["key"] for system in systems if not system["pictured"]] == ["mdc_blind"]
+    page, table = ((r / f"figure6/figure6.{ending}").read_text() for ending in ("html", "csv"))
+    for label in {system["label"] for system in systems}:
+        assert label in unescape(page) and label in table
+    row = {"caption": "a caption"}
+    shown = [(ShownCaptions(**system), row) for system in systems]
+    text = figure6._text(figure6._Example("key", Image.new("RGB", (1, 1)), ["a reference"], shown), 125)
+    assert "MDC · other image" not in text and "MDC · 6:" in text and "reference:  a reference" in text

@@ -28,7 +28,7 @@ rule write_captions:
         config=f"{R}/configs/captions/{{captioned}}.json",
         given=lambda w: given(f"captions/{w.captioned}"),
         weights=ancient(lambda w: weights_of("captions", w.captioned)),
-        coca=ancient(lambda w: [".coca/.ready"] if getattr(JOBS.get(f"captions/{w.captioned}"), "coca", None) else []),
+        coca=ancient(lambda w: coca_of(f"captions/{w.captioned}")),
     output:
         files("write-captions", "captions/{captioned}"),
     log:
@@ -75,6 +75,12 @@ rule judge_captions:
         cache=f"{STATE}/judged",
     shell:
         "mdc judge-captions {input.config} --cache {params.cache} 2>> {log}"
+
+
+def coca_of(job):
+    """CoCa's environment, for a job that needs it; MDC_COCA names another one, which is not made here."""
+    needed = getattr(JOBS.get(job), "coca", None) is not None and not os.environ.get("MDC_COCA")
+    return [".coca/.ready"] if needed else []
 
 
 def captions_of(job):

@@ -144,9 +144,10 @@ def mentioned(tokens: str) -> list[str]:
     at = 0
     while at < len(words):
         for size in range(min(_LONGEST, len(words) - at), 0, -1):
-            phrase = (*words[at : at + size - 1], _singular(words[at + size - 1]))
-            plain = tuple(words[at : at + size])
-            known = plain if plain in _PHRASES else phrase if phrase in _PHRASES else None
+            before, last = tuple(words[at : at + size - 1]), words[at + size - 1]
+            # glasses alone are for eyes; behind another word they may be several of one glass
+            forms = (last, _singular(last), *(["glass"] if last == "glasses" and before else []))
+            known = next((phrase for form in forms if (phrase := (*before, form)) in _PHRASES), None)
             if known is not None:
                 category = _PHRASES[known]
                 found += [category] if category is not None else []

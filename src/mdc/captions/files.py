@@ -14,13 +14,24 @@ from mdc.records import UserError
 
 
 def read_captions(path: Path) -> dict[str, str]:
-    """A results file: ``[{"image_id": …, "caption": …}, …]``, an image once; {image: caption} in its order."""
+    """A results file: ``[{"image_id": …, "caption": …}, …]``, an image once; {image: caption} in its order. What ``mdc metrics
+    --out`` wrote is one too."""
     found: dict[str, str] = {}
-    for image, caption in _entries(path, _read(path)):
+    for image, caption in _entries(path, _results(path)):
         if image in found:
             raise UserError(f"{path}: image {image} has two captions; a result has one an image")
         found[image] = caption
     return found
+
+
+def read_ids(path: Path) -> dict[str, int | str]:
+    """Of each image of a results file its ``image_id`` as it stands there: a number, or text."""
+    return {str(entry["image_id"]): entry["image_id"] for entry in _results(path)}
+
+
+def _results(path: Path) -> Any:
+    values = _read(path)
+    return values["images"] if isinstance(values, dict) and "metrics" in values and "images" in values else values
 
 
 def read_references(path: Path) -> dict[str, list[str]]:

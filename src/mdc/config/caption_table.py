@@ -321,6 +321,7 @@ class CaptionExamplesOf(Strict):
 
 
 class CaptionFigure(Strict):
-    """Figure 6: example images of Table 3 with the captions of all its systems; ``leave_out`` names those not shown."""
+    """Figure 6: example images of Table 3 with the captions of all its systems; ``leave_out`` names those that its page alone
+    shows, not its picture."""
 
     leave_out: Annotated[list[Name], AfterValidator(each_once)] = Field(default_factory=list)

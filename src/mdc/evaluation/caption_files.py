@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
-from mdc.captions.files import image_ids, read_captions, read_file_names, read_references
+from mdc.captions.files import image_ids, read_captions, read_file_names, read_ids, read_references
 from mdc.captions.java import java
 from mdc.captions.metrics import measure_all, tokens
 from mdc.captions.words import content_recall, distinct, self_bleu
@@ -30,7 +30,7 @@ def main(args: argparse.Namespace) -> None:
     """``args``: predictions, references, images, clip, clip_weights, json, out. UserError for files that cannot be read or do
     not fit together."""
     model = _model(args)
-    captions = read_captions(Path(args.predictions))
+    captions, ids = read_captions(Path(args.predictions)), read_ids(Path(args.predictions))
     references = read_references(Path(args.references))
     if not captions:
         raise UserError(f"{args.predictions}: holds no caption")
@@ -58,7 +58,7 @@ def main(args: argparse.Namespace) -> None:
     told |= {"clip": by} if by is not None else {}
     if args.out:
         images = [
-            {"image_id": image}
+            {"image_id": ids[image], "caption": captions[image]}
             | {name: None if one.images is None else one.images[n] for name, one in found.items()}
             | {name: some[n] for name, some in clip.items()}
             for n, image in enumerate(captions)
@@ -125,7 +125,9 @@ def _files(args: argparse.Namespace, images: Sequence[str]) -> list[Path]:
     there = sorted(path for path in folder.iterdir() if path.is_file())
     known = {str(image): path for image, path in zip(image_ids(there), there, strict=True)}
     named = read_file_names(Path(args.references))
-    known |= {image: folder / name for image, name in named.items() if ".." not in Path(name).parts}
+    # a name that leads out of the folder is none
+    inside = {image: Path(name) for image, name in named.items() if ".." not in Path(name).parts}
+    known |= {image: folder / name for image, name in inside.items() if not name.is_absolute()}
     missing = [image for image in images if image not in known or not known[image].is_file()]
     if missing:
         raise UserError(

@@ -219,17 +219,15 @@ def _examples(plan: Plan, shown: CaptionTable, leave_out: list[str]) -> dict[str
         asked = caption_jobs.of_seed(plan, name, plan.scale.training.seeds[0])
         systems = []
         for key, system in shown.systems_of(name).items():
-            if key in leave_out:
-                continue
             job = caption_jobs.captions(plan, asked[key])
             jobs[job.job] = job
             told = {"record": job.job, "system": key, "reveals": system.write.kind != "beam"}
-            systems.append({**labelled(key, _label(system)), **told})
+            systems.append({**labelled(key, _label(system)), **told, "pictured": key not in leave_out})
         for key, other in shown.coca_of(name).items():
-            if key not in leave_out:
-                job = caption_jobs.captions(plan, asked[key])
-                jobs[job.job] = job
-                systems.append({**labelled(key, other.label), "record": job.job, "system": key, "reveals": False})
+            job = caption_jobs.captions(plan, asked[key])
+            jobs[job.job] = job
+            told = {"record": job.job, "system": key, "reveals": False}
+            systems.append({**labelled(key, other.label), **told, "pictured": key not in leave_out})
         corpus = plan.corpus(dataset.corpus)
         jobs[corpus.job] = corpus
         place = {"corpus": corpus.job, "split": dataset.split}

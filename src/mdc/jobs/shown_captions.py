@@ -118,12 +118,14 @@ class RobustnessFigureJob(CaptionTableJob):
 class ShownCaptions(Labelled):
     """A system whose captions Figure 6 shows. ``record``: the job of its captions; ``system``: its name there.
 
-    ``reveals``: its words come in an order of their own, which is shown too.
+    ``reveals``: its words come in an order of their own, which is shown too. ``pictured``: it stands in the picture too, not
+    on the page alone.
     """
 
     record: str
     system: str
     reveals: bool
+    pictured: bool = True
 
 
 class CaptionExamples(Labelled):

@@ -184,7 +184,11 @@ class _Noise:
     """Uniform numbers of each image and stride, in float64: a stream each, named by the seed, the stride and the image's key."""
 
     def __init__(self, seed: int, keys: Sequence[str], length: int, vectors: int, device: torch.device) -> None:
-        self._seed, self._keys, self._device = seed, [list(key.encode()) for key in keys], device
+        self._seed, self._keys, self._device = (
+            seed,
+            [list(key.encode("utf-8", "surrogatepass")) for key in keys],
+            device,
+        )
         self._length, self._vectors = length, vectors
 
     def of_start(self) -> tuple[Tensor, Tensor]:

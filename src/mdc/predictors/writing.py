@@ -238,7 +238,9 @@ class _Noise:
         self.length = length
         self.generators = None
         if policy.temperature is not None:
-            self.generators = [np.random.default_rng([policy.seed, length, *key.encode()]) for key in keys]
+            self.generators = [
+                np.random.default_rng([policy.seed, length, *key.encode("utf-8", "surrogatepass")]) for key in keys
+            ]
             # numbers of all steps, so that a row that ends early draws no others
             self.numbers = torch.stack([torch.from_numpy(g.random((length, length))) for g in self.generators])
 

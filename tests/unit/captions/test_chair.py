@@ -28,6 +28,8 @@ def test_there_are_cocos_eighty_categories() -> None:
         ("an empty train track", []),
         ("puppies and benches", ["dog", "bench"]),
         ("women and children", ["person", "person"]),
+        ("two wine glasses on a table", ["wine glass", "dining table"]),
+        ("a man with glasses", ["person"]),
         ("a blue sky", []),
         ("", []),
     ],

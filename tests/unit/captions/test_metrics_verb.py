@@ -56,7 +56,8 @@ def test_it_measures_files_as_coco_has_them(tmp_path: Path, capsys: pytest.Captu
     assert told["metrics"]["METEOR"] is None and "its program failed" in told["notes"]["METEOR"]
     assert told["metrics"]["CIDEr"] > 0 and 0 < told["metrics"]["content recall"] < 100
     images = json.loads((tmp_path / "out.json").read_text())["images"]
-    assert [one["image_id"] for one in images] == ["7", "9"]
+    assert [(one["image_id"], one["caption"]) for one in images] == [(7, CAPTIONS["7"]), (9, CAPTIONS["9"])]
+    assert read_captions(tmp_path / "out.json") == CAPTIONS, "what it writes it can read"
     cider = found["CIDEr"].images
     assert cider is not None and [one["CIDEr"] for one in images] == cider.tolist()
     assert main(["metrics", ours, theirs]) == 0

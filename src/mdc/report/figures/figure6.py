@@ -117,7 +117,7 @@ def _draw(job: CaptionFigureJob, shown: Mapping[str, Sequence[_Example]], paths:
 
 
 def _text(example: _Example, width: int) -> str:
-    said = [f"{system.label}:  {row['caption']}" for system, row in example.captions]
+    said = [f"{system.label}:  {row['caption']}" for system, row in example.captions if system.pictured]
     said += [f"reference:  {example.references[0]}"]
     return "\n".join(textwrap.fill(_plain(line), width, subsequent_indent="      ") for line in said)
 
