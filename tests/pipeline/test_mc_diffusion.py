@@ -157,7 +157,7 @@ def test_all_codes_are_counted(r: Path) -> None:
     assert told["splits"]["train"][0]["shard_sha256"] == shard["sha256"]
 
 
-def test_a_killed_job_makes_the_same_codes(r: Path) -> None:
+def test_a_job_that_runs_again_makes_the_same_codes(r: Path) -> None:
     image_tokens.main(_call(r, CODES, "image-tokens", Path("again")))
     for name in ("codebook.npy", "train-000000.npy", "val-000000.npy"):
         assert sha256_file(Path("again") / name) == sha256_file(r / CODES / name)

@@ -221,8 +221,8 @@ def _increasing(shares: list[float]) -> list[float]:
 
 
 class Average(Strict):
-    """A moving average of the weights: every so many steps it keeps the share ``decay`` of itself. It is what a run with one
-    validates and leaves."""
+    """A moving average of the weights: every so many steps it keeps the share ``decay`` of itself, and less in the beginning
+    (:mod:`mdc.training.average`). It is what a run with one validates and leaves."""
 
     decay: Annotated[float, Field(gt=0, lt=1)]
     every: Positive

@@ -7,7 +7,10 @@ from the condition; it is ``cfg`` with 1 − s.
 
 from __future__ import annotations
 
-from torch import Tensor
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # the configuration asks for strength, and needs no torch
+    from torch import Tensor
 
 
 def strength(scale: float, orientation: str) -> float:

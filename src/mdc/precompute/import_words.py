@@ -19,7 +19,13 @@ def main(call: Call) -> None:
     """Run the job. ``call.job``: a :class:`mdc.jobs.encoder_model.WordsJob`. UserError if the model cannot be had, has another
     vocabulary than CLIP's, or embeddings of another width than params.yaml says."""
     job: WordsJob = call.job
-    model = created(job.entry.model, job.entry.weights, data_folder())
+    try:
+        model = created(job.entry.model, job.entry.weights, data_folder())
+    except UserError as error:
+        raise UserError(
+            f"words.{job.name}: {error}; without a network, fetch the weights elsewhere (open_clip names where they lie) "
+            f"and give their file below {data_folder()} as words.{job.name}.weights"
+        ) from None
     text = getattr(model, "text", model)
     embedding = getattr(text, "token_embedding", None)
     found = tuple(embedding.weight.shape) if embedding is not None else ()

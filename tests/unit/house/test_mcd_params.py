@@ -56,7 +56,16 @@ def _changed(*path: str, to: Any) -> dict[str, Any]:
         (("scales", "mini", "encoders", "codes", "tokens"), 49, "tokens = 49: the tokenizer vq has 36"),
         ((*SYSTEMS, "x"), {**MCD, "write": {"kind": "unmask", "lengths": [9]}}, "mcd writes by diffuse"),
         ((*SYSTEMS, "x"), {**MCD, "write": {**DIFFUSE, "steps": 101}}, "write.steps = 101: mcd has 100 at most"),
-        ((*SYSTEMS, "x"), {**MCD, "write": {**DIFFUSE, "guidance": 2.0}}, "mcd is not trained for it; only 1 is"),
+        (
+            (*SYSTEMS, "x"),
+            {**MCD, "write": {**DIFFUSE, "guidance": 2.0}},
+            "mcd is not trained for it; only 1 is possible",
+        ),
+        (
+            (*SYSTEMS, "x"),
+            {**MCD, "write": {**DIFFUSE, "orientation": "as_printed"}},
+            "guidance = 1.0: mcd is not trained for it; only 0 as_printed is possible",
+        ),
         (
             (*SYSTEMS, "x"),
             {**MCD, "method": "mcd_cfg", "backbone": "ViT-T-12", "write": DIFFUSE},

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mdc.artefacts import ARTEFACTS
-from mdc.config import GumbelVqgan, OnTokens, load, read_yaml, validate
+from mdc.config import Average, GumbelVqgan, OnTokens, load, read_yaml, validate
 from mdc.jobs.folder import ScaleFolder, verb_of
 from mdc.jobs.ids import Run
 from mdc.jobs.job import Job
@@ -149,7 +149,12 @@ def test_paper_runs_of_mc_diffusion_are_those_of_its_section_4(paper: Plan) -> N
         recipe, decoder = job.recipe, job.backbone.decoder
         assert (recipe.lr, recipe.warmup_steps, recipe.batch_size, recipe.epochs) == (4.5e-4, 1000, 128, 200)
         assert (recipe.beta1, recipe.beta2, recipe.lr_schedule) == (0.9, 0.96, "constant")
+        assert (recipe.weight_decay, recipe.clip_norm, recipe.clip_steps, recipe.auxiliary) == (0.045, 0.5, 5000, 5e-4)
+        assert recipe.average == Average(decay=0.99, every=25)
         assert (decoder.layers, decoder.width, job.method.diffusion_steps) == (18, 512, 100)
+    matched = paper.pretrain(Run("cub200", "matched", "mdc", 0)).recipe
+    codes_run = paper.pretrain(Run("cub200", "on-codes", "mcd", 0)).recipe
+    assert matched == codes_run.model_copy(update={"auxiliary": matched.auxiliary}), "MDC beside it is trained alike"
     codes = paper.pretrain(Run("cub200", "on-codes", "mcd", 0)).backbone
     assert isinstance(codes, OnTokens) and (codes.frozen.tokens, codes.frozen.image_size) == (32 * 32, 256)
     assert codes.words is not None
@@ -217,7 +222,10 @@ def test_a_changed_value_touches_what_it_decides_and_nothing_before(mini: Plan) 
         with_("methods", "mdc", "label", to="MDC (ours)") == probing_names - {"table5"} | scored_names | logs | recipes
     )
     assert with_(*MINI, "data", "corpora", "brief", "label", to="x") == {"table5", *logs}
-    assert with_(*MINI, "pretrain", "backbones", "ViT-T-8", "label", to="tiny") == {"table1", "figure_loss", "table7"}
+    assert with_(*MINI, "pretrain", "backbones", "ViT-T-8", "label", to="tiny") == {
+        *{"table1", "figure_loss", "table7"},
+        "table_guidance",  # its note names the CLIP that guides
+    }
     # one method's range: its runs, their probes, what shows them
     found = with_("methods", "mdc", "t_range", to=[0.35, 0.8])
     captioned = {"captions", "metrics", "judged", "table3", "figure6"}

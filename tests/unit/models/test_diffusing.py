@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 import torch
+from scipy.stats import chi2
 from test_mask_and_replace_objective import BACKBONE, CFG, LENGTH, STEPS, VECTORS, batch, method
 
 from mdc.config import Decoder, Method
 from mdc.config.caption import Diffusing
 from mdc.objectives.mask_and_replace import build_model, build_objective
-from mdc.predictors.diffusing import DiffusionWriter, Seen
+from mdc.predictors.diffusing import DiffusionWriter, Seen, _Noise, _Predict
 from mdc.predictors.writing import Written
 from mdc.text import Vocabulary
 
@@ -92,6 +93,68 @@ def test_a_scale_of_one_is_plain_to_the_bit(policy: str) -> None:
     assert written(one, how(policy=policy, guidance=0.0, orientation="as_printed")) == written(
         plain, how(policy=policy)
     )
+
+
+@pytest.mark.parametrize("entry", [method(**CFG), method(**mcs(1.0)), method(**mcs(0.5))], ids=["cfg", "mcs", "half"])
+@pytest.mark.parametrize(("scale", "orientation"), [(3.0, "cfg"), (0.5, "cfg"), (3.0, "as_printed")])
+def test_guidance_moves_from_the_weak_condition_to_the_whole_one(entry: Method, scale: float, orientation: str) -> None:
+    """At every stride log p(x_0 | x_t) is (1 − s) log p_weak + s log p_full, each made by the model alone, a class at a time."""
+    one = writer(entry)
+    policy = how(guidance=scale, orientation=orientation)
+    seen, moments = one.look(IMAGES), one.moments(policy)
+    noise = _Noise(policy.seed, KEYS, LENGTH, VECTORS, torch.device("cpu"))
+    predict = _Predict(one, seen, policy, moments, noise)
+    assert entry.guidance is not None
+    rate = entry.guidance.mask_rate
+    s = scale if orientation == "cfg" else 1 - scale
+    generator = torch.Generator().manual_seed(3)
+    for number, t in enumerate(moments[:-1]):
+        tokens = torch.randint(0, one.schedule.classes + 1, (5, LENGTH), generator=generator)
+        gone = torch.ones(5, VECTORS, dtype=torch.bool) if rate is None else noise.of_condition(number) < rate
+        null = torch.zeros(6) if rate is None else one.model.masked.detach()
+        vectors = one.model.encoder.prepared(IMAGES)
+        said = []
+        with torch.no_grad():
+            for condition in (torch.where(gone[..., None], null.to(vectors.dtype), vectors), vectors):
+                hidden = one.model.text(tokens, torch.full((5,), t), one.model.remember(condition))
+                said.append(one.model.head(hidden).log_softmax(dim=-1))
+        weak, full = said
+        expected = ((1 - s) * weak + s * full).log_softmax(dim=-1)
+        assert not torch.allclose(weak, full, atol=0.1)
+        assert torch.allclose(predict(tokens, t), expected, atol=1e-3)
+
+
+def test_a_caption_starts_from_the_law_at_the_end_of_the_diffusion() -> None:
+    """Nine places of ten are masks, the others any class (chi-square over 200 captions' places)."""
+    one, begun = writer(method()), list[torch.Tensor]()
+    decode = one.model.text.forward
+    one.model.text.forward = lambda tokens, t, memory: (
+        (  # type: ignore[method-assign]
+            begun.append(tokens.clone()) if int(t[0]) == STEPS else None
+        )
+        or decode(tokens, t, memory)
+    )
+    images = IMAGES.repeat(40, 1, 1)
+    written(one, how(steps=2), images, [f"image {n}" for n in range(200)])
+    counts = torch.bincount(torch.cat(begun).flatten(), minlength=one.schedule.classes + 1).double()
+    expected = counts.sum() * torch.tensor([0.1 / one.schedule.classes] * one.schedule.classes + [0.9])
+    assert int(counts.sum()) == 200 * LENGTH
+    assert chi2.sf(float(((counts - expected) ** 2 / expected).sum()), df=len(counts) - 1) > 1e-3
+
+
+def test_every_draw_has_numbers_of_its_own() -> None:
+    """… of the start, of each stride and of each mask of the condition; and the same of the same seed, name and stride."""
+
+    def all_numbers(seed: int, keys: list[str]) -> list[torch.Tensor]:
+        noise = _Noise(seed, keys, LENGTH, VECTORS, torch.device("cpu"))
+        two = [*noise.of_start(), *noise.of_stride(0), *noise.of_stride(1)]
+        return [*two, noise.of_condition(0), noise.of_condition(1)]
+
+    drawn = all_numbers(0, KEYS)
+    rows = {tuple(row[:VECTORS].tolist()) for numbers in drawn for row in numbers}
+    assert len(rows) == len(drawn) * len(KEYS), "no two of them are alike"
+    assert all(torch.equal(one, other) for one, other in zip(drawn, all_numbers(0, KEYS), strict=True))
+    assert not rows & {tuple(row[:VECTORS].tolist()) for numbers in all_numbers(1, KEYS) for row in numbers}
 
 
 def test_guidance_changes_what_is_written() -> None:

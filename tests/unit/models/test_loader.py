@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 import pickle
 from collections import Counter
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from mdc.loader import batches as loader
 from mdc.loader import pictures
 from mdc.loader.batch import CaptionBatch, LabelledBatch
 from mdc.loader.batches import CaptionBatches, validation_batches
-from mdc.loader.draws import sample_rng
+from mdc.loader.draws import MoreDraws, sample_rng
 from mdc.loader.labelled import labelled_batches
 from mdc.records import UserError
 from mdc.shards import index as shards
@@ -98,6 +98,36 @@ def test_every_value_follows_from_the_documented_draws(folder: Path, vocabulary:
             assert torch.equal(batch.images[row], expected)
             uniforms = rng.random(77, dtype=np.float32)[: batch.tokens.shape[1]]
             np.testing.assert_array_equal(batch.uniforms[row], uniforms)
+
+
+def test_replacement_and_condition_have_streams_of_their_own(folder: Path, vocabulary: Vocabulary) -> None:
+    """… so that no other draw depends on them; each follows from (seed, epoch, sample) alone, whatever the width, rank, worker
+    or the step that a run goes on from."""
+    more = MoreDraws(context_length=77, vectors=5)
+    plain, found = batches(folder, vocabulary), list(batches(folder, vocabulary, more=more))
+    for step, (without, batch) in enumerate(zip(plain, found, strict=True)):
+        assert_equal(without, replace(batch, replacement=None, condition=None))
+        assert batch.replacement is not None and batch.condition is not None
+        epoch, position = divmod(step, 3)
+        for row, index in enumerate(_order(23, 5, epoch)[6 * position : 6 * position + 6]):
+            streams = [
+                np.random.Generator(np.random.Philox(key=5, counter=[0, int(index), epoch, name])).random(
+                    77, dtype=np.float32
+                )
+                for name in (3, 4)
+            ]
+            np.testing.assert_array_equal(batch.replacement[row], streams[0][: batch.tokens.shape[1]])
+            np.testing.assert_array_equal(batch.condition[row], streams[1][:6])
+            drawn = [
+                batch.replacement[row, :6].tolist(),
+                batch.condition[row].tolist(),
+                batch.uniforms[row, :6].tolist(),
+            ]
+            assert len({value for numbers in drawn for value in numbers}) == 18, "no two streams share a number"
+    for changes in ({"workers": 2}, {"start_step": 3}):
+        there = list(batches(folder, vocabulary, more=more, **changes))
+        for ours, theirs in zip(found[len(found) - len(there) :], there, strict=True):
+            assert_equal(ours, theirs)
 
 
 def _order(count: int, seed: int, epoch: int) -> list[int]:

@@ -101,6 +101,35 @@ def test_without_replacement_it_is_mdc_on_a_grid_of_times() -> None:
     assert torch.allclose(hidden.grad, theirs.grad, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("guidance", [CFG, MCS], ids=["cfg", "mcs"])
+def test_what_is_learnt_of_a_degraded_condition_is_what_it_says(guidance: dict[str, Any]) -> None:
+    """Loss and gradients are those of the model shown the condition with zeros, or [MASK], where it is lost."""
+    one, given = objective(method(**guidance)), batch()
+    if one.model.masked is not None:
+        with torch.no_grad():
+            one.model.masked.copy_(torch.randn(6, generator=torch.Generator().manual_seed(4)))
+    found = float(one.backward(one.prepare(given))["loss"])
+    gradients = {name: p.grad.clone() for name, p in one.model.named_parameters() if p.grad is not None}
+    one.model.zero_grad()
+    (part,) = one.prepare(given)
+    assert given.condition is not None
+    where = (given.condition[:, :1] < 0.5) & ((given.condition[:, 1:] < 0.5) | (guidance is CFG))
+    assert bool(where.any()) and not bool(where.all())
+    vectors = one.model.encoder.prepared(given.images)
+    null = torch.zeros(6) if one.model.masked is None else one.model.masked
+    shown = torch.where(where[..., None], null.to(vectors.dtype), vectors)
+    loss, _ = one.terms(one.model.text(part.noised.x_t, part.noised.t, one.model.remember(shown)), part)
+    (loss / (6 * LENGTH)).backward()
+    assert found == pytest.approx(float(loss.detach()) / (6 * LENGTH), rel=1e-6)
+    assert {name for name, p in one.model.named_parameters() if p.grad is not None} == set(gradients)
+    assert ("masked" in gradients) == (guidance is MCS)
+    for name, parameter in one.model.named_parameters():
+        if parameter.grad is not None:
+            assert torch.allclose(gradients[name], parameter.grad, rtol=1e-4, atol=1e-7), name
+    whole = objective(method())
+    assert found != pytest.approx(float(whole.backward(whole.prepare(given))["loss"]), rel=1e-4)
+
+
 @pytest.mark.parametrize("replaced", [0.1, 0.0])
 def test_gradients_are_finite_at_the_ends_of_time(replaced: float) -> None:
     one = objective(method(replaced), auxiliary=0.01)

@@ -17,11 +17,12 @@ import torch
 import toy
 from safetensors.torch import load_file, save_file
 
-from mdc.config import Recipe
+from mdc.config import Average, Recipe
 from mdc.loader.batch import CaptionBatch
 from mdc.models.weights import load_weights, save_weights
 from mdc.processes.lock import locked
 from mdc.records import UserError, read_json_lines
+from mdc.training.average import AveragedWeights
 from mdc.training.optimizer import build_optimizer, learning_rate
 from mdc.training.state import LATEST, PREVIOUS
 from mdc.training.trainer import Training, train
@@ -316,6 +317,49 @@ def test_learning_rate_warms_up_and_follows_a_cosine() -> None:
     assert rates[55] == pytest.approx(1.0)
     assert all(a > b for a, b in itertools.pairwise(rates[10:]))
     assert learning_rate(100, 100, 2.0, 10, 0.0) == pytest.approx(0.0)
+
+
+def test_a_constant_learning_rate_stays_after_its_warm_up() -> None:
+    rates = [learning_rate(step, 100, 2.0, 10, 0.0, constant=True) for step in range(100)]
+    assert rates[0] == pytest.approx(0.2) and rates[9:] == [2.0] * 91
+
+
+def test_gradients_are_clipped_for_so_many_steps(tmp_path: Path) -> None:
+    """A run that clips for its first three steps is one that always clips, up to the third, and then one that goes on without."""
+    tight = {"clip_norm": 1e-3, "warmup_steps": 1}
+    always, some, never = (
+        _train("mdc", tmp_path / name, 4, toy.recipe(**tight, **more)).state_dict()
+        for name, more in (("always", {}), ("some", {"clip_steps": 3}), ("never", {"clip_steps": 1}))
+    )
+    ended = _train("mdc", tmp_path / "four", 4, toy.recipe(**tight, clip_steps=4)).state_dict()
+    assert all(torch.equal(always[name], ended[name]) for name in always), "four steps of four are all of them"
+    assert any(not torch.equal(always[name], some[name]) for name in always)
+    assert any(not torch.equal(some[name], never[name]) for name in always)
+
+
+def test_the_average_of_weights_is_what_its_formula_says() -> None:
+    """Every third step it keeps min(0.6, (1 + n) / (10 + n)) of itself at its n-th update, by hand in float64."""
+    model = torch.nn.Linear(3, 2)
+    average = AveragedWeights(model, Average(decay=0.6, every=3))
+    expected = {name: p.detach().double() for name, p in model.named_parameters()}
+    generator = torch.Generator().manual_seed(0)
+    for step in range(1, 61):
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.copy_(torch.randn(parameter.shape, generator=generator))
+        average.after_step(step)
+        if step % 3 == 0:
+            kept = min(0.6, (1 + step // 3) / (10 + step // 3))
+            for name, parameter in model.named_parameters():
+                expected[name] = kept * expected[name] + (1 - kept) * parameter.detach().double()
+    last = {name: p.detach().clone() for name, p in model.named_parameters()}
+    with average.shown():
+        for name, parameter in model.named_parameters():
+            assert torch.allclose(parameter.double(), expected[name], atol=1e-5)
+            assert not torch.allclose(parameter, last[name], atol=1e-2)
+    assert all(torch.equal(parameter, last[name]) for name, parameter in model.named_parameters())
+    average.settle()
+    assert all(torch.allclose(p.double(), expected[name], atol=1e-5) for name, p in model.named_parameters())
 
 
 def test_only_matrices_decay() -> None:

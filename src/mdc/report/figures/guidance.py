@@ -145,7 +145,8 @@ def _draw(
         panels[0].set_ylabel(_Y if _Y in found.columns else f"{_Y} is not available")
         headline(figure, f"MC-Diffusion, figure 3. What guidance trades, {words.scale_text(job)}")
         handles, labels = panels[0].get_legend_handles_labels()
-        note = f"{words.intervals(found.levels.values(), job.seeds, 'Bars:')} Numbers: the scale of guidance."
+        bars = words.intervals(found.levels.values(), job.seeds, "Bars:")
+        note = f"{bars} Numbers: the scale of guidance. At equal {_EQUAL}: or at a higher one."
         said = " ".join([note, *(f"{claim.words()}." for claim in claims)])
         bottom_legend(figure, list(zip(handles, labels, strict=True)), said)
 
