@@ -5,6 +5,7 @@ Whatever the method, a :class:`Scorer` answers ``score(estimator, seen, pairs, d
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -110,6 +111,9 @@ class RunScorer:
         if estimator not in self.estimators:
             there = ", ".join(self.estimators)
             raise UserError(f"{self.name} has no estimator {estimator}; allowed: {there}")
+        return numbers(self.name, self._score(estimator, seen, pairs, draws))
+
+    def _score(self, estimator: str, seen: Any, pairs: Sequence[Pair], draws: Sequence[Draws]) -> list[Scored]:
         if self._similarity is not None:
             return cosines(seen, self._similarity.read, pairs)
         scorer = self.captioner
@@ -136,6 +140,16 @@ def cosines(images: Tensor, read: Any, pairs: Sequence[Pair]) -> list[Scored]:
     text = torch.tensor([places[tuple(pair.tokens)] for pair in pairs], device=images.device)
     found = (images[image] * texts[text]).sum(dim=-1).double().cpu()
     return [Scored(float(value), 0.0, value[None]) for value in found]
+
+
+def numbers(name: str, scores: list[Scored]) -> list[Scored]:
+    """The scores; UserError if one is no number: a choice among such scores would count as wrong, and say nothing of a model."""
+    if any(math.isnan(one.value) for one in scores):
+        raise UserError(
+            f"{name}: a score is no number (NaN), so its weights are damaged, or its training diverged; look at its losses "
+            "(figure_loss) and train it again"
+        )
+    return scores
 
 
 def sampled(estimators: Sequence[str]) -> bool:

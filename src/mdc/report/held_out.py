@@ -44,6 +44,8 @@ def read_matrix(path: Path, record: dict[str, Any], estimator: str) -> Matrix:
             scores, pieces = tensors.get_tensor(estimator), tensors.get_tensor("pieces")
     except (OSError, SafetensorError) as error:
         raise UserError(f"{file}: no scores by {estimator} can be read from it ({error}); score again") from None
+    if np.isnan(scores).any():
+        raise UserError(f"{file}: scores by {estimator} are no numbers (NaN); score again, with weights that are")
     captions = tuple(tuple(caption) for caption in record["captions"])
     return Matrix(tuple(record["keys"]), scores.astype(np.float64), pieces.astype(np.int64), captions)
 

@@ -97,6 +97,8 @@ def _one(columns: Mapping[str, list[Any]], rows: list[int]) -> ScoredSet:
         found = by[columns["estimator"][row]]
         for field, column in _COLUMNS.items():
             getattr(found, field)[at] = columns[column][row]
+        if np.isnan(found.own[at]):
+            raise ValueError(f"a score of item {columns['item'][row]} is no number")
         there[at], pieces[at], unseen[at] = True, columns["pieces"][row], columns["unseen"][row]
         same_as[at] = columns["same_as"][row]
         images[at[0]], groups[at[0]] = columns["image"][row], columns["group"][row]

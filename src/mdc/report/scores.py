@@ -190,7 +190,7 @@ class Retrieval(Probing):
 
     def read(self, given: Given) -> None:
         """See :class:`Probing`."""
-        store = Store(self.job, given)
+        self.store = store = Store(self.job, given)
         self.scored = {system.key: system for system in self.job.systems}
         self.alpha: dict[str, list[float]] = {}
         self.groups, self.trained = {}, {}

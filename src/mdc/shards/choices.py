@@ -30,8 +30,8 @@ def write_choices(
     A sample's record has "options", "answer" (0, the first), "group", "id", "image" (what its image is called in all sets
     that show it), "box" where the image is to be cropped, and "truth" where it is known.
     The index counts samples by their number of options ("options") and by group ("groups"), and those in which an
-    option is the right caption itself ("same_as_answer": "any", and by the option's place): a perturbation that changed
-    nothing, which no model can tell apart.
+    option has the right caption's own word pieces ("same_as_answer": "any", and by the option's place): a perturbation that
+    changed nothing, which no model can tell apart.
     ``chance`` is the share that guessing gets right: the mean of 1 / number of options, a tie among k counting 1 / k.
     """
     sizes: Counter[int] = Counter()
@@ -42,9 +42,9 @@ def write_choices(
     def files(split: str, sample: ChoiceSample) -> list[tuple[str, bytes]]:
         sizes[len(sample.options)] += 1
         groups[sample.group] += 1
-        right, *wrong = sample.options
-        pieces.update(piece for text in sample.options for piece in clip_pieces(text))
-        same.update(str(place) for place, text in enumerate(wrong, start=1) if text == right)
+        right, *wrong = (clip_pieces(text) for text in sample.options)
+        pieces.update(piece for option in (right, *wrong) for piece in option)
+        same.update(str(place) for place, option in enumerate(wrong, start=1) if option == right)
         same["any"] += right in wrong
         record: dict[str, Any] = {
             "options": list(sample.options),

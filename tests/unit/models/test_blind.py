@@ -47,6 +47,21 @@ def test_errors_are_the_spread_over_many_repetitions() -> None:
     assert spread[1] > 1.5 * independent, "which is why they are not taken to be independent"
 
 
+def test_other_images_weigh_by_their_share_of_the_mean_probability() -> None:
+    """… and not alike: of unlike scores with errors of their own the two differ by a factor of two in variance."""
+    rng = np.random.default_rng(1)
+    means, repeated, told = np.array([-4.0, -4.0, -7.0, -9.0]), [], []
+    for _ in range(4000):
+        common = rng.normal(size=16)
+        own, *others = (_drawn(mean + 0.05 * common + 0.4 * rng.normal(size=16)) for mean in means)
+        found = log_mean_probability(own, others)
+        repeated.append(found.value)
+        told.append(found.error**2)
+    assert np.mean(told) == pytest.approx(np.var(repeated), rel=0.1)
+    alike = (0.05**2 + 0.4**2 / 3) / 16
+    assert np.var(repeated) > 1.8 * alike
+
+
 def test_a_score_that_is_not_drawn_has_no_blind_error_and_a_drawn_one_has() -> None:
     one = scorer("mdc")
     memory = one.look(images())

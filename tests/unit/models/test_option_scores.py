@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +19,8 @@ from mdc.evaluation.ask import other_images
 from mdc.evaluation.option_scores import Questions, score_items, table_rows
 from mdc.formats.pixels import normalise
 from mdc.predictors.caption_scores import Pair, Scored
-from mdc.predictors.score import RunScorer
+from mdc.predictors.score import RunScorer, numbers
+from mdc.records import UserError
 from mdc.shards.writer import canonical
 from mdc.text import clip_pieces
 
@@ -148,6 +150,13 @@ def test_blind_columns_are_the_scorers_own_scores() -> None:
         values = np.array(row["others"])
         assert option.mismatched.value == pytest.approx(np.log(np.exp(values).mean()))
         assert option.mismatched_mean.value == pytest.approx(values.mean())
+
+
+def test_scores_that_are_no_numbers_are_never_counted_as_wrong() -> None:
+    scores = [Scored(value, 0.0, torch.empty(0)) for value in (-1.0, -math.inf, math.nan)]
+    assert numbers("mdc", scores[:2]) == scores[:2]
+    with pytest.raises(UserError, match="mdc: a score is no number"):
+        numbers("mdc", scores)
 
 
 def test_an_item_with_an_option_that_is_too_long_is_left_out_whole() -> None:

@@ -15,7 +15,7 @@ from mdc.report.held_out import Matrix, best_alpha
 from mdc.report.scored_sets import Scored, ScoredSet, right_share
 from mdc.report.scores import Choices, Retrieval, kept_items, shown_errors, shown_scores
 from mdc.report.tables.comparisons import gains
-from mdc.report.tables.table2 import _errors, _left, _several
+from mdc.report.tables.table2 import _errors, _left, _several, _too_long
 from mdc.statistics.interval import Interval
 
 ITEMS, OPTIONS, OTHERS = 40, 3, 4
@@ -163,6 +163,27 @@ def test_a_column_of_groups_counts_groups_of_enough_items_that_are_not_left_out(
     assert items.parts == tuple(one.groups[n] for n in wanted)
     assert items.value is not None
     assert items.value.tolist() == right_share(one.by["monte_carlo"].own, one.there)[wanted].tolist()
+
+
+def test_items_that_are_too_long_are_told_of_the_rows_that_lack_them() -> None:
+    """A model of others may have a shorter context; rows that lack nothing are not named."""
+    records = {"a": {"sets": {"s": {"too_long": 0}}}, "b": {"sets": {"s": {"too_long": 3}}}, "c": {"sets": {}}}
+    systems = [
+        SimpleNamespace(records=[name], corpus=corpus, method=SimpleNamespace(label=f"M{name}"))
+        for name, corpus in (("a", SimpleNamespace(label="Corpus")), ("b", None), ("c", None), ("b", None))
+    ]
+    found: Any = SimpleNamespace(
+        job=SimpleNamespace(systems=systems), store=SimpleNamespace(record=records.__getitem__)
+    )
+    assert _too_long(found, "s") == ["3 items left out of Mb, longer than the context"]
+    records["a"]["sets"]["s"]["too_long"] = 3
+    assert _too_long(found, "s") == ["3 items left out, longer than the context"]
+    records["a"]["sets"]["s"]["too_long"] = 1
+    told = [
+        "1 items left out of Corpus, Ma, longer than the context",
+        "3 items left out of Mb, longer than the context",
+    ]
+    assert _too_long(found, "s") == told
 
 
 def test_items_are_counted_for_each_row_and_as_its_column_takes_them() -> None:

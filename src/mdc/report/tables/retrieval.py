@@ -27,7 +27,18 @@ def make(job: RetrievalTableJob, given: Given, out: Path) -> None:
             "own − α other images: the score of an image and a caption less α times the log of the caption's mean probability "
             f"under all images but this one. α is chosen on these very pairs, so these rows are optimistic; "
             f"{score_rows.alpha_notes(found)}.",
+            *_too_long(found),
             *found.notes(found.numbers()),
         ),
     )
     score_rows.write(found, [main, *comparisons.tables(found)], out)
+
+
+def _too_long(found: Retrieval) -> list[str]:
+    """How many held-out pairs were passed over, since their captions are longer than the context; a run's are its corpus's."""
+    told = {
+        system.corpus.label if system.corpus else system.method.label: found.store.record(name)["too_long"]
+        for system in found.job.systems
+        for name in system.records[:1]
+    }
+    return [f"{label}: {count} pairs passed over, longer than the context." for label, count in told.items() if count]

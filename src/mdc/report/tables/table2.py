@@ -197,6 +197,25 @@ def _left(store: Store, system: ScoredSystem, column: ShownColumn, kept: str) ->
     return sum(len(numbers) for _, _, numbers in chosen_items(store, system, 0, column, kept))
 
 
+def _too_long(found: Choices, name: str) -> list[str]:
+    """How many items of a set were left out of which rows, since they are longer than the model's context."""
+    rows: dict[int, list[str]] = {}
+    for system in found.job.systems:
+        told = found.store.record(system.records[0])["sets"].get(name)
+        label = f"{system.corpus.label}, {system.method.label}" if system.corpus else system.method.label
+        if told is not None and label not in rows.setdefault(told["too_long"], []):
+            rows[told["too_long"]].append(label)
+    return [
+        f"{count} items left out{'' if len(rows) == 1 else f' of {_and(labels)}'}, longer than the context"
+        for count, labels in rows.items()
+        if count
+    ]
+
+
+def _and(labels: list[str]) -> str:
+    return labels[0] if len(labels) == 1 else f"{', '.join(labels[:-1])} and {labels[-1]}"
+
+
 def _set_notes(found: Choices) -> list[str]:
     """How the sets were made, and what was left out or counted."""
     job, record = found.job, found.store.record(found.job.systems[0].records[0])
@@ -214,8 +233,7 @@ def _set_notes(found: Choices) -> list[str]:
         if same:
             share = 100 * same / told["items"]
             said.append(f"{same} items ({share:.1f} %) have a wrong option equal to the right one, a tie by definition")
-        if told["too_long"]:
-            said.append(f"{told['too_long']} items left out, longer than the context")
+        said += _too_long(found, name)
         skipped = sum(told["skipped"].values())
         if skipped:
             said.append(f"{skipped} items left out when the set was made")

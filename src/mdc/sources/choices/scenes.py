@@ -27,7 +27,8 @@ from mdc.sources.source import Source
 
 _ORDERS = {"dense_order": "dense", "alt_order": "alt"}
 _MARKS = {".", ",", ":", "-"}
-_LEAST_WORDS = 3  # a caption of fewer words has hardly another order
+#: captions of fewer words have two of ARO's groups of three at most, and every second shuffle of two changes nothing
+_LEAST_WORDS = 7
 
 
 class SceneChoices(Source[ChoiceSample]):
@@ -75,7 +76,11 @@ class SceneChoices(Source[ChoiceSample]):
         style, seed, most = _ORDERS[self.config["question"]], self.config["seed"], self.config["max_words"]
         caption = compose(scene, style, seed, index).text
         words = words_of(caption)
-        if check_caption(scene, caption) or len([word for word in words if word not in _MARKS]) < _LEAST_WORDS:
+        # the right caption is true and readable as it is shown: of so many words, put together again from its words
+        shown = text_of(_cut(words, most))
+        if check_caption(scene, caption) or check_caption(scene, shown):
+            return None
+        if len([word for word in words if word not in _MARKS]) < _LEAST_WORDS:
             return None
         rng = np.random.Generator(np.random.Philox(key=seed, counter=[0, index, 0, len(style)]))
         orders = [perturb(words, tags_of(words), rng) for perturb in perturbations.TAGGED]
