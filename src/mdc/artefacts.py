@@ -240,6 +240,11 @@ ARTEFACTS = {
         "Mask ratios and captions",
         "Captions by models that were trained at one mask ratio each, and by MDC",
     ),
+    "table_conditioning": _claim(
+        "table_conditioning",
+        "Regions or the whole image",
+        "Captions by models whose decoder reads every patch of an image, the means of regions, or one vector",
+    ),
     "table_guidance": _claim(
         "table_guidance", "Guidance by CLIP", "Captions by MDC in each piece of which a CLIP has a say, by its weight"
     ),

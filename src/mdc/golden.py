@@ -119,6 +119,7 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
         "pretrain": {
             "backbones": {
                 "ViT-T-12": backbone,
+                "ViT-T-12-grid": {**backbone, "label": "ViT-T/12, regions", "reads": "grid_2"},
                 "on-clip": {"label": "decoder on our CLIP", "frozen": "clip", "decoder": backbone["decoder"]},
                 "on-codes": {"label": "decoder on codes", "frozen": "vq", "decoder": backbone["decoder"]},
                 "before-codes": {
@@ -200,6 +201,12 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
             "systems": {
                 "ratio_100": {"label": "100 %", "method": "parallel", "write": unmask},
                 "ratio_mdc": {"label": "MDC", "method": "mdc", "write": unmask},
+                "reads_grid": {
+                    "label": "MDC, regions",
+                    "method": "mdc",
+                    "backbone": "ViT-T-12-grid",
+                    "write": unmask,
+                },
                 "robust": {
                     **{"label": "MDC, six", "method": "mdc", "tuned": "plain"},
                     "write": unmask,
@@ -318,6 +325,10 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
             "figure_robustness": {
                 **{"dataset": "claimed", "systems": ["robust", "robust_arc"], "kinds": ["noise", "cutout"]},
                 "primary": [["robust", "robust_arc"]],
+            },
+            "table_conditioning": {
+                **{"datasets": ["claimed"], "systems": ["ratio_mdc", "reads_grid"]},
+                "primary": [["claimed/ratio_mdc", "claimed/reads_grid"]],
             },
             "table_guidance": {
                 **{"datasets": ["claimed"], "systems": ["robust", "guided"], "claimed": "true"},

@@ -18,7 +18,6 @@ from mdc.config.caption_table import (
 from mdc.config.distortion import STRENGTHS, distorted
 from mdc.config.pretrain import FrozenBackbone, Method
 from mdc.config.types import known, own_labels
-from mdc.diffusion.guidance import strength
 
 if TYPE_CHECKING:
     from mdc.config.params import Scale
@@ -199,7 +198,7 @@ def _diffuses(method: Method, system: CaptionSystem, write: Diffusing, where: st
     assert method.diffusion_steps is not None
     if write.steps is not None and write.steps > method.diffusion_steps:
         raise ValueError(f"{where}.write.steps = {write.steps}: {system.method} has {method.diffusion_steps} at most")
-    if strength(write.guidance, write.orientation) != 1 and method.guidance is None:
+    if write.strength != 1 and method.guidance is None:
         none = "1" if write.orientation == "cfg" else "0 as_printed"
         raise ValueError(
             f"{where}.write.guidance = {write.guidance}: {system.method} is not trained for it; only {none} is possible"

@@ -35,8 +35,13 @@ class Decoder(Strict):
         return self
 
 
+#: what of an image a decoder reads: its patch tokens, their mean, [CLS], or the means of a grid of regions
+Reads = Literal["patches", "mean", "cls", "grid_2", "grid_3"]
+
+
 class Backbone(Strict):
-    """A vision transformer and the decoder that goes with it (paper, section 4.1)."""
+    """A vision transformer and the decoder that goes with it (paper, section 4.1). ``reads``: what of an image the decoder reads
+    (:mod:`mdc.models.reads`); the paper's reads every patch."""
 
     label: str
     image_size: Positive
@@ -46,6 +51,12 @@ class Backbone(Strict):
     heads: Positive
     embed_dim: Positive
     decoder: Decoder
+    reads: Reads = "patches"
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """One that reads every patch keeps the configuration that it had before there was a choice."""
+        return {key: value for key, value in dump(self).items() if key != "reads" or value != "patches"}
 
     @model_validator(mode="after")
     def _shape(self) -> Self:
@@ -53,6 +64,9 @@ class Backbone(Strict):
             raise ValueError(f"width {self.width} must be a multiple of heads {self.heads}")
         if self.image_size % self.patch_size:
             raise ValueError(f"image_size {self.image_size} must be a multiple of patch_size {self.patch_size}")
+        side = self.image_size // self.patch_size
+        if self.reads.startswith("grid") and side < int(self.reads[-1]):
+            raise ValueError(f"reads {self.reads}: there are {side} patches a side, fewer than the grid has cells")
         return self
 
 

@@ -314,6 +314,7 @@ class Tables(Strict):
     mcd_grid: CaptionView | None = None
     mcd_figure3: GuidanceFigure | None = None
     table_ratio: CaptionView | None = None
+    table_conditioning: CaptionView | None = None
     table_guidance: CaptionView | None = None
     figure_robustness: RobustnessFigure | None = None
     table_few: CaptionView | None = None

@@ -7,15 +7,7 @@ from the condition; it is ``cfg`` with 1 − s.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:  # the configuration asks for strength, and needs no torch
-    from torch import Tensor
-
-
-def strength(scale: float, orientation: str) -> float:
-    """The scale as ``cfg`` has it."""
-    return scale if orientation == "cfg" else 1 - scale
+from torch import Tensor
 
 
 def guided(full: Tensor, weak: Tensor, scale: float) -> Tensor:

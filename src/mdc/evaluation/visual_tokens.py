@@ -55,7 +55,7 @@ def gradient_norms(
     length = len(tokens) - 1
     device = image.device
     with torch.no_grad():
-        _, visual = model.encoder(image[None])
+        visual = model.visual(image[None])
     ids = torch.tensor([list(tokens)], device=device)
     if schedule is None:
         read = right_to_left(ids, torch.tensor([len(tokens)], device=device)) if reverse else ids

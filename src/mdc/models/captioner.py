@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from mdc.config import Backbone, OnTokens
+from mdc.config import Backbone, OnTokens, Reads
 from mdc.models.cross_entropy import weighted_cross_entropy_sum
 from mdc.models.decoder import TextTransformer
 from mdc.models.encoder import Encoder
 from mdc.models.image_text import ImageText
 from mdc.models.initial import normal_
 from mdc.models.packing import Packing
+from mdc.models.reads import read
 from mdc.models.token_encoder import TokenEncoder
 
 
@@ -29,6 +30,7 @@ class Captioner(ImageText):
         self.text = TextTransformer(
             backbone.decoder, vocabulary_size, context_length, causal, seed, memory_width=self.encoder.width
         )
+        self.reads: Reads = backbone.reads if isinstance(backbone, Backbone) else "patches"
         # V rows: [MASK] is an input (row V of the embedding), but no output
         self.head = nn.Linear(backbone.decoder.width, vocabulary_size, bias=False)
         normal_(self.head.weight, backbone.decoder.width**-0.5, seed, "head.weight")
@@ -41,11 +43,13 @@ class Captioner(ImageText):
         images as the encoder's ``prepared`` gives them; inputs (N,) int64, the real tokens, which stand where ``packing`` says;
         chosen (n,) int64, which of them; their targets (n,) int64 and weights (n,) float32.
         """
-        _, patches = self.encoder(images)
-        hidden = self.text(inputs, memory=patches, packing=packing)
+        hidden = self.text(inputs, memory=self.visual(images), packing=packing)
         return weighted_cross_entropy_sum(hidden.index_select(0, chosen), self.head.weight, targets, weights)
+
+    def visual(self, images: Tensor) -> Tensor:
+        """Of images as the encoder's ``prepared`` gives them, the visual tokens that the decoder reads, (B, k, E)."""
+        return read(self.reads, *self.encoder(images))
 
     def logits(self, images: Tensor, inputs: Tensor, lengths: Tensor) -> Tensor:
         """All logits (B, T, V), for sampling, scoring and tests. Training uses ``forward``, which needs less memory."""
-        _, patches = self.encoder(images)
-        return self.head(self.text(inputs, lengths, patches))
+        return self.head(self.text(inputs, lengths, self.visual(images)))

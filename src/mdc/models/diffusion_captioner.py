@@ -9,12 +9,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from mdc.config import Backbone, Guidance, Method, OnTokens
+from mdc.config import Backbone, Guidance, Method, OnTokens, Reads
 from mdc.diffusion.mask_and_replace import ReplaceSchedule
 from mdc.models.encoder import Encoder
 from mdc.models.image_text import ImageText
 from mdc.models.initial import normal_
 from mdc.models.memory import Memory
+from mdc.models.reads import read
 from mdc.models.timed_decoder import TimedDecoder
 from mdc.models.token_encoder import TokenEncoder
 
@@ -41,6 +42,7 @@ class DiffusionCaptioner(ImageText):
         self.text = TimedDecoder(backbone.decoder, self.classes, places, steps, seed, self.encoder.width)
         self.head = nn.Linear(backbone.decoder.width, self.classes, bias=False)
         normal_(self.head.weight, backbone.decoder.width**-0.5, seed, "head.weight")
+        self.reads: Reads = backbone.reads if isinstance(backbone, Backbone) else "patches"
         self.guidance = guidance
         self.masked: nn.Parameter | None = None
         if guidance is not None and guidance.kind == "mcs":
@@ -51,7 +53,7 @@ class DiffusionCaptioner(ImageText):
 
     def remember(self, vectors: Tensor) -> Memory:
         """What the decoder reads of a condition, as the encoder's ``prepared`` gives it and :meth:`degraded` changes it."""
-        return self.text.remember(self.encoder(vectors)[1])
+        return self.text.remember(read(self.reads, *self.encoder(vectors)))
 
     def degraded(self, vectors: Tensor, where: Tensor) -> Tensor:
         """The condition (B, M, E) with less of the image: at the places ``where`` (B, M) bool it is [MASK], or, of a model that

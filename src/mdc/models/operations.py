@@ -80,10 +80,17 @@ def image_encoder(backbone: Backbone | OnTokens, images: int) -> Pass:
 
 
 def visual_tokens(backbone: Backbone | OnTokens) -> int:
-    """How many tokens of an image a decoder reads."""
+    """How many tokens of an image an encoder makes, without [CLS]."""
     if isinstance(backbone, OnTokens):
         return backbone.frozen.tokens
     return (backbone.image_size // backbone.patch_size) ** 2
+
+
+def read_tokens(backbone: Backbone | OnTokens) -> int:
+    """How many of them, or of what is made of them, a decoder reads."""
+    cells = {"mean": 1, "cls": 1, "grid_2": 4, "grid_3": 9}
+    reads = backbone.reads if isinstance(backbone, Backbone) else "patches"
+    return cells.get(reads, visual_tokens(backbone))
 
 
 def text_transformer(shape: DecoderShape, texts: Texts, memory: tuple[int, int] | None = None) -> Pass:
@@ -145,7 +152,7 @@ def contrasted(backbone: Backbone, own: int, everyones: int) -> Pass:
 
 def _memory(backbone: Backbone | OnTokens) -> tuple[int, int]:
     width = backbone.width if isinstance(backbone, Backbone) else backbone.decoder.width
-    return visual_tokens(backbone), width
+    return read_tokens(backbone), width
 
 
 def _same(operations: int) -> Pass:

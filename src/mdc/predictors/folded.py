@@ -28,11 +28,11 @@ _BLOCK = 1 << 23  # logits that live at a time
 def read_images(model: Captioner, images: Tensor, precision: str) -> Memory:
     """The memory of images (I, 3, S, S) uint8, on the model's device."""
     with autocast(images.device, precision):
-        return remember(model, model.encoder(model.encoder.prepared(images))[1])
+        return remember(model, model.visual(model.encoder.prepared(images)))
 
 
 def remember(model: Captioner, visual: Tensor) -> Memory:
-    """The memory of visual tokens (I, M, E), as ``model``'s encoder gives them."""
+    """The memory of visual tokens (I, M, E), as ``model`` reads them of its encoder."""
     return Memory(tuple(block.cross_attention.remember(visual) for block in blocks_of(model)))
 
 

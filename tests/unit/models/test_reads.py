@@ -1,0 +1,70 @@
+"""What of an image a decoder reads, against sums by hand, and a captioner that reads it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import toy
+
+from mdc.config import Backbone
+from mdc.models.captioner import Captioner
+from mdc.models.operations import read_tokens, visual_tokens
+from mdc.models.reads import read
+from mdc.predictors.folded import hidden_states, read_images
+
+CLS = torch.randn(2, 6, generator=torch.Generator().manual_seed(0))
+
+
+def patches(side: int) -> torch.Tensor:
+    return torch.randn(2, side * side, 6, generator=torch.Generator().manual_seed(side))
+
+
+def backbone(reads: str, **more: int) -> Backbone:
+    return Backbone.model_validate({**toy.BACKBONE.model_dump(mode="json"), "reads": reads, **more})
+
+
+def test_patches_their_mean_and_cls() -> None:
+    there = patches(4)
+    assert torch.equal(read("patches", CLS, there), there)
+    assert torch.allclose(read("mean", CLS, there)[:, 0], sum(there[:, n] for n in range(16)) / 16)  # type: ignore[operator]
+    assert torch.equal(read("cls", CLS, there), CLS[:, None])
+
+
+@pytest.mark.parametrize(("side", "cells"), [(4, 2), (6, 3), (6, 2), (4, 3), (7, 3)])
+def test_each_cell_of_a_grid_is_the_mean_of_its_patches(side: int, cells: int) -> None:
+    there = patches(side)
+    found = read(f"grid_{cells}", CLS, there)  # type: ignore[arg-type]
+    assert found.shape == (2, cells**2, 6)
+    for row in range(cells):
+        for column in range(cells):
+            inside = [
+                there[:, side * y + x]
+                for y in range(row * side // cells, -(-(row + 1) * side // cells))
+                for x in range(column * side // cells, -(-(column + 1) * side // cells))
+            ]
+            assert torch.allclose(found[:, cells * row + column], torch.stack(inside).mean(dim=0), atol=1e-6)
+
+
+@pytest.mark.parametrize("reads", ["patches", "mean", "cls", "grid_2"])
+def test_a_captioner_is_written_with_by_what_it_was_trained_to_read(reads: str) -> None:
+    """Logits of the whole caption and the writer's hidden states come from the same visual tokens."""
+    shape = backbone(reads)
+    model = Captioner(shape, toy.V, 77, causal=False, seed=0).eval()
+    images = torch.randint(0, 256, (2, 3, shape.image_size, shape.image_size), dtype=torch.uint8)
+    tokens = torch.randint(0, toy.V, (2, 9), generator=torch.Generator().manual_seed(1))
+    memory = read_images(model, images, "fp32")
+    assert memory.layers[0][0].shape[2] == read_tokens(shape)
+    with torch.no_grad():
+        expected = model.logits(model.encoder.prepared(images), tokens, torch.tensor([9, 9]))
+        assert torch.allclose(model.head(hidden_states(model, tokens[:, None], memory)[:, 0]), expected, atol=1e-4)
+        cls, all_patches = model.encoder(model.encoder.prepared(images))
+        assert torch.equal(model.visual(model.encoder.prepared(images)), read(shape.reads, cls, all_patches))
+    assert all_patches.shape[1] == visual_tokens(shape), "what is probed are the patches, whatever the decoder reads"
+
+
+def test_a_configuration_is_what_it_was_and_a_grid_has_no_more_cells_than_patches() -> None:
+    assert "reads" not in toy.BACKBONE.model_dump(mode="json") and backbone("cls").model_dump()["reads"] == "cls"
+    side = toy.BACKBONE.image_size // toy.BACKBONE.patch_size
+    with pytest.raises(ValueError, match="fewer than the grid has cells"):
+        backbone("grid_3", image_size=2 * toy.BACKBONE.patch_size)
+    assert side >= 2
