@@ -20,9 +20,11 @@ import torch
 from score import B32
 from turns import in_turns
 
-from mdc.config.caption import Beam, Unmasking
+from mdc.config.caption import Beam, Guide, Unmasking
 from mdc.models.captioner import Captioner
-from mdc.predictors.writing import Writer
+from mdc.models.contrastive import Contrastive
+from mdc.predictors.similarity import Similarity
+from mdc.predictors.writing import Guiding, Writer
 from mdc.text import Vocabulary
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -37,6 +39,8 @@ PAIRS = (
     (f"MDC, N' = {TOKENS}, 3 a step", "CoCa 6 + 6, greedy"),
     (f"MDC, N' = {TOKENS}, 3 a step", "CoCa 6 + 6, beam 6"),
 )
+#: what a CLIP costs that has a say in every piece
+GUIDED, PLAIN = f"MDC, N' = {TOKENS}, guided by a CLIP of ViT-B/32", f"MDC, N' = {TOKENS}, 1 a step"
 
 
 class Peer:
@@ -54,7 +58,8 @@ class Peer:
         asked = {"layers": layers, "beams": beams, "images": images, "tokens": TOKENS}
         self.process.stdin.write(json.dumps(asked) + "\n")
         self.process.stdin.flush()
-        self.process.stdout.readline()
+        if not self.process.stdout.readline():
+            raise SystemExit("bench/coca_peer.py ended without an answer; call it by hand to see why")
 
 
 def main() -> None:
@@ -78,11 +83,16 @@ def main() -> None:
         Writer(Captioner(B32, vocabulary.size, 77, causal, seed=0), vocabulary, "fp32", torch.device("cpu"))
         for causal in (False, True)
     )
+    clip = Similarity(Contrastive(B32, vocabulary.size, 77, True, 0.07, 100.0, seed=0), "fp32", torch.device("cpu"))
     peer = Peer(python, args.threads)
 
     def mdc(per_step: int) -> Callable[[], object]:
         how = Unmasking(kind="unmask", lengths=[TOKENS], per_step=per_step)
         return lambda: masked.unmasked(masked.look(images), how, keys)
+
+    def guided() -> object:
+        how = Unmasking(kind="unmask", lengths=[TOKENS], guide=Guide(weight=10.0))
+        return masked.unmasked(masked.look(images), how, keys, Guiding(clip.read, clip.look(images)))
 
     def arc(width: int) -> Callable[[], object]:
         how = Beam(kind="beam", width=width, least=TOKENS, most=TOKENS)
@@ -92,7 +102,8 @@ def main() -> None:
         return lambda: peer.write(layers, beams, args.images)
 
     ways: dict[str, Callable[[], object]] = {
-        f"MDC, N' = {TOKENS}, 1 a step": mdc(1),
+        PLAIN: mdc(1),
+        GUIDED: guided,
         f"MDC, N' = {TOKENS}, 3 a step": mdc(3),
         "ARC, greedy": arc(1),
         "ARC, beam 6": arc(6),
@@ -109,7 +120,8 @@ def main() -> None:
         [
             rows.compared(_what(ours), _peer(theirs), "captions/s", found[ours], found[theirs], setting)
             for ours, theirs in PAIRS
-        ],
+        ]
+        + [rows.compared(_what(GUIDED), "ours without a guide", "captions/s", found[GUIDED], found[PLAIN], setting)],
         args.results,
     )
 
