@@ -144,7 +144,7 @@ class ScenesProbe(Strict):
     """A question about the embedded world with one right answer an image."""
 
     kind: Literal["scenes"]
-    task: Literal["shape", "colour", "relation", "count", "background"]
+    task: Literal["shape", "colour", "relation", "corners", "count", "background"]
     train: Positive
     test: Positive
     seed: NonNegative

@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mdc.records import UserError
 from mdc.scenes.shapes import half_extent
@@ -43,8 +43,12 @@ def _near(draws: Draws, x: int, y: int, half: int) -> tuple[int, int]:
     return min(max(jittered[0], low), high), min(max(jittered[1], low), high)
 
 
-def _places(draws: Draws, count: int, name: str | None) -> list[tuple[int, int]]:
-    """Different places for one to four objects; of two, the first stands in relation ``name`` to the second."""
+def _places(draws: Draws, count: int, name: str | None, in_corners: bool = False) -> list[tuple[int, int]]:
+    """Different places for one to four objects; of two, the first stands in relation ``name`` to the second.
+
+    ``in_corners``: both stand in corners. Each corner then goes with two relations, for either object, and as often with the one
+    as with the other; elsewhere the place of one object nearly tells the relation.
+    """
     near, middle, far = PLACES
     if count == 1:
         return [(draws.pick(PLACES), draws.pick(PLACES))]
@@ -52,7 +56,8 @@ def _places(draws: Draws, count: int, name: str | None) -> list[tuple[int, int]]
         name = name or draws.pick(RELATIONS)
         along = (near, far) if name in ("left of", "above") else (far, near)
         # Not both at opposite ends across as well: on a diagonal no relation would be clear.
-        across = draws.pick([(a, b) for a in PLACES for b in PLACES if abs(a - b) < far - near])
+        free = [(a, b) for a in PLACES for b in PLACES if abs(a - b) < far - near]
+        across = draws.pick([(near, near), (far, far)] if in_corners else free)
         pairs = list(zip(along, across, strict=True))
         return pairs if name in ("left of", "right of") else [(x, y) for y, x in pairs]
     corners = draws.sample([(near, near), (near, far), (far, near), (far, far)], count)
@@ -72,10 +77,12 @@ def _word_size(draws: Draws, word: str, alone: bool) -> int:
 
 @dataclass(frozen=True)
 class _Plan:
-    """Shape, colour and size of each object to be placed, and the pair's relation if it is prescribed."""
+    """Shape, colour and size of each object to be placed, the pair's relation if it is prescribed, and whether it stands in
+    corners."""
 
     objects: list[tuple[str, str, int]]
     relation: str | None = None
+    corners: bool = False
 
 
 def _plan_single(draws: Draws, shape: str | None = None, colour: str | None = None) -> _Plan:
@@ -134,6 +141,8 @@ def _plan_for(task: str, label: int, draws: Draws) -> _Plan:
         return _plan_single(draws, colour=COLOURS[label])
     if task == "relation":
         return _plan_relation(draws, RELATIONS[label], ("red", "blue"))
+    if task == "corners":
+        return replace(_plan_relation(draws, RELATIONS[label], ("red", "blue")), corners=True)
     if task == "count":
         return _plan_count(draws, label + 1)
     return _plan_any(draws)
@@ -150,7 +159,7 @@ def _attempt(task: str, label: int, draws: Draws) -> Scene:
     halves = [
         math.ceil(size * half_extent(shape, turn)) for (shape, _, size), turn in zip(plan.objects, turns, strict=True)
     ]
-    places = _places(draws, len(halves), plan.relation)
+    places = _places(draws, len(halves), plan.relation, plan.corners)
     centres = [_near(draws, x, y, half) for (x, y), half in zip(places, halves, strict=True)]
     objects = tuple(
         SceneObject(shape, colour, size, x, y, turn, draws.between(-SHADES, SHADES))

@@ -32,6 +32,7 @@ _STREAM = {
     "choices/replace_rel": 16,
     "choices/swap_obj": 17,
     "choices/swap_att": 18,
+    "corners": 19,
 }
 _SPLIT = {"train": 0, "val": 1, "test": 2}
 

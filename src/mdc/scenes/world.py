@@ -30,6 +30,7 @@ PROBE_CLASSES: dict[str, tuple[str, ...]] = {
     "shape": SHAPES,
     "colour": COLOURS,
     "relation": RELATIONS,
+    "corners": RELATIONS,  # between objects in two corners: the place of either one alone leaves two answers
     "count": ("one", "two", "three", "four"),
     "background": BACKGROUNDS,
 }
@@ -128,7 +129,7 @@ def label_of(task: str, scene: Scene) -> int:
     if task in ("shape", "colour") and len(scene.objects) == 1:
         (one,) = scene.objects
         return SHAPES.index(one.shape) if task == "shape" else COLOURS.index(one.colour)
-    if task == "relation" and Counter(o.colour for o in scene.objects) == {"red": 1, "blue": 1}:
+    if task in ("relation", "corners") and Counter(o.colour for o in scene.objects) == {"red": 1, "blue": 1}:
         red, blue = sorted(scene.objects, key=lambda o: o.colour != "red")
         if (name := relation(red, blue)) is not None:
             return RELATIONS.index(name)
