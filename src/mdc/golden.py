@@ -119,7 +119,7 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
         "pretrain": {
             "backbones": {
                 "ViT-T-12": backbone,
-                "ViT-T-12-grid": {**backbone, "label": "ViT-T/12, regions", "reads": "grid_2"},
+                "in-regions": {**backbone, "label": "ViT-T/12, regions", "reads": "grid_2"},
                 "on-clip": {"label": "decoder on our CLIP", "frozen": "clip", "decoder": backbone["decoder"]},
                 "on-codes": {"label": "decoder on codes", "frozen": "vq", "decoder": backbone["decoder"]},
                 "before-codes": {
@@ -204,7 +204,7 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
                 "reads_grid": {
                     "label": "MDC, regions",
                     "method": "mdc",
-                    "backbone": "ViT-T-12-grid",
+                    "backbone": "in-regions",
                     "write": unmask,
                 },
                 "robust": {

@@ -185,7 +185,10 @@ def test_the_papers_tables_and_figures_need_44_trainings_each_once(project: Proj
 def test_a_wrong_value_stops_before_the_first_job(project: Project) -> None:
     done = project.snakemake("results/table1.csv", "--cores", "1", "--config", "scale=huge")
     assert done.returncode != 0
-    assert "allowed: mini, flickr8k, flickr8k-long, paper" in done.stderr and "Traceback" not in done.stderr
+    assert (
+        "allowed: mini, flickr8k, flickr8k-long, flickr8k-claims, paper" in done.stderr
+        and "Traceback" not in done.stderr
+    )
 
 
 def test_a_missing_dataset_fails_in_its_job_and_the_last_lines_say_so(project: Project) -> None:

@@ -89,7 +89,8 @@ def choose(found: Sequence[Cell], row: str, column: str) -> Cell:
     if not fitting:
         names = dict.fromkeys(cell.line["benchmark"] for cell in found)
         raise UserError(f"no column '{column}'; columns: {', '.join(closest(column, list(names)))}")
-    if len(fitting) > 1:
+    # a number may stand in a figure several times, as that of untouched images in each of its panels
+    if len({(cell.system.key, cell.line["benchmark"]) for cell in fitting}) > 1:
         told = dict.fromkeys(cell.name for cell in fitting)
         raise UserError(f"row '{row}' and column '{column}' fit {len(fitting)} numbers: {'; '.join(told)}; say more")
     return fitting[0]
