@@ -188,7 +188,7 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
                 },
                 "claimed_val": {
                     **{
-                        "label": "Described, val",
+                        "label": "Described (val)",
                         "corpus": "described",
                         "split": "val",
                         "images": 8,

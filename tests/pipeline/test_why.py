@@ -78,6 +78,7 @@ def test_it_prints_what_stands_behind_a_number(r: Path, capsys: pytest.CaptureFi
         ("figure3", "alt, 2, 4", "captions", "data/corpora/alt"),
         ("figure4", "Parallel decoding", "Shape", "runs/alt/ViT-T-12/parallel/s0"),
         ("figure5", "Half", "Shape", "runs/half/ViT-T-12/mdc/s0"),
+        ("table3", "Described, MDC · 6", "CIDEr", "runs/alt/ViT-T-12/mdc/s1/ft-tuned"),
         # of untouched images, which stand in each panel
         ("figure_robustness", "Described, MDC, six", "CIDEr", "runs/alt/ViT-T-12/mdc/s1/ft-tuned"),
         ("figure5_trend", "MDC", "slope", "runs/half/ViT-T-12/mdc/s1"),

@@ -85,7 +85,8 @@ def _number(place: Place, job: SystemsJob, cell: Cell) -> list[str]:
         "",
         line("value", f"{_short(told['value'])} [{_short(told['low'])}, {_short(told['high'])}] per cent"),
         line("interval", f"{100 * job.statistics.level:g} %: {told['interval']}"),
-        line("n", f"{told['n']} test items; chance level {_short(told['chance'])}"),
+        # of captions there is no guessing
+        line("n", f"{told['n']} test items{f'; chance level {_short(chance)}' if (chance := told['chance']) else ''}"),
         line("estimator", cell.system.estimator),
     ]
     columns = _columns(job, cell)
