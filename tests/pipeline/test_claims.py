@@ -113,7 +113,9 @@ def test_guided_captions_are_those_that_a_clip_has_a_say_in(r: Path) -> None:
     # a scale's own metric stands in the table's claim
     (claim,) = [row for row in rows_of(r / "table_guidance/table_guidance_contrasts.csv") if row["verdict"]]
     assert (claim["benchmark"], claim["method"]) == ("true", "MDC, guided")
-    assert "a CLIP, the scale's own CLIP-LB, seed 0, has a say" in (r / "table_guidance/table_guidance.md").read_text()
+    page = (r / "table_guidance/table_guidance.md").read_text()
+    assert "a CLIP, the scale's own CLIP-LB, seed 0, has a say" in page
+    assert "the word pieces that a caption is to have" in page and "the diffusion writes" not in page
 
 
 def test_the_figure_of_robustness_has_every_strength_and_its_claims(r: Path) -> None:

@@ -286,7 +286,7 @@ def _main_notes(found: Captioned, choices: Sequence[Judged]) -> list[str]:
         *([f"Grey († in Markdown), shown but not ranked: {', '.join(grey)}."] if grey else []),
         f"All × 100, as the COCO caption challenge computes them, over {' or '.join(references)} reference(s) an image; B@4, "
         "METEOR and their intervals are of the whole set of captions, not means over captions.",
-        *([_SEARCHED] if found.job.artefact == "table3" else [_DIFFUSED]),
+        _DIFFUSED if found.job.artefact.startswith("mcd_") else _SEARCHED,
         *([_LENGTH] if found.job.artefact == "table3" and _has_lengths(found) else []),
         *([_OTHERS_NOTE] if found.job.artefact in _OTHERS else []),
         *_choice_notes(found),
