@@ -118,6 +118,7 @@ def _by_endpoint(
         place = call.cache / name[:2] / f"{name}.json"
         answer = _kept(place)
         if answer is None:
+            losses.before()
             said = endpoint.ask(asked_one, data)
             losses.after(said)
             answer = vars(said)
@@ -147,6 +148,13 @@ class _Losses:
 
     def __init__(self, name: str) -> None:
         self.name, self._lock, self._in_a_row, self._answers = name, Lock(), 0, False
+        self._down: UserError | None = None
+
+    def before(self) -> None:
+        """The UserError of `after`, once it was raised: a thread that has not asked yet does not ask any more."""
+        with self._lock:
+            if self._down is not None:
+                raise self._down
 
     def after(self, answer: Answer) -> None:
         """UserError after so many in a row that the endpoint must be down; the others are not asked then. One that has answered
@@ -157,10 +165,11 @@ class _Losses:
             self._answers |= answer.status == "chosen"
             if self._in_a_row >= _DOWN:
                 said = f" ({answer.text})" if answer.text else ""
-                raise UserError(
+                self._down = UserError(
                     f"{self.name}: {_DOWN} questions in a row got no answer, the last one {answer.status}{said}; "
                     "what was answered is kept, so call again when the endpoint is well"
                 )
+                raise self._down
 
     def few(self, rows: Sequence[Row], most: float) -> None:
         """UserError if more than a share of ``most`` of all questions got none."""
