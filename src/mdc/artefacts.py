@@ -245,6 +245,12 @@ ARTEFACTS = {
         "Regions or the whole image",
         "Captions by models whose decoder reads every patch of an image, the means of regions, or one vector",
     ),
+    "table_baselines": _claim(
+        "table_baselines",
+        "A CNN with an LSTM",
+        "Captions by an LSTM that attends to a convolutional encoder, and by transformers on that encoder and on a ViT",
+    ),
+    "table_cnn": _method_table("table_cnn", "Probes of a convolutional encoder"),
     "table_guidance": _claim(
         "table_guidance", "Guidance by CLIP", "Captions by MDC in each piece of which a CLIP has a say, by its weight"
     ),

@@ -48,7 +48,7 @@ def estimators_of(objective: str, t_range: tuple[float, float] | None) -> tuple[
     """The estimators of a method, the paper's own first; none for an objective that cannot score."""
     if objective == "contrastive":
         return ("cosine",)
-    if objective == "autoregressive":
+    if objective in ("autoregressive", "recurrent"):
         return ("likelihood",)
     if objective != "masked" or t_range is None:
         return ()

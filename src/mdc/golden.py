@@ -35,8 +35,8 @@ _RUNTIME = {"workers": 0, "log_every": 1, "checkpoint_every": 100}
 
 
 def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
-    """A scale: one backbone, a decoder on a frozen encoder, a corpus of scenes and its half, a method of each objective, two
-    probes, two choice sets, every artefact."""
+    """A scale: a ViT, a residual network, a decoder on a frozen encoder, a corpus of scenes, its half, a method of each objective,
+    two probes, two choice sets, every artefact."""
     corpus = {"kind": "scenes", "style": "alt", "train": 64, "val": 16, "seed": 1, "pixels": 48}
     described = {**corpus, "style": "dense", "seed": 5}
     choice = {"kind": "scenes", "items": 8, "seed": 4, "pixels": 48}
@@ -120,6 +120,10 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
             "backbones": {
                 "ViT-T-12": backbone,
                 "in-regions": {**backbone, "label": "ViT-T/12, regions", "reads": "grid_2"},
+                "cnn": {
+                    **{"label": "ResNet", "image_size": 48, "block": "basic", "blocks": [1], "embed_dim": 16},
+                    "decoder": backbone["decoder"],
+                },
                 "on-clip": {"label": "decoder on our CLIP", "frozen": "clip", "decoder": backbone["decoder"]},
                 "on-codes": {"label": "decoder on codes", "frozen": "vq", "decoder": backbone["decoder"]},
                 "before-codes": {
@@ -206,6 +210,10 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
                     "method": "mdc",
                     "backbone": "in-regions",
                     "write": unmask,
+                },
+                "cnn_lstm": {
+                    **{"label": "CNN-LSTM", "method": "lstm", "backbone": "cnn", "weights": "last"},
+                    "write": {"kind": "beam", "width": 2, "least": 2, "most": 8},
                 },
                 "robust": {
                     **{"label": "MDC, six", "method": "mdc", "tuned": "plain"},
@@ -330,6 +338,11 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
                 **{"datasets": ["claimed"], "systems": ["ratio_mdc", "reads_grid"]},
                 "primary": [["claimed/ratio_mdc", "claimed/reads_grid"]],
             },
+            "table_baselines": {
+                **{"datasets": ["claimed"], "systems": ["ratio_mdc", "cnn_lstm"]},
+                "primary": [["claimed/ratio_mdc", "claimed/cnn_lstm"]],
+            },
+            "table_cnn": {**table, "corpora": {"alt": ["lstm"]}, "backbones": ["cnn"]},
             "table_guidance": {
                 **{"datasets": ["claimed"], "systems": ["robust", "guided"], "claimed": "true"},
                 "primary": [["claimed/guided", "claimed/robust"]],

@@ -16,6 +16,7 @@ OBJECTIVES = {
     "autoregressive": "mdc.objectives.autoregressive",
     "contrastive": "mdc.objectives.contrastive",
     "mask_and_replace": "mdc.objectives.mask_and_replace",
+    "recurrent": "mdc.objectives.recurrent",
 }
 
 #: kind of a frozen encoder → its module (build, fetched)

@@ -53,6 +53,7 @@ METHODS = {
         weight="inverse_t",
         normaliser="valid_tokens",
     ),
+    "lstm": Method(label="CNN-LSTM", objective="recurrent", pooling="patch_mean", doubly_stochastic=0.7),
 }
 
 PROTOCOL = ProtocolPretrain(

@@ -176,7 +176,9 @@ def _system(
 ) -> None:
     known(f"{where}.method", system.method, dict(methods), "method")
     objective, write = methods[system.method].objective, system.write
-    writes = {"masked": "unmask", "autoregressive": "beam", "mask_and_replace": "diffuse"}.get(objective)
+    writes = {"masked": "unmask", "autoregressive": "beam", "recurrent": "beam", "mask_and_replace": "diffuse"}.get(
+        objective
+    )
     if writes is None:
         raise ValueError(f"{where}.method = {system.method}: the objective {objective} writes no captions")
     if write.kind != writes:

@@ -70,6 +70,43 @@ class Backbone(Strict):
         return self
 
 
+class ResNet(Backbone):
+    """A residual network (He et al., 2016) of torchvision and the decoder that goes with it: ``blocks`` residual blocks in
+    each of its one to four stages, each stage at half the resolution of the one before it and twice as wide. ResNet-18 has
+    ``basic`` blocks, [2, 2, 2, 2], and ResNet-50 ``bottleneck`` blocks, [3, 4, 6, 3].
+
+    Each place of the last stage's grid is a visual token: ``patch_size`` pixels of the image a side, ``width`` channels.
+    """
+
+    block: Literal["basic", "bottleneck"]
+    blocks: Annotated[list[Positive], Field(min_length=1, max_length=4)]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _grid(cls, value: Any) -> Any:
+        """What follows from the blocks, where a vision transformer has numbers of its own."""
+        if not isinstance(value, dict) or not isinstance(value.get("blocks"), list):
+            return value
+        for key in _FOLLOW:
+            if key in value:
+                raise ValueError(f"{key} follows from blocks; leave it out")
+        halved = 2 ** (len(value["blocks"]) - 1)
+        width = 64 * halved * (4 if value.get("block") == "bottleneck" else 1)
+        return {**value, "patch_size": 4 * halved, "width": width, "layers": max(len(value["blocks"]), 1), "heads": 1}
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """As it is written in params.yaml."""
+        return {
+            key: value
+            for key, value in dump(self).items()
+            if key not in _FOLLOW and (key != "reads" or value != "patches")
+        }
+
+
+_FOLLOW = ("patch_size", "width", "layers", "heads")
+
+
 class FrozenWords(Strict):
     """Embeddings of ``width`` numbers that the job ``job``, whose configuration has that hash, brings."""
 
@@ -111,13 +148,15 @@ def _without_words(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _which(value: Any) -> str:
-    frozen = "frozen" in value if isinstance(value, dict) else isinstance(value, FrozenBackbone)
-    return "frozen" if frozen else "trained"
+    if isinstance(value, dict):
+        return "frozen" if "frozen" in value else "resnet" if "blocks" in value or "block" in value else "vit"
+    return "frozen" if isinstance(value, _OnFrozen) else "resnet" if isinstance(value, ResNet) else "vit"
 
 
-#: told apart by the key ``frozen``, so that a mistake in one is never told as one of the other
+#: told apart by the keys ``frozen`` and ``blocks``, so that a mistake in one is never told as one of another
 AnyBackbone = Annotated[
-    Annotated[Backbone, Tag("trained")] | Annotated[FrozenBackbone, Tag("frozen")], Discriminator(_which)
+    Annotated[Backbone, Tag("vit")] | Annotated[ResNet, Tag("resnet")] | Annotated[FrozenBackbone, Tag("frozen")],
+    Discriminator(_which),
 ]
 
 
@@ -136,6 +175,16 @@ class OnTokens(Strict):
     @property
     def image_size(self) -> int:
         return self.frozen.image_size
+
+
+_OnFrozen = FrozenBackbone | OnTokens | FrozenTokens
+
+#: a backbone as a run's job has it, and one that may be no run's
+JobBackbone = Annotated[
+    Annotated[Backbone, Tag("vit")] | Annotated[ResNet, Tag("resnet")] | Annotated[OnTokens, Tag("frozen")],
+    Discriminator(_which),
+]
+TrainedBackbone = Annotated[Annotated[Backbone, Tag("vit")] | Annotated[ResNet, Tag("resnet")], Discriminator(_which)]
 
 
 def _objective(name: str) -> str:
@@ -169,7 +218,7 @@ class Method(Strict):
     ``direction: right_to_left``: an autoregressive method that predicts a caption's pieces from the last to the first.
 
     Of mask-and-replace diffusion: ``diffusion_steps`` T, the share ``replaced`` of tokens that another class has replaced at T
-    (the others are [MASK]), and ``guidance``.
+    (the others are [MASK]), and ``guidance``. Of an LSTM with soft attention, the weight λ of the ``doubly_stochastic`` term.
     """
 
     label: str
@@ -182,6 +231,7 @@ class Method(Strict):
     diffusion_steps: Annotated[int, Field(ge=2)] | None = None
     replaced: Annotated[float, Field(ge=0, lt=1)] | None = None
     guidance: Guidance | None = None
+    doubly_stochastic: Annotated[float, Field(ge=0)] | None = None
     batch_factor: Positive = 1
     ranked: bool = True
 
@@ -198,6 +248,7 @@ class Method(Strict):
         own: dict[str, dict[str, object]] = {
             "masked": {"t_range": self.t_range, "weight": self.weight, "normaliser": self.normaliser},
             "mask_and_replace": {"diffusion_steps": self.diffusion_steps, "replaced": self.replaced},
+            "recurrent": {"doubly_stochastic": self.doubly_stochastic},
         }
         for objective, values in own.items():
             for key, value in values.items():

@@ -315,6 +315,8 @@ class Tables(Strict):
     mcd_figure3: GuidanceFigure | None = None
     table_ratio: CaptionView | None = None
     table_conditioning: CaptionView | None = None
+    table_baselines: CaptionView | None = None
+    table_cnn: MethodTable | None = None
     table_guidance: CaptionView | None = None
     figure_robustness: RobustnessFigure | None = None
     table_few: CaptionView | None = None

@@ -127,7 +127,7 @@ class Demo:
     ) -> list[tuple[Image.Image, str]]:
         """Nothing for a diffusion with replacement, whose words are written many times, and for tokens that are no square."""
         writer = self.writer
-        if writer is None or self.objective not in ("masked", "autoregressive"):
+        if writer is None or self.objective not in ("masked", "autoregressive", "recurrent"):
             return []
         reverse = self.job.method.direction is not None
         weights = looked_at(writer.writer.model, self.vocabulary, seen, written, reverse=reverse)

@@ -1,4 +1,4 @@
-"""What each word of a caption looks at: the decoder's cross-attention when the word was written."""
+"""What each word of a caption looks at: the decoder's cross-attention, or an LSTM's α, when the word was written."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from torch import Tensor
 
 from mdc.models.captioner import Captioner
 from mdc.models.memory import Memory
-from mdc.predictors.folded import blocks_of
+from mdc.models.recurrent import RecurrentCaptioner
+from mdc.predictors.folded import AnyCaptioner, blocks_of
 from mdc.predictors.writing import Written
 from mdc.text import Vocabulary
 
@@ -33,7 +34,7 @@ def cross_attention(model: Captioner, tokens: Tensor, memory: Memory) -> tuple[T
 
 
 def looked_at(
-    model: Captioner, vocabulary: Vocabulary, memory: Memory, written: Written, *, reverse: bool = False
+    model: AnyCaptioner, vocabulary: Vocabulary, memory: Memory, written: Written, *, reverse: bool = False
 ) -> Tensor:
     """Of each piece of a caption what its place looked at when it was written, (pieces, M).
 
@@ -45,6 +46,9 @@ def looked_at(
         return torch.empty(0, memory.layers[0][0].shape[2])
     device = memory.device
     sot, eot = torch.tensor([vocabulary.sot]), torch.tensor([vocabulary.eot])
+    if isinstance(model, RecurrentCaptioner):
+        keys, visual = (one[:, 0] for one in memory.layers[0])
+        return model.text(torch.cat([sot, pieces])[None].to(device), keys, visual)[1][0, :-1].cpu()
     if model.text.causal:
         order = pieces.flip(0) if reverse else pieces
         found = cross_attention(model, torch.cat([sot, order])[None].to(device), memory)[0][0, :-1].cpu()

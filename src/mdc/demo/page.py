@@ -132,7 +132,7 @@ def _options(gradio: Any, demo: Demo) -> dict[str, Any]:
                 "threshold": number(label="or all of at least this probability", info="0: no", value=0),
                 "temperature": number(label="temperature", info="0: the likeliest", value=0),
             }
-        if demo.objective == "autoregressive":
+        if demo.objective in ("autoregressive", "recurrent"):
             return {
                 "length": number(label="word pieces", info="0: as many as it likes", value=0, precision=0),
                 "beam": number(label="beams", info="0: 6; 1 is greedy", value=0, precision=0),

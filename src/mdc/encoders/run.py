@@ -10,7 +10,7 @@ from mdc.config import Backbone
 from mdc.encoders.tower import Tower, fill
 from mdc.formats.pixels import OPENAI_MEAN, OPENAI_STD
 from mdc.jobs.encoder_model import EncoderJob
-from mdc.models.encoder import Encoder
+from mdc.models.encoder import build_encoder
 from mdc.models.weights import load_weights
 
 
@@ -20,7 +20,7 @@ class RunEncoder(Tower):
 
     def __init__(self, backbone: Backbone, contrastive: bool) -> None:
         super().__init__(OPENAI_MEAN, OPENAI_STD)
-        self.encoder, self.contrastive = Encoder(backbone, seed=0), contrastive
+        self.encoder, self.contrastive = build_encoder(backbone, seed=0), contrastive
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
         cls, patches = self.encoder(images)

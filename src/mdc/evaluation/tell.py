@@ -101,6 +101,7 @@ _OPTIONS = {"per_step": "per-step", "width": "beam"}
 _WAYS = {
     "masked": ("unmasking", ("unmask",), ("length", "per_step", "threshold", "temperature", "fill")),
     "autoregressive": ("beam search", ("beam",), ("length", "beam")),
+    "recurrent": ("beam search", ("beam",), ("length", "beam")),
     "mask_and_replace": ("diffusion", ("posterior", "best_first"), ("steps", "guidance")),
 }
 
@@ -129,7 +130,7 @@ def _policy(args: argparse.Namespace, job: PretrainJob) -> Unmasking | Beam | Di
             "policy": args.policy or "posterior",
         }
         return Diffusing(kind="diffuse", guidance=scale, seed=args.seed, **told)
-    if objective == "autoregressive":
+    if policies == ("beam",):
         width = 6 if args.beam is None else args.beam
         return Beam(kind="beam", width=width, least=args.length or 1, most=args.length or room)
     values: dict[str, Any] = {"per_step": 1 if args.per_step is None else args.per_step, "threshold": args.threshold}

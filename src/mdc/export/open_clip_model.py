@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mdc.config import Backbone, OnTokens
+from mdc.config import Backbone, OnTokens, ResNet
 from mdc.config.pretrain import Decoder
 from mdc.formats.pixels import OPENAI_MEAN, OPENAI_STD
 from mdc.jobs.model import PretrainJob
@@ -41,6 +41,11 @@ def parts(run: RunModel, told: dict[str, Any]) -> tuple[dict[str, Any], dict[str
         raise UserError(
             f"{job.job}: stands on a frozen encoder, {job.backbone.frozen.job}, and has none of its own to export; "
             "allowed: runs that train their encoder"
+        )
+    if isinstance(job.backbone, ResNet):
+        raise UserError(
+            f"{job.job}: its encoder is a residual network with norms of groups, which open_clip does not have; allowed: runs "
+            "with a vision transformer"
         )
     clip = job.method.objective == "contrastive"
     if clip and job.protocol.pretrain.clip_text_attention != "causal":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from mdc.config import Backbone, Encode, EncoderEntry, Name, TokenizerEntry, WordEmbeddings
+from mdc.config import Encode, EncoderEntry, Name, TokenizerEntry, TrainedBackbone, WordEmbeddings
 from mdc.jobs.job import Job, Part
 
 
@@ -44,7 +44,7 @@ class EncoderJob(Job):
     entry: EncoderEntry
     run: str | None
     run_config_sha256: str | None
-    backbone: Backbone | None
+    backbone: TrainedBackbone | None
     contrastive: bool
     tokenizer: TokenizerBehind | None = None
 

@@ -7,17 +7,16 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from mdc.config import (
-    Backbone,
     CaptionList,
     ChoiceSource,
     CorpusSource,
     Dataset,
     FrozenTokens,
+    JobBackbone,
     Method,
     Name,
     Names,
     NonNegative,
-    OnTokens,
     OpenClipModel,
     Positive,
     Probe,
@@ -28,6 +27,7 @@ from mdc.config import (
     Recipe,
     Scoring,
     Share,
+    TrainedBackbone,
 )
 from mdc.config.caption import Captioning, Writing
 from mdc.config.caption_table import OpenClip
@@ -157,7 +157,7 @@ class PretrainJob(Job):
     backbone_name: str
     method_name: str
     seed: NonNegative
-    backbone: Backbone | OnTokens
+    backbone: JobBackbone
     method: Method
     recipe: Recipe
     protocol: Protocol
@@ -331,7 +331,7 @@ class ProbeJob(Job):
     recipe: Probe
     protocol: ProtocolProbe
     backbone_name: str
-    backbone: Backbone | FrozenTokens
+    backbone: TrainedBackbone | FrozenTokens
     seed: NonNegative
     pooling: Literal["patch_mean", "cls"]
     run: str | None  # the run's job

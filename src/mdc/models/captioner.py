@@ -6,34 +6,26 @@ frozen (:class:`mdc.models.token_encoder.TokenEncoder`).
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+from torch import Tensor
 
-from mdc.config import Backbone, OnTokens, Reads
+from mdc.config import Backbone, OnTokens
 from mdc.models.cross_entropy import weighted_cross_entropy_sum
 from mdc.models.decoder import TextTransformer
-from mdc.models.encoder import Encoder
-from mdc.models.image_text import ImageText
-from mdc.models.initial import normal_
+from mdc.models.image_text import ImageCaptioner, word_head
 from mdc.models.packing import Packing
-from mdc.models.reads import read
-from mdc.models.token_encoder import TokenEncoder
 
 
-class Captioner(ImageText):
+class Captioner(ImageCaptioner):
     text: TextTransformer
 
     def __init__(
         self, backbone: Backbone | OnTokens, vocabulary_size: int, context_length: int, causal: bool, seed: int
     ) -> None:
-        super().__init__()
-        self.encoder = Encoder(backbone, seed) if isinstance(backbone, Backbone) else TokenEncoder(backbone, seed)
+        super().__init__(backbone, seed)
         self.text = TextTransformer(
             backbone.decoder, vocabulary_size, context_length, causal, seed, memory_width=self.encoder.width
         )
-        self.reads: Reads = backbone.reads if isinstance(backbone, Backbone) else "patches"
-        # V rows: [MASK] is an input (row V of the embedding), but no output
-        self.head = nn.Linear(backbone.decoder.width, vocabulary_size, bias=False)
-        normal_(self.head.weight, backbone.decoder.width**-0.5, seed, "head.weight")
+        self.head = word_head(backbone.decoder.width, vocabulary_size, seed)
 
     def forward(
         self, images: Tensor, inputs: Tensor, packing: Packing, chosen: Tensor, targets: Tensor, weights: Tensor
@@ -45,10 +37,6 @@ class Captioner(ImageText):
         """
         hidden = self.text(inputs, memory=self.visual(images), packing=packing)
         return weighted_cross_entropy_sum(hidden.index_select(0, chosen), self.head.weight, targets, weights)
-
-    def visual(self, images: Tensor) -> Tensor:
-        """Of images as the encoder's ``prepared`` gives them, the visual tokens that the decoder reads, (B, k, E)."""
-        return read(self.reads, *self.encoder(images))
 
     def logits(self, images: Tensor, inputs: Tensor, lengths: Tensor) -> Tensor:
         """All logits (B, T, V), for sampling, scoring and tests. Training uses ``forward``, which needs less memory."""

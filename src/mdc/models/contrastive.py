@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from mdc.config import Backbone
 from mdc.models.decoder import TextTransformer
-from mdc.models.encoder import Encoder
+from mdc.models.encoder import build_encoder
 from mdc.models.image_text import ImageText
 from mdc.models.initial import normal_
 from mdc.models.packing import Packing
@@ -30,7 +30,7 @@ class Contrastive(ImageText):
         seed: int,
     ) -> None:
         super().__init__()
-        self.encoder = Encoder(backbone, seed)
+        self.encoder = build_encoder(backbone, seed)
         self.text = TextTransformer(backbone.decoder, vocabulary_size, context_length, causal, seed)
         self.image_projection = nn.Linear(backbone.width, backbone.embed_dim, bias=False)
         self.text_projection = nn.Linear(backbone.decoder.width, backbone.embed_dim, bias=False)

@@ -9,18 +9,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from mdc.config import Backbone, Guidance, Method, OnTokens, Reads
+from mdc.config import Backbone, Guidance, Method, OnTokens
 from mdc.diffusion.mask_and_replace import ReplaceSchedule
-from mdc.models.encoder import Encoder
-from mdc.models.image_text import ImageText
+from mdc.models.image_text import ImageCaptioner, word_head
 from mdc.models.initial import normal_
 from mdc.models.memory import Memory
-from mdc.models.reads import read
 from mdc.models.timed_decoder import TimedDecoder
-from mdc.models.token_encoder import TokenEncoder
 
 
-class DiffusionCaptioner(ImageText):
+class DiffusionCaptioner(ImageCaptioner):
     """``places``: the most that a caption can have; how many this model's captions have, ``length``, it learns from its corpus
     and keeps with its weights. ``guidance``: how it is trained for it, if it is."""
 
@@ -36,13 +33,10 @@ class DiffusionCaptioner(ImageText):
         guidance: Guidance | None,
         seed: int,
     ) -> None:
-        super().__init__()
+        super().__init__(backbone, seed)
         self.classes = vocabulary_size - 1
-        self.encoder = Encoder(backbone, seed) if isinstance(backbone, Backbone) else TokenEncoder(backbone, seed)
         self.text = TimedDecoder(backbone.decoder, self.classes, places, steps, seed, self.encoder.width)
-        self.head = nn.Linear(backbone.decoder.width, self.classes, bias=False)
-        normal_(self.head.weight, backbone.decoder.width**-0.5, seed, "head.weight")
-        self.reads: Reads = backbone.reads if isinstance(backbone, Backbone) else "patches"
+        self.head = word_head(backbone.decoder.width, self.classes, seed)
         self.guidance = guidance
         self.masked: nn.Parameter | None = None
         if guidance is not None and guidance.kind == "mcs":
@@ -53,7 +47,7 @@ class DiffusionCaptioner(ImageText):
 
     def remember(self, vectors: Tensor) -> Memory:
         """What the decoder reads of a condition, as the encoder's ``prepared`` gives it and :meth:`degraded` changes it."""
-        return self.text.remember(read(self.reads, *self.encoder(vectors)))
+        return self.text.remember(self.visual(vectors))
 
     def degraded(self, vectors: Tensor, where: Tensor) -> Tensor:
         """The condition (B, M, E) with less of the image: at the places ``where`` (B, M) bool it is [MASK], or, of a model that

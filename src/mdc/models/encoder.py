@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from mdc.config import Backbone
-from mdc.formats.pixels import OPENAI_MEAN, OPENAI_STD, pixel_statistics, scaled
+from mdc.config import Backbone, ResNet
 from mdc.models.initial import seeded
+from mdc.models.pixel_encoder import PixelEncoder
 from mdc.open_clip_parts import load
 
 
-class Encoder(nn.Module):
+class Encoder(PixelEncoder):
     """Images to a [CLS] feature and patch tokens, both taken after the final norm and before any projection.
 
     B images, S×S pixels, M = (S / patch_size)² patches, D the tower's width.
     """
-
-    pixel_scale: Tensor
-    pixel_shift: Tensor
 
     def __init__(self, backbone: Backbone, seed: int) -> None:
         super().__init__()
@@ -36,13 +33,6 @@ class Encoder(nn.Module):
             )
         # Only CLIP projects its features. The projection belongs to its own model, so that every method has the same encoder.
         self.tower.proj = None
-        scale, shift = pixel_statistics(OPENAI_MEAN, OPENAI_STD)
-        self.register_buffer("pixel_scale", scale, persistent=False)
-        self.register_buffer("pixel_shift", shift, persistent=False)
-
-    def prepared(self, images: Tensor) -> Tensor:
-        """images (B, 3, S, S) uint8 → what ``forward`` takes, float32."""
-        return scaled(images, self.pixel_scale, self.pixel_shift)
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """images (B, 3, S, S) normalised → [CLS] (B, D), patch tokens (B, M, D)."""
@@ -62,6 +52,13 @@ def pool(cls: Tensor, patches: Tensor, pooling: str) -> Tensor:
     raise ValueError(f"pooling {pooling!r} is not one of {POOLINGS}")
 
 
-def build_encoder(backbone: Backbone, seed: int, dtype: torch.dtype = torch.float32) -> Encoder:
+def build_encoder(backbone: Backbone, seed: int, dtype: torch.dtype = torch.float32) -> PixelEncoder:
     """The encoder with the initial weights of ``seed``. Every method starts from it, and it is the untrained control."""
-    return Encoder(backbone, seed).to(dtype)
+    if isinstance(backbone, ResNet):
+        # torchvision's models take half a second to import, which runs with another tower need not wait for
+        from mdc.models.residual_encoder import ResidualEncoder
+
+        found: PixelEncoder = ResidualEncoder(backbone, seed)
+    else:
+        found = Encoder(backbone, seed)
+    return found if dtype == torch.float32 else found.to(dtype)

@@ -1,15 +1,41 @@
-"""The part of a model that every objective has."""
+"""The parts of a model that every objective has, and those that all captioners have."""
 
 from __future__ import annotations
 
-from torch import nn
+from torch import Tensor, nn
 
-from mdc.models.encoder import Encoder
+from mdc.config import Backbone, OnTokens, Reads
+from mdc.models.encoder import build_encoder
+from mdc.models.initial import normal_
+from mdc.models.pixel_encoder import PixelEncoder
+from mdc.models.reads import read
 from mdc.models.token_encoder import TokenEncoder
 
 
 class ImageText(nn.Module):
     """An image encoder, which is evaluated later, and the text tower that it is trained with."""
 
-    encoder: Encoder | TokenEncoder
+    encoder: PixelEncoder | TokenEncoder
     text: nn.Module
+
+
+class ImageCaptioner(ImageText):
+    """A captioner: an encoder, what of its tokens the decoder ``reads``, and a ``head`` from hidden states to words."""
+
+    head: nn.Linear
+
+    def __init__(self, backbone: Backbone | OnTokens, seed: int) -> None:
+        super().__init__()
+        self.encoder = build_encoder(backbone, seed) if isinstance(backbone, Backbone) else TokenEncoder(backbone, seed)
+        self.reads: Reads = backbone.reads if isinstance(backbone, Backbone) else "patches"
+
+    def visual(self, images: Tensor) -> Tensor:
+        """Of images as the encoder's ``prepared`` gives them, the visual tokens that the decoder reads, (B, k, E)."""
+        return read(self.reads, *self.encoder(images))
+
+
+def word_head(width: int, vocabulary_size: int, seed: int) -> nn.Linear:
+    """Hidden states to logits of V tokens: [MASK] is an input (row V of the embedding), but no output."""
+    head = nn.Linear(width, vocabulary_size, bias=False)
+    normal_(head.weight, width**-0.5, seed, "head.weight")
+    return head

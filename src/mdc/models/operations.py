@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mdc.config import Backbone, OnTokens
+from mdc.config import Backbone, OnTokens, ResNet
 from mdc.config import Decoder as DecoderShape
 
 
@@ -71,12 +71,41 @@ def image_encoder(backbone: Backbone | OnTokens, images: int) -> Pass:
     if isinstance(backbone, OnTokens):
         found = linear(images * backbone.frozen.tokens, backbone.frozen.width, backbone.decoder.width)
         return Pass(found, 0, found)
+    if isinstance(backbone, ResNet):
+        return residual_network(backbone, images)
     width, patches = backbone.width, visual_tokens(backbone)
     tokens = images * (patches + 1)  # and [CLS]
     cut = linear(images * patches, 3 * backbone.patch_size**2, width)
     mixed = linear(tokens, width, 4 * width) + attention(images, patches + 1, patches + 1, width)
     inner = linear(tokens, width, 4 * width)
     return Pass(cut + backbone.layers * (mixed + 2 * inner), backbone.layers * (mixed + inner), cut)
+
+
+def residual_network(backbone: ResNet, images: int) -> Pass:
+    """Its convolutions (He et al., 2016, figures 3 and 5): of a stem, and of blocks, whose first brings its input to the stage's
+    size and width by one of 1 × 1, unless it has them."""
+    side = backbone.image_size // 2
+    stem = _convolution(images, side, 7, 3, 64)
+    layers, channels, side = 0, 64, side // 2
+    for stage, blocks in enumerate(backbone.blocks):
+        inner = 64 * 2**stage
+        for number in range(blocks):
+            before, side = side, side // (2 if stage and not number else 1)
+            width = inner * (4 if backbone.block == "bottleneck" else 1)
+            if backbone.block == "basic":
+                layers += _convolution(images, side, 3, channels, inner) + _convolution(images, side, 3, inner, inner)
+            else:
+                layers += _convolution(images, before, 1, channels, inner) + _convolution(images, side, 3, inner, inner)
+                layers += _convolution(images, side, 1, inner, width)
+            if before != side or channels != width:
+                layers += _convolution(images, side, 1, channels, width)
+            channels = width
+    return Pass(stem + layers, layers, stem)
+
+
+def _convolution(images: int, side: int, kernel: int, inputs: int, outputs: int) -> int:
+    """Of ``side``² places that come out."""
+    return linear(images * side**2, kernel**2 * inputs, outputs)
 
 
 def visual_tokens(backbone: Backbone | OnTokens) -> int:
@@ -126,6 +155,18 @@ def captioner(backbone: Backbone | OnTokens, vocabulary: int, texts: Texts, pred
         .plus(text_transformer(backbone.decoder, texts, _memory(backbone)))
         .plus(Pass(linear(predicted, backbone.decoder.width, vocabulary)))
     )
+
+
+def recurrent_captioner(backbone: Backbone | OnTokens, vocabulary: int, texts: Texts, predicted: int) -> Pass:
+    """A captioner with an LSTM and soft attention, which computes all T places of a batch's captions."""
+    tokens, seen = _memory(backbone)
+    width, steps = backbone.decoder.width, texts.captions * texts.length
+    read = linear(texts.captions * tokens, seen, width) + 2 * linear(texts.captions, seen, width)
+    gates = linear(steps, width, 4 * width) + linear(steps, width, 5 * width + 1) + linear(steps, seen, 4 * width)
+    # w · tanh(…) of each place, and the places' weighted sum
+    attended = linear(steps * tokens, width, 1) + linear(steps, tokens, seen)
+    spoken = linear(steps, width, width) + linear(steps, seen, width) + linear(predicted, width, vocabulary)
+    return image_encoder(backbone, texts.captions).plus(Pass(read + gates + attended + spoken))
 
 
 def diffusion_captioner(backbone: Backbone | OnTokens, classes: int, texts: Texts, learns_input: bool) -> Pass:

@@ -7,7 +7,7 @@ B captions of T tokens (SOT, pieces, EOT, padding), ``lengths`` counting SOT…E
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,6 +21,9 @@ from mdc.models.packing import Packing, packing
 from mdc.models.precision import autocast
 from mdc.objectives.micro_batches import slices, trimmed
 from mdc.processes.group import Group
+
+if TYPE_CHECKING:
+    from mdc.models.recurrent import RecurrentCaptioner
 
 
 class Supervision(NamedTuple):
@@ -70,22 +73,26 @@ class Prepared(NamedTuple):
 class CaptioningObjective:
     """Cross-entropy of the supervised tokens, weighted, over the normaliser.
 
-    The normaliser is the global batch's, so neither accumulation nor the number of processes changes a loss.
+    The normaliser is the global batch's, so neither accumulation nor the number of processes changes a loss. ``terms``: what a
+    model gives the sums of, the cross-entropy first; the others are learnt beside it and measured on no held-out pair.
     """
+
+    terms: tuple[str, ...] = ("loss",)
 
     def __init__(
         self,
-        model: Captioner,
+        model: Captioner | RecurrentCaptioner,
         supervise: Supervise,
         batch_size: int,
         precision: str,
         group: Group,
         seen: Callable[[CaptionBatch], CaptionBatch] | None = None,
+        weights: tuple[float, ...] = (1.0,),
     ) -> None:
-        """``seen``: what is made of a batch before anything else, if not the batch itself."""
+        """``seen``: what is made of a batch before anything else, if not the batch itself. ``weights``: one for each term."""
         self.model, self.supervise, self.batch_size = model, supervise, batch_size
         self.precision, self.group = precision, group
-        self._seen = seen or (lambda batch: batch)
+        self._seen, self._weights = seen or (lambda batch: batch), weights
 
     def prepare(self, batch: CaptionBatch, micro_batches: int = 1, held_out: bool = False) -> Prepared:
         batch = self._seen(batch)
@@ -94,25 +101,27 @@ class CaptioningObjective:
         parts = [_part(batch, target, rows) for rows in slices(len(batch), micro_batches)]
         return Prepared(parts, torch.stack([target.normaliser, (batch.lengths - 1).sum()]))
 
-    def _sum(self, part: Part) -> Tensor:
+    def _sums(self, part: Part) -> list[Tensor]:
+        """Of each term its sum, weighted."""
         images, *rest = part
         with autocast(images.device, self.precision):
-            total: Tensor = self.model(self.model.encoder.prepared(images), *rest)
-        return total
+            found: Tensor = self.model(self.model.encoder.prepared(images), *rest)
+        # a product with 1 is no other number, so that a loss of one term is the model's own
+        return [one * weight for one, weight in zip(found.reshape(-1).unbind(), self._weights, strict=True)]
 
     def backward(self, prepared: Prepared) -> dict[str, Tensor]:
         supervised, tokens = self.group.sum(prepared.counts.clone())
         normaliser = supervised.clamp(min=1)
-        total = torch.zeros((), device=normaliser.device)
+        total = torch.zeros(len(self.terms), device=normaliser.device)
         for part in prepared.parts:
-            loss = self._sum(part) / normaliser
-            loss.backward()
-            total += loss.detach()
-        return {"loss": self.group.sum(total), "tokens": tokens}
+            losses = torch.stack(self._sums(part)) / normaliser
+            losses.sum().backward()
+            total += losses.detach()
+        return {**dict(zip(self.terms, self.group.sum(total).unbind(), strict=True)), "tokens": tokens}
 
     @torch.no_grad()
     def evaluate(self, prepared: Prepared) -> tuple[Tensor, Tensor]:
-        return torch.stack([self._sum(part) for part in prepared.parts]).sum(), prepared.counts[0]
+        return torch.stack([self._sums(part)[0] for part in prepared.parts]).sum(), prepared.counts[0]
 
     def operations(self, prepared: Prepared, backbone: Backbone | OnTokens, recompute: bool = False) -> Operations:
         found, vocabulary = Operations(), self.model.head.out_features

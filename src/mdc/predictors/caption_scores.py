@@ -23,11 +23,10 @@ from mdc.diffusion.likelihood import (
     single_masks,
     token_terms,
 )
-from mdc.models.captioner import Captioner
 from mdc.models.memory import Memory
 from mdc.models.precision import autocast
 from mdc.predictors.draws import GROUPS, Draws
-from mdc.predictors.folded import confidences, hidden_states, log_probabilities, read_images
+from mdc.predictors.folded import AnyCaptioner, confidences, hidden_states, log_probabilities, read_images
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class CaptionScorer:
     """``mask_id``: the input id of [MASK]. ``batch_tokens``: tokens that are computed at a time, a matter of memory alone."""
 
     def __init__(
-        self, model: Captioner, mask_id: int, precision: str, device: torch.device, batch_tokens: int = 8192
+        self, model: AnyCaptioner, mask_id: int, precision: str, device: torch.device, batch_tokens: int = 8192
     ) -> None:
         self.model = model.to(device).eval()
         self.mask_id, self.precision, self.device, self.batch_tokens = mask_id, precision, device, batch_tokens

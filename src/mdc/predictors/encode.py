@@ -9,7 +9,8 @@ from torch import Tensor
 
 from mdc.config import Backbone
 from mdc.encoders.tower import Tower
-from mdc.models.encoder import Encoder, build_encoder, pool
+from mdc.models.encoder import build_encoder, pool
+from mdc.models.pixel_encoder import PixelEncoder
 from mdc.models.precision import autocast
 from mdc.models.weights import load_weights
 from mdc.records import UserError
@@ -18,7 +19,7 @@ from mdc.records import UserError
 class ImageEncoder:
     """An encoder of ours, or a frozen one, with the pooling that it is probed with."""
 
-    def __init__(self, encoder: Encoder | Tower, pooling: str, precision: str, device: torch.device) -> None:
+    def __init__(self, encoder: PixelEncoder | Tower, pooling: str, precision: str, device: torch.device) -> None:
         self.encoder = encoder.to(device).eval()
         self.pooling, self.precision, self.device = pooling, precision, device
 
@@ -31,12 +32,12 @@ class ImageEncoder:
         return pool(cls.float(), patches.float(), self.pooling).cpu()
 
 
-def untrained_encoder(backbone: Backbone, seed: int) -> Encoder:
+def untrained_encoder(backbone: Backbone, seed: int) -> PixelEncoder:
     """The encoder that every run of ``seed`` starts from."""
     return build_encoder(backbone, seed)
 
 
-def trained_encoder(checkpoint: Path, backbone: Backbone) -> Encoder:
+def trained_encoder(checkpoint: Path, backbone: Backbone) -> PixelEncoder:
     """The encoder of a checkpoint, whatever method it belongs to; UserError if it is not of this backbone."""
     encoder = build_encoder(backbone, seed=0)
     weights = load_weights(checkpoint, prefix="encoder.")

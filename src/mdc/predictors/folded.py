@@ -20,27 +20,35 @@ from mdc.models.captioner import Captioner
 from mdc.models.decoder import Block
 from mdc.models.memory import Memory
 from mdc.models.precision import autocast
+from mdc.models.recurrent import RecurrentCaptioner
+
+#: a captioner whose decoder is a transformer, or an LSTM
+AnyCaptioner = Captioner | RecurrentCaptioner
 
 _BLOCK = 1 << 23  # logits that live at a time
 
 
 @torch.no_grad()
-def read_images(model: Captioner, images: Tensor, precision: str) -> Memory:
+def read_images(model: AnyCaptioner, images: Tensor, precision: str) -> Memory:
     """The memory of images (I, 3, S, S) uint8, on the model's device."""
     with autocast(images.device, precision):
         return remember(model, model.visual(model.encoder.prepared(images)))
 
 
-def remember(model: Captioner, visual: Tensor) -> Memory:
+def remember(model: AnyCaptioner, visual: Tensor) -> Memory:
     """The memory of visual tokens (I, M, E), as ``model`` reads them of its encoder."""
+    if isinstance(model, RecurrentCaptioner):
+        return model.remember(visual)
     return Memory(tuple(block.cross_attention.remember(visual) for block in blocks_of(model)))
 
 
-def hidden_states(model: Captioner, tokens: Tensor, memory: Memory) -> Tensor:
+def hidden_states(model: AnyCaptioner, tokens: Tensor, memory: Memory) -> Tensor:
     """Hidden states (C, n, T, W) after the final norm, of ``tokens`` (C, n, T) int64 against ``memory`` of C images.
 
-    What ``model.text`` computes for each version alone; no token is padding.
+    What ``model.text`` computes for each version alone; no token is padding. Of an LSTM, what its output layer reads.
     """
+    if isinstance(model, RecurrentCaptioner):
+        return model.hidden_states(tokens, memory)
     captions, versions, length = tokens.shape
     text = model.text
     x = text.token_embedding(tokens) + text.positional_embedding[:length]
@@ -56,7 +64,7 @@ def hidden_states(model: Captioner, tokens: Tensor, memory: Memory) -> Tensor:
     return states.view(captions, versions, length, -1)
 
 
-def log_probabilities(model: Captioner, hidden: Tensor, targets: Tensor) -> Tensor:
+def log_probabilities(model: AnyCaptioner, hidden: Tensor, targets: Tensor) -> Tensor:
     """Of each row the log probability of its target, (N,) float32.
 
     ``hidden`` (N, W); ``targets`` (N,) int64.
@@ -67,7 +75,7 @@ def log_probabilities(model: Captioner, hidden: Tensor, targets: Tensor) -> Tens
     return found
 
 
-def confidences(model: Captioner, hidden: Tensor) -> Tensor:
+def confidences(model: AnyCaptioner, hidden: Tensor) -> Tensor:
     """The greatest log probability over the vocabulary of each row of ``hidden`` (N, W), (N,) float32."""
     found = torch.empty(len(hidden), device=hidden.device)
     for part, logits in logit_blocks(model, hidden):
@@ -75,7 +83,7 @@ def confidences(model: Captioner, hidden: Tensor) -> Tensor:
     return found
 
 
-def logit_blocks(model: Captioner, hidden: Tensor) -> Iterator[tuple[slice, Tensor]]:
+def logit_blocks(model: AnyCaptioner, hidden: Tensor) -> Iterator[tuple[slice, Tensor]]:
     """Logits over the vocabulary, float32, a block of rows at a time."""
     rows = max(_BLOCK // model.head.weight.shape[0], 1)
     for start in range(0, len(hidden), rows):

@@ -18,7 +18,12 @@ from mdc.predictors.writing import Guiding, Writer, Written
 from mdc.records import UserError
 
 #: objective → how its models write
-_WAYS = {"masked": "unmasking", "autoregressive": "beam search", "mask_and_replace": "diffusion"}
+_WAYS = {
+    "masked": "unmasking",
+    "autoregressive": "beam search",
+    "recurrent": "beam search",
+    "mask_and_replace": "diffusion",
+}
 _OBJECTIVE_OF = {"unmask": "masked", "beam": "autoregressive", "diffuse": "mask_and_replace"}
 
 

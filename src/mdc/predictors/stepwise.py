@@ -1,4 +1,4 @@
-"""The autoregressive decoder one token at a time: keys and values of what was written are kept, not computed again.
+"""Decoders that write from left to right, one token at a time: keys and values of what was written are kept, not computed again.
 
 Several beams of an image read the same visual tokens, whose keys and values are never copied for a beam. What comes out
 equals the decoder on the whole prefix.
@@ -10,11 +10,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from mdc.autoregressive.beam import Next
 from mdc.models.captioner import Captioner
 from mdc.models.decoder import Block
 from mdc.models.memory import Memory
 from mdc.models.precision import autocast
-from mdc.predictors.folded import blocks_of
+from mdc.models.recurrent import RecurrentCaptioner, State
+from mdc.predictors.folded import AnyCaptioner, blocks_of
+
+
+def stepwise(model: AnyCaptioner, memory: Memory, most: int, precision: str) -> Next:
+    """What a beam search asks of ``model`` for the images of ``memory``; ``most``: as for :class:`Stepwise`."""
+    if isinstance(model, RecurrentCaptioner):
+        return RecurrentStepwise(model, memory, precision)
+    return Stepwise(model, memory, most, precision)
 
 
 class Stepwise:
@@ -69,3 +78,36 @@ class Stepwise:
         keys, values = self.cache[number][..., : self.length + 1, :].flatten(1, 2)
         mixed = F.scaled_dot_product_attention(query.reshape(heads).flatten(0, 1), keys, values)
         return torch.as_tensor(attention.out(mixed.reshape(x.shape)))
+
+
+class RecurrentStepwise:
+    """The same for an LSTM, whose past is its state."""
+
+    def __init__(self, model: RecurrentCaptioner, memory: Memory, precision: str) -> None:
+        self.model, self.memory, self.precision = model, memory, precision
+        self.images = torch.arange(len(memory), device=memory.device)
+        self.state: State | None = None  # (I, B, W) each
+
+    @torch.no_grad()
+    def __call__(self, images: Tensor, parents: Tensor, tokens: Tensor) -> Tensor:
+        """See :class:`Stepwise`."""
+        text, beams = self.model.text, tokens.shape[1]
+        with autocast(self.memory.device, self.precision):
+            former = self._former(images, parents)
+            keys, visual = (one[:, 0].repeat_interleave(beams, dim=0) for one in self.memory.layers[0])
+            word = text.token_embedding(tokens.flatten())
+            state = State(*(one.flatten(0, 1) for one in former)) if former is not None else text.start(visual)
+            state, context, _ = text.step(text.gates_of_word(word), state, keys, visual)
+            self.state = State(*(one.unflatten(0, tokens.shape) for one in state))
+            logits = self.model.head(text.read_out(word, state.hidden, context))
+        return logits.float().log_softmax(dim=-1).view(*tokens.shape, -1)
+
+    def _former(self, images: Tensor, parents: Tensor) -> State | None:
+        """Of each beam the state of its parent, of the images that are still asked for; None before the first word."""
+        state = self.state
+        if len(images) < len(self.images):
+            places = torch.searchsorted(self.images, images)
+            self.images, self.memory = images, self.memory.of(places)
+            state = State(*(one[places] for one in state)) if state is not None else None
+        rows = torch.arange(len(images), device=images.device)[:, None]
+        return State(*(one[rows, parents] for one in state)) if state is not None else None

@@ -19,11 +19,10 @@ from mdc.autoregressive.beam import beam_search
 from mdc.config.caption import Beam, Guide, Unmasking
 from mdc.diffusion.guided import Candidates, likeliest, unmask_guided
 from mdc.diffusion.sampling import Policy, Unmasked, confident_enough, drawn, greedy, most_confident, unmask
-from mdc.models.captioner import Captioner
 from mdc.models.memory import Memory
 from mdc.models.precision import autocast
-from mdc.predictors.folded import hidden_states, logit_blocks, read_images
-from mdc.predictors.stepwise import Stepwise
+from mdc.predictors.folded import AnyCaptioner, hidden_states, logit_blocks, read_images
+from mdc.predictors.stepwise import stepwise
 from mdc.text import Vocabulary
 
 
@@ -60,7 +59,12 @@ class Writer:
     """``batch_tokens``: tokens that are computed at a time, a matter of memory alone."""
 
     def __init__(
-        self, model: Captioner, vocabulary: Vocabulary, precision: str, device: torch.device, batch_tokens: int = 8192
+        self,
+        model: AnyCaptioner,
+        vocabulary: Vocabulary,
+        precision: str,
+        device: torch.device,
+        batch_tokens: int = 8192,
     ) -> None:
         self.model = model.to(device).eval()
         self.vocabulary, self.precision, self.device, self.batch_tokens = vocabulary, precision, device, batch_tokens
@@ -204,7 +208,7 @@ class Writer:
         found = []
         for start in range(0, len(memory), size):
             part = memory.of(range(start, min(start + size, len(memory))))
-            following = Stepwise(self.model, part, policy.most + 1, self.precision)
+            following = stepwise(self.model, part, policy.most + 1, self.precision)
             for one in beam_search(
                 following,
                 len(part),

@@ -13,7 +13,7 @@ from mdc.formats.pixels import normalise
 from mdc.loader.batch import CaptionBatch
 from mdc.models.attention import Attention
 from mdc.models.captioner import Captioner
-from mdc.objectives import autoregressive
+from mdc.objectives import left_to_right
 from mdc.objectives.masked import supervise
 
 CONTEXT = 77
@@ -112,7 +112,7 @@ def test_mask_is_an_input_that_cannot_be_predicted() -> None:
 def test_arc_and_mdc_supervise_the_same_tokens() -> None:
     batch = toy.batch(8)
     batch.uniforms.zero_()  # everything that can be masked is
-    arc = autoregressive.supervise(batch)
+    arc = left_to_right.supervise(batch)
     mdc = supervise(toy.METHODS["mdc"], toy.PROTOCOL, batch, toy.MASK, 8)
     for b, length in enumerate(batch.lengths.tolist()):
         wanted = batch.tokens[b, 1:length]

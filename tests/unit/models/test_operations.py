@@ -68,8 +68,8 @@ def counted(objective: Objective, prepared: Any) -> int:
 
 
 GRID = [
-    *((method, "trained") for method in ("clip", "arc", "mdc", "mcd")),
-    *((method, "stored") for method in ("arc", "mdc", "mcd", "mcd_mcs")),
+    *((method, "trained") for method in ("clip", "arc", "mdc", "mcd", "lstm")),
+    *((method, "stored") for method in ("arc", "mdc", "mcd", "mcd_mcs", "lstm")),
 ]
 
 
@@ -83,7 +83,9 @@ def test_equal_to_what_pytorch_counts(method: str, on: str, parts: int, recomput
     found = objective.operations(prepared, BACKBONES[on], recompute)
     with sdpa_kernel(SDPBackend.MATH):
         assert sum(found) == counted(objective, prepared)
-    assert bool(found.again) == (recompute or (method == "clip" and parts > 1))
+    # an LSTM on stored tokens has no layers
+    layers = (method, on) != ("lstm", "stored")
+    assert bool(found.again) == ((recompute and layers) or (method == "clip" and parts > 1))
 
 
 @pytest.mark.parametrize(("method", "on"), GRID)
@@ -94,7 +96,7 @@ def test_bf16_has_as_many(method: str, on: str) -> None:
         assert sum(objective.operations(prepared, BACKBONES[on])) == counted(objective, prepared)
 
 
-@pytest.mark.parametrize(("method", "on"), GRID)
+@pytest.mark.parametrize(("method", "on"), [one for one in GRID if one != ("lstm", "stored")])
 def test_a_kernel_of_attention_computes_its_scores_once_more(method: str, on: str) -> None:
     """PyTorch counts five products in its backward pass where the gradient has four; that is all that differs."""
     objective = objective_of(method, on)

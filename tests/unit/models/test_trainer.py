@@ -75,7 +75,7 @@ def _train(
     return model
 
 
-@pytest.mark.parametrize("method", ["clip", "arc", "mdc"])
+@pytest.mark.parametrize("method", ["clip", "arc", "mdc", "lstm"])
 def test_overfits_eight_pairs(method: str, tmp_path: Path) -> None:
     recipe = toy.recipe(lr=5e-3, weight_decay=0.0, warmup_steps=10)
     _train(method, tmp_path, 250, recipe, same_batch=True)
@@ -83,7 +83,7 @@ def test_overfits_eight_pairs(method: str, tmp_path: Path) -> None:
     assert losses[-1] < 0.05 < losses[0], (losses[0], losses[-1])
 
 
-@pytest.mark.parametrize("method", ["clip", "arc", "mdc"])
+@pytest.mark.parametrize("method", ["clip", "arc", "mdc", "lstm"])
 def test_a_killed_run_resumes_to_the_bit(method: str, tmp_path: Path) -> None:
     whole = _train(method, tmp_path / "whole", 12).state_dict()
     for kill_at in (3, 7, 11):  # before, between and after the checkpoints at 5 and 10
@@ -272,7 +272,7 @@ def test_a_state_of_an_earlier_version_is_set_aside(tmp_path: Path, capfd: pytes
     assert "did not note whose it is" in capfd.readouterr().err and len(_aside(state)) == 1
 
 
-@pytest.mark.parametrize("method", ["clip", "arc", "mdc"])
+@pytest.mark.parametrize("method", ["clip", "arc", "mdc", "lstm"])
 def test_accumulation_changes_nothing_but_memory(method: str, tmp_path: Path) -> None:
     whole = _train(method, tmp_path / "one", 5, toy.recipe()).state_dict()
     parts = _train(method, tmp_path / "four", 5, toy.recipe(accumulation=4)).state_dict()

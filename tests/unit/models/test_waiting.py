@@ -70,7 +70,7 @@ def objective_and_batch(method: str, duplicates: float) -> tuple[Objective, Capt
 
 
 @pytest.mark.parametrize("parts", [1, 2])
-@pytest.mark.parametrize("method", ["mdc", "arc", "clip"])
+@pytest.mark.parametrize("method", ["mdc", "arc", "clip", "lstm"])
 def test_no_step_waits(method: str, parts: int) -> None:
     objective, batch, model = objective_and_batch(method, duplicates=1.0)
     optimizer = build_optimizer(model, toy.recipe(), toy.PROTOCOL)
@@ -87,7 +87,7 @@ def test_no_step_waits(method: str, parts: int) -> None:
     assert all(isinstance(value, torch.Tensor) and value.ndim == 0 for value in measured.values())
 
 
-@pytest.mark.parametrize("method", ["mdc", "arc", "clip"])
+@pytest.mark.parametrize("method", ["mdc", "arc", "clip", "lstm"])
 def test_what_is_fed_is_what_the_objective_prepared(method: str) -> None:
     objective, batch, _ = objective_and_batch(method, duplicates=0.0)
     (one,) = fed([batch], objective.prepare, torch.device("cpu"))

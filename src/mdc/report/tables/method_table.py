@@ -15,7 +15,11 @@ from mdc.report.tables import comparisons
 from mdc.report.tables.render import write_csv, write_html, write_latex, write_markdown
 from mdc.report.tables.table import Cell, Column, Row, Table, mark_rows
 
-TITLES = {"table4": "Ablation on t", "table5": "Analysis of noise schedule"}
+TITLES = {
+    "table4": "Ablation on t",
+    "table5": "Analysis of noise schedule",
+    "table_cnn": "What captioning teaches a convolutional encoder",
+}
 _NOTES = {"table5": "A row [low, high] is MDC with t, the share of a caption that is masked, drawn from this range."}
 
 
@@ -60,7 +64,7 @@ def main_table(probing: Probing, numbers: Sequence[Number]) -> Table:
     shown = mark_rows([row for _, row in rows], [ranked for ranked, _ in rows])
     job = probing.job
     return Table(
-        title=f"Table {job.artefact.removeprefix('table')}. {TITLES[job.artefact]}, {probing.scale_text}",
+        title=f"{_number(job.artefact)}{TITLES[job.artefact]}, {probing.scale_text}",
         caption=(
             f"Linear probing of {', '.join(probing.backbones)}, per cent. "
             f"{probing.interval_words(probing.levels.values())}",
@@ -74,6 +78,12 @@ def main_table(probing: Probing, numbers: Sequence[Number]) -> Table:
             *probing.notes(numbers),
         ),
     )
+
+
+def _number(artefact: str) -> str:
+    """That of a table of the paper, as "Table 4. "."""
+    number = artefact.removeprefix("table")
+    return f"Table {number}. " if number.isdigit() else ""
 
 
 def _cell(number: Number) -> Cell:

@@ -32,6 +32,7 @@ _HEADINGS = {
     "mcd_table4": "MC-Diffusion, table 4. Masked-condition guidance by its scale",
     "table_ratio": "Captions by the mask ratio of training",
     "table_conditioning": "Captions by what of an image the decoder reads",
+    "table_baselines": "Captions by a CNN with an LSTM, and by transformers",
     "table_guidance": "Captions guided by a CLIP, by its weight",
     "table_few": "Captions after few examples of another domain",
     "table_splits": "Captions by runs on several splits of the same images",

@@ -1,0 +1,26 @@
+"""What encoders that are trained here have in common: how they see pixels."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from mdc.formats.pixels import OPENAI_MEAN, OPENAI_STD, pixel_statistics, scaled
+
+
+class PixelEncoder(nn.Module):
+    """``width``: of the tokens that its tower makes of an image. ``forward`` gives a feature of the whole image, (B, D), and
+    tokens, (B, M, D)."""
+
+    width: int
+    pixel_scale: Tensor
+    pixel_shift: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        scale, shift = pixel_statistics(OPENAI_MEAN, OPENAI_STD)
+        self.register_buffer("pixel_scale", scale, persistent=False)
+        self.register_buffer("pixel_shift", shift, persistent=False)
+
+    def prepared(self, images: Tensor) -> Tensor:
+        """images (B, 3, S, S) uint8 → what ``forward`` takes, float32."""
+        return scaled(images, self.pixel_scale, self.pixel_shift)

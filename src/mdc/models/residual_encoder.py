@@ -1,0 +1,44 @@
+"""A convolutional encoder: torchvision's residual network, as a sequence of visual tokens (He et al., 2016).
+
+Its norms are of groups of channels within an image (Wu and He, 2018), not of a batch: so an image's features do not depend
+on what is shown beside it, and neither accumulation nor the number of processes changes a loss, as with the vision
+transformer. (Statistics of a batch would also have to be kept beside the weights.)
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+from torchvision.models import resnet
+
+from mdc.config import ResNet
+from mdc.models.initial import seeded
+from mdc.models.pixel_encoder import PixelEncoder
+
+_GROUPS = 32  # Wu and He's, which divides every width
+
+
+class ResidualEncoder(PixelEncoder):
+    """Images to the mean of the last stage's grid, in the place of [CLS], and to its places, row by row.
+
+    B images, S×S pixels, M = (S / stride)² places, D channels.
+    """
+
+    def __init__(self, backbone: ResNet, seed: int) -> None:
+        super().__init__()
+        self.width = backbone.width
+        stages = len(backbone.blocks)
+        block = resnet.BasicBlock if backbone.block == "basic" else resnet.Bottleneck
+        with seeded(seed, "encoder"):
+            # torchvision knows four stages; those that are not asked for are dropped
+            tower = resnet.ResNet(
+                block,
+                [*backbone.blocks, *[1] * (4 - stages)],
+                norm_layer=lambda channels: nn.GroupNorm(_GROUPS, channels),
+            )
+        stem = nn.Sequential(tower.conv1, tower.bn1, tower.relu, tower.maxpool)
+        self.tower = nn.Sequential(stem, *(getattr(tower, f"layer{stage + 1}") for stage in range(stages)))
+
+    def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """images (B, 3, S, S) normalised → their mean place (B, D), places (B, M, D)."""
+        places = self.tower(images).flatten(2).transpose(1, 2)
+        return places.mean(dim=1), places
