@@ -35,8 +35,8 @@ _RUNTIME = {"workers": 0, "log_every": 1, "checkpoint_every": 100}
 
 
 def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
-    """A scale: a ViT, a residual network, a decoder on a frozen encoder, a corpus of scenes, its half, a method of each objective,
-    two probes, two choice sets, every artefact."""
+    """A scale: a ViT, a residual network, a decoder on a frozen encoder, a corpus of scenes, its half, a method of each
+    objective, two probes, two choice sets, every artefact."""
     corpus = {"kind": "scenes", "style": "alt", "train": 64, "val": 16, "seed": 1, "pixels": 48}
     described = {**corpus, "style": "dense", "seed": 5}
     choice = {"kind": "scenes", "items": 8, "seed": 4, "pixels": 48}
