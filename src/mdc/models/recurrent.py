@@ -93,11 +93,12 @@ class SoftAttentionLstm(nn.Module):
         """tokens (B, T) int64 and what is remembered of their images → (B, T, W), and α (B, T, M) float32. What stands behind a
         token changes nothing of it."""
         words = self.token_embedding(tokens)
-        gates = self.gates_of_word(words)
+        # taken apart at once: each place by its index would have the backward pass fill a whole (B, T, 4W) for it
+        gates = self.gates_of_word(words).unbind(dim=1)
         state = self.start(visual)
         hidden, contexts, attentions = [], [], []
-        for place in range(tokens.shape[1]):
-            state, context, attention = self.step(gates[:, place], state, keys, visual)
+        for word in gates:
+            state, context, attention = self.step(word, state, keys, visual)
             hidden.append(state.hidden)
             contexts.append(context)
             attentions.append(attention)
