@@ -251,6 +251,16 @@ ARTEFACTS = {
         "Captions by an LSTM that attends to a convolutional encoder, and by transformers on that encoder and on a ViT",
     ),
     "table_cnn": _method_table("table_cnn", "Probes of a convolutional encoder"),
+    "figure_repetition": Artefact(
+        "mdc.report.figures.repetition",
+        "probing",
+        "Figures",
+        _files("figure_repetition", ".png .svg .pdf .csv _contrasts.csv _losses.csv"),
+        {"figure_repetition.png": "Many passes over few pairs"},
+        "Linear-probe accuracy and held-out loss at scale {scale} over the samples that a run has seen: the same pairs again and "
+        "again, each number of passes a run of its own, or fresh pairs; with intervals, and the differences between methods "
+        "that were named beforehand.",
+    ),
     "table_guidance": _claim(
         "table_guidance", "Guidance by CLIP", "Captions by MDC in each piece of which a CLIP has a say, by its weight"
     ),

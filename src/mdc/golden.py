@@ -343,6 +343,7 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
                 "primary": [["claimed/ratio_mdc", "claimed/cnn_lstm"]],
             },
             "table_cnn": {**table, "corpora": {"alt": ["lstm"]}, "backbones": ["cnn"]},
+            "figure_repetition": {**table, "corpora": {"alt": ["mdc"], "half": ["mdc"]}},
             "table_guidance": {
                 **{"datasets": ["claimed"], "systems": ["robust", "guided"], "claimed": "true"},
                 "primary": [["claimed/guided", "claimed/robust"]],

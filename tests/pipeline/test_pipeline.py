@@ -186,7 +186,7 @@ def test_a_wrong_value_stops_before_the_first_job(project: Project) -> None:
     done = project.snakemake("results/table1.csv", "--cores", "1", "--config", "scale=huge")
     assert done.returncode != 0
     assert (
-        "allowed: mini, flickr8k, flickr8k-long, flickr8k-claims, paper" in done.stderr
+        "allowed: mini, scenes, flickr8k, flickr8k-long, flickr8k-claims, paper" in done.stderr
         and "Traceback" not in done.stderr
     )
 

@@ -38,7 +38,7 @@ class ProbingWorld:
         probes: Sequence[str] = ("shape",),
         seeds: Sequence[int] = (0,),
         n: int = 200,
-        epochs: int = 2,
+        epochs: int | Mapping[str, int] = 2,
         backbones: Mapping[str, str] = BACKBONES,
         cls: Sequence[str] = (),
         unranked: Sequence[str] = (),
@@ -66,7 +66,8 @@ class ProbingWorld:
                 self.add(key, None, "untrained", **place, pooling=pooling, reference=True, note="Untrained: a control.")
             for corpus, methods in corpora.items():
                 told = {"pairs": (pairs or {}).get(corpus, 800)}
-                told |= {"steps": told["pairs"] * epochs // 8, "samples_seen": told["pairs"] * epochs}
+                passes = epochs if isinstance(epochs, int) else epochs[corpus]
+                told |= {"steps": told["pairs"] * passes // 8, "samples_seen": told["pairs"] * passes}
                 for method in methods:
                     pooling = _pooling(method, cls)
                     more = {"control": f"untrained/{backbone}/{pooling}", "t_range": (ranges or {}).get(method)}

@@ -120,6 +120,12 @@ class PairsFigure(MethodTable):
         return self
 
 
+class RepetitionFigure(MethodTable):
+    """Corpora of the same pairs seen more and more often, and of more and more pairs; what was seen is read from their runs."""
+
+    corpora: Annotated[dict[Name, Names], Field(min_length=2)]
+
+
 WhichWeights = Literal["last", "best"]
 
 
@@ -317,6 +323,7 @@ class Tables(Strict):
     table_conditioning: CaptionView | None = None
     table_baselines: CaptionView | None = None
     table_cnn: MethodTable | None = None
+    figure_repetition: RepetitionFigure | None = None
     table_guidance: CaptionView | None = None
     figure_robustness: RobustnessFigure | None = None
     table_few: CaptionView | None = None

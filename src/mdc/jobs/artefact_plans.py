@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mdc.artefacts import ARTEFACTS
 from mdc.config import Corpus, Method, ProbeTable, TextSet
-from mdc.config.tables import PairsFigure, RatioFigure, ScheduleTable
+from mdc.config.tables import PairsFigure, RatioFigure, RepetitionFigure, ScheduleTable
 from mdc.jobs import caption_plans, score_plans
 from mdc.jobs.ids import Frozen, Run, Untrained
 from mdc.jobs.shown import Licence, Training
@@ -55,13 +55,15 @@ def probing(plan: Plan, name: str) -> ArtefactJob:
     first = table.backbones[0]
     primary = [[_system(a, first), _system(b, first)] for a, b in table.primary]
     contrasts += [pair for pair in primary if pair not in contrasts]
+    # the held-out losses of runs stand in their own records
+    runs = [plan.pretrain(run) for run in plan.runs_of(table)] if isinstance(table, RepetitionFigure) else []
     averaged = not isinstance(table, RatioFigure | PairsFigure) and (name == "table1" or len(table.probes) > 1)
     alone = scale.data.primary_probe if scale.data.primary_probe in table.probes else table.probes[0]
     return _artefact(
         plan,
         name,
-        list(records),
-        {record: job.sha256 for record, job in records.items()},
+        [*records, *(run.job for run in runs)],
+        {**{record: job.sha256 for record, job in records.items()}, **{run.job: run.sha256 for run in runs}},
         systems=systems,
         columns=[_labelled(key, scale.data.probes[key].label) for key in table.probes],
         contrasts=contrasts,

@@ -86,7 +86,7 @@ def _shown(**corpora: list[str]) -> dict[str, Any]:
 
 
 CASES = [
-    (("scale",), "huge", "allowed: mini, flickr8k, flickr8k-long, flickr8k-claims, paper"),
+    (("scale",), "huge", "allowed: mini, scenes, flickr8k, flickr8k-long, flickr8k-claims, paper"),
     (("scales", "mini", "tables", "table1", "backbones", 0), "ViT-X", "allowed: ViT-T-12"),
     (("scales", "mini", "tables", "table1", "probes", 0), "imagenet", "no probe"),
     (("scales", "mini", "tables", "table1", "corpora", "dense", 0), "gan", "no method"),

@@ -277,7 +277,7 @@ def test_files_outside_of_mdc_data(project: Path, capsys: pytest.CaptureFixture[
 REFUSED = [
     (
         ["mini", *PHOTOS[1:]],
-        "params.yaml: has a scale mini already; its scales are mini, flickr8k, flickr8k-long, flickr8k-claims, paper",
+        "params.yaml: has a scale mini already; its scales are mini, scenes, flickr8k, flickr8k-long, flickr8k-claims, paper",
     ),
     (["a/b", *PHOTOS[1:]], "NAME = 'a/b': no name of a scale; allowed: letters, digits"),
     (["12", *PHOTOS[1:]], "NAME = '12': no name of a scale"),

@@ -1,0 +1,235 @@
+"""Probe accuracy and held-out loss over the samples that a run has seen: the same pairs again and again, or fresh ones.
+
+The corpora with the fewest pairs are one corpus seen several times, each run with a cosine of its own; those with more pairs are
+fresh: each of their pairs is seen as often as in the shortest run. Both lines start at that run. What is claimed are differences
+between methods at one number of samples; the figure's note says them with their verdicts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mdc.jobs.shown import ProbingJob, System
+from mdc.records import UserError, write_text
+from mdc.report import words
+from mdc.report.figures.accuracy_panels import WIDTH, accuracy_axis, bottom_legend, marked, point, untrained_handles
+from mdc.report.figures.drawing import drawing, headline
+from mdc.report.figures.figure5 import count_words
+from mdc.report.figures.styles import method_styles
+from mdc.report.given import Given, record_of
+from mdc.report.lines import AVERAGE, Contrast, Number, tidy
+from mdc.report.probing import Probing
+from mdc.report.tidy import csv_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_LOSSES = ("dataset", "method", "passes", "samples_seen", "seeds", "loss", "low", "high")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a corpus's runs have seen: ``pairs``, each ``passes`` times; ``fresh``: they are more than the fewest."""
+
+    pairs: int
+    samples: int
+    fresh: bool
+
+    @property
+    def passes(self) -> float:
+        return self.samples / self.pairs
+
+
+class Repetition(Probing):
+    """The systems by the samples that they have seen, and the held-out losses of their runs."""
+
+    job: ProbingJob
+
+    always_average = False
+    printed = False
+
+    def __init__(self, job: ProbingJob, given: Given) -> None:
+        super().__init__(job, given)
+        told = {corpus: self._told(corpus) for corpus in self.corpora}
+        fewest = min(pairs for pairs, _ in told.values())
+        self.seen = {corpus: Seen(pairs, samples, pairs > fewest) for corpus, (pairs, samples) in told.items()}
+        of: dict[tuple[int, bool], str] = {}
+        for corpus, seen in self.seen.items():
+            if (other := of.setdefault((seen.samples, seen.fresh), corpus)) != corpus:
+                raise UserError(
+                    f"{self.title}: runs of {other} and {corpus} both saw {seen.samples:,} samples; drop one of them"
+                )
+        if len(of) < 2:
+            raise UserError(f"{self.title}: needs runs that have seen different numbers of samples")
+        self.losses = {s.key: self._losses(given, s) for s in job.systems if s.corpus}
+
+    def _told(self, corpus: str) -> tuple[int, int]:
+        """Pairs and samples that all runs of a corpus have seen."""
+        found = set()
+        for name in (name for s in self.job.systems if s.corpus and s.corpus.key == corpus for name in s.records):
+            told = self.training_of[name]
+            if not told:
+                raise UserError(f"{self.title}: the record of {name} does not tell its pairs; probe it again")
+            found.add((int(told["pairs"]), int(told["samples_seen"])))
+        if len(found) > 1:
+            raise UserError(
+                f"{self.title}: runs of {corpus} saw different numbers of pairs or samples; train them again"
+            )
+        return next(iter(found))
+
+    def _losses(self, given: Given, system: System) -> list[float]:
+        """The held-out loss at the end of each seed's run."""
+        records = [record_of(self.job, given, f"runs/{run}") for run in system.runs]
+        return [float(record["validation_loss"]) for record in records]
+
+    def samples(self, system: System) -> int:
+        return self.seen[system.corpus.key].samples if system.corpus else 0
+
+    def lines(self, systems: Sequence[System]) -> dict[tuple[str, bool], list[System]]:
+        """(method, whether its pairs are fresh) → its systems by samples; a fresh line starts where the repeated one does."""
+        found: dict[tuple[str, bool], list[System]] = {}
+        for system in sorted((s for s in systems if s.corpus), key=self.samples):
+            assert system.corpus is not None
+            found.setdefault((system.method.key, self.seen[system.corpus.key].fresh), []).append(system)
+        for (method, fresh), line in found.items():
+            start = found.get((method, False), [])
+            if fresh and start and self.samples(start[0]) < self.samples(line[0]):
+                line.insert(0, start[0])
+        return found
+
+
+def make(job: ProbingJob, given: Given, out: Path) -> None:
+    """Write the figure, its numbers, losses and comparisons into ``out``; errors as of Table 1.
+
+    UserError besides if the runs of a corpus have seen different numbers of pairs or samples, or two corpora the same.
+    """
+    found = Repetition(job, given)
+    numbers, contrasts = found.numbers(), found.contrasts()
+    seen = [found.seen[n.system.corpus.key] if n.system.corpus else None for n in numbers]
+    more: Mapping[str, Sequence[Any]] = {
+        "passes": [f"{one.passes:g}" if one else "" for one in seen],
+        "samples_seen": [one.samples if one else "" for one in seen],
+    }
+    write_text(out / "figure_repetition.csv", tidy(numbers, Number, **more))
+    write_text(out / "figure_repetition_contrasts.csv", tidy(contrasts, Contrast))
+    write_text(out / "figure_repetition_losses.csv", csv_text(_loss_rows(found), _LOSSES))
+    paths = [out / f"figure_repetition.{ending}" for ending in ("png", "svg", "pdf")]
+    draw(found, numbers, contrasts, paths)
+
+
+def _loss_rows(found: Repetition) -> list[dict[str, Any]]:
+    rows = []
+    for key, losses in found.losses.items():
+        system = found.systems[key]
+        assert system.corpus is not None
+        seen = found.seen[system.corpus.key]
+        told = {"dataset": system.corpus.label, "method": system.method.label, "passes": f"{seen.passes:g}"}
+        told |= {"samples_seen": str(seen.samples), "seeds": " ".join(map(str, found.job.seeds))}
+        rows.append({**told, "loss": sum(losses) / len(losses), "low": min(losses), "high": max(losses)})
+    return rows
+
+
+def draw(found: Repetition, numbers: Sequence[Number], contrasts: Sequence[Contrast], paths: Sequence[Path]) -> None:
+    """A panel for each column and one for the losses: every method over the samples, fresh pairs as dashes."""
+    measures = list(found.measures)
+    rows = math.ceil((len(measures) + 1) / 2)
+    trained = [s for s in found.job.systems if s.corpus]
+    controls = [n for n in numbers if not n.system.corpus]
+    styles = method_styles(s.method.key for s in trained)
+    near: list[Number] = []
+    with drawing(WIDTH, 2.3 * rows + 1.6, paths) as figure:
+        axes = figure.subplots(rows, 2, squeeze=False).ravel()
+        for panel, measure in zip(axes, measures, strict=False):
+            name = found.name(measure)
+            by = {n.system.key: n for n in numbers if n.benchmark == name}
+            near += accuracy_axis(panel, [by[s.key] for s in trained], [n for n in controls if n.benchmark == name])
+            for (method, fresh), line in found.lines(trained).items():
+                points = [(found.samples(s), by[s.key].value) for s in line]
+                panel.plot(*zip(*points, strict=True), color=styles[method][0], **_dashes(fresh))
+                for system in line:
+                    point(panel, found.samples(system), by[system.key], styles[method])
+            metric = "" if measure == AVERAGE else f", {found.metric[measure]}"
+            panel.set_ylabel(f"{name}{metric} (%)")
+        lossy = _losses(axes[len(measures)], found, trained, styles)
+        for panel in axes[: len(measures) + lossy]:
+            _samples_axis(panel, found)
+        for panel in axes[len(measures) + lossy :]:
+            panel.set_visible(False)
+        headline(
+            figure,
+            f"The same pairs again, or fresh ones: linear probing of {', '.join(found.backbones)}, {found.scale_text}",
+        )
+        entries = _entries(trained, styles, any(seen.fresh for seen in found.seen.values()))
+        entries += [(handle, str(handle.get_label())) for handle in untrained_handles(controls, near)]
+        bottom_legend(figure, entries, _note(found, contrasts))
+
+
+def _dashes(fresh: bool) -> dict[str, Any]:
+    return {"linewidth": 1.3, "zorder": 2, "linestyle": (0, (3, 2)) if fresh else "-"}
+
+
+def _losses(panel: Axes, found: Repetition, trained: Sequence[System], styles: dict[str, tuple[str, str]]) -> bool:
+    """Of captioners, whose losses are nats a token; False if there are none. Bars reach from the least seed to the greatest."""
+    captioners = [s for s in trained if s.pooling != "cls"]
+    for (method, fresh), line in found.lines(captioners).items():
+        colour, marker = styles[method]
+        each = [found.losses[s.key] for s in line]
+        means = [sum(one) / len(one) for one in each]
+        panel.errorbar(
+            [found.samples(s) for s in line],
+            means,
+            yerr=[
+                [mean - min(one) for mean, one in zip(means, each, strict=True)],
+                [max(one) - mean for mean, one in zip(means, each, strict=True)],
+            ],
+            color=colour,
+            marker=marker,
+            markersize=4,
+            elinewidth=0.8,
+            **_dashes(fresh),
+        )
+    panel.set_ylabel("held-out loss (nats a token)")
+    return bool(captioners)
+
+
+def _samples_axis(panel: Axes, found: Repetition) -> None:
+    """Samples on a logarithmic scale, below them how many passes over the fewest pairs that is."""
+    from matplotlib.ticker import NullLocator
+
+    fewest = min(seen.pairs for seen in found.seen.values())
+    samples = sorted({seen.samples for seen in found.seen.values()})
+    panel.set_xscale("log", base=2)
+    panel.xaxis.set_minor_locator(NullLocator())
+    panel.set_xticks(samples, [f"{count_words(count)}\n{count / fewest:g}×" for count in samples], fontsize=7.5)
+    panel.set_xlabel(f"samples seen (×: passes over {count_words(fewest)} pairs)", fontsize=8)
+
+
+def _entries(trained: Sequence[System], styles: dict[str, tuple[str, str]], fresh: bool) -> list[tuple[Any, str]]:
+    from matplotlib.lines import Line2D
+
+    methods = {s.method.key: s.method.label for s in trained}
+    found = [(Line2D([], [], **marked(*styles[key]), linewidth=1.3), label) for key, label in methods.items()]
+    if fresh:
+        found += [
+            (Line2D([], [], color="#444444", **_dashes(one)), label)
+            for one, label in ((False, "the same pairs"), (True, "fresh pairs"))
+        ]
+    return found
+
+
+def _note(found: Repetition, contrasts: Sequence[Contrast]) -> str:
+    name = found.name(found.primary_measure)
+    claims = [
+        f"{c.dataset}: {c.method} − {c.against} {c.difference:+.1f} [{c.low:+.1f}, {c.high:+.1f}], {c.verdict}".replace(
+            "-", "−"
+        )
+        for c in contrasts
+        if c.primary == "true" and c.benchmark == name
+    ]
+    said = f" Of {name}, in points: {'; '.join(claims)}." if claims else ""
+    spread = "" if len(found.job.seeds) == 1 else " Bars of losses: from the least seed to the greatest."
+    return f"{words.intervals(found.levels.values(), found.job.seeds, 'Bars:')}{spread}{said}"
