@@ -182,7 +182,10 @@ def test_two_corpora_with_equal_sources_are_refused() -> None:
     alt = VALUES["scales"]["mini"]["data"]["corpora"]["alt"]
     plan = changed(
         ((*MINI, "data", "corpora", "again"), {**alt, "label": "Again"}),
-        ((*MINI, "data", "vocabularies", "words"), ["alt", "again", "dense", "brief", "described", *FIGURE5]),
+        (
+            (*MINI, "data", "vocabularies", "words"),
+            ["alt", "again", "dense", "brief", "described", "dense_again", *FIGURE5],
+        ),
         ((*MINI, "tables", "table1", "corpora", "again"), ["mdc"]),
     )
     with pytest.raises(UserError, match=r"alt/ViT-T-12/mdc/s0 and again/ViT-T-12/mdc/s0 .* equal configurations"):
@@ -195,7 +198,8 @@ FIGURE5 = ["dense_2000", "dense_4000", "dense_16000"]
 def test_untrained_controls_are_one_a_backbone_pooling_and_seed(mini: Plan) -> None:
     controls = sorted(name for name in mini.jobs if name.startswith("probe/untrained/"))
     backbones = mini.scale.tables.probing()["table1"].backbones
-    assert controls == sorted(f"probe/untrained/{b}/{p}/s0" for b in backbones for p in ("cls", "patch_mean"))
+    expected = [f"probe/untrained/{b}/{p}/s0" for b in backbones for p in ("cls", "patch_mean")]
+    assert controls == sorted([*expected, "probe/untrained/ResNet-8/patch_mean/s0"])  # of table_cnn, which has no CLIP
     for name in controls:
         job = mini.jobs[name].config()
         assert job["run"] is None and all(start.startswith("data/probes/") for start in job["inputs"])
@@ -219,7 +223,8 @@ def test_a_changed_value_touches_what_it_decides_and_nothing_before(mini: Plan) 
     # a label: what shows it; Table 5 calls its rows by their ranges
     recipes = {"table6", "table7", "table8"}
     assert (
-        with_("methods", "mdc", "label", to="MDC (ours)") == probing_names - {"table5"} | scored_names | logs | recipes
+        with_("methods", "mdc", "label", to="MDC (ours)")
+        == probing_names - {"table5", "table_cnn"} | scored_names | logs | recipes
     )
     assert with_(*MINI, "data", "corpora", "brief", "label", to="x") == {"table5", *logs}
     assert with_(*MINI, "pretrain", "backbones", "ViT-T-8", "label", to="tiny") == {
@@ -231,7 +236,10 @@ def test_a_changed_value_touches_what_it_decides_and_nothing_before(mini: Plan) 
     captioned = {"captions", "metrics", "judged", "table3", "figure6"}
     diffused = set(mini.scale.tables.of_captions())
     scores = {"scores", "retrieval", "positions"}
-    assert layers(found) == {"runs", "probe", *scores, *captioned, *diffused, *logs, *probing_names, *scored_names}
+    assert layers(found) == {
+        *{"runs", "probe", *scores, *captioned, *diffused, *logs, *scored_names},
+        *(probing_names - {"table_cnn"}),
+    }
     measured = {"metrics/described/s0", "judged/described/s0", "metrics/codes/s0", "metrics/claimed/s0"}
     assert all("/mdc/" in name for name in found - measured if "/" in name)
     # one corpus: its own shards; runs follow by the manifest
@@ -444,7 +452,7 @@ def test_the_figures_are_told_what_they_are_drawn_over() -> None:
     plan = changed(
         ((*MINI, "tables", "figure4", "corpora", "alt"), [*mini["figure4"]["corpora"]["alt"], "arc"]),
         ((*MINI, "tables", "table5", "corpora", "alt"), ["mdc_0_100", "mdc"]),
-        ((*MINI, "pretrain", "overrides"), [override]),
+        ((*MINI, "pretrain", "overrides"), [*VALUES["scales"]["mini"]["pretrain"]["overrides"], override]),
     )
     found = {s.method.key: s.t_range for s in probing(plan, "figure4").systems if s.corpus is not None}
     ratios = {f"bert_{r}": (r / 100, r / 100) for r in (15, 45, 75)}
