@@ -73,11 +73,11 @@ def test_as_made_every_link_holds(r: Path, capsys: pytest.CaptureFixture[str]) -
     assert counts(out) == {
         "tables and figures": len(artefacts),
         "of their files made anew from the records, equal to the byte": files,
-        "probe records, with their per-item results": 2 * (7 + 2)
-        + 1,  # seven systems, two poolings, one encoder of others
+        "probe records, with their per-item results": 2 * (8 + 3)
+        + 1,  # eight systems, two poolings of a ViT and one of a ResNet, one encoder of others
         # three are finetuned, four stand on a frozen encoder, four on codes or the vectors before; CLIPScore's run on the
-        # captions has one seed, and so has the one that guides; one reads regions
-        "runs, with their checkpoints": 2 * (7 + 3 + 4 + 4 + 1) + 1 + 1,
+        # captions has one seed, and so has the one that guides; one reads regions, one is a CNN-LSTM
+        "runs, with their checkpoints": 2 * (8 + 3 + 4 + 4 + 1) + 1 + 1,
         "corpora encoded by a frozen encoder": 3,
         "corpora turned into codes": 1,
         "frozen encoders, with their weights": 3,
@@ -85,8 +85,8 @@ def test_as_made_every_link_holds(r: Path, capsys: pytest.CaptureFixture[str]) -
         "arrays of tokens": (2 + 1) + 3 * (1 + 1),
         "vocabularies": 1,
         "corpora": 3,
-        # the floors have no seed; of claims six runs and weights caption the test images, two the held-out ones
-        "records of captions": 2 * 1 + 2 * 3 + 2 * 2 + 2 * 1 + 2 * 4 + 2 * 1 + (1 + 2 * 6) + (1 + 2 * 2),
+        # the floors have no seed; of claims seven runs and weights caption the test images, two the held-out ones
+        "records of captions": 2 * 1 + 2 * 3 + 2 * 2 + 2 * 1 + 2 * 4 + 2 * 1 + (1 + 2 * 7) + (1 + 2 * 2),
         "records of measured captions": 2 * (4 + 2),
         "records of a judge's choices": 2,
         "records of choice sets' scores": 2 * (3 + 2),
@@ -124,11 +124,11 @@ def test_what_no_table_was_made_from_is_verified_too(data_and_models: Path, caps
     r = data_and_models
     code, out, err = verify(capsys)
     assert code == 0, err
-    assert counts(out)["runs, with their checkpoints"] == 40
+    assert counts(out)["runs, with their checkpoints"] == 42
     for name in (name for name in PLAN.jobs if name in ARTEFACTS):
         assert f"  {name}: not made\n" in out
     shutil.rmtree(r / "probe")
-    assert counts(verify(capsys)[1])["runs, with their checkpoints"] == 40, "nor were they probed"
+    assert counts(verify(capsys)[1])["runs, with their checkpoints"] == 42, "nor were they probed"
     flip(r / "runs" / PARALLEL / "checkpoint.safetensors")
     code, _, err = verify(capsys)
     run = f"results/{SCALE}/runs/{PARALLEL}/run.json"
@@ -517,7 +517,7 @@ def test_no_hash_is_taken_twice_of_what_many_rest_on(
     assert verify(capsys)[0] == 0
     checkpoints = [path for path in seen if path.endswith(".safetensors")]
     # the last, the best, a snapshot; finetuned ones and diffusion's keep no snapshot; matrices; frozen encoders; the tokenizer
-    assert len(checkpoints) == len(set(checkpoints)) == (14 + 8 + 1 + 3) * 3 + (6 + 8) * 2 + 10 + 3 + 1
+    assert len(checkpoints) == len(set(checkpoints)) == (16 + 8 + 1 + 3) * 3 + (6 + 8) * 2 + 10 + 3 + 1
 
 
 def test_a_record_of_this_project_has_the_three_keys(r: Path) -> None:

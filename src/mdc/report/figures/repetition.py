@@ -28,7 +28,7 @@ from mdc.report.tidy import csv_text
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_LOSSES = ("dataset", "method", "passes", "samples_seen", "seeds", "loss", "low", "high")
+_LOSSES = ("scale", "dataset", "backbone", "method", "passes", "samples_seen", "seeds", "loss", "low", "high")
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,8 @@ def _loss_rows(found: Repetition) -> list[dict[str, Any]]:
         system = found.systems[key]
         assert system.corpus is not None
         seen = found.seen[system.corpus.key]
-        told = {"dataset": system.corpus.label, "method": system.method.label, "passes": f"{seen.passes:g}"}
+        told = {"scale": found.job.scale, "dataset": system.corpus.label, "backbone": system.backbone.label}
+        told |= {"method": system.method.label, "passes": f"{seen.passes:g}"}
         told |= {"samples_seen": str(seen.samples), "seeds": " ".join(map(str, found.job.seeds))}
         rows.append({**told, "loss": sum(losses) / len(losses), "low": min(losses), "high": max(losses)})
     return rows
