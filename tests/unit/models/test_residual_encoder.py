@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,9 +16,13 @@ from torch.utils.flop_counter import FlopCounterMode
 from torchvision.models import resnet
 
 from mdc.config import Backbone, ResNet, TrainedBackbone
+from mdc.export.open_clip_model import parts
 from mdc.models.encoder import build_encoder
 from mdc.models.operations import image_encoder, visual_tokens
 from mdc.models.recomputing import recompute_layers
+from mdc.predictors.runs import RunModel
+from mdc.records import UserError
+from mdc.text import Vocabulary
 
 SHAPE: dict[str, Any] = {
     "label": "",
@@ -148,3 +153,13 @@ def test_what_params_yaml_says_of_it_comes_back() -> None:
 def test_a_mistake_is_told(changes: dict[str, Any], says: str) -> None:
     with pytest.raises(ValidationError, match=says.replace("(", r"\(")):
         ResNet.model_validate({**SHAPE, "block": "basic", "blocks": [1, 1], **changes})
+
+
+def test_open_clip_has_no_such_network(tmp_path: Path) -> None:
+    """Told before any weights are read."""
+    job = toy.job(toy.METHODS["lstm"], toy.recipe(), backbone=network("basic", 1, 1))
+    run = RunModel(tmp_path / "none.safetensors", job, Vocabulary("corpus", tuple(range(toy.V - 2))))
+    with pytest.raises(
+        UserError, match="norms of groups, which open_clip does not have; allowed: runs with a vision transformer"
+    ):
+        parts(run, {})
