@@ -385,7 +385,7 @@ def test_a_training_is_vouched_for_and_a_changed_learning_rate_is_refused(tmp_pa
     house.commit("a name")
     house.edit(*HARMFUL)
     status, _, err = house.mdc("vouch", "--reason", "about the same")
-    assert status == 2 and "golden case of pretrain: results change: " in err and len(house.links) == 4
+    assert status == 2 and "golden case of pretrain: results change: " in err and len(house.links) == 5
     assert house.config(RUN) == before
 
 
