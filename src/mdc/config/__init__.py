@@ -5,6 +5,18 @@ unknown key, a wrong type, ``1e-4`` read as text, a backbone that does not exist
 that names the key, the value and what is allowed, before any job starts. It imports neither torch nor OpenCLIP.
 """
 
+from mdc.config.backbones import (
+    Backbone,
+    Decoder,
+    FrozenBackbone,
+    FrozenTokens,
+    FrozenWords,
+    JobBackbone,
+    OnTokens,
+    Reads,
+    ResNet,
+    TrainedBackbone,
+)
 from mdc.config.data import (
     ChoiceSet,
     Corpus,
@@ -31,23 +43,13 @@ from mdc.config.params import (
 )
 from mdc.config.pretrain import (
     Average,
-    Backbone,
     Blocks,
-    Decoder,
-    FrozenBackbone,
-    FrozenTokens,
-    FrozenWords,
     Guidance,
-    JobBackbone,
     Method,
-    OnTokens,
     Override,
     Pretrain,
-    Reads,
     Recipe,
-    ResNet,
     Runtime,
-    TrainedBackbone,
     When,
 )
 from mdc.config.problems import first_problem

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from mdc.config.backbones import FrozenBackbone
 from mdc.config.caption import Diffusing, Unmasking, longest
 from mdc.config.caption_table import (
     CaptionedImages,
@@ -16,7 +17,7 @@ from mdc.config.caption_table import (
     RunClip,
 )
 from mdc.config.distortion import STRENGTHS, distorted
-from mdc.config.pretrain import FrozenBackbone, Method
+from mdc.config.pretrain import Method
 from mdc.config.types import known, own_labels
 
 if TYPE_CHECKING:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from mdc.config.backbones import FrozenBackbone
 from mdc.config.caption_table import RunClip
 from mdc.config.encoders import CodesTower, RunTower
-from mdc.config.pretrain import FrozenBackbone, Method
+from mdc.config.pretrain import Method
 from mdc.config.tables import ChoiceTable, ProbeTable
 from mdc.config.tokenizers import VqVae
 from mdc.config.types import known, own_labels

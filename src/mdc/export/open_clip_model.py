@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from mdc.config import Backbone, OnTokens, ResNet
-from mdc.config.pretrain import Decoder
+from mdc.config.backbones import Decoder
 from mdc.formats.pixels import OPENAI_MEAN, OPENAI_STD
 from mdc.jobs.model import PretrainJob
 from mdc.models.contrastive import Contrastive

@@ -8,7 +8,7 @@ LSTM's hidden and memory state,
     h_t, c_t = LSTM(E y_{t−1}, h_{t−1}, ẑ_t)                            (equations 1 to 3)
     p(y_t) ∝ exp(L_o(E y_{t−1} + L_h h_t + L_z ẑ_t))                    (equation 7)
 
-and h_0, c_0 two layers of their own of the mean annotation. Dropout, which the paper leaves open, there is none.
+and h_0, c_0 two layers of their own of the mean annotation. The paper's dropout is left out: no method here has any.
 
 Shapes: B captions, T tokens, M visual tokens of width E, W the decoder's width (of words, states and f_att alike), V words.
 """

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from mdc.config import Backbone, Method, OnTokens, ProtocolPretrain
 from mdc.models.initial import seeded
-from mdc.models.operations import Operations, Texts, recurrent_captioner
+from mdc.models.operations import recurrent_captioner
 from mdc.models.recurrent import RecurrentCaptioner
-from mdc.objectives.captioning import CaptioningObjective, Prepared
+from mdc.objectives.captioning import CaptioningObjective
 from mdc.objectives.left_to_right import supervise
 from mdc.processes.group import ALONE, Group
 
@@ -20,13 +20,7 @@ class RecurrentObjective(CaptioningObjective):
     """``loss`` is the cross-entropy alone, in nats a token as ARC's, and ``attention`` the second term; both are learnt."""
 
     terms = ("loss", "attention")
-
-    def operations(self, prepared: Prepared, backbone: Backbone | OnTokens, recompute: bool = False) -> Operations:
-        found, vocabulary = Operations(), self.model.head.out_features
-        for part in prepared.parts:
-            texts = Texts(len(part.images), len(part.inputs), part.packing.length)
-            found = found.plus(recurrent_captioner(backbone, vocabulary, texts, len(part.chosen)).step(recompute))
-        return found
+    counted = staticmethod(recurrent_captioner)
 
 
 def build_model(

@@ -179,6 +179,23 @@ class Probing:
         told = self.trained[system.key]
         return int(told[key]) if told else None
 
+    def told_of(self, corpus: str, key: str, name: str) -> int:
+        """What all runs of a corpus tell of their training, called ``name`` in messages; UserError if one tells nothing or
+        another number."""
+        found: dict[int, str] = {}
+        here = [s for s in self.job.systems if s.corpus and s.corpus.key == corpus]
+        for record in (record for system in here for record in system.records):
+            told = self.training_of[record]
+            if not told:
+                raise UserError(f"{self.title}: the record of {record} does not tell its {name}; probe it again")
+            found.setdefault(int(told[key]), record)
+        if len(found) > 1:
+            told_words = ", ".join(f"{record} on {count:,}" for count, record in found.items())
+            raise UserError(
+                f"{self.title}: runs of {corpus} saw different numbers of {name}: {told_words}; train them again"
+            )
+        return next(iter(found))
+
     def count(self, system: System, measure: str) -> int:
         """Test items; of an average, those of all its columns."""
         items = self.groups[system.key][0]

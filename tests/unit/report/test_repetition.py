@@ -47,7 +47,9 @@ class World(ProbingWorld):
             name = f"runs/{run}"
             given[name] = folder / name / "run.json"
             given[name].parent.mkdir(parents=True, exist_ok=True)
-            told = {"id": name, "config": {"scale": self.scale}, "config_sha256": sha256_text(name)}
+            objective = "contrastive" if "/clip/" in run else "masked"
+            config = {"scale": self.scale, "method": {"objective": objective}}
+            told = {"id": name, "config": config, "config_sha256": sha256_text(name)}
             write_json(given[name], {**told, "validation_loss": loss})
         return given
 
@@ -129,3 +131,10 @@ def test_a_run_without_its_record_is_told(tmp_path: Path) -> None:
     del given["runs/four/B/arc/s0"]
     with pytest.raises(UserError, match="no manifest of runs/four/B/arc/s0 was given"):
         Repetition(made.job, given)
+
+
+def test_a_run_without_held_out_pairs_is_told(tmp_path: Path) -> None:
+    made = World()
+    made.losses["once/B/mdc/s0"] = None  # type: ignore[assignment]
+    with pytest.raises(UserError, match="runs/once/B/mdc/s0 has no held-out loss; give its corpus held-out pairs"):
+        Repetition(made.job, made.write(tmp_path))

@@ -44,6 +44,18 @@ class Seen:
         return self.samples / self.pairs
 
 
+@dataclass(frozen=True)
+class Losses:
+    """Held-out losses, one a seed; ``of_tokens``: in nats a token, as a captioner's, not a pair."""
+
+    values: list[float]
+    of_tokens: bool
+
+    @property
+    def mean(self) -> float:
+        return sum(self.values) / len(self.values)
+
+
 class Repetition(Probing):
     """The systems by the samples that they have seen, and the held-out losses of their runs."""
 
@@ -54,7 +66,10 @@ class Repetition(Probing):
 
     def __init__(self, job: ProbingJob, given: Given) -> None:
         super().__init__(job, given)
-        told = {corpus: self._told(corpus) for corpus in self.corpora}
+        told = {
+            corpus: (self.told_of(corpus, "pairs", "pairs"), self.told_of(corpus, "samples_seen", "samples"))
+            for corpus in self.corpora
+        }
         fewest = min(pairs for pairs, _ in told.values())
         self.seen = {corpus: Seen(pairs, samples, pairs > fewest) for corpus, (pairs, samples) in told.items()}
         of: dict[tuple[int, bool], str] = {}
@@ -67,24 +82,16 @@ class Repetition(Probing):
             raise UserError(f"{self.title}: needs runs that have seen different numbers of samples")
         self.losses = {s.key: self._losses(given, s) for s in job.systems if s.corpus}
 
-    def _told(self, corpus: str) -> tuple[int, int]:
-        """Pairs and samples that all runs of a corpus have seen."""
-        found = set()
-        for name in (name for s in self.job.systems if s.corpus and s.corpus.key == corpus for name in s.records):
-            told = self.training_of[name]
-            if not told:
-                raise UserError(f"{self.title}: the record of {name} does not tell its pairs; probe it again")
-            found.add((int(told["pairs"]), int(told["samples_seen"])))
-        if len(found) > 1:
-            raise UserError(
-                f"{self.title}: runs of {corpus} saw different numbers of pairs or samples; train them again"
-            )
-        return next(iter(found))
-
-    def _losses(self, given: Given, system: System) -> list[float]:
-        """The held-out loss at the end of each seed's run."""
-        records = [record_of(self.job, given, f"runs/{run}") for run in system.runs]
-        return [float(record["validation_loss"]) for record in records]
+    def _losses(self, given: Given, system: System) -> Losses:
+        """At the end of each seed's run."""
+        values, objectives = [], set()
+        for run in system.runs:
+            record = record_of(self.job, given, f"runs/{run}")
+            if record.get("validation_loss") is None:
+                raise UserError(f"{self.title}: runs/{run} has no held-out loss; give its corpus held-out pairs (val)")
+            values.append(float(record["validation_loss"]))
+            objectives.add(record["config"]["method"]["objective"])
+        return Losses(values, "contrastive" not in objectives)
 
     def samples(self, system: System) -> int:
         return self.seen[system.corpus.key].samples if system.corpus else 0
@@ -130,7 +137,7 @@ def _loss_rows(found: Repetition) -> list[dict[str, Any]]:
         told = {"scale": found.job.scale, "dataset": system.corpus.label, "backbone": system.backbone.label}
         told |= {"method": system.method.label, "passes": f"{seen.passes:g}"}
         told |= {"samples_seen": str(seen.samples), "seeds": " ".join(map(str, found.job.seeds))}
-        rows.append({**told, "loss": sum(losses) / len(losses), "low": min(losses), "high": max(losses)})
+        rows.append({**told, "loss": losses.mean, "low": min(losses.values), "high": max(losses.values)})
     return rows
 
 
@@ -175,18 +182,14 @@ def _dashes(fresh: bool) -> dict[str, Any]:
 
 def _losses(panel: Axes, found: Repetition, trained: Sequence[System], styles: dict[str, tuple[str, str]]) -> bool:
     """Of captioners, whose losses are nats a token; False if there are none. Bars reach from the least seed to the greatest."""
-    captioners = [s for s in trained if s.pooling != "cls"]
+    captioners = [s for s in trained if found.losses[s.key].of_tokens]
     for (method, fresh), line in found.lines(captioners).items():
         colour, marker = styles[method]
         each = [found.losses[s.key] for s in line]
-        means = [sum(one) / len(one) for one in each]
         panel.errorbar(
             [found.samples(s) for s in line],
-            means,
-            yerr=[
-                [mean - min(one) for mean, one in zip(means, each, strict=True)],
-                [max(one) - mean for mean, one in zip(means, each, strict=True)],
-            ],
+            [one.mean for one in each],
+            yerr=[[one.mean - min(one.values) for one in each], [max(one.values) - one.mean for one in each]],
             color=colour,
             marker=marker,
             markersize=4,

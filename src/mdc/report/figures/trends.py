@@ -71,7 +71,7 @@ class Sizes(Probing):
         super().__init__(job, given)
         if len(self.corpora) < 2:
             raise UserError(f"{self.title}: a trend needs two corpora or more")
-        self.sizes = {corpus: self._size(corpus) for corpus in self.corpora}
+        self.sizes = {corpus: self.told_of(corpus, "pairs", "pairs") for corpus in self.corpora}
         by_size: dict[int, str] = {}
         for corpus, pairs in self.sizes.items():
             if pairs in by_size:
@@ -79,22 +79,6 @@ class Sizes(Probing):
                     f"{self.title}: {by_size[pairs]} and {corpus} both had {pairs:,} pairs; drop one of them"
                 )
             by_size[pairs] = corpus
-
-    def _size(self, corpus: str) -> int:
-        """The pairs that all runs of a corpus were trained on."""
-        found: dict[int, str] = {}
-        here = [s for s in self.job.systems if s.corpus and s.corpus.key == corpus]
-        for name in (name for system in here for name in system.records):
-            told = self.training_of[name]
-            if not told:
-                raise UserError(f"{self.title}: the record of {name} does not tell its pairs; probe it again")
-            found.setdefault(int(told["pairs"]), name)
-        if len(found) > 1:
-            told_words = ", ".join(f"{name} on {pairs:,}" for pairs, name in found.items())
-            raise UserError(
-                f"{self.title}: runs of {corpus} saw different numbers of pairs: {told_words}; train them again"
-            )
-        return next(iter(found))
 
     def pairs(self, system: System) -> int:
         """Of its corpus."""
