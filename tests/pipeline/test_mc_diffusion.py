@@ -23,8 +23,8 @@ from mdc.jobs.folder import ScaleFolder
 from mdc.jobs.read import read_job
 from mdc.loader.central import central
 from mdc.loader.stored import open_stored
-from mdc.models.gumbel_vqgan import GumbelTokenizer, renamed
-from mdc.models.vq_vae import nearest, perplexity, pixels
+from mdc.models.tokenizers.gumbel_vqgan import GumbelTokenizer, renamed
+from mdc.models.tokenizers.vq_vae import nearest, perplexity, pixels
 from mdc.precompute import image_tokens
 from mdc.predictors.runs import open_run
 from mdc.predictors.towers import read_tower

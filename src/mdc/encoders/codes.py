@@ -10,8 +10,8 @@ from torch import Tensor
 from mdc.config import CodesTower, TokenizerEntry, VqVae
 from mdc.encoders.tower import Tower, fill
 from mdc.jobs.encoder_model import EncoderJob
-from mdc.models.gumbel_vqgan import GumbelTokenizer
-from mdc.models.vq_vae import VqTokenizer, pixels
+from mdc.models.tokenizers.gumbel_vqgan import GumbelTokenizer
+from mdc.models.tokenizers.vq_vae import VqTokenizer, pixels
 from mdc.models.weights import load_weights
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from mdc.jobs.call import Call, record
-from mdc.models.vq_vae import perplexity
+from mdc.models.tokenizers.vq_vae import perplexity
 from mdc.precompute.beside_shards import BesideShards
 from mdc.records import atomic_path, write_json
 

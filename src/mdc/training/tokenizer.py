@@ -25,9 +25,9 @@ from mdc.jobs.call import Call, record
 from mdc.jobs.encoder_model import TokenizerJob
 from mdc.loader.central import central, corpus_images
 from mdc.loader.shuffle import shuffled
-from mdc.models.gumbel_vqgan import renamed
 from mdc.models.initial import seeded
-from mdc.models.vq_vae import VqTokenizer, perplexity, pixels, psnr
+from mdc.models.tokenizers.gumbel_vqgan import renamed
+from mdc.models.tokenizers.vq_vae import VqTokenizer, perplexity, pixels, psnr
 from mdc.models.weights import WEIGHTS_FORMAT, save_weights
 from mdc.records import UserError, atomic_path, clear_leftovers, sha256_file, write_json
 from mdc.shards.index import ShardReader, read_index

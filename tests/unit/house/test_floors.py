@@ -16,6 +16,7 @@ FLOORS = {
         "diffusion",
         "estimators",
         "fingerprint",
+        "golden_scale",
         "open_clip_parts",
         "others",
         "parts",

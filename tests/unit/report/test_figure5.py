@@ -13,7 +13,7 @@ from probing_world import ProbingWorld
 
 from mdc.artefacts import ARTEFACTS
 from mdc.records import UserError
-from mdc.report.figures import figure5
+from mdc.report.figures import accuracy_panels, figure5
 from mdc.report.figures.trends import Sizes, Trend
 from mdc.statistics.contrasts import holm
 from mdc.statistics.trend import slope_weights
@@ -203,7 +203,7 @@ def test_same_records_same_bytes_whatever_their_order(tmp_path: Path) -> None:
     ],
 )
 def test_counts_are_short(count: int, words: str) -> None:
-    assert figure5.count_words(count) == words
+    assert accuracy_panels.count_words(count) == words
 
 
 def test_what_makes_no_trend_is_refused(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What the figures of probe accuracies share: the vertical axis, points with their intervals, the untrained encoder."""
+"""What the figures of probe accuracies share: the vertical axis, points with their intervals, the untrained encoder, counts."""
 
 from __future__ import annotations
 
@@ -77,6 +77,14 @@ def untrained_handles(numbers: Sequence[Number], drawn: Sequence[Number]) -> lis
         for i, key in enumerate(systems)
         if key in found
     ]
+
+
+def count_words(count: int) -> str:
+    """A count as an axis shows it: to the last one below a million, then three digits."""
+    for unit, letter in ((10**9, "B"), (10**6, "M")):
+        if count >= 0.9995 * unit:
+            return f"{count / unit:.3g}{letter}"
+    return f"{count:,}"
 
 
 def bottom_legend(figure: Figure, entries: Sequence[tuple[Any, str]], note: str) -> None:

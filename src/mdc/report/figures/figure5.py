@@ -19,6 +19,7 @@ from mdc.report.figures.accuracy_panels import (
     WIDTH,
     accuracy_axis,
     bottom_legend,
+    count_words,
     marked,
     point,
     untrained_handles,
@@ -115,14 +116,6 @@ def _entries(numbers: Sequence[Number], styles: dict[str, tuple[str, str]]) -> l
 
     methods = {n.method_key: n.method for n in numbers}
     return [(Line2D([], [], **marked(*styles[key]), linewidth=1.4), label) for key, label in methods.items()]
-
-
-def count_words(count: int) -> str:
-    """A count as an axis shows it: to the last one below a million, then three digits."""
-    for unit, letter in ((10**9, "B"), (10**6, "M")):
-        if count >= 0.9995 * unit:
-            return f"{count / unit:.3g}{letter}"
-    return f"{count:,}"
 
 
 def _range_words(counts: Sequence[int]) -> str:

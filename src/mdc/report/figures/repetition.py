@@ -16,9 +16,16 @@ from typing import TYPE_CHECKING, Any
 from mdc.jobs.shown import ProbingJob, System
 from mdc.records import UserError, write_text
 from mdc.report import words
-from mdc.report.figures.accuracy_panels import WIDTH, accuracy_axis, bottom_legend, marked, point, untrained_handles
+from mdc.report.figures.accuracy_panels import (
+    WIDTH,
+    accuracy_axis,
+    bottom_legend,
+    count_words,
+    marked,
+    point,
+    untrained_handles,
+)
 from mdc.report.figures.drawing import drawing, headline
-from mdc.report.figures.figure5 import count_words
 from mdc.report.figures.styles import method_styles
 from mdc.report.given import Given, record_of
 from mdc.report.lines import AVERAGE, Contrast, Number, tidy
