@@ -143,7 +143,7 @@ def test_a_mistake_is_told_in_one_line(path: tuple[str, ...], to: Any, said: str
 def test_a_run_keeps_its_vocabulary() -> None:
     values = _changed("data", "vocabularies", to={"words": ["alt", "dense", "brief"], "others": ["described"]})
     mini = values["scales"]["mini"]
-    mini["data"]["vocabularies"]["words"] += ["dense_2000", "dense_4000", "dense_16000"]
+    mini["data"]["vocabularies"]["words"] += ["dense_2000", "dense_4000", "dense_16000", "dense_again"]
     mini["data"]["corpora"]["described"]["vocabulary"] = "others"
     with pytest.raises(UserError, match=r"described has the vocabulary others, and dense, .* has words; a run keeps"):
         validate(values)
