@@ -161,7 +161,7 @@ def compare(args: argparse.Namespace, scale: str, name: str, size: int) -> rows.
                 prepared = each_tensor(objective.prepare(batch), lambda tensor: tensor.to(args.device))
                 losses[side] = objective.backward(prepared)["loss"]
                 optimizer.step()
-                optimizer.zero_grad(set_to_none=True)
+                optimizer.zero_grad()
                 objective.after_step()
             else:
                 losses[side] = peer.step(images, tokens)

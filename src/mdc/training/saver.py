@@ -6,11 +6,11 @@ import threading
 from contextlib import AbstractContextManager
 from types import TracebackType
 
-import torch
 from torch import nn
 
 from mdc.training.average import AveragedWeights
 from mdc.training.kept import KeptWeights
+from mdc.training.optimizer import AdamW
 from mdc.training.state import Position, States
 
 
@@ -29,7 +29,7 @@ class Saver(AbstractContextManager["Saver"]):
     def begin(
         self,
         model: nn.Module,
-        optimizer: torch.optim.Optimizer,
+        optimizer: AdamW,
         position: Position,
         average: AveragedWeights | None = None,
     ) -> None:

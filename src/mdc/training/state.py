@@ -25,6 +25,7 @@ from mdc.jobs.model import PretrainJob
 from mdc.models.weights import saving
 from mdc.records import atomic_path, sha256_json, sha256_text
 from mdc.training.average import AveragedWeights
+from mdc.training.optimizer import AdamW
 from mdc.training.segments import Segment
 
 LATEST, PREVIOUS = "state.safetensors", "state.previous.safetensors"
@@ -81,7 +82,7 @@ class States:
     def save(
         self,
         model: nn.Module,
-        optimizer: torch.optim.Optimizer,
+        optimizer: AdamW,
         position: Position,
         average: AveragedWeights | None = None,
     ) -> None:
@@ -91,7 +92,7 @@ class States:
     def snapshot(
         self,
         model: nn.Module,
-        optimizer: torch.optim.Optimizer,
+        optimizer: AdamW,
         position: Position,
         average: AveragedWeights | None = None,
     ) -> Snapshot:
@@ -119,9 +120,7 @@ class States:
             if latest.exists():
                 latest.replace(self.folder / PREVIOUS)
 
-    def load(
-        self, model: nn.Module, optimizer: torch.optim.Optimizer, average: AveragedWeights | None = None
-    ) -> Position | None:
+    def load(self, model: nn.Module, optimizer: AdamW, average: AveragedWeights | None = None) -> Position | None:
         """Restore the newest good state of this run; None if there is none (then nothing was changed).
 
         A damaged or half-written file is passed over for the one before it, and renamed with one line on stderr; another
@@ -268,7 +267,7 @@ def _complete(tensors: dict[str, Tensor], model: nn.Module, average: AveragedWei
     )
 
 
-def _restore(tensors: dict[str, Tensor], model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+def _restore(tensors: dict[str, Tensor], model: nn.Module, optimizer: AdamW) -> None:
     model.load_state_dict(_of(tensors, "model."))
     for name, parameter in model.named_parameters():
         prefix = f"optimizer.{name}."

@@ -32,6 +32,7 @@ from mdc.models.weights import WEIGHTS_FORMAT, save_weights
 from mdc.records import UserError, atomic_path, clear_leftovers, sha256_file, write_json
 from mdc.shards.index import ShardReader, read_index
 from mdc.training.device import choose_device
+from mdc.training.optimizer import AdamW, Group
 from mdc.training.state import Owner, Position, States
 
 TOKENIZER, PICTURE = "tokenizer.safetensors", "reconstructions.png"
@@ -120,7 +121,7 @@ def _trained(call: Call, entry: VqVae) -> tuple[VqTokenizer, dict[str, Any]]:
 def _train(call: Call, model: Trained, reader: ShardReader, entry: VqVae, device: torch.device) -> None:
     """To the last epoch; a killed training goes on after the last one that is whole."""
     recipe = entry.recipe
-    optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.lr, weight_decay=0.0)
+    optimizer = AdamW([Group(list(model.parameters()), weight_decay=0.0)], recipe.lr)
     states = States(call.out / "state", _owner(call))
     per_epoch = len(reader) // recipe.batch_size
     found = states.load(model, optimizer)
@@ -137,7 +138,7 @@ def _train(call: Call, model: Trained, reader: ShardReader, entry: VqVae, device
             value = float(loss.detach())
             if not math.isfinite(value):
                 raise UserError(f"{call.job.job}: the loss is {value} in epoch {epoch}; lower recipe.lr")
-            optimizer.zero_grad(set_to_none=True)
+            optimizer.zero_grad()
             loss.backward()
             optimizer.step()
             bar.update()

@@ -24,7 +24,7 @@ from mdc.training.clock import RunClock
 from mdc.training.feed import Fed, fed
 from mdc.training.kept import KeptWeights
 from mdc.training.log import NoLog, RunLog
-from mdc.training.optimizer import build_optimizer, learning_rate
+from mdc.training.optimizer import AdamW, build_optimizer, learning_rate
 from mdc.training.patience import Patience, losses_until
 from mdc.training.peaks import peak_here
 from mdc.training.profile import StepProfile
@@ -158,14 +158,11 @@ def train(
 
 
 def _step(
-    training: Training, optimizer: torch.optim.Optimizer, sums: GradientSums, step: int, batch: Fed, watch: Watch
+    training: Training, optimizer: AdamW, sums: GradientSums, step: int, batch: Fed, watch: Watch
 ) -> list[Measured]:
     """One optimiser step, which waits for nothing on the device; what earlier steps measured, as far as it can be read: the
     objective's values, and ``grad_norm`` before clipping."""
     recipe = training.job.recipe
-    rate = _rate(training, step)
-    for settings in optimizer.param_groups:
-        settings["lr"] = rate
     sums.begin(recipe.accumulation)
     measured = training.objective.backward(batch.prepared)
     sums.finish()
@@ -174,8 +171,9 @@ def _step(
     norm = total_norm(parameters, recipe.clip_norm if clips else None)
     # on a CPU it is read here, before a bad loss reaches the weights
     found = watch.add(step, {**measured, "grad_norm": norm}, batch.keys)
+    optimizer.lr = _rate(training, step)
     optimizer.step()
-    optimizer.zero_grad(set_to_none=True)
+    optimizer.zero_grad()
     training.objective.after_step()
     return found
 

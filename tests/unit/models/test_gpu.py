@@ -161,7 +161,7 @@ def test_no_steady_step_waits_for_the_gpu(method: str, precision: str) -> None:
         norm = total_norm([p for p in model.parameters() if p.requires_grad], 1.0)
         watch.add(number, {**measured, "grad_norm": norm}, here.keys)
         optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+        optimizer.zero_grad()
         objective.after_step()
 
     # the first step tries and compiles the cross-entropy's kernel and makes Adam's state

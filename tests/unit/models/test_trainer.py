@@ -365,12 +365,15 @@ def test_the_average_of_weights_is_what_its_formula_says() -> None:
 def test_only_matrices_decay() -> None:
     model = toy.build_model(toy.METHODS["clip"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
     optimizer = build_optimizer(model, toy.recipe(), toy.PROTOCOL)
-    decays = {id(p): group["weight_decay"] for group in optimizer.param_groups for p in group["params"]}
+    decays = {id(p): group.weight_decay for group in optimizer.groups for p in group.parameters}
     for name, parameter in model.named_parameters():
         exempt = parameter.ndim < 2
         assert decays[id(parameter)] == (0.0 if exempt else 0.1), name
     assert decays[id(model.logit_scale)] == 0.0
-    assert optimizer.defaults["eps"] == 1e-6 and optimizer.defaults["fused"]
+    assert optimizer.eps == toy.PROTOCOL.adam_eps == 1e-6 and optimizer.betas == (
+        toy.recipe().beta1,
+        toy.recipe().beta2,
+    )
 
 
 def test_two_processes_cannot_train_one_run(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_no_step_waits(method: str, parts: int) -> None:
         measured = objective.backward(prepared)
         norm = total_norm([p for p in model.parameters() if p.requires_grad], 1.0)
         optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+        optimizer.zero_grad()
         objective.after_step()
         torch.stack([value.detach().to(torch.float64) for value in (*measured.values(), norm)])
     assert not waits.found
