@@ -261,6 +261,8 @@ ARTEFACTS = {
         "again, each number of passes a run of its own, or fresh pairs; with intervals, and the differences between methods "
         "that were named beforehand.",
     ),
+    "table_relations": _method_table("table_relations", "Who learns relations"),
+    "table_shapes": _method_table("table_shapes", "Who learns shapes"),
     "table_guidance": _claim(
         "table_guidance", "Guidance by CLIP", "Captions by MDC in each piece of which a CLIP has a say, by its weight"
     ),

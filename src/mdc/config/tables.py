@@ -324,6 +324,8 @@ class Tables(Strict):
     table_baselines: CaptionView | None = None
     table_cnn: MethodTable | None = None
     figure_repetition: RepetitionFigure | None = None
+    table_relations: MethodTable | None = None
+    table_shapes: MethodTable | None = None
     table_guidance: CaptionView | None = None
     figure_robustness: RobustnessFigure | None = None
     table_few: CaptionView | None = None

@@ -19,6 +19,8 @@ TITLES = {
     "table4": "Ablation on t",
     "table5": "Analysis of noise schedule",
     "table_cnn": "What captioning teaches a convolutional encoder",
+    "table_relations": "Who learns relations, and why",
+    "table_shapes": "Who learns shapes, and why",
 }
 _NOTES = {"table5": "A row [low, high] is MDC with t, the share of a caption that is masked, drawn from this range."}
 
