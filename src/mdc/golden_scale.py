@@ -93,7 +93,7 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
         "pretrain": {
             "backbones": {
                 "ViT-T-12": backbone,
-                "in-regions": {**backbone, "label": "ViT-T/12, regions", "reads": "grid_2"},
+                "on-objects": {**backbone, "label": "ViT-T/12, objects", "reads": "objects"},
                 "cnn": {
                     **{"label": "ResNet", "image_size": 48, "block": "basic", "blocks": [1], "embed_dim": 16},
                     "decoder": backbone["decoder"],
@@ -179,10 +179,10 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
             "systems": {
                 "ratio_100": {"label": "100 %", "method": "parallel", "write": unmask},
                 "ratio_mdc": {"label": "MDC", "method": "mdc", "write": unmask},
-                "reads_grid": {
-                    "label": "MDC, regions",
+                "reads_objects": {
+                    "label": "MDC, objects",
                     "method": "mdc",
-                    "backbone": "in-regions",
+                    "backbone": "on-objects",
                     "write": unmask,
                 },
                 "cnn_lstm": {
@@ -309,8 +309,8 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
                 "primary": [["robust", "robust_arc"]],
             },
             "table_conditioning": {
-                **{"datasets": ["claimed"], "systems": ["ratio_mdc", "reads_grid"]},
-                "primary": [["claimed/ratio_mdc", "claimed/reads_grid"]],
+                **{"datasets": ["claimed"], "systems": ["ratio_mdc", "reads_objects"]},
+                "primary": [["claimed/ratio_mdc", "claimed/reads_objects"]],
             },
             "table_baselines": {
                 **{"datasets": ["claimed"], "systems": ["ratio_mdc", "cnn_lstm"]},

@@ -30,8 +30,10 @@ class Decoder(Strict):
         return self
 
 
-#: what of an image a decoder reads: its patch tokens, their mean, [CLS], or the means of a grid of regions
-Reads = Literal["patches", "mean", "cls", "grid_2", "grid_3"]
+#: what of an image a decoder reads: its patch tokens, their mean, [CLS], the means of a grid of regions, or of the objects of a
+#: rendered scene
+Reads = Literal["patches", "mean", "cls", "grid_2", "grid_3", "objects"]
+OBJECTS = 4  #: of a scene at most
 
 
 class Backbone(Strict):

@@ -31,7 +31,11 @@ class ImageCaptioner(ImageText):
 
     def visual(self, images: Tensor) -> Tensor:
         """Of images as the encoder's ``prepared`` gives them, the visual tokens that the decoder reads, (B, k, E)."""
-        return read(self.reads, *self.encoder(images))
+        cls, tokens = self.encoder(images)
+        if self.reads != "objects":
+            return read(self.reads, cls, tokens)
+        assert isinstance(self.encoder, PixelEncoder)  # a frozen encoder has no ``reads``
+        return read(self.reads, cls, tokens, self.encoder.pixels(images))
 
 
 def word_head(width: int, vocabulary_size: int, seed: int) -> nn.Linear:

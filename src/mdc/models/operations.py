@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mdc.config import Backbone, OnTokens, ResNet
+from mdc.config import OBJECTS, Backbone, OnTokens, ResNet
 from mdc.config import Decoder as DecoderShape
 
 
@@ -117,7 +117,7 @@ def visual_tokens(backbone: Backbone | OnTokens) -> int:
 
 def read_tokens(backbone: Backbone | OnTokens) -> int:
     """How many of them, or of what is made of them, a decoder reads."""
-    cells = {"mean": 1, "cls": 1, "grid_2": 4, "grid_3": 9}
+    cells = {"mean": 1, "cls": 1, "grid_2": 4, "grid_3": 9, "objects": 1 + OBJECTS}
     reads = backbone.reads if isinstance(backbone, Backbone) else "patches"
     return cells.get(reads, visual_tokens(backbone))
 

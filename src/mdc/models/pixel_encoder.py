@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from mdc.formats.pixels import OPENAI_MEAN, OPENAI_STD, pixel_statistics, scaled
@@ -24,3 +25,7 @@ class PixelEncoder(nn.Module):
     def prepared(self, images: Tensor) -> Tensor:
         """images (B, 3, S, S) uint8 → what ``forward`` takes, float32."""
         return scaled(images, self.pixel_scale, self.pixel_shift)
+
+    def pixels(self, prepared: Tensor) -> Tensor:
+        """The images (B, 3, S, S) uint8 of which ``prepared`` was made."""
+        return prepared.add(self.pixel_shift).div(self.pixel_scale).round().to(torch.uint8)

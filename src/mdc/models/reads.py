@@ -5,15 +5,18 @@ B images, M = s² patch tokens row by row, D the tower's width.
 
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mdc.config import Reads
+from mdc.config import OBJECTS, Reads
 
 
-def read(reads: Reads, cls: Tensor, patches: Tensor) -> Tensor:
+def read(reads: Reads, cls: Tensor, patches: Tensor, pixels: Tensor | None = None) -> Tensor:
     """[CLS] (B, D) and patch tokens (B, M, D) → what the decoder reads, (B, k, D): the patches; their mean or [CLS] alone, k = 1;
-    or the mean of each cell of a grid, k = 4 or 9, row by row. Cells of a side that is no multiple share a row or column."""
+    the mean of each cell of a grid, k = 4 or 9, row by row, where cells of a side that is no multiple share a row or column; or
+    the mean of all and of each object's box, k = 1 + OBJECTS, found in ``pixels`` (B, 3, S, S) uint8 of
+    rendered scenes, which nothing else looks at."""
     match reads:
         case "patches":
             return patches
@@ -25,3 +28,21 @@ def read(reads: Reads, cls: Tensor, patches: Tensor) -> Tensor:
             side = round(patches.shape[1] ** 0.5)
             image = patches.transpose(1, 2).unflatten(2, (side, side))
             return F.adaptive_avg_pool2d(image, int(reads[-1])).flatten(2).transpose(1, 2)
+        case "objects":
+            assert pixels is not None
+            # SciPy's labels of what hangs together take a tenth of a second to import, which only such a run waits for
+            from mdc.scenes.regions import object_boxes
+
+            boxes = torch.from_numpy(object_boxes(pixels.cpu().numpy(), OBJECTS)).to(patches.device)
+            return torch.cat([patches.mean(dim=1, keepdim=True), boxed(patches, boxes / pixels.shape[-1])], dim=1)
+
+
+def boxed(patches: Tensor, boxes: Tensor) -> Tensor:
+    """Patch tokens (B, s², D) and boxes (B, k, 4), left, top, right, bottom as shares of the image's side → of each box the mean
+    of the patches, (B, k, D), each with the weight of its area within the box."""
+    side = round(patches.shape[1] ** 0.5)
+    first = torch.arange(side, device=patches.device)
+    low, high = (side * boxes[..., None]).split(2, dim=2)  # (B, k, 2, 1): of x and of y
+    along = (high.minimum(first + 1) - low.maximum(first)).clamp(min=0).to(patches.dtype)
+    weights = (along[:, :, 1, :, None] * along[:, :, 0, None, :]).flatten(2)
+    return weights / weights.sum(dim=-1, keepdim=True) @ patches

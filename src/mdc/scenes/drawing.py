@@ -29,6 +29,8 @@ PLACES = (48, 96, 144)
 JITTER = 6  # at most so far from the place, either way
 MARGIN = 1  # least distance of a bounding box from the image's edge
 TILT = 6  # greatest rotation in degrees; more would turn a square into a diamond, or make neighbours touch
+GREYS = (60, 100)  # of a ground; darker than nearly every colour: objects stay legible and learnable
+TINT = 24  # at most so far lies a channel of a ground from its grey
 SHADES = 3  # lightness steps an object's colour may move either way
 
 # Which eighth(s) of all scenes, by hash, belong to whom. Probes share theirs: no probe is trained on another's test.
@@ -151,8 +153,8 @@ def _plan_for(task: str, label: int, draws: Draws) -> _Plan:
 def _attempt(task: str, label: int, draws: Draws) -> Scene:
     """One scene of the task, of any bucket."""
     background = BACKGROUNDS[label] if task == "background" else draws.pick(BACKGROUNDS)
-    grey = draws.between(60, 100)  # darker than nearly every colour: objects stay legible and learnable
-    red, green, blue = (grey + draws.between(-24, 24) for _ in range(3))
+    grey = draws.between(*GREYS)
+    red, green, blue = (grey + draws.between(-TINT, TINT) for _ in range(3))
     phase = draws.between(0, 15)
     plan = _plan_for(task, label, draws)
     turns = [0 if shape in ("circle", "ring") else draws.between(-TILT, TILT) for shape, _, _ in plan.objects]

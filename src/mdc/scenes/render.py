@@ -23,8 +23,8 @@ RGB = {
     "pink": (245, 140, 190),
     "white": (240, 240, 240),
 }
-_SHADE_STEP = 10  # of 255, added to every channel for each step of shade
-_CONTRAST = 7  # of 255: how far a pattern's two tones lie from the background's mean
+SHADE_STEP = 10  # of 255, added to every channel for each step of shade
+CONTRAST = 7  # of 255: how far a pattern's two tones lie from the background's mean
 
 
 def _shifted(rgb: tuple[int, int, int], by: int) -> tuple[int, int, int]:
@@ -68,12 +68,12 @@ def render(scene: Scene, pixels: int) -> np.ndarray:
     if scene.background == "plain":
         canvas = Image.new("RGB", (side, side), scene.ground)
     else:
-        canvas = Image.new("RGB", (side, side), _shifted(scene.ground, -_CONTRAST))
-        canvas.paste(_shifted(scene.ground, _CONTRAST), mask=_pattern(scene.background, scene.phase, side))
+        canvas = Image.new("RGB", (side, side), _shifted(scene.ground, -CONTRAST))
+        canvas.paste(_shifted(scene.ground, CONTRAST), mask=_pattern(scene.background, scene.phase, side))
     pen = ImageDraw.Draw(canvas)
     scale = side / UNITS
     for one in scene.objects:
-        fill = _shifted(RGB[one.colour], _SHADE_STEP * one.shade)
+        fill = _shifted(RGB[one.colour], SHADE_STEP * one.shade)
         # Rounded here, so that the picture does not depend on how a library treats fractions.
         pen.polygon(
             [

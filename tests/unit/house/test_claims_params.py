@@ -27,6 +27,11 @@ def _changed(*path: str, to: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("path", "to", "said"),
     [
+        (
+            ("scales", "flickr8k-long", "pretrain", "backbones", "ViT-T-8-mean", "reads"),
+            "objects",
+            "flickr8k-long: pretrain.backbones.ViT-T-8-mean.reads = objects: objects are found in rendered scenes alone, and",
+        ),
         (CLAIMS, None, "tables.table_ratio.datasets: no dataset (of mc_diffusion or claims) is named 'claimed'"),
         (
             (*CLAIMS, "datasets", "codes"),

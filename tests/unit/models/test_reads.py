@@ -9,7 +9,8 @@ import toy
 from mdc.config import Backbone
 from mdc.models.captioner import Captioner
 from mdc.models.operations import read_tokens, visual_tokens
-from mdc.models.reads import read
+from mdc.models.pixel_encoder import PixelEncoder
+from mdc.models.reads import boxed, read
 from mdc.predictors.folded import hidden_states, read_images
 
 CLS = torch.randn(2, 6, generator=torch.Generator().manual_seed(0))
@@ -45,7 +46,40 @@ def test_each_cell_of_a_grid_is_the_mean_of_its_patches(side: int, cells: int) -
             assert torch.allclose(found[:, cells * row + column], torch.stack(inside).mean(dim=0), atol=1e-6)
 
 
-@pytest.mark.parametrize("reads", ["patches", "mean", "cls", "grid_2"])
+def test_a_box_is_the_mean_of_its_patches_each_by_its_area_in_the_box() -> None:
+    """Against pixels: a patch's token at each of its pixels, and the mean over the box."""
+    there = patches(4)
+    image = there.unflatten(1, (4, 4)).repeat_interleave(12, dim=1).repeat_interleave(12, dim=2)
+    boxes = torch.tensor(
+        [[[0, 0, 48, 48], [5, 20, 17, 33], [12, 12, 24, 24]], [[47, 0, 48, 1], [1, 2, 47, 3], [30, 30, 48, 48]]]
+    )
+    found = boxed(there, boxes / 48)
+    for sample in range(2):
+        for number, (left, top, right, bottom) in enumerate(boxes[sample].tolist()):
+            expected = image[sample, top:bottom, left:right].flatten(0, 1).mean(dim=0)
+            assert torch.allclose(found[sample, number], expected, atol=1e-5)
+
+
+def test_objects_are_read_of_their_boxes_and_the_whole_image_in_place_of_those_that_are_not_there() -> None:
+    """A dark picture with one bright rectangle, whose pixels the model sees normalised."""
+    shape = backbone("objects")
+    size = shape.image_size
+    images = torch.full((1, 3, size, size), 80, dtype=torch.uint8)
+    images[:, 2, 3 : size - 2, 1:6] = 230
+    model = Captioner(shape, toy.V, 77, causal=False, seed=0).eval()
+    prepared = model.encoder.prepared(images)
+    assert isinstance(model.encoder, PixelEncoder)
+    assert torch.equal(model.encoder.pixels(prepared), images)
+    with torch.no_grad():
+        _, there = model.encoder(prepared)
+        found = model.visual(prepared)
+    whole = there.mean(dim=1)
+    one = boxed(there, torch.tensor([[[1 / size, 3 / size, 6 / size, (size - 2) / size]]]))[:, 0]
+    assert torch.allclose(found, torch.stack([whole, one, whole, whole, whole], dim=1), atol=1e-5)
+    assert not torch.allclose(one, whole, atol=1e-2)
+
+
+@pytest.mark.parametrize("reads", ["patches", "mean", "cls", "grid_2", "objects"])
 def test_a_captioner_is_written_with_by_what_it_was_trained_to_read(reads: str) -> None:
     """Logits of the whole caption and the writer's hidden states come from the same visual tokens."""
     shape = backbone(reads)
@@ -58,7 +92,8 @@ def test_a_captioner_is_written_with_by_what_it_was_trained_to_read(reads: str) 
         expected = model.logits(model.encoder.prepared(images), tokens, torch.tensor([9, 9]))
         assert torch.allclose(model.head(hidden_states(model, tokens[:, None], memory)[:, 0]), expected, atol=1e-4)
         cls, all_patches = model.encoder(model.encoder.prepared(images))
-        assert torch.equal(model.visual(model.encoder.prepared(images)), read(shape.reads, cls, all_patches))
+        pixels = images if reads == "objects" else None
+        assert torch.equal(model.visual(model.encoder.prepared(images)), read(shape.reads, cls, all_patches, pixels))
     assert all_patches.shape[1] == visual_tokens(shape), "what is probed are the patches, whatever the decoder reads"
 
 
