@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from mdc.config.sources import CaptionList, ChoiceSource, CorpusSource, ProbeSource
+from mdc.config.choice_sources import ChoiceSource
+from mdc.config.sources import CaptionList, CorpusSource, ProbeSource
 from mdc.formats.samples import ChoiceSample, RawSample, Skipped
 from mdc.formats.tar import TarWriter
 from mdc.records import read_json, sha256_file, write_json

@@ -18,6 +18,7 @@ from mdc.config.backbones import (
     ResNet,
     TrainedBackbone,
 )
+from mdc.config.choice_sources import ChoiceSource
 from mdc.config.data import (
     ChoiceSet,
     Corpus,
@@ -56,7 +57,7 @@ from mdc.config.pretrain import (
 from mdc.config.problems import first_problem
 from mdc.config.read import load, parse_yaml, read_yaml, validate
 from mdc.config.score import OpenClipModel, Scoring
-from mdc.config.sources import CaptionList, ChoiceSource, CorpusSource, ProbeSource
+from mdc.config.sources import CaptionList, CorpusSource, ProbeSource
 from mdc.config.tables import (
     Figure3,
     LossFigure,

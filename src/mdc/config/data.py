@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from mdc.config.choice_sources import ChoiceSource
 from mdc.config.problems import short
 from mdc.config.sources import (
     CaptionList,
-    ChoiceSource,
     CorpusSource,
     PairsCorpus,
     ProbeSource,

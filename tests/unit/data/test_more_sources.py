@@ -13,7 +13,8 @@ from data_samples import encoded, iter_corpus, write_corpus, write_probe
 from pydantic import TypeAdapter, ValidationError
 
 from mdc.config import first_problem, validate
-from mdc.config.sources import CaptionList, ChoiceSource, ProbeSource
+from mdc.config.choice_sources import ChoiceSource
+from mdc.config.sources import CaptionList, ProbeSource
 from mdc.formats.samples import Skipped
 from mdc.records import UserError
 from mdc.shards.index import ShardReader, read_index
