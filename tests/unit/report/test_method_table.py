@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,13 @@ from probing_world import ProbingWorld
 from test_report import ALT, DENSE, LABELS, SKILL, read
 
 from mdc.artefacts import ARTEFACTS
-from mdc.config import load
+from mdc.config import MethodTable, load
+from mdc.config.tables import ScheduleTable, Tables
 from mdc.jobs.plan import Plan
 from mdc.jobs.shown import ChoiceTableJob, ProbingJob
 from mdc.records import UserError
 from mdc.report import published
+from mdc.report.tables.method_table import TITLES
 
 ROOT = Path(__file__).resolve().parents[3]
 BOTH: Mapping[str, Sequence[str]] = {"alt": ["arc", "mdc"], "dense": ["arc", "mdc"]}
@@ -140,3 +143,13 @@ def test_the_papers_table_2_stands_beside_our_rows_and_columns() -> None:
     cells = {cell: value for cell, value in found.items() if value is not None}
     assert len(cells) == len(published.TABLE2) * len(published.TABLE2_BENCHMARKS) == 28
     assert cells["MDC (Heuristic)", "SugarCrepe swap"] == 78.5 and cells["CLIP", "ARO relation"] == 53.6
+
+
+def test_every_table_of_methods_has_a_title_of_its_own() -> None:
+    """Those of scales that no test makes, too."""
+    of_methods = [
+        name
+        for name, field in Tables.model_fields.items()
+        if {MethodTable, ScheduleTable} & set(typing.get_args(field.annotation))
+    ]
+    assert sorted(TITLES) == sorted(of_methods) and len(set(TITLES.values())) == len(TITLES)
