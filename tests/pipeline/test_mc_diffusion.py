@@ -27,7 +27,7 @@ from mdc.models.tokenizers.gumbel_vqgan import GumbelTokenizer, renamed
 from mdc.models.tokenizers.vq_vae import nearest, perplexity, pixels
 from mdc.precompute import image_tokens
 from mdc.predictors.runs import open_run
-from mdc.predictors.towers import read_tower
+from mdc.predictors.towers import TOWER, read_tower
 from mdc.records import UserError, read_json, sha256_file
 from mdc.shards.index import ShardReader, read_index
 from mdc.training import run, tokenizer
@@ -351,6 +351,17 @@ def test_the_average_is_not_the_last_weights(r: Path) -> None:
 
 
 # --- what is made of it ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "used"), [("vq", ("encoder.", "codebook")), ("vq_continuous", ("encoder.",))])
+def test_an_encoders_size_is_of_what_makes_its_tokens(r: Path, name: str, used: tuple[str, ...]) -> None:
+    """Neither of the tokenizer's part that makes images again nor, before codes, of the codebook."""
+    weights = load_file(r / "encoders" / name / TOWER)
+    made = {key.removeprefix("tokenizer."): value.numel() for key, value in weights.items()}
+    assert any(key.startswith("decoder.") for key in made) and "codebook" in made
+    size = sum(count for key, count in made.items() if key.startswith(used))
+    assert read_json(r / "encoders" / name / "encoder.json")["parameters"] == size
+    assert read_json(r / "tokenizers/vq/tokenizer.json")["parameters"] == sum(made.values())
 
 
 def test_tables_show_every_system_and_its_size(r: Path) -> None:

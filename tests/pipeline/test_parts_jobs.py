@@ -16,8 +16,12 @@ from url_server import serving
 from mdc import cli
 from mdc.config import validate
 from mdc.jobs.plan import Plan
-from mdc.records import json_text, sha256_file
+from mdc.processes.lock import locked
+from mdc.records import UserError, json_text, sha256_file
+from mdc.shards import parts_job
 from mdc.shards.index import ShardReader, read_index
+from mdc.shards.parts import Group
+from mdc.sources.cleaned import InParts
 from mdc.verbs import VERBS
 
 SCALE, ROWS = "web", 110
@@ -98,6 +102,19 @@ def files(folder: Path) -> dict[str, str]:
 def test_one_job_or_two_the_same_corpora(
     listed: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    real = parts_job.write_parts
+
+    def held(source: InParts, group: Group, splits: Any, folder: Path, state: Path, *rest: Any, **more: Any) -> Any:
+        """What another process, which a killed Snakemake left, would meet."""
+        own = state / "groups" / f"{group.group}-of-{group.groups}"
+        with (
+            pytest.raises(UserError, match=r"process \d+ writes these too already"),
+            locked(own, doing="writes these too"),
+        ):
+            pass
+        return real(source, group, splits, folder, state, *rest, **more)
+
+    monkeypatch.setattr(parts_job, "write_parts", held)
     made = []
     for jobs in (1, 2):
         folder = listed / str(jobs)

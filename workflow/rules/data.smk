@@ -54,8 +54,9 @@ rule plan_download:
         files("plan-download", "data/plans/{name}"),
     log:
         f"{R}/logs/data/plans/{{name}}.log",
+    retries: 2 if workflow.is_main_process else 0
     shell:
-        "mdc plan-download {input.config} 2> {log}"
+        "mdc plan-download {input.config} 2>> {log}"
 
 
 rule download:
@@ -88,8 +89,11 @@ rule obtain:
     params:
         runtime=f"--runtime {DOWNLOAD_RUNTIME}" if DOWNLOAD_RUNTIME else "",
     threads: SCALE.data.download.runtime.processes if SCALE.data.download else 1
+    resources:
+        cpus_per_task=SCALE.data.download.runtime.processes if SCALE.data.download else 1,
+    retries: 2 if workflow.is_main_process else 0
     shell:
-        "mdc obtain {input.config} {params.runtime} 2> {log}"
+        "mdc obtain {input.config} {params.runtime} 2>> {log}"
 
 
 # One group of the parts of corpora that lie in parts. All groups fill the folder above their own with shards; the state says

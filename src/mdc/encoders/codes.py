@@ -37,6 +37,11 @@ class CodesEncoder(Tower):
         found: Tensor = self.tokenizer.codes(self.tokenizer.vectors(images))
         return found
 
+    def learnt(self) -> int:
+        """Those of the tokenizer that make tokens: not what makes images of codes, nor, of vectors before codes, the codes."""
+        unused = ("decoder.",) if self.quantised else ("decoder.", "projection.", "codebook")
+        return sum(value.numel() for name, value in self.tokenizer.state_dict().items() if not name.startswith(unused))
+
 
 def tokenizer_of(entry: TokenizerEntry) -> VqTokenizer | GumbelTokenizer:
     """The architecture of a tokenizer, without weights."""

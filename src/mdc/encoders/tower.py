@@ -32,6 +32,10 @@ class Tower(nn.Module, ABC):
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """(B, 3, S, S) → the feature (B, D), tokens (B, M, E)."""
 
+    def learnt(self) -> int:
+        """How many learnt numbers make an image's tokens."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
 
 def places(maps: Tensor) -> Tensor:
     """A feature map (B, E, h, w) as tokens (B, h·w, E), row by row."""

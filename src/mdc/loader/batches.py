@@ -73,6 +73,9 @@ class CaptionBatches:
         buffer: int | None = None,
     ) -> None:
         self.reader = ShardReader(path, split)
+        self._blocks = None if buffer is None else BlockOrder(self.reader.sizes, buffer)
+        if self._blocks is not None:
+            self.reader = ShardReader(path, split, most=self._blocks.shards_at_once(), ahead=True)
         if batch_size % world or not 0 <= rank < world:
             raise UserError(f"a global batch of {batch_size} cannot be shared by {world} ranks; it must be a multiple")
         if len(self.reader) < batch_size:
@@ -92,7 +95,6 @@ class CaptionBatches:
         again = workers == 0 and steps - start_step > self.steps_per_epoch
         self._pictures = Pictures(self.reader, KEPT if again else 0)
         self._tokens, self._more = tokens, more
-        self._blocks = None if buffer is None else BlockOrder(self.reader.sizes, buffer)
 
     def __len__(self) -> int:
         """Steps left."""

@@ -1,9 +1,10 @@
 """The order of an epoch by blocks, as users of webdataset know it: the shards in random order, and a shuffle within a buffer.
 
-At any time a run then reads a few shards only, each from its first sample to its last, which spares disks that are slow, far away
-or shared. The price is that samples of a shard stay together in an epoch: where they have something in common, so have batches.
-A sliding buffer would depend on all that came before; a window of so many places depends on the seed, the epoch and its number,
-so that the order is computed place by place, on any rank and after any resume.
+At any time a run then reads a few shards only, which are read ahead as a whole when their window comes, and spares disks that are
+slow, far away or shared: samples themselves are read one by one, in the order of the window. The price is that samples of a shard
+stay together in an epoch: where they have something in common, so have batches. A sliding buffer would depend on all that came
+before; a window of so many places depends on the seed, the epoch and its number, so that the order is computed place by place, on
+any rank and after any resume.
 """
 
 from __future__ import annotations
@@ -39,6 +40,11 @@ class BlockOrder:
             rng = sample_rng(seed, epoch, window, WINDOW)
             found[here] = first + permuted(within[here], min(self.buffer, self._count - first), rng)
         return self._in_the_order_of_blocks(found, seed, epoch)
+
+    def shards_at_once(self) -> int:
+        """How many shards two windows that follow each other touch at most, which a run then holds open."""
+        small = max(int(self._sizes[self._sizes > 0].min(initial=self._count)), 1)
+        return min(2 * (max(self.buffer - 2, 0) // small + 2), len(self._sizes))
 
     def _in_the_order_of_blocks(self, places: np.ndarray, seed: int, epoch: int) -> np.ndarray:
         """The samples at ``places`` if blocks followed each other in random order, each as it is."""

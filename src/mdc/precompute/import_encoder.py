@@ -37,7 +37,7 @@ def main(call: Call) -> None:
     clear_leftovers(call.out)
     weights = call.out / TOWER
     save_weights(weights, tower, {"config_sha256": job.sha256})
-    told = {"mean": list(tower.mean), "std": list(tower.std), "parameters": sum(p.numel() for p in tower.parameters())}
+    told = {"mean": list(tower.mean), "std": list(tower.std), "parameters": tower.learnt()}
     write_json(call.out / "encoder.json", record(call, "encoder", [weights]) | told)
 
 

@@ -1,6 +1,6 @@
 """A corpus whose shards are parts that other jobs have written: its index names them where they lie.
 
-Nested corpora share their parts so. A part of which a corpus takes the beginning alone it writes itself.
+Nested corpora share their parts so. A part of which a corpus takes the beginning alone it writes itself, the largest of them too.
 """
 
 from __future__ import annotations

@@ -33,13 +33,16 @@ class Opened(NamedTuple):
 class OpenShards:
     """Shards of ``folder`` as an index describes them (``shards``), opened when they are asked for.
 
-    ``most``: how many are held open, by default as many as ``room`` gives. Descriptors belong to the process that opened them, so
-    an object can be forked or pickled into workers. What is opened for the first time, or has changed since, is held against
-    the index: the size of its tar, the sha256 of its offsets.
+    ``most``: how many are held open, by default as many as ``room`` gives. ``ahead``: the system is told, whenever a shard is
+    opened, that all of it will be read soon, which it then reads in one go (where it can be told). Descriptors belong to the
+    process that opened them, so an object can be forked or pickled into workers. What is opened for the first time, or has
+    changed since, is held against the index: the size of its tar, the sha256 of its offsets.
     """
 
-    def __init__(self, folder: Path, shards: Sequence[Mapping[str, Any]], most: int | None = None) -> None:
-        self.folder, self.shards, self.most = folder, shards, most
+    def __init__(
+        self, folder: Path, shards: Sequence[Mapping[str, Any]], most: int | None = None, ahead: bool = False
+    ) -> None:
+        self.folder, self.shards, self.most, self.ahead = folder, shards, most, ahead
         self._held: OrderedDict[int, Opened] = OrderedDict()
         self._good: dict[int, tuple[tuple[int, ...], ...]] = {}
         self._owner = -1
@@ -98,6 +101,8 @@ class OpenShards:
             os.close(tar)
             os.close(offsets)
             raise
+        if self.ahead and hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(tar, 0, 0, os.POSIX_FADV_WILLNEED)
         return Opened(tar, offsets)
 
     def _descriptor(self, path: Path, what: str) -> int:

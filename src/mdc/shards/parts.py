@@ -69,11 +69,12 @@ def write_parts(
 ) -> list[dict[str, Any]]:
     """The group's parts in ``folder``, those that are not whole made now; their entries, by number.
 
+    A part of which the source takes the beginning alone is not among them: the corpus that cuts it there writes it itself.
     ``asked``: everything besides the source's files that decides the parts; ``state``: the folder that remembers which are
     whole. UserError for a source that cannot be read; what was whole before stays whole.
     """
     digest = sha256_json(dict(asked))
-    numbers = group.numbers(source.parts)
+    numbers = [number for number in group.numbers(source.parts) if not source.is_cut(number)]
     memory = _Memory(folder, state, digest)
     seals = {number: source.seal(number) for number in numbers}
     done = {number: entry for number in numbers if (entry := memory.whole(number, seals[number])) is not None}
@@ -84,7 +85,7 @@ def write_parts(
             memory.keep(number, seals[number], entry)
             done[number] = entry
             bar.update()
-    for number in memory.others(group, source.parts):
+    for number in memory.others(group, numbers):
         remove_part(folder, number)
         memory.forget(number)
     return [done[number] for number in numbers]
@@ -121,7 +122,8 @@ def _made(
     if processes == 1 or len(parts) < 2:
         yield from ((part, make(part)) for part in parts)
         return
-    # forked, for the source has read what all parts need, and nothing here has started a thread
+    # forked, for the source has read what all parts need; the only thread may be the progress bar's, which holds no lock
+    # that a process of the pool needs
     pool = ProcessPoolExecutor(
         min(processes, len(parts)), multiprocessing.get_context("fork"), initializer=_end_with_parent
     )
@@ -176,10 +178,10 @@ class _Memory:
     def forget(self, part: int) -> None:
         self._file(part).unlink(missing_ok=True)
 
-    def others(self, group: Group, parts: int) -> list[int]:
+    def others(self, group: Group, wanted: Sequence[int]) -> list[int]:
         """Parts of this group that the source no longer has."""
         known = [int(path.stem) for path in self.state.glob("[0-9]*.json") if path.stem.isdigit()]
-        return sorted(part for part in known if part >= parts and part % group.groups == group.group)
+        return sorted(part for part in known if part not in wanted and part % group.groups == group.group)
 
     def _times(self, entry: Mapping[str, Any]) -> dict[str, list[int]]:
         found = {}

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from mdc.config import DataRuntime, first_problem
 from mdc.formats.data_folder import data_folder
 from mdc.jobs.call import Call
+from mdc.processes.lock import locked
 from mdc.records import UserError, read_json, write_json
 from mdc.shards.index import INDEX
 from mdc.shards.parts import Group, write_parts
@@ -25,17 +26,21 @@ def main(call: Call) -> None:
     if not isinstance(source, InParts):
         raise UserError(f"{job.job}: a source of kind {job.source.kind} has no parts; allowed: pairs, webdataset")
     asked = {name: value for name, value in job.config().items() if name in ("protocol", "fingerprint")}
-    entries = write_parts(
-        source,
-        Group(job.group, job.groups),
-        splits_of(call),
-        call.out.parent,
-        call.state,
-        # how many pairs are asked for decides which parts there are, not what is in them
-        {**asked, "source": {key: value for key, value in source.config.items() if key != "pairs"}},
-        context_length=job.protocol.context_length,
-        processes=_processes(call),
-    )
+    # what a killed Snakemake left running goes on to its end, and this call finds its parts whole
+    with locked(
+        call.state / "groups" / f"{job.group}-of-{job.groups}", wait=True, doing="is writing this group of parts"
+    ):
+        entries = write_parts(
+            source,
+            Group(job.group, job.groups),
+            splits_of(call),
+            call.out.parent,
+            call.state,
+            # how many pairs are asked for decides which parts there are, not what is in them: those that are cut are left out
+            {**asked, "source": {key: value for key, value in source.config.items() if key != "pairs"}},
+            context_length=job.protocol.context_length,
+            processes=_processes(call),
+        )
     index = {"kind": "parts", "name": job.name, "source": source.config, "group": job.group, "groups": job.groups}
     write_json(call.out / INDEX, {**index, "parts": entries})
     note(call)

@@ -179,6 +179,26 @@ def test_a_corpus_that_grows_makes_the_new_parts_alone(folder: Path, monkeypatch
     assert not list((folder / "parts/d").glob("*-0000[23]*"))
 
 
+def test_a_part_that_the_largest_corpus_cuts_is_its_own_until_a_corpus_takes_it_whole(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """15 of 34 pairs in parts of ten, then 25: nothing that was cut at 15 may stand for a whole part."""
+    made = Made(monkeypatch)
+    before: dict[str, list[int]] = {}
+    for pairs in (15, 25, 17, CHOSEN):
+        groups = [group_of(folder, folder, 0, 1, source={**HELD, "pairs": pairs})]
+        join(folder, folder, groups, "grows", pairs=pairs, val_share=0.3)
+        whole = write_corpus("grows", {**HELD, "pairs": pairs}, folder / f"whole-{pairs}", folder)
+        for split in SPLITS:
+            assert samples_of(folder / "corpora/grows", split) == samples_of(folder / f"whole-{pairs}", split)
+        index = read_index(folder / "corpora/grows", verify=True)
+        assert {n: s["samples"] for n, s in index["splits"].items()} == {
+            n: s["samples"] for n, s in whole["splits"].items()
+        }
+        before[str(pairs)] = list(made.parts)
+    assert before == {"15": [0], "25": [0, 1], "17": [0, 1], str(CHOSEN): [0, 1, 1, 2, 3]}
+
+
 def test_a_process_that_is_ended_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import os
     import signal

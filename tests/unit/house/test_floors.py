@@ -26,14 +26,15 @@ FLOORS = {
     2: ["captions", "host", "registry", "scenes", "statistics", "text"],
     3: ["config", "formats"],
     4: ["init", "jobs", "models", "sources"],
-    5: ["encoders", "processes", "shards"],
-    6: ["loader", "obtain", "report", "work"],
-    7: ["golden", "judge", "objectives", "predictors"],
-    8: ["provenance", "training", "vouch"],
-    9: ["evaluation", "precompute"],
-    10: ["demo", "export"],
-    11: ["commands"],
-    12: ["cli"],
+    5: ["encoders", "processes"],
+    6: ["shards"],
+    7: ["loader", "obtain", "report", "work"],
+    8: ["golden", "judge", "objectives", "predictors"],
+    9: ["provenance", "training", "vouch"],
+    10: ["evaluation", "precompute"],
+    11: ["demo", "export"],
+    12: ["commands"],
+    13: ["cli"],
 }
 FLOOR = {part: floor for floor, parts in FLOORS.items() for part in parts}
 

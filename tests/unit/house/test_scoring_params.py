@@ -77,7 +77,9 @@ def test_flickr8k_long_is_what_was_fixed_beforehand(monkeypatch: pytest.MonkeyPa
     corpora = scale.data.corpora
     as_single = {name for name, corpus in corpora.items() if corpus.source == corpora["single"].source}
     assert "single" in as_single and "dense" not in as_single
-    assert set(scale.data.vocabularies["words"]) == {*as_single, "dense", *scale.data.choices}, "it covers what is scored"
+    assert set(scale.data.vocabularies["words"]) == {*as_single, "dense", *scale.data.choices}, (
+        "it covers what is scored"
+    )
     for table in (scale.tables.table1, scale.tables.table2):
         assert table is not None
         assert table.corpora == {corpus: ["clip", "arc", "mdc", "parallel"] for corpus in ("single", "dense")}

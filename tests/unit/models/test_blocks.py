@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,24 @@ def test_batches_follow_the_order(folder: Path) -> None:
 @pytest.mark.parametrize("start", [1, 4, 5, 13])
 def test_a_resumed_run_goes_on_where_it_was(folder: Path, start: int) -> None:
     assert keys(folder, start_step=start) == keys(folder)[start:]
+
+
+def test_each_shard_is_read_ahead_when_its_window_comes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once an epoch, in the order of the blocks; a global order touches all shards at any time, and reads none ahead."""
+    told: list[str] = []
+
+    def advise(descriptor: int, offset: int, length: int, advice: int) -> None:
+        assert (offset, length, advice) == (0, 0, os.POSIX_FADV_WILLNEED)
+        told.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+
+    monkeypatch.setattr(os, "posix_fadvise", advise)
+    keys(folder, steps=5, buffer=None)
+    assert told == [] and BlockOrder([6] * 6 + [5], 6).shards_at_once() == 4
+    for epoch in range(2):
+        told.clear()
+        keys(folder, start_step=5 * epoch, steps=5 * epoch + 5, buffer=6)
+        order = dict.fromkeys(place // 6 for place in by_lists([6] * 6 + [5], 6, 5, epoch)[:40])
+        assert told == [f"train-{number:05d}.tar" for number in order] and len(told) == 7
 
 
 def test_ranks_and_workers_change_nothing(folder: Path) -> None:
