@@ -38,7 +38,7 @@ class Store:
         """Whether the file is there; if so it counts as used now."""
         try:
             os.utime(path)
-        except PermissionError:  # another person's folder that may be read only: its owner keeps the order
+        except PermissionError:  # another person's file, in a folder that is shared: its owner keeps the order
             return path.exists()
         except OSError:
             return False

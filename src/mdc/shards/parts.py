@@ -128,9 +128,18 @@ def _made(
         min(processes, len(parts)), multiprocessing.get_context("fork"), initializer=_end_with_parent
     )
     try:
-        running = {pool.submit(make, part): part for part in parts}
+        running, failed = {pool.submit(make, part): part for part in parts}, None
         for one in as_completed(running):
-            yield running[one], one.result()
+            if one.cancelled():
+                continue
+            if (error := one.exception()) is None:
+                yield running[one], one.result()
+                continue
+            failed = failed or error
+            for other in running:  # those under way end, and are kept; no other begins
+                other.cancel()
+        if failed is not None:
+            raise failed
     except BrokenProcessPool:
         raise UserError(
             "a process that wrote shards was ended from outside; is the memory full? fewer processes need less "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -197,6 +198,24 @@ def test_a_part_that_the_largest_corpus_cuts_is_its_own_until_a_corpus_takes_it_
         }
         before[str(pairs)] = list(made.parts)
     assert before == {"15": [0], "25": [0, 1], "17": [0, 1], str(CHOSEN): [0, 1, 1, 2, 3]}
+
+
+def test_what_was_under_way_when_a_part_failed_is_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = part.write_part
+
+    def write(source: Any, number: int, *rest: Any) -> Any:
+        if number == 0:
+            raise UserError("part 0 is damaged")
+        time.sleep(1.0)
+        return real(source, number, *rest)
+
+    monkeypatch.setattr(parts, "write_part", write)
+    with pytest.raises(UserError, match="part 0 is damaged"):
+        group_of(folder, folder, 0, 1, processes=2)
+    monkeypatch.undo()
+    made = Made(monkeypatch)
+    group_of(folder, folder, 0, 1)
+    assert 0 in made.parts and 1 not in made.parts
 
 
 def test_a_process_that_is_ended_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
