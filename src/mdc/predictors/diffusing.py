@@ -26,6 +26,9 @@ from mdc.models.precision import autocast
 from mdc.predictors.writing import Written
 from mdc.text import Vocabulary
 
+#: log probabilities of all classes that are held at a time: a gigabyte in float32, and twice as much while places are drawn
+AT_ONCE = 1 << 28
+
 
 @dataclass(frozen=True)
 class Seen:
@@ -43,7 +46,8 @@ class Seen:
 
 
 class DiffusionWriter:
-    """``batch_tokens``: tokens that are computed at a time, a matter of memory alone."""
+    """``batch_tokens``: tokens that are computed at a time, a matter of memory alone; fewer, where the vocabulary is so large
+    that the log probabilities of so many would be more than AT_ONCE."""
 
     def __init__(
         self,
@@ -81,6 +85,7 @@ class DiffusionWriter:
         """A caption of each image. ``keys``: the images' names, from which what is drawn follows."""
         guides = how.strength != 1
         size = max(self.batch_tokens // (self.length * (2 if guides else 1)), 1)
+        size = max(min(size, AT_ONCE // (self.length * self.model.classes)), 1)
         found: list[Written] = []
         for start in range(0, len(seen), size):
             numbers = range(start, min(start + size, len(seen)))

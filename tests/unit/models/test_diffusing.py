@@ -13,6 +13,7 @@ from test_mask_and_replace_objective import BACKBONE, CFG, LENGTH, STEPS, VECTOR
 from mdc.config import Decoder, Method
 from mdc.config.caption import Diffusing
 from mdc.objectives.mask_and_replace import build_model, build_objective
+from mdc.predictors import diffusing
 from mdc.predictors.diffusing import DiffusionWriter, Seen, _Noise, _Predict
 from mdc.predictors.writing import Written
 from mdc.text import Vocabulary
@@ -214,6 +215,25 @@ def test_a_caption_depends_on_its_image_alone(entry: Method, mask: str) -> None:
     for n in range(5):
         for found in (small[n], alone[n], mixed[order.index(n)]):
             assert found.pieces == together[n].pieces and found.step == together[n].step
+
+
+@pytest.mark.parametrize("guidance", [1.0, 3.0])
+def test_so_many_log_probabilities_are_held_at_a_time(guidance: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a large vocabulary fewer images are written together, down to one, and nothing else changes."""
+    one = writer(method(**CFG))
+    expected, sizes = written(one, how(guidance=guidance)), []
+    real = DiffusionWriter._batch
+
+    def batch_of(self: DiffusionWriter, seen: Seen, *rest: Any) -> Any:
+        sizes.append(len(seen))
+        return real(self, seen, *rest)
+
+    monkeypatch.setattr(DiffusionWriter, "_batch", batch_of)
+    for images, most in ((2, 2 * LENGTH * one.model.classes), (1, 1)):
+        monkeypatch.setattr(diffusing, "AT_ONCE", most)
+        sizes.clear()
+        assert written(one, how(guidance=guidance)) == expected
+        assert max(sizes) == images and sum(sizes) == len(expected)
 
 
 def test_another_seed_or_name_draws_something_else() -> None:
