@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from mdc.config import Backbone, ProtocolPretrain, load
 from mdc.formats.pixels import normalise
 from mdc.models.contrastive import Contrastive
+from mdc.models.encoder import Encoder
 from mdc.objectives.contrastive import build_model, build_objective
 from mdc.objectives.micro_batches import each_tensor
 from mdc.text import Vocabulary
@@ -117,7 +118,8 @@ class _OneBatch:
 @torch.no_grad()
 def same_weights(peer: Any, ours: Contrastive) -> None:
     """Give open_clip's model our initial weights."""
-    tower = ours.encoder.tower.state_dict()  # type: ignore[union-attr]
+    assert isinstance(ours.encoder, Encoder)
+    tower = ours.encoder.tower.state_dict()
     peer.visual.load_state_dict({**tower, "proj": ours.image_projection.weight.t()})
     peer.token_embedding.weight.copy_(ours.text.token_embedding.weight[:-1])  # ours has a row for [MASK]
     peer.positional_embedding.copy_(ours.text.positional_embedding)
@@ -138,8 +140,8 @@ def same_weights(peer: Any, ours: Contrastive) -> None:
 def compare(args: argparse.Namespace, scale: str, name: str, size: int) -> rows.Row:
     """Both on batches of ``size``, of one backbone of a scale."""
     params = load(args.params, scale)
-    backbone = params.current().pretrain.backbones[name]
-    recipe = params.current().pretrain.recipe
+    training = params.current().training
+    backbone, recipe = training.backbones[name], training.recipe
     protocol: ProtocolPretrain = params.protocol.pretrain
     assert isinstance(backbone, Backbone)
     vocabulary = Vocabulary.full()

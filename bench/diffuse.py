@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import rows
 import torch
@@ -22,7 +24,7 @@ from diffusers import VQDiffusionScheduler
 from torch import Tensor
 from turns import in_turns
 
-from mdc.config import Method, OnTokens
+from mdc.config import Method, OnTokens, load
 from mdc.config.caption import Diffusing
 from mdc.diffusion.mask_and_replace import ReplaceSchedule, bound_terms, corrupt, draw
 from mdc.models.diffusion_captioner import DiffusionCaptioner
@@ -48,9 +50,7 @@ def matched(schedule: ReplaceSchedule) -> VQDiffusionScheduler:
 
 
 @torch.no_grad()
-def plain(
-    model: DiffusionCaptioner, scheduler: VQDiffusionScheduler, images: Tensor, schedule: ReplaceSchedule
-) -> Tensor:
+def plain(model: DiffusionCaptioner, scheduler: Any, images: Tensor, schedule: ReplaceSchedule) -> Tensor:
     """Captions (B, L) of conditions ``images`` (B, M, E)."""
     generator = torch.Generator().manual_seed(0)
     where = torch.ones(images.shape[:2], dtype=torch.bool)
@@ -97,7 +97,7 @@ def training(
 
 
 def steps(
-    log_x0: Tensor, t: int, schedule: ReplaceSchedule, scheduler: VQDiffusionScheduler
+    log_x0: Tensor, t: int, schedule: ReplaceSchedule, scheduler: Any
 ) -> tuple[Callable[[], object], Callable[[], object]]:
     """From log p(x_0 | x_t) (B, L, classes) to the tokens of time ``t`` - 1: our draw, and diffusers' step."""
     what, which = torch.rand(2, *log_x0.shape[:2], dtype=torch.float64, generator=torch.Generator().manual_seed(t))
@@ -136,7 +136,8 @@ def main() -> None:
         "replaced": 0.1,
     }
     method = Method.model_validate({**told, "guidance": {"kind": "cfg", "degraded": 0.1}})
-    model = build_model(method, backbone, None, args.vocabulary, 77, 0).eval()  # type: ignore[arg-type]
+    protocol = load(Path(__file__).parents[1] / "params.yaml").protocol.pretrain
+    model = build_model(method, backbone, protocol, args.vocabulary, 77, 0).eval()
     model.length.fill_(LENGTH)
     vocabulary = Vocabulary.corpus(range(args.vocabulary - 2))
     writer = DiffusionWriter(model, method, vocabulary, "fp32", torch.device("cpu"), batch_tokens=1 << 20)
@@ -153,7 +154,7 @@ def main() -> None:
         ours_step, theirs_step = steps(log_x0, t, schedule, scheduler)
         drawn.append(ours_step)
         stepped.append(theirs_step)
-    told = f"{args.captions} captions of {LENGTH} places, {schedule.classes} classes"
+    those = f"{args.captions} captions of {LENGTH} places, {schedule.classes} classes"
     setting = f"fp32, {rows.threads(torch.get_num_threads())}"
 
     def kept(what: str, peer: str, unit: str, ours: Callable[[], object], theirs: Callable[[], object]) -> None:
@@ -165,10 +166,10 @@ def main() -> None:
     def all_of(each: list[Callable[[], object]]) -> Callable[[], object]:
         return lambda: [one() for one in each]
 
-    what = f"3 steps of mask-and-replace diffusion, {told}"
+    what = f"3 steps of mask-and-replace diffusion, {those}"
     kept(what, "diffusers' VQDiffusionScheduler", "ms", all_of(drawn), all_of(stepped))
     kept(
-        f"{STEPS} steps of mask-and-replace diffusion with guidance, {told}",
+        f"{STEPS} steps of mask-and-replace diffusion with guidance, {those}",
         "a plain loop with diffusers' scheduler",
         "s",
         lambda: writer.written(seen, how, keys),

@@ -37,6 +37,7 @@ from tqdm import tqdm
 from mdc.config.sources import ParquetCorpus
 from mdc.formats import images
 from mdc.formats.data_folder import data_folder
+from mdc.formats.pixels import crop_box
 from mdc.loader import batches as loader
 from mdc.loader import pictures
 from mdc.loader.batches import CaptionBatches
@@ -160,7 +161,7 @@ def vision_checked(data: bytes) -> torch.Tensor:
 
 def pillow_crop(pixels: torch.Tensor, size: int, uniforms: list[float], *ranges: Any) -> torch.Tensor:
     """Crop and resize in Pillow: what torchvision's transform does with a PIL image (and a copy more, to and fro)."""
-    box = pixels.crop_box(pixels.shape[1], pixels.shape[0], uniforms, *ranges)
+    box = crop_box(pixels.shape[1], pixels.shape[0], uniforms, *ranges)
     image = Image.fromarray(pixels.numpy()).crop(box).resize((size, size), Image.Resampling.BICUBIC)
     return torch.from_numpy(np.array(image)).permute(2, 0, 1)
 

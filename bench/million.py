@@ -17,6 +17,7 @@ import platform
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -80,7 +81,7 @@ def write_list(folder: Path, rows: int, address: str) -> None:
         pyarrow.parquet.write_table(table, folder / f"{first // 100_000:05d}.parquet")
 
 
-def stage(name: str, data: Path, config: dict[str, object], groups: int, what: str) -> rows.Row:
+def stage(name: str, data: Path, config: Mapping[str, object], groups: int, what: str) -> rows.Row:
     """Run one and tell what it took."""
     done = subprocess.run(
         [sys.executable, "-c", CHILD, name, str(data), json.dumps(config), str(groups)],

@@ -19,17 +19,20 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import rows
 import torch
 
+import mdc.training.corpus as corpus
+import mdc.training.results as results
+import mdc.training.run as run
 from mdc.config import load
 from mdc.jobs.call import Call
 from mdc.jobs.folder import ScaleFolder
 from mdc.jobs.model import PretrainJob
 from mdc.jobs.plan import Plan
 from mdc.records import json_text, write_text
-from mdc.training import corpus, results, run
 from mdc.training.saver import Saver
 from mdc.training.state import LATEST, States
 from mdc.work import do
@@ -89,12 +92,8 @@ def resume(job: PretrainJob, folder: ScaleFolder, root: Path) -> float:
     def stop(*_: Any) -> None:
         raise Stopped
 
-    kept, results.save_weights = results.save_weights, stop
-    try:
-        with contextlib.suppress(Stopped):
-            one(job, folder, root, "stopped")
-    finally:
-        results.save_weights = kept
+    with patch.object(results, "save_weights", stop), contextlib.suppress(Stopped):
+        one(job, folder, root, "stopped")
     print(f"a state: {(root / 'state/stopped' / LATEST).stat().st_size / 2**20:.1f} MiB")
     _, spent = one(job, folder, root, "stopped")
     return spent["state looked for or loaded"]
@@ -108,7 +107,10 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     args = rows.arguments(parser, repeats=1)
     plan = Plan(load(args.params, args.scale))
-    chosen = plan.find_run(args.run) if args.run else [found for found in plan.runs if found.method == "mdc"][-1]
+    known = {one.id: one for one in plan.runs}
+    if args.run and args.run not in known:
+        parser.error(f"no run {args.run} at scale {args.scale}; allowed: {', '.join(known)}")
+    chosen = known[args.run] if args.run else [found for found in plan.runs if found.method == "mdc"][-1]
     job, runtime = plan.pretrain(chosen), plan.scale.training.runtime
     torch.set_num_threads(job.recipe.threads)
     with tempfile.TemporaryDirectory(prefix="mdc-resilience-") as name:

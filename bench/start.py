@@ -54,7 +54,7 @@ def simulated(folder: Path, shards: int, per_shard: int) -> None:
         path = folder / f"train-{number:05d}.tar"
         with path.open("wb") as file:
             file.truncate(size := int(bounds[-1]) + 1024)
-        offsets = write_offsets(folder / offsets_name(path.name), bounds)
+        offsets = write_offsets(folder / offsets_name(path.name), bounds.tolist())
         told.append({"file": path.name, "samples": per_shard, "bytes": size, "sha256": "0" * 64, "offsets": offsets})
     write_index(folder, told)
 

@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 import training_batches
 
-from mdc.config import Method, ProtocolPretrain, load
+from mdc.config import Backbone, Method, ProtocolPretrain, load
 from mdc.loader.batch import CaptionBatch
 from mdc.models.captioner import Captioner
 from mdc.models.precision import autocast
@@ -53,7 +53,8 @@ def compare(args: argparse.Namespace, scale: str, name: str, size: int) -> rows.
     """Both sides on batches of ``size``, of one backbone of a scale."""
     device = torch.device(args.device)
     params = load(args.params, scale)
-    backbone = params.current().pretrain.backbones[name]
+    backbone = params.current().training.backbones[name]
+    assert isinstance(backbone, Backbone)
     method, protocol = params.methods["mdc"], params.protocol.pretrain
     vocabulary = Vocabulary.full()
     ids, source = training_batches.encoded(args.captions, size * (args.repeats + 1), vocabulary)
@@ -85,14 +86,14 @@ def compare(args: argparse.Namespace, scale: str, name: str, size: int) -> rows.
 def _side(
     side: str,
     method: Method,
-    backbone: object,
+    backbone: Backbone,
     protocol: ProtocolPretrain,
     vocabulary: Vocabulary,
     size: int,
     args: argparse.Namespace,
 ) -> Callable[[CaptionBatch, CaptionBatch], torch.Tensor]:
     """A step (batch on the host, the same on the device) → its loss; with weights and an optimiser of its own."""
-    model = build_model(method, backbone, protocol, vocabulary.size, CONTEXT, seed=0).to(args.device)  # type: ignore[arg-type]
+    model = build_model(method, backbone, protocol, vocabulary.size, CONTEXT, seed=0).to(args.device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-4, fused=True)
     objective = build_objective(model, method, protocol, vocabulary.mask_id, size, args.precision)
 
