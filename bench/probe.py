@@ -4,8 +4,8 @@ CLIP-benchmark's ``train`` trains on CUDA only; here its moves to CUDA are undon
 the fused AdamW see the same features, one after the other, and their weights are compared. Prints one line a round and the
 median ratios, of seconds and of processor seconds, which other processes on the machine disturb less.
 
-``--large`` is the project's size, 50,000 × 768 with 1,000 classes, one epoch, since every epoch costs the same. ``--profile``
-says what each part of a step takes by itself.
+Two sizes, if none is given: a small one, where the loop's own costs count, and 50,000 × 768 with 1,000 classes, where products of
+matrices do, for one epoch, since every epoch costs the same. ``--profile`` says what each part of a step takes by itself.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import contextlib
 import io
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from unittest import mock
 
@@ -26,6 +26,9 @@ from clip_benchmark.metrics import linear_probe as peer
 
 from mdc.evaluation import linear_probe
 from mdc.evaluation.linear_probe import ProbeRecipe, train_linear_probe
+
+#: items, dimensions, classes, epochs
+SIZES = ((5000, 128, 10, 2), (50_000, 768, 1000, 1))
 
 
 def ours(features: torch.Tensor, targets: torch.Tensor, classes: int, recipe: ProbeRecipe) -> torch.Tensor:
@@ -76,25 +79,9 @@ def profiled(items: int, dim: int, classes: int) -> None:
         print(f"{statistics.median(taken):6.2f} ms  {name}")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--items", type=int, default=5000)
-    parser.add_argument("--dim", type=int, default=128)
-    parser.add_argument("--classes", type=int, default=10)
-    parser.add_argument("--epochs", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--large", action="store_true", help="50,000 x 768, 1,000 classes, one epoch")
-    parser.add_argument("--profile", action="store_true", help="say what each part of a step takes, and train nothing")
-    arguments = rows.arguments(parser, items=1000, epochs=1)
-    items, dim, classes, epochs = arguments.items, arguments.dim, arguments.classes, arguments.epochs
-    if arguments.large:
-        items, dim, classes, epochs = 50_000, 768, 1000, 1
-
-    torch.set_num_threads(arguments.threads)
-    if arguments.profile:
-        profiled(items, dim, classes)
-        return
+def compared(size: Sequence[int], arguments: argparse.Namespace) -> list[rows.Row]:
+    """The three ways on features of one of SIZES."""
+    items, dim, classes, epochs = size
     draws = torch.Generator().manual_seed(0)
     features = torch.randn(items, dim, generator=draws)
     targets = torch.randint(0, classes, (items,), generator=draws)
@@ -104,6 +91,8 @@ def main() -> None:
     ratios: dict[str, list[tuple[float, float]]] = {"ours": [], "fused": []}
     seconds: dict[str, list[float]] = {"theirs": [], "ours": [], "fused": []}
     ways = {"theirs": theirs, "ours": ours, "fused": fused}
+    what = f"linear probe, {items:,} × {dim}, {classes:,} classes, {epochs} epoch{'s' if epochs > 1 else ''}"
+    print(what)
     for number in range(arguments.rounds):
         found_here = {}
         names = list(ways)
@@ -125,14 +114,34 @@ def main() -> None:
     for name, found in ratios.items():
         wall, busy = (statistics.median(column) for column in zip(*found, strict=True))
         print(f"{name}: median {wall:.1f} times faster, {busy:.1f} in processor seconds")
-    what = f"linear probe, {items:,} × {dim}, {classes:,} classes, {epochs} epoch{'s' if epochs > 1 else ''}"
     told = {"ours": what, "fused": f"{what}, with `fused: true`"}
     setting = f"fp32, {rows.threads(arguments.threads)}"
-    found_rows = [
+    return [
         rows.compared(told[name], "CLIP-benchmark's probe", "processor s", seconds[name], seconds["theirs"], setting)
         for name in told
     ]
-    rows.write("probe", found_rows, arguments.results)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--items", type=int, help="one size of one's own: so many features")
+    parser.add_argument("--dim", type=int, help="of so many numbers each")
+    parser.add_argument("--classes", type=int)
+    parser.add_argument("--epochs", type=int)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--profile", action="store_true", help="say what each part of a step takes, and train nothing")
+    arguments = rows.arguments(parser, items=1000, epochs=1)
+    own = [getattr(arguments, name) for name in ("items", "dim", "classes", "epochs")]
+    sizes = [
+        [given or usual for given, usual in zip(own, size, strict=True)] for size in (SIZES[:1] if any(own) else SIZES)
+    ]
+    torch.set_num_threads(arguments.threads)
+    if arguments.profile:
+        items, dim, classes, _ = sizes[-1]
+        profiled(items, dim, classes)
+        return
+    rows.write("probe", [row for size in sizes for row in compared(size, arguments)], arguments.results)
 
 
 if __name__ == "__main__":
