@@ -313,9 +313,16 @@ def _choice_notes(found: Captioned) -> list[str]:
         if any(one is None for one in items):
             return []
         means[system] = 100 * float(np.mean([found.estimator.value(one) for one in items if one is not None]))
-    best = max(means, key=lambda system: means[system])
-    label = next((label_of(system) for system in found.job.systems if system.system == best), best)
-    return [f"The best on {choose.label} by {found.columns[column]}: {label} ({means[best]:.1f})."]
+    runs = {system.system: tuple(system.runs) for system in found.job.systems}
+    labels = {system.system: label_of(system) for system in found.job.systems}
+    best: dict[tuple[str, ...], str] = {}  # of each training: a mask rate is trained for, and its scale is chosen
+    for name, mean in means.items():
+        of = runs.get(name, (name,))
+        if of not in best or mean > means[best[of]]:
+            best[of] = name
+    named = ", ".join(f"{labels.get(name, name)} ({means[name]:.1f})" for name in best.values())
+    each = " of each training" if len(best) > 1 else ""
+    return [f"The best{each} on {choose.label} by {found.columns[column]}: {named}."]
 
 
 def _contest_notes(found: Captioned, choices: Sequence[Judged]) -> list[str]:
