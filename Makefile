@@ -58,8 +58,9 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# QUICK=1: the smallest sensible sizes
+# QUICK=1: the smallest sensible sizes. Without CoCa's environment its rows say that it is missing.
 bench: setup
+	-$(MAKE) .coca/.ready
 	$(BIN)/python bench/every.py $(if $(QUICK),--quick)
 
 lock: $(UV)
