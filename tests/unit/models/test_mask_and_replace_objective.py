@@ -11,7 +11,15 @@ from torch import Tensor
 
 from mdc.config import Method, OnTokens
 from mdc.diffusion.bound_gradient import BoundOfRows
-from mdc.diffusion.mask_and_replace import ReplaceSchedule, bound_terms, bound_weights, corrupt
+from mdc.diffusion.mask_and_replace import (
+    NEVER,
+    ReplaceSchedule,
+    bound_terms,
+    bound_weights,
+    corrupt,
+    divergence,
+    posterior,
+)
 from mdc.diffusion.schedule import MaskSchedule
 from mdc.loader.batch import CaptionBatch
 from mdc.models.cross_entropy import weighted_cross_entropy_sum
@@ -142,6 +150,39 @@ def test_gradients_are_finite_at_the_ends_of_time(replaced: float) -> None:
             loss, bound = one.terms(hidden, one.part(x0, Noised(x0, x_t, torch.full((2,), t))))
             loss.backward()
             assert hidden.grad is not None and bool(hidden.grad.isfinite().all()) and float(bound) > -1e-3
+
+
+@pytest.mark.parametrize("sure", [0.5, 8.0])
+@pytest.mark.parametrize("replaced", [0.1, 0.0])
+def test_loss_and_gradient_of_a_whole_vocabulary(replaced: float, sure: float) -> None:
+    """Of CLIP's 49,407 pieces and EOT, where β̄ is smaller than the steps of a float32 at 1: in float64 by the two posteriors."""
+    k, steps = 49_407, 100
+    schedule, generator = ReplaceSchedule(k, steps, 1 - replaced, replaced), torch.Generator().manual_seed(3)
+    x0 = torch.randint(0, k, (6, 4), generator=generator)
+    t = torch.tensor([1, 2, 50, 51, 99, 100])
+    x_t = x0.clone()
+    x_t[:, 0] = schedule.mask_id
+    if replaced:
+        x_t[:, 1] = (x0[:, 1] + 7) % k
+    values = torch.randn(6, 4, 16, generator=generator), sure * torch.randn(k, 16, generator=generator)
+    hidden = values[0].clone().requires_grad_()
+    exact = values[0].double().requires_grad_()
+
+    weights = bound_weights(x0, x_t, t - 1, t, schedule).flat()
+    of_rows = BoundOfRows(x0.flatten(), weights, 1.0, torch.zeros(x0.numel()), replaced > 0)
+    loss, _ = sum_over_logits(hidden.flatten(0, 1), values[1], of_rows, 2)
+    loss.backward()
+
+    log_x0 = (exact @ values[1].double().t()).log_softmax(dim=-1)
+    certain = torch.full_like(log_x0, NEVER).scatter(-1, x0[..., None], 0.0)
+    stride = schedule.stride(t - 1, t)
+    kl = divergence(posterior(certain.detach(), x_t, stride), posterior(log_x0, x_t, stride))
+    surprise = -log_x0.gather(-1, x0[..., None]).squeeze(-1)
+    expected = torch.where((t == 1)[:, None], surprise, kl).sum()
+    expected.backward()
+    assert float(loss.detach()) == pytest.approx(float(expected.detach()), rel=1e-4)
+    assert hidden.grad is not None and exact.grad is not None
+    assert float((hidden.grad - exact.grad).abs().max()) < 2e-4 * float(exact.grad.abs().max())
 
 
 @pytest.mark.parametrize("replaced", [0.1, 0.5, 0.0])

@@ -6,15 +6,19 @@ from collections import Counter
 from typing import Any
 
 import pytest
+import test_mask_and_replace_objective as diffusion
 import torch
 import toy
+from test_mask_and_replace_objective import CFG, MCS
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from mdc.config import Average
 from mdc.loader.batch import CaptionBatch
 from mdc.objectives.objective import Objective
 from mdc.processes.group import ALONE
 from mdc.records import UserError
 from mdc.training import watch
+from mdc.training.average import AveragedWeights
 from mdc.training.feed import fed
 from mdc.training.optimizer import build_optimizer
 from mdc.training.trainer import total_norm
@@ -85,6 +89,21 @@ def test_no_step_waits(method: str, parts: int) -> None:
         torch.stack([value.detach().to(torch.float64) for value in (*measured.values(), norm)])
     assert not waits.found
     assert all(isinstance(value, torch.Tensor) and value.ndim == 0 for value in measured.values())
+
+
+@pytest.mark.parametrize("condition", [{}, CFG, MCS], ids=["plain", "cfg", "mcs"])
+@pytest.mark.parametrize("parts", [1, 2])
+def test_no_step_of_mask_and_replace_waits(parts: int, condition: dict[str, Any]) -> None:
+    objective, batch = diffusion.objective(diffusion.method(**condition)), diffusion.batch()
+    optimizer = build_optimizer(objective.model, toy.recipe(), toy.PROTOCOL)
+    average = AveragedWeights(objective.model, Average(decay=0.99, every=1))
+    prepared = objective.prepare(batch, parts)
+    with Waits() as waits:
+        measured = objective.backward(prepared)
+        optimizer.step()
+        optimizer.zero_grad()
+        average.after_step(1)
+    assert not waits.found and set(measured) == {"loss", "bound"}
 
 
 @pytest.mark.parametrize("method", ["mdc", "arc", "clip", "lstm"])
