@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from mdc.config.backbones import Backbone
 from mdc.config.caption import Captioning, Finetune
 from mdc.config.caption_fits import check_captioning
 from mdc.config.caption_table import CaptionTable, CaptionView
@@ -154,18 +153,6 @@ class Scale(Strict):
                 for name in table.corpora:
                     self._words(f"{where}.corpora", name)
                     self._one_batch(name)
-        return self
-
-    @model_validator(mode="after")
-    def _objects(self) -> Self:
-        """Objects are found in rendered scenes alone."""
-        others = [name for name, corpus in self.data.corpora.items() if not isinstance(corpus.source, ScenesCorpus)]
-        for name, backbone in self.pretrain.backbones.items() if self.pretrain else ():
-            if others and isinstance(backbone, Backbone) and backbone.reads == "objects":
-                raise ValueError(
-                    f"pretrain.backbones.{name}.reads = objects: objects are found in rendered scenes alone, and the corpus "
-                    f"{others[0]} has none; allowed: patches, mean, cls, grid_2, grid_3"
-                )
         return self
 
     @model_validator(mode="after")

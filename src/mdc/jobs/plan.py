@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from mdc import parts
-from mdc.config import FrozenBackbone, Method, Params, ProbeTable, Recipe, Strict, first_problem, origin_of
+from mdc.config import Backbone, FrozenBackbone, Method, Params, ProbeTable, Recipe, Strict, first_problem, origin_of
 from mdc.config.tables import ChoiceTable, LossFigure, ScoreTable
 from mdc.fingerprint import fingerprint
 from mdc.jobs import caption_jobs, encoder_jobs, score_jobs
@@ -299,6 +299,7 @@ class Plan:
         return found
 
     def _pretrain(self, run: Run) -> PretrainJob:
+        self._sees_objects(run)
         frozen = encoder_jobs.frozen_of(self, run)
         found: PretrainJob = self.make(
             "pretrain",
@@ -321,6 +322,16 @@ class Plan:
             **self._decisive(run),
         )
         return found
+
+    def _sees_objects(self, run: Run) -> None:
+        backbone = self.scale.training.backbones[run.backbone]
+        source = self.scale.data.corpora[self.corpus_of(run)].source
+        if isinstance(backbone, Backbone) and backbone.reads == "objects" and source.kind != "scenes":
+            raise UserError(
+                f"params.yaml: run {run.id} at scale {self.params.scale}: pretrain.backbones.{run.backbone}.reads = objects: "
+                f"objects are found in rendered scenes alone, and the corpus {self.corpus_of(run)} has none; allowed here: "
+                "patches, mean, cls, grid_2, grid_3"
+            )
 
     def probe(self, encoder: Encoder) -> ProbeJob:
         """The job of an encoder's probes, made once."""

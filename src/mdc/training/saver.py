@@ -8,9 +8,9 @@ from types import TracebackType
 
 from torch import nn
 
+from mdc.training.adamw import AdamW
 from mdc.training.average import AveragedWeights
 from mdc.training.kept import KeptWeights
-from mdc.training.optimizer import AdamW
 from mdc.training.state import Position, States
 
 

@@ -24,8 +24,8 @@ from torch import Tensor, nn
 from mdc.jobs.model import PretrainJob
 from mdc.models.weights import saving
 from mdc.records import atomic_path, sha256_json, sha256_text
+from mdc.training.adamw import AdamW
 from mdc.training.average import AveragedWeights
-from mdc.training.optimizer import AdamW
 from mdc.training.segments import Segment
 
 LATEST, PREVIOUS = "state.safetensors", "state.previous.safetensors"

@@ -31,8 +31,8 @@ from mdc.models.tokenizers.vq_vae import VqTokenizer, perplexity, pixels, psnr
 from mdc.models.weights import WEIGHTS_FORMAT, save_weights
 from mdc.records import UserError, atomic_path, clear_leftovers, sha256_file, write_json
 from mdc.shards.index import ShardReader, read_index
+from mdc.training.adamw import AdamW, Group
 from mdc.training.device import choose_device
-from mdc.training.optimizer import AdamW, Group
 from mdc.training.state import Owner, Position, States
 
 TOKENIZER, PICTURE = "tokenizer.safetensors", "reconstructions.png"

@@ -19,12 +19,13 @@ from mdc.objectives.objective import Objective
 from mdc.processes.gradient_sums import GradientSums
 from mdc.processes.group import ALONE, Group
 from mdc.records import UserError
+from mdc.training.adamw import AdamW
 from mdc.training.average import AveragedWeights
 from mdc.training.clock import RunClock
 from mdc.training.feed import Fed, fed
 from mdc.training.kept import KeptWeights
 from mdc.training.log import NoLog, RunLog
-from mdc.training.optimizer import AdamW, build_optimizer, learning_rate
+from mdc.training.optimizer import build_optimizer, learning_rate
 from mdc.training.patience import Patience, losses_until
 from mdc.training.peaks import peak_here
 from mdc.training.profile import StepProfile

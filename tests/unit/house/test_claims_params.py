@@ -27,11 +27,6 @@ def _changed(*path: str, to: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("path", "to", "said"),
     [
-        (
-            ("scales", "flickr8k-long", "pretrain", "backbones", "ViT-T-8-mean", "reads"),
-            "objects",
-            "flickr8k-long: pretrain.backbones.ViT-T-8-mean.reads = objects: objects are found in rendered scenes alone, and",
-        ),
         (CLAIMS, None, "tables.table_ratio.datasets: no dataset (of mc_diffusion or claims) is named 'claimed'"),
         (
             (*CLAIMS, "datasets", "codes"),
@@ -110,3 +105,15 @@ def test_a_table_of_claims_is_made_from_its_own_sections_captions(name: str) -> 
     # each is another run, but for the one that is shown other images
     runs = [system.runs[0] for system in job.systems if not system.blind]
     assert len(set(runs)) == len(runs)
+
+
+def test_objects_are_read_of_rendered_scenes_alone() -> None:
+    """A scale may have such a backbone beside corpora of photos, as long as no run puts both together."""
+    values = _changed("scales", "flickr8k-long", "pretrain", "backbones", "ViT-T-8-mean", "reads", to="objects")
+    params = validate({**values, "scale": "flickr8k-long"}, "params.yaml")
+    said = (
+        r"params.yaml: run single/ViT-T-8-mean/mdc/s1 at scale flickr8k-long: pretrain.backbones.ViT-T-8-mean.reads = objects: "
+        "objects are found in rendered scenes alone, and the corpus single has none; allowed here: patches"
+    )
+    with pytest.raises(UserError, match=said):
+        _ = Plan(params).jobs

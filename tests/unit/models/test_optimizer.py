@@ -8,7 +8,7 @@ import sys
 import torch
 from torch import nn
 
-from mdc.training.optimizer import AdamW, Group
+from mdc.training.adamw import AdamW, Group
 
 
 def _weights() -> list[nn.Parameter]:
@@ -54,7 +54,7 @@ def test_it_does_not_load_pytorchs_compiler() -> None:
 import sys
 import torch
 from torch import nn
-from mdc.training.optimizer import AdamW, Group
+from mdc.training.adamw import AdamW, Group
 weights = nn.Linear(3, 3)
 weights(torch.ones(2, 3)).sum().backward()
 adam = AdamW([Group(list(weights.parameters()), 0.1)], 1e-3)
