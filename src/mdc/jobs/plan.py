@@ -15,12 +15,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from mdc import parts
-from mdc.config import Backbone, FrozenBackbone, Method, Params, ProbeTable, Recipe, Strict, first_problem, origin_of
+from mdc.config import FrozenBackbone, Method, Params, ProbeTable, Recipe, Strict, first_problem, origin_of
 from mdc.config.tables import ChoiceTable, LossFigure, ScoreTable
 from mdc.fingerprint import fingerprint
 from mdc.jobs import caption_jobs, encoder_jobs, score_jobs
 from mdc.jobs.artefact_plans import ARTEFACT_PLANS
 from mdc.jobs.data_plans import corpus_parts, downloads, parts_of
+from mdc.jobs.fits import check_reads
 from mdc.jobs.ids import Frozen, Run, Untrained
 from mdc.jobs.job import Job
 from mdc.jobs.model import PretrainJob, ProbeJob
@@ -299,7 +300,7 @@ class Plan:
         return found
 
     def _pretrain(self, run: Run) -> PretrainJob:
-        self._sees_objects(run)
+        check_reads(self, run)
         frozen = encoder_jobs.frozen_of(self, run)
         found: PretrainJob = self.make(
             "pretrain",
@@ -322,16 +323,6 @@ class Plan:
             **self._decisive(run),
         )
         return found
-
-    def _sees_objects(self, run: Run) -> None:
-        backbone = self.scale.training.backbones[run.backbone]
-        source = self.scale.data.corpora[self.corpus_of(run)].source
-        if isinstance(backbone, Backbone) and backbone.reads == "objects" and source.kind != "scenes":
-            raise UserError(
-                f"params.yaml: run {run.id} at scale {self.params.scale}: pretrain.backbones.{run.backbone}.reads = objects: "
-                f"objects are found in rendered scenes alone, and the corpus {self.corpus_of(run)} has none; allowed here: "
-                "patches, mean, cls, grid_2, grid_3"
-            )
 
     def probe(self, encoder: Encoder) -> ProbeJob:
         """The job of an encoder's probes, made once."""

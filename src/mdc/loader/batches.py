@@ -75,7 +75,7 @@ class CaptionBatches:
         self.reader = ShardReader(path, split)
         self._blocks = None if buffer is None else BlockOrder(self.reader.sizes, buffer)
         if self._blocks is not None:
-            self.reader = ShardReader(path, split, most=self._blocks.shards_at_once(), ahead=True)
+            self.reader.read_ahead(self._blocks.shards_at_once())
         if batch_size % world or not 0 <= rank < world:
             raise UserError(f"a global batch of {batch_size} cannot be shared by {world} ranks; it must be a multiple")
         if len(self.reader) < batch_size:

@@ -11,10 +11,9 @@ from scipy import ndimage
 from mdc.scenes.drawing import GREYS, SHADES, TINT
 from mdc.scenes.render import CONTRAST, RGB, SHADE_STEP
 
-_GROUND = GREYS[1] + TINT + CONTRAST  # the brightest channel that a ground can have, of 255
-_OBJECT = (
-    min(max(rgb) for rgb in RGB.values()) - SHADES * SHADE_STEP
-)  # and the least bright one that an object can have
+# of 255: the brightest channel that a ground can have, and the least bright one that an object can have
+_GROUND = GREYS[1] + TINT + CONTRAST
+_OBJECT = min(max(rgb) for rgb in RGB.values()) - SHADES * SHADE_STEP
 _BRIGHT = (_GROUND + _OBJECT) / 2
 _EIGHT = np.zeros((3, 3, 3), dtype=bool)  # a pixel's eight neighbours, and none in another image
 _EIGHT[1] = True

@@ -235,18 +235,18 @@ class ShardReader:
     """Random access to the samples of one split, numbered 0…n−1 in the order of the shards.
 
     Only the index is read at the start. A shard is opened when one of its samples is asked for (``most``: how many are held
-    open, and ``ahead``: whether they are read ahead, see :class:`OpenShards`), and a sample is two ``pread``: where it lies, and
-    its bytes. An object can be forked or pickled into workers.
+    open, see :class:`OpenShards`), and a sample is two ``pread``: where it lies, and its bytes. An object can be forked or
+    pickled into workers.
     """
 
-    def __init__(self, path: str | Path, split: str, most: int | None = None, ahead: bool = False) -> None:
+    def __init__(self, path: str | Path, split: str, most: int | None = None) -> None:
         index_path = _index_path(path)
         self.index = read_index(index_path)
         if split not in self.index["splits"]:
             allowed = ", ".join(sorted(self.index["splits"]))
             raise UserError(f"{index_path}: has no split {split!r}; allowed: {allowed}")
         self.split = split
-        self._shards = OpenShards(index_path.parent, self.index["splits"][split]["shards"], most, ahead)
+        self._shards = OpenShards(index_path.parent, self.index["splits"][split]["shards"], most)
         self._firsts = list(accumulate((shard["samples"] for shard in self._shards.shards), initial=0))
 
     def __len__(self) -> int:
@@ -259,6 +259,10 @@ class ShardReader:
         """Close this process's file handles; reading opens them again."""
         if "_shards" in self.__dict__:  # not where the constructor raised
             self._shards.close()
+
+    def read_ahead(self, most: int) -> None:
+        """From now on hold at most ``most`` shards open, and let the system read each ahead as a whole when it is opened."""
+        self._shards.read_ahead(most)
 
     @property
     def sizes(self) -> list[int]:

@@ -33,16 +33,14 @@ class Opened(NamedTuple):
 class OpenShards:
     """Shards of ``folder`` as an index describes them (``shards``), opened when they are asked for.
 
-    ``most``: how many are held open, by default as many as ``room`` gives. ``ahead``: the system is told, whenever a shard is
-    opened, that all of it will be read soon, which it then reads in one go (where it can be told). Descriptors belong to the
-    process that opened them, so an object can be forked or pickled into workers. What is opened for the first time, or has
-    changed since, is held against the index: the size of its tar, the sha256 of its offsets.
+    ``most``: how many are held open, by default as many as ``room`` gives. Descriptors belong to the process that opened them, so
+    an object can be forked or pickled into workers. What is opened for the first time, or has changed since, is held against
+    the index: the size of its tar, the sha256 of its offsets.
     """
 
-    def __init__(
-        self, folder: Path, shards: Sequence[Mapping[str, Any]], most: int | None = None, ahead: bool = False
-    ) -> None:
-        self.folder, self.shards, self.most, self.ahead = folder, shards, most, ahead
+    def __init__(self, folder: Path, shards: Sequence[Mapping[str, Any]], most: int | None = None) -> None:
+        self.folder, self.shards, self.most = folder, shards, most
+        self._ahead = False
         self._held: OrderedDict[int, Opened] = OrderedDict()
         self._good: dict[int, tuple[tuple[int, ...], ...]] = {}
         self._owner = -1
@@ -69,6 +67,12 @@ class OpenShards:
         found = self._open(number)
         self._held[number] = found
         return found
+
+    def read_ahead(self, most: int) -> None:
+        """From now on hold at most ``most``, and tell the system, whenever one is opened, that all of it will be read soon:
+        where it can be told, it then reads the shard in one go."""
+        self.close()
+        self.most, self._ahead, self._owner = most, True, -1
 
     def close(self) -> None:
         """Close this process's descriptors; asking for a shard opens it again."""
@@ -101,7 +105,7 @@ class OpenShards:
             os.close(tar)
             os.close(offsets)
             raise
-        if self.ahead and hasattr(os, "posix_fadvise"):
+        if self._ahead and hasattr(os, "posix_fadvise"):
             os.posix_fadvise(tar, 0, 0, os.POSIX_FADV_WILLNEED)
         return Opened(tar, offsets)
 
