@@ -42,7 +42,7 @@ CORPORA = {
     "cub": "mdc.sources.corpora.cub",
 }
 
-#: those of them that lie in files of which each can be read alone (mdc.sources.cleaned.InParts)
+#: those of them that always lie in files of which each can be read alone (mdc.sources.cleaned.InParts); parquet files may
 IN_PARTS = frozenset({"webdataset", "pairs"})
 
 #: … of a labelled set's

@@ -122,7 +122,7 @@ class Download(Strict):
 
 
 class DataRuntime(Strict):
-    """How corpora that lie in parts (kinds pairs and webdataset) are cut into shards. It decides no byte of them.
+    """How corpora that lie in parts (kinds pairs and webdataset, parquet with ``in_parts``) are cut into shards. It decides no byte of them.
 
     So many ``jobs`` share the parts of a corpus, each with so many ``processes``.
     """

@@ -55,7 +55,8 @@ class ParquetCorpus(Captions):
     """Image–caption pairs in a parquet file or a folder of them; ``path`` is relative to MDC_DATA or absolute.
 
     ``pairs: N`` trains on N rows of the train split, chosen by a hash of their keys: a smaller N lies in every larger one.
-    ``dealt`` takes the rows of all files, whatever split they say they are of, and deals them anew.
+    ``dealt`` takes the rows of all files, whatever split they say they are of, and deals them anew. ``in_parts`` makes each file
+    a part, a shard of each split, so that several jobs and processes share a folder of many files (``data.runtime``).
     """
 
     kind: Literal["parquet"]
@@ -67,6 +68,7 @@ class ParquetCorpus(Captions):
     key_column: str | None = None
     pairs: Positive | None = None
     dealt: Dealt | None = None
+    in_parts: bool = False
 
     @model_validator(mode="after")
     def _splits(self) -> Self:
@@ -75,12 +77,14 @@ class ParquetCorpus(Captions):
         for name, default in defaults.items():
             if self.dealt is not None and getattr(self, name) != default:
                 raise ValueError(f"dealt: makes splits of its own; leave out {name}")
+        if self.dealt is not None and self.in_parts:
+            raise ValueError("in_parts: images that are dealt anew are read by one job; leave out in_parts, or dealt")
         return self
 
     @model_serializer(mode="wrap")
-    def _undealt(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A corpus that keeps its splits has the configuration that it had before any was dealt anew."""
-        return {key: value for key, value in dump(self).items() if key != "dealt" or value is not None}
+    def _without_defaults(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A corpus that is neither dealt nor in parts has the configuration that it had before there were these keys."""
+        return {key: value for key, value in dump(self).items() if key not in ("dealt", "in_parts") or value}
 
 
 class TableCorpus(Captions):

@@ -24,7 +24,9 @@ def main(call: Call) -> None:
     job = call.job
     source = open_corpus(source_of(call), data_folder())
     if not isinstance(source, InParts):
-        raise UserError(f"{job.job}: a source of kind {job.source.kind} has no parts; allowed: pairs, webdataset")
+        raise UserError(
+            f"{job.job}: a source of kind {job.source.kind} has no parts; allowed: pairs, webdataset, parquet with in_parts"
+        )
     asked = {name: value for name, value in job.config().items() if name in ("protocol", "fingerprint")}
     # what a killed Snakemake left running goes on to its end, and this call finds its parts whole
     with locked(

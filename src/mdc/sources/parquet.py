@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ class ParquetRow:
     extension: str
     captions: list[str]
     label: Any
+    split: str
 
 
 def rows(
@@ -46,33 +48,59 @@ def rows(
 
     ``split`` "all": the rows of all files, whatever split they are of.
     """
-    image_column, key_column, split_column = (source[f"{name}_column"] for name in ("image", "key", "split"))
-    wanted, split_column = source["splits"].get(split, split), None if split == ALL else split_column
-    number = 0
+    numbers: Counter[str] = Counter()
     for path in split_files(source, split, data_dir):
-        with open_parquet(path) as file:
-            schema = file.schema_arrow
-            names = set(schema.names)
-            caption_column = _caption_column(source["caption_column"], names) if captions else None
-            need_columns(path, names, image_column, key_column, split_column, caption_column, label_column)
-            _images_can_be(path, schema.field(image_column))
-            if caption_column:
-                _text_captions(path, schema.field(caption_column))
-            columns = {image_column, key_column, split_column, caption_column, label_column} - {None}
-            for row in stream(path, file, sorted(columns), IMAGES):
-                if split_column is not None and row[split_column] != wanted:
+        of_split = {} if chosen is None else {split: chosen}
+        more: dict[str, Any] = {"captions": captions, "label_column": label_column, "chosen": of_split}
+        yield from rows_of_file(path, source, [split], numbers, skipped, **more)
+
+
+def rows_of_file(
+    path: Path,
+    source: Given,
+    splits: Sequence[str],
+    numbers: Counter[str],
+    skipped: Skipped,
+    *,
+    captions: bool = False,
+    label_column: str | None = None,
+    chosen: Mapping[str, Callable[[str], bool]] | None = None,
+) -> Iterator[ParquetRow]:
+    """Those rows of one file that are of ``splits`` and whose image can be decoded, in the file's order.
+
+    Where no column names a row's split, the file is of all of ``splits``. ``numbers`` counts the rows of each split through
+    all files; ``chosen`` has, of a split that is not taken whole, which keys are.
+    """
+    image_column, key_column, split_column = (source[f"{name}_column"] for name in ("image", "key", "split"))
+    split_column = None if list(splits) == [ALL] else split_column
+    values = {split: source["splits"].get(split, split) for split in splits}
+    with open_parquet(path) as file:
+        schema = file.schema_arrow
+        names = set(schema.names)
+        caption_column = _caption_column(source["caption_column"], names) if captions else None
+        need_columns(path, names, image_column, key_column, split_column, caption_column, label_column)
+        _images_can_be(path, schema.field(image_column))
+        if caption_column:
+            _text_captions(path, schema.field(caption_column))
+        columns = {image_column, key_column, split_column, caption_column, label_column} - {None}
+        for row in stream(path, file, sorted(columns), IMAGES):
+            for split in splits:
+                if split_column is not None and row[split_column] != values[split]:
                     continue
                 # Numbered before anything is left out, so that a key names its row in the source.
-                key = f"{number:08d}" if key_column is None else safe_key(str(row[key_column]))
-                number += 1
-                if chosen is not None and not chosen(key):
+                key = f"{numbers[split]:08d}" if key_column is None else safe_key(str(row[key_column]))
+                numbers[split] += 1
+                if chosen and split in chosen and not chosen[split](key):
                     continue
                 image = row[image_column]
                 image = image.get("bytes") if isinstance(image, dict) else image
+                if split != ALL:
+                    skipped.split = split
                 found = checked_image(image, skipped, key, path.name)
                 if found is not None:
                     texts = texts_of(row[caption_column]) if caption_column else []
-                    yield ParquetRow(key, path.name, *found, texts, row[label_column] if label_column else None)
+                    label = row[label_column] if label_column else None
+                    yield ParquetRow(key, path.name, *found, texts, label, split)
 
 
 def stream(path: Path, file: Any, columns: list[str], at_once: int = 1024) -> Iterator[dict[str, Any]]:
@@ -99,7 +127,7 @@ def captions_of_split(source: Given, split_value: str, data_dir: Path) -> list[l
     caption_column, split_column = source["caption_column"], source["split_column"]
     return [
         captions
-        for path in _files(source, data_dir)
+        for path in parquet_files(source, data_dir)
         for captions in captions_of_file(path, caption_column, split_column, split_value)
     ]
 
@@ -121,7 +149,8 @@ def captions_of_file(
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-def _files(source: Given, data_dir: Path) -> list[Path]:
+def parquet_files(source: Given, data_dir: Path) -> list[Path]:
+    """The file, or all files of the folder in the order of their names. UserError if there is none."""
     path = Path(data_dir) / source["path"]  # an absolute path wins
     if path.is_dir():
         found = sorted(path.rglob("*.parquet"))
@@ -141,7 +170,7 @@ def split_files(source: Given, split: str, data_dir: Path) -> list[Path]:
     Named after it: a folder ``<split>/``, a file ``<split>.parquet`` or ``<split>-….parquet`` (Hugging Face's habit).
     Where no file is named after any split, all of them are "train".
     """
-    files = _files(source, data_dir)
+    files = parquet_files(source, data_dir)
     if source["split_column"] is not None or split == ALL:
         return files
     root = Path(data_dir) / source["path"]

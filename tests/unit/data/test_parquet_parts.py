@@ -1,0 +1,186 @@
+"""A folder of parquet files, each a part: the corpus that one job writes, whoever makes the parts, and nothing stale."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from data_samples import corpus_of, encoded, write_corpus, write_parquet
+
+from mdc.config.sources import ParquetCorpus
+from mdc.records import sha256_file, write_json
+from mdc.shards.from_parts import join_parts
+from mdc.shards.index import ShardReader, read_index
+from mdc.shards.parts import Group, write_parts
+from mdc.sources.cleaned import InParts
+
+SPLITS = ("train", "val")
+ROWS = [5, 1, 7, 3]
+
+
+def written(folder: Path, **changes: Any) -> None:
+    """Four files with keys, a split column whose values lie mixed, an image that is none, and a caption without a word."""
+    first = 0
+    for number, rows in enumerate(ROWS):
+        ids = range(first, first + rows)
+        columns: dict[str, Any] = {
+            "id": [f"k{n}" for n in ids],
+            "image": [b"no image" if n == 6 else encoded(n) for n in ids],
+            "captions": [[" "] if n == 9 else [f"thing {n}", f"another word {n}"] for n in ids],
+            "split": ["val" if n % 4 == 1 else "test" if n % 7 == 5 else "train" for n in ids],
+        }
+        folder.mkdir(exist_ok=True)
+        write_parquet(folder / f"{number:02d}.parquet", columns | changes)
+        first += rows
+
+
+def hub_files(folder: Path) -> None:
+    """As the hub lays them out: a file belongs to the split that it is named after."""
+    folder.mkdir()
+    for split, files in (("train", 2), ("validation", 1), ("test", 1)):
+        for number in range(files):
+            ids = range(10 * number, 10 * number + 4)
+            columns = {"image": [encoded(n) for n in ids], "caption": [f"{split} {n}" for n in ids]}
+            write_parquet(folder / f"{split}-{number:05d}-of-{files:05d}.parquet", columns)
+
+
+def source(**keys: Any) -> dict[str, Any]:
+    given = {"kind": "parquet", "path": "p", "in_parts": True, **keys}
+    return ParquetCorpus.model_validate(given).model_dump(mode="json")
+
+
+def opened(config: dict[str, Any], data: Path) -> InParts:
+    found = corpus_of(config, data)
+    assert isinstance(found, InParts)
+    return found
+
+
+def joined(config: dict[str, Any], data: Path, at: Path, groups: int, processes: int = 1) -> dict[str, Any]:
+    """All groups of parts, and the corpus that names them."""
+    indices = []
+    for group in range(groups):
+        told: dict[str, Any] = {"asked": {"source": {**config, "pairs": None}}, "context_length": 77}
+        entries = write_parts(
+            opened(config, data),
+            Group(group, groups),
+            SPLITS,
+            at / "parts/c",
+            at / "state",
+            **told,
+            processes=processes,
+        )
+        indices.append(at / f"parts/c/{group}-of-{groups}/index.json")
+        head = {"kind": "parts", "name": "c", "source": config, "group": group, "groups": groups}
+        write_json(indices[-1], {**head, "parts": entries})
+    more: dict[str, Any] = {"max_skipped": 0.5, "context_length": 77, "splits": SPLITS}
+    return join_parts("c", opened(config, data), at / "corpora/c", indices, **more)
+
+
+def samples(corpus: Path, split: str) -> list[Any]:
+    reader = ShardReader(corpus, split)
+    return [reader.read(number) for number in range(len(reader))]
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {},
+        {"key_column": "id"},
+        {"key_column": "id", "pairs": 6},
+        {"pairs": 6},
+        {"splits": {"train": "val", "val": "train"}},
+    ],
+)
+@pytest.mark.parametrize("groups", [1, 3])
+def test_the_corpus_is_the_one_that_a_single_job_writes(tmp_path: Path, keys: dict[str, Any], groups: int) -> None:
+    written(tmp_path / "p")
+    config = source(**keys)
+    joined(config, tmp_path, tmp_path / "in", groups, processes=groups)
+    alone = {**config, "in_parts": False}
+    write_corpus("c", alone, tmp_path / "whole", tmp_path, max_skipped=0.5)
+    for split in SPLITS:
+        assert samples(tmp_path / "in/corpora/c", split) == samples(tmp_path / "whole", split) != []
+    whole, parts = (read_index(path, verify=True) for path in (tmp_path / "whole", tmp_path / "in/corpora/c"))
+    assert whole["skipped"] == parts["skipped"] and whole["captions"] == parts["captions"]
+    lists = [(path / "skipped.jsonl").read_text() for path in (tmp_path / "whole", tmp_path / "in/corpora/c")]
+    # one account goes through the splits, the other through the files
+    assert sorted(lists[0].splitlines()) == sorted(lists[1].splitlines())
+
+
+@pytest.mark.parametrize("splits", [{"train": "train", "val": "validation"}, {"train": "test", "val": "validation"}])
+def test_files_that_are_named_after_their_split(tmp_path: Path, splits: dict[str, str]) -> None:
+    hub_files(tmp_path / "p")
+    config = source(split_column=None, splits=splits)
+    joined(config, tmp_path, tmp_path / "in", 2)
+    write_corpus("c", {**config, "in_parts": False}, tmp_path / "whole", tmp_path)
+    for split in SPLITS:
+        assert samples(tmp_path / "in/corpora/c", split) == samples(tmp_path / "whole", split) != []
+
+
+def hashes(folder: Path) -> dict[str, tuple[str, int]]:
+    return {path.name: (sha256_file(path), path.stat().st_mtime_ns) for path in folder.glob("*.*") if path.is_file()}
+
+
+def test_any_number_of_jobs_makes_the_same_bytes(tmp_path: Path) -> None:
+    written(tmp_path / "p")
+    for groups, processes in ((1, 1), (2, 2), (4, 1)):
+        joined(source(), tmp_path, tmp_path / str(groups), groups, processes)
+    first, second, third = ({n: h for n, (h, _) in hashes(tmp_path / g / "parts/c").items()} for g in ("1", "2", "4"))
+    assert first == second == third and len(first) > 8
+
+
+def changed(folder: Path, number: int) -> None:
+    """Give a file another time, as whoever writes it anew does."""
+    path = folder / f"{number:02d}.parquet"
+    status = path.stat()
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns + 10**9))
+
+
+def remade(config: dict[str, Any], before: dict[str, Any] | None, tmp_path: Path) -> list[int]:
+    """Which parts are written anew after those of ``before``."""
+    at = tmp_path / "in"
+    joined(before or config, tmp_path, at, 1)
+    if before is None:
+        changed(tmp_path / "p", 2)
+    old = hashes(at / "parts/c")
+    joined(config, tmp_path, at, 1)
+    new = hashes(at / "parts/c")
+    parts = range(len(ROWS))
+    return [number for number in parts if any(f"-{number:05d}." in name and new[name] != old.get(name) for name in new)]
+
+
+def test_a_file_that_changed_is_read_again_and_no_other(tmp_path: Path) -> None:
+    written(tmp_path / "p")
+    assert remade(source(key_column="id"), None, tmp_path) == [2]
+
+
+def test_a_subset_depends_on_every_file(tmp_path: Path) -> None:
+    written(tmp_path / "p")
+    assert remade(source(key_column="id", pairs=6), None, tmp_path) == [0, 1, 2, 3]
+
+
+def test_another_subset_is_another_corpus(tmp_path: Path) -> None:
+    """Unlike the pairs of a list, whose first parts a larger corpus shares."""
+    written(tmp_path / "p")
+    assert remade(source(key_column="id", pairs=7), source(key_column="id", pairs=6), tmp_path) == [0, 1, 2, 3]
+
+
+def test_keys_by_number_depend_on_the_files_before(tmp_path: Path) -> None:
+    written(tmp_path / "p")
+    config = source()
+    joined(config, tmp_path, tmp_path / "in", 1)
+    old = hashes(tmp_path / "in/parts/c")
+    columns: dict[str, Any] = {"image": [encoded(n) for n in (70, 71)], "captions": [["a b"], ["c d"]]}
+    write_parquet(tmp_path / "p/01.parquet", {**columns, "split": ["train", "train"]})  # had one row, of val
+    joined(config, tmp_path, tmp_path / "in", 1)
+    new = hashes(tmp_path / "in/parts/c")
+    assert new["train-00000.tar"] == old["train-00000.tar"]
+    assert all(new[f"train-{n:05d}.tar"] != old.get(f"train-{n:05d}.tar") for n in (1, 2, 3))
+
+
+def test_a_configuration_without_parts_is_as_it_was() -> None:
+    assert "in_parts" not in ParquetCorpus(kind="parquet", path="p").model_dump(mode="json")
+    with pytest.raises(ValueError, match="in_parts: images that are dealt anew are read by one job"):
+        ParquetCorpus(kind="parquet", path="p", in_parts=True, dealt={"seed": 0, "test": 1})  # type: ignore[arg-type]
