@@ -122,9 +122,9 @@ class Download(Strict):
 
 
 class DataRuntime(Strict):
-    """How corpora that lie in parts (kinds pairs and webdataset, parquet with ``in_parts``) are cut into shards. It decides no byte of them.
+    """How corpora that lie in parts (kinds pairs and webdataset, parquet with ``in_parts``) are cut into shards.
 
-    So many ``jobs`` share the parts of a corpus, each with so many ``processes``.
+    It decides no byte of them. So many ``jobs`` share the parts of a corpus, each with so many ``processes``.
     """
 
     jobs: Positive = 1

@@ -69,17 +69,17 @@ def _most(plan: Plan, reading: str) -> int | None:
 
 
 def downloads(plan: Plan, name: str) -> list[Job]:
-    """What goes before the account of a dataset that several jobs download by its URLs: its plan, and the groups."""
+    """What goes before the account of a dataset that several jobs download: the groups, of a list of URLs its plan first."""
     data = plan.scale.data
     jobs = data.download.runtime.jobs if data.download is not None else 1
-    if jobs == 1 or origin_of(name, data.datasets[name]) != "urls":
+    origin = origin_of(name, data.datasets[name])
+    if jobs == 1 or origin not in ("urls", "mirror"):
         return []
     values: dict[str, Any] = plan.obtaining(name)
-    planned = plan.make("plan-download", f"data/plans/{name}", [], **values)
+    before = [plan.make("plan-download", f"data/plans/{name}", [], **values)] if origin == "urls" else []
+    behind = [planned.job for planned in before]
     groups = [
-        plan.make(
-            "download", f"data/downloads/{name}/{group}-of-{jobs}", [planned.job], group=group, groups=jobs, **values
-        )
+        plan.make("download", f"data/downloads/{name}/{group}-of-{jobs}", behind, group=group, groups=jobs, **values)
         for group in range(jobs)
     ]
-    return [planned, *groups]
+    return [*before, *groups]

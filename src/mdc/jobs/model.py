@@ -61,10 +61,11 @@ class PlanDownloadJob(_OfDatasetJob):
 
 
 class DownloadJob(_OfDatasetJob):
-    """Download a planned dataset's parts ``group``, ``group`` + ``groups``, …; ``download`` as in :class:`ObtainJob`."""
+    """Download a dataset's parts ``group``, ``group`` + ``groups``, …, those of a plan or the files of a mirror; ``download`` as
+    in :class:`ObtainJob`."""
 
     verb: Literal["download"]
-    download: dict[str, Any]
+    download: dict[str, Any] | None
     group: NonNegative
     groups: Positive
 

@@ -28,7 +28,8 @@ def fetch_list(entry: RegistryEntry, folder: Path) -> list[dict[str, Any]]:
     if entry.list_mirror is not None:
         from mdc.obtain.hub import fetch_mirror
 
-        files = fetch_mirror(entry.list_mirror, folder / "list")
+        # sealed where the plan looks for them, so that a list of hundreds of gigabytes is hashed once
+        files = fetch_mirror(entry.list_mirror, folder / "list", folder / "plan" / "list")
         return [{**file, "file": f"list/{file['file']}"} for file in files]
     if entry.list_files:
         return [obtain_file(file, folder) for file in entry.list_files]

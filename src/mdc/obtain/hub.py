@@ -1,7 +1,8 @@
 """Dataset repositories of the Hugging Face hub, at one commit, every file verified against the hub's own listing.
 
-``huggingface_hub`` fetches (in parallel, going on where it broke off); if the hub cannot be reached it may hand back what
-lies there already, and it compares no checksum: so we list first, and look at every file last.
+``huggingface_hub`` fetches (going on where it broke off); if the hub cannot be reached it may hand back what lies there
+already, and it compares no checksum: so we list first, and look at every file when it is there. What was verified is sealed
+(:mod:`mdc.obtain.seals`), and neither asked for nor hashed again as long as its size and time are the same.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ import fnmatch
 import hashlib
 import os
 import re
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
+from mdc.obtain.seals import sealed
 from mdc.records import UserError
 from mdc.registry.entry import Mirror
 
@@ -33,33 +36,61 @@ class HubFile:
     git_sha1: str
 
 
-def fetch_mirror(mirror: Mirror, folder: Path, *, workers: int = 8) -> list[dict[str, Any]]:
+def fetch_mirror(
+    mirror: Mirror, folder: Path, seals: Path, *, group: int = 0, groups: int = 1, workers: int = 8
+) -> list[dict[str, Any]]:
     """Have the files of ``mirror`` that match its patterns in ``folder``; ``{"file", "bytes", "sha256"}`` of each.
 
-    UserError if the hub cannot be reached or refuses, if a file is another one than listed, or the disk is full.
+    Of several ``groups`` number ``group`` has every ``groups``-th file, so that several jobs share a mirror. ``seals``: the
+    folder that remembers what was verified. UserError if the hub cannot be reached or refuses, if a file is another one than
+    listed, or the disk is full.
     """
     if not _COMMIT.fullmatch(mirror.revision):
         raise UserError(
             f"{mirror.repo}: revision {mirror.revision!r} is no commit (40 hexadecimal digits); a branch or tag may "
             "name other files tomorrow"
         )
-    files = _list(mirror)
+    files = _list(mirror)[group::groups]
     folder.mkdir(parents=True, exist_ok=True)
     _room(mirror, files, folder)
-    with _Told(mirror):
-        from huggingface_hub import snapshot_download
+    with (
+        ThreadPoolExecutor(workers) as pool,
+        tqdm(total=sum(file.bytes for file in files), desc=mirror.repo, unit="B", unit_scale=True, disable=None) as bar,
+    ):
+        coming = [pool.submit(_have, mirror, folder, seals, file) for file in files]
+        try:
+            for one in as_completed(coming):
+                bar.update(one.result()["bytes"])
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)  # what is under way ends; nothing else begins
+            raise
+    return [one.result() for one in coming]
 
-        snapshot_download(
-            mirror.repo,
-            repo_type="dataset",
-            revision=mirror.revision,
-            local_dir=folder,
-            allow_patterns=list(mirror.patterns),
-            endpoint=_endpoint(),
-            max_workers=workers,
-        )
-    bar = tqdm(files, desc=f"{mirror.repo}: checksums", disable=None, leave=False)
-    return [_verify(mirror, folder, file) for file in bar]
+
+def _have(mirror: Mirror, folder: Path, seals: Path, file: HubFile) -> dict[str, Any]:
+    """One file, fetched unless it is there; what a record says of it."""
+    if not (folder / file.path).is_file():
+        with _Told(mirror):
+            from huggingface_hub import hf_hub_download
+
+            hf_hub_download(
+                mirror.repo,
+                file.path,
+                repo_type="dataset",
+                revision=mirror.revision,
+                local_dir=folder,
+                endpoint=_endpoint(),
+                tqdm_class=_Quiet,
+            )
+    return _verify(mirror, folder, seals, file)
+
+
+class _Quiet(tqdm):
+    """The library's bar for each file would write over ours, which counts them all."""
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        more.pop("name", None)  # the library's own argument
+        super().__init__(*args, **{**more, "disable": True})
 
 
 def _list(mirror: Mirror) -> list[HubFile]:
@@ -92,23 +123,25 @@ def _list(mirror: Mirror) -> list[HubFile]:
     return sorted(wanted, key=lambda file: file.path)
 
 
-def _verify(mirror: Mirror, folder: Path, file: HubFile) -> dict[str, Any]:
+def _verify(mirror: Mirror, folder: Path, seals: Path, file: HubFile) -> dict[str, Any]:
     path = folder / file.path
     if not path.is_file():
         raise UserError(f"{path}: not fetched from {mirror.repo}; call again")
-    size = path.stat().st_size
-    sha256, sha1 = hashlib.sha256(), hashlib.sha1(usedforsecurity=False)
-    sha1.update(f"blob {size}\0".encode())  # git hashes a file behind this head
-    with path.open("rb") as handle:
-        while block := handle.read(1 << 20):
-            sha256.update(block)
-            if file.sha256 is None:
-                sha1.update(block)
-    good = sha256.hexdigest() == file.sha256 if file.sha256 else sha1.hexdigest() == file.git_sha1
-    if size != file.bytes or not good:
+    seal = sealed(seals, path)
+    good = seal["sha256"] == file.sha256 if file.sha256 else _git_sha1(path, seal["bytes"]) == file.git_sha1
+    if seal["bytes"] != file.bytes or not good:
         path.unlink()
         raise UserError(f"{path}: not the file that {mirror.repo} lists; it was removed, call again to fetch it")
-    return {"file": file.path, "bytes": size, "sha256": sha256.hexdigest()}
+    return {"file": file.path, "bytes": seal["bytes"], "sha256": seal["sha256"]}
+
+
+def _git_sha1(path: Path, size: int) -> str:
+    """As git hashes a small file: behind a head that says how long it is."""
+    sha1 = hashlib.sha1(f"blob {size}\0".encode(), usedforsecurity=False)
+    with path.open("rb") as handle:
+        while block := handle.read(1 << 20):
+            sha1.update(block)
+    return sha1.hexdigest()
 
 
 def _room(mirror: Mirror, files: list[HubFile], folder: Path) -> None:

@@ -7,7 +7,7 @@ what the job was asked and by which versions it was done. Equal files give equal
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,11 @@ from pydantic import ValidationError
 from mdc.config import DownloadRuntime, first_problem
 from mdc.formats.data_folder import data_folder
 from mdc.jobs.call import Call, write_made
-from mdc.obtain.checks import Finding, demand, run_checks
+from mdc.obtain.checks import demand, run_checks
 from mdc.processes.lock import locked
 from mdc.records import UserError, read_json, write_json
 from mdc.registry.datasets import REGISTRY, find
-from mdc.registry.entry import Mirror, RegistryEntry, Way
+from mdc.registry.entry import RegistryEntry, Way
 
 RECORD = "obtained.json"
 _DOING = "is filling this folder"
@@ -93,8 +93,10 @@ def obtain(config: dict[str, Any], data_dir: Path) -> dict[str, Any]:
         return _from_urls(config, entry, data_dir, folder)
     if chosen == "files":
         return _from_files(config, folder)
+    from mdc.obtain.mirror import from_mirror
+
     with locked(folder, doing=_DOING):
-        return _from_mirror(config, entry, folder)
+        return from_mirror(config, entry, folder)
 
 
 def _from_urls(config: dict[str, Any], entry: RegistryEntry | None, data_dir: Path, folder: Path) -> dict[str, Any]:
@@ -126,33 +128,6 @@ def _with_columns(config: dict[str, Any], entry: RegistryEntry | None) -> dict[s
     own = {key: value for key, value in config["dataset"]["list"].items() if value is not None}
     known = asdict(entry.list_columns) if entry is not None and entry.list_columns is not None else {}
     return {**config, "dataset": {**config["dataset"], "list": known | own}}
-
-
-def _from_mirror(config: dict[str, Any], entry: RegistryEntry | None, folder: Path) -> dict[str, Any]:
-    from mdc.obtain.hub import fetch_mirror
-
-    mirror, own = _mirror(config, entry), bool(config["dataset"].get("mirror"))
-    files = fetch_mirror(mirror, folder / "mirror")
-    # counts hold for the registry's own repository and commit
-    checks: list[Finding] = [] if entry is None or own else run_checks(entry, folder, "mirror")
-    return {
-        "files": [{**file, "file": f"mirror/{file['file']}"} for file in files],
-        "checks": demand(config["name"], folder, checks),
-        "mirror": {"repo": mirror.repo, "revision": mirror.revision, "patterns": list(mirror.patterns)},
-    }
-
-
-def _mirror(config: Mapping[str, Any], entry: RegistryEntry | None) -> Mirror:
-    """The registry's mirror, with what params.yaml puts in its place."""
-    given = {key: value for key, value in (config["dataset"].get("mirror") or {}).items() if value is not None}
-    if "patterns" in given:
-        given["patterns"] = tuple(given["patterns"])
-    if entry is not None and entry.mirror is not None:
-        return replace(entry.mirror, **given)
-    missing = [key for key in ("repo", "revision", "patterns") if not given.get(key)]
-    if missing:
-        raise UserError(f"params.yaml: datasets.{config['name']}.mirror: lacks {', '.join(missing)}")
-    return Mirror(**given)
 
 
 def _from_files(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:

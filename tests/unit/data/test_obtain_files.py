@@ -25,6 +25,7 @@ from mdc.obtain import files as files_module
 from mdc.obtain import http as http_module
 from mdc.obtain import job as job_module
 from mdc.obtain.files import fetch, fetch_list, obtain_file
+from mdc.obtain.mirror import mirror_of
 from mdc.obtain.show import main_check, main_list
 from mdc.processes.lock import locked
 from mdc.records import UserError, sha256_file
@@ -495,7 +496,7 @@ def test_of_a_mirror_only_what_is_given_replaces_the_registrys() -> None:
     config = {"name": "cc3m", "dataset": {"mirror": {"repo": "a/b", "revision": None, "patterns": None}}}
     known = REGISTRY["cc3m"].mirror
     assert known is not None
-    assert job_module._mirror(config, REGISTRY["cc3m"]) == Mirror("a/b", known.revision, known.patterns)
+    assert mirror_of(config, REGISTRY["cc3m"]) == Mirror("a/b", known.revision, known.patterns)
 
 
 def test_the_list_is_readable(

@@ -197,7 +197,8 @@ def test_a_file_is_hashed_once_until_it_changes(tmp_path: Path, monkeypatch: pyt
     files[1].touch()  # another time, so the bytes may differ
     assert make_plan(tmp_path, files, COLUMNS["own"], {"pairs": 40, "seed": 0}, SHAPE) == plan
     assert told == {"hash b.csv": 1}
-    (tmp_path / "plan/list/00002.json").write_text("{")
+    (damaged,) = (path for path in (tmp_path / "plan/list").iterdir() if "/c.jsonl" in path.read_text())
+    damaged.write_text("{")
     assert make_plan(tmp_path, files, COLUMNS["own"], {"pairs": 40, "seed": 0}, SHAPE) == plan
     assert told == {"hash b.csv": 1, "hash c.jsonl": 1}
     text = files[1].read_text()
