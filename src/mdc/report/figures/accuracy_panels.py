@@ -45,7 +45,10 @@ def accuracy_axis(
     for number in near:
         panel.axhline(number.value, color=_GREY, linestyle=_DASHES[untrained.index(number) % 2], linewidth=1.2)
     if far and words:
-        told = ", ".join(f"{_name(n, len(untrained))} {n.value:.1f} %" for n in far)
+        method = far[0].method  # said once, as all of them are of it: "untrained, [CLS] 50.4 %, mean of patches 46.6 %"
+        names = [_name(n, len(untrained)) for n in far]
+        names[1:] = [name.removeprefix(f"{method}, ") for name in names[1:]]
+        told = ", ".join(f"{name} {n.value:.1f} %" for name, n in zip(names, far, strict=True))
         ground = {"facecolor": "white", "linewidth": 0, "pad": 0.8}  # no line of the grid through the words
         style: dict[str, Any] = {"fontsize": 7.5, "color": _GREY, "va": "bottom", "bbox": ground}
         panel.text(0.02, 0.015, f"↓ {told}", transform=panel.transAxes, **style)
