@@ -3,7 +3,10 @@
 Clones the repository into a new folder, runs Snakemake there, and samples the PSS (memory, shared pages counted once)
 of Snakemake and all it started. Then runs it again, when nothing is to be done.
 
-    python bench/pipeline.py --target results/table1.csv --cores 2
+With ``--against REV`` that revision makes its own target at the same time, each with half of the cores, so that whatever slows
+the machine down slows both; what is compared is processor time, of Snakemake and all its jobs. Both use this environment.
+
+    python bench/pipeline.py --target results/table1.csv --cores 2 --against bcb5b49
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ import rows
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
+BIN = Path(sys.executable).parent
 
 
 def tree_pss(process: psutil.Process) -> int:
@@ -52,6 +56,57 @@ def watched(command: list[str], folder: Path, environment: dict[str, str], every
     if process.returncode:
         raise SystemExit(f"{' '.join(command)} failed; see {folder / 'bench.log'}")
     return time.perf_counter() - began, peak
+
+
+def cloned(folder: Path, revision: str, scale: str, seeds: list[int] | None) -> dict[str, str]:
+    """The repository at a revision in ``folder``, with other seeds if they are given; the environment of its commands."""
+    subprocess.run(["git", "clone", "--quiet", str(ROOT), str(folder)], check=True)
+    subprocess.run(["git", "checkout", "--quiet", revision], cwd=folder, check=True)
+    if seeds:
+        params = folder / "params.yaml"
+        values = yaml.safe_load(params.read_text())
+        values["scales"][scale]["pretrain"]["seeds"] = seeds
+        params.write_text(yaml.safe_dump(values, sort_keys=False))
+    return {**os.environ, "PYTHONPATH": str(folder / "src"), "PATH": f"{BIN}:{os.environ['PATH']}"}
+
+
+def side_by_side(command: list[str], folders: dict[str, tuple[Path, dict[str, str]]]) -> dict[str, tuple[float, float]]:
+    """(processor seconds, seconds) of the same command in each folder, begun at the same time."""
+    began = time.perf_counter()
+    running, found = {}, {}
+    for name, (folder, environment) in folders.items():
+        log = (folder / "bench.log").open("a")
+        running[subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log).pid] = name
+    while running:
+        pid, status, used = os.wait3(0)
+        name = running.pop(pid)
+        if status:
+            raise SystemExit(f"{' '.join(command)} failed; see {folders[name][0] / 'bench.log'}")
+        found[name] = used.ru_utime + used.ru_stime, time.perf_counter() - began
+        print(f"{name}: {found[name][0]:.0f} processor seconds, {found[name][1] / 60:.1f} min", flush=True)
+    return found
+
+
+def compare(args: argparse.Namespace, folder: Path, command: list[str], what: str) -> None:
+    """The target made by this commit and by another one, and the jobs of each by rule."""
+    cores = max(1, int(args.cores) // 2)
+    command = [*command, "--cores", str(cores)]
+    places = {name: folder / name for name in ("HEAD", args.against)}
+    clones = {name: (place, cloned(place, name, args.scale, args.seeds)) for name, place in places.items()}
+    found = side_by_side(command, clones)
+    (ours, _), (theirs, _) = found["HEAD"], found[args.against]
+    setting = f"{cores} of {os.cpu_count()} cores each"
+    peer = f"this project at {args.against}"
+    rows.write("pipeline", [rows.compared(what, peer, "processor s", [ours], [theirs], setting)], args.results)
+    print(f"{what}: {theirs / ours:.2f} times as fast")
+    for name, place in places.items():
+        print(f"{name}:")
+        tell_rules(place)
+
+
+def tell_rules(folder: Path) -> None:
+    for rule, (count, total) in sorted(by_rule(folder).items(), key=lambda item: -item[1][1]):
+        print(f"  {rule:20s} {count:3d} jobs  {total:8.1f} s in all  {total / count:7.1f} s each")
 
 
 def by_rule(folder: Path) -> dict[str, tuple[int, float]]:
@@ -86,17 +141,15 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", help="instead of those of params.yaml")
     parser.add_argument("--every", type=float, default=1.0, help="seconds between two looks at the memory")
     parser.add_argument("--folder", type=Path, help="keep the run here (default: a temporary folder)")
+    parser.add_argument("--against", metavar="REV", help="a revision of this repository that makes the target beside")
     args = rows.arguments(parser)
     folder = args.folder or Path(tempfile.mkdtemp(prefix="mdc-bench-"))
-    subprocess.run(["git", "clone", "--quiet", str(ROOT), str(folder)], check=True)
-    if args.seeds:
-        params = folder / "params.yaml"
-        values = yaml.safe_load(params.read_text())
-        values["scales"][args.scale]["pretrain"]["seeds"] = args.seeds
-        params.write_text(yaml.safe_dump(values, sort_keys=False))
-    environment = {**os.environ, "PYTHONPATH": str(folder / "src")}
-    snakemake = [str(Path(sys.executable).parent / "snakemake"), args.target, "--cores", args.cores]
-    snakemake += ["--config", f"scale={args.scale}"]
+    snakemake = [str(BIN / "snakemake"), args.target, "--config", f"scale={args.scale}"]
+    if args.against:
+        compare(args, folder, snakemake, f"{args.target} at {args.scale}, from nothing")
+        return
+    environment = cloned(folder, "HEAD", args.scale, args.seeds)
+    snakemake += ["--cores", args.cores]
     seconds, peak = watched(snakemake, folder, environment, args.every)
     again, _ = watched(snakemake, folder, environment, args.every)
     print(f"{args.target} at {args.scale}, {args.cores} cores: {seconds / 60:.1f} min, peak PSS {peak / 2**30:.2f} GiB")
@@ -105,8 +158,7 @@ def main() -> None:
     measured = [rows.alone(f"{what}, from nothing", "s", [seconds], setting)]
     rows.write("pipeline", [*measured, rows.alone(f"{what}, nothing to do", "s", [again], setting)], args.results)
     print(f"imports of a training process: {import_seconds(folder, environment):.1f} s")
-    for rule, (count, total) in sorted(by_rule(folder).items(), key=lambda item: -item[1][1]):
-        print(f"  {rule:20s} {count:3d} jobs  {total:8.1f} s in all  {total / count:7.1f} s each")
+    tell_rules(folder)
     print(f"run kept at {folder}")
 
 
