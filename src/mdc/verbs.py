@@ -44,7 +44,7 @@ VERBS = {
         "mdc.obtain.plan_job", "fix what of a list of URLs will be asked for, and in which order", "planned.json"
     ),
     "download": _data(
-        "mdc.obtain.download_job", "download one group of a planned dataset's parts", "downloaded.json", ("runtime",)
+        "mdc.obtain.download_job", "download one group of a dataset's parts", "downloaded.json", ("runtime",)
     ),
     "corpus-parts": _data(
         "mdc.shards.parts_job",
