@@ -45,7 +45,7 @@ def accuracy_axis(
     for number in near:
         panel.axhline(number.value, color=_GREY, linestyle=_DASHES[untrained.index(number) % 2], linewidth=1.2)
     if far and words:
-        method = far[0].method  # said once, as all of them are of it: "untrained, [CLS] 50.4 %, mean of patches 46.6 %"
+        method = far[0].method  # said once, since all of them are of it
         names = [_name(n, len(untrained)) for n in far]
         names[1:] = [name.removeprefix(f"{method}, ") for name in names[1:]]
         told = ", ".join(f"{name} {n.value:.1f} %" for name, n in zip(names, far, strict=True))
