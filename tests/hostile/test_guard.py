@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from url_server import Server, image, serving
 
-from mdc.obtain import guard
-from mdc.obtain.addresses import allowed, networks
-from mdc.obtain.guard import Limits, Opener, fetch
 from mdc.obtain.reasons import Failure, outcome_of, reason_of
+from mdc.obtain.transfers import guard
+from mdc.obtain.transfers.addresses import allowed, networks
+from mdc.obtain.transfers.guard import Limits, Opener, fetch
 from mdc.records import UserError
 
 HERE = networks(["127.0.0.0/8"])

@@ -10,7 +10,7 @@ from typing import Any
 from tqdm import tqdm
 
 from mdc.obtain.archives import noted, unpack_beside
-from mdc.obtain.http import BrokenOff, Part, fetch_part
+from mdc.obtain.transfers.http import BrokenOff, Part, fetch_part
 from mdc.records import UserError
 from mdc.registry.entry import RegistryEntry, RemoteFile
 

@@ -16,7 +16,7 @@ from mdc.formats.captions import clean_caption
 from mdc.formats.parquet_file import open_parquet, readable
 from mdc.formats.table_rows import ENDINGS, Column, json_rows, table_rows
 from mdc.obtain.reasons import NO_CAPTION_TEXT, NO_KEY, NO_TEXT, Failure
-from mdc.obtain.web_url import web_url
+from mdc.obtain.transfers.web_url import web_url
 from mdc.records import UserError
 
 _ENDINGS = {**ENDINGS, ".parquet": "parquet"}

@@ -20,10 +20,10 @@ from typing import Any
 from tqdm import tqdm
 
 from mdc.obtain.accounts import Incomplete, read_account, remove_shard, shard_files, summary, take_account_again
-from mdc.obtain.addresses import networks
 from mdc.obtain.crew import download
 from mdc.obtain.plan import PLAN, make_plan
 from mdc.obtain.reasons import NOT_CHOSEN, OBTAINED
+from mdc.obtain.transfers.addresses import networks
 from mdc.obtain.url_list import Columns, columns_of, list_files
 from mdc.obtain.worker import DISK, NETWORK, present
 from mdc.processes.lock import locked

@@ -78,9 +78,9 @@ def _prepare(settings: dict[str, Any]) -> tuple[Path, Any]:
 
     from img2dataset.downloader import Downloader
 
-    from mdc.obtain.addresses import networks
-    from mdc.obtain.guard import Limits, Opener
     from mdc.obtain.resize import Resize
+    from mdc.obtain.transfers.addresses import networks
+    from mdc.obtain.transfers.guard import Limits, Opener
 
     folder = Path(settings["folder"])
     limits = Limits(

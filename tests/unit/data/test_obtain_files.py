@@ -22,11 +22,11 @@ from file_server import Page, Server, serving
 from mdc.jobs.call import Call
 from mdc.jobs.folder import ScaleFolder
 from mdc.obtain import files as files_module
-from mdc.obtain import http as http_module
 from mdc.obtain import job as job_module
 from mdc.obtain.files import fetch, fetch_list, obtain_file
 from mdc.obtain.mirror import mirror_of
 from mdc.obtain.show import main_check, main_list
+from mdc.obtain.transfers import http as http_module
 from mdc.processes.lock import locked
 from mdc.records import UserError, sha256_file
 from mdc.registry.datasets import REGISTRY

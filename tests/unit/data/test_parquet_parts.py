@@ -119,6 +119,14 @@ def test_files_that_are_named_after_their_split(tmp_path: Path, splits: dict[str
         assert samples(tmp_path / "in/corpora/c", split) == samples(tmp_path / "whole", split) != []
 
 
+def test_a_file_of_another_split_is_not_read(tmp_path: Path) -> None:
+    hub_files(tmp_path / "p")
+    config = source(split_column=None, splits={"train": "train", "val": "validation"}, key_column=None)
+    (tmp_path / "p/test-00000-of-00001.parquet").write_bytes(b"no parquet")
+    index = joined(config, tmp_path, tmp_path / "in", 1)
+    assert {split: index["splits"][split]["samples"] for split in SPLITS} == {"train": 8, "val": 4}
+
+
 def hashes(folder: Path) -> dict[str, tuple[str, int]]:
     return {path.name: (sha256_file(path), path.stat().st_mtime_ns) for path in folder.glob("*.*") if path.is_file()}
 

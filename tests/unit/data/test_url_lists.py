@@ -19,9 +19,9 @@ from mdc.obtain import reading
 from mdc.obtain import subset as choosing
 from mdc.obtain.plan import make_plan, read_part
 from mdc.obtain.reasons import Failure
+from mdc.obtain.transfers.web_url import web_url
 from mdc.obtain.url_list import BadRow, Columns, Row, list_files, pair_digest, read_rows
 from mdc.obtain.urls import obtain
-from mdc.obtain.web_url import web_url
 from mdc.records import UserError
 from mdc.registry.datasets import REGISTRY
 
@@ -174,7 +174,7 @@ def test_the_short_way_for_plain_urls_is_the_long_one(monkeypatch: pytest.Monkey
 
     short = outcomes()
     plain = sum(one == text for one, text in zip(short, texts, strict=True))
-    monkeypatch.setattr("mdc.obtain.web_url._FIT", re.compile("never"))
+    monkeypatch.setattr("mdc.obtain.transfers.web_url._FIT", re.compile("never"))
     assert short == outcomes() and 50 < plain < len(texts) - 1000
 
 

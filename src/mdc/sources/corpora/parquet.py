@@ -83,6 +83,8 @@ class ParquetInParts(InParts):
     def found_in(self, part: int, splits: Collection[str], skipped: Skipped) -> Iterator[tuple[str, Found]]:
         path, chosen = self._files[part], {} if self._chosen is None else {"train": self._chosen}
         here = [split for split in sorted(splits) if path in self._splits.get(split, ())]
+        if not here:
+            return  # a file of another split is not read through
         numbers = Counter(self._firsts[part] if self.config["key_column"] is None else {})
         for row in rows_of_file(path, self.config, here, numbers, skipped, captions=True, chosen=chosen):
             yield row.split, Found(row.key, row.file, row.image, row.extension, row.captions)

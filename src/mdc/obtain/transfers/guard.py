@@ -24,7 +24,6 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urljoin, urlsplit
 
-from mdc.obtain.addresses import Network, allowed
 from mdc.obtain.reasons import (
     ADDRESS,
     BAD_URL,
@@ -44,7 +43,8 @@ from mdc.obtain.reasons import (
     Failure,
     http_status,
 )
-from mdc.obtain.web_url import web_url
+from mdc.obtain.transfers.addresses import Network, allowed
+from mdc.obtain.transfers.web_url import web_url
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _MOST_REDIRECTS = 10

@@ -1,0 +1,1 @@
+"""Bringing the datasets of the registry into the data folder."""
