@@ -9,6 +9,11 @@ from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, model
 from mdc.config.pretrain import Recipe
 from mdc.config.types import Name, NonNegative, Positive, Strict, Threads
 
+#: objective → the kind of writing that its models have; those of other objectives write no captions
+WRITES = {"masked": "unmask", "autoregressive": "beam", "recurrent": "beam", "mask_and_replace": "diffuse"}
+#: kind of writing → what messages call it
+WAYS = {"unmask": "unmasking", "beam": "beam search", "diffuse": "diffusion"}
+
 
 def _increasing(lengths: list[int]) -> list[int]:
     if sorted(set(lengths)) != lengths:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from mdc.config.backbones import FrozenBackbone
-from mdc.config.caption import Diffusing, Unmasking, longest
+from mdc.config.caption import WRITES, Diffusing, Unmasking, longest
 from mdc.config.caption_table import (
     CaptionedImages,
     CaptionSystem,
@@ -177,13 +177,10 @@ def _system(
 ) -> None:
     known(f"{where}.method", system.method, dict(methods), "method")
     objective, write = methods[system.method].objective, system.write
-    writes = {"masked": "unmask", "autoregressive": "beam", "recurrent": "beam", "mask_and_replace": "diffuse"}.get(
-        objective
-    )
-    if writes is None:
+    if objective not in WRITES:
         raise ValueError(f"{where}.method = {system.method}: the objective {objective} writes no captions")
-    if write.kind != writes:
-        raise ValueError(f"{where}.write.kind = {write.kind}: {system.method} writes by {writes}")
+    if write.kind != WRITES[objective]:
+        raise ValueError(f"{where}.write.kind = {write.kind}: {system.method} writes by {WRITES[objective]}")
     if isinstance(write, Diffusing):
         return _diffuses(methods[system.method], system, write, where)
     room = context_length - (1 if isinstance(write, Unmasking) and write.ends else 2)

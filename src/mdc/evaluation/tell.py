@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from mdc.captions.files import image_ids
 from mdc.config import first_problem
-from mdc.config.caption import Beam, Diffusing, Unmasking
+from mdc.config.caption import WAYS, WRITES, Beam, Diffusing, Unmasking
 from mdc.evaluation.ask import run_folder
 from mdc.formats.images import ImageError, decode
 from mdc.jobs.model import PretrainJob
@@ -97,24 +97,24 @@ def policy(args: argparse.Namespace, job: PretrainJob) -> Unmasking | Beam | Dif
 
 #: key of a way to write → the option, where it is called otherwise
 _OPTIONS = {"per_step": "per-step", "width": "beam"}
-#: objective → how its models write, what --policy may say of it, and the options that they have
-_WAYS = {
-    "masked": ("unmasking", ("unmask",), ("length", "per_step", "threshold", "temperature", "fill")),
-    "autoregressive": ("beam search", ("beam",), ("length", "beam")),
-    "recurrent": ("beam search", ("beam",), ("length", "beam")),
-    "mask_and_replace": ("diffusion", ("posterior", "best_first"), ("steps", "guidance")),
+#: kind of writing → what --policy may say of it, and the options that it has
+_ASKED = {
+    "unmask": (("unmask",), ("length", "per_step", "threshold", "temperature", "fill")),
+    "beam": (("beam",), ("length", "beam")),
+    "diffuse": (("posterior", "best_first"), ("steps", "guidance")),
 }
 
 
 def _policy(args: argparse.Namespace, job: PretrainJob) -> Unmasking | Beam | Diffusing:
     objective = job.method.objective
-    if objective not in _WAYS:
+    if objective not in WRITES:
         raise UserError(f"{job.job}: a method with the objective {objective} writes no captions")
-    way, policies, options = _WAYS[objective]
-    for option in dict.fromkeys(one for _, _, listed in _WAYS.values() for one in listed):
+    writes = WRITES[objective]
+    policies, options = _ASKED[writes]
+    for option in dict.fromkeys(one for _, listed in _ASKED.values() for one in listed):
         if option not in options and getattr(args, option) is not None:
             name = option.replace("_", "-")
-            raise UserError(f"--{name}: {job.method_name} writes by {way}, which does not have it")
+            raise UserError(f"--{name}: {job.method_name} writes by {WAYS[writes]}, which does not have it")
     if args.policy is not None and args.policy not in policies:
         raise UserError(f"--policy {args.policy}: {job.method_name} writes by {' or '.join(policies)}")
     if args.fill is not None and args.length is not None:
@@ -122,7 +122,7 @@ def _policy(args: argparse.Namespace, job: PretrainJob) -> Unmasking | Beam | Di
     room = job.protocol.data.context_length - 2
     if args.length is not None and not 1 <= args.length <= room:
         raise UserError(f"--length {args.length}: must be 1 to {room} word pieces, which fit the context")
-    if objective == "mask_and_replace":
+    if writes == "diffuse":
         scale = 1.0 if args.guidance is None else args.guidance
         most = job.method.diffusion_steps or 1
         told: dict[str, Any] = {
@@ -130,7 +130,7 @@ def _policy(args: argparse.Namespace, job: PretrainJob) -> Unmasking | Beam | Di
             "policy": args.policy or "posterior",
         }
         return Diffusing(kind="diffuse", guidance=scale, seed=args.seed, **told)
-    if policies == ("beam",):
+    if writes == "beam":
         width = 6 if args.beam is None else args.beam
         return Beam(kind="beam", width=width, least=args.length or 1, most=args.length or room)
     values: dict[str, Any] = {"per_step": 1 if args.per_step is None else args.per_step, "threshold": args.threshold}

@@ -9,22 +9,13 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from mdc.config.caption import Beam, Diffusing, Unmasking
+from mdc.config.caption import WAYS, WRITES, Beam, Diffusing, Unmasking
 from mdc.formats.images import center_resize
 from mdc.models.memory import Memory
 from mdc.predictors.diffusing import DiffusionWriter, Seen
 from mdc.predictors.runs import RunModel
 from mdc.predictors.writing import Guiding, Writer, Written
 from mdc.records import UserError
-
-#: objective → how its models write
-_WAYS = {
-    "masked": "unmasking",
-    "autoregressive": "beam search",
-    "recurrent": "beam search",
-    "mask_and_replace": "diffusion",
-}
-_OBJECTIVE_OF = {"unmask": "masked", "beam": "autoregressive", "diffuse": "mask_and_replace"}
 
 
 class RunWriter:
@@ -33,7 +24,7 @@ class RunWriter:
     def __init__(self, run: RunModel, *, precision: str, device: torch.device, batch_tokens: int = 8192) -> None:
         self.method, self.vocabulary, self.context_length = run.job.method, run.vocabulary, run.context_length
         self.name = run.job.method_name
-        if self.method.objective not in _WAYS:
+        if self.method.objective not in WRITES:
             raise UserError(f"{run.checkpoint}: a method with the objective {self.method.objective} writes no captions")
         self.image_size = run.job.backbone.image_size
         model, more = run.load(), (run.vocabulary, precision, device, batch_tokens)
@@ -78,7 +69,7 @@ class RunWriter:
         """The template of each image with its masks filled in; only masked models can."""
         if self.method.objective != "masked":
             raise UserError(
-                f"{self.name} writes by {_WAYS[self.method.objective]} and cannot fill words in; masked methods can"
+                f"{self.name} writes by {WAYS[WRITES[self.method.objective]]} and cannot fill words in; masked methods can"
             )
         for template in templates:
             if len(template) > self.context_length - 2:
@@ -97,9 +88,9 @@ class RunWriter:
         return self.vocabulary.decode([token])
 
     def _check(self, how: Unmasking | Beam | Diffusing) -> None:
-        ours, theirs = _WAYS[self.method.objective], _WAYS[_OBJECTIVE_OF[how.kind]]
-        if ours != theirs:
-            raise UserError(f"{self.name} writes by {ours}, not by {theirs}")
+        writes = WRITES[self.method.objective]
+        if how.kind != writes:
+            raise UserError(f"{self.name} writes by {WAYS[writes]}, not by {WAYS[how.kind]}")
         if isinstance(how, Diffusing):
             assert self.method.diffusion_steps is not None
             if how.steps is not None and how.steps > self.method.diffusion_steps:
