@@ -142,10 +142,16 @@ def test_clip_benchmark_reads_the_folders(r: Path, tmp_path: Path, capsys: pytes
     assert main(["clip-benchmark", "--scale", r.name, *given]) == 0
     assert json.loads(output.read_text())["metrics"] == json.loads(own.read_text())["metrics"]
     captioner = exported(r, MDC, tmp_path / "mdc")
-    capsys.readouterr()
-    assert main(["clip-benchmark", *words, "--model", f"local-dir:{captioner}"]) == 2
-    said = capsys.readouterr().err
-    assert "without a trained text tower" in said and said.count("\n") == 1
+    (tmp_path / "models.txt").write_text(f"local-dir:{captioner},\n")
+    for option, name in (
+        ("--model", f"local-dir:{captioner}"),
+        ("--pretrained_model", f"local-dir:{captioner},"),
+        ("--pretrained_model", str(tmp_path / "models.txt")),
+    ):
+        capsys.readouterr()
+        assert main(["clip-benchmark", *words, option, name, "--output", str(tmp_path / "refused.json")]) == 2
+        assert "without a trained text tower" in capsys.readouterr().err.splitlines()[-1]
+        assert not (tmp_path / "refused.json").exists()
 
 
 def test_a_hub_folder_says_what_the_record_says(r: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -206,6 +206,60 @@ def test_images_that_cannot_be_read_are_named_and_the_others_done(
     said = capsys.readouterr().err.splitlines()[-1]
     assert "2 of 71 images could not be read" in said and "a/002.png" in said and "c.jpg" in said
     assert set(read(out)) == set(photos) - {"a/002.png"}
+    assert asked(r, place, out) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == said, "they are missing still"
+
+
+def test_a_name_that_is_no_text_is_one_that_cannot_be_read(
+    r: Path, photos: dict[str, bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place, out = folder_of(photos, tmp_path / "photos"), tmp_path / "out.parquet"
+    Path(os.fsdecode(os.fsencode(place) + b"/caf\xe9.png")).write_bytes(photos["a/000.png"])
+    assert asked(r, place, out, "--processes", "1") == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert "1 of 71 images" in said and "caf\\udce9.png (its name is no UTF-8" in said
+    assert set(read(out)) == set(photos) and not (tmp_path / ".out.parquet.parts").exists()
+
+
+def test_the_same_images_are_known_however_their_folder_is_written_and_whatever_lies_beside_them(
+    r: Path, photos: dict[str, bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = folder_of(photos, tmp_path / "photos")
+    out = place / "out.parquet"
+    parts = place / ".out.parquet.parts"
+    parts.mkdir()
+    (parts / "00000000.parquet").write_bytes(b"of a call that was killed")
+    (place / "._001.png").write_bytes(b"what a Mac lays there")
+    assert asked(r, place, out, "--processes", "1") == 0
+    first = out.read_bytes()
+    (place / "notes.txt").write_text("a log")
+    parts.mkdir()  # of a call that was killed before it tidied up
+    assert asked(r, Path("..") / place.name, Path("..") / place.name / out.name) == 0
+    assert "is there already" in capsys.readouterr().out
+    assert out.read_bytes() == first and not parts.exists()
+
+
+def test_keys_of_parquet_files_are_columns_that_tell_their_rows_apart(
+    r: Path, photos: dict[str, bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = list(photos.values())[:4]
+    usual = {"key": ["a", "a", "b", "c"], "id": [7, None, 8, 9], "image_id": [4, 3, 2, 1]}
+    pq.write_table(pa.table({"image": data, **usual, "lists": [[1], [2], [3], [4]]}), tmp_path / "rows.parquet")
+    out = tmp_path / "out.parquet"
+    assert asked(r, tmp_path / "rows.parquet", out) == 0
+    assert list(read(out)) == ["4", "3", "2", "1"], "the first usual column whose values are each there once"
+    for column, said in (
+        ("key", "2 rows have 'a'"),
+        ("id", "1 of 4 rows have none"),
+        ("lists", "it holds list<element: int64>"),
+    ):
+        capsys.readouterr()
+        assert asked(r, tmp_path / "rows.parquet", tmp_path / "more.parquet", "--key-column", column) == 2
+        error = capsys.readouterr().err
+        assert said in error and "texts or whole numbers, each once" in error and error.count("\n") == 1
+    pq.write_table(pa.table({"image": data, "key": ["a"] * 4}), tmp_path / "none.parquet")
+    assert asked(r, tmp_path / "none.parquet", tmp_path / "none-out.parquet") == 0
+    assert list(read(tmp_path / "none-out.parquet")) == ["0", "1", "2", "3"], "no column: the number of the row"
 
 
 def test_what_cannot_be_done_ends_in_one_line(

@@ -105,7 +105,9 @@ class Beam(Strict):
     """
 
     kind: Literal["beam"]
-    width: Positive
+    width: Annotated[
+        int, Field(ge=1, le=256)
+    ]  # each holds the decoder's keys and values, so a slip would take all memory
     least: Positive = 1
     most: Positive
     penalty: Annotated[float, Field(ge=0, le=10)] = 1.0

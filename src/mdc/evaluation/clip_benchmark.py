@@ -41,7 +41,7 @@ def main(args: argparse.Namespace) -> None:
     words = list(args.arguments)
     if words[:1] == ["eval"]:
         words[1:1] = ["--pretrained", "last", "--model_type", TYPE]  # what the person writes comes later, and counts
-    before = sys.argv
+    before, theirs = sys.argv, models.TYPE2FUNC["open_clip"]
     sys.argv = ["clip_benchmark", *words]
     try:
         task = _checked(_asked(cli))
@@ -50,10 +50,15 @@ def main(args: argparse.Namespace) -> None:
             folder = run_folder(model_name, args.params, args.scale)
             return benchmark_model(folder, _weights(pretrained), task, torch.device(device))
 
-        models.TYPE2FUNC[TYPE] = loaded
+        def of_open_clip(model_name: str, **more: Any) -> Any:
+            if task != "linear_probe":
+                _has_texts(model_name)
+            return theirs(model_name=model_name, **more)
+
+        models.TYPE2FUNC |= {TYPE: loaded, "open_clip": of_open_clip}
         cli.main()
     finally:
-        sys.argv = before
+        sys.argv, models.TYPE2FUNC["open_clip"] = before, theirs
 
 
 def _asked(cli: Any) -> argparse.Namespace:
@@ -81,14 +86,12 @@ def _checked(asked: argparse.Namespace) -> str:
     if asked.model_type == TYPE and not asked.pretrained_model:
         for one in asked.pretrained:
             _weights(one)
-    if asked.model_type == "open_clip" and asked.task != "linear_probe":
-        for one in asked.model:
-            _has_texts(one)
     return str(asked.task)
 
 
 def _has_texts(name: str) -> None:
-    """UserError if an open_clip model is a folder that we have exported and that says it has no trained text tower."""
+    """UserError if an open_clip model is a folder that we have exported and that says it has no trained text tower; asked where
+    models are loaded, since a command line has three ways of naming them."""
     config = Path(name.removeprefix("local-dir:")) / "open_clip_config.json"
     if (
         name.startswith("local-dir:")

@@ -132,7 +132,8 @@ def main(args: argparse.Namespace) -> None:
     run, manifest = open_run(run_folder(args.run, args.params, args.scale), args.weights)
     device = choose_device("auto")
     features = Features(run, args.feature, device)
-    pieces = pieces_of(Path(args.images), args.image_column, args.key_column)
+    images = Path(args.images)
+    pieces = pieces_of(images, args.image_column, args.key_column, apart_from=out)
     told = {
         "run": str(manifest["id"]),
         "weights": args.weights,
@@ -141,32 +142,45 @@ def main(args: argparse.Namespace) -> None:
         "feature": features.feature,
         "image_size": str(features.decoder.size),
     }
-    asked = {**told, "images": sha256_json([_sealed(Path(args.images)), [repr(piece) for piece in pieces]])}
-    if out.exists():
-        if _told(out).get("asked") != sha256_json(asked):
-            raise UserError(f"--out {out}: is there already, and not of these images by this run; name another file")
-        print(f"{out}: is there already, of these images by this run")
-        return
+    columns = [args.image_column, args.key_column]
+    asked = {**told, "images": sha256_json([_sealed(images, pieces), columns, [len(piece) for piece in pieces]])}
     parts = out.with_name(f".{out.name}.parts")
+    if out.exists():
+        found = _told(out)
+        if found.get("asked") != sha256_json(asked):
+            raise UserError(f"--out {out}: is there already, and not of these images by this run; name another file")
+        shutil.rmtree(parts, ignore_errors=True)  # of a call that was ended between its last two acts
+        print(f"{out}: is there already, of these images by this run")
+        _complain(out, found["unread"])
+        return
     parts.mkdir(parents=True, exist_ok=True)
     with locked(parts, doing="is computing these features"):
         _begin(parts, asked)
         processes = args.processes or len(os.sched_getaffinity(0))
         bad = _made(parts, pieces, features, processes)
-        count = _whole(out, parts, len(pieces), features.width, told | {"asked": sha256_json(asked)})
+        count = _whole(out, parts, len(pieces), features.width, {**told, "asked": sha256_json(asked), "unread": bad})
         shutil.rmtree(parts)
     print(f"{out}: {count} images, {features.feature} features of {manifest['id']} ({args.weights} weights)")
+    _complain(out, bad)
+
+
+def _complain(out: Path, bad: Sequence[tuple[str, str]]) -> None:
+    """UserError if images could not be read; a second call says it again, since they are still missing."""
+    import pyarrow.parquet as pq
+
     if bad:
+        count = pq.read_metadata(out).num_rows + len(bad)
         shown = "; ".join(f"{key} ({why})" for key, why in bad[:3])
         raise UserError(
-            f"{len(bad)} of {count + len(bad)} images could not be read and are not in {out}: {shown}{'; …' * (len(bad) > 3)}"
+            f"{len(bad)} of {count} images could not be read and are not in {out}: {shown}{'; …' * (len(bad) > 3)}"
         )
 
 
-def _sealed(place: Path) -> list[list[Any]]:
-    """Names, sizes and times of the files, by which another state of them is told."""
-    paths = [place] if place.is_file() else sorted(path for path in place.rglob("*") if path.is_file())
-    return [[str(path), (status := path.stat()).st_size, status.st_mtime_ns] for path in paths]
+def _sealed(place: Path, pieces: Sequence[Piece]) -> list[list[Any]]:
+    """Names below ``place``, sizes and times of the files that are read, by which another state of them is told, whatever the
+    folder is called and whatever else lies there."""
+    paths = sorted({path for piece in pieces for path in piece.files()})
+    return [[path.relative_to(place).as_posix(), (status := path.stat()).st_size, status.st_mtime_ns] for path in paths]
 
 
 def _begin(parts: Path, asked: dict[str, str]) -> None:
@@ -223,7 +237,7 @@ def _bad(path: Path) -> list[tuple[str, str]]:
     return [(key, why) for key, why in json.loads(pq.read_schema(path).metadata[b"bad"])]
 
 
-def _whole(out: Path, parts: Path, count: int, width: int, told: dict[str, str]) -> int:
+def _whole(out: Path, parts: Path, count: int, width: int, told: dict[str, Any]) -> int:
     """All pieces in one file, which says of each image by which checkpoint its features are; how many images."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -242,13 +256,13 @@ def _whole(out: Path, parts: Path, count: int, width: int, told: dict[str, str])
     return images
 
 
-def _told(out: Path) -> dict[str, str]:
+def _told(out: Path) -> dict[str, Any]:
     """What a file says of itself; {} of one that is not ours."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        found: dict[str, str] = json.loads((pq.read_schema(out).metadata or {})[b"mdc"])
+        found: dict[str, Any] = json.loads((pq.read_schema(out).metadata or {})[b"mdc"])
     except (OSError, pa.ArrowException, KeyError, ValueError):
         return {}
     return found

@@ -1,12 +1,12 @@
 """Anybody's images in pieces: a folder of image files, parquet files with an image column, or webdataset shards (tar).
 
-A piece is what a process reads and encodes at a time, and what is kept if the work is interrupted. Pieces follow from the names
-and sizes of the files alone, so the same data gives the same ones.
+A piece is what a process reads and encodes at a time, and what is kept if the work is interrupted. Pieces follow from the files
+alone, so the same data gives the same ones. Hidden files are left out, as those are that a system lays beside its pictures.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -30,6 +30,10 @@ class Piece(Protocol):
 
     def __len__(self) -> int: ...
 
+    def files(self) -> list[Path]:
+        """What it is read from."""
+        ...
+
     def read(self) -> Iterator[Read]: ...
 
 
@@ -43,8 +47,15 @@ class Files:
     def __len__(self) -> int:
         return len(self.names)
 
+    def files(self) -> list[Path]:
+        return [self.root / name for name in self.names]
+
     def read(self) -> Iterator[Read]:
         for name in self.names:
+            plain = name.encode(errors="backslashreplace").decode()
+            if plain != name:
+                yield plain, "its name is no UTF-8, and a key has to be"
+                continue
             try:
                 path = self.root / name
                 yield name, path.read_bytes() if path.stat().st_size <= MAX_FILE else _too_large(path.stat().st_size)
@@ -68,6 +79,9 @@ class Rows:
 
     def __len__(self) -> int:
         return self.count
+
+    def files(self) -> list[Path]:
+        return [self.file]
 
     def read(self) -> Iterator[Read]:
         columns = [self.image, *([self.key] if self.key else [])]
@@ -97,6 +111,9 @@ class Samples:
     def __len__(self) -> int:
         return len(self.places)
 
+    def files(self) -> list[Path]:
+        return [self.shard]
+
     def read(self) -> Iterator[Read]:
         with self.shard.open("rb") as file:
             for key, offset, size in self.places:
@@ -104,11 +121,11 @@ class Samples:
                 yield key, file.read(size) if size <= MAX_FILE else _too_large(size)
 
 
-def pieces_of(place: Path, image: str | None, key: str | None) -> list[Piece]:
+def pieces_of(place: Path, image: str | None, key: str | None, *, apart_from: Path | None = None) -> list[Piece]:
     """All images of ``place``: a folder of images, of .parquet files or of .tar files, or one such file.
 
-    ``image`` and ``key``: columns of parquet files. UserError if there are none, if kinds are mixed, and for files that cannot be
-    read as what they are called.
+    ``image`` and ``key``: columns of parquet files; ``apart_from``: a file of the folder that does not belong to them. UserError
+    if there are none, if kinds are mixed, and for files that cannot be read as what they are called.
     """
     if place.is_file():
         kind = place.suffix
@@ -121,6 +138,9 @@ def pieces_of(place: Path, image: str | None, key: str | None) -> list[Piece]:
     by_kind: dict[str, list[Path]] = {}
     for path in sorted(place.rglob("*")):
         ending = path.suffix.lower().removeprefix(".")
+        hidden = any(part.startswith(".") for part in path.relative_to(place).parts)
+        if hidden or (apart_from is not None and path.resolve() == apart_from.resolve()):
+            continue
         if path.is_file() and ending in {"parquet", "tar", *IMAGE_ENDINGS}:
             by_kind.setdefault(ending if ending in ("parquet", "tar") else "images", []).append(path)
     if len(by_kind) != 1:
@@ -142,10 +162,18 @@ def _rows(path: Path, prefix: str, image: str | None, key: str | None) -> list[P
     with open_parquet(path) as parquet:
         names = parquet.schema_arrow.names
         sizes = [parquet.metadata.row_group(group).num_rows for group in range(parquet.num_row_groups)]
-    chosen = _column(path, names, image, _IMAGE_COLUMNS, "--image-column")
-    if chosen is None:
-        raise UserError(f"{path}: which column holds the images? --image-column; it has {', '.join(names)}")
-    keys = _column(path, names, key, _KEY_COLUMNS, "--key-column")
+        for option, asked in (("--image-column", image), ("--key-column", key)):
+            if asked is not None and asked not in names:
+                raise UserError(f"{option} {asked}: {path} has no such column; it has {', '.join(names)}")
+        chosen = image or next((name for name in _IMAGE_COLUMNS if name in names), None)
+        if chosen is None:
+            raise UserError(f"{path}: which column holds the images? --image-column; it has {', '.join(names)}")
+        if key is not None and (why := _no_keys(path, parquet, key)):
+            raise UserError(
+                f"--key-column {key}: {path}: {why}; allowed: a column of texts or whole numbers, each once"
+            )
+        usual = [name for name in _KEY_COLUMNS if name in names]
+        keys = key or next((name for name in usual if not _no_keys(path, parquet, name)), None)
     found: list[Piece] = []
     before = 0
     for group, size in enumerate(sizes):
@@ -155,10 +183,23 @@ def _rows(path: Path, prefix: str, image: str | None, key: str | None) -> list[P
     return found
 
 
-def _column(path: Path, names: Sequence[str], asked: str | None, usual: Sequence[str], option: str) -> str | None:
-    if asked is not None and asked not in names:
-        raise UserError(f"{option} {asked}: {path} has no such column; it has {', '.join(names)}")
-    return asked or next((name for name in usual if name in names), None)
+def _no_keys(path: Path, parquet: Any, column: str) -> str:
+    """Why a column's values do not tell rows apart, "" if they do."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = parquet.schema_arrow.field(column).type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind)):
+        return f"it holds {kind}"
+    with readable(path, "damaged"):
+        values = parquet.read(columns=[column])[column]
+    if values.null_count:
+        return f"{values.null_count} of {len(values)} rows have none"
+    counts = pc.value_counts(values)
+    if len(counts) < len(values):
+        twice = next(one for one in counts.to_pylist() if one["counts"] > 1)
+        return f"{twice['counts']} rows have {twice['values']!r}"
+    return ""
 
 
 def _samples(path: Path, prefix: str) -> list[Piece]:
