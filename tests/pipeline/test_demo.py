@@ -30,6 +30,9 @@ from mdc.shards.index import ShardReader
 pytest.importorskip("gradio", reason="Gradio is not installed")
 
 TUNED, ARC, CLIP = "alt/ViT-T-12/mdc/s0/ft-tuned", "alt/ViT-T-12/arc/s0", "alt/ViT-T-12/clip/s0"
+LSTM, MCD = "alt/cnn/lstm/s0", "described/on-codes/mcd_cfg/s0"
+#: a proxy that nobody is behind: the page must be served without asking one
+NOBODY = "http://127.0.0.1:9"
 PATIENCE = 120.0
 
 
@@ -54,7 +57,10 @@ class Served:
                 stderr=errors,
                 text=True,
                 bufsize=1,
-                env={**os.environ, "TMPDIR": str(self.kept)},
+                env={
+                    **{name: value for name, value in os.environ.items() if name.lower() != "no_proxy"},
+                    **{"TMPDIR": str(self.kept), "HTTP_PROXY": NOBODY, "HTTPS_PROXY": NOBODY, "http_proxy": NOBODY},
+                },
             )
         assert self.process.stdout is not None
         until = time.monotonic() + PATIENCE
@@ -194,11 +200,56 @@ def test_other_methods_have_the_tabs_that_they_can_serve(r: Path, photo: Path, t
             found.close()
 
 
+@needs_chromium
+def test_an_lstm_and_a_diffusion_with_replacement_have_options_of_their_own(
+    r: Path, photo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for run, fields, asked, looks, more in (
+        (LSTM, {"beams": "2"}, ["--beam", "2"], "its attention α", {"beams": ("1000000000", "256")}),
+        (
+            MCD,
+            {"strides": "2", "guidance": "3"},
+            ["--policy", "best_first", "--steps", "2", "--guidance", "3"],
+            "is not shown",
+            {"strides": ("100000", "at most")},
+        ),
+    ):
+        capsys.readouterr()
+        assert main(["caption", "--run", run, "--scale", r.name, str(photo), *asked]) == 0
+        told = capsys.readouterr().out
+        found = Served(run, r.name, tmp_path / "log.txt")
+        try:
+            with opened(900) as page:
+                page.goto(found.url)
+                page.get_by_text("What each word looked at").wait_for()
+                assert looks in page.inner_text("body")
+                drop(page, photo)
+                if "best_first" in asked:
+                    page.get_by_label("best_first").check()
+                for label, value in fields.items():
+                    page.get_by_label(label).fill(value)
+                page.locator("#caption").click()
+                page.locator("p.written").wait_for()
+                assert page.locator("p.written").inner_text().strip() in told
+                assert page.locator("table.moments tr").count()
+                if run == LSTM:
+                    page.locator(".looks img").first.wait_for()
+                for label, (value, said) in more.items():
+                    page.get_by_label(label).fill(value)
+                    page.locator("#caption").click()
+                    page.locator(".toast-body").get_by_text(said).first.wait_for()
+        finally:
+            found.close()
+        assert "Traceback" not in found.log.read_text()
+
+
 def test_what_cannot_be_served_ends_in_one_line(
     r: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert main(["demo", "alt/ViT-T-12/nobody/s0", "--scale", r.name]) == 2
     assert "no folder with a run.json" in capsys.readouterr().err
+    assert main(["demo", TUNED, "--scale", r.name, "--port", "99999"]) == 2
+    assert capsys.readouterr().err.strip().endswith("--port 99999: 1 to 65535, or 0 for any that is free")
     monkeypatch.setitem(sys.modules, "gradio", None)
     assert main(["demo", TUNED, "--scale", r.name]) == 2
     error = capsys.readouterr().err

@@ -169,13 +169,21 @@ def test_a_hub_folder_says_what_the_record_says(r: Path, tmp_path: Path, capsys:
         f"{manifest['pairs']} pairs",
     ):
         assert said in card
-    with (r / "table1/table1_long.csv").open() as file:
-        rows = [row for row in csv.DictReader(file) if MDC in row["run"].split()]
-    assert rows
-    for row in rows:
-        line = rf"\| table1 \| {row['benchmark']}.* \| {row['value']} \| \[{row['low']}, {row['high']}\] \|.* {row['n']} \|"
-        assert re.search(line, card), row
-    assert "mismatched" not in card, "blind rows say nothing of what the model sees"
+    for table in ("table1", "table2", "table_ratio"):
+        with (r / table / f"{table}_long.csv").open() as file:
+            rows = [
+                row
+                for row in csv.DictReader(file)
+                if MDC in row["run"].split() and row.get("control", "none") == "none"
+            ]
+        rows = [row for row in rows if row.get("blind") != "True"]
+        assert rows
+        for row in rows:
+            line = rf"\| {table} \| {row['benchmark']}.* \| {row['value']} \| \[{row['low']}, {row['high']}\] \|.* {row['n']} \|"
+            assert re.search(line, card), row
+    assert "mismatched" not in card and "other image" not in card, "blind rows say nothing of what the model sees"
+    numbers = [line.split("|", 2)[2] for line in card.splitlines() if line.startswith("| table")]
+    assert len(numbers) == len(set(numbers)), "what several tables show stands there once"
     assert "no trained text tower" in card
     # nothing is pickled, and the run itself is there for our own verbs
     assert {path.suffix for path in place.rglob("*") if path.is_file()} == {".json", ".md", ".safetensors"}
@@ -186,6 +194,34 @@ def test_a_hub_folder_says_what_the_record_says(r: Path, tmp_path: Path, capsys:
     there = json.loads(capsys.readouterr().out)
     assert main(["caption", "--run", str(r / "runs" / MDC), str(photo), "--length", "4", "--json"]) == 0
     assert there == json.loads(capsys.readouterr().out)
+
+
+def test_a_finetuned_runs_card_names_all_that_it_was_trained_on(r: Path, tmp_path: Path) -> None:
+    card = (exported(r, TUNED, tmp_path / "hub", "hub") / "README.md").read_text()
+    first, last = (read_json(r / "runs" / run / "run.json") for run in (MDC, TUNED))
+    data, recipe = card.split("## Training data")[1].split("## Results")[0].split("## Recipe")
+    for word, manifest in (("Pretrained on", first), ("Finetuned on", last)):
+        assert f"{word} {manifest['config']['corpus']}: " in data and f"{manifest['pairs']} pairs" in data
+    before, after = recipe.split("Finetuning (")
+    assert before.strip().startswith(f"Pretraining (`{first['id']}`)")
+    for text, manifest in ((before, first), (after, last)):
+        for key in ("lr", "epochs", "batch_size"):
+            assert f"| {key} | {manifest['config']['recipe'][key]} |" in text
+
+
+def test_licences_that_differ_are_all_named(r: Path) -> None:
+    from dataclasses import replace
+
+    from mdc.export.model_card import Stage, data_of, model_card
+
+    run, manifest = open_run(r / "runs" / MDC)
+    index = read_json(r / "data/corpora/alt/index.json")
+    own = Stage(manifest, run.job, data_of(index))
+    foreign = replace(own, data=data_of({**index, "source": {"kind": "pairs", "dataset": "cc12m"}}))
+    config = {"mdc": {"feature": "", "weights": "last", "pieces": None, "folder": "", "checkpoint_sha256": ""}}
+    config["model_cfg"] = {"embed_dim": 1}
+    head = yaml.safe_load(model_card([foreign, own], config, [], "a scale").split("---\n")[1])
+    assert head["license"] == "other" and head["license_name"].endswith(f"{foreign.data.licence}; {own.data.licence}")
 
 
 def test_data_that_the_registry_does_not_know_has_no_licence_that_we_could_tell(r: Path, tmp_path: Path) -> None:
@@ -207,7 +243,16 @@ def test_the_same_run_gives_the_same_bytes(r: Path, tmp_path: Path) -> None:
         assert json.loads(file.metadata()["mdc"])["run"] == f"runs/{CLIP}"
 
 
-def test_what_cannot_be_exported_ends_in_one_line(r: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_link_to_an_empty_folder_is_filled(r: Path, tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "disk")
+    exported(r, MDC, tmp_path / "link")
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "disk/open_clip_config.json").is_file()
+
+
+def test_what_cannot_be_exported_ends_in_one_line(
+    r: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     place = tmp_path / "out"
     (tmp_path / "full").mkdir()
     (tmp_path / "full/mine.txt").write_text("mine")
@@ -222,6 +267,11 @@ def test_what_cannot_be_exported_ends_in_one_line(r: Path, tmp_path: Path, capsy
         assert main(["export", run, str(folder), "--to", "hub", "--scale", r.name]) == 2
         error = capsys.readouterr().err
         assert said in error and error.count("\n") == 1
+    (tmp_path / "empty").mkdir()
+    with monkeypatch.context() as patch:
+        patch.chdir(tmp_path / "empty")
+        assert main(["export", str(tmp_path / "project" / r / "runs" / MDC), ".", "--to", "open_clip"]) == 2
+        assert "is the folder that you are in" in capsys.readouterr().err
     # a text tower that sees the padding is no open_clip model
     record = read_json(causal)
     record["config"]["protocol"]["pretrain"]["clip_text_attention"] = "bidirectional"

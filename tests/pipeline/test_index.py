@@ -93,6 +93,13 @@ def test_only_what_is_asked_for_and_elsewhere(r: Path, capsys: pytest.CaptureFix
         assert said in error and error.count("\n") == 1
 
 
+def test_a_scales_folder_may_be_a_link_to_another_disk(r: Path, tmp_path: Path) -> None:
+    r.rename(tmp_path / "disk")
+    r.symlink_to(tmp_path / "disk")
+    assert main(["index"]) == 0
+    assert all((PAGE.parent / one).is_file() for one in Links(PAGE.read_text()).places if not one.startswith("#"))
+
+
 def test_what_it_took_is_the_sum_of_what_the_jobs_say(r: Path) -> None:
     folder = ScaleFolder(r)
     jobs = behind(folder, "table1")

@@ -79,6 +79,22 @@ class Demo:
         """What a score is, in words."""
         return ESTIMATORS[self.estimator].text if self.estimator is not None else ""
 
+    @property
+    def looks_anywhere(self) -> bool:
+        """Whether a word chooses between places of the image. One that is written many times, as a diffusion with replacement
+        does, looks many times; a decoder that reads one vector, or objects, has no places."""
+        backbone = self.job.backbone
+        reads = getattr(backbone, "reads", "patches")
+        return self.objective in ("masked", "autoregressive", "recurrent") and reads not in ("mean", "cls", "objects")
+
+    @property
+    def looks_text(self) -> str:
+        """What the pictures under a caption are, in words."""
+        if not self.looks_anywhere:
+            return "What each word looked at is not shown: this run's words do not choose between places of the image."
+        of = "its attention α" if self.objective == "recurrent" else "cross-attention, mean over layers and heads"
+        return f"What each word looked at when it was written ({of}):"
+
     def caption(self, image: Image.Image, **how: Any) -> Told:
         """``how``: options as `mdc caption` has them; those left out have its defaults. UserError as there."""
         assert self.writer is not None
@@ -125,9 +141,9 @@ class Demo:
     def _looks(
         self, image: Image.Image, seen: Any, written: Written, pieces: Sequence[str]
     ) -> list[tuple[Image.Image, str]]:
-        """Nothing for a diffusion with replacement, whose words are written many times, and for tokens that are no square."""
+        """Nothing where words do not choose between places, and for tokens that are no square."""
         writer = self.writer
-        if writer is None or self.objective not in ("masked", "autoregressive", "recurrent"):
+        if writer is None or not self.looks_anywhere:
             return []
         reverse = self.job.method.direction is not None
         weights = looked_at(writer.writer.model, self.vocabulary, seen, written, reverse=reverse)

@@ -33,6 +33,7 @@ def cross_attention(model: Captioner, tokens: Tensor, memory: Memory) -> tuple[T
     return torch.stack(layers).mean(dim=0), text.norm(x)
 
 
+@torch.no_grad()
 def looked_at(
     model: AnyCaptioner, vocabulary: Vocabulary, memory: Memory, written: Written, *, reverse: bool = False
 ) -> Tensor:

@@ -36,6 +36,8 @@ p.written { font-size: 1.35rem; margin: .2rem 0 .8rem; }
 
 def main(args: argparse.Namespace) -> None:
     """``args``: run, weights, port, open, params, scale. Serves until it is interrupted."""
+    if not 0 <= args.port <= 65535:
+        raise UserError(f"--port {args.port}: 1 to 65535, or 0 for any that is free")
     gradio = _gradio()
     folder = run_folder(args.run, args.params, args.scale)
     weights = args.weights or weights_of(folder)
@@ -68,6 +70,8 @@ def main(args: argparse.Namespace) -> None:
 def _gradio() -> Any:
     """The package, told before it is imported that it is to send nothing. UserError if it is not installed."""
     os.environ |= {"GRADIO_ANALYTICS_ENABLED": "False", "HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_OFFLINE": "1"}
+    for name in ("no_proxy", "NO_PROXY"):  # it asks its own page whether it is there, and a proxy is another machine
+        os.environ[name] = ",".join(filter(None, (os.environ.get(name), _HOST, "localhost")))
     try:
         import gradio
     except ImportError:
@@ -112,7 +116,7 @@ def build(gradio: Any, demo: Demo, title: str) -> Any:
 def _captions(gradio: Any, demo: Demo, image: Any) -> None:
     options = _options(gradio, demo)
     button = gradio.Button("Caption", variant="primary", elem_id="caption")
-    written, moments, looks = _answer(gradio)
+    written, moments, looks = _answer(gradio, demo)
 
     def caption(path: str | None, *values: Any) -> tuple[str, str, Any]:
         how = {name: value for name, value in zip(options, values, strict=True) if value not in (None, "", 0)}
@@ -149,7 +153,7 @@ def _gaps(gradio: Any, demo: Demo, image: Any) -> None:
         label="a caption with gaps", info="? stands for a missing word piece", value="a ? and a ?", elem_id="gaps"
     )
     button = gradio.Button("Fill in", variant="primary", elem_id="fill")
-    written, moments, looks = _answer(gradio)
+    written, moments, looks = _answer(gradio, demo)
     button.click(
         _told_plainly(gradio, lambda path, asked: _shown(demo.fill(_image(path), asked))),
         [image, text],
@@ -179,12 +183,18 @@ def _scores(gradio: Any, demo: Demo, image: Any) -> None:
     button.click(_told_plainly(gradio, scores), [image, text], table)
 
 
-def _answer(gradio: Any) -> tuple[Any, Any, Any]:
+def _answer(gradio: Any, demo: Demo) -> tuple[Any, Any, Any]:
     written = gradio.HTML(elem_classes="caption")
     moments = gradio.HTML(elem_classes="writing")
-    gradio.Markdown("What each word looked at when it was written (cross-attention, mean over layers and heads):")
+    gradio.Markdown(demo.looks_text)
     looks = gradio.Gallery(
-        show_label=False, columns=6, height="auto", interactive=False, elem_classes="looks", buttons=[]
+        show_label=False,
+        columns=6,
+        height="auto",
+        interactive=False,
+        elem_classes="looks",
+        buttons=[],
+        visible=demo.looks_anywhere,
     )
     return written, moments, looks
 

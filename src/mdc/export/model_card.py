@@ -35,6 +35,20 @@ class Data:
     note: str
 
 
+@dataclass(frozen=True)
+class Stage:
+    """A training: a run's ``manifest``, its ``job``, and its ``data``."""
+
+    manifest: dict[str, Any]
+    job: PretrainJob
+    data: Data
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """Its recipe, as params.yaml has it."""
+        return self.job.recipe.model_dump(mode="json", exclude_none=True)
+
+
 def data_of(index: dict[str, Any]) -> Data:
     """Of a corpus's index. Data that the registry does not know is the user's own, and so is its licence to tell."""
     source = index["source"]
@@ -52,16 +66,16 @@ def data_of(index: dict[str, Any]) -> Data:
 
 
 def model_card(
-    manifest: dict[str, Any],
-    job: PretrainJob,
+    stages: Sequence[Stage],
     config: dict[str, Any],
-    data: Data,
     results: Sequence[Result],
     scale_label: str,
 ) -> str:
-    """The card of a run. ``manifest``: the run's; ``config``: open_clip's with our part; ``results``: what tables say of it;
-    ``scale_label``: what its scale is, in words."""
+    """The card of a run. ``stages``: its trainings, its own the last; ``config``: open_clip's with our part; ``results``: what
+    tables say of it; ``scale_label``: what its scale is, in words."""
+    job = stages[-1].job
     assert isinstance(job.backbone, Backbone)
+    licences = list(dict.fromkeys(stage.data.licence for stage in stages))
     environment = Environment(
         loader=PackageLoader("mdc.export"),
         undefined=StrictUndefined,
@@ -73,15 +87,15 @@ def model_card(
     clip = job.method.objective == "contrastive"
     return environment.get_template("model_card.md.j2").render(
         name=job.job.removeprefix("runs/"),
-        manifest=manifest,
+        stages=stages,
+        manifest=stages[-1].manifest,
         job=job,
         backbone=job.backbone,
         clip=clip,
         told=config["mdc"],
         width=config["model_cfg"]["embed_dim"],
-        data=data,
-        licence=_HUB_LICENCES.get(data.licence, "other"),
-        recipe=job.recipe.model_dump(mode="json", exclude_none=True),
+        licence=_HUB_LICENCES.get(licences[0], "other") if len(licences) == 1 else "other",
+        licences="; ".join(licences),
         results=results,
         several=any(len(one.seeds.split()) > 1 for one in results),
         scale=scale_label,

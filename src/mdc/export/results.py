@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-#: tables with a line a number, in the order in which a card shows them
-_TABLES = ("table1", "table2", "table3")
+from mdc.artefacts import ARTEFACTS
 
 
 @dataclass(frozen=True)
@@ -27,16 +26,20 @@ class Result:
 
 
 def results_of(scale: Path, run: str) -> list[Result]:
-    """The numbers of the run ``run`` (its id without "runs/") in the tables that are made in the ``scale``'s folder."""
-    found = []
-    for table in _TABLES:
-        path = scale / table / f"{table}_long.csv"
-        if not path.is_file():
+    """The numbers of the run ``run`` (its id without "runs/") in the tables that are made in the ``scale``'s folder; one that
+    several tables show is the first's."""
+    found: dict[Result, Result] = {}
+    for table, artefact in ARTEFACTS.items():
+        name = f"{table}_long.csv"
+        path = scale / table / name
+        if name not in artefact.files or not path.is_file():
             continue
         with path.open(encoding="utf-8", newline="") as file:
-            rows = [row for row in csv.DictReader(file) if run in row["run"].split() and _of_its_own_image(row)]
-        found += [_result(table, row) for row in rows]
-    return found
+            for row in csv.DictReader(file):
+                if run in row.get("run", "").split() and _of_its_own_image(row):
+                    result = _result(table, row)
+                    found.setdefault(replace(result, table=""), result)
+    return list(found.values())
 
 
 def _of_its_own_image(row: dict[str, str]) -> bool:
@@ -45,11 +48,14 @@ def _of_its_own_image(row: dict[str, str]) -> bool:
 
 
 def _result(table: str, row: dict[str, str]) -> Result:
-    # by which of a run's estimators, weights or lengths
-    how = [
-        row.get(name, "") for name in ("estimator", "weights", "per", "method" if table == "table3" else "", "length")
-    ]
-    what = ", ".join([row["benchmark"], *(one for one in how if one not in ("", "–"))])
+    # by which of a run's estimators and weights, or of which images, by which system and how long
+    how = [row[name] for name in ("dataset", "method", "length")] if "length" in row else []
+    how += [row.get(name, "") for name in ("estimator", "weights", "per")]
+    words = [row["benchmark"]]
+    for one in how:
+        if one not in ("", "–") and not words[-1].endswith(f"· {one}"):  # many a label ends in the length
+            words.append(one)
+    what = ", ".join(words)
     return Result(
         table,
         what,

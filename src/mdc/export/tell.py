@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from mdc.evaluation.ask import run_folder
-from mdc.export.model_card import data_of, model_card
+from mdc.export.model_card import Stage, data_of, model_card
 from mdc.export.open_clip_model import CONFIG, WEIGHTS, parts
 from mdc.export.results import results_of
 from mdc.jobs.folder import ScaleFolder
+from mdc.jobs.model import PretrainJob
+from mdc.jobs.read import as_job
 from mdc.models.weights import save_tensors
 from mdc.predictors.runs import WEIGHTS as RUN_WEIGHTS
 from mdc.predictors.runs import RunModel, open_run, scale_of
@@ -26,9 +28,11 @@ FORMATS = ("open_clip", "hub")
 
 def main(args: argparse.Namespace) -> None:
     """``args``: run, folder, to, weights, params, scale."""
-    place = Path(args.folder)
+    place = Path(args.folder).resolve()
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise UserError(f"{place}: is there already; name a folder that is not, or an empty one")
+    if place == Path.cwd():  # which is about to be replaced
+        raise UserError(f"{place}: is the folder that you are in; name another")
     source = run_folder(args.run, args.params, args.scale)
     run, manifest = open_run(source, args.weights)
     beside = place.with_name(f".{place.name}.{os.getpid()}")
@@ -59,11 +63,22 @@ def write(folder: Path, to: str, source: Path, run: RunModel, manifest: dict[str
         config["mdc"]["folder"] = f"mdc/{manifest['id']}"
         _whole_run(folder / "mdc", source, run, manifest)
         scale = scale_of(source, manifest)
-        index = read_json(ScaleFolder(scale).manifest(f"data/corpora/{run.job.corpus}", "corpus"))
         results = results_of(scale, str(manifest["id"]).removeprefix("runs/"))
-        write_text(folder / "README.md", model_card(manifest, run.job, config, data_of(index), results, run.job.scale))
+        card = model_card(_stages(ScaleFolder(scale), manifest, run.job), config, results, run.job.scale)
+        write_text(folder / "README.md", card)
     save_tensors(folder / WEIGHTS, tensors, {"format": "open_clip", "run": str(manifest["id"])})
     write_json(folder / CONFIG, config)
+
+
+def _stages(scale: ScaleFolder, manifest: dict[str, Any], job: PretrainJob) -> list[Stage]:
+    """How a run was trained, from its first training on: its encoder owes something to the data of each."""
+    index = read_json(scale.manifest(f"data/corpora/{job.corpus}", "corpus"))
+    before: list[Stage] = []
+    if job.start is not None:
+        path = scale.manifest(job.start.run, "pretrain")
+        first = read_json(path)
+        before = _stages(scale, first, as_job(first.get("config", {}), "pretrain", str(path)))
+    return [*before, Stage(manifest, job, data_of(index))]
 
 
 def _whole_run(folder: Path, source: Path, run: RunModel, manifest: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ server, and none of it is loaded from elsewhere. It reads records and small file
 from __future__ import annotations
 
 import csv
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -183,7 +184,9 @@ def _preview(folder: Path, artefact: Artefact) -> Preview | None:
 def _relative(root: Path, start: Path) -> str:
     """``mini/`` for results/mini seen from results, "" for the folder itself; UserError if it does not lie below."""
     try:
-        inner = root.resolve().relative_to(start.resolve()).as_posix()
+        # as they are named, since a results folder may be a link to a larger disk, and links on the page go by names
+        named, below = (Path(os.path.abspath(one)) for one in (root, start))  # noqa: PTH100 — resolve follows links
+        inner = named.relative_to(below).as_posix()
     except ValueError:
         raise UserError(f"{start}: the page has to lie in {root} or above it, since its links lead there") from None
     return "" if inner == "." else f"{inner}/"
