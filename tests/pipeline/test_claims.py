@@ -11,6 +11,7 @@ import pyarrow.parquet as parquet
 import pytest
 import torch
 
+from mdc.cli import main
 from mdc.config.caption import Unmasking
 from mdc.config.distortion import Distortion
 from mdc.evaluation.distortions import distort
@@ -18,9 +19,10 @@ from mdc.formats.images import decode
 from mdc.jobs.folder import ScaleFolder
 from mdc.parts import ABILITIES, load
 from mdc.predictors.runs import open_run
-from mdc.records import read_json
+from mdc.records import read_json, write_json
 from mdc.shards.index import ShardReader
 from mdc.statistics.splits import over_splits
+from mdc.statistics.verdicts import decide
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
@@ -63,8 +65,30 @@ def test_the_table_of_splits_compares_over_them(r: Path) -> None:
         [whole.value, whole.low, whole.high], abs=2e-3
     )
     assert (rows[2]["higher"], rows[2]["datasets"]) == (str(sum(value > 0 for value in values)), "2")
+    # one comparison alone is what Holm's correction leaves as it is
+    (decision,) = decide([whole])
+    assert rows[2]["verdict"] == decision.verdict and float(rows[2]["p_holm"]) == pytest.approx(whole.p, abs=2e-3)
+    assert not any(row["verdict"] for row in rows[:2])
     page = (r / "table_splits/table_splits.md").read_text()
     assert "Over all 2 splits" in page and "MDC − 100 %" in page
+    assert "Primary comparisons over 2 splits on CIDEr" in page
+
+
+def test_an_official_split_stands_beside_random_ones(r: Path) -> None:
+    """The same table with a third dataset, which is shown and changes nothing of what is said over the other two."""
+    record = read_json(r / "table_splits/table_splits.json")
+    first = rows_of(r / "table_splits/table_splits_over.csv")
+    config = record["config"]
+    beside = [{**config["over"]["datasets"][0]}]
+    config["over"]["beside"] = beside
+    write_json(r / "configs/table_splits.json", config)
+    assert main(["make", str(r / "configs/table_splits.json"), "--out", str(r / "again")]) == 0
+    second = rows_of(r / "again/table_splits_over.csv")
+    assert [row for row in second if row["dataset"] == "all"] == [row for row in first if row["dataset"] == "all"]
+    assert len([row for row in second if row["dataset"] == beside[0]["label"]]) == 2 * len(
+        [row for row in first if row["dataset"] == beside[0]["label"]]
+    )
+    assert f"Not among them: {beside[0]['label']}." in (r / "again/table_splits.md").read_text()
 
 
 def test_captions_of_distorted_images_are_those_of_images_distorted_by_hand(r: Path) -> None:

@@ -261,7 +261,8 @@ class CaptionView(Strict):
     The section is the one that has these datasets: ``mc_diffusion`` or ``claims``. ``contrasts`` and ``primary`` as there.
     ``choose_on``: the dataset on which the best of the systems is chosen by the metric that is claimed; it is named below the
     table. ``first_seed``: it is of the first seed alone. ``over``: pairs of systems that are compared over all its
-    datasets, which are splits of the same images. ``claimed``: the metric that is claimed, if it is not the section's.
+    datasets, which are splits of the same images, but for those that stand ``beside``, as an official split does beside random
+    ones; of each it is claimed that the first is better. ``claimed``: the metric that is claimed, if it is not the section's.
     """
 
     datasets: Annotated[Names, Field(min_length=1)]
@@ -272,11 +273,17 @@ class CaptionView(Strict):
     choose_on: Name | None = None
     first_seed: bool = False
     over: list[SidePair] = Field(default_factory=list)
+    beside: list[Name] = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _enough(self) -> Self:
-        if self.over and len(self.datasets) < 2:
-            raise ValueError(f"over: compares over datasets, and there is {self.datasets[0]} alone")
+        for name in self.beside:
+            known("beside", name, dict.fromkeys(self.datasets), "dataset of this table (datasets)")
+        compared = [name for name in self.datasets if name not in self.beside]
+        if self.over and len(compared) < 2:
+            raise ValueError(f"over: compares over datasets, and there is {' '.join(compared) or 'none'} alone")
+        if self.beside and not self.over:
+            raise ValueError("beside: beside the datasets that are compared over, and over names no pair of systems")
         pairs_once("over", self.over)
         for side in (side for pair in self.over for side in pair):
             known("over", side, dict.fromkeys(self.systems), "system of this table (systems)")

@@ -84,19 +84,21 @@ def _over(plan: Plan, whole: CaptionTable, asked: CaptionView, found: dict[str, 
     """What is compared over datasets: the differences within each, and the corpora that tell how many images each trains on."""
     pairs = [[f"{name}/{one}", f"{name}/{other}"] for name in asked.datasets for one, other in asked.over]
     corpora = {name: plan.corpus(whole.datasets[name].pretrained) for name in asked.datasets}
+    told = {
+        name: {
+            **labelled(name, whole.datasets[name].label),
+            "trained_on": job.job,
+            "images": whole.datasets[name].images,
+        }
+        for name, job in corpora.items()
+    }
     return {
         "jobs": found["jobs"] | {job.job: job for job in corpora.values()},
         "contrasts": found["contrasts"] + [pair for pair in pairs if pair not in found["contrasts"]],
         "over": {
             "pairs": [list(pair) for pair in asked.over],
-            "datasets": [
-                {
-                    **labelled(name, whole.datasets[name].label),
-                    "trained_on": job.job,
-                    "images": whole.datasets[name].images,
-                }
-                for name, job in corpora.items()
-            ],
+            "datasets": [one for name, one in told.items() if name not in asked.beside],
+            "beside": [told[name] for name in asked.beside],
         },
     }
 

@@ -56,10 +56,12 @@ class OverDataset(Labelled):
 
 
 class Over(Part):
-    """``pairs`` of systems' names, the first minus the second, over datasets that are splits of the same images."""
+    """``pairs`` of systems' names, the first minus the second, over ``datasets`` that are splits of the same images; what stands
+    ``beside`` them is compared alone."""
 
     pairs: Annotated[list[Pair], Field(min_length=1)]
     datasets: Annotated[list[OverDataset], Field(min_length=2)]
+    beside: list[OverDataset]
 
 
 class CaptionTableJob(SystemsJob):

@@ -14,13 +14,14 @@ from mdc.report.given import Given, path_of
 from mdc.report.tables.table import Cell, Column, Row, Table
 from mdc.statistics.interval import Interval
 from mdc.statistics.splits import over_splits
+from mdc.statistics.verdicts import Decision, decide
 
 
 @dataclass(frozen=True)
 class Line:
     """One line of ``NAME_over.csv``: the difference of a pair of systems by one metric on one dataset (``value``), or, where
     ``dataset`` is "all", over them. ``higher``: on how many of ``datasets`` the first is higher. The plain interval takes the
-    splits as independent."""
+    splits as independent. ``p_holm`` and ``verdict``: of the metric that is claimed."""
 
     scale: str
     dataset: str
@@ -36,13 +37,16 @@ class Line:
     higher: int | None
     datasets: int | None
     test_over_train: float | None
+    p_holm: float | None = None
+    verdict: str = ""
 
 
 class OverDatasets:
     """The pairs of systems that a table compares over its datasets."""
 
     def __init__(self, job: CaptionTableJob, given: Given, found: Captioned, over: Over) -> None:
-        self.found, self.over, self.level = found, over, job.statistics.level
+        self.found, self.over, self.level, self.statistics = found, over, job.statistics.level, job.statistics
+        self.claimed = job.primary_column if job.primary_column not in found.missing else None
         self.shares = {one.key: self._share(job, given, one.trained_on, one.images) for one in over.datasets}
         self.labels = {system.system: system.method.label for system in job.systems}
         if len({round(share, 12) for share in self.shares.values()}) > 1:
@@ -61,8 +65,26 @@ class OverDatasets:
 
     def differences(self, one: str, other: str, measure: str) -> dict[str, Interval]:
         """On each dataset, the first system minus the second."""
-        pairs = {d.key: (f"{d.key}/{one}", f"{d.key}/{other}") for d in self.over.datasets}
+        pairs = {d.key: (f"{d.key}/{one}", f"{d.key}/{other}") for d in (*self.over.beside, *self.over.datasets)}
         return {key: self.found.differences[pair, measure] for key, pair in pairs.items()}
+
+    def values(self, one: str, other: str, measure: str) -> list[float]:
+        """The differences on the splits that are compared over."""
+        within = self.differences(one, other, measure)
+        return [within[dataset.key].value for dataset in self.over.datasets]
+
+    def mean(self, one: str, other: str, measure: str) -> Interval:
+        """Over the splits."""
+        return over_splits(self.values(one, other, measure), self.share, self.level)
+
+    @cached_property
+    def decisions(self) -> dict[tuple[str, str], Decision]:
+        """Of each pair, by the metric that is claimed; none if it is not available."""
+        if self.claimed is None:
+            return {}
+        found = [self.mean(one, other, self.claimed) for one, other in self.over.pairs]
+        decided = decide(found, self.level, self.statistics.comparable, self.statistics.power)
+        return dict(zip(((one, other) for one, other in self.over.pairs), decided, strict=True))
 
     def lines(self) -> Iterator[Line]:
         """Every pair by every metric: on each dataset, then over all."""
@@ -71,35 +93,65 @@ class OverDatasets:
             for measure in self.found.measures:
                 told = (self.labels[one], self.labels[other], self.found.name(measure))
                 within = self.differences(one, other, measure)
-                for dataset in self.over.datasets:
+                for dataset in (*self.over.beside, *self.over.datasets):
                     here = within[dataset.key]
                     inside = _bounds(here)
                     yield Line(scale, dataset.label, *told, here.value, *inside, None, None, None, None, None)
-                values = [here.value for here in within.values()]
-                corrected = over_splits(values, self.share, self.level)
+                values = self.values(one, other, measure)
+                corrected = self.mean(one, other, measure)
                 plain = over_splits(values, 0.0, self.level)
                 higher = sum(value > 0 for value in values)
                 bounds = (*_bounds(corrected), plain.low, plain.high)
-                yield Line(scale, "all", *told, corrected.value, *bounds, higher, len(values), self.share)
+                decision = self.decisions.get((one, other)) if measure == self.claimed else None
+                decided = (decision.p_holm, decision.verdict) if decision is not None else ()
+                yield Line(scale, "all", *told, corrected.value, *bounds, higher, len(values), self.share, *decided)
 
-    def table(self, measures: list[str]) -> Table:
+    def tables(self, measures: list[str]) -> list[Table]:
+        """What was claimed of each pair over the splits, and every metric."""
+        return [*([self._claims()] if self.decisions else []), self._table(measures)]
+
+    def _claims(self) -> Table:
+        rows = []
+        for (one, other), decision in self.decisions.items():
+            assert self.claimed is not None
+            values, mean = self.values(one, other, self.claimed), self.mean(one, other, self.claimed)
+            value, low, high = (words.signed(number) for number in (mean.value, mean.low, mean.high))
+            told = (value, f"[{low}, {high}]", f"{sum(one > 0 for one in values)} of {len(values)}")
+            names = f"{self.labels[one]} − {self.labels[other]}"
+            rows.append(Row((names, *told, words.p_value(decision.p_holm), words.verdict(decision)), ()))
+        interval = f"{words.percent(self.level)} interval"
+        name = self.found.name(self.claimed or "")
+        return Table(
+            title=f"Primary comparisons over {len(self.over.datasets)} splits on {name}, {self.found.scale_text}",
+            caption=(f"Differences in points. {self._how()}", *words.claims(self.statistics, len(rows))),
+            labels=("Comparison", "Difference", interval, "Higher on", "Corrected p", "Verdict"),
+            columns=(),
+            rows=tuple(rows),
+        )
+
+    def _how(self) -> str:
+        beside = ", ".join(one.label for one in self.over.beside)
+        return (
+            f"Intervals: {words.percent(self.level)}, Student's t over splits, corrected for that they share most of the images "
+            f"they train on (Nadeau and Bengio, 2003: the variance times 1/{len(self.over.datasets)} + {self.share:.3f}, the "
+            f"images tested on over those trained on).{f' Not among them: {beside}.' * bool(beside)}"
+        )
+
+    def _table(self, measures: list[str]) -> Table:
         """For each pair the mean over datasets, and on how many of them the first is higher."""
         rows = []
         for one, other in self.over.pairs:
             cells = []
             for measure in measures:
-                values = [here.value for here in self.differences(one, other, measure).values()]
-                mean = over_splits(values, self.share, self.level)
+                values, mean = self.values(one, other, measure), self.mean(one, other, measure)
                 note = f"{sum(value > 0 for value in values)} of {len(values)}"
                 cells.append(Cell(mean.value, mean.low, mean.high, note=note))
             rows.append(Row((f"{self.labels[one]} − {self.labels[other]}",), tuple(cells), ""))
         return Table(
             title=f"Over all {len(self.over.datasets)} splits, {self.found.scale_text}",
             caption=(
-                "The mean of the splits' differences, in points, and on how many splits the first is higher. Intervals: "
-                f"{words.percent(self.level)}, Student's t over splits, corrected for that they share most of the images they "
-                f"train on (Nadeau and Bengio, 2003: the variance times 1/{len(self.over.datasets)} + {self.share:.3f}, the "
-                "images tested on over those trained on).",
+                "The mean of the splits' differences, in points, and on how many splits the first is higher. "
+                + self._how(),
             ),
             labels=("Comparison",),
             columns=tuple(

@@ -83,6 +83,11 @@ def verdict(decision: Decision, unit: str = "points") -> str:
     return f"cannot be told ({decision.smallest_detectable:.1f} {unit})"
 
 
+def signed(value: float) -> str:
+    """A difference with its sign and one decimal."""
+    return f"{round(value, 1) + 0.0:+.1f}".replace("-", "−")
+
+
 def claims(job: ProtocolStatistics, count: int, unit: str = "points") -> tuple[str, ...]:
     """What the verdicts of a table mean, a sentence each."""
     least = f"{1 - job.level:.2g}"

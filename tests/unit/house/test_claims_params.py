@@ -54,6 +54,21 @@ def _changed(*path: str, to: Any) -> dict[str, Any]:
             "over: no system of this table (systems) is named 'x'",
         ),
         (
+            ("scales", "flickr8k-claims", "tables", "table_splits", "beside"),
+            ["x"],
+            "beside: no dataset of this table (datasets) is named 'x'",
+        ),
+        (
+            ("scales", "flickr8k-claims", "tables", "table_splits", "beside"),
+            ["official", "split_1", "split_2", "split_3", "split_4"],
+            "table_splits: over: compares over datasets, and there is split_5 alone",
+        ),
+        (
+            (*TABLES, "table_ratio", "beside"),
+            ["claimed"],
+            "table_ratio: beside: beside the datasets that are compared over, and over names no pair",
+        ),
+        (
             (*CLAIMS, "systems", "ratio_mdc", "tuned"),
             "ends",
             "systems.ratio_mdc.tuned = ends: datasets.claimed.tuned does not name it; it has plain",

@@ -35,7 +35,7 @@ def primary(probing: Probing) -> Table:
     rows = []
     for (pair, measure), decision in probing.decisions.items():
         found = probing.differences[pair, measure]
-        shown = [f"{round(value, 1) + 0.0:+.1f}".replace("-", "−") for value in (found.value, found.low, found.high)]
+        shown = [words.signed(value) for value in (found.value, found.low, found.high)]
         text = (shown[0], f"[{shown[1]}, {shown[2]}]", words.p_value(decision.p_holm), words.verdict(decision))
         rows.append(Row((*_labels(probing, pair), *text), ()))
     found_in = [probing.differences[key] for key in probing.decisions]

@@ -81,7 +81,7 @@ def make(job: CaptionTableJob, given: Given, out: Path) -> None:
         *([_contests(found, choices)] if choices else []),
         variety(found),
         models(found),
-        *([over.table([key for key in parts["paper"] if key in found.columns])] if over is not None else []),
+        *(over.tables([key for key in parts["paper"] if key in found.columns]) if over is not None else []),
         *comparisons.tables(found, [key for key in (*parts["paper"], "true", "told") if key in found.columns]),
     ]
     name = job.artefact
