@@ -105,9 +105,8 @@ class Beam(Strict):
     """
 
     kind: Literal["beam"]
-    width: Annotated[
-        int, Field(ge=1, le=256)
-    ]  # each holds the decoder's keys and values, so a slip would take all memory
+    # each holds the decoder's keys and values, so a slip would take all memory
+    width: Annotated[int, Field(ge=1, le=256)]
     least: Positive = 1
     most: Positive
     penalty: Annotated[float, Field(ge=0, le=10)] = 1.0
