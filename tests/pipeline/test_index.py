@@ -13,9 +13,9 @@ from browser import needs_chromium, opened
 
 from mdc.artefacts import ARTEFACTS
 from mdc.cli import main
-from mdc.jobs.folder import ScaleFolder
+from mdc.jobs.folder import ScaleFolder, verb_of
 from mdc.records import read_json, write_json
-from mdc.report.index_page import Times, behind, duration, times
+from mdc.report.index_page import Times, Writing, behind, duration, times, writing
 
 PAGE = Path("results/index.html")
 
@@ -119,6 +119,33 @@ def test_what_it_took_is_the_sum_of_what_the_jobs_say(r: Path) -> None:
     assert [duration(s) for s in (0.0, 89.0, 90.0, 5399.0, 9000.0)] == ["1 s", "89 s", "2 min", "90 min", "2.5 h"]
 
 
+def test_what_writing_a_caption_took(r: Path) -> None:
+    """Of each system of the table, over datasets and seeds; the floor and other tables' systems are not among them."""
+    folder = ScaleFolder(r)
+    config = read_json(r / "table_guidance/table_guidance.json")["config"]
+    jobs = [job for job in behind(folder, "table_guidance") if verb_of(job) == "write-captions"]
+    told = [read_json(folder.host(job)).get("writing", {}) for job in jobs]
+    found = writing(folder, "table_guidance")
+    own = [one for one in config["systems"] if not one["reference"]]
+    assert [one.label for one in found] == [one["method"]["label"] for one in own] and len(found) > 1
+    for one, system in zip(found, own, strict=True):
+        parts = [each[system["system"]] for each in told if system["system"] in each]
+        assert len(parts) == len(system["records"]) > 1
+        assert one.captions == sum(part["captions"] for part in parts) > 0
+        assert one.seconds == pytest.approx(sum(part["seconds"] for part in parts)) and one.seconds > 0
+    by_hand = read_json(r / "table_guidance/table_guidance.json")["inputs"]
+    assert by_hand and not any(verb_of(job) == "write-captions" for job in by_hand), (
+        "they are read through what was measured"
+    )
+    assert main(["index", "table_guidance"]) == 0
+    text = PAGE.read_text()
+    for one in found:
+        assert f'<td class="label">{one.label}</td><td class="label">{one.each}</td>' in text
+    assert main(["index", "table1"]) == 0
+    assert "What writing a caption took" not in PAGE.read_text()
+    assert [Writing("", 8, s).each for s in (0.008, 0.72, 8.0, 20.0)] == ["1.0 ms", "90 ms", "1.0 s", "2.5 s"]
+
+
 @needs_chromium
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 400])
@@ -130,6 +157,15 @@ def test_how_it_looks_in_a_browser(r: Path, width: int, scheme: Literal["light",
         page.on("request", lambda request: asked.append(request.url))
         page.goto(PAGE.resolve().as_uri())
         assert page.evaluate("document.scrollingElement.scrollWidth") <= width
+        # room is left for figures that are not loaded yet, and of a tall one the top is shown in full width
+        for link in page.locator("a.thumbnail.picture").all():
+            room, figure = link.bounding_box(), link.locator("img").bounding_box()
+            assert (
+                room
+                and figure
+                and 80 < room["height"] <= 210
+                and figure["width"] == pytest.approx(room["width"], abs=1)
+            )
         for image in page.locator("img").all():
             image.scroll_into_view_if_needed()
             page.wait_for_function("image => image.complete", arg=image.element_handle())

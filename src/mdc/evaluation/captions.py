@@ -6,6 +6,7 @@ the model was; and last ``captions.json``.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache
@@ -41,25 +42,34 @@ _NO_RUN = dict.fromkeys(("training", "weights_step", "parameters", "held_out"))
 Row = dict[str, Any]
 
 
-def main(call: Call) -> None:
-    """Run the job, or one process's share of it. ``call.job``: a :class:`mdc.jobs.model.CaptionsJob`."""
+def main(call: Call) -> dict[str, Any] | None:
+    """Run the job, or one process's share of it. ``call.job``: a :class:`mdc.jobs.model.CaptionsJob`.
+
+    Returns what its host file tells besides, ``writing``: {system: {captions, seconds}} where a run of ours wrote. Seconds are
+    summed over processes; reading the images is not among them, since all systems of a run share it.
+    """
     job: CaptionsJob = call.job
     images = Captioned.open(call.input(f"data/corpora/{job.corpus}"), job.split, job.images)
+    facts: dict[str, Any] | None = None
     if job.coca is not None:
         rows, told = of_coca(call, job.coca, images), _NO_RUN
     elif job.run is None:
         rows, told = _floor(call, job, images), _NO_RUN
     else:
-        rows, told = _by_run(call, job, images)
+        rows, told, seconds = _by_run(call, job, images)
+        each = {name: {"captions": len(images), "seconds": round(seconds[name], 3)} for name in job.policies}
+        facts = {"writing": each}
     if global_rank():
-        return
+        return None
     clear_leftovers(call.out)
     path = call.out / CAPTIONS
     _write(path, rows)
     write_json(call.out / "captions.json", record(call, "captions", [path]) | told | {"images": len(images)})
+    return facts
 
 
-def _by_run(call: Call, job: CaptionsJob, images: Captioned) -> tuple[list[Row], dict[str, Any]]:
+def _by_run(call: Call, job: CaptionsJob, images: Captioned) -> tuple[list[Row], dict[str, Any], dict[str, float]]:
+    """The captions, what the record tells of the run, and the seconds that each system wrote."""
     how = job.captioning
     torch.set_num_threads(how.threads)
     device = choose_device(how.device, local_rank())
@@ -84,13 +94,16 @@ def _by_run(call: Call, job: CaptionsJob, images: Captioned) -> tuple[list[Row],
             group,
             job.job,
         )
-    rows = [row for part in found for row in part]
+    rows = [row for part in found for row in part["rows"]]
+    seconds = {name: sum(part["seconds"][name] for part in found) for name in job.policies}
     rows.sort(key=lambda row: list(job.policies).index(row["system"]))  # stable: images stay in their order
     told = {"training": run.training, "weights_step": run.weights_step}
-    return rows, {**told, "parameters": run.parameters, "held_out": run.held_out}
+    return rows, {**told, "parameters": run.parameters, "held_out": run.held_out}, seconds
 
 
-def _captions(writer: Any, clip: Any, job: CaptionsJob, images: Captioned, numbers: Sequence[int]) -> list[Row]:
+def _captions(writer: Any, clip: Any, job: CaptionsJob, images: Captioned, numbers: Sequence[int]) -> dict[str, Any]:
+    """A part: ``rows``, a caption of each image by each system, and ``seconds`` that each system wrote."""
+
     @cache
     def shown(which: str) -> list[tuple[str, Image.Image]]:
         there = [n if which == "own" else images.other(n, job.seed) for n in numbers]
@@ -101,16 +114,20 @@ def _captions(writer: Any, clip: Any, job: CaptionsJob, images: Captioned, numbe
         made = [one if distortion is None else distort(one, distortion, key, job.seed) for key, one in shown(which)]
         return model.look(torch.stack([model.picture(one) for one in made]))
 
-    def written(policy: Policy) -> list[Any]:
+    seconds: dict[str, float] = {}
+
+    def written(name: str, policy: Policy) -> list[Any]:
         seen = seen_by(writer, policy.images, policy.distortion)
         guided = isinstance(policy.write, Unmasking) and policy.write.guide is not None
         # the guide sees what the captioner sees
         guiding = writer.guiding(clip, seen_by(clip, policy.images, policy.distortion)) if guided else None
+        began = time.perf_counter()
         found: list[Any] = writer.write(seen, policy.write, keys, guiding)
+        seconds[name] = time.perf_counter() - began
         return found
 
     keys = [images.keys[n] for n in numbers]
-    return [
+    rows = [
         {
             "system": name,
             "image": key,
@@ -121,8 +138,9 @@ def _captions(writer: Any, clip: Any, job: CaptionsJob, images: Captioned, numbe
             "log_prob": one.log_prob,
         }
         for name, policy in job.policies.items()
-        for key, one in zip(keys, written(policy), strict=True)
+        for key, one in zip(keys, written(name, policy), strict=True)
     ]
+    return {"rows": rows, "seconds": seconds}
 
 
 def _floor(call: Call, job: CaptionsJob, images: Captioned) -> list[Row]:

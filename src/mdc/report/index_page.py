@@ -21,7 +21,7 @@ from mdc.report.tables.render import write_page
 #: files below the package that decide what is written here
 DATA_FILES = ("report/templates/index.html.j2",)
 _ROWS, _COLUMNS = 6, 7  # of a table's thumbnail
-_IMAGES = (".png", ".svg")
+_IMAGES = (".png",)
 #: jobs in words by their verb, in the order in which they run
 _LAYERS = {
     **dict.fromkeys(("plan-download", "download", "obtain", "corpus-parts", "corpus"), "data"),
@@ -47,10 +47,28 @@ class Preview:
 
 
 @dataclass(frozen=True)
+class Writing:
+    """What writing took one system of a table of captions, without reading the images; of all datasets and seeds."""
+
+    label: str
+    captions: int
+    seconds: float
+
+    @property
+    def each(self) -> str:
+        """Of one caption: ``3.4 ms``, ``120 ms``, ``2.1 s``."""
+        one = self.seconds / self.captions
+        return f"{one:.1f} s" if one >= 1 else f"{1000 * one:.{1 if one < 0.01 else 0}f} ms"
+
+
+@dataclass(frozen=True)
 class Shown:
-    """One table or figure. ``brief``: its title where there is little room; ``files``: (name, place seen from the page);
-    ``image`` or ``preview``: its thumbnail, neither if it is not made; ``opens``: what a click on it opens; ``time``: what it
-    took, in words; ``stale``: made with other values or code."""
+    """One table or figure.
+
+    ``brief``: its title where there is little room; ``files``: (name, place seen from the page); ``image``, of ``size`` pixels,
+    or ``preview``: its thumbnail, neither if it is not made; ``opens``: what a click on it opens; ``time``: what it took, in
+    words; ``stale``: made with other values or code; ``writing``: of captions, what each system took.
+    """
 
     name: str
     title: str
@@ -58,10 +76,12 @@ class Shown:
     caption: str
     files: Sequence[tuple[str, str]]
     image: str | None
+    size: tuple[int, int]
     preview: Preview | None
     opens: str | None
     time: str
     stale: bool
+    writing: Sequence[Writing] = ()
 
 
 @dataclass(frozen=True)
@@ -126,6 +146,24 @@ def times(folder: ScaleFolder, jobs: set[str]) -> Times:
     return Times({name: seconds[name] for name in seconds if counted[name]}, counted)
 
 
+def writing(folder: ScaleFolder, name: str) -> list[Writing]:
+    """What each system of a table of captions took to write, in the table's order; those of which no job says it are left out."""
+    systems = read_json(folder.record(name, "make"))["config"].get("systems", [])
+    # a system that captions several datasets is named once
+    labels = {one["system"]: str(one["method"]["label"]) for one in systems if "system" in one}
+    captions: Counter[str] = Counter()
+    seconds = dict.fromkeys(labels, 0.0)
+    for job in behind(folder, name):
+        host = folder.host(job)
+        if verb_of(job) != "write-captions" or not host.is_file():
+            continue
+        for system, told in read_json(host).get("writing", {}).items():
+            if system in labels:
+                captions[system] += int(told["captions"])
+                seconds[system] += float(told["seconds"])
+    return [Writing(labels[one], captions[one], seconds[one]) for one in labels if captions[one]]
+
+
 def duration(seconds: float) -> str:
     """As a person says it: ``40 s``, ``12 min``, ``3.4 h``."""
     if seconds < 90:
@@ -142,7 +180,7 @@ def _shown(name: str, folder: ScaleFolder, to_root: str, scale: str) -> Shown:
     brief = number if any(map(str.isdigit, number)) or not what else what
     caption = artefact.caption.format(scale=scale)
     if not record.is_file() or not files:
-        return Shown(name, title, brief, caption, [], None, None, None, "", False)
+        return Shown(name, title, brief, caption, [], None, (0, 0), None, None, "", False)
     opens = next((file for file in files if file.endswith(".html")), files[0])
     image = next((file for file in files if file.endswith(_IMAGES)), None)
     own = folder.host(name)
@@ -155,11 +193,24 @@ def _shown(name: str, folder: ScaleFolder, to_root: str, scale: str) -> Shown:
         caption,
         [(file, f"{to_root}{name}/{file}") for file in (*files, record.name)],
         f"{to_root}{name}/{image}" if image is not None else None,
+        _size(folder.job(name) / image) if image is not None else (0, 0),
         None if image is not None else _preview(folder.job(name), artefact),
         f"{to_root}{name}/{opens}",
         "; ".join(part for part in (took, f"before it {before}" if before else "") if part),
         _stale(folder, name),
+        writing(folder, name),
     )
+
+
+def _size(image: Path) -> tuple[int, int]:
+    """Width and height, so that a page that has not loaded it yet leaves room for it; (0, 0) if it cannot be read."""
+    from PIL import Image
+
+    try:
+        with Image.open(image) as opened:
+            return opened.size
+    except OSError:
+        return 0, 0
 
 
 def _stale(folder: ScaleFolder, name: str) -> bool:
