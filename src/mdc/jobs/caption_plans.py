@@ -192,9 +192,10 @@ def robustness(plan: Plan, name: str) -> dict[str, Any]:
     asked = getattr(plan.scale.tables, name)
     assert isinstance(asked, RobustnessFigure)
     whole = plan.scale.section_of(asked.dataset)
+    shown = whole.view(CaptionView(datasets=[asked.dataset], systems=asked.systems))
     curves = [
         {
-            **labelled(key, _label(whole.systems[key])),
+            **labelled(key, _label(whole.systems[key], shown)),
             "kind": kind,
             "systems": [key, *(distorted(key, kind, strength) for strength in range(1, STRENGTHS + 1))],
         }
@@ -224,7 +225,7 @@ def _examples(plan: Plan, shown: CaptionTable, leave_out: list[str]) -> dict[str
             job = caption_jobs.captions(plan, asked[key])
             jobs[job.job] = job
             told = {"record": job.job, "system": key, "reveals": system.write.kind != "beam"}
-            systems.append({**labelled(key, _label(system)), **told, "pictured": key not in leave_out})
+            systems.append({**labelled(key, _label(system, shown)), **told, "pictured": key not in leave_out})
         for key, other in shown.coca_of(name).items():
             job = caption_jobs.captions(plan, asked[key])
             jobs[job.job] = job
@@ -237,8 +238,10 @@ def _examples(plan: Plan, shown: CaptionTable, leave_out: list[str]) -> dict[str
     return {"jobs": jobs, "datasets": datasets, "examples": shown.examples, "seed": shown.seed}
 
 
-def _label(system: CaptionSystem) -> str:
-    return system.label if system.length == "–" else f"{system.label} · {system.length}"
+def _label(system: CaptionSystem, shown: CaptionTable) -> str:
+    """With its length, unless all that are ``shown`` have the same one."""
+    alike = {one.length for name in shown.datasets for one in shown.systems_of(name).values()} == {system.length}
+    return system.label if alike or system.length == "–" else f"{system.label} · {system.length}"
 
 
 def _row(
@@ -254,7 +257,7 @@ def _row(
     return {
         **_common(plan, shown, dataset, key),
         "key": f"{dataset}/{key}",
-        "method": labelled(key, _label(system)),
+        "method": labelled(key, _label(system, shown)),
         "runs": runs,
         "records": records,
         "ranked": system.ranked and not blind,

@@ -178,6 +178,20 @@ def test_systems_of_one_run_are_captioned_by_one_job() -> None:
     assert sorted(asked) == sorted(VALUES["scales"]["mini"]["tables"]["table3"]["systems"])
 
 
+def test_a_length_is_named_only_where_systems_differ_in_it() -> None:
+    """ "MDC · 10" of a table of captions that all have ten pieces could be read as ten examples."""
+    plan = Plan(validate(VALUES))
+
+    def labels(table: str) -> dict[str, str]:
+        job = plan.jobs[table]
+        assert isinstance(job, CaptionTableJob)
+        return {one.system: one.method.label for one in job.systems if not one.reference}
+
+    assert labels("table_guidance")["guided_10"] == "MDC guided by 10"
+    assert labels("table3")["mdc_15"] == "MDC · 15"
+    assert labels("mcd_table1")["mdc_codes"] == "MDC on codes · best of 6"
+
+
 CONTEST = {"arc": None, "mdc_10": [10], "mdc_15": [15], "mdc_20": [20]}
 
 
