@@ -15,6 +15,7 @@ from mdc.config.caption_table import (
     GuidanceFigure,
     RobustnessFigure,
     RunClip,
+    same_dataset,
 )
 from mdc.config.distortion import STRENGTHS, distorted
 from mdc.config.pretrain import Method
@@ -100,10 +101,16 @@ def _view(scale: Scale, view: ShownInPart, where: str) -> None:
         if view.choose_on is not None:
             known(f"{where}.choose_on", view.choose_on, table.datasets, f"dataset ({section}.datasets)")
         for place, pairs in (("contrasts", view.contrasts), ("primary", view.primary)):
-            for side in (side for pair in pairs for side in pair):
-                dataset, _, system = side.partition("/")
-                if dataset not in datasets or system not in systems:
-                    raise ValueError(f"{where}.{place}: {side} is no dataset/system of this table")
+            for pair in pairs:
+                for side in pair:
+                    dataset, _, system = side.partition("/")
+                    if dataset not in datasets or system not in systems:
+                        raise ValueError(f"{where}.{place}: {side} is no dataset/system of this table")
+                    _captions(table, dataset, system, f"{where}.{place}", section)
+                same_dataset(f"{where}.{place}", pair)
+        for pair in view.over:
+            for dataset, system in ((dataset, side) for dataset in datasets for side in pair):
+                _captions(table, dataset, system, f"{where}.over", section)
     elif isinstance(view, GuidanceFigure):
         datasets, first = [view.dataset], False
         systems = [key for curve in view.curves.values() for key in curve.systems]
@@ -123,8 +130,18 @@ def _view(scale: Scale, view: ShownInPart, where: str) -> None:
         known(f"{where}.datasets", name, table.datasets, f"dataset ({section}.datasets)")
     for key in systems:
         known(f"{where}.systems", key, table.systems, f"system ({section}.systems)")
+        if not any(key in table.systems_of(name) for name in datasets):
+            _captions(table, datasets[0], key, f"{where}.systems", section)
         if table.systems[key].first_seed and not first:
             raise ValueError(f"{where}.systems: {key} is of the first seed alone, and this shows all")
+
+
+def _captions(table: CaptionTable, dataset: str, system: str, where: str, section: str) -> None:
+    """ValueError if a system does not caption a dataset; names that are not known are told of elsewhere."""
+    if dataset in table.datasets and system in table.systems and system not in table.systems_of(dataset):
+        raise ValueError(
+            f"{where}: {system} does not caption {dataset}; name it under {section}.datasets.{dataset}.systems"
+        )
 
 
 def _distorted_systems(table: CaptionTable, view: RobustnessFigure, where: str, section: str) -> list[str]:

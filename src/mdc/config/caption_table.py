@@ -160,11 +160,7 @@ class CaptionTable(Strict):
     @model_validator(mode="before")
     @classmethod
     def _distorted(cls, values: Any) -> Any:
-        return (
-            {**values, "systems": expanded(values["systems"])}
-            if isinstance(values, dict) and "systems" in values
-            else values
-        )
+        return expanded(values)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -251,8 +247,13 @@ class CaptionTable(Strict):
             if dataset not in self.datasets or system not in self.systems_of(dataset):
                 there = ", ".join(f"{one}/{other}" for one in self.datasets for other in self.systems_of(one))
                 raise ValueError(f"{where}: {side} is no dataset/system of this table; allowed: {there}")
-        if len({side.partition("/")[0] for side in pair}) > 1:
-            raise ValueError(f"{where}: [{', '.join(pair)}] compares datasets, whose images differ")
+        same_dataset(where, pair)
+
+
+def same_dataset(where: str, pair: list[Side]) -> None:
+    """ValueError for a ``pair`` of dataset/system whose datasets differ."""
+    if len({side.partition("/")[0] for side in pair}) > 1:
+        raise ValueError(f"{where}: [{', '.join(pair)}] compares datasets, whose images differ")
 
 
 class CaptionView(Strict):

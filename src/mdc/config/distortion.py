@@ -34,12 +34,14 @@ class Distortion(Strict):
         return LEVELS[self.kind][self.strength - 1]
 
 
-def expanded(systems: Any) -> Any:
-    """``systems`` of a table of captions as params.yaml has them, with one system more for each kind and strength that an entry
-    asks for under ``distorted``; what is no such mapping is left for the schema to tell of."""
-    if not isinstance(systems, dict):
-        return systems
+def expanded(table: Any) -> Any:
+    """A ``table`` of captions as params.yaml has it, with one system more for each kind and strength that an entry of ``systems``
+    asks for under ``distorted``, on every dataset that the entry captions; what is no such mapping is left for the schema to
+    tell of. ValueError if there is a system of such a name already."""
+    if not isinstance(table, dict) or not isinstance(systems := table.get("systems"), dict):
+        return table
     found: dict[Any, Any] = {}
+    derived: dict[Any, list[str]] = {}
     for key, system in systems.items():
         asked = system.get("distorted") if isinstance(system, dict) else None
         if not isinstance(asked, dict):
@@ -51,7 +53,29 @@ def expanded(systems: Any) -> Any:
             for strength in strengths if isinstance(strengths, list) else [strengths]:
                 label = f"{plain.get('label')} · {LABELS.get(kind, kind)} {strength}"
                 more = {"label": label, "distortion": {"kind": kind, "strength": strength}, "ranked": False}
-                found[distorted(key, kind, strength)] = {**plain, **more}
+                name = distorted(key, kind, strength)
+                if name in systems or name in found:
+                    raise ValueError(f"systems.{key}.distorted: makes a system {name}, and there is one; rename it")
+                found[name] = {**plain, **more}
+                derived.setdefault(key, []).append(name)
+    return {
+        **table,
+        "systems": found,
+        **({"datasets": _with(table["datasets"], derived)} if "datasets" in table else {}),
+    }
+
+
+def _with(datasets: Any, derived: dict[Any, list[str]]) -> Any:
+    """``datasets`` that list their systems with those that are derived from them."""
+    if not isinstance(datasets, dict):
+        return datasets
+    found = {}
+    for key, dataset in datasets.items():
+        listed = dataset.get("systems") if isinstance(dataset, dict) else None
+        if isinstance(listed, list):
+            more = [name for one in listed if isinstance(one, str) for name in derived.get(one, [])]
+            dataset = {**dataset, "systems": [*listed, *more]}
+        found[key] = dataset
     return found
 
 

@@ -78,6 +78,41 @@ def _changed(*path: str, to: Any) -> dict[str, Any]:
             {"plain": "x"},
             "no finetuning (finetune) is named 'x'",
         ),
+        (
+            ("scales", "flickr8k-claims", "tables", "table_splits", "over"),
+            [["mdc_10", "arc"]],
+            "over: no system of this table (systems) is named 'mdc_10'",
+        ),
+        (
+            ("scales", "flickr8k-claims", "tables", "table_splits"),
+            {"datasets": ["split_1", "split_2"], "systems": ["mdc", "mdc_10"], "over": [["mdc", "mdc_10"]]},
+            "table_splits.over: mdc_10 does not caption split_1; name it under claims.datasets.split_1.systems",
+        ),
+        (
+            ("scales", "flickr8k-claims", "tables", "table_splits", "systems"),
+            ["mdc", "arc", "mdc_10"],
+            "table_splits.systems: mdc_10 does not caption official",
+        ),
+        (
+            ("scales", "flickr8k-claims", "tables", "table_splits", "primary"),
+            [["official/mdc", "split_1/mdc"]],
+            "table_splits.primary: [official/mdc, split_1/mdc] compares datasets, whose images differ",
+        ),
+        (
+            ("scales", "flickr8k-claims", "claims", "datasets", "coco", "systems"),
+            ["mdc", "arc", "mdc_10", "arc_10", "mdc_50", "arc_50", "mdc_200", "arc_200", "mdc_200_other"],
+            "table_few.contrasts: arc_200_other does not caption coco",
+        ),
+        (
+            (*CLAIMS, "datasets", "claimed", "systems"),
+            ["mdc_tuned", "cnn_lstm"],
+            "does not caption claimed; name it under claims.datasets.claimed.systems",
+        ),
+        (
+            (*CLAIMS, "systems", "mdc_tuned_noise_1"),
+            {"label": "Z", "method": "mdc", "write": {"kind": "unmask", "lengths": [15]}},
+            "systems.mdc_tuned.distorted: makes a system mdc_tuned_noise_1, and there is one; rename it",
+        ),
         ((*CLAIMS, "guide"), None, "systems.guided_10.write.guide: names no model; name a CLIP run under guide"),
         ((*CLAIMS, "guide", "backbone"), "ViT-T-12", "claims.guide: is the run that CLIPScore is by"),
         ((*CLAIMS, "guide", "backbone"), "x", "claims.guide.backbone: no backbone is named 'x'"),
@@ -120,6 +155,13 @@ def test_a_table_of_claims_is_made_from_its_own_sections_captions(name: str) -> 
     # each is another run, but for the one that is shown other images
     runs = [system.runs[0] for system in job.systems if not system.blind]
     assert len(set(runs)) == len(runs)
+
+
+def test_a_dataset_that_lists_its_systems_is_shown_worse_images_too() -> None:
+    """What stands for five systems more needs not be named six times."""
+    plain = list(VALUES["scales"]["mini"]["claims"]["systems"])
+    listed = Plan(validate(_changed(*CLAIMS, "datasets", "claimed", "systems", to=plain))).jobs["figure_robustness"]
+    assert listed == Plan(validate(VALUES)).jobs["figure_robustness"]
 
 
 def test_objects_are_read_of_rendered_scenes_alone() -> None:
