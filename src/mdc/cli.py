@@ -18,6 +18,7 @@ from typing import Any
 from mdc.artefacts import ARTEFACTS
 from mdc.commands import models, project
 from mdc.commands.parameters import params as _params
+from mdc.commands.parameters import plan_of
 from mdc.jobs.call import Call
 from mdc.jobs.folder import ScaleFolder
 from mdc.jobs.read import read_job
@@ -191,7 +192,7 @@ def _data_verbs(verbs: Any) -> None:
 def _data(args: argparse.Namespace) -> None:
     from mdc.obtain.show import main_check, main_list
 
-    plan = _plan(args)
+    plan = plan_of(args)
     args.datasets = {name: plan.obtain(name).config()["dataset"] for name in plan.scale.data.datasets}
     (main_list if args.asked == "list" else main_check)(args)
 
@@ -201,7 +202,7 @@ def _call(args: argparse.Namespace, arguments: list[str]) -> Call:
     path, name = Path(args.config), args.config
     root: Path | None
     if args.verb == "make" and name in ARTEFACTS and not path.is_file():
-        plan = _plan(args)
+        plan = plan_of(args)
         if name not in plan.jobs:
             there = ", ".join(plan.scale.tables.named())
             raise UserError(f"scale {plan.params.scale} names no {name}; it has {there}")
@@ -228,15 +229,6 @@ def _call(args: argparse.Namespace, arguments: list[str]) -> Call:
     )
 
 
-def _plan(args: argparse.Namespace) -> Any:
-    """The jobs of the scale that the command line and the parameter file name."""
-    from mdc.config import load
-    from mdc.jobs.plan import Plan
-    from mdc.jobs.vouched import read_vouched
-
-    return Plan(load(args.params, args.scale), read_vouched(Path(args.params).parent))
-
-
 def _init(args: argparse.Namespace) -> None:
     from mdc.init import main as init
 
@@ -244,12 +236,12 @@ def _init(args: argparse.Namespace) -> None:
 
 
 def _check(args: argparse.Namespace) -> None:
-    plan = _plan(args)
+    plan = plan_of(args)
     print(f"{args.params}: good; scale {plan.params.scale}: {len(plan.jobs)} jobs, {len(plan.runs)} of them trainings")
 
 
 def _config(args: argparse.Namespace) -> None:
-    jobs = (plan := _plan(args)).jobs
+    jobs = (plan := plan_of(args)).jobs
     if args.job == "list":
         print("\n".join(jobs))
         return

@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
+from typing import Any
 
 
 def params(parser: argparse.ArgumentParser) -> None:
     """The parameter file, and a scale in place of its own."""
     parser.add_argument("--params", default="params.yaml", metavar="FILE", help="default: params.yaml")
     parser.add_argument("--scale", metavar="NAME", help="instead of the file's own scale")
+
+
+def plan_of(args: argparse.Namespace) -> Any:
+    """The jobs of the scale that the command line and the parameter file name."""
+    from mdc.config import load
+    from mdc.jobs.plan import Plan
+    from mdc.jobs.vouched import read_vouched
+
+    return Plan(load(args.params, args.scale), read_vouched(Path(args.params).parent))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mdc.artefacts import ARTEFACTS
-from mdc.commands.parameters import params
+from mdc.commands.parameters import params, plan_of
 
 
 def add(verbs: Any) -> None:
@@ -26,7 +26,7 @@ def add(verbs: Any) -> None:
 
 def _index(args: argparse.Namespace) -> None:
     from mdc.config import read_yaml
-    from mdc.records import UserError
+    from mdc.records import UserError, sha256_json
     from mdc.report.index_page import write_index
 
     values = read_yaml(args.params)
@@ -37,14 +37,9 @@ def _index(args: argparse.Namespace) -> None:
     place, root = Path(args.out or "results/index.html"), Path("results") / scale
     if unknown := [name for name in args.names if name not in ARTEFACTS]:
         raise UserError(f"no table or figure '{unknown[0]}'; allowed: {', '.join(ARTEFACTS)}")
-    named = args.names or _named(args)
-    missing = write_index(root, scale, str(scales[scale].get("label", scale)), named, place)
+    plan = plan_of(args)
+    named = args.names or list(plan.params.scales[scale].tables.named())
+    asked = {name: sha256_json(plan.jobs[name].config()) for name in named if name in plan.jobs}
+    missing = write_index(root, scale, str(scales[scale].get("label", scale)), named, place, asked)
     told = f"; not made yet: {', '.join(missing)}" if missing else ""
     print(f"{place}: {len(named) - len(missing)} of {len(named)} tables and figures{told}")
-
-
-def _named(args: argparse.Namespace) -> list[str]:
-    from mdc.config import load
-
-    params = load(args.params, args.scale)
-    return list(params.scales[params.scale].tables.named())

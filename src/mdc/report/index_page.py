@@ -15,7 +15,7 @@ from pathlib import Path
 
 from mdc.artefacts import ARTEFACTS, Artefact
 from mdc.jobs.folder import ScaleFolder, verb_of
-from mdc.records import UserError, read_json, sha256_json
+from mdc.records import UserError, read_json
 from mdc.report.tables.render import write_page
 
 #: files below the package that decide what is written here
@@ -98,14 +98,16 @@ class Times:
         return f"{duration(sum(self.seconds.values()))}, one job after the other: {', '.join(each)}" if each else ""
 
 
-def write_index(root: Path, scale: str, label: str, named: Sequence[str], page: Path) -> list[str]:
+def write_index(
+    root: Path, scale: str, label: str, named: Sequence[str], page: Path, asked: Mapping[str, str]
+) -> list[str]:
     """Write the ``page`` of a scale whose folder is ``root``, and return what it says is missing.
 
-    ``named``: the tables and figures that it is to show. One that was made with another configuration than the workflow asks for
-    now is marked so. UserError if the page does not lie in ``root`` or above it.
+    ``named``: the tables and figures that it is to show. ``asked``: sha256 of the configurations that params.yaml and this code
+    ask for now; one that was made with another is marked so. UserError if the page does not lie in ``root`` or above it.
     """
     folder, to_root = ScaleFolder(root), _relative(root, page.parent)
-    shown = [_shown(name, folder, to_root, scale) for name in ARTEFACTS if name in named]
+    shown = [_shown(name, folder, to_root, scale, asked.get(name)) for name in ARTEFACTS if name in named]
     missing = [one.name for one in shown if one.opens is None]
     sections = {
         f"{category}s": [one for one in shown if ARTEFACTS[one.name].category == f"{category}s"]
@@ -171,13 +173,13 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def _shown(name: str, folder: ScaleFolder, to_root: str, scale: str) -> Shown:
+def _shown(name: str, folder: ScaleFolder, to_root: str, scale: str, asked: str | None) -> Shown:
     artefact = ARTEFACTS[name]
     record = folder.record(name, "make")
     files = [file for file in artefact.files if (folder.job(name) / file).is_file()]
     title = next(iter(artefact.shown.values()))
     number, _, what = title.partition(": ")
-    brief = number if any(map(str.isdigit, number)) or not what else what
+    brief = number if any(map(str.isdigit, number)) or not what else what[0].upper() + what[1:]
     caption = artefact.caption.format(scale=scale)
     if not record.is_file() or not files:
         return Shown(name, title, brief, caption, [], None, (0, 0), None, None, "", False)
@@ -197,7 +199,7 @@ def _shown(name: str, folder: ScaleFolder, to_root: str, scale: str) -> Shown:
         None if image is not None else _preview(folder.job(name), artefact),
         f"{to_root}{name}/{opens}",
         "; ".join(part for part in (took, f"before it {before}" if before else "") if part),
-        _stale(folder, name),
+        asked is not None and read_json(record).get("config_sha256") != asked,
         writing(folder, name),
     )
 
@@ -211,13 +213,6 @@ def _size(image: Path) -> tuple[int, int]:
             return opened.size
     except OSError:
         return 0, 0
-
-
-def _stale(folder: ScaleFolder, name: str) -> bool:
-    asked = folder.config(name)
-    return asked.is_file() and read_json(folder.record(name, "make")).get("config_sha256") != sha256_json(
-        read_json(asked)
-    )
 
 
 def _preview(folder: Path, artefact: Artefact) -> Preview | None:
