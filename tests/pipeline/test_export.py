@@ -19,6 +19,7 @@ from PIL import Image
 from safetensors import safe_open
 
 from mdc.cli import main
+from mdc.export.results import results_of
 from mdc.formats.images import center_resize, decode
 from mdc.models.encoder import pool
 from mdc.predictors.runs import open_run
@@ -220,8 +221,30 @@ def test_licences_that_differ_are_all_named(r: Path) -> None:
     foreign = replace(own, data=data_of({**index, "source": {"kind": "pairs", "dataset": "cc12m"}}))
     config = {"mdc": {"feature": "", "weights": "last", "pieces": None, "folder": "", "checkpoint_sha256": ""}}
     config["model_cfg"] = {"embed_dim": 1}
-    head = yaml.safe_load(model_card([foreign, own], config, [], "a scale").split("---\n")[1])
-    assert head["license"] == "other" and head["license_name"].endswith(f"{foreign.data.licence}; {own.data.licence}")
+    _, head, text = model_card([foreign, own], config, [], "a scale").split("---\n", 2)
+    named = {"license": "other", "license_name": "training-data", "license_link": "README.md"}
+    assert named.items() <= yaml.safe_load(head).items()
+    for stage in (foreign, own):
+        assert f"Licence of the data: {stage.data.licence}." in text
+
+
+def test_a_card_has_numbers_of_the_weights_that_it_comes_with(r: Path, tmp_path: Path) -> None:
+    """Captions by a finetuned run are of its best weights, probes of the last ones; a run's own default is exported."""
+    assert "- weights: best;" in (exported(r, TUNED, tmp_path / "tuned", "hub") / "README.md").read_text()
+    assert "- weights: last;" in (exported(r, MDC, tmp_path / "plain", "hub") / "README.md").read_text()
+    head = "benchmark,metric,value,low,high,n,seeds,chance,run"
+    for table, columns, value in (("table1", "", ""), ("table3", ",weights,blind", ",best,False")):
+        (tmp_path / table).mkdir()
+        line = f"Shape,top-1,{len(table)}{len(value)},0,1,9,0,25,{MDC}{value}"
+        (tmp_path / table / f"{table}_long.csv").write_text(f"{head}{columns}\n{line}\n")
+    found = {weights: [one.table for one in results_of(tmp_path, MDC, {weights})] for weights in ("last", "best")}
+    assert found == {"last": ["table1"], "best": ["table3"]}
+    # a run whose best weights are its last ones has the numbers of both
+    assert [one.table for one in results_of(tmp_path, MDC, {"last", "best"})] == ["table1", "table3"]
+    # tables of captions say whose they are
+    with (r / "table3/table3_long.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert {(row["weights"], row["run"].startswith("captions/floor")) for row in rows} == {("best", False), ("", True)}
 
 
 def test_data_that_the_registry_does_not_know_has_no_licence_that_we_could_tell(r: Path, tmp_path: Path) -> None:

@@ -120,6 +120,11 @@ def test_parquet_files_and_shards_give_the_same(r: Path, photos: dict[str, bytes
     pq.write_table(nested.slice(0, 40), tmp_path / "nested/0.parquet")
     pq.write_table(nested.slice(40), tmp_path / "nested/1.parquet")
     with tarfile.open(tmp_path / "shard.tar", "w") as tar:
+        # what a Mac lays beside pictures
+        for name in ("._00000.png", ".DS_Store", "./.hidden/x.png"):
+            info = tarfile.TarInfo(name)
+            info.size = 3
+            tar.addfile(info, io.BytesIO(b"no "))
         for number, one in enumerate(photos.values()):
             for ending, content in ((".txt", b"words"), (".png", one)):
                 info = tarfile.TarInfo(f"{number:05d}{ending}")

@@ -41,7 +41,7 @@ def _score_verb(verbs: Any) -> None:
     sub.add_argument("captions", metavar="CAPTION", nargs="+", help="captions, each in quotation marks")
     sub.add_argument("--run", required=True, metavar="RUN", help="a run's id, as dense/ViT-T-12/mdc/s0, or its folder")
     sub.add_argument("--estimator", choices=list(ESTIMATORS), help="default: the method's own, as in Table 2")
-    sub.add_argument("--weights", choices=["last", "best"], default="last", help="default: last")
+    sub.add_argument("--weights", choices=["last", "best"], help="default: last, of a finetuned run best")
     sub.add_argument("--samples", type=int, default=256, metavar="N", help="masks of a sampled estimator; default: 256")
     sub.add_argument("--seed", type=int, default=0, metavar="N", help="of the masks; default: 0")
     sub.add_argument("--blind", action="store_true", help="also score with held-out images of the run's corpus instead")
@@ -135,7 +135,7 @@ def _export_verb(verbs: Any) -> None:
     sub.add_argument("run", metavar="RUN", help="a run's id, as dense/ViT-T-12/mdc/s0, or its folder")
     sub.add_argument("folder", metavar="FOLDER", help="the folder to make; it must not be there, or be empty")
     sub.add_argument("--to", choices=["open_clip", "hub"], required=True, help="what the folder is for")
-    sub.add_argument("--weights", choices=["last", "best"], default="last", help="default: last")
+    sub.add_argument("--weights", choices=["last", "best"], help="default: last, of a finetuned run best")
     params(sub)
     sub.set_defaults(run_verb=_main_of("mdc.export.tell"))
 
@@ -159,7 +159,7 @@ def _features_verb(verbs: Any) -> None:
         help="probed: as linear probes see it, [CLS] of CLIP and the mean of patches of captioners; embedding: CLIP's own; "
         "default: probed",
     )
-    sub.add_argument("--weights", choices=["last", "best"], default="last", help="default: last")
+    sub.add_argument("--weights", choices=["last", "best"], help="default: last, of a finetuned run best")
     sub.add_argument("--processes", type=int, metavar="N", help="default: as many as this process may use cores")
     sub.add_argument("--image-column", metavar="NAME", help="of parquet files; default: image, or what is usual")
     sub.add_argument(

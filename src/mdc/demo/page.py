@@ -13,8 +13,7 @@ from typing import Any
 
 from mdc.demo.answers import HIDDEN, Demo, Told, read
 from mdc.evaluation.ask import run_folder
-from mdc.evaluation.tell import weights_of
-from mdc.predictors.runs import open_run
+from mdc.predictors.runs import open_run, weights_of
 from mdc.records import UserError
 from mdc.training.device import choose_device
 

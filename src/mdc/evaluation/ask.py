@@ -21,7 +21,7 @@ from mdc.formats.images import ImageError, decode
 from mdc.predictors.blind import log_mean_probability, mean_score
 from mdc.predictors.caption_scores import Pair, Scored
 from mdc.predictors.draws import draws_of
-from mdc.predictors.runs import open_run, scale_of
+from mdc.predictors.runs import open_run, scale_of, weights_of
 from mdc.records import UserError
 from mdc.text import clip_pieces, clip_text
 from mdc.training.device import choose_device
@@ -45,7 +45,8 @@ class Answer:
 def main(args: argparse.Namespace) -> None:
     """``args``: run, image, captions, estimator, weights, samples, seed, blind, json, params, scale."""
     folder = run_folder(args.run, args.params, args.scale)
-    run, manifest = open_run(folder, args.weights)
+    weights = args.weights or weights_of(folder)
+    run, manifest = open_run(folder, weights)
     job = run.job
     names = estimators_of(job.method.objective, job.method.t_range)
     if not names:
@@ -62,7 +63,7 @@ def main(args: argparse.Namespace) -> None:
         corpus = scale_of(folder, manifest) / "data" / "corpora" / job.corpus
         pictures += other_images(scorer, corpus, pictures[0], job.protocol.data.context_length)
     answers = ask(scorer, estimator, pictures, args.captions, args.samples, args.seed)
-    told = {"run": manifest["id"], "weights": args.weights, "image": str(args.image), "estimator": estimator}
+    told = {"run": manifest["id"], "weights": weights, "image": str(args.image), "estimator": estimator}
     if args.json:
         samples = args.samples if ESTIMATORS[estimator].sampled else None
         print(json.dumps({**told, "samples": samples, "captions": [vars(one) for one in answers]}, indent=1))

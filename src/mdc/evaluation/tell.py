@@ -22,8 +22,8 @@ from mdc.evaluation.ask import run_folder
 from mdc.formats.images import ImageError, decode
 from mdc.jobs.model import PretrainJob
 from mdc.parts import ABILITIES, load
-from mdc.predictors.runs import open_run
-from mdc.records import UserError, read_json
+from mdc.predictors.runs import open_run, weights_of
+from mdc.records import UserError
 from mdc.text import Vocabulary, clip_pieces
 from mdc.training.device import choose_device
 
@@ -74,12 +74,6 @@ def main(args: argparse.Namespace) -> None:
         raise UserError(
             f"{len(bad)} of {len(paths)} images could not be read: {'; '.join(bad[:3])}{'; …' * (len(bad) > 3)}"
         )
-
-
-def weights_of(folder: Path) -> str:
-    """The best ones of a finetuned run, the last ones of any other."""
-    config = read_json(folder / "run.json").get("config")
-    return "best" if isinstance(config, dict) and config.get("start") else "last"
 
 
 def policy(args: argparse.Namespace, job: PretrainJob) -> Unmasking | Beam | Diffusing:

@@ -27,7 +27,7 @@ from mdc.export.pictures import Piece, pieces_of
 from mdc.formats.images import ImageError, center_resize, decode
 from mdc.loader.workers import ahead
 from mdc.models.encoder import pool
-from mdc.predictors.runs import RunModel, open_run
+from mdc.predictors.runs import RunModel, open_run, weights_of
 from mdc.processes.lock import locked
 from mdc.records import UserError, atomic_path, read_json, sha256_file, sha256_json, write_json
 from mdc.training.device import choose_device
@@ -129,14 +129,16 @@ def main(args: argparse.Namespace) -> None:
         raise UserError(f"--out {out}: a parquet file, whose name ends in .parquet")
     if args.processes is not None and args.processes < 1:
         raise UserError(f"--processes {args.processes}: at least 1")
-    run, manifest = open_run(run_folder(args.run, args.params, args.scale), args.weights)
+    folder = run_folder(args.run, args.params, args.scale)
+    weights = args.weights or weights_of(folder)
+    run, manifest = open_run(folder, weights)
     device = choose_device("auto")
     features = Features(run, args.feature, device)
     images = Path(args.images)
     pieces = pieces_of(images, args.image_column, args.key_column, apart_from=out)
     told = {
         "run": str(manifest["id"]),
-        "weights": args.weights,
+        "weights": weights,
         "checkpoint_sha256": sha256_file(run.checkpoint),
         "config_sha256": str(manifest["config_sha256"]),
         "feature": features.feature,
@@ -160,7 +162,7 @@ def main(args: argparse.Namespace) -> None:
         bad = _made(parts, pieces, features, processes)
         count = _whole(out, parts, len(pieces), features.width, {**told, "asked": sha256_json(asked), "unread": bad})
         shutil.rmtree(parts)
-    print(f"{out}: {count} images, {features.feature} features of {manifest['id']} ({args.weights} weights)")
+    print(f"{out}: {count} images, {features.feature} features of {manifest['id']} ({weights} weights)")
     _complain(out, bad)
 
 

@@ -16,7 +16,7 @@ from mdc.registry.datasets import REGISTRY
 
 #: a file below the package that decides what is written here
 DATA_FILES = ("export/templates/model_card.md.j2",)
-#: licences as the hub names them; of any other it wants "other", and the text beside it
+#: licences as the hub names them; of any other it wants "other", a name, and where the text stands: the card itself
 _HUB_LICENCES = {
     "MIT License": "mit",
     "CC BY 4.0": "cc-by-4.0",
@@ -95,7 +95,6 @@ def model_card(
         told=config["mdc"],
         width=config["model_cfg"]["embed_dim"],
         licence=_HUB_LICENCES.get(licences[0], "other") if len(licences) == 1 else "other",
-        licences="; ".join(licences),
         results=results,
         several=any(len(one.seeds.split()) > 1 for one in results),
         scale=scale_label,

@@ -25,9 +25,9 @@ class Result:
     chance: str
 
 
-def results_of(scale: Path, run: str) -> list[Result]:
-    """The numbers of the run ``run`` (its id without "runs/") in the tables that are made in the ``scale``'s folder; one that
-    several tables show is the first's."""
+def results_of(scale: Path, run: str, weights: set[str]) -> list[Result]:
+    """The numbers of the run ``run`` (its id without "runs/") in the tables that are made in the ``scale``'s folder, by one of
+    ``weights`` (last, best); one that several tables show is the first's."""
     found: dict[Result, Result] = {}
     for table, artefact in ARTEFACTS.items():
         name = f"{table}_long.csv"
@@ -36,7 +36,9 @@ def results_of(scale: Path, run: str) -> list[Result]:
             continue
         with path.open(encoding="utf-8", newline="") as file:
             for row in csv.DictReader(file):
-                if run in row.get("run", "").split() and _of_its_own_image(row):
+                # a table that names no weights is of the last ones, as probes are
+                own = run in row.get("run", "").split() and (row.get("weights") or "last") in weights
+                if own and _of_its_own_image(row):
                     result = _result(table, row)
                     found.setdefault(replace(result, table=""), result)
     return list(found.values())
@@ -48,9 +50,9 @@ def _of_its_own_image(row: dict[str, str]) -> bool:
 
 
 def _result(table: str, row: dict[str, str]) -> Result:
-    # by which of a run's estimators and weights, or of which images, by which system and how long
+    # by which of a run's estimators, or of which images, by which system and how long
     how = [row[name] for name in ("dataset", "method", "length")] if "length" in row else []
-    how += [row.get(name, "") for name in ("estimator", "weights", "per")]
+    how += [row.get(name, "") for name in ("estimator", "per")]
     words = [row["benchmark"]]
     for one in how:
         if one not in ("", "–") and not words[-1].endswith(f"· {one}"):  # many a label ends in the length

@@ -20,7 +20,7 @@ from mdc.jobs.model import PretrainJob
 from mdc.jobs.read import as_job
 from mdc.models.weights import save_tensors
 from mdc.predictors.runs import WEIGHTS as RUN_WEIGHTS
-from mdc.predictors.runs import RunModel, open_run, scale_of
+from mdc.predictors.runs import RunModel, open_run, scale_of, weights_of
 from mdc.records import UserError, read_json, sha256_file, write_json, write_text
 
 FORMATS = ("open_clip", "hub")
@@ -34,11 +34,12 @@ def main(args: argparse.Namespace) -> None:
     if place == Path.cwd():  # which is about to be replaced
         raise UserError(f"{place}: is the folder that you are in; name another")
     source = run_folder(args.run, args.params, args.scale)
-    run, manifest = open_run(source, args.weights)
+    weights = args.weights or weights_of(source)
+    run, manifest = open_run(source, weights)
     beside = place.with_name(f".{place.name}.{os.getpid()}")
     beside.mkdir(parents=True)
     try:
-        write(beside, args.to, source, run, manifest, args.weights)
+        write(beside, args.to, source, run, manifest, weights)
         if place.is_dir():
             place.rmdir()
         beside.rename(place)
@@ -63,7 +64,9 @@ def write(folder: Path, to: str, source: Path, run: RunModel, manifest: dict[str
         config["mdc"]["folder"] = f"mdc/{manifest['id']}"
         _whole_run(folder / "mdc", source, run, manifest)
         scale = scale_of(source, manifest)
-        results = results_of(scale, str(manifest["id"]).removeprefix("runs/"))
+        exported = manifest["outputs"].get(run.checkpoint.name)
+        same = {one for one, file in RUN_WEIGHTS.items() if manifest["outputs"].get(file) == exported}
+        results = results_of(scale, str(manifest["id"]).removeprefix("runs/"), same)
         card = model_card(_stages(ScaleFolder(scale), manifest, run.job), config, results, run.job.scale)
         write_text(folder / "README.md", card)
     save_tensors(folder / WEIGHTS, tensors, {"format": "open_clip", "run": str(manifest["id"])})

@@ -266,6 +266,7 @@ def _row(
         "system": key,
         "length": system.length,
         "tuned": shown.datasets[dataset].tuned_as(system) or "",
+        "weights": system.weights,
         "blind": blind,
     }
 
@@ -278,7 +279,7 @@ def _note(plan: Plan, shown: CaptionTable, system: CaptionSystem) -> str:
 
 
 def _floor(plan: Plan, shown: CaptionTable, dataset: str, records: list[str]) -> dict[str, Any]:
-    told = {"system": FLOOR, "length": "–", "tuned": "", "blind": True}
+    told = {"system": FLOOR, "length": "–", "tuned": "", "weights": "", "blind": True}
     return {
         **_common(plan, shown, dataset),
         "key": f"{dataset}/{FLOOR}",
@@ -294,7 +295,7 @@ def _floor(plan: Plan, shown: CaptionTable, dataset: str, records: list[str]) ->
 
 def _coca(plan: Plan, shown: CaptionTable, dataset: str, key: str, records: list[str]) -> dict[str, Any]:
     label = shown.coca[key].label
-    told = {"system": key, "length": "–", "tuned": "", "blind": False}
+    told = {"system": key, "length": "–", "tuned": "", "weights": "", "blind": False}
     return {
         **_common(plan, shown, dataset),
         "key": f"{dataset}/{key}",

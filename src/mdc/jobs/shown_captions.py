@@ -15,12 +15,14 @@ from mdc.jobs.shown import ArtefactJob, Labelled, Pair, System, SystemsJob
 class CaptionedSystem(System):
     """A row of Table 3 on one dataset (``corpus``). ``system``: its name in the records. ``length``: what its column says.
 
-    ``tuned``: its finetuning, "" of a run that was pretrained alone; ``blind``: it captions another image than it should.
+    ``tuned``: its finetuning, "" of a run that was pretrained alone; ``weights``: its last or its best ones, "" of what no run of
+    ours wrote; ``blind``: it captions another image than it should.
     """
 
     system: str
     length: str
     tuned: str
+    weights: Literal["last", "best", ""]
     blind: bool
 
 

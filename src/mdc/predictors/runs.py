@@ -21,6 +21,12 @@ CHECKPOINT, BEST = "checkpoint.safetensors", "best.safetensors"
 WEIGHTS = {"last": CHECKPOINT, "best": BEST}
 
 
+def weights_of(folder: Path) -> str:
+    """The best ones of a finetuned run, the last ones of any other."""
+    config = read_json(folder / "run.json").get("config")
+    return "best" if isinstance(config, dict) and config.get("start") else "last"
+
+
 def read_run(run: str | Path, name: str = CHECKPOINT) -> tuple[Path, dict[str, Any]]:
     """The weights ``name`` and the manifest of a run, from its folder or its ``run.json``; the weights are checked by hash."""
     path = Path(run)

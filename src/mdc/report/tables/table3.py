@@ -88,7 +88,9 @@ def make(job: CaptionTableJob, given: Given, out: Path) -> None:
     everything = _table(found, numbers, heading, found.all_columns, (), marked=False, chosen=chosen, others=others)
     write_csv(everything, out / f"{name}.csv", {"scale": words.scale_column(job)})
     every = [*numbers, *votes]
-    more = {head: [getattr(number.system, head) for number in every] for head in ("length", "tuned", "blind")}
+    more = {
+        head: [getattr(number.system, head) for number in every] for head in ("length", "tuned", "weights", "blind")
+    }
     write_text(out / f"{name}_long.csv", tidy(every, Number, **more))
     write_text(out / f"{name}_contrasts.csv", tidy(found.contrasts(), Contrast))
     if over is not None:
