@@ -52,8 +52,10 @@ class Method(Strict):
 
     ``direction: right_to_left``: an autoregressive method that predicts a caption's pieces from the last to the first.
 
-    Of mask-and-replace diffusion: ``diffusion_steps`` T, the share ``replaced`` of tokens that another class has replaced at T
-    (the others are [MASK]), and ``guidance``. Of an LSTM with soft attention, the weight λ of the ``doubly_stochastic`` term.
+    Of a masked method with one mask ratio: how many ``masks`` each caption has, which come in turns; without it every pass draws
+    new ones. Of mask-and-replace diffusion: ``diffusion_steps`` T, the share ``replaced`` of tokens that another class has
+    replaced at T (the others are [MASK]), and ``guidance``. Of an LSTM with soft attention, the weight λ of the
+    ``doubly_stochastic`` term.
     """
 
     label: str
@@ -62,6 +64,7 @@ class Method(Strict):
     t_range: tuple[Share, Share] | None = None
     weight: Literal["inverse_t", "none"] | None = None
     normaliser: Literal["valid_tokens", "masked_tokens"] | None = None
+    masks: Positive | None = None
     direction: Literal["right_to_left"] | None = None
     diffusion_steps: Annotated[int, Field(ge=2)] | None = None
     replaced: Annotated[float, Field(ge=0, lt=1)] | None = None
@@ -100,6 +103,8 @@ class Method(Strict):
                 raise ValueError(f"t_range [{low}, {high}] is reversed; write [low, high] with 0 <= low <= high <= 1")
             if high == 0:
                 raise ValueError("t_range [0, 0] masks nothing; its upper end must be above 0")
+        if self.masks is not None and self.fixed_ratio is None:
+            raise ValueError(f"masks: {self.masks}: only a masked method with one mask ratio (t_range [r, r]) takes it")
         return self
 
     @model_serializer(mode="wrap")

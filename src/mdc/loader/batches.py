@@ -20,7 +20,7 @@ from mdc.formats.pixels import CROP_DRAWS, random_resized_crop
 from mdc.loader.batch import CaptionBatch
 from mdc.loader.blocks import BlockOrder
 from mdc.loader.central import central
-from mdc.loader.draws import VALIDATION, MoreDraws, sample_rng
+from mdc.loader.draws import VALIDATION, FewMasks, MoreDraws, sample_rng
 from mdc.loader.pictures import KEPT, Pictures
 from mdc.loader.shuffle import shuffled
 from mdc.loader.stored import Stored
@@ -69,7 +69,7 @@ class CaptionBatches:
         workers: int = 0,
         least_tokens: int = 0,
         tokens: Stored | None = None,
-        more: MoreDraws | None = None,
+        more: MoreDraws | FewMasks | None = None,
         buffer: int | None = None,
     ) -> None:
         self.reader = ShardReader(path, split)
@@ -154,7 +154,7 @@ def validation_batches(
     world: int = 1,
     least_tokens: int = 0,
     tokens: Stored | None = None,
-    more: MoreDraws | None = None,
+    more: MoreDraws | FewMasks | None = None,
 ) -> Iterator[CaptionBatch]:
     """All samples of a corpus's split (or the first ``limit``) in order; the last batch may be short. Several ranks take
     whole batches in turn. A batch has at least ``least_tokens`` token places.

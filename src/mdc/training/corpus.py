@@ -13,7 +13,7 @@ from mdc.config import Blocks, OnTokens
 from mdc.jobs.model import PretrainJob
 from mdc.loader.batch import CaptionBatch
 from mdc.loader.batches import CaptionBatches, validation_batches
-from mdc.loader.draws import MoreDraws
+from mdc.loader.draws import FewMasks, MoreDraws
 from mdc.loader.stored import Stored, open_stored
 from mdc.objectives.objective import Objective
 from mdc.processes.group import Group
@@ -89,7 +89,9 @@ class Corpus:
         return max(canvas or 0, self.length or 0) + 1 if canvas or self.length else 0
 
     @property
-    def _more(self) -> MoreDraws | None:
+    def _more(self) -> MoreDraws | FewMasks | None:
+        if (masks := self.job.method.masks) is not None:
+            return FewMasks(self.job.protocol.data.context_length, masks)
         backbone = self.job.backbone
         vectors = backbone.frozen.tokens if isinstance(backbone, OnTokens) else 0
         return MoreDraws(self.job.protocol.data.context_length, vectors) if self.length is not None else None

@@ -18,7 +18,7 @@ from mdc.loader import batches as loader
 from mdc.loader import pictures
 from mdc.loader.batch import CaptionBatch, LabelledBatch
 from mdc.loader.batches import CaptionBatches, validation_batches
-from mdc.loader.draws import MoreDraws, sample_rng
+from mdc.loader.draws import FewMasks, MoreDraws, sample_rng
 from mdc.loader.labelled import labelled_batches
 from mdc.records import UserError
 from mdc.shards import index as shards
@@ -128,6 +128,23 @@ def test_replacement_and_condition_have_streams_of_their_own(folder: Path, vocab
         there = list(batches(folder, vocabulary, more=more, **changes))
         for ours, theirs in zip(found[len(found) - len(there) :], there, strict=True):
             assert_equal(ours, theirs)
+
+
+def test_few_masks_come_in_turns_and_nothing_else_changes(folder: Path, vocabulary: Vocabulary) -> None:
+    found = list(batches(folder, vocabulary, more=FewMasks(context_length=77, masks=2), steps=12))
+    plain = list(batches(folder, vocabulary, steps=12))
+    by_sample: dict[tuple[int, int], Any] = {}
+    for step, (without, batch) in enumerate(zip(plain, found, strict=True)):
+        assert_equal(without, replace(batch, uniforms=without.uniforms))
+        epoch, position = divmod(step, 3)
+        for row, index in enumerate(_order(23, 5, epoch)[6 * position : 6 * position + 6]):
+            rng = np.random.Generator(np.random.Philox(key=5, counter=[0, int(index), epoch % 2, 8]))
+            wanted = rng.random(77, dtype=np.float32)
+            np.testing.assert_array_equal(batch.uniforms[row], wanted[: batch.tokens.shape[1]])
+            by_sample[int(index), epoch] = wanted
+    twice = [index for index, epoch in by_sample if epoch == 0 and (index, 2) in by_sample]
+    assert twice and all((by_sample[index, 0] == by_sample[index, 2]).all() for index in twice)
+    assert all((by_sample[i, 0] != by_sample[i, 1]).all() for i in twice if (i, 1) in by_sample)
 
 
 def _order(count: int, seed: int, epoch: int) -> list[int]:
