@@ -14,7 +14,7 @@ from mdc.artefacts import ARTEFACTS
 from mdc.jobs.shown import ProbingJob
 from mdc.records import UserError, sha256_text, write_json
 from mdc.report.figures import repetition
-from mdc.report.figures.repetition import Repetition, Seen
+from mdc.report.figures.repetition import Repetition, Seen, times
 
 PAIRS = {"once": 800, "four": 800, "fresh": 3200}
 EPOCHS = {"once": 1, "four": 4, "fresh": 1}
@@ -138,3 +138,14 @@ def test_a_run_without_held_out_pairs_is_told(tmp_path: Path) -> None:
     made.losses["once/B/mdc/s0"] = None  # type: ignore[assignment]
     with pytest.raises(UserError, match="runs/once/B/mdc/s0 has no held-out loss; give its corpus held-out pairs"):
         Repetition(made.job, made.write(tmp_path))
+
+
+def test_passes_are_told_as_they_were_asked_for() -> None:
+    assert [times(n) for n in (29920 / 6000, 239360 / 6000, 1.0, 0.5, 2.5, 128)] == [
+        "5",
+        "40",
+        "1",
+        "0.5",
+        "2.5",
+        "128",
+    ]

@@ -207,6 +207,12 @@ def _losses(panel: Axes, found: Repetition, trained: Sequence[System], styles: d
     return bool(captioners)
 
 
+def times(passes: float) -> str:
+    """A number of passes as it is asked for: a last batch that is left out of each makes 4.99 of 5."""
+    whole = round(passes)
+    return str(whole) if abs(passes - whole) <= 0.02 * passes else f"{passes:.3g}"
+
+
 def _samples_axis(panel: Axes, found: Repetition) -> None:
     """Samples on a logarithmic scale, below them how many passes over the fewest pairs that is."""
     from matplotlib.ticker import NullLocator
@@ -218,7 +224,7 @@ def _samples_axis(panel: Axes, found: Repetition) -> None:
     # many numbers of six digits would touch each other
     thousands = len(samples) > 4 and all(count % 1000 == 0 and count < 10**6 for count in samples)
     told = [f"{count // 1000}k" if thousands else count_words(count) for count in samples]
-    panel.set_xticks(samples, [f"{t}\n{n / fewest:g}×" for t, n in zip(told, samples, strict=True)], fontsize=7.5)
+    panel.set_xticks(samples, [f"{t}\n{times(n / fewest)}×" for t, n in zip(told, samples, strict=True)], fontsize=7.5)
     panel.set_xlabel(f"samples seen (×: passes over {count_words(fewest)} pairs)", fontsize=8)
 
 
