@@ -27,7 +27,7 @@ MASKED = [name for name, method in METHODS.items() if method.objective == "maske
 
 
 def test_the_papers_methods_are_there_each_once() -> None:
-    """CLIP, CLIP-LB, ARC, MDC, MDC (w/o t), BERT at six ratios, one of them with few masks too, parallel; ranges of t; the LSTM."""
+    """CLIP, CLIP-LB, ARC, MDC, MDC (w/o t), BERT at six ratios, one with few masks too, parallel; ranges of t; the LSTM."""
     ranges = {name: METHODS[name].t_range for name in MASKED}
     few = {name for name in MASKED if METHODS[name].masks is not None}
     assert {name: (METHODS[name].masks, ranges[name]) for name in few} == {
