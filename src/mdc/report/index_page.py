@@ -153,6 +153,8 @@ def writing(folder: ScaleFolder, name: str) -> list[Writing]:
     systems = read_json(folder.record(name, "make"))["config"].get("systems", [])
     # a system that captions several datasets is named once
     labels = {one["system"]: str(one["method"]["label"]) for one in systems if "system" in one}
+    if not labels:
+        return []
     captions: Counter[str] = Counter()
     seconds = dict.fromkeys(labels, 0.0)
     for job in behind(folder, name):
