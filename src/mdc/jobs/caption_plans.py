@@ -106,6 +106,7 @@ def _over(plan: Plan, whole: CaptionTable, asked: CaptionView, found: dict[str, 
 def _table(plan: Plan, shown: CaptionTable, seeds: list[int]) -> dict[str, Any]:
     jobs: dict[str, Any] = {}
     rows: list[dict[str, Any]] = []
+    lengths = _lengths(shown)
     for dataset in shown.datasets:
         made = [caption_jobs.metrics(plan, dataset, seed) for seed in seeds]
         jobs |= {job.job: job for job in made}
@@ -115,7 +116,7 @@ def _table(plan: Plan, shown: CaptionTable, seeds: list[int]) -> dict[str, Any]:
         by_seed = [caption_jobs.of_seed(plan, dataset, seed) for seed in seeds]
         for key, system in shown.systems_of(dataset).items():
             ids = [run.id for found in by_seed if (run := found[key].run) is not None]
-            rows.append(_row(plan, shown, dataset, key, system, ids, records))
+            rows.append(_row(plan, shown, dataset, key, system, lengths, ids, records))
     contests = []
     for dataset in shown.datasets:
         here = shown.contests_of(dataset)
@@ -192,10 +193,10 @@ def robustness(plan: Plan, name: str) -> dict[str, Any]:
     asked = getattr(plan.scale.tables, name)
     assert isinstance(asked, RobustnessFigure)
     whole = plan.scale.section_of(asked.dataset)
-    shown = whole.view(CaptionView(datasets=[asked.dataset], systems=asked.systems))
+    lengths = _lengths(whole.view(CaptionView(datasets=[asked.dataset], systems=asked.systems)))
     curves = [
         {
-            **labelled(key, _label(whole.systems[key], shown)),
+            **labelled(key, _label(whole.systems[key], lengths)),
             "kind": kind,
             "systems": [key, *(distorted(key, kind, strength) for strength in range(1, STRENGTHS + 1))],
         }
@@ -217,7 +218,7 @@ def _scale(whole: CaptionTable, system: str) -> float:
 
 def _examples(plan: Plan, shown: CaptionTable, leave_out: list[str]) -> dict[str, Any]:
     jobs: dict[str, Any] = {}
-    datasets = []
+    datasets, lengths = [], _lengths(shown)
     for name, dataset in shown.datasets.items():
         asked = caption_jobs.of_seed(plan, name, plan.scale.training.seeds[0])
         systems = []
@@ -225,7 +226,7 @@ def _examples(plan: Plan, shown: CaptionTable, leave_out: list[str]) -> dict[str
             job = caption_jobs.captions(plan, asked[key])
             jobs[job.job] = job
             told = {"record": job.job, "system": key, "reveals": system.write.kind != "beam"}
-            systems.append({**labelled(key, _label(system, shown)), **told, "pictured": key not in leave_out})
+            systems.append({**labelled(key, _label(system, lengths)), **told, "pictured": key not in leave_out})
         for key, other in shown.coca_of(name).items():
             job = caption_jobs.captions(plan, asked[key])
             jobs[job.job] = job
@@ -238,10 +239,14 @@ def _examples(plan: Plan, shown: CaptionTable, leave_out: list[str]) -> dict[str
     return {"jobs": jobs, "datasets": datasets, "examples": shown.examples, "seed": shown.seed}
 
 
-def _label(system: CaptionSystem, shown: CaptionTable) -> str:
-    """With its length, unless all that are ``shown`` have the same one."""
-    alike = {one.length for name in shown.datasets for one in shown.systems_of(name).values()} == {system.length}
-    return system.label if alike or system.length == "–" else f"{system.label} · {system.length}"
+def _lengths(shown: CaptionTable) -> set[str]:
+    """Those of all systems that are shown, by which a label says its own or not."""
+    return {system.length for name in shown.datasets for system in shown.systems_of(name).values()}
+
+
+def _label(system: CaptionSystem, lengths: set[str]) -> str:
+    """With its length, unless all ``lengths`` are the same one."""
+    return system.label if lengths == {system.length} or system.length == "–" else f"{system.label} · {system.length}"
 
 
 def _row(
@@ -250,6 +255,7 @@ def _row(
     dataset: str,
     key: str,
     system: CaptionSystem,
+    lengths: set[str],
     runs: list[str],
     records: list[str],
 ) -> dict[str, Any]:
@@ -257,7 +263,7 @@ def _row(
     return {
         **_common(plan, shown, dataset, key),
         "key": f"{dataset}/{key}",
-        "method": labelled(key, _label(system, shown)),
+        "method": labelled(key, _label(system, lengths)),
         "runs": runs,
         "records": records,
         "ranked": system.ranked and not blind,
