@@ -529,6 +529,20 @@ def test_awkward_text_and_signs(tmp_path: Path) -> None:
         Table("t", (), ("a",), (Column("b"),), (Row(("c",), ()),))
 
 
+def test_a_number_can_have_decimals_of_its_own(tmp_path: Path) -> None:
+    cells = (Cell(7480, decimals=0), Cell(3.976, 3.9, 4.04, decimals=2), Cell(732.44))
+    table = Table("t", (), ("who",), (Column("steps"), Column("loss"), Column("size")), (Row(("a",), cells),))
+    write_csv(table, tmp_path / "t.csv")
+    write_markdown([table], tmp_path / "t.md")
+    write_html([table], tmp_path / "t.html")
+    write_latex(table, tmp_path / "t.tex")
+    assert (tmp_path / "t.csv").read_text().splitlines()[1] == "a,7480,3.98,732.4"
+    assert "| 7480 | 3.98 [3.90, 4.04] | 732.4 |" in (tmp_path / "t.md").read_text(encoding="utf-8")
+    shown = [text for _, text in Page((tmp_path / "t.html").read_text(encoding="utf-8")).cells]
+    assert shown[-3:] == ["7480", "3.98 [3.90, 4.04]", "732.4"]
+    assert "7480 &" in (tmp_path / "t.tex").read_text()
+
+
 def test_reference_rows_are_never_ranked() -> None:
     rows = [Row((m,), (Cell(v),), reference=m == "untrained") for m, v in (("untrained", 99.0), ("a", 5.0), ("b", 4.0))]
     assert [row.cells[0].mark for row in mark_rows(rows, [True, True, True])] == [None, "best", "second"]

@@ -9,12 +9,12 @@ from mdc.report import words
 from mdc.report.caption_numbers import Captioned
 from mdc.report.tables.table import Cell, Column, Row, Table
 
-#: of a whole set of captions, without an interval: key in the records → label, factor
+#: of a whole set of captions, without an interval: key in the records → label, factor, decimals
 SETS = {
-    "vocabulary": ("different words", 1),
-    "distinct_1": ("distinct-1", 100),
-    "distinct_2": ("distinct-2", 100),
-    "self_bleu": ("self-BLEU", 100),
+    "vocabulary": ("different words", 1, 0),
+    "distinct_1": ("distinct-1", 100, 1),
+    "distinct_2": ("distinct-2", 100, 1),
+    "self_bleu": ("self-BLEU", 100, 1),
 }
 
 
@@ -30,7 +30,7 @@ def set_lines(found: Captioned) -> Iterator[dict[str, object]]:
             told = found.records[record]["systems"].get(system.system, {})
             line: dict[str, object] = {"scale": found.job.scale, "dataset": words.dataset(system)}
             line |= {"method": system.method.label, "seed": seed}
-            yield line | {key: told[key] * factor if key in told else None for key, (_, factor) in SETS.items()}
+            yield line | {key: told[key] * factor if key in told else None for key, (_, factor, _) in SETS.items()}
 
 
 def models(found: Captioned) -> Table:
@@ -50,8 +50,8 @@ def models(found: Captioned) -> Table:
         cells = (
             Cell(trained / size),
             Cell((trained + frozen) / size),
-            Cell(float(told["weights_step"])),
-            Cell(loss),
+            Cell(told["weights_step"], decimals=0),
+            Cell(loss, decimals=2),
             Cell(loss * length if loss is not None and length is not None else None),
         )
         rows.append(Row((words.dataset(system), label_of(system), system.length), cells, system.backbone.label))
@@ -81,16 +81,16 @@ def variety(found: Captioned) -> Table:
     for system in sorted(found.job.systems, key=lambda system: system.reference):
         own = [one for one in lines if (one["dataset"], one["method"]) == (words.dataset(system), system.method.label)]
         cells = []
-        for key in SETS:
+        for key, (_, _, decimals) in SETS.items():
             values = [float(str(one[key])) for one in own if one[key] is not None]
-            cells.append(Cell(sum(values) / len(values) if values else None))
+            cells.append(Cell(sum(values) / len(values) if values else None, decimals=decimals))
         labels = (words.dataset(system), label_of(system), system.length)
         rows.append(Row(labels, tuple(cells), "floor" if system.reference else "", reference=system.reference))
     return Table(
         title=f"Variety of captions, {found.scale_text}",
         caption=("Of all captions of a system together; the mean over seeds.",),
         labels=("Dataset", "Method", "Length"),
-        columns=tuple(Column(label) for label, _ in SETS.values()),
+        columns=tuple(Column(label) for label, _, _ in SETS.values()),
         rows=tuple(rows),
         footnotes=(
             "Distinct-n: different n-grams per 100. Self-BLEU × 100: BLEU-4 of each caption with all others as its references; "

@@ -39,7 +39,7 @@ def write_csv(table: Table, path: str | Path, constant: Mapping[str, str] | None
     columns = [label.lower() for label in table.labels] + [column.name for column in table.columns] + list(extra)
     if len(set(columns)) != len(columns):
         raise UserError(f"{path}: column names repeat: {', '.join(columns)}")
-    lines = [[*row.labels, *(table.rounded(cell.value) for cell in row.cells), *extra.values()] for row in table.rows]
+    lines = [[*row.labels, *(table.rounded(cell) for cell in row.cells), *extra.values()] for row in table.rows]
     write_text(path, csv_text([dict(zip(columns, line, strict=True)) for line in lines], columns))
 
 

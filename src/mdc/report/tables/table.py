@@ -15,13 +15,15 @@ Mark = Literal["best", "second", "grey"]
 
 @dataclass(frozen=True)
 class Cell:
-    """A number, its 95 % interval, how it is marked, and a short remark (a verdict, a published value)."""
+    """A number, its 95 % interval, how it is marked, a short remark (a verdict, a published value), and ``decimals`` of its
+    own if it is shown with others than its table's."""
 
     value: float | None
     low: float | None = None
     high: float | None = None
     mark: Mark | None = None
     note: str = ""
+    decimals: int | None = None
 
 
 @dataclass(frozen=True)
@@ -94,18 +96,27 @@ class Table:
                     f"where {len(self.labels)} and {len(self.columns)} are needed"
                 )
 
-    def rounded(self, value: float | None, sign: Literal["", "+"] = "") -> str:
-        """The number with the table's decimals and an ASCII minus; never ``-0.0``. None is empty."""
-        # adding 0.0 turns the -0.0 that rounding may leave into 0.0
-        return "" if value is None else f"{round(value, self.decimals) + 0.0:{sign}.{self.decimals}f}"
+    def rounded(self, cell: Cell) -> str:
+        """The number with an ASCII minus, and never as ``-0.0``; empty where there is none."""
+        return self._text(cell, cell.value)
 
-    def shown(self, value: float | None) -> str:
+    def shown(self, cell: Cell) -> str:
         """The number as readers see it, with a minus sign as printers set it."""
-        return self.rounded(value, "+" if self.signed else "").replace("-", "−")
+        return self._signed(cell, cell.value)
 
     def interval(self, cell: Cell) -> str:
         """``[low, high]``, or nothing where there is no interval."""
-        return "" if cell.low is None or cell.high is None else f"[{self.shown(cell.low)}, {self.shown(cell.high)}]"
+        if cell.low is None or cell.high is None:
+            return ""
+        return f"[{self._signed(cell, cell.low)}, {self._signed(cell, cell.high)}]"
+
+    def _signed(self, cell: Cell, value: float | None) -> str:
+        return self._text(cell, value, "+" if self.signed else "").replace("-", "−")
+
+    def _text(self, cell: Cell, value: float | None, sign: Literal["", "+"] = "") -> str:
+        decimals = self.decimals if cell.decimals is None else cell.decimals
+        # adding 0.0 turns the -0.0 that rounding may leave into 0.0
+        return "" if value is None else f"{round(float(value), decimals) + 0.0:{sign}.{decimals}f}"
 
     def groups(self) -> list[Group]:
         """The headings over several columns, unnamed ones included; none if no column has one."""
