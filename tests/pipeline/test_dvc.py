@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from changed import with_other
 
 from mdc.artefacts import ARTEFACTS
 from mdc.config import read_yaml, validate
@@ -66,7 +66,7 @@ def _leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any,
 
 
 def _other(value: Any) -> list[Any]:
-    """Values of the same type, one of which the schema may take."""
+    """Values of the same type, one of which the schema may take; of names several, since each may decide something else."""
     if isinstance(value, bool):
         return [not value]
     if isinstance(value, int):
@@ -86,7 +86,7 @@ def _other(value: Any) -> list[Any]:
             "none",
             "masked_tokens",
         ]
-        return [*words, "count", "colour", "patch_mean", "cls", value + "x"]
+        return [*words, "count", "colour", "patch_mean", "cls"]
     return [1.0]
 
 
@@ -116,18 +116,24 @@ def _touched(path: tuple[Any, ...]) -> frozenset[str]:
     for step in path:
         inner = inner[step]
     found: set[str] = set()
-    for value in _other(inner):
-        changed = copy.deepcopy(VALUES)
-        place: Any = changed
-        for step in path[:-1]:
-            place = place[step]
-        place[path[-1]] = value
+    free = isinstance(inner, str) and _accepts(path, inner + "x")  # any text, so one other says what all say
+    for value in [inner + "x"] if free else _other(inner):
         try:
-            after = _hashes(changed)
+            after = _hashes(with_other(VALUES, path, value))
         except UserError:
             continue
         found |= {STAGE[n.split("/")[0]] for n in before.keys() | after.keys() if before.get(n) != after.get(n)}
+        if isinstance(inner, int | float):
+            break
     return frozenset(found)
+
+
+def _accepts(path: tuple[Any, ...], value: str) -> bool:
+    try:
+        validate(with_other(VALUES, path, value))
+    except UserError:
+        return False
+    return True
 
 
 @pytest.mark.parametrize("path", LEAVES, ids=lambda p: ".".join(map(str, p)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
@@ -197,7 +198,12 @@ class CaptionTable(Strict):
     def systems_of(self, dataset: str) -> dict[str, CaptionSystem]:
         """The systems that caption a dataset's images, in the table's order, with the table's ``steps`` where they name none."""
         listed = self.datasets[dataset].systems
-        return {key: self._whole(one) for key, one in self.systems.items() if listed is None or key in listed}
+        return {key: one for key, one in self.whole_systems.items() if listed is None or key in listed}
+
+    @cached_property
+    def whole_systems(self) -> dict[str, CaptionSystem]:
+        """All systems, with the table's ``steps`` where they name none; planning asks for them hundreds of times."""
+        return {key: self._whole(one) for key, one in self.systems.items()}
 
     def coca_of(self, dataset: str) -> dict[str, Coca]:
         """The models of others that caption a dataset's images."""

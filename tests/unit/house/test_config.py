@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from changed import with_other
 
 from mdc.config import load, read_yaml, validate
 from mdc.records import UserError
@@ -31,14 +31,10 @@ def _leaves(value: Any, seen: set[int], path: tuple[Step, ...] = ()) -> Iterator
 
 def _with(path: tuple[Step, ...], value: Any) -> dict[str, Any]:
     """The file with another value at ``path``; of its scales the one that has it, for there are thousands of leaves."""
-    changed = copy.deepcopy(VALUES)
+    whole = VALUES
     if path[0] == "scales" and len(path) > 1:
-        changed |= {"scale": path[1], "scales": {path[1]: changed["scales"][path[1]]}}
-    inner: Any = changed
-    for step in path[:-1]:
-        inner = inner[step]
-    inner[path[-1]] = value
-    return changed
+        whole = VALUES | {"scale": path[1], "scales": {path[1]: VALUES["scales"][path[1]]}}
+    return with_other(whole, path, value)
 
 
 LEAVES = list(_leaves(VALUES, set()))
