@@ -25,7 +25,8 @@ from mdc.export import pictures
 from mdc.formats.images import center_resize
 from mdc.models.encoder import pool
 from mdc.predictors.runs import open_run
-from mdc.records import read_json
+from mdc.processes.lock import locked
+from mdc.records import UserError, read_json
 
 ARC, MDC, CLIP = (f"alt/ViT-T-12/{method}/s0" for method in ("arc", "mdc", "clip"))
 COUNT = 70
@@ -162,13 +163,27 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-def test_a_killed_call_goes_on(r: Path, photos: dict[str, bytes], tmp_path: Path) -> None:
+def wait_until_unlocked(folder: Path) -> None:
+    """Workers of a killed call end within a second."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            with locked(folder):
+                return
+        except UserError:
+            assert time.monotonic() < deadline, "a worker outlives its call"
+            time.sleep(0.2)
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_killed_call_goes_on(r: Path, photos: dict[str, bytes], tmp_path: Path, processes: str) -> None:
     place, out = folder_of(photos, tmp_path / "photos"), tmp_path / "out.parquet"
-    call = ["features", MDC, str(place), "--out", str(out), "--scale", r.name, "--processes", "1"]
+    call = ["features", MDC, str(place), "--out", str(out), "--scale", r.name, "--processes", processes]
     with subprocess.Popen([sys.executable, "-c", SLOW, *call], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         first = [process.stdout.readline().strip() for _ in range(2)]
         os.kill(process.pid, signal.SIGKILL)
+    wait_until_unlocked(tmp_path / ".out.parquet.parts")
     parts = tmp_path / ".out.parquet.parts"
     kept = {path.name: path.stat().st_mtime_ns for path in parts.glob("*.parquet")}
     assert set(first) <= set(kept) and len(kept) < 5 and not out.exists()

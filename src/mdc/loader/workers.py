@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -12,12 +16,13 @@ from mdc.records import UserError
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
+_LOOK_EVERY = 0.5  # seconds
 
 
 def ahead(function: Callable[[_Item], _Result], items: Sequence[_Item], workers: int) -> Iterator[_Result]:
     """``function`` of each item. ``workers`` processes compute ahead of whoever takes the results; 0: none, in this process.
 
-    A UserError of ``function`` arrives as the same UserError. Workers end with the process that started them.
+    A UserError of ``function`` arrives as the same UserError. Workers end with the process that started them, however that ends.
     """
     if not workers:
         return map(function, items)
@@ -30,8 +35,24 @@ def ahead(function: Callable[[_Item], _Result], items: Sequence[_Item], workers:
         # Only the workers' own seeds come from it, which nothing uses; without it the loader would draw from the
         # global generator, and a run with workers would differ from one without.
         generator=torch.Generator().manual_seed(0),
+        worker_init_fn=partial(_end_with, os.getpid()),
     )
     return map(_checked, loader)
+
+
+def _end_with(parent: int, _: int) -> None:
+    """End this worker soon after the process ``parent``, from a thread beside its work.
+
+    torch's own workers, too, see that their parent is gone; but one that has a result left then waits for somebody to take
+    it, and meanwhile holds the locks that it inherited.
+    """
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_LOOK_EVERY)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from mdc.evaluation.probe import main
 from mdc.loader.labelled import labelled_batches
 from mdc.loader.workers import ahead
 from mdc.predictors.encode import ImageEncoder, untrained_encoder
+from mdc.processes.lock import locked
 from mdc.processes.store import Store
 from mdc.records import UserError, read_json, write_json
 from mdc.shards.index import ShardReader, read_index
@@ -163,7 +164,40 @@ def test_a_killed_job_leaves_nothing_half_written_and_no_worker(manifest: Path, 
     for path in left:
         with safe_open(str(path), framework="pt") as file:
             assert file.get_tensor("images").shape in ((20, 3, 8, 8), (10, 3, 8, 8)), "crops, whole; and no features"
-    deadline = time.monotonic() + 120
+    _wait_for_the_end_of(workers)
+
+
+LOADED = """
+import sys, time
+from pathlib import Path
+import numpy as np
+from mdc.loader.workers import ahead
+from mdc.processes.lock import locked
+
+with locked(Path(sys.argv[1])):
+    for _ in ahead(lambda number: np.zeros(100_000), range(100), 2):
+        print("one", flush=True)
+        time.sleep(1000)
+"""
+
+
+def test_a_worker_that_nobody_takes_the_result_of_ends_and_lets_go_of_its_lock(tmp_path: Path) -> None:
+    # a result that is larger than the pipe which it leaves by
+    with subprocess.Popen([sys.executable, "-c", LOADED, str(tmp_path)], stdout=subprocess.PIPE, text=True) as job:
+        assert job.stdout is not None
+        assert job.stdout.readline() == "one\n"
+        children = Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()
+        workers = [child for child in children if _command(child)[1:2] == ["-c"]]
+        assert len(workers) == 2
+        time.sleep(0.5)  # until both have filled it
+        os.kill(job.pid, signal.SIGKILL)
+    _wait_for_the_end_of(workers)
+    with locked(tmp_path):
+        pass
+
+
+def _wait_for_the_end_of(workers: list[str]) -> None:
+    deadline = time.monotonic() + 60
     while any(_command(child)[1:2] == ["-c"] for child in workers):
         assert time.monotonic() < deadline, "a worker outlives its job"
         time.sleep(0.2)
