@@ -19,12 +19,12 @@ from PIL import Image
 from safetensors import safe_open
 
 from mdc.cli import main
-from mdc.export.results import results_of
+from mdc.export.results import Results, results_of
 from mdc.formats.images import center_resize, decode
 from mdc.models.encoder import pool
 from mdc.predictors.runs import open_run
 from mdc.predictors.score import caption_tokens
-from mdc.records import read_json, write_json
+from mdc.records import read_json, sha256_file, write_json
 from mdc.shards.index import ShardReader
 
 ARC, MDC, CLIP = (f"alt/ViT-T-12/{method}/s0" for method in ("arc", "mdc", "clip"))
@@ -180,8 +180,14 @@ def test_a_hub_folder_says_what_the_record_says(r: Path, tmp_path: Path, capsys:
         rows = [row for row in rows if row.get("blind") != "True"]
         assert rows
         for row in rows:
-            line = rf"\| {table} \| {row['benchmark']}.* \| {row['value']} \| \[{row['low']}, {row['high']}\] \|.* {row['n']} \|"
-            assert re.search(line, card), row
+            low, value, high, gain = (
+                f"{round(float(row[name] or 0), 1) + 0.0:.1f}" for name in ("low", "value", "high", "gain")
+            )
+            bounds = rf"\[{low}, {high}\] <sup>[a-c]</sup>" if row["low"] != row["high"] else "–"
+            gained = re.escape(f"{float(gain):+.1f}".replace("-", "−")) + r"( \[.*\])?" if row["gain"] else "–"
+            line = rf"\| {table} \| {row['benchmark']}.* \| {value} \| {bounds} \| {gained} \|.* {row['n']} \|"
+            assert re.search(line, card), (line, row)
+            assert row["low"] == row["high"] or f"</sup> {row['interval']}" in card
     assert "mismatched" not in card and "other image" not in card, "blind rows say nothing of what the model sees"
     numbers = [line.split("|", 2)[2] for line in card.splitlines() if line.startswith("| table")]
     assert len(numbers) == len(set(numbers)), "what several tables show stands there once"
@@ -221,7 +227,7 @@ def test_licences_that_differ_are_all_named(r: Path) -> None:
     foreign = replace(own, data=data_of({**index, "source": {"kind": "pairs", "dataset": "cc12m"}}))
     config = {"mdc": {"feature": "", "weights": "last", "pieces": None, "folder": "", "checkpoint_sha256": ""}}
     config["model_cfg"] = {"embed_dim": 1}
-    _, head, text = model_card([foreign, own], config, [], "a scale").split("---\n", 2)
+    _, head, text = model_card([foreign, own], config, Results([], []), "a scale").split("---\n", 2)
     named = {"license": "other", "license_name": "training-data", "license_link": "README.md"}
     assert named.items() <= yaml.safe_load(head).items()
     for stage in (foreign, own):
@@ -232,19 +238,72 @@ def test_a_card_has_numbers_of_the_weights_that_it_comes_with(r: Path, tmp_path:
     """Captions by a finetuned run are of its best weights, probes of the last ones; a run's own default is exported."""
     assert "- weights: best;" in (exported(r, TUNED, tmp_path / "tuned", "hub") / "README.md").read_text()
     assert "- weights: last;" in (exported(r, MDC, tmp_path / "plain", "hub") / "README.md").read_text()
-    head = "benchmark,metric,value,low,high,n,seeds,chance,run"
+    head = "benchmark,metric,value,low,high,interval,n,seeds,chance,run"
+    run = tmp_path / "runs" / MDC / "run.json"
+    write_json(run, {})
     for table, columns, value in (("table1", "", ""), ("table3", ",weights,blind", ",best,False")):
-        (tmp_path / table).mkdir()
-        line = f"Shape,top-1,{len(table)}{len(value)},0,1,9,0,25,{MDC}{value}"
-        (tmp_path / table / f"{table}_long.csv").write_text(f"{head}{columns}\n{line}\n")
-    found = {weights: [one.table for one in results_of(tmp_path, MDC, {weights})] for weights in ("last", "best")}
+        line = f"Shape,top-1,{len(table)}{len(value)},0,1,exact,9,0,25,{MDC}{value}"
+        numbers = tmp_path / table / f"{table}_long.csv"
+        numbers.parent.mkdir()
+        numbers.write_text(f"{head}{columns}\n{line}\n")
+        outputs = {numbers.name: sha256_file(numbers)}
+        write_json(numbers.parent / f"{table}.json", {"inputs": {f"runs/{MDC}": sha256_file(run)}, "outputs": outputs})
+    found = {weights: [one.table for one in results_of(tmp_path, MDC, {weights}).found] for weights in ("last", "best")}
     assert found == {"last": ["table1"], "best": ["table3"]}
     # a run whose best weights are its last ones has the numbers of both
-    assert [one.table for one in results_of(tmp_path, MDC, {"last", "best"})] == ["table1", "table3"]
+    assert [one.table for one in results_of(tmp_path, MDC, {"last", "best"}).found] == ["table1", "table3"]
     # tables of captions say whose they are
     with (r / "table3/table3_long.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert {(row["weights"], row["run"].startswith("captions/floor")) for row in rows} == {("best", False), ("", True)}
+
+
+def test_a_card_leaves_out_tables_of_another_state_of_the_run(
+    r: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def left_out(run: str = MDC) -> dict[str, str]:
+        found = results_of(r, run, {"last", "best"})
+        assert not {one.table for one in found.found} & {table for table, _ in found.left_out}
+        return dict(found.left_out)
+
+    assert not left_out() and not left_out(ARC)
+    numbers = r / "table2/table2_long.csv"
+    whole = numbers.read_bytes()
+    numbers.write_bytes(whole + b"\n")
+    assert left_out() == {"table2": "table2_long.csv is not the file that its record names"}
+    numbers.write_bytes(whole)
+    probe = r / "probe" / MDC / "probe.json"
+    probe.rename(tmp_path / "probe.json")
+    assert left_out()["table1"] == f"no record between it and runs/{MDC} is there"
+    (tmp_path / "probe.json").rename(probe)
+    record = r / "table1/table1.json"
+    record.rename(tmp_path / "table1.json")
+    assert left_out()["table1"] == "its record, table1.json, is not there"
+    (tmp_path / "table1.json").rename(record)
+    assert not left_out()
+    # the run is trained anew, and no table is made of it
+    path = r / "runs" / MDC / "run.json"
+    write_json(path, {**read_json(path), "loss": 0.0})
+    why = f"runs/{MDC} has been made anew since"
+    assert set(left_out().values()) == {why} and {"table1", "table2", "table_ratio"} <= set(left_out())
+    assert not left_out(ARC), "the other run's numbers follow from it still"
+    card = (exported(r, MDC, tmp_path / "hub", "hub") / "README.md").read_text()
+    assert f"table1: left out of the card, since {why}\n" in capsys.readouterr().out
+    assert f"table1 is left out: {why}." in card and "| table1 |" not in card
+    assert "No table of this scale that shows the run as it is has been made." in card
+
+
+def test_clips_card_says_which_feature_was_probed_and_how_to_get_it(r: Path, tmp_path: Path) -> None:
+    place = exported(r, CLIP, tmp_path / "hub", "hub")
+    card = (place / "README.md").read_text()
+    assert re.search(r"\| table1 \| .* \| \[CLS\] \|", card)
+    assert "`model.visual.proj = None`" in card and "before the projection" in card
+    model, preprocess, _ = theirs(place)
+    model.visual.proj = None
+    images = torch.stack([preprocess(Image.open(io.BytesIO(data))) for data in photos(r)])
+    _, cls, patches = ours(r, CLIP)
+    with torch.no_grad():
+        torch.testing.assert_close(model.encode_image(images), pool(cls, patches, "cls"), atol=1e-5, rtol=0)
 
 
 def test_data_that_the_registry_does_not_know_has_no_licence_that_we_could_tell(r: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from mdc.config import Backbone
-from mdc.export.results import Result
+from mdc.export.results import Results
 from mdc.jobs.model import PretrainJob
 from mdc.registry.datasets import REGISTRY
 
@@ -68,7 +68,7 @@ def data_of(index: dict[str, Any]) -> Data:
 def model_card(
     stages: Sequence[Stage],
     config: dict[str, Any],
-    results: Sequence[Result],
+    results: Results,
     scale_label: str,
 ) -> str:
     """The card of a run. ``stages``: its trainings, its own the last; ``config``: open_clip's with our part; ``results``: what
@@ -96,7 +96,15 @@ def model_card(
         width=config["model_cfg"]["embed_dim"],
         licence=_HUB_LICENCES.get(licences[0], "other") if len(licences) == 1 else "other",
         results=results,
-        several=any(len(one.seeds.split()) > 1 for one in results),
+        several=any(len(one.seeds.split()) > 1 for one in results.found),
+        probed=any(one.gain != "–" for one in results.found),
+        marks=_marks([one.interval for one in results.found]),
         scale=scale_label,
         quoted=json.dumps,
     )
+
+
+def _marks(intervals: Sequence[str]) -> dict[str, str]:
+    """A footnote's mark for each kind of interval in a table; "" for none."""
+    kinds = dict.fromkeys(one for one in intervals if one)
+    return {"": "", **{kind: f" <sup>{chr(ord('a') + place)}</sup>" for place, kind in enumerate(kinds)}}

@@ -69,6 +69,8 @@ def write(folder: Path, to: str, source: Path, run: RunModel, manifest: dict[str
         results = results_of(scale, str(manifest["id"]).removeprefix("runs/"), same)
         card = model_card(_stages(ScaleFolder(scale), manifest, run.job), config, results, run.job.scale)
         write_text(folder / "README.md", card)
+        for table, why in results.left_out:
+            print(f"{table}: left out of the card, since {why}")
     save_tensors(folder / WEIGHTS, tensors, {"format": "open_clip", "run": str(manifest["id"])})
     write_json(folder / CONFIG, config)
 
@@ -85,7 +87,8 @@ def _stages(scale: ScaleFolder, manifest: dict[str, Any], job: PretrainJob) -> l
 
 
 def _whole_run(folder: Path, source: Path, run: RunModel, manifest: dict[str, Any]) -> None:
-    """The run with its word pieces, laid out as in a scale's folder, so that every verb with --run takes it."""
+    """The run with its word pieces, laid out as in a scale's folder, so that verbs which use a run (caption, fill, score, features,
+    demo) take it."""
     place = folder / manifest["id"]
     place.mkdir(parents=True)
     for name in ("run.json", *{file for file in RUN_WEIGHTS.values() if file in manifest["outputs"]}):

@@ -11,7 +11,12 @@ from mdc.report.given import Given, path_of, record_of, title
 from mdc.report.measured_captions import FILE, MeasuredCaptions, read_measured
 from mdc.report.probing import Probing
 
-_UNITS = {"words": "a caption", "content_words": "distinct, a caption", "unreadable": "a caption"}
+_UNITS = {
+    **dict.fromkeys(("words", "unreadable"), "a caption"),
+    "content_words": "distinct, a caption",
+    # no shares, though printed times 100 like these
+    **dict.fromkeys(("CIDEr", "CLIPScore", "RefCLIPScore"), "× 100"),
+}
 
 
 class Captioned(Probing):
