@@ -181,10 +181,11 @@ def test_a_hub_folder_says_what_the_record_says(r: Path, tmp_path: Path, capsys:
         assert rows
         for row in rows:
             low, value, high, gain = (
-                f"{round(float(row[name] or 0), 1) + 0.0:.1f}" for name in ("low", "value", "high", "gain")
+                f"{round(float(row[name] or 0), 1) + 0.0:.1f}".replace("-", "−")
+                for name in ("low", "value", "high", "gain")
             )
             bounds = rf"\[{low}, {high}\] <sup>[a-c]</sup>" if row["low"] != row["high"] else "–"
-            gained = re.escape(f"{float(gain):+.1f}".replace("-", "−")) + r"( \[.*\])?" if row["gain"] else "–"
+            gained = re.escape(gain if gain[0] == "−" else f"+{gain}") + r"( \[.*\])?" if row["gain"] else "–"
             line = rf"\| {table} \| {row['benchmark']}.* \| {value} \| {bounds} \| {gained} \|.* {row['n']} \|"
             assert re.search(line, card), (line, row)
             assert row["low"] == row["high"] or f"</sup> {row['interval']}" in card

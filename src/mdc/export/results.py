@@ -14,9 +14,10 @@ from mdc.report.lines import POOLINGS
 
 @dataclass(frozen=True)
 class Result:
-    """A number as its table has it: ``value`` with its 95 % interval ``shown`` as [low, high], made as ``interval`` says, of ``n``
-    items; ``seeds``: of all the runs that it is a mean of, apart by spaces; ``feature``: what a probe read. ``gain``: points
-    above the same encoder before training, with their interval. "–" where there is none, of ``chance`` and ``interval`` "".
+    """A number as its table has it: ``value`` with its 95 % interval ``shown`` as [low, high], made as ``interval`` says, of
+    ``n`` items; ``seeds``: of all the runs that it is a mean of, apart by spaces; ``feature``: what a probe read. ``gain``:
+    points above the same encoder before training, with their interval. "–" where there is none, of ``chance`` and ``interval``
+    "".
     """
 
     table: str

@@ -87,8 +87,8 @@ def _stages(scale: ScaleFolder, manifest: dict[str, Any], job: PretrainJob) -> l
 
 
 def _whole_run(folder: Path, source: Path, run: RunModel, manifest: dict[str, Any]) -> None:
-    """The run with its word pieces, laid out as in a scale's folder, so that verbs which use a run (caption, fill, score, features,
-    demo) take it."""
+    """The run with its word pieces, laid out as in a scale's folder, so that the verbs which use a run (caption, score,
+    features, demo) take it."""
     place = folder / manifest["id"]
     place.mkdir(parents=True)
     for name in ("run.json", *{file for file in RUN_WEIGHTS.values() if file in manifest["outputs"]}):
