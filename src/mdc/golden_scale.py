@@ -306,7 +306,7 @@ def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
             },
             "figure_robustness": {
                 **{"dataset": "claimed", "systems": ["robust", "robust_arc"], "kinds": ["noise", "cutout"]},
-                "primary": [["robust", "robust_arc"]],
+                **{"primary": [["robust", "robust_arc"]], "claimed": ["cutout"]},
             },
             "table_conditioning": {
                 **{"datasets": ["claimed"], "systems": ["ratio_mdc", "reads_objects"]},

@@ -157,6 +157,9 @@ def test_the_figure_of_robustness_has_every_strength_and_its_claims(r: Path) -> 
     assert all(a["run"] == b["run"] for a, b in pairwise(rows) if a["system"] == b["system"])
     claims = rows_of(folder / "figure_robustness_claims.csv")
     assert [claim["distortion"] for claim in claims] == ["noise", "cutout"]
+    told = [tuple(claim[name] != "" for name in ("p", "p_holm", "verdict", "primary")) for claim in claims]
+    assert told == [(False,) * 4, (True,) * 4], "cut-out alone is claimed"
+    assert claims[1]["p"] == claims[1]["p_holm"], "and corrected for nothing else"
     by_seed = [read_json(r / f"metrics/claimed/s{seed}/metrics.json")["systems"] for seed in (0, 1)]
     for claim in claims:
         for system, told in (("robust", "kept"), ("robust_arc", "kept_against")):

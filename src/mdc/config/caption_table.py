@@ -12,6 +12,7 @@ from mdc.config.distortion import Distortion, Kind, expanded
 from mdc.config.judge import ByClipScore, Contest, Judge
 from mdc.config.score import OpenClipModel, own_weights
 from mdc.config.types import (
+    MOST_CLAIMS,
     DataPath,
     Name,
     Names,
@@ -153,7 +154,7 @@ class CaptionTable(Strict):
     judge: Judge | None = None
     claimed: Claimed = "CIDEr"
     contrasts: list[SidePair] = Field(default_factory=list)
-    primary: Annotated[list[SidePair], Field(max_length=6)] = Field(default_factory=list)
+    primary: Annotated[list[SidePair], Field(max_length=MOST_CLAIMS)] = Field(default_factory=list)
     examples: Positive = 3
     seed: NonNegative = 0
     steps: Positive | None = None
@@ -276,7 +277,7 @@ class CaptionView(Strict):
     systems: Annotated[Names, Field(min_length=1)]
     claimed: Claimed | None = None
     contrasts: list[SidePair] = Field(default_factory=list)
-    primary: Annotated[list[SidePair], Field(max_length=6)] = Field(default_factory=list)
+    primary: Annotated[list[SidePair], Field(max_length=MOST_CLAIMS)] = Field(default_factory=list)
     choose_on: Name | None = None
     first_seed: bool = False
     over: list[SidePair] = Field(default_factory=list)
@@ -312,19 +313,37 @@ class GuidanceFigure(Strict):
 
     dataset: Name
     curves: Annotated[dict[Name, GuidanceCurve], Field(min_length=1)]
-    primary: list[SidePair] = Field(default_factory=list)
+    primary: Annotated[list[SidePair], Field(max_length=MOST_CLAIMS)] = Field(default_factory=list)
 
 
 class RobustnessFigure(Strict):
     """How fast the captions of ``systems`` on one dataset become worse as its images do, a panel a kind of distortion.
 
-    ``primary``: pairs of systems; what is claimed is that the first keeps more of its quality at the strongest distortion.
+    ``primary``: pairs of systems; what is claimed is that the first keeps more of its quality at the strongest distortion of each
+    kind that is ``claimed``, by default of all ``kinds``. Of the others the difference is shown.
     """
 
     dataset: Name
     systems: Annotated[Names, Field(min_length=1)]
     kinds: Annotated[list[Kind], Field(min_length=1), AfterValidator(each_once)]
     primary: list[SidePair] = Field(default_factory=list)
+    claimed: Annotated[list[Kind], AfterValidator(each_once)] | None = None
+
+    @property
+    def claimed_kinds(self) -> list[Kind]:
+        return self.kinds if self.claimed is None else self.claimed
+
+    @model_validator(mode="after")
+    def _few_claims(self) -> Self:
+        for kind in self.claimed_kinds:
+            known("claimed", kind, dict.fromkeys(self.kinds), "kind of this figure (kinds)")
+        count = len(self.primary) * len(self.claimed_kinds)
+        if count > MOST_CLAIMS:
+            raise ValueError(
+                f"primary: {len(self.primary)} pairs on {len(self.claimed_kinds)} kinds are {count} claims, allowed: "
+                f"{MOST_CLAIMS}; name fewer pairs, or the kinds that are claimed (claimed: [{self.kinds[0]}])"
+            )
+        return self
 
 
 class CaptionExamplesOf(Strict):

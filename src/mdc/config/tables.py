@@ -16,6 +16,7 @@ from mdc.config.caption_table import (
 )
 from mdc.config.score import OpenClipModel
 from mdc.config.types import (
+    MOST_CLAIMS,
     Name,
     Names,
     Positive,
@@ -43,7 +44,7 @@ class ProbeTable(Strict):
     probes: Names
     encoders: Annotated[list[Name], AfterValidator(each_once)] = Field(default_factory=list)
     contrasts: list[SidePair] = Field(default_factory=list)
-    primary: Annotated[list[SidePair], Field(max_length=6)] = Field(default_factory=list)
+    primary: Annotated[list[SidePair], Field(max_length=MOST_CLAIMS)] = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _sides_stand(self) -> Self:
@@ -147,7 +148,7 @@ class _OfScores(Strict):
         default_factory=_last
     )
     contrasts: list[ScoredPair] = Field(default_factory=list)
-    primary: Annotated[list[ScoredPair], Field(max_length=6)] = Field(default_factory=list)
+    primary: Annotated[list[ScoredPair], Field(max_length=MOST_CLAIMS)] = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _claims(self) -> Self:
@@ -216,7 +217,9 @@ class PositionFigure(Strict):
     gradient_draws: Positive
     bins: Annotated[int, Field(ge=3, le=50)]
     comparable: Annotated[float, Field(gt=0)]
-    primary: Annotated[list[Side], Field(max_length=6), AfterValidator(each_once)] = Field(default_factory=list)
+    primary: Annotated[list[Side], Field(max_length=MOST_CLAIMS), AfterValidator(each_once)] = Field(
+        default_factory=list
+    )
 
     @model_validator(mode="after")
     def _claims(self) -> Self:

@@ -19,6 +19,8 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
 Names = Annotated[list[Name], Field(min_length=1), AfterValidator(each_once)]
 #: one side of a comparison: a method, or a corpus's method as dense/mdc
 Side = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9][A-Za-z0-9_.-]*)?$")]
+#: of a table or figure, so that each has a chance against the others (docs/statistics.md)
+MOST_CLAIMS = 6
 SidePair = Annotated[list[Side], Field(min_length=2, max_length=2), AfterValidator(each_once)]
 #: … or, of scores, corpus/method/estimator
 Scored = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9][A-Za-z0-9_.-]*){2}$")]

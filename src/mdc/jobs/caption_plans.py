@@ -207,7 +207,8 @@ def robustness(plan: Plan, name: str) -> dict[str, Any]:
     found = _table(plan, whole.view(CaptionView(datasets=[asked.dataset], systems=systems)), plan.scale.training.seeds)
     for curve in curves:
         curve["systems"] = [f"{asked.dataset}/{one}" for one in curve["systems"]]
-    return {**found, "choose": None, "curves": curves, "between": [list(pair) for pair in asked.primary]}
+    told = {"between": [list(pair) for pair in asked.primary], "claimed": asked.claimed_kinds}
+    return {**found, "choose": None, "curves": curves, **told}
 
 
 def _scale(whole: CaptionTable, system: str) -> float:

@@ -112,11 +112,12 @@ class Worsening(Labelled):
 
 class RobustnessFigureJob(CaptionTableJob):
     """How captions become worse as images do, a curve a system and kind. ``between``: pairs of systems whose kept quality is
-    compared."""
+    compared; ``claimed``: the kinds on which it is claimed that the first keeps more."""
 
     plan: Literal["robustness"]  # type: ignore[assignment]
     curves: Annotated[list[Worsening], Field(min_length=1)]
     between: list[Pair]
+    claimed: list[Kind]
 
 
 class ShownCaptions(Labelled):

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from changed import put
+from changed import put, with_other
 
 from mdc.config import read_yaml, validate
 from mdc.jobs.plan import Plan
-from mdc.jobs.shown_captions import CaptionTableJob
+from mdc.jobs.shown_captions import CaptionTableJob, RobustnessFigureJob
 from mdc.records import UserError
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -162,6 +162,22 @@ def test_a_dataset_that_lists_its_systems_is_shown_worse_images_too() -> None:
     plain = list(VALUES["scales"]["mini"]["claims"]["systems"])
     listed = Plan(validate(_changed(*CLAIMS, "datasets", "claimed", "systems", to=plain))).jobs["figure_robustness"]
     assert listed == Plan(validate(VALUES)).jobs["figure_robustness"]
+
+
+def test_a_figure_of_worse_images_has_six_claims_at_most() -> None:
+    place = ("scales", "flickr8k-long", "tables", "figure_robustness")
+    for changed, said in (
+        ({"claimed": None}, "primary: 3 pairs on 4 kinds are 12 claims, allowed: 6"),
+        ({"claimed": ["noise", "jpeg", "blur"]}, "3 pairs on 3 kinds are 9 claims, allowed: 6"),
+        ({"kinds": ["noise"]}, r"claimed: no kind of this figure \(kinds\) is named 'jpeg'; allowed: noise"),
+    ):
+        ((key, value),) = changed.items()
+        values = with_other(VALUES, (*place, key), value)
+        with pytest.raises(UserError, match=said):
+            validate({**values, "scale": "flickr8k-long"})
+    values = with_other(VALUES, (*place, "claimed"), [])
+    job = Plan(validate({**values, "scale": "flickr8k-long"})).jobs["figure_robustness"]
+    assert isinstance(job, RobustnessFigureJob) and job.claimed == [] and len(job.between) == 3
 
 
 def test_objects_are_read_of_rendered_scenes_alone() -> None:

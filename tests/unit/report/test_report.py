@@ -92,8 +92,8 @@ def test_rank_equals_brute_force() -> None:
                 assert mark is None
             elif not counts:
                 assert mark == "grey"
-            elif len(rivals) == 1:
-                assert mark is None
+            elif rivals[0] == rivals[-1]:
+                assert mark is None, "one, or all alike"
             else:
                 place = rivals.index(float(f"{value:.1f}"))
                 assert mark == {0: "best", 1: "second"}.get(place)
@@ -541,6 +541,14 @@ def test_a_number_can_have_decimals_of_its_own(tmp_path: Path) -> None:
     shown = [text for _, text in Page((tmp_path / "t.html").read_text(encoding="utf-8")).cells]
     assert shown[-3:] == ["7480", "3.98 [3.90, 4.04]", "732.4"]
     assert "7480 &" in (tmp_path / "t.tex").read_text()
+
+
+def test_a_number_that_resampling_never_changes_has_no_interval(tmp_path: Path) -> None:
+    cells = (Cell(0.0, 0.0, 0.0), Cell(3.0, 2.96, 3.04))
+    write_markdown(
+        [Table("t", (), ("who",), (Column("true"), Column("told")), (Row(("a",), cells),))], tmp_path / "t.md"
+    )
+    assert "| a | 0.0 | 3.0 [3.0, 3.0] |" in (tmp_path / "t.md").read_text(encoding="utf-8"), "one is only rounded so"
 
 
 def test_reference_rows_are_never_ranked() -> None:

@@ -39,7 +39,7 @@ Floats = NDArray[np.float64]
 _TRUE = "true"
 _CLAIM = (
     *("scale", "distortion", "method", "against", "metric", "kept", "kept_against", "points", "low", "high"),
-    *("interval", "n", "seeds", "p", "p_holm", "verdict"),
+    *("interval", "n", "seeds", "p", "p_holm", "verdict", "primary"),
 )
 
 
@@ -74,14 +74,14 @@ def make(job: RobustnessFigureJob, given: Given, out: Path) -> None:
 @dataclass(frozen=True)
 class _Claim:
     """What the first system keeps of its quality at the strongest distortion of a kind, minus what the second keeps, in points
-    (per cent of each one's own quality on untouched images)."""
+    (per cent of each one's own quality on untouched images). ``decision``: None if it was not claimed."""
 
     kind: Kind
     first: Worsening
     second: Worsening
     kept: tuple[float, float]
     interval: Interval
-    decision: Decision
+    decision: Decision | None
 
     def line(self, job: RobustnessFigureJob, found: Captioned) -> dict[str, object]:
         """As the csv file has it."""
@@ -100,22 +100,22 @@ class _Claim:
             "interval": interval.kind,
             "n": interval.n,
             "seeds": " ".join(map(str, job.seeds)),
-            "p": words.p_value(self.decision.p, 4),
-            "p_holm": words.p_value(self.decision.p_holm, 4),
-            "verdict": self.decision.verdict,
+            "p": words.p_value(self.decision.p, 4) if self.decision else "",
+            "p_holm": words.p_value(self.decision.p_holm, 4) if self.decision else "",
+            "verdict": self.decision.verdict if self.decision else "",
+            "primary": "true" if self.decision else "",
         }
 
     def words(self) -> str:
         """As the figure says it."""
         found = self.interval
         numbers = f"{found.value:+.1f} [{found.low:+.1f}, {found.high:+.1f}]".replace("-", "−")
-        return (
-            f"{LABELS[self.kind]}: {self.first.label} − {self.second.label} {numbers} points, {self.decision.verdict}"
-        )
+        verdict = f", {self.decision.verdict}" if self.decision else ""
+        return f"{LABELS[self.kind]}: {self.first.label} − {self.second.label} {numbers} points{verdict}"
 
 
 def _claims(job: RobustnessFigureJob, found: Captioned) -> list[_Claim]:
-    """All systems are drawn on the same resamples of the images; p-values are corrected for one another."""
+    """All systems are drawn on the same resamples of the images; p-values of what was claimed are corrected for one another."""
     if job.primary_column not in found.columns or found.claims_lost:
         return []
     curves = {(curve.kind, curve.key): curve for curve in job.curves}
@@ -131,8 +131,11 @@ def _claims(job: RobustnessFigureJob, found: Captioned) -> list[_Claim]:
             interval = of_resamples(first - second, images, job.statistics.level)
             apart.append((kind, curves[kind, one], curves[kind, other], whole, interval))
     statistics = job.statistics
-    told = decide([one[-1] for one in apart], statistics.level, statistics.comparable, statistics.power)
-    return [_Claim(*one, decision) for one, decision in zip(apart, told, strict=True)]
+    claimed = [place for place, (kind, *_) in enumerate(apart) if kind in job.claimed]
+    intervals = [apart[place][-1] for place in claimed]
+    told = decide(intervals, statistics.level, statistics.comparable, statistics.power)
+    decisions = dict(zip(claimed, told, strict=True))
+    return [_Claim(*one, decisions.get(place)) for place, one in enumerate(apart)]
 
 
 def kept(found: Captioned, curve: Worsening, measure: str, weights: Floats) -> Floats:

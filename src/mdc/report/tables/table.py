@@ -25,6 +25,11 @@ class Cell:
     note: str = ""
     decimals: int | None = None
 
+    @property
+    def steady(self) -> bool:
+        """Whether resampling never changes the number, which says nothing of how sure it is."""
+        return self.low is not None and self.low == self.high
+
 
 @dataclass(frozen=True)
 class Column:
@@ -105,8 +110,8 @@ class Table:
         return self._signed(cell, cell.value)
 
     def interval(self, cell: Cell) -> str:
-        """``[low, high]``, or nothing where there is no interval."""
-        if cell.low is None or cell.high is None:
+        """``[low, high]``, or nothing where there is no interval, or none that says anything."""
+        if cell.low is None or cell.high is None or cell.steady:
             return ""
         return f"[{self._signed(cell, cell.low)}, {self._signed(cell, cell.high)}]"
 
@@ -136,7 +141,7 @@ def rank(values: Sequence[float | None], ranked: Sequence[bool], decimals: int =
     """Marks for one column of one block: the highest value ``best``, the next ``second``, unranked rows ``grey``.
 
     Compared as shown, that is after rounding, so equal-looking numbers are marked alike. After two or more best there
-    is no second; one ranked number alone gets no mark; None gets none.
+    is no second; one ranked number alone gets no mark, nor do several that are all equal; None gets none.
     """
     if len(values) != len(ranked):
         raise UserError(f"rank: {len(values)} values against {len(ranked)} flags")
@@ -144,7 +149,7 @@ def rank(values: Sequence[float | None], ranked: Sequence[bool], decimals: int =
     field = [value for value, counts in zip(shown, ranked, strict=True) if counts and value is not None]
 
     def mark(value: float | None, counts: bool) -> Mark | None:
-        if value is None or (counts and len(field) < 2):
+        if value is None or (counts and len(set(field)) < 2):
             return None
         above = sum(other > value for other in field)
         return "grey" if not counts else "best" if above == 0 else "second" if above == 1 else None

@@ -160,10 +160,14 @@ def _table(
         labels=("Method", "Length"),
         columns=tuple(heads),
         rows=tuple(mark_rows(rows, ranked) if marked else rows),
-        footnotes=tuple(notes),
+        footnotes=(*notes, *([_STEADY] if any(cell.steady for row in rows for cell in row.cells) else [])),
     )
 
 
+_STEADY = (
+    "A number without an interval is the same whatever images are drawn, so resampling cannot say how sure it is; on "
+    "other images it may be another."
+)
 _CHAIR = {"CHAIRi": "CHAIRi", "CHAIRs": "CHAIRs", "objects": "objects named"}
 
 
