@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from PIL import Image
+from PIL import Image, ImageOps
 from safetensors import safe_open
 
 from mdc.cli import main
@@ -27,6 +27,7 @@ from mdc.predictors.score import caption_tokens
 from mdc.records import read_json, sha256_file, write_json
 from mdc.shards.index import ShardReader
 
+ROOT = Path(__file__).resolve().parents[2]
 ARC, MDC, CLIP = (f"alt/ViT-T-12/{method}/s0" for method in ("arc", "mdc", "clip"))
 TUNED = f"{MDC}/ft-tuned"
 
@@ -75,6 +76,33 @@ def test_a_captioners_image_feature_is_the_one_that_is_probed(r: Path, run: str,
     place = exported(r, run, tmp_path / "out", "open_clip", "--weights", weights)
     _, cls, patches = ours(r, run, weights)
     torch.testing.assert_close(shown(r, place), pool(cls, patches, "patch_mean"), atol=1e-5, rtol=0)
+
+
+def test_pictures_that_are_stored_otherwise_are_prepared_as_the_docs_say(r: Path, tmp_path: Path) -> None:
+    """open_clip takes pixels as they are stored; after what docs/export.md says of them its features are ours."""
+    noise = np.random.default_rng(1).integers(0, 256, (60, 90, 4), dtype=np.uint8)
+    turned, glassy = io.BytesIO(), io.BytesIO()
+    exif = Image.Exif()
+    exif[0x0112] = 6  # a camera that was held upright
+    Image.fromarray(noise[..., :3]).save(turned, "PNG", exif=exif)
+    Image.fromarray(noise, "RGBA").save(glassy, "PNG")
+    model, preprocess, _ = theirs(exported(r, MDC, tmp_path / "out"))
+    own = open_run(r / "runs" / MDC)[0].load().eval()
+    text = (ROOT / "docs/export.md").read_text(encoding="utf-8")
+    for line in (
+        'ImageOps.exif_transpose(image).convert("RGBA")',
+        'Image.new("RGBA", image.size, "white"), image).convert("RGB")',
+    ):
+        assert line in text
+    for file in (turned, glassy):
+        pixels = torch.from_numpy(center_resize(decode(file.getvalue()), 48)).permute(2, 0, 1)[None]
+        wanted = pool(*own.encoder(own.encoder.prepared(pixels)), "patch_mean")
+        image = ImageOps.exif_transpose(Image.open(file)).convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")
+        with torch.no_grad():
+            torch.testing.assert_close(model.encode_image(preprocess(image)[None]), wanted, atol=1e-5, rtol=0)
+            stored = model.encode_image(preprocess(Image.open(file))[None])
+        assert (stored - wanted).abs().max() > 0.01, "it matters"
 
 
 def test_clip_comes_whole_with_its_texts(r: Path, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import html
 import re
 import shutil
 from html.parser import HTMLParser
@@ -17,6 +19,7 @@ from mdc.cli import main
 from mdc.config import read_yaml
 from mdc.jobs.folder import ScaleFolder, verb_of
 from mdc.records import read_json, write_json
+from mdc.report.claimed import Claim, claims
 from mdc.report.index_page import Times, Writing, behind, duration, times, writing
 
 PAGE = Path("results/index.html")
@@ -152,6 +155,44 @@ def test_what_writing_a_caption_took(r: Path) -> None:
     assert main(["index", "table1"]) == 0
     assert "What writing a caption took" not in PAGE.read_text()
     assert [Writing("", 8, s).each for s in (0.008, 0.72, 8.0, 20.0)] == ["1.0 ms", "90 ms", "1.0 s", "2.5 s"]
+
+
+def test_what_was_claimed_stands_there_with_its_verdict(r: Path) -> None:
+    assert main(["index"]) == 0
+    text = html.unescape(PAGE.read_text())
+    said: dict[str, list[str]] = {}
+    for part in text.split('<article id="')[1:]:
+        said[part.partition('"')[0]] = re.findall(r"<li>(.*?)</li>", part)
+    for name in made(r):
+        verdicts = []
+        for file in ARTEFACTS[name].files:
+            if file.endswith(("_contrasts.csv", "_claims.csv", "_over.csv")):
+                with (r / name / file).open(newline="") as lines:
+                    verdicts += [row["verdict"] for row in csv.DictReader(lines) if row["verdict"]]
+        assert [line.rpartition(", <strong>")[2].removesuffix("</strong>") for line in said[name]] == verdicts, name
+        assert len(set(said[name])) == len(verdicts), "no two read the same"
+    with (r / "figure_robustness/figure_robustness_claims.csv").open(newline="") as lines:
+        row = list(csv.DictReader(lines))[-1]
+    numbers = [f"{float(row[key]):+.1f}".replace("-", "−") for key in ("points", "low", "high")]
+    shown = f"{numbers[0]} [{numbers[1]}, {numbers[2]}]"
+    assert said["figure_robustness"] == [f"MDC, six − ARC, CIDEr: {shown}, <strong>{row['verdict']}</strong>"]
+    # the column that a claim is about comes before what else a thumbnail has room for
+    with (r / "table_guidance/table_guidance.csv").open(newline="") as lines:
+        head = next(csv.reader(lines))
+    place = next(number for number, label in enumerate(head) if label.endswith(" true"))
+    assert place > 7
+    thumbnail = text.split('<article id="table_guidance"')[1].split("<tbody>")[0]
+    assert re.findall(r"<th[^>]*>(.*?)</th>", thumbnail)[1:3].count(head[place]) == 1
+
+
+def test_numbers_below_one_have_two_decimals(tmp_path: Path) -> None:
+    head = "dataset,method,against,against_dataset,benchmark,difference,low,high,verdict\n"
+    rows = ("A,x,y,A,Loss,-0.1,-0.21,0.004,held", "A,x,x,B,Loss,2,1,3,opposite", "A,x,z,A,Loss,2,1,3,")
+    (tmp_path / "t_contrasts.csv").write_text(head + "\n".join(rows) + "\n")
+    assert claims(tmp_path, ["t.csv", "t_contrasts.csv", "t_claims.csv"]) == [
+        Claim("x − y, Loss", "−0.10 [−0.21, +0.00]", "held", "Loss"),
+        Claim("x on A − x on B, Loss", "+2.0 [+1.0, +3.0]", "opposite", "Loss"),
+    ]
 
 
 @needs_chromium

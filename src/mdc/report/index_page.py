@@ -16,6 +16,7 @@ from pathlib import Path
 from mdc.artefacts import ARTEFACTS, Artefact
 from mdc.jobs.folder import ScaleFolder, verb_of
 from mdc.records import UserError, read_json
+from mdc.report.claimed import Claim, claims
 from mdc.report.tables.render import write_page
 
 #: files below the package that decide what is written here
@@ -67,7 +68,8 @@ class Shown:
 
     ``brief``: its title where there is little room; ``files``: (name, place seen from the page); ``image``, of ``size`` pixels,
     or ``preview``: its thumbnail, neither if it is not made; ``opens``: what a click on it opens; ``time``: what it took, in
-    words; ``stale``: made with other values or code; ``writing``: of captions, what each system took.
+    words; ``stale``: made with other values or code; ``writing``: of captions, what each system took; ``claims``: what was named
+    beforehand, and what was found of it.
     """
 
     name: str
@@ -82,6 +84,7 @@ class Shown:
     time: str
     stale: bool
     writing: Sequence[Writing] = ()
+    claims: Sequence[Claim] = ()
 
 
 @dataclass(frozen=True)
@@ -190,6 +193,7 @@ def _shown(name: str, folder: ScaleFolder, to_root: str, scale: str, asked: str 
     own = folder.host(name)
     took = f"{duration(float(read_json(own).get('seconds', 0.0)))} to make" if own.is_file() else ""
     before = times(folder, behind(folder, name) - {name}).told
+    claimed = claims(folder.job(name), artefact.files)
     return Shown(
         name,
         title,
@@ -198,11 +202,12 @@ def _shown(name: str, folder: ScaleFolder, to_root: str, scale: str, asked: str 
         [(file, f"{to_root}{name}/{file}") for file in (*files, record.name)],
         f"{to_root}{name}/{image}" if image is not None else None,
         _size(folder.job(name) / image) if image is not None else (0, 0),
-        None if image is not None else _preview(folder.job(name), artefact),
+        None if image is not None else _preview(folder.job(name), artefact, {claim.benchmark for claim in claimed}),
         f"{to_root}{name}/{opens}",
         "; ".join(part for part in (took, f"before it {before}" if before else "") if part),
         asked is not None and read_json(record).get("config_sha256") != asked,
         writing(folder, name),
+        claimed,
     )
 
 
@@ -217,16 +222,28 @@ def _size(image: Path) -> tuple[int, int]:
         return 0, 0
 
 
-def _preview(folder: Path, artefact: Artefact) -> Preview | None:
-    """The top left of a table in the paper's layout."""
+def _preview(folder: Path, artefact: Artefact, claimed: set[str]) -> Preview | None:
+    """The top left of a table in the paper's layout, with the columns that something is ``claimed`` of first."""
     path = folder / artefact.files[0]
     if path.suffix != ".csv" or not path.is_file():
         return None
     with path.open(encoding="utf-8", newline="") as file:
         head, *rows = list(csv.reader(file)) or [[]]
     top = rows[:_ROWS]
-    differ = [column for column in range(len(head)) if not column or len({row[column] for row in top}) > 1][:_COLUMNS]
+    differ = [column for column in range(len(head)) if not column or len({row[column] for row in top}) > 1]
+    # a column's name begins with its dataset where there are several
+    first = [column for column in differ if head[column] in claimed or head[column].partition(" ")[2] in claimed]
+    numbers = next((place for place, column in enumerate(differ) if _number(top, column)), len(differ))
+    differ = list(dict.fromkeys([*differ[:numbers], *first, *differ[numbers:]]))[:_COLUMNS]
     return Preview([head[c] for c in differ], [[row[c] for c in differ] for row in top], len(head), len(rows))
+
+
+def _number(rows: Sequence[Sequence[str]], column: int) -> bool:
+    """Whether a column holds numbers."""
+    try:
+        return bool([float(row[column]) for row in rows if row[column]])
+    except ValueError:
+        return False
 
 
 def _relative(root: Path, start: Path) -> str:
