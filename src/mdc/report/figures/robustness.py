@@ -185,9 +185,10 @@ def _draw(
         headline(figure, f"Captions of worse and worse images, {words.scale_text(job)}")
         handles, labels = panels[0][0].get_legend_handles_labels()
         note = words.intervals(found.levels.values(), job.seeds, "Bars:")
-        claimed = "Of its own quality on untouched images, kept at the strongest distortion: " if claims else ""
-        said = "; ".join(claim.words() for claim in claims)
-        bottom_legend(figure, list(zip(handles, labels, strict=True)), f"{note} {claimed}{said}{'.' * bool(claims)}")
+        told = [claim.words() for claim in claims if claim.decision]  # the csv file has the others too
+        claimed = "Of its own quality on untouched images, kept at the strongest distortion: " if told else ""
+        said = "; ".join(told)
+        bottom_legend(figure, list(zip(handles, labels, strict=True)), f"{note} {claimed}{said}{'.' * bool(told)}")
 
 
 def _curve(
