@@ -89,7 +89,7 @@ class _Chain:
         record = self._folder.record(table, "make")
         if not record.is_file():
             return f"its record, {record.name}, is not there"
-        if read_json(record)["outputs"].get(numbers.name) != sha256_file(numbers):
+        if read_json(record).get("outputs", {}).get(numbers.name) != sha256_file(numbers):
             return f"{numbers.name} is not the file that its record names"
         leads, why = self._of(table)
         return why if leads else f"no record between it and {self._run} is there"
@@ -97,9 +97,8 @@ class _Chain:
     def _of(self, job: str) -> tuple[bool, str]:
         """(whether the run is behind ``job``, at which link it is another)."""
         if job not in self._known:
-            self._known[job] = False, ""
             record = self._folder.record(job, verb_of(job))
-            inputs = read_json(record)["inputs"] if record.is_file() else {}
+            inputs = read_json(record).get("inputs", {}) if record.is_file() else {}
             leads, why = False, ""
             for other, sha256 in inputs.items():
                 below, lost = self._of(other)

@@ -107,11 +107,14 @@ class _Claim:
         }
 
     def words(self) -> str:
-        """As the figure says it."""
+        """As the figure says it; "" if it was not claimed, which the csv file alone holds."""
+        if self.decision is None:
+            return ""
         found = self.interval
         numbers = f"{found.value:+.1f} [{found.low:+.1f}, {found.high:+.1f}]".replace("-", "−")
-        verdict = f", {self.decision.verdict}" if self.decision else ""
-        return f"{LABELS[self.kind]}: {self.first.label} − {self.second.label} {numbers} points{verdict}"
+        return (
+            f"{LABELS[self.kind]}: {self.first.label} − {self.second.label} {numbers} points, {self.decision.verdict}"
+        )
 
 
 def _claims(job: RobustnessFigureJob, found: Captioned) -> list[_Claim]:
@@ -185,10 +188,9 @@ def _draw(
         headline(figure, f"Captions of worse and worse images, {words.scale_text(job)}")
         handles, labels = panels[0][0].get_legend_handles_labels()
         note = words.intervals(found.levels.values(), job.seeds, "Bars:")
-        told = [claim.words() for claim in claims if claim.decision]  # the csv file has the others too
-        claimed = "Of its own quality on untouched images, kept at the strongest distortion: " if told else ""
-        said = "; ".join(told)
-        bottom_legend(figure, list(zip(handles, labels, strict=True)), f"{note} {claimed}{said}{'.' * bool(told)}")
+        said = "; ".join(filter(None, (claim.words() for claim in claims)))
+        claimed = f" Of its own quality on untouched images, kept at the strongest distortion: {said}." if said else ""
+        bottom_legend(figure, list(zip(handles, labels, strict=True)), f"{note}{claimed}")
 
 
 def _curve(
