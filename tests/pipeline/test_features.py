@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from PIL import Image
+from tqdm import tqdm
 
 from mdc.cli import main
 from mdc.export import pictures
@@ -161,6 +162,24 @@ features._write = slow
 from mdc.cli import main
 sys.exit(main(sys.argv[1:]))
 """
+
+
+def test_a_bar_counts_the_images_that_are_done(
+    r: Path, photos: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mdc.export import features
+
+    bars: list[Any] = []
+
+    def shown(**options: Any) -> Any:
+        bars.append(tqdm(**{**options, "disable": False, "file": io.StringIO()}))
+        return bars[-1]
+
+    monkeypatch.setattr(features, "tqdm", shown)
+    place, out = folder_of(photos, tmp_path / "photos"), tmp_path / "out.parquet"
+    assert asked(r, place, out, "--processes", "2") == 0
+    (bar,) = bars
+    assert bar.n == bar.total == len(photos) and bar.unit == "image" and bar.initial == 0
 
 
 def wait_until_unlocked(folder: Path) -> None:
