@@ -32,7 +32,7 @@ include: "workflow/rules/artefacts.smk"
 rule all:
     default_target: True
     input:
-        [f"results/{file}" for name in NAMED for file in (f"{name}.json", *ARTEFACTS[name].files)],
+        [copy for name in NAMED for copy in copies(name)],
         "results/index.html",
 
 
@@ -89,5 +89,6 @@ localrules:
 
 
 onerror:
+    refresh_index()
     # at the exit, since Snakemake itself says more after this: the last lines on the screen are what failed and why
     atexit.register(print, causes(log), file=sys.stderr)

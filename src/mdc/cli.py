@@ -74,11 +74,12 @@ def build_parser() -> argparse.ArgumentParser:
 
     for name, verb in VERBS.items():
         sub = verbs.add_parser(name, help=verb.text, description=verb.text)
-        what = "the job's resolved configuration (JSON), as `mdc config JOB` prints it"
-        if name == "make":
-            what = f"one of {', '.join(ARTEFACTS)}; or its resolved configuration (JSON)"
-            _params(sub)
-        sub.add_argument("config", metavar="ARTEFACT" if name == "make" else "CONFIG", help=what)
+        what = (
+            f"one of {', '.join(ARTEFACTS)}" if name == "make" else "a job of the scale, as `mdc config list` names it"
+        )
+        what += "; or its resolved configuration (a .json file), as `mdc config JOB` prints it"
+        sub.add_argument("config", metavar="JOB", help=what)
+        _params(sub)
         sub.add_argument("--folder", metavar="DIR", help="the scale's folder, with its inputs; default: results/SCALE")
         sub.add_argument("--out", metavar="DIR", help="where its files go; default: FOLDER/JOB")
         for option in verb.options:
@@ -201,15 +202,20 @@ def _call(args: argparse.Namespace, arguments: list[str]) -> Call:
     """The job that is asked for, checked, with the folders that belong to it."""
     path, name = Path(args.config), args.config
     root: Path | None
-    if args.verb == "make" and name in ARTEFACTS and not path.is_file():
+    if not path.is_file() and path.suffix != ".json":
         plan = plan_of(args)
-        if name not in plan.jobs:
-            there = ", ".join(plan.scale.tables.named())
-            raise UserError(f"scale {plan.params.scale} names no {name}; it has {there}")
+        if name in ARTEFACTS and name not in plan.jobs:
+            raise UserError(plan.not_named(name))
+        if name not in plan.jobs or plan.jobs[name].verb != args.verb:
+            there = f"no file, and no job of `mdc {args.verb}` at scale {plan.params.scale}"
+            raise UserError(f"{name}: {there}; `mdc config list` names all jobs")
         job, root = plan.jobs[name], Path("results") / plan.params.scale
     else:
         job = read_job(path, args.verb)
-        root = path.parents[job.job.count("/") + 1] if path.match(f"configs/{job.job}.json") else None
+        by_hand, written = (str(ScaleFolder(Path()).config(job.job, sha256)) for sha256 in ("", "?" * 64))
+        root = path.parents[job.job.count("/") + 1] if path.match(by_hand) or path.match(written) else None
+        if path.match(written) and path.name != ScaleFolder(Path()).config(job.job, job.sha256).name:
+            raise UserError(f"{path}: its content is not what its name's hash says; delete it and rerun Snakemake")
     root = Path(args.folder) if args.folder else root
     if job.inputs and root is None:
         raise UserError(f"{path}: --folder is missing; it says where {job.inputs[0]} and what else it needs lies")

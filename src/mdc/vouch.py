@@ -28,7 +28,7 @@ from mdc.jobs.folder import ScaleFolder
 from mdc.jobs.model import PretrainJob
 from mdc.jobs.plan import Plan
 from mdc.jobs.vouched import FILE, Link, Vouched, read_vouched, write_vouched
-from mdc.records import UserError, json_text, read_json, write_text_if_changed
+from mdc.records import UserError, read_json
 
 #: verb, old fingerprint, new one
 Key = tuple[str, str, str]
@@ -64,20 +64,12 @@ def main(args: argparse.Namespace) -> None:
         raise UserError(f"{'; '.join(against)}; nothing was written ({hint})")
     links = _links(stale, before, args.reason, {key: told for key, (_, told) in evidence.items()})
     write_vouched([*before.links, *links], folder)
-    _ask_as_before(Plan(params, Vouched((*before.links, *links))), place)
     for link, jobs in zip(links, stale.values(), strict=True):
         change = f"{link.old[:12]}… → {link.new[:12]}…"
         print(f"{link.verb}: {change}, {_few(jobs)}; {link.evidence}")
     if left:
         print(f"made by other code than that: {_few(left)}; asked for anew")
     print(f"{FILE}: links added: {len(links)}; commit it, so that others know too")
-
-
-def _ask_as_before(plan: Plan, place: ScaleFolder) -> None:
-    """Write the configurations anew that a dry run after the edit has written, as the workflow would; verify reads them."""
-    for name, job in plan.jobs.items():
-        if place.config(name).is_file():
-            write_text_if_changed(place.config(name), json_text(job.config()))
 
 
 def _few(jobs: Sequence[str]) -> str:

@@ -279,7 +279,12 @@ def _copies(project: Project) -> set[str]:
     return found
 
 
-def test_a_scale_makes_what_it_names_and_copies_of_others_go(world: World) -> None:
+def _scale(project: Project, name: str) -> str:
+    """Of an artefact's copies."""
+    return str(json.loads((project.folder / f"results/{name}.json").read_text())["config"]["scale"])
+
+
+def test_a_scale_makes_what_it_names_and_copies_of_others_stay(world: World) -> None:
     project = world.project
     assert project.adopt().returncode == 0
     assert _copies(project) == _named(project)
@@ -290,11 +295,20 @@ def test_a_scale_makes_what_it_names_and_copies_of_others_go(world: World) -> No
     probes = [f"probe/{name}" for name in (*(run.removeprefix("runs/") for run in runs), *controls)]
     called = world.called()
     assert [name for name in called if not name.startswith("data/")] == sorted([*probes, *runs, "table1"])
-    assert _copies(project) == {"table1"}
-    # each is a target of its own; back at the other scale, its copies come back
-    done = project.snakemake("table1", "figure3", "--cores", "1")
+    assert _copies(project) == _named(project)
+    assert (_scale(project, "table1"), _scale(project, "figure3")) == ("lone", "toy")
+    page = project.folder / "results/index.html"
+    assert "lone" in page.read_text()
+    # what the scale does not name fails, also where another scale's copy lies; what DVC calls for it keeps a note
+    for target in ("figure3", f"results/{ARTEFACTS['figure3'].target}"):
+        done = project.snakemake(target, "--cores", "1", "--config", "scale=lone")
+        assert done.returncode == 1 and "scale lone names no figure3" in done.stderr
+    done = project.snakemake("stage_figure3", "--cores", "1", "--config", "scale=lone")
+    assert done.returncode == 0 and (project.folder / "results/lone/figure3/not_named.txt").is_file()
+    # each is a target of its own, and the page follows
+    done = project.snakemake("table1", "--cores", "1")
     assert done.returncode == 0, done.stderr
-    assert _copies(project) == {"table1", "figure3"}
+    assert _scale(project, "table1") == "toy" and "lone" not in page.read_text()
     assert project.adopt().returncode == 0
     assert _copies(project) == _named(project)
     assert project.planned("all") == {} and world.called() == []

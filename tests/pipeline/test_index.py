@@ -232,3 +232,21 @@ def test_how_it_looks_in_a_browser(r: Path, width: int, scheme: Literal["light",
         assert page.evaluate("scrollY") > 0
         page.locator("#table1 a.thumbnail").click()
         assert page.url.endswith("table1/table1.html")
+
+
+def test_whose_a_copy_is_is_said(r: Path) -> None:
+    other = r.parent / "other"
+    for name in ("figure3", "table9"):
+        shutil.copytree(r / name, other / name)
+        record = read_json(r / name / f"{name}.json")
+        record["config"]["scale"] = "other"
+        for place in (other / name, r.parent):
+            write_json(place / f"{name}.json", record)
+    values = read_yaml(Path("params.yaml"))
+    del values["scales"][r.name]["tables"]["table9"]
+    Path("params.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
+    assert main(["index"]) == 0
+    cards = dict(re.findall(r'<article id="(\w+)">(.*?)</article>', PAGE.read_text(), re.S))
+    assert "are of scale other" in cards["figure3"] and f"{r.name}/figure3/figure3.png" in cards["figure3"]
+    assert "Made at scale other" in cards["table9"] and "other/table9/table9.html" in cards["table9"]
+    assert "scale other" not in cards["table1"]

@@ -236,9 +236,14 @@ def test_a_killed_snakemake_leaves_a_trainer_that_the_next_one_waits_for(project
         first.kill()
         assert first.wait() == -9
         # by hand: refused with the holder's process id
-        job = [str(BIN / "mdc"), "pretrain", str(scale / "configs/runs/alt/tiny/arc/s0.json")]
+        job = [str(BIN / "mdc"), "pretrain", "runs/alt/tiny/arc/s0"]
         job += ["--runtime", str(scale / "configs/runtime.json")]
-        plain: dict[str, Any] = {"capture_output": True, "text": True, "env": project.environment}
+        plain: dict[str, Any] = {
+            "capture_output": True,
+            "text": True,
+            "env": project.environment,
+            "cwd": project.folder,
+        }
         refused = subprocess.run([*job, "--state", str(state)], **plain)
         assert refused.returncode == 2 and f"process {orphan} is training this run already" in refused.stderr
         # by Snakemake: waited for
@@ -262,7 +267,7 @@ def test_a_killed_snakemake_leaves_a_trainer_that_the_next_one_waits_for(project
 @pytest.mark.parametrize("name", ["data/corpora/alt", "probe/untrained/tiny/cls/s0", "table1"])
 def test_fingerprints_cover_what_a_real_job_imports(project: Project, tmp_path: Path, name: str) -> None:
     job = Plan(validate(project.values)).jobs[name]
-    arguments = [job.verb, f"results/toy/configs/{name}.json", "--out", str(tmp_path / "out")]
+    arguments = [job.verb, name, "--out", str(tmp_path / "out")]
     arguments += ["--cache", str(tmp_path / "cache")] if "cache" in VERBS[job.verb].options else []
     code = (
         "import sys; from mdc.cli import main\n"

@@ -354,10 +354,6 @@ TAMPERING: dict[str, tuple[Change, str]] = {
         lambda r: edit(r / "data/corpora/alt/made.json", lambda made: made["inputs"].update({"data/obtained/x": "0"})),
         "alt/made.json: names other inputs than its configuration",
     ),
-    "a job's configuration by hand": (
-        lambda r: edit(r / f"configs/runs/{MDC}.json", lambda c: c["recipe"].update(lr=0.5)),
-        f"configs/runs/{MDC}.json: not what is asked for: of runs/{MDC}, recipe.lr was 0.5 and is now 0.001",
-    ),
 }
 
 

@@ -107,9 +107,8 @@ def test_a_training_of_two_processes_survives_the_loss_of_one(project: Project, 
     assert steps == list(range(1, STEPS + 1))
 
     # an undisturbed run of two processes, started by hand, makes the same bytes
-    config = f"results/toy/configs/{RUN}.json"
     whole = tmp_path / "whole"
-    arguments = ["pretrain", config, "--runtime", "results/toy/configs/runtime.json"]
+    arguments = ["pretrain", RUN, "--runtime", "results/toy/configs/runtime.json"]
     arguments += ["--out", str(whole), "--state", str(tmp_path / "state")]
     torchrun = [str(BIN / "torchrun"), "--standalone", "--local-addr", "127.0.0.1", "--nproc-per-node", "2"]
     environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo"}

@@ -121,7 +121,8 @@ def main(verb, config_file, *words):
             write(out / name, headline(digest, inputs) if metrics else f"{name} of {digest}\n" * 20)
     told = {name: sha256((out / name).read_bytes()) for name in outputs if name != "log.jsonl"}
     named_inputs = {name: sha256(path.read_bytes()) for name, path in inputs.items()}
-    write(record, {"id": job, "config": config, "inputs": named_inputs, "outputs": told})
+    canonical = sha256(json.dumps(config, sort_keys=True, separators=(",", ":")))
+    write(record, {"id": job, "config": config, "config_sha256": canonical, "inputs": named_inputs, "outputs": told})
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 # Tables and figures of the scale, each in a folder of its own, and their copies at results/.
 
 NAMED = {name: ARTEFACTS[name] for name in SCALE.tables.named()}
+INDEX = f"mdc index --scale {PLAN.params.scale} > /dev/null"
 
 
 def caption(name):
@@ -10,6 +11,11 @@ def caption(name):
     text = ARTEFACTS[name].caption.format(scale=PLAN.params.scale)
     write_text_if_changed(path, f"{text} Made from {len(JOBS[name].inputs)} records: {made_from}.\n" if made_from else f"{text}\n")
     return str(path)
+
+
+def copies(name):
+    """The files of an artefact at results/."""
+    return [f"results/{file}" for file in (f"{name}.json", *ARTEFACTS[name].files)]
 
 
 def made(name):
@@ -30,7 +36,7 @@ for name in NAMED:
         name:
             f"make_{name}"
         input:
-            config=f"{R}/configs/{name}.json",
+            config=job_config(name),
             given=given(name),
             # a log lies beside its run's manifest, so its own time is ignored
             logs=[ancient(f"{R}/{job}/log.jsonl") for job in JOBS[name].inputs if job.startswith("runs/")],
@@ -51,7 +57,7 @@ for name in NAMED:
         input:
             [f"{R}/{name}/{file}" for file in (f"{name}.json", *ARTEFACTS[name].files)],
         output:
-            [f"results/{file}" for file in (f"{name}.json", *ARTEFACTS[name].files)],
+            copies(name),
         shell:
             "cp {input} results/"
 
@@ -60,41 +66,58 @@ for name in NAMED:
 rule index:
     localrule: True
     input:
-        [f"{R}/{name}/{name}.json" for name in NAMED],
+        [f"results/{name}.json" for name in NAMED],
     output:
         "results/index.html",
     params:
-        scale=PLAN.params.scale,
-        names=list(NAMED),
+        call=INDEX,
     shell:
-        "mdc index {params.names} --scale {params.scale} > /dev/null"
+        "{params.call}"
 
 
-# DVC has a stage for every table and figure. For one that the scale does not name, the stage keeps a note that says so.
+# A table or figure that the scale does not name cannot be made here, even if a copy of another scale's lies at results/.
+def not_named(name):
+    return lambda wildcards: refuse(PLAN.not_named(name))
+
+
 for name in ARTEFACTS.keys() - NAMED.keys():
 
     rule:
         name:
             name
         localrule: True
+        input:
+            not_named(name),
         output:
-            f"{R}/{name}/not_named.txt",
-        params:
-            text=f"Scale {PLAN.params.scale} names no {name} in params.yaml (scales.{PLAN.params.scale}.tables).",
+            copies(name),
         shell:
-            "echo '{params.text}' > {output}"
+            "false"
 
 
-def of_another_scale(name):
-    """The copies of an artefact at results/ if they are another scale's."""
-    record = Path("results", f"{name}.json")
-    if not record.is_file() or f'"scale": "{PLAN.params.scale}"' in record.read_text(encoding="utf-8"):
-        return []
-    return [record, *(Path("results", file) for file in ARTEFACTS[name].files)]
+# DVC has a stage for every table and figure, and `dvc repro` passes at every scale: for what the scale does not name, the
+# stage keeps a note that says so.
+for name in ARTEFACTS:
+
+    rule:
+        name:
+            f"stage_{name}"
+        localrule: True
+        input:
+            copies(name) if name in NAMED else [],
+        output:
+            [] if name in NAMED else f"{R}/{name}/not_named.txt",
+        params:
+            note="" if name in NAMED else PLAN.not_named(name),
+        shell:
+            "echo '{params.note}' > {output}"
 
 
-onstart:
-    # otherwise copies of another scale would stay there as if they were this scale's
-    for name in ARTEFACTS.keys() - NAMED.keys():
-        for path in of_another_scale(name):
-            path.unlink(missing_ok=True)
+def refresh_index():
+    """Make the page anew if there is one and it is older than what it shows, as after a call for one table."""
+    page = Path("results/index.html")
+    if page.is_file() and any(copy.stat().st_mtime > page.stat().st_mtime for copy in Path("results").glob("*.json")):
+        shell(INDEX)
+
+
+onsuccess:
+    refresh_index()

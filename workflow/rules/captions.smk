@@ -25,7 +25,7 @@ rule coca_environment:
 
 rule write_captions:
     input:
-        config=f"{R}/configs/captions/{{captioned}}.json",
+        config=lambda w: job_config(f"captions/{w.captioned}"),
         given=lambda w: given(f"captions/{w.captioned}"),
         weights=ancient(lambda w: weights_of("captions", w.captioned)),
         coca=ancient(lambda w: coca_of(f"captions/{w.captioned}")),
@@ -46,7 +46,7 @@ rule write_captions:
 
 rule measure_captions:
     input:
-        config=f"{R}/configs/metrics/{{measured}}.json",
+        config=lambda w: job_config(f"metrics/{w.measured}"),
         given=lambda w: given(f"metrics/{w.measured}"),
         captions=ancient(lambda w: captions_of(f"metrics/{w.measured}")),
         instances=lambda w: instances_of(f"metrics/{w.measured}"),
@@ -64,7 +64,7 @@ rule measure_captions:
 
 rule judge_captions:
     input:
-        config=f"{R}/configs/judged/{{judged}}.json",
+        config=lambda w: job_config(f"judged/{w.judged}"),
         given=lambda w: given(f"judged/{w.judged}"),
         captions=ancient(lambda w: captions_of(f"judged/{w.judged}")),
     output:

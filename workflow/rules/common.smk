@@ -1,7 +1,7 @@
 # Validated parameters, the jobs of the scale, and where everything lies.
 #
-# The resolved configuration of every job is written to results/<scale>/configs/<job>.json, but only if it changed. This
-# file is the job's input, so Snakemake reruns exactly the jobs whose values or code changed. No job reads params.yaml.
+# The resolved configuration of every job is written to results/<scale>/configs/<job>.<hash>.json. This file is the job's
+# input, so Snakemake reruns exactly the jobs whose values or code changed. No job reads params.yaml.
 
 import atexit
 import os
@@ -16,6 +16,7 @@ os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PAT
 from mdc.artefacts import ARTEFACTS
 from mdc.config import read_yaml, validate
 from mdc.formats.data_folder import data_folder
+from mdc.jobs.configs import delete_others, write_configs
 from mdc.jobs.folder import ScaleFolder
 from mdc.jobs.plan import Plan, datasets_of
 from mdc.jobs.vouched import read_vouched
@@ -29,8 +30,11 @@ def written(name, values):
     """A file of values that decide no result, written only if they changed."""
     path = f"{R}/configs/{name}.json"
     write_text_if_changed(path, json_text(values.model_dump(mode="json")))
+    VALUES.append(Path(path))
     return path
 
+
+VALUES = []
 
 try:
     read_yaml("params.yaml")  # unlike Snakemake's own reader, this refuses a key that stands twice
@@ -38,8 +42,7 @@ try:
     SCALE, JOBS = PLAN.scale, PLAN.jobs
     R = f"results/{PLAN.params.scale}"
     FOLDER = ScaleFolder(Path(R))
-    for name, job in JOBS.items():
-        write_text_if_changed(FOLDER.config(name), json_text(job.config()))
+    CONFIGS = write_configs(FOLDER, JOBS.values())
     RUNTIME = written("runtime", SCALE.pretrain.runtime) if SCALE.pretrain else None
     PROBE_RUNTIME = written("probe_runtime", SCALE.probe.runtime) if SCALE.probe else None
     DATA_RUNTIME = written("data_runtime", SCALE.data.runtime)
@@ -62,6 +65,19 @@ if gpu_ids() and not ON_CLUSTER:
 def gpus(device, processes=1):
     """How many GPUs a job with this device setting asks for; on a cluster `auto` asks for none."""
     return (processes if device == "cuda" else 0) if ON_CLUSTER else wanted_gpus(device, processes)
+
+
+def refuse(message):
+    """Raise WorkflowError, and say it again as the last line on the screen, below Snakemake's traceback."""
+    atexit.register(print, message, file=sys.stderr)
+    raise WorkflowError(message)
+
+
+def job_config(job):
+    """The configuration of a job. WorkflowError if the scale has no such job."""
+    if job not in CONFIGS:
+        refuse(f"scale {PLAN.params.scale} has no job '{job}'; `mdc config list` names all")
+    return str(CONFIGS[job])
 
 
 def manifest(job):

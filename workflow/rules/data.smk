@@ -48,7 +48,7 @@ def source_files(section, name):
 # The obtained files lie outside results/, so Snakemake deletes none of them when a job fails, and the next call resumes.
 rule plan_download:
     input:
-        config=f"{R}/configs/data/plans/{{name}}.json",
+        config=lambda w: job_config(f"data/plans/{w.name}"),
         files=lambda w: list_files(w.name),
     output:
         files("plan-download", "data/plans/{name}"),
@@ -61,7 +61,7 @@ rule plan_download:
 
 rule download:
     input:
-        config=f"{R}/configs/data/downloads/{{name}}/{{group}}.json",
+        config=lambda w: job_config(f"data/downloads/{w.name}/{w.group}"),
         given=lambda w: given(f"data/downloads/{w.name}/{w.group}"),
         runtime=ancient(DOWNLOAD_RUNTIME) if DOWNLOAD_RUNTIME else [],
     output:
@@ -78,7 +78,7 @@ rule download:
 
 rule obtain:
     input:
-        config=f"{R}/configs/data/obtained/{{name}}.json",
+        config=lambda w: job_config(f"data/obtained/{w.name}"),
         given=lambda w: given(f"data/obtained/{w.name}"),
         files=lambda w: list_files(w.name),
         runtime=ancient(DOWNLOAD_RUNTIME) if DOWNLOAD_RUNTIME else [],
@@ -100,7 +100,7 @@ rule obtain:
 # which of them are whole, so that a job that was ended goes on with the next one.
 rule corpus_parts:
     input:
-        config=f"{R}/configs/data/parts/{{name}}/{{group}}.json",
+        config=lambda w: job_config(f"data/parts/{w.name}/{w.group}"),
         given=lambda w: given(f"data/parts/{w.name}/{w.group}"),
         files=lambda w: source_files("corpora", w.name),
         runtime=ancient(DATA_RUNTIME),
@@ -124,7 +124,7 @@ for section, verb in SETS.items():
         name:
             verb.replace("-", "_")
         input:
-            config=f"{R}/configs/data/{section}/{{name}}.json",
+            config=lambda w, section=section: job_config(f"data/{section}/{w.name}"),
             given=lambda w, section=section: given(f"data/{section}/{w.name}"),
             files=lambda w, section=section: source_files(section, w.name),
         output:
@@ -139,7 +139,7 @@ for section, verb in SETS.items():
 
 rule vocabulary:
     input:
-        config=f"{R}/configs/data/vocabularies/{{name}}.json",
+        config=lambda w: job_config(f"data/vocabularies/{w.name}"),
         given=lambda w: given(f"data/vocabularies/{w.name}"),
     output:
         files("vocabulary", "data/vocabularies/{name}"),

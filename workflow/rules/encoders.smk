@@ -38,7 +38,7 @@ def tokenizer_gpus(name):
 # its state lies in its folder, where Snakemake does not know of it
 rule tokenizer:
     input:
-        config=f"{R}/configs/tokenizers/{{tokenizer}}.json",
+        config=lambda w: job_config(f"tokenizers/{w.tokenizer}"),
         given=lambda w: given(f"tokenizers/{w.tokenizer}"),
         files=lambda w: tokenizer_files(w.tokenizer),
     output:
@@ -56,7 +56,7 @@ rule tokenizer:
 
 rule import_words:
     input:
-        config=f"{R}/configs/words/{{brought}}.json",
+        config=lambda w: job_config(f"words/{w.brought}"),
     output:
         files("import-words", "words/{brought}"),
     log:
@@ -67,7 +67,7 @@ rule import_words:
 
 rule import_encoder:
     input:
-        config=f"{R}/configs/encoders/{{brought}}.json",
+        config=lambda w: job_config(f"encoders/{w.brought}"),
         given=lambda w: given(f"encoders/{w.brought}"),
         files=lambda w: encoder_files(w.brought),
     output:
@@ -82,7 +82,7 @@ rule import_encoder:
 # of them: it would delete them when the job fails.
 rule encode_corpus:
     input:
-        config=f"{R}/configs/encoded/{{encoded}}.json",
+        config=lambda w: job_config(f"encoded/{w.encoded}"),
         given=lambda w: given(f"encoded/{w.encoded}"),
         weights=ancient(lambda w: f"{R}/encoders/{w.encoded.split('/')[0]}/encoder.safetensors"),
     output:
@@ -100,7 +100,7 @@ rule encode_corpus:
 
 rule image_tokens:
     input:
-        config=f"{R}/configs/image-tokens/{{encoded}}.json",
+        config=lambda w: job_config(f"image-tokens/{w.encoded}"),
         given=lambda w: given(f"image-tokens/{w.encoded}"),
         weights=ancient(lambda w: f"{R}/encoders/{w.encoded.split('/')[0]}/encoder.safetensors"),
     output:

@@ -20,7 +20,7 @@ def cores(w):
 
 rule pretrain:
     input:
-        config=f"{R}/configs/runs/{{run}}.json",
+        config=lambda w: job_config(f"runs/{w.run}"),
         given=lambda w: given(f"runs/{w.run}"),
         runtime=ancient(RUNTIME) if RUNTIME else [],
     output:

@@ -17,7 +17,7 @@ PROBE_CORES = SCALE.probe.cores if SCALE.probe else 1
 
 rule probe:
     input:
-        config=f"{R}/configs/probe/{{encoder}}.json",
+        config=lambda w: job_config(f"probe/{w.encoder}"),
         given=lambda w: given(f"probe/{w.encoder}"),
         checkpoint=lambda w: ancient(checkpoint(w)),
         runtime=ancient(PROBE_RUNTIME) if PROBE_RUNTIME else [],

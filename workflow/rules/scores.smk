@@ -25,7 +25,7 @@ for layer, verb in SCORES.items():
         name:
             verb.replace("-", "_")
         input:
-            config=f"{R}/configs/{layer}/{{scored}}.json",
+            config=lambda w, layer=layer: job_config(f"{layer}/{w.scored}"),
             given=lambda w, layer=layer: given(f"{layer}/{w.scored}"),
             weights=ancient(lambda w, layer=layer: weights_of(layer, w.scored)),
         output:

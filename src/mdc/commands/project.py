@@ -40,6 +40,7 @@ def _index(args: argparse.Namespace) -> None:
     plan = plan_of(args)
     named = args.names or list(plan.params.scales[scale].tables.named())
     asked = {name: sha256_json(plan.jobs[name].config()) for name in named if name in plan.jobs}
-    missing = write_index(root, scale, str(scales[scale].get("label", scale)), named, place, asked)
+    label = str(scales[scale].get("label", scale))
+    missing = write_index(root, scale, label, named, place, asked, others=not (args.names or args.out))
     told = f"; not made yet: {', '.join(missing)}" if missing else ""
     print(f"{place}: {len(named) - len(missing)} of {len(named)} tables and figures{told}")

@@ -91,23 +91,31 @@ def _scoring(args: argparse.Namespace) -> Scoring:
 
 
 def run_folder(run: str, params: str, scale: str | None) -> Path:
-    """The folder of a run, given as a folder or as an id of the scale that ``params`` names."""
+    """The folder of a run, given as a folder or as an id of ``scale``.
+
+    Without ``scale``, of the scale that ``params`` names, otherwise of the only other scale that has it. UserError if no scale
+    has it, or several have.
+    """
     if (Path(run) / "run.json").is_file():
         return Path(run)
-    if scale is None:
+    results, own = Path("results"), scale
+    if own is None:
         from mdc.config import load
 
-        scale = load(params).scale
-    place = Path("results") / scale / "runs" / run.removeprefix("runs/")
-    if not (place / "run.json").is_file():
-        made = sorted(str(path.parent.relative_to(place.parents[len(Path(run).parts) - 1])) for path in _runs(scale))
-        there = ", ".join(made[:8]) or "none is made yet"
-        raise UserError(f"--run {run}: no folder with a run.json, and no run of scale {scale}; made so far: {there}")
-    return place
-
-
-def _runs(scale: str) -> list[Path]:
-    return list((Path("results") / scale / "runs").rglob("run.json"))
+        own = load(params).scale
+    name = run.removeprefix("runs/")
+    scales = sorted(folder.name for folder in results.glob("*") if (folder / "runs" / name / "run.json").is_file())
+    found = [own] if own in scales else [] if scale else scales
+    if len(found) == 1:
+        return results / found[0] / "runs" / name
+    if scales:
+        raise UserError(f"--run {run}: scale {own} has no such run, but {', '.join(scales)} have; choose by --scale")
+    ids = sorted(
+        {str(path.parent.relative_to(runs)) for runs in results.glob("*/runs") for path in runs.rglob("run.json")}
+    )
+    raise UserError(
+        f"--run {run}: no folder with a run.json, and no scale's run; runs: {', '.join(ids[:8]) or 'none yet'}"
+    )
 
 
 def other_images(scorer: Any, corpus: Path, own: Image.Image, context_length: int) -> list[Image.Image]:

@@ -32,9 +32,10 @@ class ScaleFolder:
     def host(self, job: str) -> Path:
         return self.job(job) / HOST
 
-    def config(self, job: str) -> Path:
-        """What the workflow asks of a job."""
-        return self.root / "configs" / f"{job}.json"
+    def config(self, job: str, sha256: str = "") -> Path:
+        """What is asked of a job. The workflow's files are named by their hash, so that none is ever rewritten; without one,
+        the file that a person may write by hand."""
+        return self.root / "configs" / (f"{job}.{sha256[:16]}.json" if sha256 else f"{job}.json")
 
     def log(self, job: str) -> Path:
         """Where the workflow sends a job's messages."""

@@ -1,7 +1,7 @@
 """From validated parameters to the jobs of the current scale.
 
 A job holds the values of params.yaml that decide its result, its seed, the names of its inputs, and the fingerprint of
-the code that it runs; nothing else. The workflow writes each to ``results/<scale>/configs/<job>.json`` and takes that file
+the code that it runs; nothing else. The workflow writes each to ``results/<scale>/configs/<job>.<hash>.json`` and takes that file
 as the job's input, so editing a value reruns the jobs whose configuration changes, and no other.
 """
 
@@ -69,6 +69,10 @@ class Plan:
         listed += caption_jobs.captioned(self)
         listed += [ARTEFACT_PLANS[name](self, name) for name in self.scale.tables.named()]
         return {job.job: job for job in listed}
+
+    def not_named(self, artefact: str) -> str:
+        """What to say of a table or figure that the scale does not name."""
+        return f"scale {self.params.scale} names no {artefact}; it has {', '.join(self.scale.tables.named())}"
 
     # --- runs ---------------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Reading a job back from ``results/<scale>/configs/<job>.json``, where the workflow writes what :mod:`mdc.jobs.plan` makes.
+"""Reading a job back from its configuration, which the workflow writes (see :mod:`mdc.jobs.configs`).
 
 A file that was edited, cut short or made by another version ends in one line.
 """

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from mdc.artefacts import ARTEFACTS
 from mdc.provenance.place import Broken, Place
-from mdc.records import UserError, read_json, sha256_file
-
-
-def copied_scale(place: Place, artefact: str) -> str | None:
-    """The scale that an artefact's copies are of, as their record says; None if there is no record."""
-    try:
-        return str(read_json(place.results / f"{artefact}.json")["config"]["scale"])
-    except (UserError, KeyError, TypeError):
-        return None
+from mdc.records import sha256_file
+from mdc.report.index_page import copied_scale
 
 
 def copy_again(place: Place, artefact: str) -> str:
@@ -22,7 +15,7 @@ def copy_again(place: Place, artefact: str) -> str:
 
 def check_copies(place: Place, artefact: str) -> int:
     """How many copies are good; none are looked at if they are another scale's. Raises Broken at one that differs."""
-    scale = copied_scale(place, artefact)
+    scale = copied_scale(place.results, artefact)
     if scale not in (None, place.scale):
         return 0
     own_folder = place.record(artefact).parent

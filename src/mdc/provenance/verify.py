@@ -9,9 +9,10 @@ from mdc.artefacts import ARTEFACTS
 from mdc.config import load
 from mdc.jobs.plan import Plan
 from mdc.jobs.vouched import read_vouched
-from mdc.provenance.copies import check_copies, copied_scale
+from mdc.provenance.copies import check_copies
 from mdc.provenance.place import Place
 from mdc.provenance.walk import Walk
+from mdc.report.index_page import copied_scale
 
 #: what is counted → how it is called in the summary, in the chain's order
 _WORDS = {
@@ -70,7 +71,7 @@ def main(args: argparse.Namespace) -> None:
         if name not in artefacts:
             print(f"  {name}: not made")
             continue
-        scale = copied_scale(place, name)
+        scale = copied_scale(place.results, name)
         if scale not in (None, place.scale):
             print(f"  {name}: its copies at {place.results} are of scale {scale}")
     for what, words in _WORDS.items():

@@ -125,15 +125,11 @@ class Walk:
         return record
 
     def _asked(self, job: str, record: Mapping[str, Any]) -> None:
-        """The configuration in a record, and the one that the workflow wrote, are what is asked for now."""
+        """The configuration in a record is what is asked for now."""
         now, place = self.place.jobs[job].config(), self.place
         if record["config"] != now:
             changed = what_changed(place, job, record["config"])
             raise Broken(f"{place.record(job)}: stale: {changed}; to mend: {place.snakemake(self.wanted)}")
-        written = place.folder.config(job)
-        if written.is_file() and read_json(written) != now:
-            changed = what_changed(place, job, read_json(written))
-            raise Broken(f"{written}: not what is asked for: {changed}; to mend: {place.snakemake(self.wanted)}")
 
     def hashes(self, size: int) -> bool:
         """Whether files of one job that have so many bytes are hashed, or only their sizes compared."""

@@ -1,5 +1,8 @@
 """The page that a reader opens first: every table and figure of a scale with a thumbnail, its caption, and what it took.
 
+A copy at ``results/`` stays until the same table or figure is made at another scale, so the page says whose each copy is, and
+shows those of other scales that its own scale does not name.
+
 It shows what is there and says what is missing. Links are relative and lead into the scale's own folder, so the page needs no
 server, and none of it is loaded from elsewhere. It reads records and small files alone; nothing is computed anew.
 """
@@ -68,7 +71,8 @@ class Shown:
 
     ``brief``: its title where there is little room; ``files``: (name, place seen from the page); ``image``, of ``size`` pixels,
     or ``preview``: its thumbnail, neither if it is not made; ``opens``: what a click on it opens; ``time``: what it took, in
-    words; ``stale``: made with other values or code; ``writing``: of captions, what each system took; ``claims``: what was named
+    words; ``stale``: made with other values or code; ``scale``: the one that it was made at; ``copies``: the scale of the copies
+    at ``results/``, None if there are none; ``writing``: of captions, what each system took; ``claims``: what was named
     beforehand, and what was found of it.
     """
 
@@ -83,6 +87,8 @@ class Shown:
     opens: str | None
     time: str
     stale: bool
+    scale: str
+    copies: str | None
     writing: Sequence[Writing] = ()
     claims: Sequence[Claim] = ()
 
@@ -102,24 +108,41 @@ class Times:
 
 
 def write_index(
-    root: Path, scale: str, label: str, named: Sequence[str], page: Path, asked: Mapping[str, str]
+    root: Path, scale: str, label: str, named: Sequence[str], page: Path, asked: Mapping[str, str], others: bool = False
 ) -> list[str]:
     """Write the ``page`` of a scale whose folder is ``root``, and return what it says is missing.
 
-    ``named``: the tables and figures that it is to show. ``asked``: sha256 of the configurations that params.yaml and this code
-    ask for now; one that was made with another is marked so. UserError if the page does not lie in ``root`` or above it.
+    ``named``: the tables and figures of the scale that it is to show. ``asked``: sha256 of the configurations that params.yaml
+    and this code ask for now; one that was made with another is marked so. ``others``: also show copies of other scales.
+    UserError if the page does not lie in ``root`` or above it.
     """
     folder, to_root = ScaleFolder(root), _relative(root, page.parent)
-    shown = [_shown(name, folder, to_root, scale, asked.get(name)) for name in ARTEFACTS if name in named]
+    copies = {name: copied_scale(root.parent, name) for name in ARTEFACTS}
+    shown = []
+    for name, other in copies.items():
+        if name in named:
+            shown.append(_shown(name, folder, to_root, scale, other, asked.get(name)))
+        elif others and other not in (None, scale) and ScaleFolder(root.parent / other).record(name, "make").is_file():
+            there = root.parent / other
+            shown.append(_shown(name, ScaleFolder(there), _relative(there, page.parent), other, other, None))
     missing = [one.name for one in shown if one.opens is None]
     sections = {
         f"{category}s": [one for one in shown if ARTEFACTS[one.name].category == f"{category}s"]
         for category in ("Table", "Figure")
     }
-    every = {job for one in shown if one.opens is not None for job in behind(folder, one.name)}
+    own = [one for one in shown if one.scale == scale]
+    every = {job for one in own if one.opens is not None for job in behind(folder, one.name)}
     total = times(folder, every).told
     write_page(page, "index.html.j2", scale=scale, label=label, sections=sections, missing=missing, total=total)
     return missing
+
+
+def copied_scale(results: Path, artefact: str) -> str | None:
+    """The scale that the copies of a table or figure at ``results`` are of, as their record says; None without a record."""
+    try:
+        return str(read_json(results / f"{artefact}.json")["config"]["scale"])
+    except (UserError, KeyError, TypeError):
+        return None
 
 
 def behind(folder: ScaleFolder, job: str) -> set[str]:
@@ -178,7 +201,7 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def _shown(name: str, folder: ScaleFolder, to_root: str, scale: str, asked: str | None) -> Shown:
+def _shown(name: str, folder: ScaleFolder, to_root: str, scale: str, copies: str | None, asked: str | None) -> Shown:
     artefact = ARTEFACTS[name]
     record = folder.record(name, "make")
     files = [file for file in artefact.files if (folder.job(name) / file).is_file()]
@@ -187,7 +210,7 @@ def _shown(name: str, folder: ScaleFolder, to_root: str, scale: str, asked: str 
     brief = number if any(map(str.isdigit, number)) or not what else what[0].upper() + what[1:]
     caption = artefact.caption.format(scale=scale)
     if not record.is_file() or not files:
-        return Shown(name, title, brief, caption, [], None, (0, 0), None, None, "", False)
+        return Shown(name, title, brief, caption, [], None, (0, 0), None, None, "", False, scale, copies)
     opens = next((file for file in files if file.endswith(".html")), files[0])
     image = next((file for file in files if file.endswith(_IMAGES)), None)
     own = folder.host(name)
@@ -206,6 +229,8 @@ def _shown(name: str, folder: ScaleFolder, to_root: str, scale: str, asked: str 
         f"{to_root}{name}/{opens}",
         "; ".join(part for part in (took, f"before it {before}" if before else "") if part),
         asked is not None and read_json(record).get("config_sha256") != asked,
+        scale,
+        copies,
         writing(folder, name),
         claimed,
     )
