@@ -12,9 +12,6 @@ from snakemake.utils import min_version
 min_version("9.27")
 
 
-configfile: "params.yaml"
-
-
 report: "workflow/report/workflow.rst"
 
 

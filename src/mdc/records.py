@@ -32,12 +32,16 @@ _PACKAGES = (
 
 
 class UserError(Exception):
-    """A mistake that the user can put right. The message is one line: what is wrong, where, and what is allowed."""
+    """A mistake that the user can put right. The message is one line: what is wrong, where, and what is allowed; of several
+    mistakes at once a line each."""
 
     exit_code = 2
 
-    def __init__(self, message: str) -> None:
-        super().__init__(" ".join(str(message).split()))
+    def __init__(self, *messages: str) -> None:
+        super().__init__(*(" ".join(str(message).split()) for message in messages))
+
+    def __str__(self) -> str:
+        return "\n".join(self.args)
 
 
 @contextmanager

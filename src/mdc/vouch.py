@@ -20,10 +20,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-import yaml
-
 from mdc import golden
 from mdc.config import Params, load, read_yaml
+from mdc.config.yaml_core import dump_yaml
 from mdc.jobs.folder import ScaleFolder
 from mdc.jobs.model import PretrainJob
 from mdc.jobs.plan import Plan
@@ -168,7 +167,7 @@ def gather(
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         values = golden.params(read_yaml(params_file))
-        (folder / "params.yaml").write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
+        (folder / "params.yaml").write_text(dump_yaml(values), encoding="utf-8")
         try:
             name = _checkout(revision, folder / "old")
         except UserError as error:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from mdc.records import UserError
 
 HOLD = """
 import os, sys
+from functools import partial
 from pathlib import Path
 from mdc.processes.gpus import claim_gpus
 claim_gpus(int(sys.argv[1]), "mdc test", Path(sys.argv[2]))
@@ -128,11 +130,36 @@ def test_which_ids_are_here(monkeypatch: pytest.MonkeyPatch) -> None:
         "0,-1,1": ["0"],
         "1,1": ["1"],
         "GPU-ab,MIG-cd/1/0": ["GPU-ab", "MIG-cd/1/0"],
+        "NoDevFiles": [],
+        "1,void,0": ["1"],
     }.items():
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", text)
         assert gpu_ids() == ids
         assert wanted_gpus("cuda", 2) == 2 and wanted_gpus("cpu", 2) == 0
         assert wanted_gpus("auto", 2) == (2 if ids else 0)
+
+
+def test_which_devices_are_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By their files: Linux has one for each, Windows' Linux one for all, which is no sign of NVIDIA's driver."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr(gpus, "_DEVICES", tmp_path)
+
+    def load(driver: bool, name: str) -> None:
+        if not driver:
+            raise OSError(name)
+
+    for files, driver, ids in [
+        ([], True, []),
+        (["nvidiactl", "nvidia5", "nvidia7"], True, ["0", "1"]),
+        (["dxg"], True, ["0"]),
+        (["dxg"], False, []),
+    ]:
+        for file in files:
+            (tmp_path / file).touch()
+        monkeypatch.setattr(gpus.ctypes, "CDLL", partial(load, driver))
+        assert gpu_ids() == ids, files
+        for file in files:
+            (tmp_path / file).unlink()
 
 
 def test_more_than_there_are_is_an_error_not_a_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

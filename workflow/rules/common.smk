@@ -14,7 +14,7 @@ from snakemake.exceptions import WorkflowError
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
 from mdc.artefacts import ARTEFACTS
-from mdc.config import read_yaml, validate
+from mdc.config import overlaid, read_yaml, validate
 from mdc.formats.data_folder import data_folder
 from mdc.jobs.configs import delete_others, write_configs
 from mdc.jobs.folder import ScaleFolder
@@ -34,11 +34,14 @@ def written(name, values):
     return path
 
 
-VALUES = []
+VALUES = []  # files of values that decide no result
+# not by `configfile:`, whose reader takes 1e-4 for text and the last of two equal keys, and is slow
+CONFIG_FILES = ["params.yaml", *workflow.overwrite_configfiles]
+workflow.configfiles[:0] = CONFIG_FILES[:1]  # for reports and archives
 
 try:
-    read_yaml("params.yaml")  # unlike Snakemake's own reader, this refuses a key that stands twice
-    PLAN = Plan(validate(dict(config)), read_vouched())
+    # what --configfile and --config say lies on top
+    PLAN = Plan(validate(overlaid(*map(read_yaml, CONFIG_FILES), workflow.config_settings.config)), read_vouched())
     SCALE, JOBS = PLAN.scale, PLAN.jobs
     R = f"results/{PLAN.params.scale}"
     FOLDER = ScaleFolder(Path(R))

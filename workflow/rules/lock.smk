@@ -11,7 +11,7 @@ from snakemake_interface_executor_plugins.settings import ExecMode
 
 if workflow.exec_mode == ExecMode.DEFAULT:  # but not in the Snakemake that a cluster job starts
     Path(".snakemake").mkdir(exist_ok=True)
-    ALIVE = Path(".snakemake/alive").open("w")  # open as long as the process lives
+    ALIVE = Path(".snakemake/alive").open("a+")  # open as long as the process lives; NFS shares only what can be read
     # if another one holds it, or this file system has no locks, the notes stay; `snakemake --unlock` removes them
     with suppress(OSError):
         fcntl.flock(ALIVE, fcntl.LOCK_EX | fcntl.LOCK_NB)

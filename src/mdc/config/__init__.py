@@ -55,7 +55,7 @@ from mdc.config.pretrain import (
     When,
 )
 from mdc.config.problems import first_problem
-from mdc.config.read import load, parse_yaml, read_yaml, validate
+from mdc.config.read import load, overlaid, parse_yaml, read_yaml, validate
 from mdc.config.score import OpenClipModel, Scoring
 from mdc.config.sources import CaptionList, CorpusSource, ProbeSource
 from mdc.config.tables import (
@@ -146,6 +146,7 @@ __all__ = [
     "first_problem",
     "load",
     "origin_of",
+    "overlaid",
     "parse_yaml",
     "read_yaml",
     "sides_stand",

@@ -257,8 +257,9 @@ class Pretrain(Strict):
         for number, override in enumerate(self.overrides):
             for name in override.when.backbone or []:
                 known(f"overrides[{number}].when.backbone", name, self.backbones, "backbone")
+            values = {**self.recipe.model_dump(), **override.set}
             try:
-                Recipe.model_validate({**self.recipe.model_dump(), **override.set})
+                Recipe.model_validate(values)
             except ValidationError as error:
-                raise ValueError(f"overrides[{number}].set: {first_problem(error)}") from None
+                raise ValueError(f"overrides[{number}].set: {first_problem(error, values)}") from None
         return self

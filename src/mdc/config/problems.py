@@ -2,51 +2,63 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
 
-from mdc import parts
 
-# the tags of discriminated unions, which pydantic puts into a path and no file has: by the key before, …
-_TAGS = {
-    "source": frozenset((*parts.CORPORA, *parts.PROBES, *parts.CHOICES, *parts.TEXTS)),
-    "write": frozenset(("unmask", "beam", "diffuse")),
-    "clip_score": frozenset(("run", "open_clip")),
-    "by": frozenset(("clip_score", "endpoint")),
-    "order": frozenset(("global", "blocks")),
-}
-# … or by the section before, whose entries are of several kinds
-_TAGS_OF_ENTRIES = {"backbones": frozenset(("trained", "frozen")), "encoders": frozenset(parts.TOWERS)}
-_NUMBER_TEXT = re.compile(r"^[+-]?[0-9.]+[eE][+-]?[0-9]+$")
+def problems(error: ValidationError, values: Any = None) -> list[str]:
+    """The problems of the validation of ``values``, each as ``key = value: what is allowed``.
+
+    Without ``values`` the class has to be one without a union, since pydantic puts the names of its kinds into a path.
+    """
+    return list(dict.fromkeys(_line(problem, values) for problem in error.errors(include_url=False)))
 
 
-def first_problem(error: ValidationError) -> str:
-    """The first problem of a validation as ``key = value: what is allowed``."""
-    problem = error.errors(include_url=False)[0]
-    steps: list[str] = []
-    path = problem["loc"]
-    for section, before, step in zip((None, None, *path), (None, *path), path, strict=False):
-        if isinstance(step, int):
-            steps.append(f"[{step}]")
-        elif step in _TAGS.get(str(before), ()) or step in _TAGS_OF_ENTRIES.get(str(section), ()):
-            continue
-        elif step != "[key]":
-            steps.append(f".{step}")
-    where = _middle_left_out("".join(steps).lstrip("."))
-    value = problem["input"]
+def first_problem(error: ValidationError, values: Any = None) -> str:
+    """The first of :func:`problems`."""
+    return _line(error.errors(include_url=False)[0], values)
+
+
+def _line(problem: Any, values: Any) -> str:
+    kind, value, steps = problem["type"], problem["input"], problem["loc"]
+    missing = steps[-1:] if kind == "missing" else ()
+    path = _path(steps[: len(steps) - len(missing)], values, value)
+    where = _middle_left_out("".join([*path, *(f".{key}" for key in missing)]).lstrip("."))
     message = _middle_left_out(problem["msg"].removeprefix("Value error, "))
-    if problem["type"] == "missing":
+    if missing:
         return f"{where}: this key is missing"
-    if problem["type"] == "extra_forbidden":
+    if kind == "extra_forbidden":
         return f"{where} = {short(value)}: no such key is known here"
-    if problem["type"] == "value_error":
+    if kind == "value_error":
         return f"{where}: {message}" if where else message
-    hint = ""
-    if isinstance(value, str) and _NUMBER_TEXT.match(value):
-        hint = " (YAML reads this as text: write it with a point, as 1.0e-4)"
-    return f"{where} = {short(value)}: {message[0].lower()}{message[1:]}{hint}"
+    return f"{where} = {short(value)}: {message[0].lower()}{message[1:]}"
+
+
+def _path(steps: tuple[str | int, ...], values: Any, end: Any) -> list[str]:
+    """The keys and numbers that lead from ``values`` to ``end``: the ``steps`` without what is pydantic's own.
+
+    A kind of a union may be called as a key beside it is. So every step is left out once, and a way to ``end`` is preferred.
+    """
+    if values is None:
+        return [f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps]
+    ways = [_walk(steps, values), *(_walk(steps[:i] + steps[i + 1 :], values) for i in range(len(steps)))]
+    return max(ways, key=lambda way: (way[1] == end, len(way[0])))[0]
+
+
+def _walk(steps: tuple[str | int, ...], values: Any) -> tuple[list[str], Any]:
+    """Those of ``steps`` that ``values`` has, one within the other, and what lies at their end."""
+    found = []
+    for step in steps:
+        if isinstance(values, Mapping) and step in values:
+            found.append(f".{step}")
+        elif isinstance(values, list | tuple) and isinstance(step, int) and step < len(values):
+            found.append(f"[{step}]")
+        else:
+            continue
+        values = values[step]
+    return found, values
 
 
 def _middle_left_out(text: str) -> str:

@@ -1,58 +1,59 @@
-"""Reading and complaining: a parameter file in, validated parameters or one line out."""
+"""Reading and complaining: a parameter file in, validated parameters or a line for each problem out."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 from pydantic import ValidationError
+from yaml.constructor import ConstructorError
+from yaml.reader import ReaderError
 
 from mdc.config.params import Params
-from mdc.config.problems import first_problem
+from mdc.config.problems import problems
+from mdc.config.yaml_core import Loader
 from mdc.records import UserError
 
-
-class _UniqueKeys(yaml.SafeLoader):
-    """PyYAML keeps the last of two equal keys without a word; we refuse both."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[Any] = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if isinstance(key, str | int | float | bool | None) and key in seen and key != "<<":
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key '{key}' stands twice", key_node.start_mark
-                )
-            if isinstance(key, str | int | float | bool | None):
-                seen.add(key)
-        return super().construct_mapping(node, deep=deep)
-
-
 _MOST_BITS = 1024
-_MOST_NODES = 100_000  # of a parameter file with its aliases written out; ours has some six hundred
+_MOST_NODES = 100_000  # of a parameter file with its aliases written out; a real one stays far below
 
 
-def _refuse_bombs(node: yaml.Node | None) -> None:
-    """A few aliases of aliases can stand for billions of values, and an alias inside itself for endlessly many."""
+def _check(loader: Loader, root: yaml.Node) -> None:
+    """Refuse what PyYAML takes without a word: a key that stands twice in a mapping, and values without end.
+
+    A key beside a merge key may be one of the merged mapping's: it holds. A few aliases of aliases can stand for billions
+    of values, and an alias inside itself for endlessly many.
+    """
     sizes: dict[int, int | None] = {}
 
     def size(node: yaml.Node) -> int:
         if id(node) in sizes:
             known = sizes[id(node)]
             if known is None:
-                raise yaml.YAMLError("an alias stands inside of what it names")
+                raise ConstructorError(None, None, "an alias stands inside of what it names", node.start_mark)
             return known
         sizes[id(node)] = None
-        inner = [part for pair in node.value for part in pair] if isinstance(node, yaml.MappingNode) else node.value
-        total = 1 + (0 if isinstance(node, yaml.ScalarNode) else sum(map(size, inner)))
+        total = 1
+        if isinstance(node, yaml.MappingNode):
+            seen: set[Any] = set()
+            for key_node, value_node in node.value:
+                if isinstance(key_node, yaml.ScalarNode):
+                    key = loader.construct_object(key_node)
+                    if key in seen:
+                        raise ConstructorError(None, None, f"the key '{key}' stands twice", key_node.start_mark)
+                    seen.add(key)
+                total += size(key_node) + size(value_node)
+        elif isinstance(node, yaml.SequenceNode):
+            total += sum(map(size, node.value))
         if total > _MOST_NODES:
-            raise yaml.YAMLError(f"more than {_MOST_NODES} values with all aliases written out")
+            told = f"more than {_MOST_NODES} values with all aliases written out"
+            raise ConstructorError(None, None, told, node.start_mark)
         sizes[id(node)] = total
         return total
 
-    if node is not None:
-        size(node)
+    size(root)
 
 
 def read_yaml(path: str | Path) -> dict[str, Any]:
@@ -69,17 +70,44 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
 def parse_yaml(text: str, source: str = "params.yaml") -> dict[str, Any]:
     """The text of a parameter file as its values; UserError as ``read_yaml``, which begins with ``source``."""
     try:
-        loader = _UniqueKeys(text)
+        loader = Loader(text)
         node = loader.get_single_node()
-        _refuse_bombs(node)
+        if node is not None:
+            _check(loader, node)
         value = None if node is None else loader.construct_document(node)
     except RecursionError:
         raise UserError(f"{source}: not valid YAML: nested too deeply") from None
     except Exception as error:  # besides its own, PyYAML lets many kinds through on odd tags and numbers
-        raise UserError(f"{source}: not valid YAML: {' '.join(str(error).split())[:300]}") from None
+        where, what = _told(error, text)
+        raise UserError(f"{source}: {where}not valid YAML: {' '.join(what.split())[:300]}") from None
     if not isinstance(value, dict):
         raise UserError(f"{source}: holds no mapping of keys to values")
     return value
+
+
+def _told(error: Exception, text: str) -> tuple[str, str]:
+    """Where and what is wrong. PyYAML's own words say instead that it is in a string."""
+    if isinstance(error, ReaderError):
+        before = text.partition(chr(error.character))[0]
+        return f"line {before.count(chr(10)) + 1}: ", f"the character U+{error.character:04X} may not stand in it"
+    if not isinstance(error, yaml.MarkedYAMLError):
+        return "", str(error)
+    mark = error.problem_mark or error.context_mark
+    told = [error.problem or "", error.context or ""]
+    if error.context and error.context_mark and mark and error.context_mark.line != mark.line:
+        told[-1] += f" that begins in line {error.context_mark.line + 1}"
+    return f"line {mark.line + 1}: " if mark else "", ", ".join(filter(None, told))
+
+
+def overlaid(*layers: Mapping[str, Any]) -> dict[str, Any]:
+    """The first of ``layers`` with the values of each later one in place of its own, key by key in mappings of mappings."""
+    found: dict[str, Any] = {}
+    for layer in layers:
+        # a copy of each mapping on the way, since by an alias another key may have the same one
+        for key, value in layer.items():
+            both = isinstance(value, Mapping) and isinstance(found.get(key), Mapping)
+            found[key] = overlaid(found[key], value) if both else value
+    return found
 
 
 def _refuse_huge(values: Any, source: str) -> None:
@@ -104,15 +132,13 @@ def _refuse_huge(values: Any, source: str) -> None:
 def validate(values: dict[str, Any], source: str = "params.yaml") -> Params:
     """Check a whole parameter tree.
 
-    Raises UserError with one line (key, value, what is allowed) for the first problem, and how many more there are.
+    Raises UserError with one line (key, value, what is allowed) for each problem.
     """
     _refuse_huge(values, source)
     try:
         return Params.model_validate(values)
     except ValidationError as error:
-        more = error.error_count() - 1
-        also = f" (and {more} more)" if more else ""
-        raise UserError(f"{source}: {first_problem(error)}{also}") from None
+        raise UserError(*(f"{source}: {problem}" for problem in problems(error, values))) from None
 
 
 def load(path: str | Path = "params.yaml", scale: str | None = None) -> Params:

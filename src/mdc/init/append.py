@@ -10,6 +10,7 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from mdc.config import Name, load, parse_yaml, read_yaml, validate
+from mdc.config.yaml_core import Loader, dump_yaml
 from mdc.records import UserError, atomic_path
 
 
@@ -17,10 +18,10 @@ def scale_name(params: str | Path, name: str) -> None:
     """UserError if ``name`` is none for a new scale of the file ``params``, or if that file is not good as it is."""
     try:
         TypeAdapter(Name).validate_python(name)
-        read = yaml.safe_load(name)
-    except (ValidationError, ValueError):
-        read = None
-    if read != name:  # 12, on, null, 2026-01-01: --config scale=12 would be a number too
+        plain = dump_yaml(name) == f"{name}\n...\n" and not _is_number(name)  # no reader needs it in quotes
+    except ValidationError:
+        plain = False
+    if not plain:  # 12, on, null, 2026-01-01: --config scale=12 would be a number too
         raise UserError(
             f"NAME = {name!r}: no name of a scale; allowed: letters, digits, '_', '.' and '-', nothing that YAML reads as a "
             "number, a date or a truth value"
@@ -30,6 +31,15 @@ def scale_name(params: str | Path, name: str) -> None:
         raise UserError(
             f"{params}: has a scale {name} already; its scales are {', '.join(scales)}; choose another name"
         )
+
+
+def _is_number(name: str) -> bool:
+    """Whether Python reads a number, as Snakemake does of --config scale=nan."""
+    try:
+        float(name)
+    except ValueError:
+        return False
+    return True
 
 
 def append_scale(params: str | Path, name: str, text: str) -> None:
@@ -56,7 +66,7 @@ def append_scale(params: str | Path, name: str, text: str) -> None:
 
 def _indent_of_scales(params: str | Path, text: str) -> int:
     """At which column the scales' names stand. UserError if no scale can follow at the end of the file."""
-    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    root = yaml.compose(text, Loader=Loader)
     assert isinstance(root, yaml.MappingNode)  # the file has been validated
     key, scales = root.value[-1]
     if key.value != "scales":

@@ -7,8 +7,7 @@ import textwrap
 from pathlib import PurePosixPath
 from typing import Any
 
-import yaml
-
+from mdc.config.yaml_core import dump_yaml
 from mdc.init.classes import Classes
 from mdc.init.table import Table
 from mdc.init.values import Values
@@ -134,11 +133,10 @@ def _other_tables(name: str) -> str:
 
 
 def _mapping(values: dict[str, Any], indent: int) -> str:
-    text = yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=2**30)
+    text = dump_yaml(values)
     return textwrap.indent(text.rstrip("\n"), " " * (indent - 2))
 
 
 def _yaml(text: str) -> str:
     """A name or label as YAML, in quotes where it would otherwise mean something else."""
-    dumped = yaml.safe_dump([text], allow_unicode=True, width=2**30, default_flow_style=True)
-    return str(dumped).strip()[1:-1]
+    return dump_yaml([text], default_flow_style=True).strip()[1:-1]

@@ -144,7 +144,8 @@ class Plan:
         try:
             return Recipe.model_validate(values)
         except ValidationError as error:
-            raise UserError(f"params.yaml: run {run.id} at scale {self.params.scale}: {first_problem(error)}") from None
+            told = first_problem(error, values)
+            raise UserError(f"params.yaml: run {run.id} at scale {self.params.scale}: {told}") from None
 
     def _no_twins(self, wanted: Iterable[Run]) -> None:
         seen: dict[str, Run] = {}

@@ -103,4 +103,4 @@ def as_job(config: dict[str, Any], verb: str, where: str) -> Any:
         # as JSON: there a list is a tuple's own form, which a strict class otherwise refuses
         return _OF_VERB[verb].validate_json(json.dumps(config))
     except ValidationError as error:
-        raise UserError(f"{where}: {first_problem(error)}; `mdc config JOB` prints a good one") from None
+        raise UserError(f"{where}: {first_problem(error, config)}; `mdc config JOB` prints a good one") from None

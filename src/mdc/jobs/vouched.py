@@ -73,10 +73,11 @@ def read_vouched(folder: str | Path = ".") -> Vouched:
     path = Path(folder) / FILE
     if not path.is_file():
         return Vouched()
+    values = read_json(path)
     try:
-        return Vouched(tuple(_File.model_validate(read_json(path)).links))
+        return Vouched(tuple(_File.model_validate(values).links))
     except ValidationError as error:
-        raise UserError(f"{path}: {first_problem(error)}; allowed: what `mdc vouch` writes") from None
+        raise UserError(f"{path}: {first_problem(error, values)}; allowed: what `mdc vouch` writes") from None
 
 
 def write_vouched(links: Iterable[Link], folder: str | Path = ".") -> None:

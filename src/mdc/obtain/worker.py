@@ -23,6 +23,7 @@ from typing import Any, TextIO
 
 from mdc.obtain.accounts import Incomplete, Silence, remove_shard, take_account
 from mdc.obtain.plan import Planned, read_part
+from mdc.processes.lock import flock
 
 #: what keeps a download from going on at all: full, too large a file, over quota, read-only, not allowed
 FATAL = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO})
@@ -49,8 +50,8 @@ def present(folder: Path, how: int) -> Iterator[None]:
 
     A worker ends with the process that started it, but that takes a moment, in which the next one may have begun.
     """
-    with (folder / "workers").open("a") as handle:
-        fcntl.flock(handle, how)
+    with (folder / "workers").open("a+") as handle:
+        flock(handle, how, folder)
         yield
 
 

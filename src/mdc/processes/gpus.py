@@ -7,6 +7,7 @@ CUDA_VISIBLE_DEVICES only once, and the claim must be made before that.
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import os
 import re
@@ -15,10 +16,13 @@ import sys
 import time
 from pathlib import Path
 
+from mdc.processes.lock import flock
 from mdc.records import UserError
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 POLL_SECONDS = 0.5
+_DEVICES = Path("/dev")
+_ID = re.compile(r"[0-9]+|(GPU|MIG)-.+")
 
 
 def gpu_ids() -> list[str]:
@@ -26,14 +30,30 @@ def gpu_ids() -> list[str]:
     visible = os.environ.get(VISIBLE)
     if visible is None:
         # CUDA numbers what it finds from 0, whatever the device files are called (a container may have nvidia5 only)
-        return [str(number) for number, _ in enumerate(Path("/dev").glob("nvidia[0-9]*"))]
+        found = [str(number) for number, _ in enumerate(_DEVICES.glob("nvidia[0-9]*"))]
+        return found or (["0"] if _on_wsl() else [])
     ids: list[str] = []
     for text in (part.strip() for part in visible.split(",")):
-        if text in ("", "-1"):  # CUDA also stops at the first entry that is no id
+        if not _ID.fullmatch(text):  # CUDA also stops at the first entry that is no id, as -1, or SLURM's NoDevFiles
             break
         if text not in ids:
             ids.append(text)
     return ids
+
+
+def _on_wsl() -> bool:
+    """Whether this is Windows' Linux (WSL2) with a GPU that CUDA can use.
+
+    One device file stands for every GPU there, whoever made it, so NVIDIA's driver must be here too. A second GPU is not
+    told apart from the first: CUDA_VISIBLE_DEVICES names both.
+    """
+    if not (_DEVICES / "dxg").exists():
+        return False
+    try:
+        ctypes.CDLL("libcuda.so.1")  # reads no environment yet
+    except OSError:
+        return False
+    return True
 
 
 def wanted_gpus(device: str, processes: int) -> int:
@@ -92,13 +112,13 @@ def _try(ids: list[str], count: int, folder: Path) -> dict[str, int]:
     claims: dict[str, int] = {}
     gate = _open(folder / "gate")
     try:
-        fcntl.flock(gate, fcntl.LOCK_EX)
+        flock(gate, fcntl.LOCK_EX, folder)
         for name in ids:
             if len(claims) == count:
                 break
             handle = _open(folder / f"{re.sub(r'[^A-Za-z0-9-]', '_', name)}.lock")
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB, folder)
             except BlockingIOError:
                 os.close(handle)
                 continue

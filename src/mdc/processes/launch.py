@@ -90,7 +90,8 @@ def say(verb: str, message: str) -> None:
         temporary.write_text(message, encoding="utf-8")
         temporary.replace(place)
     else:
-        print(f"mdc {verb}: {message}", file=sys.stderr)
+        for line in message.splitlines():
+            print(f"mdc {verb}: {line}", file=sys.stderr)
 
 
 def lost_peer(verb: str, message: str) -> int:

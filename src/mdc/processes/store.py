@@ -11,11 +11,12 @@ import os
 import secrets
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from mdc.records import sha256_json
+from mdc.processes.lock import flock
+from mdc.records import UserError, sha256_json
 
 _SUFFIX = ".safetensors"
 _USERS = ".users"  # the folder in which running jobs hold a lock each
@@ -46,20 +47,23 @@ class Store:
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """While the block runs, no job removes what any job uses. When it ends, the folder is brought within its limit."""
+        """While the block runs, no job removes what any job uses. When it ends, the folder is brought within its limit.
+
+        Where the file system keeps no locks, no job could tell what another uses: nothing is removed, and the folder grows.
+        """
         users = self.folder / _USERS
         users.mkdir(parents=True, exist_ok=True)
         mine = users / f"{os.getpid()}-{secrets.token_hex(4)}"
-        # nobody may find it unlocked while its job runs, or it would be taken for a dead job's
-        with self._sweeping():
-            handle = mine.open("w")
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        try:
+        with ExitStack() as leaving:
+            with suppress(UserError):  # no locks
+                # nobody may find it unlocked while its job runs, or it would be taken for a dead job's
+                with self._sweeping():
+                    handle = mine.open("w")
+                    flock(handle, fcntl.LOCK_EX, self.folder)
+                leaving.callback(self._sweep)
+                leaving.callback(handle.close)
+                leaving.callback(mine.unlink, missing_ok=True)
             yield
-        finally:
-            mine.unlink(missing_ok=True)
-            handle.close()
-            self._sweep()
 
     def _sweep(self) -> None:
         """Remove what was used longest ago until the rest is within the limit, and what killed writers left."""
@@ -91,7 +95,7 @@ class Store:
             with suppress(FileNotFoundError), path.open() as handle:
                 began = path.stat().st_mtime
                 try:
-                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB, self.folder)  # it may be another person's to read only
                 except BlockingIOError:
                     yield began
                 else:
@@ -100,5 +104,5 @@ class Store:
     @contextmanager
     def _sweeping(self) -> Iterator[None]:
         with (self.folder / _SWEEPS).open("a") as handle:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            flock(handle, fcntl.LOCK_EX, self.folder)
             yield

@@ -71,7 +71,9 @@ def _measured(job: SystemsJob, given: Given, name: str, estimator: Estimator) ->
     try:
         _Probed.model_validate(record)
     except ValidationError as error:
-        raise UserError(f"{path}: not a probe record: {first_problem(error)}; probe this encoder again") from None
+        raise UserError(
+            f"{path}: not a probe record: {first_problem(error, record)}; probe this encoder again"
+        ) from None
     missing = [column.key for column in job.columns if column.key not in record["probes"]]
     if missing:
         raise UserError(f"{path}: the record of {name} lacks {', '.join(missing)}; probe this encoder again")

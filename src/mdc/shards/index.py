@@ -155,7 +155,7 @@ def read_index(path: str | Path, verify: bool | Literal["auto"] = False, kind: K
     try:
         allowed[found].model_validate(index)
     except ValidationError as error:
-        raise UserError(f"{path}: {first_problem(error)}; make the set again") from None
+        raise UserError(f"{path}: {first_problem(error, index)}; make the set again") from None
     if verify:
         listed = shard_list(index)
         whole = verify is True or sum(shard["bytes"] for shard in listed) <= _QUICK

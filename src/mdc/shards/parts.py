@@ -97,7 +97,7 @@ def read_parts(path: Path) -> dict[str, Any]:
     try:
         _PartsIndex.model_validate(index)
     except ValidationError as error:
-        raise UserError(f"{path}: {first_problem(error)}; make the corpus's parts again") from None
+        raise UserError(f"{path}: {first_problem(error, index)}; make the corpus's parts again") from None
     return index
 
 

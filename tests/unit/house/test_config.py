@@ -46,7 +46,6 @@ def test_every_leaf_refuses_another_type(path: tuple[Step, ...]) -> None:
     with pytest.raises(UserError) as error:
         validate(_with(path, {"nonsense": [1]}))
     message = str(error.value)
-    assert "\n" not in message
     named = [str(s) for s in path if isinstance(s, str)]
     if "set" in named:  # overrides are checked by the recipe that they make
         named = [named[-1]]
@@ -57,13 +56,6 @@ def test_every_leaf_refuses_another_type(path: tuple[Step, ...]) -> None:
 
 
 NUMBERS = [(p, v) for p, v in LEAVES if isinstance(v, int | float) and not isinstance(v, bool)]
-
-
-@pytest.mark.parametrize("path", [p for p, _ in NUMBERS], ids=lambda p: ".".join(map(str, p)))
-def test_every_number_refuses_text_that_looks_like_one(path: tuple[Step, ...]) -> None:
-    with pytest.raises(UserError) as error:
-        validate(_with(path, "1e-4"))
-    assert "1e-4" in str(error.value) and "1.0e-4" in str(error.value)
 
 
 @pytest.mark.parametrize("path", [p for p, _ in NUMBERS], ids=lambda p: ".".join(map(str, p)))

@@ -46,11 +46,11 @@ def _jobs(params: Params, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def _refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """The one line that is said, with params.yaml as it was."""
+    """What is said, a line for each problem, with params.yaml as it was."""
     before = Path("params.yaml").read_bytes()
     assert main(["init", *arguments]) == 2
     said = capsys.readouterr().err
-    assert said.count("\n") == 1 and said.startswith("mdc init: "), said
+    assert said and all(line.startswith("mdc init: ") for line in said.splitlines()), said
     assert Path("params.yaml").read_bytes() == before
     assert not list(Path().glob(".params.yaml.*"))
     return said
@@ -282,6 +282,8 @@ REFUSED = [
     (["a/b", *PHOTOS[1:]], "NAME = 'a/b': no name of a scale; allowed: letters, digits"),
     (["12", *PHOTOS[1:]], "NAME = '12': no name of a scale"),
     (["on", *PHOTOS[1:]], "NAME = 'on': no name of a scale"),
+    (["1e5", *PHOTOS[1:]], "NAME = '1e5': no name of a scale"),
+    (["nan", *PHOTOS[1:]], "NAME = 'nan': no name of a scale"),
     (["2026-01-01", *PHOTOS[1:]], "NAME = '2026-01-01': no name of a scale"),
     (["untrained", *PHOTOS[1:]], "untrained: this name is taken"),
     (["own", "--images", "none", "--captions", "photos/captions.csv"], "--images none: no such folder, neither in"),
