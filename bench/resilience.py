@@ -124,7 +124,7 @@ def main() -> None:
         loaded = resume(job, folder, root)
         weights = (root / "out/0/checkpoint.safetensors").stat().st_size
     whole = statistics.median(seconds for seconds, _ in measured)
-    print(f"{chosen.id}, scale {args.scale}: {whole:.2f} s, a state every {runtime.checkpoint_every} steps")
+    print(f"{chosen.id}, scale {args.scale}: {whole:.2f} s, states {runtime.save_every} s apart or more")
     print(f"final weights: {weights / 2**20:.1f} MiB")
     total = []
     for part in PARTS.values():

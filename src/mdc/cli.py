@@ -12,6 +12,7 @@ import io
 import json
 import sys
 from collections.abc import Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from mdc.jobs.call import Call
 from mdc.jobs.folder import ScaleFolder
 from mdc.jobs.read import read_job
 from mdc.processes import launch
+from mdc.processes.interrupts import Interrupted
 from mdc.processes.lost import LostPeer
 from mdc.records import UserError
 from mdc.verbs import OPTIONS, VERBS
@@ -55,6 +57,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         where = error.filename or "a file"
         launch.say(args.verb, f"{where}: {error.strerror or error}; nothing was half-written")
         return 2
+    except Interrupted as error:
+        launch.say(args.verb, str(error))
+        return 128 + error.number
     except KeyboardInterrupt:
         launch.say(args.verb, "interrupted; what was finished is kept")
         return 130
@@ -62,33 +67,56 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """All verbs. Those of the pipeline take a job's resolved configuration, which the workflow writes."""
+    """All verbs, a person's first. Those of the pipeline take a job's resolved configuration, which the workflow writes."""
     parser = argparse.ArgumentParser(
         prog="mdc",
-        description="Masked diffusion captioning: the pipeline's jobs. Usually Snakemake calls them: "
-        "snakemake results/table1.csv --cores all",
+        description="Masked diffusion captioning. Results are made by Snakemake: snakemake results/table1.csv --cores all",
         epilog="exit codes: 0 done, 1 unexpected failure, 2 mistake in the input, 3 a link does not hold (verify, why), "
         "130 interrupted",
     )
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB", help="`mdc VERB --help` explains each")
+    _init_verb(verbs)
+    _parameter_verbs(verbs)
+    _job_verbs(verbs, ["make"])
+    models.add(verbs)
+    project.add(verbs)
+    _provenance_verbs(verbs)
+    _data_verbs(verbs)
+    jobs = [name for name in VERBS if name != "make"]
+    parser.add_argument_group(
+        "the pipeline's own verbs", f"one for each kind of job, which Snakemake calls: {', '.join(jobs)}"
+    )
+    _job_verbs(verbs, jobs)
+    return parser
 
-    for name, verb in VERBS.items():
-        sub = verbs.add_parser(name, help=verb.text, description=verb.text)
-        what = (
-            f"one of {', '.join(ARTEFACTS)}" if name == "make" else "a job of the scale, as `mdc config list` names it"
+
+class _Version(argparse.Action):
+    """Looks for the version only where it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        print(f"mdc {metadata.version('mdc')}")
+        parser.exit()
+
+
+def _job_verbs(verbs: Any, names: list[str]) -> None:
+    """Verbs that do a job. Only those for a person, too, have a line of their own in the list of all."""
+    for name in names:
+        verb = VERBS[name]
+        listed = {"help": verb.text} if name == "make" else {}
+        sub = verbs.add_parser(name, description=verb.text, **listed)
+        what = f"one of {', '.join(ARTEFACTS)}" if name == "make" else "a job's name, as `mdc config list` has it"
+        sub.add_argument(
+            "config", metavar="JOB", help=f"{what}; or its configuration (.json), as `mdc config JOB` prints it"
         )
-        what += "; or its resolved configuration (a .json file), as `mdc config JOB` prints it"
-        sub.add_argument("config", metavar="JOB", help=what)
         _params(sub)
         sub.add_argument("--folder", metavar="DIR", help="the scale's folder, with its inputs; default: results/SCALE")
         sub.add_argument("--out", metavar="DIR", help="where its files go; default: FOLDER/JOB")
         for option in verb.options:
             sub.add_argument(f"--{option}", **OPTIONS[option])
 
-    _data_verbs(verbs)
-    _init_verb(verbs)
-    models.add(verbs)
-    project.add(verbs)
+
+def _parameter_verbs(verbs: Any) -> None:
     sub = verbs.add_parser("check", help="check params.yaml", description="Check params.yaml and say what it asks for.")
     _params(sub)
     sub.set_defaults(run=_check)
@@ -101,6 +129,9 @@ def build_parser() -> argparse.ArgumentParser:
     sub.add_argument("--memory", nargs="?", const=0, type=int, metavar="N", help="what a step holds; see docs/gpus.md")
     _params(sub)
     sub.set_defaults(run=_config)
+
+
+def _provenance_verbs(verbs: Any) -> None:
     sub = verbs.add_parser(
         "verify",
         help="walk the chain behind the tables and name the first link that does not hold",
@@ -136,7 +167,6 @@ def build_parser() -> argparse.ArgumentParser:
     sub.add_argument("--deep", action="store_true", help="hash every file, however large")
     sub.add_argument("--params", default="params.yaml", metavar="FILE", help="default: params.yaml")
     sub.set_defaults(run=_why)
-    return parser
 
 
 def _init_verb(verbs: Any) -> None:

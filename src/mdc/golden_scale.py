@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 SCALE = "golden"
-RUNTIME = {"workers": 0, "log_every": 1, "checkpoint_every": 100}
+RUNTIME = {"workers": 0, "log_every": 1}
 
 
 def scale(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:

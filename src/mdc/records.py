@@ -30,6 +30,11 @@ _PACKAGES = (
     "torchvision",
 )
 
+os.umask(
+    _UMASK := os.umask(0o077)
+)  # it can only be read by setting it, which in a thread would touch the others' files
+_MODE = 0o666 & ~_UMASK
+
 
 class UserError(Exception):
     """A mistake that the user can put right. The message is one line: what is wrong, where, and what is allowed; of several
@@ -49,7 +54,8 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside ``path``; when the block ends well, its file takes the name ``path`` at once.
 
     The folder is made if it is missing. The temporary name keeps the suffix, because some writers choose a format by it.
-    The content is flushed to disk (fsync) before the rename, and the folder's entry after it. If the block raises, or
+    The content is flushed to disk (fsync) before the rename, and the folder's entry after it. The file may be read and written by
+    whom the umask of the process's start lets, also where its writer would have it private, as safetensors does. If the block raises, or
     writes no file (FileNotFoundError), ``path`` keeps its old content and the temporary file is removed. If the process is
     killed, the temporary file stays, and ``clear_leftovers`` removes it later.
     """
@@ -58,6 +64,9 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp{path.suffix}")
     try:
         yield temporary
+        mode = temporary.stat().st_mode
+        if lacking := _MODE & ~mode:
+            temporary.chmod(mode | lacking)
         _fsync(temporary)
         temporary.replace(path)
     except OSError as error:

@@ -92,7 +92,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
             (folder / f"{name}.png").write_bytes(encoded(number))
     (folder / "t.csv").write_text("image,caption\nx.png,a\ny.png,b\n")
     (folder / "w.tar").write_bytes(tar_of(downloaded(["a", "b"])))
-    (folder / "runtime.json").write_text(json.dumps({"workers": 0, "log_every": 1, "checkpoint_every": 5}))
+    (folder / "runtime.json").write_text(json.dumps({"workers": 0, "log_every": 1}))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MDC_DATA", str(folder))
         for verb in ("corpus", "probe-set", "vocabulary"):

@@ -325,7 +325,7 @@ def test_a_killed_run_ends_in_the_same_bytes(r: Path, name: str, monkeypatch: py
     from mdc.training import trainer
 
     job = f"runs/described/on-codes/{name}/s0"
-    Path("runtime.json").write_text(json.dumps({"workers": 0, "log_every": 1, "checkpoint_every": 1}))
+    Path("runtime.json").write_text(json.dumps({"workers": 0, "log_every": 1, "save_every": 0}))
     real = trainer._step
 
     def stop(training: Any, optimizer: Any, sums: Any, step: int, *rest: Any) -> Any:

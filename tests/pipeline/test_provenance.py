@@ -472,7 +472,7 @@ def test_a_corpus_changed_since_is_named(data_and_models: Path, capsys: pytest.C
 
 
 def test_what_decides_nothing_is_no_staleness(data_and_models: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    change_params(lambda v: v["scales"][SCALE]["pretrain"]["runtime"].update(checkpoint_every=7))
+    change_params(lambda v: v["scales"][SCALE]["pretrain"]["runtime"].update(save_every=7))
     assert verify(capsys)[0] == 0
 
 

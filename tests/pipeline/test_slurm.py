@@ -34,7 +34,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     made = Project(tmp_path / "project")
     pretrain = made.values["scales"]["toy"]["pretrain"]
     pretrain["recipe"] |= {"processes": 2, "epochs": STEPS // 6}
-    pretrain["runtime"] |= {"log_every": 1, "checkpoint_every": 4}
+    pretrain["runtime"] |= {"log_every": 1, "save_every": 0}
     made.write()
     profile = made.folder / "workflow/profiles/slurm/config.yaml"
     text = profile.read_text()

@@ -469,7 +469,7 @@ EDITS = (
     Edit(
         "how a run proceeds (`pretrain.runtime`)",
         "nothing",
-        value("scales", SCALE, "pretrain", "runtime", "checkpoint_every", to=500),
+        value("scales", SCALE, "pretrain", "runtime", "save_every", to=600),
     ),
     Edit(
         "how a probe's job proceeds (`probe.runtime`)",

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import math
+import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import torch
 import toy
@@ -19,7 +21,9 @@ import toy
 from mdc.config import Method
 from mdc.loader.batch import CaptionBatch
 from mdc.processes.group import Group, process_group
+from mdc.processes.interrupts import Interrupted
 from mdc.records import UserError
+from mdc.training import watch
 from mdc.training.segments import Segment
 from mdc.training.trainer import Training, train
 
@@ -50,6 +54,9 @@ CASES: dict[str, tuple[Method, int, float]] = {
     "masked tokens": (PARALLEL, 1, 0.0),
 }
 
+# runs that a signal ends on the way: how late is read what their steps measured
+INTERRUPTED = {"interrupted": 0, "interrupted, read late": 4}
+
 
 def global_batch(step: int) -> CaptionBatch:
     """A batch with two equal captions, in different halves of it."""
@@ -73,10 +80,13 @@ def run_case(
     state: Path,
     stop_at: int | None = None,
     spoil_at: int | None = None,
+    signal_at: int | None = None,
+    behind: int = 0,
     segments: list[Segment] | None = None,
 ) -> dict[str, torch.Tensor]:
     """The weights after STEPS steps; the log lies in ``state``. Stopped, it raises Stopped; spoilt, the last rank's
-    weights turn to NaN. ``segments`` takes what the steps were computed with.
+    weights turn to NaN; ``signal_at`` a step SIGTERM reaches the last rank alone. ``behind``: steps after which is read what a
+    step measured, as on a GPU. ``segments`` takes what the steps were computed with.
     """
     method, accumulation, duplicates = CASES[name]
     # the paper's learning rate. Keys' biases have no gradient in truth (softmax does not see them), so AdamW makes
@@ -92,11 +102,17 @@ def run_case(
             if step == spoil_at and group.rank == group.world - 1:
                 with torch.no_grad():
                     next(model.parameters()).fill_(math.nan)
+            if step == signal_at and group.rank == group.world - 1:
+                signal.raise_signal(signal.SIGTERM)
             yield part(global_batch(step), group.rank, group.world)
 
     job = toy.job(method, recipe)
     training = Training(job, model, objective, toy.Data(STEPS, batches), torch.device("cpu"), None, group)
-    found = train(training, toy.states(state, job), toy.RUNTIME)
+    with (
+        patch("mdc.training.trainer.Saver", toy.FifthSteps),
+        patch.dict(vars(watch), {"behind": lambda device: behind}),
+    ):
+        found = train(training, toy.states(state, job), toy.RUNTIME)
     if segments is not None:
         segments.extend(found)
     return {key: value.clone() for key, value in model.state_dict().items()}
@@ -114,6 +130,14 @@ def main(out: Path, processes: int) -> None:
                 torch.save(weights, out / folder / "weights.pt")
         with contextlib.suppress(Stopped):
             run_case("mdc", group, out / "there and back", stop_at=14)
+        for folder, behind in INTERRUPTED.items():
+            try:
+                run_case("mdc", group, out / folder, signal_at=7, behind=behind)
+            except Interrupted as left:
+                (out / folder / f"left{group.rank}").write_text(f"{left.number}: {left}")
+            weights = run_case("mdc", group, out / folder)
+            if group.rank == 0:
+                torch.save(weights, out / folder / "weights.pt")
         try:
             run_case("clip", group, out / "spoilt", spoil_at=7)
         except UserError as error:

@@ -219,11 +219,15 @@ class Recipe(Strict):
 
 
 class Runtime(Strict):
-    """How a run proceeds. These keys never change a result, so a change reruns nothing."""
+    """How a run proceeds. These keys never change a result, so a change reruns nothing.
+
+    ``save_every``: the least seconds from one resumable state to the next; more pass where saving would take more than 2 % of
+    the run's time. 0: a state after every step.
+    """
 
     workers: NonNegative
     log_every: Positive
-    checkpoint_every: Positive
+    save_every: NonNegative = 60
 
 
 class When(Strict):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import textwrap
 from pathlib import Path
 
@@ -59,9 +58,10 @@ def append_scale(params: str | Path, name: str, text: str) -> None:
     if not isinstance(scales, dict) or {k: v for k, v in scales.items() if k != name} != before["scales"]:
         raise UserError(f"{params}: a scale cannot be appended as text; write it there by hand")
     validate({**after, "scale": name}, str(params))
+    mode = place.stat().st_mode
     with atomic_path(place) as temporary:
         temporary.write_bytes(new.encode("utf-8"))
-        shutil.copymode(place, temporary)
+    place.chmod(mode)
 
 
 def _indent_of_scales(params: str | Path, text: str) -> int:

@@ -59,7 +59,7 @@ def scale_text(
       threads: 1
       device: auto                        # a GPU if there is one
       validate_every: {values.validate_every}
-    runtime: {{workers: 0, log_every: 1, checkpoint_every: 400}}
+    runtime: {{workers: 0, log_every: 1}}
 {_probe_recipe(values) if with_probe else ""}  tables:
 {tables}"""
 

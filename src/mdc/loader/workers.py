@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import torch
 
+from mdc.processes.interrupts import leave_to_parent
 from mdc.records import UserError
 
 _Item = TypeVar("_Item")
@@ -41,7 +42,7 @@ def ahead(function: Callable[[_Item], _Result], items: Sequence[_Item], workers:
 
 
 def _end_with(parent: int, _: int) -> None:
-    """End this worker soon after the process ``parent``, from a thread beside its work.
+    """End this worker soon after the process ``parent``, from a thread beside its work, and by no signal that is meant for all.
 
     torch's own workers, too, see that their parent is gone; but one that has a result left then waits for somebody to take
     it, and meanwhile holds the locks that it inherited.
@@ -52,6 +53,7 @@ def _end_with(parent: int, _: int) -> None:
             time.sleep(_LOOK_EVERY)
         os._exit(1)
 
+    leave_to_parent()
     threading.Thread(target=watch, daemon=True).start()
 
 

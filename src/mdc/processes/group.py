@@ -39,6 +39,13 @@ class Group:
                 torch.distributed.all_reduce(tensor)
         return tensor
 
+    def most(self, tensor: Tensor) -> Tensor:
+        """The greatest of the ranks' values, in ``tensor``'s own memory."""
+        if not self.alone:
+            with peers():
+                torch.distributed.all_reduce(tensor, torch.distributed.ReduceOp.MAX)
+        return tensor
+
     def gather(self, tensor: Tensor) -> Tensor:
         """(b, …) of each rank → (world · b, …), in the order of ranks, without gradients."""
         if self.alone:

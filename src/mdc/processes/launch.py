@@ -20,6 +20,7 @@ from mdc.config import Recipe, Scoring
 from mdc.config.caption import Captioning
 from mdc.jobs.call import Call
 from mdc.processes.gpus import claim_gpus, wanted_gpus
+from mdc.processes.interrupts import Interrupted
 from mdc.processes.lock import WAITED, locked
 
 #: verbs whose jobs are shared in parts → the key of the job that says by how many processes
@@ -32,6 +33,7 @@ SHARED_VERBS = {
 LAUNCHER, ERRORS = "MDC_LAUNCHER", "MDC_ERRORS"
 LOST = 4  # exit code of a worker whose peer is gone
 _PATIENCE = 20.0  # seconds in which torchrun ends a worker whose peer is gone
+_LEAVE = 120  # seconds in which workers that a signal reached end their step, a validation with it, and save
 _PR_SET_PDEATHSIG = 1
 
 
@@ -118,11 +120,21 @@ def _run_workers(recipe: Recipe | Scoring | Captioning, arguments: list[str]) ->
         errors = Path(folder) / "errors"
         errors.mkdir()
         os.environ[ERRORS] = str(errors)
-        here = ["--standalone", "--local-addr", "127.0.0.1", "--log-dir", str(Path(folder) / "torchrun")]
+        here = [
+            "--standalone",
+            "--shutdown-timeout",
+            str(_LEAVE),
+            "--local-addr",
+            "127.0.0.1",
+            "--log-dir",
+            str(Path(folder) / "torchrun"),
+        ]
         ended = _torchrun([*here, "--nproc-per-node", str(recipe.processes), "-m", "mdc.cli", *arguments])
         del os.environ[ERRORS]
         said = [path.read_text(encoding="utf-8") for path in sorted(errors.glob("[0-9]*"))]
     if isinstance(ended, signal.Signals):
+        if said:
+            raise Interrupted(said[0], ended)
         _end_by(ended)
     elif ended:
         raise _failure(*ended, said)
@@ -152,6 +164,8 @@ def _torchrun(arguments: list[str]) -> tuple[int, int] | signal.Signals | None:
 def _failure(rank: int, code: int, said: list[str]) -> Failed:
     if code in (2, LOST) and said:
         return Failed(said[0], 2)
+    if code > 128 and said:  # they left on a signal that reached them and not us
+        return Failed(said[0], code)
     if code < 0:
         name = signal.Signals(-code).name
         return Failed(f"process {rank} was ended by {name}; what was saved is kept; call again to resume", 128 - code)

@@ -47,13 +47,9 @@ class KeptWeights:
         self._folder, self._log, self._job = state / FOLDER, state / "log.jsonl", job
         self._snapshots = snapshot_steps(job.recipe.snapshots, steps)
 
-    def due(self, step: int) -> bool:
-        """Whether a snapshot is to be taken after ``step``."""
-        return step in self._snapshots
-
     def after_step(self, step: int, model: nn.Module) -> None:
         """Take a snapshot if one is due."""
-        if self.due(step):
+        if step in self._snapshots:
             self._save(self._folder / snapshot_name(step), model)
 
     def after_validation(self, step: int, model: nn.Module) -> None:

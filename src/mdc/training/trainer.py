@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Iterable
 from contextlib import closing, nullcontext
@@ -18,12 +19,13 @@ from mdc.models.image_text import ImageText
 from mdc.objectives.objective import Objective
 from mdc.processes.gradient_sums import GradientSums
 from mdc.processes.group import ALONE, Group
+from mdc.processes.interrupts import Interrupted, Interrupts
 from mdc.records import UserError
 from mdc.training.adamw import AdamW
 from mdc.training.average import AveragedWeights
 from mdc.training.clock import RunClock
 from mdc.training.feed import Fed, fed
-from mdc.training.kept import KeptWeights
+from mdc.training.kept import KeptWeights, snapshot_steps
 from mdc.training.log import NoLog, RunLog
 from mdc.training.optimizer import build_optimizer, learning_rate
 from mdc.training.patience import Patience, losses_until
@@ -33,6 +35,8 @@ from mdc.training.saver import Saver
 from mdc.training.segments import Segment, extended, setting
 from mdc.training.state import Position, States
 from mdc.training.watch import Measured, Watch
+
+SAVE = 1  # what the first process asks for when a state is due; a process that is to leave asks for its signal's number
 
 
 class Data(Interface):
@@ -83,6 +87,9 @@ def train(
     process of the group calls this with its own data; the first one alone writes the log, the states and the weights that
     are ``kept`` besides, all read them. ``profile``: looks at some of the steps.
 
+    When states are saved follows from time (``runtime.save_every``). At the first SIGINT or SIGTERM that reaches any process, all
+    finish their step, the state is saved, and all raise Interrupted, which says so; a second one ends a process at once.
+
     Raises UserError with the step, the batch's sample keys and a hint if the loss is not finite; the last good
     checkpoint stays.
     """
@@ -93,6 +100,7 @@ def train(
     start = found.step
     _same_start(start, states, group)
     limit = job.start.patience if job.start is not None else None
+    snapshots = snapshot_steps(job.recipe.snapshots, steps)
     patience = Patience(limit, losses_until(states, start) if limit is not None else ())
     if patience.over:
         if average is not None:
@@ -100,7 +108,7 @@ def train(
         return found.segments
     computed_with = setting(job.recipe, training.device)
 
-    saver = Saver(states, kept)
+    saver = Saver(states, kept, runtime.save_every)
 
     def save(step: int) -> None:
         if group.rank == 0:
@@ -110,14 +118,15 @@ def train(
     first = group.rank == 0
     log: RunLog | NoLog = RunLog(states.folder, start, steps, job.job.removeprefix("runs/")) if first else NoLog()
     told = _Told(training, log, runtime)
-    watch = Watch(training.device, group)
+    interrupts = Interrupts()
+    watch = Watch(training.device, group, lambda: interrupts.number or (SAVE if first and saver.due() else 0))
     sent = torch.bfloat16 if job.recipe.reduce == "bf16" else None
     sums = GradientSums(group, [p for p in training.model.parameters() if p.requires_grad], sent)
     parts = job.recipe.accumulation
     batches = fed(training.data.batches(start), lambda batch: training.objective.prepare(batch, parts), training.device)
     training.model.train()
     done = start
-    with closing(log), saver, profile or nullcontext():
+    with interrupts, closing(log), saver, profile or nullcontext():
         numbered = zip(range(start, steps), batches, strict=False)
         for step, batch in clock.over(numbered) if clock else numbered:
             told.expect(step, batch)
@@ -127,10 +136,9 @@ def train(
                 profile.after_step()
             if average is not None:
                 average.after_step(done)
-            keeps = kept is not None and kept.due(done)
+            keeps = done in snapshots
             validates = training.validate is not None and (done % job.recipe.validate_every == 0 or done == steps)
-            saves = done % runtime.checkpoint_every == 0 and done < steps
-            if keeps or validates or saves or done == steps:
+            if keeps or validates or watch.asked or done == steps:
                 told.say(watch.settled())  # the weights are good so far
             if kept is not None and keeps:
                 with average.shown() if average is not None else nullcontext():
@@ -148,11 +156,19 @@ def train(
                     patience.add(held_out["loss"])
                     if patience.over:
                         break
-            if saves:
+            if watch.asked > SAVE:
+                break
+            if watch.asked and done < steps:
                 save(done)
+            watch.asked = 0
         # the last state lets a run that is killed while it writes its results start from its end
         if start < done:
             save(done)
+        saver.settle()
+        if watch.asked > SAVE:
+            group.gather_objects(done)  # none leaves, which would end the others, before the state is written
+            how = signal.Signals(watch.asked).name
+            raise Interrupted(f"ended by {how}; saved at step {done} of {steps}; call again to resume", watch.asked)
     if average is not None:
         average.settle()
     return extended(found.segments, done, computed_with)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import torch
@@ -15,6 +15,14 @@ from mdc.records import UserError
 
 #: steps that a GPU may be ahead of what is read of it
 BEHIND = 4
+
+
+def behind(device: torch.device) -> int:
+    """Steps after which is read what a step measured."""
+    return BEHIND if device.type == "cuda" else 0
+
+
+_ASKED = "asked"
 
 
 class Measured(NamedTuple):
@@ -37,15 +45,20 @@ class Watch:
 
     UserError with the step and its samples if a loss or a gradient norm is not finite. The weights in memory may be bad by then,
     so nothing may be saved, validated or kept before :meth:`settled` was read to its end.
+
+    With each step goes what its processes ask for, a number each (``ask``); ``asked`` is the greatest one that was read. All
+    processes have read the same steps whenever they look, so they see the same, and none has waited for it.
     """
 
-    def __init__(self, device: torch.device, group: Group) -> None:
-        self._group, self._behind = group, BEHIND if device.type == "cuda" else 0
+    def __init__(self, device: torch.device, group: Group, ask: Callable[[], int] = int) -> None:
+        self._device, self._group, self._behind = device, group, behind(device)
         self._pending: deque[_Pending] = deque()
+        self._ask, self.asked = ask, 0
 
     def add(self, step: int, values: Mapping[str, Tensor], keys: list[str]) -> list[Measured]:
         """Take the scalars of ``step``, which are the same on all processes; what can be read by now."""
-        self._pending.append(_sent(step, values, keys))
+        asked = self._group.most(torch.full((), float(self._ask()), device=self._device))
+        self._pending.append(_sent(step, {**values, _ASKED: asked}, keys))
         return list(self._read(self._behind))
 
     def settled(self) -> list[Measured]:
@@ -58,6 +71,7 @@ class Watch:
             if one.there is not None:
                 one.there.synchronize()
             values = dict(zip(one.names, one.values.tolist(), strict=True))
+            self.asked = max(self.asked, int(values.pop(_ASKED)))
             if not math.isfinite(values["loss"]) or not math.isfinite(values["grad_norm"]):
                 # both are the global batch's, so all processes come here or none does
                 keys = [key for part in self._group.gather_objects(one.keys) for key in part]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -52,6 +54,25 @@ def test_every_verb_explains_itself() -> None:
     for name, verb in VERBS.items():
         options = {word for action in verbs[name]._actions for word in action.option_strings}
         assert {"--folder", "--out"} | {f"--{option}" for option in verb.options} <= options
+
+
+def test_help_lists_what_a_person_calls_before_what_the_workflow_calls(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["--help"])
+    said = capsys.readouterr().out
+    assert left.value.code == 0
+    listed = re.findall(r"^    ([a-z][a-z-]*)(?:  |$)", said, re.M)
+    verbs = build_parser()._subparsers._group_actions[0].choices  # type: ignore[union-attr]
+    assert set(listed) == (set(verbs) - set(VERBS)) | {"make"} and listed[0] == "init"
+    last = said.index(f"\n    {listed[-1]}")
+    words = said[last:].replace("-\n  ", "-").replace(",", " ").split()
+    assert set(VERBS) - {"make"} <= set(words), "the pipeline's are named, after the rest"
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["--version"])
+    assert left.value.code == 0 and capsys.readouterr().out == f"mdc {metadata.version('mdc')}\n"
 
 
 def test_help_and_check_import_no_torch() -> None:

@@ -255,7 +255,7 @@ def test_a_changed_value_touches_what_it_decides_and_nothing_before(mini: Plan) 
         *(diffused - {"mcd_examples"}),
     }
     # how a run proceeds: nothing
-    assert with_(*MINI, "pretrain", "runtime", "checkpoint_every", to=7) == set()
+    assert with_(*MINI, "pretrain", "runtime", "save_every", to=7) == set()
     assert with_(*MINI, "probe", "runtime", to={"workers": 2}) == set()
     # another scale: nothing
     assert with_(*PAPER, "pretrain", "recipe", "lr", to=1e-3) == set()

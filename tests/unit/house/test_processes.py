@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -88,6 +89,17 @@ def test_a_run_can_resume_in_another_number_of_processes(runs: Path, name: str) 
     steps = [line["step"] for line in read_json_lines(runs / "two" / name / "log.jsonl")]
     assert steps == list(range(1, STEPS + 1))
     assert not list((runs / "two").glob("*.set-aside-*"))
+
+
+@pytest.mark.parametrize("name", run_cases.INTERRUPTED)
+def test_a_signal_to_one_process_ends_all_with_a_state_that_resumes_to_the_bit(runs: Path, name: str) -> None:
+    first, second = ((runs / "two" / name / f"left{rank}").read_text() for rank in (0, 1))
+    told = re.fullmatch(rf"{signal.SIGTERM.value}: .* saved at step (\d+) of {STEPS}; .*", first)
+    assert first == second and told is not None
+    assert 8 <= int(told[1]) <= 8 + run_cases.INTERRUPTED[name], "it came while step 8 was under way"
+    assert _compare(runs / "two/mdc", runs / "two" / name) == 0
+    steps = [line["step"] for line in read_json_lines(runs / "two" / name / "log.jsonl")]
+    assert steps == list(range(1, STEPS + 1))
 
 
 def test_the_segments_tell_how_many_processes_there_were(runs: Path) -> None:

@@ -31,11 +31,19 @@ def test_atomic_path_replaces_only_on_success(tmp_path: Path) -> None:
     assert [path.name for path in target.parent.iterdir()] == ["table.csv"]
 
 
-def test_atomic_path_keeps_the_ordinary_file_mode(tmp_path: Path) -> None:
-    (tmp_path / "plain").write_text("x")
-    records.write_text(tmp_path / "ours", "x")
-    modes = {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("plain", "ours")}
-    assert len(modes) == 1
+@pytest.mark.parametrize("umask", [0o022, 0o002, 0o077])
+def test_every_writer_leaves_files_to_whom_the_umask_lets(umask: int, tmp_path: Path) -> None:
+    """Also safetensors, which makes a private file of its own and renames it."""
+    code = (
+        "import numpy as np; from safetensors.numpy import save_file\n"
+        "from mdc import records\n"
+        "records.write_text('text', 'x'); records.write_json('json', {})\n"
+        "with records.atomic_path('tensors') as path: save_file({'x': np.zeros(1)}, path)\n"
+        "with records.atomic_path('array') as path, path.open('wb') as file: np.save(file, np.zeros(1))"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, umask=umask, check=True)
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    assert modes == dict.fromkeys(("text", "json", "tensors", "array"), 0o666 & ~umask)
 
 
 def test_a_reader_never_sees_half_a_file(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = {"kind": "scenes", "style": "alt", "train": 40, "val": 10, "seed": 1, "pixels": 16}
     write_corpus("alt", source, place / "alt", place)
     write_json(place / "vocabulary.json", Vocabulary.corpus(read_index(place / "alt")["pieces"]).to_json())
-    write_json(place / "runtime.json", {"workers": 0, "log_every": 1, "checkpoint_every": 2})
+    write_json(place / "runtime.json", {"workers": 0, "log_every": 1, "save_every": 0})
     return place
 
 
@@ -88,7 +88,7 @@ def test_inputs_that_cannot_be_read_are_one_line(folder: Path) -> None:
     call.manifests["data/corpora/alt"] = folder / "none/index.json"
     with pytest.raises(UserError, match=r"none/index.json: no such file"):
         main(call)
-    write_json(folder / "bad.json", {"workers": -1, "log_every": 1, "checkpoint_every": 2})
+    write_json(folder / "bad.json", {"workers": -1, "log_every": 1, "save_every": 0})
     call = _call(folder, "bad runtime")
     call.runtime = folder / "bad.json"
     with pytest.raises(UserError, match=r"bad.json: workers"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ def test_what_is_saved_is_what_the_model_was(made: tuple[States, Any, Any], monk
         write(snapshot)
 
     monkeypatch.setattr(states, "write", late)
-    with Saver(states, None) as saver:
+    with Saver(states, None, 0) as saver:
         saver.begin(model, optimizer, Position(3))
         with torch.no_grad():
             for parameter in model.parameters():
@@ -55,7 +56,7 @@ def test_an_error_of_the_disk_ends_the_run(
         raise UserError("the disk is full")
 
     monkeypatch.setattr(states, "write", full)
-    with pytest.raises(UserError, match="the disk is full"), Saver(states, None) as saver:
+    with pytest.raises(UserError, match="the disk is full"), Saver(states, None, 0) as saver:
         saver.begin(model, optimizer, Position(3))
         if told_by == "begin":
             saver.begin(model, optimizer, Position(4))
@@ -65,11 +66,44 @@ def test_an_error_of_the_disk_ends_the_run(
 
 def test_another_error_comes_first_and_the_state_is_whole(made: tuple[States, Any, Any]) -> None:
     states, model, optimizer = made
-    with pytest.raises(ZeroDivisionError), Saver(states, None) as saver:
+    with pytest.raises(ZeroDivisionError), Saver(states, None, 0) as saver:
         saver.begin(model, optimizer, Position(3))
         raise ZeroDivisionError
     found = states.load(model, optimizer)
     assert found is not None and found.step == 3
+
+
+@pytest.mark.parametrize("takes", [0.01, 3, 400])
+def test_saving_takes_its_share_of_the_time_and_no_more(
+    takes: float, made: tuple[States, Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A day of steps of half a second, where a state takes ``takes`` seconds and the steps go on beside it."""
+    states, model, optimizer = made
+    now, saved = [0.0], []
+
+    def write(_: Snapshot) -> None:
+        now[0] += takes
+
+    monkeypatch.setattr(states, "write", write)
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    with Saver(states, None, 60) as saver:
+        while now[0] < 86_400:
+            now[0] += 0.5
+            if saver.due():
+                saver.begin(model, optimizer, Position(len(saved)))
+                saver.settle()
+                saved.append(now[0])
+    gaps = [late - early for early, late in itertools.pairwise(saved)]
+    # the first one shows how long it takes
+    assert takes * len(gaps) <= 0.02 * 86_400 and min(gaps) >= 60 and max(gaps) <= max(60, 50 * takes) + takes + 1
+
+
+def test_an_interval_of_no_seconds_is_every_step(made: tuple[States, Any, Any]) -> None:
+    states, model, optimizer = made
+    with Saver(states, None, 0) as saver:
+        for step in range(3):
+            assert saver.due()
+            saver.begin(model, optimizer, Position(step))
 
 
 def test_weights_that_are_the_best_later_outlive_a_state_of_before(tmp_path: Path) -> None:

@@ -6,11 +6,13 @@ import itertools
 import json
 import math
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -20,6 +22,7 @@ from safetensors.torch import load_file, save_file
 from mdc.config import Average, Recipe
 from mdc.loader.batch import CaptionBatch
 from mdc.models.weights import load_weights, save_weights
+from mdc.processes.interrupts import Interrupted
 from mdc.processes.lock import locked
 from mdc.records import UserError, read_json_lines
 from mdc.training.average import AveragedWeights
@@ -41,6 +44,7 @@ def _train(
     recipe: Recipe | None = None,
     kill_at: int | None = None,
     spoil_at: int | None = None,
+    signal_at: tuple[int, signal.Signals] | None = None,
     same_batch: bool = False,
     validate: Any = None,
     segments: list[Any] | None = None,
@@ -56,6 +60,8 @@ def _train(
         for step in itertools.count(start):
             if step == kill_at:
                 raise Killed
+            if signal_at is not None and step == signal_at[0]:
+                signal.raise_signal(signal_at[1])
             batch = toy.batch(8, seed=0 if same_batch else step)
             if same_batch:  # the pairs stay, the noise is new
                 noise = torch.Generator().manual_seed(step)
@@ -69,7 +75,8 @@ def _train(
     states = toy.states(state, job)
     states.set_foreign_aside()
     training = Training(job, model, objective, toy.Data(steps, batches), CPU, validate)
-    found = train(training, states, toy.RUNTIME)
+    with patch("mdc.training.trainer.Saver", toy.FifthSteps):
+        found = train(training, states, toy.RUNTIME)
     if segments is not None:
         segments.extend(found)
     return model
@@ -94,6 +101,21 @@ def test_a_killed_run_resumes_to_the_bit(method: str, tmp_path: Path) -> None:
         assert all(torch.equal(whole[name], resumed[name]) for name in whole)
         steps = [line["step"] for line in read_json_lines(state / "log.jsonl")]
         assert steps == list(range(1, 13)), "the log has each step once"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_says_what_it_saved_and_resumes_to_the_bit(
+    number: signal.Signals, whole: dict[str, torch.Tensor], tmp_path: Path
+) -> None:
+    """Between two states that time would have asked for; the step under way is finished."""
+    before = signal.getsignal(number)
+    for signal_at, done in ((2, 3), (6, 7), (11, 12)):
+        with pytest.raises(Interrupted, match=f"{number.name}; saved at step {done} of 12") as left:
+            _train("mdc", tmp_path / str(done), 12, signal_at=(signal_at, number))
+        assert left.value.number == number and signal.getsignal(number) is before
+        resumed = _train("mdc", tmp_path / str(done), 12, kill_at=None if done < 12 else 12).state_dict()
+        assert toy.same_tensors(whole, resumed)
+        assert [line["step"] for line in read_json_lines(tmp_path / str(done) / "log.jsonl")] == list(range(1, 13))
 
 
 def test_damaged_latest_state_falls_back_to_the_one_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
