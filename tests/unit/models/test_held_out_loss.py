@@ -14,13 +14,17 @@ BERT = MDC.model_copy(update={"t_range": (0.2, 0.2), "weight": "none", "normalis
 def _losses(batch_size: int, held_out: bool, entry: Method = MDC) -> tuple[float, float, float]:
     """Of three captions the sum and the number that ``evaluate`` gives, and the loss that is trained on."""
     model = toy.build_model(entry, toy.BACKBONE, toy.PROTOCOL, toy.V, 77, 0)
-    objective = toy.build_objective(model, entry, toy.PROTOCOL, toy.MASK, batch_size, "fp32")
-    prepared = objective.prepare(toy.batch(size=3), held_out=held_out)
+    objective = toy.build_objective(model, entry, toy.PROTOCOL, toy.MASK, batch_size, "fp32", duplicate_share=1.0)
+    batch = toy.batch(size=3)
+    batch.caption_hash[2] = batch.caption_hash[0]  # which CLIP leaves out of its negatives
+    prepared = objective.prepare(batch, held_out=held_out)
     total, count = objective.evaluate(prepared)
     return float(total), float(count), float(objective.backward(prepared)["loss"])
 
 
-@pytest.mark.parametrize("entry", [MDC, BERT, toy.METHODS["arc"]], ids=lambda entry: entry.label)
+@pytest.mark.parametrize(
+    "entry", [MDC, BERT, *(toy.METHODS[name] for name in ("arc", "clip"))], ids=lambda entry: entry.label
+)
 def test_it_is_the_training_loss_of_the_same_captions(entry: Method) -> None:
     total, count, trained = _losses(3, True, entry)
     assert total / count == pytest.approx(trained, rel=1e-5)
