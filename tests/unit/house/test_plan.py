@@ -516,3 +516,10 @@ def test_who_is_behind_a_job(mini: Plan) -> None:
         *(f"data/corpora/{name}" for name in mini.scale.data.vocabularies["words"][1:]),
     ]
     assert list(mini.behind("table9")) == list(mini.behind("data/corpora/alt")) == []
+
+
+def test_the_seed_of_the_judges_letters_reaches_its_contests_and_nothing_else_is_judged_anew(mini: Plan) -> None:
+    """params.yaml leaves it to its default, so no change of one of its own values shows that."""
+    found = touched(mini, changed(((*MINI, "tables", "table3", "judge", "seed"), 7)))
+    contests = {name for name in mini.jobs if name.startswith("judged/described/")}
+    assert contests and contests <= found <= contests | {"table3", "figure6"}

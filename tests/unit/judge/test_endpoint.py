@@ -222,3 +222,10 @@ def test_a_redirect_is_not_followed(server: Server) -> None:
 def test_addresses_that_are_none(address: str) -> None:
     with pytest.raises(ValueError, match="address"):
         ByEndpoint(kind="endpoint", base_url=address, model="m")
+
+
+def test_what_is_configured_is_what_is_asked(server: Server) -> None:
+    server.replies = [(200, said("B"), {})]
+    endpoint(server, model="other", instruction="One letter.", max_tokens=5).ask(ASKED, image())
+    ((body, _),) = server.requests
+    assert (body["model"], body["max_tokens"], body["messages"][0]["content"]) == ("other", 5, "One letter.")

@@ -332,3 +332,15 @@ def test_the_papers_decoder_has_122_million_parameters() -> None:
     model = build_model(entry, paper, None, 49_408, 77, 0)  # type: ignore[arg-type]
     trained = sum(p.numel() for name, p in model.named_parameters() if name != "text.token_embedding.weight")
     assert trained == pytest.approx(122e6, rel=0.01)
+
+
+def test_times_of_a_short_held_out_batch_cover_their_whole_range() -> None:
+    """Its loss does not depend on the batches of the training; what is trained on does."""
+    short = batch(3)
+
+    def loss(batch_size: int, held_out: bool) -> float:
+        one = objective(method(), batch_size)
+        return float(one.evaluate(one.prepare(short, held_out=held_out))[0])
+
+    assert loss(9, held_out=True) == loss(3, held_out=True)
+    assert loss(9, held_out=False) != loss(3, held_out=False)

@@ -81,3 +81,18 @@ def test_right_to_left_has_its_suffix_for_a_matched_context() -> None:
         assert row["prefix"] == pytest.approx(_steps(read, row["caption"])[at], abs=1e-4)
         others = [_steps(read, image)[at] for image in reverse.others(row["caption"])]
         assert row["prefix_blind"] == pytest.approx(_log_mean(others), abs=1e-4)
+
+
+def test_every_caption_has_times_and_masks_of_its_own_when_gradients_are_measured() -> None:
+    """Draws that captions share would stay in a mean over captions, however many there are; those of one caption repeat."""
+    one = measured("mdc")
+    captioner = one.run.scorer.captioner
+    one.job.gradient_draws = 2
+    one.pictures, one.tokens = images()[:1].expand(3, -1, -1, -1), [CAPTIONS[0]] * 3
+    trained, scored = vars(one.run.job), vars(one.run.scorer)
+    trained |= {"backbone": toy.BACKBONE}
+    trained |= {"protocol": SimpleNamespace(pretrain=toy.PROTOCOL, data=SimpleNamespace(context_length=16))}
+    scored |= {"vocabulary": SimpleNamespace(size=toy.V, mask_id=toy.MASK), "model": captioner.model}
+    weights = captioner.model.state_dict()
+    first, second, again = (one.gradients(weights, number) for number in (0, 1, 0))
+    assert first == again and first != second
