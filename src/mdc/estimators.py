@@ -1,4 +1,4 @@
-"""How an image and a caption are scored: every estimator by its name, and which of them a method has.
+"""How an image and a caption are scored: every estimator by its name. Which of them a method has says :mod:`mdc.config.score`.
 
 It imports nothing, so that validation and planning can afford it; :mod:`mdc.predictors.score` does the work.
 """
@@ -42,20 +42,3 @@ ESTIMATORS = {
     ),
     "pseudo_likelihood": Estimator("pseudo-likelihood", "Σ log p(c_i | all other tokens, V), which is no likelihood"),
 }
-
-
-def estimators_of(objective: str, t_range: tuple[float, float] | None) -> tuple[str, ...]:
-    """The estimators of a method, the paper's own first; none for an objective that cannot score."""
-    if objective == "contrastive":
-        return ("cosine",)
-    if objective in ("autoregressive", "recurrent"):
-        return ("likelihood",)
-    if objective != "masked" or t_range is None:
-        return ()
-    low, high = t_range
-    if low == high == 1:
-        return ("parallel",)
-    if low == high:
-        return ("fixed_ratio", "pseudo_likelihood")
-    within = () if (low, high) == (0, 1) else ("monte_carlo_range",)
-    return ("monte_carlo", "heuristic", *within, "parallel")

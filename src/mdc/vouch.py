@@ -86,6 +86,8 @@ def stale_by_code(
     sought until no more are found. A code can be said to give what one other gave:
     where records were made by several, by that of most; the jobs of the rest are listed beside.
     """
+    from mdc.training.state import decisive  # brings PyTorch
+
     found: Stale = {}
     while True:
         plan = Plan(params, Vouched((*vouched.links, *_links(found, vouched))))
@@ -95,7 +97,7 @@ def stale_by_code(
         for name, job in plan.jobs.items():
             done, now = _config(place.record(name, job.verb)), job.config()
             if not done and isinstance(job, PretrainJob):
-                done, now = _begun(states / name), job.decisive()
+                done, now = _begun(states / name), decisive(now)
             if done == now:
                 same.setdefault(plan.code[name], []).append(name)
                 continue

@@ -100,12 +100,14 @@ def test_captions_of_distorted_images_are_those_of_images_distorted_by_hand(r: P
     config = ScaleFolder(r).config(job)
     policies, seed = read_json(config)["policies"], read_json(config)["seed"]
     how = policies["robust_noise_5"]
-    assert how["distortion"] == {"kind": "noise", "strength": 5} and "distortion" not in policies["robust"]
+    assert (
+        how["distortion"] == {"kind": "noise", "strength": 5, "level": 0.38} and "distortion" not in policies["robust"]
+    )
     writer = load(ABILITIES, "generate").RunWriter(run, precision="fp32", device="cpu", batch_tokens=4096)
     reader = ShardReader(r / "data/corpora/described/index.json", "test")
     for number in range(3):
         key, data, _ = reader.read(number)
-        worse = distort(decode(data), Distortion(kind="noise", strength=5), key, seed)
+        worse = distort(decode(data), Distortion(kind="noise", strength=5).at_level(), key, seed)
         assert not np.array_equal(np.asarray(worse), np.asarray(decode(data)))
         (written,) = writer.write(writer.look(writer.picture(worse)[None]), Unmasking(**how["write"]), [key])
         (row,) = [row for row in rows if (row["system"], row["image"]) == ("robust_noise_5", key)]

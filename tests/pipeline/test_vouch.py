@@ -26,6 +26,7 @@ from mdc.jobs.model import PretrainJob
 from mdc.jobs.plan import Plan
 from mdc.jobs.vouched import Link, Vouched, read_vouched, write_vouched
 from mdc.records import UserError, read_json, write_json
+from mdc.training.state import decisive
 from mdc.verbs import VERBS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -115,7 +116,7 @@ def test_a_killed_run_is_found_by_its_state(tmp_path: Path, monkeypatch: pytest.
     assert isinstance(begun, PretrainJob)
     state = tmp_path / "state" / RUN / "state.safetensors"
     state.parent.mkdir(parents=True)
-    told = {"mdc": json.dumps({"owner": {"config": begun.decisive(), "inputs": {}}})}
+    told = {"mdc": json.dumps({"owner": {"config": decisive(begun.config()), "inputs": {}}})}
     save_file({"step": np.zeros(1)}, str(state), metadata=told)
     assert stale(tmp_path) == ({}, [])
     code(monkeypatch, masked="b")

@@ -6,7 +6,6 @@ that names the key, the value and what is allowed, before any job starts. It imp
 """
 
 from mdc.config.backbones import (
-    OBJECTS,
     Backbone,
     Decoder,
     FrozenBackbone,
@@ -74,7 +73,6 @@ from mdc.config.tokenizers import GumbelVqgan, TokenizerEntry, VqVae
 from mdc.config.types import Name, Names, NonNegative, Positive, Share, SidePair, Strict, sides_stand
 
 __all__ = [
-    "OBJECTS",
     "Average",
     "Backbone",
     "Blocks",

@@ -33,7 +33,6 @@ class Decoder(Strict):
 #: what of an image a decoder reads: its patch tokens, their mean, [CLS], the means of a grid of regions, or of the objects of a
 #: rendered scene
 Reads = Literal["patches", "mean", "cls", "grid_2", "grid_3", "objects"]
-OBJECTS = 4  #: of a scene at most
 
 
 class Backbone(Strict):
@@ -49,11 +48,6 @@ class Backbone(Strict):
     embed_dim: Positive
     decoder: Decoder
     reads: Reads = "patches"
-
-    @model_serializer(mode="wrap")
-    def _as_before(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """One that reads every patch keeps the configuration that it had before there was a choice."""
-        return {key: value for key, value in dump(self).items() if key != "reads" or value != "patches"}
 
     @model_validator(mode="after")
     def _shape(self) -> Self:
@@ -84,24 +78,16 @@ class ResNet(Backbone):
         """What follows from the blocks, where a vision transformer has numbers of its own."""
         if not isinstance(value, dict):
             return value
-        for key in _FOLLOW:
-            if key in value:
-                raise ValueError(f"{key} follows from blocks; leave it out")
         blocks = value.get("blocks")
         # of blocks that are wrong, nothing follows that could be told as a mistake beside them
         stages = len(blocks) if isinstance(blocks, list) and 1 <= len(blocks) <= 4 else 1
         halved = 2 ** (stages - 1)
         width = 64 * halved * (4 if value.get("block") == "bottleneck" else 1)
-        return {**value, "patch_size": 4 * halved, "width": width, "layers": stages, "heads": 1}
-
-    @model_serializer(mode="wrap")
-    def _as_before(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """As it is written in params.yaml; it takes the place of the serializer of a vision transformer."""
-        found = {key: value for key, value in dump(self).items() if key not in _FOLLOW}
-        return {key: value for key, value in found.items() if key != "reads" or value != "patches"}
-
-
-_FOLLOW = ("patch_size", "width", "layers", "heads")
+        follow = {"patch_size": 4 * halved, "width": width, "layers": stages, "heads": 1}
+        for key, number in follow.items():  # a job has them
+            if value.get(key, number) != number:
+                raise ValueError(f"{key} follows from blocks; leave it out")
+        return {**value, **follow}
 
 
 class FrozenWords(Strict):
@@ -158,9 +144,10 @@ AnyBackbone = Annotated[
 
 
 class OnTokens(Strict):
-    """The same, as a job has it: with what is to be known of the encoder."""
+    """The same, as a job has it: with what is to be known of the encoder, whose ``image_size`` it has."""
 
     label: str
+    image_size: Positive
     frozen: FrozenTokens
     decoder: Decoder
     words: FrozenWords | None = None
@@ -168,10 +155,6 @@ class OnTokens(Strict):
     @model_serializer(mode="wrap")
     def _given(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         return _without_words(dump(self))
-
-    @property
-    def image_size(self) -> int:
-        return self.frozen.image_size
 
 
 _OnFrozen = FrozenBackbone | OnTokens | FrozenTokens

@@ -135,11 +135,6 @@ class Diffusing(Strict):
     condition_mask: Literal["per_step", "per_image"] = "per_step"
     seed: NonNegative = 0
 
-    @property
-    def strength(self) -> float:
-        """The scale as ``cfg`` has it (:mod:`mdc.diffusion.guidance`); 1 is none."""
-        return self.guidance if self.orientation == "cfg" else 1 - self.guidance
-
 
 Writing = Annotated[Unmasking | Beam | Diffusing, Field(discriminator="kind")]
 

@@ -215,10 +215,10 @@ def _diffuses(method: Method, system: CaptionSystem, write: Diffusing, where: st
     assert method.diffusion_steps is not None
     if write.steps is not None and write.steps > method.diffusion_steps:
         raise ValueError(f"{where}.write.steps = {write.steps}: {system.method} has {method.diffusion_steps} at most")
-    if write.strength != 1 and method.guidance is None:
-        none = "1" if write.orientation == "cfg" else "0 as_printed"
+    none, printed = (1, "1") if write.orientation == "cfg" else (0, "0 as_printed")
+    if write.guidance != none and method.guidance is None:
         raise ValueError(
-            f"{where}.write.guidance = {write.guidance}: {system.method} is not trained for it; only {none} is possible"
+            f"{where}.write.guidance = {write.guidance}: {system.method} is not trained for it; only {printed} is possible"
         )
     if system.tuned is not None:
         raise ValueError(f"{where}.tuned = {system.tuned}: {system.method} is not finetuned; leave this key out")

@@ -88,8 +88,10 @@ class CaptionSystem(Strict):
 
     def policy(self) -> dict[str, Any]:
         """What a job of captions is told of it (:class:`mdc.jobs.model.Policy`)."""
-        found = self.model_dump(mode="json", include={"write", "images", "distortion"})
-        return {key: value for key, value in found.items() if key != "distortion" or value is not None}
+        found = self.model_dump(mode="json", include={"write", "images"})
+        if self.distortion is not None:
+            found["distortion"] = self.distortion.at_level().model_dump(mode="json")
+        return found
 
 
 class Coca(Strict):

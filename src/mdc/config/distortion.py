@@ -28,10 +28,15 @@ class Distortion(Strict):
     kind: Kind
     strength: Annotated[int, Field(ge=1, le=STRENGTHS)]
 
-    @property
-    def level(self) -> float:
-        """What :data:`LEVELS` says of it."""
-        return LEVELS[self.kind][self.strength - 1]
+    def at_level(self) -> AtLevel:
+        """As a job has it: with what :data:`LEVELS` says of it."""
+        return AtLevel(kind=self.kind, strength=self.strength, level=LEVELS[self.kind][self.strength - 1])
+
+
+class AtLevel(Distortion):
+    """The same, with its ``level``, in the unit of its kind (:data:`LEVELS`)."""
+
+    level: float
 
 
 def expanded(table: Any) -> Any:

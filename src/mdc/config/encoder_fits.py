@@ -115,7 +115,7 @@ def _run(scale: Scale, methods: Mapping[str, Method], entry: RunTower, where: st
 def _codes(scale: Scale, entry: CodesTower, where: str) -> None:
     known(f"{where}.tokenizer", entry.tokenizer, scale.tokenizers, "tokenizer (tokenizers)")
     one = scale.tokenizers[entry.tokenizer]
-    shape = {"image_size": one.image_size, "tokens": one.tokens, "width": one.width}
+    shape = {"image_size": one.image_size, "tokens": (one.image_size // one.factor) ** 2, "width": one.width}
     _same(entry, shape, f"the tokenizer {entry.tokenizer}", where)
 
 

@@ -14,7 +14,7 @@ from mdc.config.data import Data
 from mdc.config.encoder_fits import check_encoders
 from mdc.config.encoders import Encode, EncoderEntry, WordEmbeddings
 from mdc.config.pretrain import Method, Pretrain
-from mdc.config.score import Scoring
+from mdc.config.score import Scoring, estimators_of
 from mdc.config.sources import ScenesCorpus
 from mdc.config.tables import (
     ChoiceTable,
@@ -30,7 +30,6 @@ from mdc.config.tables import (
 )
 from mdc.config.tokenizers import TokenizerEntry
 from mdc.config.types import Name, NonNegative, Positive, Share, Strict, Threads, known, own_labels
-from mdc.estimators import estimators_of
 
 
 class Probe(Strict):

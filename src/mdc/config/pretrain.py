@@ -204,8 +204,6 @@ class Recipe(Strict):
         """A key of few runs is left out of all others, which it does not concern."""
         found: dict[str, Any] = dump(self)
         optional = ("lr_schedule", "clip_steps", "average", "auxiliary", "reduce", "recompute")
-        if found["order"] == "global":
-            del found["order"]
         return {key: value for key, value in found.items() if key not in optional or value is not None}
 
     @model_validator(mode="after")

@@ -46,10 +46,6 @@ class Dealt(Strict):
     test: Positive
     val: NonNegative = 0
 
-    def splits(self) -> tuple[str, ...]:
-        """The splits that there are."""
-        return ("train", *(["val"] if self.val else []), "test")
-
 
 class ParquetCorpus(Captions):
     """Image–caption pairs in a parquet file or a folder of them; ``path`` is relative to MDC_DATA or absolute.

@@ -16,11 +16,6 @@ class _Tokenizer(Strict):
     image_size: Positive
     factor: int
 
-    @property
-    def tokens(self) -> int:
-        """Codes of an image."""
-        return (self.image_size // self.factor) ** 2
-
     @model_validator(mode="after")
     def _shape(self) -> Self:
         if self.factor < 2 or self.factor & (self.factor - 1):

@@ -14,8 +14,9 @@ import torch
 from PIL import Image
 
 from mdc.config import Scoring
+from mdc.config.score import estimators_of
 from mdc.demo.attention import looked_at
-from mdc.estimators import ESTIMATORS, estimators_of
+from mdc.estimators import ESTIMATORS
 from mdc.evaluation.ask import Answer, ask
 from mdc.evaluation.scored_run import run_scorer
 from mdc.evaluation.tell import policy, template

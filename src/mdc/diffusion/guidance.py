@@ -7,7 +7,16 @@ from the condition; it is ``cfg`` with 1 − s.
 
 from __future__ import annotations
 
+from typing import Literal
+
 from torch import Tensor
+
+Orientation = Literal["cfg", "as_printed"]
+
+
+def as_cfg(scale: float, orientation: Orientation) -> float:
+    """The scale s as ``cfg`` has it; 1 is none."""
+    return scale if orientation == "cfg" else 1 - scale
 
 
 def guided(full: Tensor, weak: Tensor, scale: float) -> Tensor:

@@ -14,7 +14,8 @@ from PIL import Image
 from pydantic import ValidationError
 
 from mdc.config import Scoring, first_problem
-from mdc.estimators import ESTIMATORS, estimators_of
+from mdc.config.score import estimators_of
+from mdc.estimators import ESTIMATORS
 from mdc.evaluation.retrieval import HeldOut
 from mdc.evaluation.scored_run import run_scorer
 from mdc.formats.images import ImageError, decode

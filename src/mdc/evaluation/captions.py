@@ -17,8 +17,7 @@ import torch
 from PIL import Image
 
 from mdc.config.caption import Unmasking
-from mdc.config.caption_table import FLOOR
-from mdc.config.distortion import Distortion
+from mdc.config.distortion import AtLevel
 from mdc.evaluation.captioned import Captioned
 from mdc.evaluation.coca import NOTHING, of_coca
 from mdc.evaluation.distortions import distort
@@ -110,7 +109,7 @@ def _captions(writer: Any, clip: Any, job: CaptionsJob, images: Captioned, numbe
         return [(images.keys[n], images.image(n)) for n in there]
 
     @cache
-    def seen_by(model: Any, which: str, distortion: Distortion | None) -> Any:
+    def seen_by(model: Any, which: str, distortion: AtLevel | None) -> Any:
         made = [one if distortion is None else distort(one, distortion, key, job.seed) for key, one in shown(which)]
         return model.look(torch.stack([model.picture(one) for one in made]))
 
@@ -145,10 +144,11 @@ def _captions(writer: Any, clip: Any, job: CaptionsJob, images: Captioned, numbe
 
 def _floor(call: Call, job: CaptionsJob, images: Captioned) -> list[Row]:
     """The most frequent training caption for every image; of equally frequent ones the first in alphabetical order."""
-    reader = ShardReader(call.input(f"data/corpora/{job.most_frequent_of}"), "train")
+    assert job.floor is not None
+    reader = ShardReader(call.input(f"data/corpora/{job.floor.corpus}"), "train")
     counts = Counter(caption for number in range(len(reader)) for caption in reader.read(number)[2]["captions"])
     most = min(counts, key=lambda caption: (-counts[caption], caption))
-    return [{"system": FLOOR, "image": key, "caption": most, **NOTHING} for key in images.keys]
+    return [{"system": job.floor.system, "image": key, "caption": most, **NOTHING} for key in images.keys]
 
 
 def _write(path: Path, rows: Sequence[Row]) -> None:

@@ -11,13 +11,13 @@ import io
 import numpy as np
 from PIL import Image, ImageFilter
 
-from mdc.config.distortion import Distortion
+from mdc.config.distortion import AtLevel
 
 _FULL = 224  # the shorter side in pixels that blur is told for
 _GREY = 128
 
 
-def distort(image: Image.Image, how: Distortion, key: str, seed: int) -> Image.Image:
+def distort(image: Image.Image, how: AtLevel, key: str, seed: int) -> Image.Image:
     """An RGB image with ``how`` done to it, of the same size. What is drawn follows from its name ``key`` and the ``seed``."""
     match how.kind:
         case "noise":
@@ -30,7 +30,7 @@ def distort(image: Image.Image, how: Distortion, key: str, seed: int) -> Image.I
             return _cutout(image, how.level, _generator(how, key, seed))
 
 
-def _generator(how: Distortion, key: str, seed: int) -> np.random.Generator:
+def _generator(how: AtLevel, key: str, seed: int) -> np.random.Generator:
     """One stream an image and kind: a stronger noise is the same noise times more."""
     name = hashlib.blake2b(f"{how.kind}\0{key}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return np.random.default_rng([seed, int.from_bytes(name)])

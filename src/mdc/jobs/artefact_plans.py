@@ -32,6 +32,7 @@ def _artefact(plan: Plan, name: str, inputs: list[str], expected: dict[str, str]
         inputs,
         [ARTEFACTS[name].module],
         artefact=name,
+        files=list(ARTEFACTS[name].files),
         plan=ARTEFACTS[name].plan,
         scale_label=plan.scale.label,
         expected=expected,

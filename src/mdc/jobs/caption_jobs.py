@@ -133,7 +133,7 @@ def captions(plan: Plan, one: Asked) -> CaptionsJob:
         run_config_sha256=trained.sha256 if trained else None,
         weights=one.weights,
         policies=policies,
-        most_frequent_of=None if trained or one.coca else dataset.training,
+        floor=None if trained or one.coca else {"system": FLOOR, "corpus": dataset.training},
         coca=_coca(table, one.coca) if one.coca else None,
         captioning=scale.caption.model_dump(mode="json"),
         seed=table.seed,

@@ -15,7 +15,7 @@ from mdc.config.caption_table import (
     RobustnessFigure,
     RunClip,
 )
-from mdc.config.distortion import STRENGTHS, distorted
+from mdc.config.distortion import LABELS, STRENGTHS, distorted
 from mdc.config.judge import ByEndpoint
 from mdc.jobs import caption_jobs
 from mdc.jobs.score_plans import labelled
@@ -198,6 +198,7 @@ def robustness(plan: Plan, name: str) -> dict[str, Any]:
         {
             **labelled(key, _label(whole.systems[key], lengths)),
             "kind": kind,
+            "kind_label": LABELS[kind],
             "systems": [key, *(distorted(key, kind, strength) for strength in range(1, STRENGTHS + 1))],
         }
         for kind in asked.kinds

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
@@ -31,7 +31,7 @@ from mdc.config import (
 )
 from mdc.config.caption import Captioning, Writing
 from mdc.config.caption_table import OpenClip
-from mdc.config.distortion import Distortion
+from mdc.config.distortion import AtLevel
 from mdc.config.judge import ByClipScore, ByEndpoint
 from mdc.jobs.job import Job, Part
 
@@ -171,15 +171,6 @@ class PretrainJob(Job):
             del found["start"]
         return found
 
-    #: of the recipe, what changes how a run proceeds and its result by rounding at most: a killed run resumes with other values
-    TEMPO: ClassVar[tuple[str, ...]] = ("processes", "accumulation", "threads", "device", "compile", "recompute")
-
-    def decisive(self) -> dict[str, Any]:
-        """What a resumable state belongs to: the configuration without ``TEMPO``."""
-        found = self.config()
-        found["recipe"] = {key: value for key, value in found["recipe"].items() if key not in self.TEMPO}
-        return found
-
 
 class _ScoringJob(Job):
     """Scores of one run under its ``weights``; its own configuration says what it is, and the hash pins that."""
@@ -229,7 +220,7 @@ class Policy(Part):
 
     write: Writing
     images: Literal["own", "other"]
-    distortion: Distortion | None = None
+    distortion: AtLevel | None = None
 
     @model_serializer(mode="wrap")
     def _plain(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -254,11 +245,18 @@ class ClipRun(Part):
     config_sha256: str
 
 
+class Floor(Part):
+    """What needs no image: the most frequent training caption of ``corpus``, for the row ``system``."""
+
+    system: Name
+    corpus: Name
+
+
 class CaptionsJob(Job):
     """Captions of the first ``images`` of a corpus's ``split`` by one run, of each of ``policies`` {system: how}.
 
-    Without a run it is a model of others (``coca``), or the floor that needs no image: the most frequent training caption of
-    ``most_frequent_of``, a corpus. ``seed`` draws the other images. ``guide``: what the policies that write with one ask.
+    Without a run it is a model of others (``coca``), or the ``floor``. ``seed`` draws the other images. ``guide``: what the
+    policies that write with one ask.
     """
 
     verb: Literal["write-captions"]
@@ -269,7 +267,7 @@ class CaptionsJob(Job):
     run_config_sha256: str | None
     weights: Literal["last", "best"] | None
     policies: dict[Name, Policy]
-    most_frequent_of: Name | None
+    floor: Floor | None
     coca: CocaModel | None
     captioning: Captioning
     seed: NonNegative

@@ -182,6 +182,7 @@ class Plan:
         found = {**backbone.model_dump(mode="json"), "label": ""}
         if isinstance(backbone, FrozenBackbone):
             found["frozen"] = encoder_jobs.tokens(self, backbone.frozen)
+            found["image_size"] = found["frozen"]["image_size"]
             if backbone.words is not None:
                 found["words"] = encoder_jobs.words_of(self, backbone.words)
         return found

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mdc import parts
+from mdc.config.score import estimators_of
 from mdc.config.tables import ChoiceTable, PositionFigure, RetrievalTable
-from mdc.estimators import estimators_of
 from mdc.jobs import encoder_jobs
 from mdc.jobs.ids import Run
 from mdc.jobs.job import Job

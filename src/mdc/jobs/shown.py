@@ -12,10 +12,12 @@ from mdc.jobs.job import Job, Part
 
 
 class ArtefactJob(Job):
-    """A table or figure. ``expected``: for each job that it is made from, the hash of the configuration asked of it now."""
+    """A table or figure. ``files``: what it leaves besides its record. ``expected``: for each job that it is made from, the hash
+    of the configuration asked of it now."""
 
     verb: Literal["make"]
     artefact: str
+    files: list[str]
     plan: str
     scale_label: str
     expected: dict[str, str]

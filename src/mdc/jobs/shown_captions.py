@@ -104,9 +104,10 @@ class GuidanceFigureJob(CaptionTableJob):
 
 
 class Worsening(Labelled):
-    """A system's keys under one kind of distortion, from none to the strongest."""
+    """A system's keys under one ``kind`` of distortion, called ``kind_label``, from none to the strongest."""
 
     kind: Kind
+    kind_label: str
     systems: Annotated[list[str], Field(min_length=2)]
 
 

@@ -9,7 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mdc.config import OBJECTS, Reads
+from mdc.config import Reads
+
+OBJECTS = 4  #: of a scene at most
 
 
 def read(reads: Reads, cls: Tensor, patches: Tensor, pixels: Tensor | None = None) -> Tensor:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from mdc.config import Method
 from mdc.config.caption import Diffusing
-from mdc.diffusion.guidance import guided
+from mdc.diffusion.guidance import as_cfg, guided
 from mdc.diffusion.mask_and_replace import Drawn, ancestral, stationary, times
 from mdc.diffusion.sampling import most_confident, unmask
 from mdc.models.diffusion_captioner import DiffusionCaptioner, schedule_of
@@ -83,7 +83,7 @@ class DiffusionWriter:
     @torch.no_grad()
     def written(self, seen: Seen, how: Diffusing, keys: Sequence[str]) -> list[Written]:
         """A caption of each image. ``keys``: the images' names, from which what is drawn follows."""
-        guides = how.strength != 1
+        guides = as_cfg(how.guidance, how.orientation) != 1
         size = max(self.batch_tokens // (self.length * (2 if guides else 1)), 1)
         size = max(min(size, AT_ONCE // (self.length * self.model.classes)), 1)
         found: list[Written] = []
@@ -146,7 +146,7 @@ class _Predict:
         self, writer: DiffusionWriter, seen: Seen, how: Diffusing, moments: Sequence[int], noise: _Noise
     ) -> None:
         self.writer, self.seen, self.how, self.noise = writer, seen, how, noise
-        self.scale = how.strength
+        self.scale = as_cfg(how.guidance, how.orientation)
         self.numbers = {t: number for number, t in enumerate(moments)}
         guidance = writer.method.guidance
         self.anew = how.condition_mask == "per_step" and guidance is not None and (guidance.mask_rate or 1.0) < 1

@@ -10,6 +10,7 @@ from PIL import Image
 from torch import Tensor
 
 from mdc.config.caption import WAYS, WRITES, Beam, Diffusing, Unmasking
+from mdc.diffusion.guidance import as_cfg
 from mdc.formats.images import center_resize
 from mdc.models.memory import Memory
 from mdc.predictors.diffusing import DiffusionWriter, Seen
@@ -95,7 +96,7 @@ class RunWriter:
             assert self.method.diffusion_steps is not None
             if how.steps is not None and how.steps > self.method.diffusion_steps:
                 raise UserError(f"{how.steps} steps: {self.name} has {self.method.diffusion_steps} at most")
-            if how.strength != 1 and self.method.guidance is None:
+            if as_cfg(how.guidance, how.orientation) != 1 and self.method.guidance is None:
                 raise UserError(f"{self.name} is not trained for guidance; only the scale 1 is possible")
             return
         most = how.lengths[-1] if isinstance(how, Unmasking) else how.most

@@ -13,7 +13,8 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from mdc.estimators import ESTIMATORS, estimators_of
+from mdc.config.score import estimators_of
+from mdc.estimators import ESTIMATORS
 from mdc.formats.images import center_resize
 from mdc.predictors.caption_scores import CaptionScorer, Pair, Scored
 from mdc.predictors.draws import Draws

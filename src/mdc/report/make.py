@@ -16,9 +16,8 @@ from mdc.records import clear_leftovers, write_json
 
 def main(call: Call) -> None:
     """Run the job: ``call.job`` is a :class:`mdc.jobs.shown.ArtefactJob`."""
-    artefact = ARTEFACTS[call.job.artefact]
     call.out.mkdir(parents=True, exist_ok=True)
     clear_leftovers(call.out)
-    importlib.import_module(artefact.module).make(call.job, call.given, call.out)
-    made = record(call, "artefact", [Path(call.out) / name for name in artefact.files])
+    importlib.import_module(ARTEFACTS[call.job.artefact].module).make(call.job, call.given, call.out)
+    made = record(call, "artefact", [Path(call.out) / name for name in call.job.files])
     write_json(call.out / call.folder.record(call.job.job, call.job.verb).name, made)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from mdc.config.sources import Dealt
 from mdc.jobs.call import Call, write_made
 from mdc.shards.index import INDEX
 
@@ -25,7 +24,7 @@ def splits_of(call: Call) -> tuple[str, ...]:
     """The splits of a corpus. Training sees "train" alone; "test" is there to be scored, so its words are in the vocabulary."""
     source = source_of(call)
     if source.get("dealt"):
-        return Dealt(**source["dealt"]).splits()
+        return ("train", *(["val"] if source["dealt"]["val"] else []), "test")
     return tuple(source.get("splits") or ("train", "val", *(["test"] if source.get("test") else [])))
 
 

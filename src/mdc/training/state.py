@@ -26,7 +26,7 @@ from mdc.models.weights import saving
 from mdc.records import atomic_path, sha256_json, sha256_text
 from mdc.training.adamw import AdamW
 from mdc.training.average import AveragedWeights
-from mdc.training.segments import Segment
+from mdc.training.segments import TEMPO, Segment
 
 LATEST, PREVIOUS = "state.safetensors", "state.previous.safetensors"
 #: what else in a state's folder belongs to the run
@@ -35,16 +35,21 @@ _DAMAGED_ENDING = ".damaged"
 _DAMAGED = (SafetensorError, KeyError, TypeError, ValueError, RuntimeError, AttributeError, RecursionError)
 
 
+def decisive(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What a resumable state belongs to: the configuration of a :class:`PretrainJob` without the recipe's ``TEMPO``."""
+    return {**config, "recipe": {key: value for key, value in config["recipe"].items() if key not in TEMPO}}
+
+
 @dataclass(frozen=True)
 class Owner:
-    """What decides a run's result: its configuration without the keys of ``PretrainJob.TEMPO``, and its inputs' sha256."""
+    """What decides a run's result: its configuration as :func:`decisive` has it, and its inputs' sha256."""
 
     config: Mapping[str, Any]
     inputs: Mapping[str, str]
 
     @classmethod
     def of(cls, job: PretrainJob, inputs: Mapping[str, str]) -> Owner:
-        return cls(job.decisive(), inputs)
+        return cls(decisive(job.config()), inputs)
 
     def to_json(self) -> dict[str, Any]:
         return {"config": self.config, "inputs": self.inputs}

@@ -22,7 +22,7 @@ def picture(width: int = 90, height: int = 60) -> Image.Image:
 
 
 def done(kind: Any, strength: int, key: str = "a", seed: int = 0, image: Image.Image | None = None) -> np.ndarray:
-    found = distort(image or picture(), Distortion(kind=kind, strength=strength), key, seed)
+    found = distort(image or picture(), Distortion(kind=kind, strength=strength).at_level(), key, seed)
     assert found.mode == "RGB" and found.size == (image or picture()).size
     return np.asarray(found)
 

@@ -17,6 +17,7 @@ from mdc.loader.batch import CaptionBatch
 from mdc.objectives.masked import on_canvas
 from mdc.records import read_json_lines
 from mdc.training.patience import Patience
+from mdc.training.state import decisive
 from mdc.training.trainer import Training, train
 
 START = Start(run="runs/a/b/mdc/s0", config_sha256="0" * 64, weights="last", patience=2, canvas=None)
@@ -108,4 +109,4 @@ def test_only_a_finetuned_run_names_its_start() -> None:
     for job in (plain, tuned):
         again = as_job(job.config(), "pretrain", "here")
         assert isinstance(again, PretrainJob) and again == job and again.sha256 == job.sha256
-    assert "start" in tuned.decisive()
+    assert "start" in decisive(tuned.config())

@@ -9,8 +9,7 @@ import pytest
 import torch
 from scipy import stats
 
-from mdc.config.caption import Diffusing
-from mdc.diffusion.guidance import guided
+from mdc.diffusion.guidance import as_cfg, guided
 from mdc.diffusion.mask_and_replace import (
     ReplaceSchedule,
     ancestral,
@@ -385,8 +384,7 @@ def test_guidance() -> None:
         before = (guided(*states, scale) @ head.T).log_softmax(dim=-1)
         assert torch.allclose(before, guided(*logs, scale).log_softmax(dim=-1), atol=1e-4), "before the output layer"
         assert torch.allclose(guided(full, full, scale), full, atol=1e-5), "nothing is lost of the condition"
-        printed = Diffusing(kind="diffuse", guidance=scale, orientation="as_printed")
-        assert printed.strength == 1 - scale and Diffusing(kind="diffuse", guidance=scale).strength == scale
+        assert as_cfg(scale, "as_printed") == 1 - scale and as_cfg(scale, "cfg") == scale
     assert torch.allclose(guided(full, weak, 0.0), weak, atol=1e-6)
 
 

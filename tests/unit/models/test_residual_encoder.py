@@ -134,7 +134,9 @@ def test_what_params_yaml_says_of_it_comes_back() -> None:
     written = {**SHAPE, "block": "basic", "blocks": [1, 1]}
     adapter: TypeAdapter[Any] = TypeAdapter(TrainedBackbone)
     found = adapter.validate_python(written)
-    assert type(found) is ResNet and adapter.dump_python(found, mode="json") == written
+    dumped = adapter.dump_python(found, mode="json")
+    assert type(found) is ResNet and dumped == {**dumped, **written}
+    assert dumped["patch_size"] == 8 and adapter.validate_python(dumped) == found, "a job has what follows, too"
     assert type(adapter.validate_python(toy.BACKBONE.model_dump(mode="json"))) is Backbone
 
 
@@ -142,7 +144,7 @@ def test_what_params_yaml_says_of_it_comes_back() -> None:
     ("changes", "says"),
     [
         ({"width": 96}, "width follows from blocks; leave it out"),
-        ({"patch_size": 8}, "patch_size follows from blocks; leave it out"),
+        ({"patch_size": 16}, "patch_size follows from blocks; leave it out"),
         ({"blocks": []}, "^1 validation error(.|\n)*at least 1 item"),
         ({"blocks": 3}, "^1 validation error(.|\n)*valid list"),
         ({"blocks": [1] * 5}, "at most 4 items"),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from mdc.config.distortion import LABELS, STRENGTHS, Kind
+from mdc.config.distortion import Kind
 from mdc.jobs.shown_captions import RobustnessFigureJob, Worsening
 from mdc.records import write_text
 from mdc.report import words
@@ -112,9 +112,7 @@ class _Claim:
             return ""
         found = self.interval
         numbers = f"{found.value:+.1f} [{found.low:+.1f}, {found.high:+.1f}]".replace("-", "−")
-        return (
-            f"{LABELS[self.kind]}: {self.first.label} − {self.second.label} {numbers} points, {self.decision.verdict}"
-        )
+        return f"{self.first.kind_label}: {self.first.label} − {self.second.label} {numbers} points, {self.decision.verdict}"
 
 
 def _claims(job: RobustnessFigureJob, found: Captioned) -> list[_Claim]:
@@ -176,13 +174,16 @@ def _draw(
         panels = figure.subplots(len(rows), len(kinds), squeeze=False, sharey="row", sharex=True)
         for row, key in zip(panels, rows, strict=True):
             for panel, kind in zip(row, kinds, strict=True):
-                for curve in (one for one in job.curves if one.kind == kind):
+                curves = [one for one in job.curves if one.kind == kind]
+                for curve in curves:
                     _curve(panel, curve, found.columns[key], by, styles[curve.key])
-                panel.set_xticks(range(STRENGTHS + 1), ["none", *map(str, range(1, STRENGTHS + 1))])
+                strengths = range(len(curves[0].systems))
+                panel.set_xticks(strengths, ["none", *map(str, strengths[1:])])
             row[0].set_ylim(bottom=0)  # once all of them, which share it, are drawn
             row[0].set_ylabel(found.columns[key] if key != _TRUE else "true statements, per cent")
+        titles = {curve.kind: curve.kind_label for curve in job.curves}
         for panel, kind in zip(panels[0], kinds, strict=True):
-            panel.set_title(LABELS[kind])
+            panel.set_title(titles[kind])
         for panel in panels[-1]:
             panel.set_xlabel("strength")
         headline(figure, f"Captions of worse and worse images, {words.scale_text(job)}")

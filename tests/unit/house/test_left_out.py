@@ -1,0 +1,326 @@
+"""No value in a module that no fingerprint covers decides a result, unless the job's configuration holds it.
+
+Code that is covered gets values from modules that are left out in two ways: in its job, and by import. So a job must be its
+configuration and nothing besides, and what is imported must be the plain classes that jobs are made of, or stand in
+``TAKEN`` with the reason why an edit of it cannot pass unseen. The edits themselves are made below.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import importlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, model_serializer, model_validator
+
+import mdc.fingerprint as fp
+from mdc import parts
+from mdc.artefacts import ARTEFACTS
+from mdc.config import read_yaml, validate
+from mdc.config.distortion import LEVELS
+from mdc.config.types import Strict
+from mdc.jobs import read as reading
+from mdc.jobs import score_jobs
+from mdc.jobs.job import Job
+from mdc.jobs.plan import Plan
+from mdc.registry.datasets import REGISTRY
+from mdc.verbs import VERBS
+
+ROOT = Path(__file__).resolve().parents[3]
+PARAMS = read_yaml(ROOT / "params.yaml")
+SCALES = list(PARAMS["scales"])
+
+
+def plan(scale: str) -> Plan:
+    return Plan(validate({**PARAMS, "scale": scale}))
+
+
+# --- a job is its configuration ---------------------------------------------------------------------------------------
+
+
+def besides(value: Any, told: Any, where: str) -> Iterator[str]:
+    """What a job holds that its configuration ``told`` does not say: a value that follows from the class, not from the file.
+
+    None and False may be left out: a value is then not asked for."""
+    if isinstance(value, BaseModel):
+        for name, field in type(value).model_fields.items():
+            key, held = field.alias or name, getattr(value, name)
+            if key in told:
+                yield from besides(held, told[key], f"{where}.{key}")
+            elif held is not None and held is not False:
+                yield f"{where}.{key}"
+    elif isinstance(value, Mapping) and isinstance(told, Mapping) and value.keys() == told.keys():
+        for key in value:
+            yield from besides(value[key], told[key], f"{where}.{key}")
+    elif isinstance(value, list | tuple) and isinstance(told, list) and len(value) == len(told):
+        for number, one in enumerate(value):
+            yield from besides(one, told[number], f"{where}[{number}]")
+    elif value != told:
+        yield where
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_a_job_is_its_configuration(scale: str) -> None:
+    jobs = plan(scale).jobs
+    found = {one for job in jobs.values() for one in besides(job, job.config(), type(job).__name__)}
+    assert jobs
+    assert found == set()
+
+
+class _Followed(Strict):
+    side: int
+    area: int = 0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _area(cls, value: Any) -> Any:
+        return {**value, "area": value["side"] ** 2}
+
+    @model_serializer
+    def _as_written(self) -> dict[str, Any]:
+        return {"side": self.side}
+
+
+def test_what_follows_from_a_class_alone_is_found() -> None:
+    one = _Followed.model_validate({"side": 3})
+    assert list(besides(one, one.model_dump(), "one")) == ["one.area"]
+
+
+# --- jobs are plain data ----------------------------------------------------------------------------------------------
+
+
+def classes() -> set[type[BaseModel]]:
+    """Every class that a job can hold."""
+    found: set[type[BaseModel]] = set()
+
+    def walk(annotation: Any) -> None:
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel) and annotation not in found:
+            found.add(annotation)
+            for field in annotation.model_fields.values():
+                walk(field.annotation)
+        for part in typing.get_args(annotation):
+            walk(part)
+
+    for job in [*_subclasses(Job), reading.AnyArtefact]:
+        walk(job)
+    return found
+
+
+def _subclasses(cls: type) -> Iterator[type]:
+    for one in cls.__subclasses__():
+        yield one
+        yield from _subclasses(one)
+
+
+def computed(cls: type[BaseModel]) -> set[str]:
+    """The names of a class of ours that are no fields: properties, methods and values that no configuration holds."""
+    own = [one for one in cls.__mro__ if one.__module__.startswith("mdc.") or one.__module__ == __name__]
+    return (
+        {name for one in own for name in vars(one) if not name.startswith("_")}
+        - set(cls.model_fields)
+        - {"model_config"}
+    )
+
+
+def covered() -> list[str]:
+    """Every module that some job's fingerprint covers."""
+    kinds = (parts.OBJECTIVES, parts.TOWERS, parts.CORPORA, parts.PROBES, parts.CHOICES, parts.TEXTS, parts.ABILITIES)
+    loaded = [*(module for kind in (*kinds, parts.OTHERS) for module in kind.values())]
+    loaded += [one.module for one in (*VERBS.values(), *ARTEFACTS.values())]
+    return fp.closure(*sorted(set(loaded)))
+
+
+@pytest.fixture(scope="module")
+def trees() -> dict[str, ast.Module]:
+    """The text of each of them."""
+    found = {}
+    for module in covered():
+        path = fp.module_file(module)
+        assert path is not None
+        found[module] = ast.parse(path.read_text(encoding="utf-8"))
+    return found
+
+
+#: a job's own: the whole configuration, and its hash
+OF_JOBS = {"config", "sha256"}
+
+
+def test_code_reads_nothing_of_a_job_but_its_fields(trees: dict[str, ast.Module]) -> None:
+    """By the names of attributes, whatever they are read of."""
+    nodes = (node for tree in trees.values() for node in ast.walk(tree))
+    asked = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    assert {f"{cls.__name__}.{name}" for cls in classes() for name in computed(cls) & asked - OF_JOBS} == set()
+
+
+def test_what_a_class_computes_is_found() -> None:
+    class Planted(Strict):
+        field: int
+        TABLE: typing.ClassVar[int] = 2
+
+        @property
+        def level(self) -> int:
+            return 3 * self.field
+
+    assert computed(Planted) == {"TABLE", "level"}
+
+
+# --- what is imported -------------------------------------------------------------------------------------------------
+
+
+def taken(tree: ast.Module) -> Iterator[str]:
+    """What a module imports from modules that are left out."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            for name in (f"{node.module}.{alias.name}" for alias in node.names):
+                if fp.left_out(name if fp.module_file(name) else node.module):
+                    yield name
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if fp.left_out(alias.name))
+
+
+def plain(name: str) -> bool:
+    """Whether it is a class that jobs are made of, or a type: these say what may be asked, not what is done."""
+    module, _, attribute = name.rpartition(".")
+    found = getattr(importlib.import_module(module), attribute)
+    if isinstance(found, type):
+        return issubclass(found, BaseModel) and found in classes()
+    return typing.get_origin(found) is not None
+
+
+_REFUSES = "says what is refused, and in which words"
+_PROCEEDS = "says how a job proceeds, which changes no result"
+_PLACES = "says where files lie: those that are elsewhere are missing, and made"
+#: what else is imported → why an edit of it reruns what it decides, or decides nothing
+TAKEN = {
+    "mdc.config.first_problem": _REFUSES,
+    "mdc.config.DataRuntime": _PROCEEDS,
+    "mdc.config.DownloadRuntime": _PROCEEDS,
+    "mdc.config.ProbeRuntime": _PROCEEDS,
+    "mdc.config.Runtime": _PROCEEDS,
+    "mdc.config.caption.WAYS": _REFUSES,
+    "mdc.config.caption.WRITES": _REFUSES,
+    "mdc.config.score.estimators_of": "edited below: the jobs of scores hold what it gives",
+    "mdc.jobs.folder.ScaleFolder": _PLACES,
+    "mdc.jobs.folder.verb_of": _PLACES,
+    "mdc.jobs.read.as_job": "reads a job, which is its configuration",
+    "mdc.jobs.job.Job": "the class of all jobs",
+    "mdc.artefacts.ARTEFACTS": "edited below: the fingerprint covers the module that it names",
+    "mdc.parts": "edited below: the fingerprint covers the modules that it names",
+    "mdc.parts.OBJECTIVES": "the same",
+    "mdc.parts.ABILITIES": "the same",
+    "mdc.parts.TOWERS": "the same",
+    "mdc.parts.load": "imports what these name",
+    "mdc.registry.datasets.REGISTRY": "edited below, and in tests/unit/data/test_registry.py field by field: the jobs hold it",
+    "mdc.registry.datasets.find": "the same",
+    "mdc.registry.entry.RegistryEntry": "the same",
+    "mdc.registry.entry.RemoteFile": "the same",
+    "mdc.registry.entry.Mirror": "the same",
+    "mdc.registry.entry.Check": "the same",
+}
+
+
+def test_nothing_else_is_imported(trees: dict[str, ast.Module]) -> None:
+    found = {name for tree in trees.values() for name in taken(tree)}
+    assert {name for name in found if name not in TAKEN and not plain(name)} == set()
+    assert set(TAKEN) <= found, "TAKEN holds what nobody takes any more"
+
+
+def test_a_value_that_is_imported_is_found() -> None:
+    tree = ast.parse("def f():\n    from mdc.config.distortion import LEVELS\n    return LEVELS\n")
+    (name,) = taken(tree)
+    assert name == "mdc.config.distortion.LEVELS" and not plain(name)
+
+
+# --- the edits --------------------------------------------------------------------------------------------------------
+
+
+def hashes(scale: str) -> dict[str, str]:
+    return {name: job.sha256 for name, job in plan(scale).jobs.items()}
+
+
+def changed(scale: str, edit: Callable[[], None]) -> set[str]:
+    """The jobs of a scale that have another configuration after ``edit``."""
+    before = hashes(scale)
+    edit()
+    after = hashes(scale)
+    assert before.keys() == after.keys()
+    return {name for name in before if before[name] != after[name]}
+
+
+def test_another_module_reruns_what_loads_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = parts.OBJECTIVES["contrastive"]
+    found = changed("mini", lambda: monkeypatch.setitem(parts.OBJECTIVES, "masked", other))
+    assert "runs/alt/ViT-T-12/mdc/s0" in found and "runs/alt/ViT-T-12/clip/s0" not in found
+
+
+def test_another_module_of_a_table_makes_it_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    edited = dataclasses.replace(ARTEFACTS["table4"], module=ARTEFACTS["table1"].module)
+    assert changed("mini", lambda: monkeypatch.setitem(ARTEFACTS, "table4", edited)) == {"table4"}
+
+
+def test_other_estimators_rerun_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = score_jobs.estimators_of
+    found = changed("mini", lambda: monkeypatch.setattr(score_jobs, "estimators_of", lambda *of: given(*of)[::-1]))
+    assert {name.partition("/")[0] for name in found} >= {"scores", "retrieval", "table2"}
+
+
+def test_another_checksum_in_the_registry_obtains_a_dataset_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = REGISTRY["sugarcrepe"]
+    first = dataclasses.replace(entry.files[0], sha256="0" * 64)
+    edited = dataclasses.replace(entry, files=(first, *entry.files[1:]))
+    assert "data/obtained/sugarcrepe" in changed("paper", lambda: monkeypatch.setitem(REGISTRY, "sugarcrepe", edited))
+
+
+def test_another_level_of_a_distortion_writes_its_captions_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    scale, levels = "flickr8k-long", LEVELS["noise"]
+    policies = {name: str(job.config().get("policies")) for name, job in plan(scale).jobs.items()}
+    found = changed(scale, lambda: monkeypatch.setitem(LEVELS, "noise", (levels[0] / 2, *levels[1:])))
+    noisy = {name for name, told in policies.items() if "'kind': 'noise', 'strength': 1," in told}
+    assert noisy and {name for name in found if name.startswith("captions/")} == noisy
+    assert "figure_robustness" in found
+
+
+#: file, text, edited text, and of which runs that decides the result
+EDITS: list[tuple[str, str, str, Callable[[dict[str, Any]], bool]]] = [
+    ("backbones.py", '"patch_size": 4 * halved', '"patch_size": 8 * halved', lambda backbone: "blocks" in backbone),
+    (
+        "backbones.py",
+        'reads: Reads = "patches"',
+        'reads: Reads = "mean"',
+        lambda backbone: backbone.get("reads") == "patches",
+    ),
+]
+
+
+@pytest.mark.parametrize(("file", "text", "edited", "decides"), EDITS, ids=[edit[2] for edit in EDITS])
+def test_an_edited_class_trains_anew(
+    tmp_path: Path, file: str, text: str, edited: str, decides: Callable[[dict[str, Any]], bool]
+) -> None:
+    """What follows from other values, and what holds where nothing is said: in a copy of the package."""
+    shutil.copytree(fp.ROOT, tmp_path / "mdc", ignore=shutil.ignore_patterns("__pycache__"))
+    path = tmp_path / "mdc/config" / file
+    before = path.read_text(encoding="utf-8")
+    assert before.count(text) == 1
+    path.write_text(before.replace(text, edited), encoding="utf-8")
+    script = (
+        "import json; from mdc.config import load; from mdc.jobs.plan import Plan; "
+        f"plan = Plan(load({str(ROOT / 'params.yaml')!r}, 'mini')); "
+        "print(json.dumps({name: job.sha256 for name, job in plan.jobs.items()}))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    after = json.loads(done.stdout)
+    jobs = {name: job for name, job in plan("mini").jobs.items() if name.startswith("runs/")}
+    wanted = {name for name, job in jobs.items() if decides(job.config()["backbone"])}
+    assert wanted and wanted <= {name for name, job in jobs.items() if job.sha256 != after[name]}
