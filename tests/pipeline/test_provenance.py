@@ -442,7 +442,7 @@ STALE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     ),
     "a label": (
         lambda v: v["methods"]["mdc"].update(label="Ours"),
-        "table1/table1.json: stale: of table1, systems was",
+        r"table1/table1.json: stale: of table1, systems\[\d+\].method.label was 'MDC' and is now 'Ours'",
     ),
     "another row": (
         lambda v: v["scales"][SCALE]["tables"]["table1"]["corpora"].update(half=["mdc", "arc"]),

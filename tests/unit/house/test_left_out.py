@@ -292,7 +292,7 @@ def test_another_level_of_a_distortion_writes_its_captions_anew(monkeypatch: pyt
 
 #: file, text, edited text, and of which runs that decides the result
 EDITS: list[tuple[str, str, str, Callable[[dict[str, Any]], bool]]] = [
-    ("backbones.py", '"patch_size": 4 * halved', '"patch_size": 8 * halved', lambda backbone: "blocks" in backbone),
+    ("backbones.py", '"width": width, "layers"', '"width": 2 * width, "layers"', lambda backbone: "blocks" in backbone),
     (
         "backbones.py",
         'reads: Reads = "patches"',
