@@ -16,7 +16,7 @@ from PIL import Image
 from test_caption_scores import images, masked, model, plain
 
 from mdc.evaluation.ask import other_images
-from mdc.evaluation.option_scores import Questions, score_items, table_rows
+from mdc.evaluation.option_scores import Questions, boxed, score_items, table_rows
 from mdc.formats.pixels import normalise
 from mdc.predictors.caption_scores import Pair, Scored
 from mdc.predictors.score import RunScorer, numbers
@@ -240,3 +240,8 @@ def test_pictures_reach_the_model_as_they_are() -> None:
     one = scorer("arc")
     picture = one.picture(Image.fromarray(images()[0].permute(1, 2, 0).numpy()))
     assert torch.equal(picture, images()[0]) and normalise(picture[None]).shape == (1, 3, 16, 16)
+
+
+def test_a_box_is_left_top_width_and_height() -> None:
+    pixels = np.arange(8 * 10 * 3, dtype=np.uint8).reshape(8, 10, 3)
+    assert np.array_equal(np.asarray(boxed(Image.fromarray(pixels), (2, 1, 5, 3))), pixels[1:4, 2:7])
