@@ -143,3 +143,8 @@ def test_the_sets_of_flickr8k_long_are_as_many_as_was_counted() -> None:
 def _captions(name: str) -> list[str]:
     table = parquet.read_table(DATA / name, columns=["captions"])
     return [caption for several in table.column("captions").to_pylist() for caption in several]
+
+
+def test_another_seed_draws_other_options(order: Path) -> None:
+    first, second = ([s.options for s in read({**ORDER, "seed": seed}, order)] for seed in (0, 1))
+    assert first != second and [one[0] for one in first] == [one[0] for one in second]

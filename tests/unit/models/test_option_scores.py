@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,7 +17,7 @@ from PIL import Image
 from test_caption_scores import images, masked, model, plain
 
 from mdc.evaluation.ask import other_images
-from mdc.evaluation.option_scores import Questions, score_items, table_rows
+from mdc.evaluation.option_scores import Questions, boxed, score_items, table_rows
 from mdc.formats.pixels import normalise
 from mdc.predictors.caption_scores import Pair, Scored
 from mdc.predictors.score import RunScorer, numbers
@@ -240,3 +241,18 @@ def test_pictures_reach_the_model_as_they_are() -> None:
     one = scorer("arc")
     picture = one.picture(Image.fromarray(images()[0].permute(1, 2, 0).numpy()))
     assert torch.equal(picture, images()[0]) and normalise(picture[None]).shape == (1, 3, 16, 16)
+
+
+def test_a_box_is_left_top_width_and_height() -> None:
+    pixels = np.arange(8 * 10 * 3, dtype=np.uint8).reshape(8, 10, 3)
+    assert np.array_equal(np.asarray(boxed(Image.fromarray(pixels), (2, 1, 5, 3))), pixels[1:4, 2:7])
+
+
+def test_the_seed_decides_which_images_stand_in_and_which_masks_are_drawn() -> None:
+    one = questions([(["red circle"], image % 3) for image in range(9)], images(), 2)
+    stand_ins, masks = [], []
+    for seed in (0, 0, 1):
+        other = replace(one, images=[f"p{image}" for image in range(9)], seed=seed)
+        stand_ins.append([other.other_items(number) for number in range(9)])
+        masks.append(other.draws(0).keys.tolist())
+    assert stand_ins[0] == stand_ins[1] != stand_ins[2] and masks[0] == masks[1] != masks[2]

@@ -11,7 +11,7 @@ import torch
 import toy
 from test_caption_scores import CAPTIONS, images, plain, scorer
 
-from mdc.evaluation.positions import _Captions, token_values
+from mdc.evaluation.positions import _about, _Captions, token_values
 from mdc.predictors.draws import draws_of
 
 
@@ -96,3 +96,11 @@ def test_every_caption_has_times_and_masks_of_its_own_when_gradients_are_measure
     weights = captioner.model.state_dict()
     first, second, again = (one.gradients(weights, number) for number in (0, 1, 0))
     assert first == again and first != second
+
+
+def test_a_piece_stands_before_or_after_where_it_does() -> None:
+    pairs: Any = SimpleNamespace(captions=["a red dog and a red cat"], keys=["k"])
+    told = [_about(pairs, 0, place, known=False) for place in range(1, 9)]
+    assert [row["before"] for row in told] == [False] * 4 + [True, True, False, False]
+    assert [row["after"] for row in told] == [True, True] + [False] * 6
+    assert [row["eot"] for row in told] == [False] * 7 + [True]

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from mdc.config import Method
 from mdc.fingerprint import closure
-from mdc.jobs.model import PretrainJob
+from mdc.jobs.model import PretrainJob, Start
 from mdc.parts import ABILITIES, OBJECTIVES
 from mdc.records import UserError, read_json, read_json_lines, sha256_file, write_json
 from mdc.shards.index import read_index
@@ -121,3 +121,17 @@ def test_every_part_has_what_is_asked_of_it() -> None:
 def test_an_objective_that_is_none() -> None:
     with pytest.raises(ValidationError, match="no objective is named 'tea'; allowed: masked, autoregressive, contr"):
         Method(label="T", objective="tea", pooling="cls")
+
+
+def test_a_run_whose_patience_ends_tells_the_steps_it_made_and_its_best_validation(folder: Path) -> None:
+    before, call = _call(folder, "before"), _call(folder, "early", lr=1e-30, validate_every=2)
+    main(before)
+    start = Start(run="runs/alt/toy/m/s0", config_sha256=before.job.sha256, weights="last", patience=1, canvas=None)
+    more = {"job": "runs/alt/toy/m/s0/ft-x", "inputs": [*call.job.inputs, start.run], "start": start}
+    call.job = call.job.model_copy(update=more)
+    call.manifests[start.run] = before.out / "run.json"
+    main(call)
+    run = read_json(call.out / "run.json")
+    # so small a rate moves nothing: the second validation is no better than the first
+    assert (run["steps"], run["samples_seen"]) == (4, 32)
+    assert run["best"] == {"step": 2, "validation_loss": run["validation_loss"]}
