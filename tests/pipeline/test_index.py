@@ -22,6 +22,8 @@ from mdc.records import read_json, write_json
 from mdc.report.claimed import Claim, claims
 from mdc.report.index_page import Times, Writing, behind, duration, times, writing
 
+pytestmark = pytest.mark.usefixtures("own_copy")
+
 PAGE = Path("results/index.html")
 
 

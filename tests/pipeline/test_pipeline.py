@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small_project import config as config_of
 from toy_project import BIN, Project
 
 from mdc.artefacts import ARTEFACTS
@@ -114,8 +115,8 @@ def test_every_link_behind_the_tables_holds(project: Project) -> None:
     """`mdc verify` and `mdc why` on what the real workflow left: its files, copies, commands and logs."""
     done = project.mdc("verify")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "7 probe records, with their per-item results: good" in done.stdout
-    assert "6 runs, with their checkpoints: good" in done.stdout
+    assert "6 probe records, with their per-item results: good" in done.stdout
+    assert "5 runs, with their checkpoints: good" in done.stdout
     results = project.folder / "results"
     named = project.values["scales"]["toy"]["tables"]
     copies = {file for name in named for file in (f"{name}.json", *ARTEFACTS[name].files)}
@@ -236,7 +237,7 @@ def test_a_killed_snakemake_leaves_a_trainer_that_the_next_one_waits_for(project
         first.kill()
         assert first.wait() == -9
         # by hand: refused with the holder's process id
-        job = [str(BIN / "mdc"), "pretrain", str(scale / "configs/runs/alt/tiny/arc/s0.json")]
+        job = [str(BIN / "mdc"), "pretrain", str(config_of(scale, "runs/alt/tiny/arc/s0"))]
         job += ["--runtime", str(scale / "configs/runtime.json")]
         plain: dict[str, Any] = {"capture_output": True, "text": True, "env": project.environment}
         refused = subprocess.run([*job, "--state", str(state)], **plain)
@@ -262,7 +263,7 @@ def test_a_killed_snakemake_leaves_a_trainer_that_the_next_one_waits_for(project
 @pytest.mark.parametrize("name", ["data/corpora/alt", "probe/untrained/tiny/cls/s0", "table1"])
 def test_fingerprints_cover_what_a_real_job_imports(project: Project, tmp_path: Path, name: str) -> None:
     job = Plan(validate(project.values)).jobs[name]
-    arguments = [job.verb, f"results/toy/configs/{name}.json", "--out", str(tmp_path / "out")]
+    arguments = [job.verb, str(config_of(Path("results/toy"), name)), "--out", str(tmp_path / "out")]
     arguments += ["--cache", str(tmp_path / "cache")] if "cache" in VERBS[job.verb].options else []
     code = (
         "import sys; from mdc.cli import main\n"

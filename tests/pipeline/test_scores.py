@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow.parquet as parquet
 import pytest
 import torch
+from small_project import config as config_of
 
 from mdc.cli import main
 from mdc.formats.images import decode
@@ -51,7 +52,7 @@ def test_table_2_is_what_the_scores_give(r: Path) -> None:
         top = [option for option in options if option["score"] == best]
         groups.setdefault(options[0]["group"], []).append((options[0] in top) / len(top))
     seed_0 = 100 * np.mean([np.mean(values) for values in groups.values()])
-    config = read_json(r / "configs/table2.json")
+    config = read_json(config_of(r, "table2"))
     job = ChoiceTableJob.model_validate_json(json.dumps(config))
     given = {name: r / name / ("scores.json" if name.startswith("scores") else "retrieval.json") for name in job.inputs}
     found = Choices(job, given, store=Store(job, given))
@@ -93,9 +94,10 @@ def test_other_images_are_the_same_for_every_method_and_never_the_own(r: Path) -
 
 def _score(r: Path, *more: str) -> None:
     job = f"scores/{RUN}/last"
-    assert main(["score-choices", str(r / f"configs/{job}.json"), "--cache", ".state/scores", *more]) == 0
+    assert main(["score-choices", str(config_of(r, job)), "--cache", ".state/scores", *more]) == 0
 
 
+@pytest.mark.usefixtures("own_copy")
 def test_a_killed_job_resumes_with_the_parts_that_are_missing(r: Path, tmp_path: Path) -> None:
     folder = r / f"scores/{RUN}/last"
     before = sha256_file(folder / "scores.parquet"), sha256_file(folder / "scores.json")
@@ -114,13 +116,14 @@ def test_a_killed_job_resumes_with_the_parts_that_are_missing(r: Path, tmp_path:
     assert sha256_file(folder / "scores.parquet") == before[0]
 
 
+@pytest.mark.usefixtures("own_copy")
 @pytest.mark.parametrize(
     ("verb", "job"), [("score-pairs", f"retrieval/{RUN}/last"), ("score-positions", f"positions/{RUN}/last")]
 )
 def test_pairs_and_positions_resume_too(r: Path, verb: str, job: str) -> None:
     """As after a kill: some parts are there, and no output."""
     folder = r / job
-    call = [verb, str(r / f"configs/{job}.json"), "--cache", ".state/parts"]
+    call = [verb, str(config_of(r, job)), "--cache", ".state/parts"]
     files = [path for path in folder.iterdir() if path.name != "host.json"]
     before = {path: sha256_file(path) for path in files}
     assert main(call) == 0
@@ -135,8 +138,7 @@ def test_pairs_and_positions_resume_too(r: Path, verb: str, job: str) -> None:
 
 
 def test_two_processes_give_the_same_scores(r: Path, tmp_path: Path) -> None:
-    name = f"configs/scores/{RUN}/last.json"
-    config = read_json(r / name)
+    config = read_json(config_of(r, f"scores/{RUN}/last"))
     config["scoring"]["processes"] = 2
     (tmp_path / "two.json").write_text(json.dumps(config))
     command = [

@@ -270,7 +270,7 @@ class House:
         return list(read_json(path)["links"]) if path.is_file() else []
 
     def config(self, job: str) -> dict[str, object]:
-        return read_json(self.folder / f"results/{SCALE}/configs/{job}.json")
+        return read_json(small_project.config(self.folder / "results" / SCALE, job))
 
 
 def test_an_edit_is_vouched_for_with_evidence_and_reruns_nothing(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any, Literal
 import pytest
 import yaml
 from small_project import SCALE
-from tampering import edit, edit_cell, flip, lines, seal
+from tampering import cell, edit, flip, lines, put, seal
 
 from mdc.artefacts import ARTEFACTS, Artefact
 from mdc.cli import main
@@ -164,6 +163,7 @@ def test_not_a_table(table: str, r: Path, capsys: pytest.CaptureFixture[str]) ->
     assert why(capsys, "Alt-text, MDC", "Shape", table)[0] == 2
 
 
+@pytest.mark.usefixtures("own_copy")
 def test_a_broken_chain_is_told_with_what_is_known(r: Path, capsys: pytest.CaptureFixture[str]) -> None:
     flip(r / "runs" / MDC / "checkpoint.safetensors")
     code, out, err = why(capsys, "Alt-text, MDC", "Shape")
@@ -178,14 +178,16 @@ def test_a_broken_chain_is_told_with_what_is_known(r: Path, capsys: pytest.Captu
     assert why(capsys, "Alt-text, CLIP", "Shape")[0] == 3, "its gain rests on the untrained control"
 
 
+@pytest.mark.usefixtures("own_copy")
 def test_a_number_that_its_records_do_not_give(r: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    edit_cell("table4/table4_long.csv", "value")(r)
+    cell(r / "table4/table4_long.csv", "value")
     seal(r)
     assert "is 99.0000, its records give" in "".join(
         why(capsys, row, "Alt-text", "results/table4.csv")[2] for row in ("MDC", "MDC (w/o t)", "untrained")
     )
 
 
+@pytest.mark.usefixtures("own_copy")
 def test_a_record_that_is_not_the_tables(r: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Equal values, another record: the table was not made from this one."""
     edit(r / "probe" / MDC / "probe.json", lambda p: p["versions"].update(torch="1.0"))
@@ -193,27 +195,30 @@ def test_a_record_that_is_not_the_tables(r: Path, capsys: pytest.CaptureFixture[
     assert code == 3 and "probe.json: its sha256" in err and "table1.json says" in err
 
 
+@pytest.mark.usefixtures("own_copy")
 def test_a_changed_copy(r: Path, capsys: pytest.CaptureFixture[str]) -> None:
     flip(Path("results/table1.csv"))
     code, _, err = why(capsys, "Alt-text, MDC", "Shape")
     assert code == 3 and "results/table1.csv: not the copy of" in err and err.endswith("--forcerun table1\n")
 
 
+@pytest.mark.usefixtures("own_copy")
 @pytest.mark.parametrize("content", ["", "{}", "[1]", "scale,run\ngolden,x\n", '{"config": 1, "record_sha256": 2}'])
 def test_no_traceback_for_a_damaged_file(content: str, r: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = ["table1/table1.csv", "table1/table1_long.csv", "table1/table1.json", f"probe/{MDC}/probe.json"]
     files += [f"runs/{MDC}/run.json", f"runs/{MDC}/host.json", "data/probes/shape/made.json"]
     for path in [r / name for name in files]:
         before = path.read_bytes()
-        path.write_text(content)
+        put(path, content)
         code, _, _ = why(capsys, "Alt-text, MDC", "Shape", f"{r}/table1/table1.csv")
         assert code in ((0,) if path.name == "host.json" else (2, 3)), path
-        path.write_bytes(before)
+        put(path, before)
 
 
+@pytest.mark.usefixtures("own_copy")
 def test_a_host_file_of_another_record_is_not_believed(r: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = r / "runs" / MDC.replace("s0", "s1")
-    shutil.copy(other / "host.json", r / "runs" / MDC / "host.json")
+    put(r / "runs" / MDC / "host.json", (other / "host.json").read_bytes())
     code, out, _ = why(capsys, "Alt-text, MDC", "Shape")
     assert code == 0 and "not known: no host file of this record is here" in out
 
@@ -229,6 +234,7 @@ def test_it_imports_no_large_library(r: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.usefixtures("own_copy")
 def test_vouched_links_are_shown_and_counted(
     r: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,9 +52,15 @@ def make(folder: Path, seeds: tuple[int, ...] = (0,), verbs: tuple[str, ...] = t
         os.chdir(before)
 
 
+def config(r: Path, job: str) -> Path:
+    """The file with a job's configuration, below the scale's folder ``r``."""
+    return ScaleFolder(r).config(job)
+
+
 def publish(r: Path) -> None:
     """The copies at ``results/``, as the workflow's rules make them."""
     for name, artefact in ARTEFACTS.items():
         record = ScaleFolder(r).record(name, "make")
         for file in (record.name, *artefact.files) if record.is_file() else ():
+            (r.parent / file).unlink(missing_ok=True)  # it may be a hard link
             shutil.copy(record.parent / file, r.parent / file)
