@@ -47,8 +47,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     seconds = json.loads(DURATIONS.read_text())
-    # stable: what is not named stays as it was, behind the rest
-    items.sort(key=lambda item: -seconds.get(item.nodeid.partition("::")[0], 0))
+    files = sorted(dict.fromkeys(map(_file, items)), key=lambda file: -seconds.get(file, 0))
+    # the first makes what its folder shares, for which a second one of that folder would only wait
+    elsewhere = [file for file in files if Path(file).parent != Path(files[0]).parent][:1]
+    places = {file: place for place, file in enumerate(dict.fromkeys([*files[:1], *elsewhere, *files]))}
+    items.sort(key=lambda item: places[_file(item)])
+
+
+def _file(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,7 @@ from mdc.config import read_yaml, validate
 from mdc.golden import SCALE as SCALE
 from mdc.jobs.folder import ScaleFolder
 from mdc.jobs.plan import Plan
+from mdc.records import write_text
 from mdc.verbs import VERBS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,7 +34,7 @@ def values(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
 
 
 def write_params(folder: Path, found: dict[str, Any]) -> None:
-    (folder / "params.yaml").write_text(yaml.safe_dump(found, sort_keys=False))
+    write_text(folder / "params.yaml", yaml.safe_dump(found, sort_keys=False))  # a new file: it may be a hard link
 
 
 def plan(seeds: tuple[int, ...] = (0,)) -> Plan:
