@@ -24,7 +24,6 @@ from toy_project import BIN, Project
 from mdc.artefacts import ARTEFACTS
 from mdc.config import load, validate
 from mdc.fingerprint import closure, left_out
-from mdc.jobs.folder import ScaleFolder
 from mdc.jobs.plan import Plan
 from mdc.records import sha256_file
 from mdc.verbs import VERBS
@@ -94,29 +93,13 @@ def test_table_holds_every_row(project: Project) -> None:
         assert (project.folder / "results" / name).stat().st_size > 0
 
 
-def test_chain_of_hashes_holds(project: Project) -> None:
-    """Every record names its configuration, its inputs' manifests and its own files as they are."""
-    folder, jobs = ScaleFolder(project.folder / "results/toy"), Plan(validate(project.values)).jobs
-    for name, job in jobs.items():
-        path = folder.record(name, job.verb)
-        record = json.loads(path.read_text())
-        assert record["config"] == json.loads(folder.config(name).read_text()) == job.config(), name
-        inputs = {one: sha256_file(folder.manifest(one, jobs[one].verb)) for one in job.inputs}
-        assert record["inputs"] == inputs, name
-        assert record["outputs"] == {file: sha256_file(path.parent / file) for file in record["outputs"]}, name
-        files = ARTEFACTS[name].files if name in ARTEFACTS else VERBS[job.verb].outputs
-        assert set(files) - {"log.jsonl"} <= set(record["outputs"]), name
-    index = json.loads(folder.manifest("data/corpora/alt", "corpus").read_text())
-    run = json.loads(folder.manifest("runs/alt/tiny/mdc/s0", "pretrain").read_text())
-    assert run["skipped"] == index["skipped"]
-
-
 def test_every_link_behind_the_tables_holds(project: Project) -> None:
     """`mdc verify` and `mdc why` on what the real workflow left: its files, copies, commands and logs."""
     done = project.mdc("verify")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "6 probe records, with their per-item results: good" in done.stdout
-    assert "5 runs, with their checkpoints: good" in done.stdout
+    verbs = [job.verb for job in Plan(validate(project.values)).jobs.values()]
+    assert f"{verbs.count('probe')} probe records, with their per-item results: good" in done.stdout
+    assert f"{verbs.count('pretrain')} runs, with their checkpoints: good" in done.stdout
     results = project.folder / "results"
     named = project.values["scales"]["toy"]["tables"]
     copies = {file for name in named for file in (f"{name}.json", *ARTEFACTS[name].files)}

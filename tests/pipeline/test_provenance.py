@@ -28,6 +28,7 @@ from mdc.provenance.place import Broken
 from mdc.provenance.verify import _WORDS, place_of
 from mdc.records import read_json, sha256_file
 from mdc.shards.index import read_index, shard_list
+from mdc.verbs import VERBS
 
 pytestmark = pytest.mark.usefixtures("own_copy")
 
@@ -356,10 +357,14 @@ def test_no_hash_is_taken_twice_of_what_many_rest_on(
     assert sorted(weights) == sorted(data_and_models.rglob("*.safetensors"))
 
 
-def test_a_record_of_this_project_has_the_three_keys(r: Path) -> None:
+def test_every_record_names_what_was_asked_its_inputs_and_its_files(r: Path) -> None:
+    """The chain of hashes, without `verify`."""
+    folder = ScaleFolder(r)
     for name, job in PLAN.jobs.items():
-        record = read_json(ScaleFolder(r).record(name, job.verb))
-        assert record["config"] == job.config()
-        assert set(record["inputs"]) == set(job.inputs)
-        for file, sha256 in record["outputs"].items():
-            assert sha256_file(ScaleFolder(r).job(name) / file) == sha256
+        record = read_json(folder.record(name, job.verb))
+        assert record["config"] == read_json(config_of(r, name)) == job.config(), name
+        manifests = {other: folder.manifest(other, PLAN.jobs[other].verb) for other in job.inputs}
+        assert record["inputs"] == {other: sha256_file(path) for other, path in manifests.items()}, name
+        assert record["outputs"] == {file: sha256_file(folder.job(name) / file) for file in record["outputs"]}, name
+        files = ARTEFACTS[name].files if name in ARTEFACTS else VERBS[job.verb].outputs
+        assert set(files) - {"log.jsonl"} <= set(record["outputs"]), name
