@@ -6,8 +6,6 @@ import csv
 import json
 import re
 import shutil
-import subprocess
-import sys
 from collections import Counter
 from html import unescape
 from pathlib import Path
@@ -142,10 +140,8 @@ def test_two_processes_write_the_same_captions(r: Path, tmp_path: Path) -> None:
     config = read_json(config_of(r, JOB))
     config["captioning"]["processes"] = 2
     (tmp_path / "two.json").write_text(json.dumps(config))
-    command = [sys.executable, "-m", "mdc.cli", "write-captions", str(tmp_path / "two.json")]
-    command += ["--cache", str(tmp_path / "c"), "--folder", str(r), "--out", str(tmp_path / "out")]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    command = ["write-captions", str(tmp_path / "two.json"), "--cache", str(tmp_path / "c")]
+    assert main([*command, "--folder", str(r), "--out", str(tmp_path / "out")]) == 0
     assert sha256_file(tmp_path / "out/captions.parquet") == sha256_file(r / JOB / "captions.parquet")
 
 

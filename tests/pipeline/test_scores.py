@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -141,18 +139,8 @@ def test_two_processes_give_the_same_scores(r: Path, tmp_path: Path) -> None:
     config = read_json(config_of(r, f"scores/{RUN}/last"))
     config["scoring"]["processes"] = 2
     (tmp_path / "two.json").write_text(json.dumps(config))
-    command = [
-        sys.executable,
-        "-m",
-        "mdc.cli",
-        "score-choices",
-        str(tmp_path / "two.json"),
-        "--cache",
-        str(tmp_path / "c"),
-    ]
-    command += ["--folder", str(r), "--out", str(tmp_path / "out")]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    command = ["score-choices", str(tmp_path / "two.json"), "--cache", str(tmp_path / "c")]
+    assert main([*command, "--folder", str(r), "--out", str(tmp_path / "out")]) == 0
     assert sha256_file(tmp_path / "out/scores.parquet") == sha256_file(r / f"scores/{RUN}/last/scores.parquet")
 
 
