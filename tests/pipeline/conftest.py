@@ -14,32 +14,27 @@ from small_project import SCALE
 
 
 def _files(folder: Path) -> dict[str, list[int]]:
-    """Size and time of every file, by its path."""
+    """Size and time of every file below ``folder``, by its path there."""
     places = (Path(top, name) for top, _, names in os.walk(folder) for name in names)
-    return {str(path): [(found := path.stat()).st_size, found.st_mtime_ns] for path in places}
+    return {str(path.relative_to(folder)): [(at := path.stat()).st_size, at.st_mtime_ns] for path in places}
 
 
 def _make(folder: Path) -> None:
-    (folder / "project").mkdir()
-    small_project.make(folder / "project", seeds=(0, 1))
-    shutil.rmtree(folder / "project/.state")  # no test looks at what jobs may forget
-    os.chdir(folder)
-    (folder / "files.json").write_text(json.dumps(_files(Path("project"))))
-
-
-@pytest.fixture(scope="session")
-def whole(once: Callable[[str, Callable[[Path], object]], Path]) -> Path:
-    return once("small", _make)
+    project = folder / "project"
+    project.mkdir()
+    small_project.make(project, seeds=(0, 1))
+    shutil.rmtree(project / ".state")  # no test looks at what jobs may forget
+    (folder / "files.json").write_text(json.dumps(_files(project)))
 
 
 @pytest.fixture(scope="module")
-def made(whole: Path) -> Iterator[Path]:
+def made(once: Callable[[str, Callable[[Path], object]], Path]) -> Iterator[Path]:
     """The project that all tests share, which a module leaves as it was."""
+    whole = once("small", _make)
     yield whole / "project"
-    os.chdir(whole)
-    was, now = json.loads((whole / "files.json").read_text()), _files(Path("project"))
+    was, now = json.loads((whole / "files.json").read_text()), _files(whole / "project")
     changed = sorted(path for path in was.keys() | now.keys() if was.get(path) != now.get(path))
-    assert not changed, f"these are shared by all tests, and one wrote there (usefixtures: own_copy): {changed[:20]}"
+    assert not changed, f"all tests share these, and one wrote there (see own_copy): {changed[:20]}"
 
 
 @pytest.fixture

@@ -236,8 +236,7 @@ class House:
         self.git("commit", "--quiet", "-m", message)
 
     def python(self, *words: str) -> subprocess.CompletedProcess[str]:
-        path = os.pathsep.join([str(self.folder / "src"), str(ROOT / "tests/support")])
-        environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+        environment = {**os.environ, "PYTHONPATH": str(self.folder / "src")}
         return subprocess.run(
             [sys.executable, *words], cwd=self.folder, env=environment, capture_output=True, text=True
         )

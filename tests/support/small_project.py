@@ -18,7 +18,6 @@ from mdc.golden import SCALE as SCALE
 from mdc.jobs.folder import ScaleFolder
 from mdc.jobs.plan import Plan
 from mdc.records import write_text
-from mdc.verbs import VERBS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -41,13 +40,13 @@ def plan(seeds: tuple[int, ...] = (0,)) -> Plan:
     return Plan(validate(values(seeds)))
 
 
-def make(folder: Path, seeds: tuple[int, ...] = (0,), verbs: tuple[str, ...] = tuple(VERBS)) -> None:
-    """Every job up to those of ``verbs``, called with relative paths in ``folder``, as the workflow does; then the copies."""
+def make(folder: Path, seeds: tuple[int, ...] = (0,)) -> None:
+    """Every job, called with relative paths in ``folder``, as the workflow does; then the copies."""
     write_params(folder, values(seeds))
     before = Path.cwd()
     os.chdir(folder)
     try:
-        golden.make(plan(seeds), Path(), verbs)
+        golden.make(plan(seeds), Path())
         publish(Path("results") / SCALE)
     finally:
         os.chdir(before)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import small_project
 from changed import put as set_value
 
 from mdc.jobs.folder import ScaleFolder
+from mdc.jobs.plan import Plan
 from mdc.records import read_json, sha256_file, sha256_json, write_json
 from mdc.report.tidy import csv_text
 
@@ -45,9 +47,14 @@ def flip(path: Path) -> None:
     put(path, bytes(content))
 
 
+@cache
+def _plan() -> Plan:
+    return small_project.plan((0, 1))
+
+
 def seal(r: Path) -> None:
     """Hide a change: write every hash anew that is written above it, and the copies."""
-    plan, folder = small_project.plan((0, 1)), ScaleFolder(r)
+    plan, folder = _plan(), ScaleFolder(r)
     for name, job in plan.jobs.items():  # each after those that it is made from
         path = folder.record(name, job.verb)
         if not path.is_file():
