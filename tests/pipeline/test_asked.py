@@ -20,9 +20,12 @@ ASKED = yaml.safe_load(Path(small_project.__file__).with_name("asked.yaml").read
 @pytest.fixture
 def places(r: Path, tmp_path: Path) -> dict[str, str]:
     """What the words in capitals stand for."""
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "image.png").write_bytes(ShardReader(r / "data/corpora/alt", "val").read(0)[1])
-    return {"IMAGE": str(tmp_path / "image.png"), "EMPTY": str(tmp_path / "empty"), "MANY": "circle " * 80}
+    found = {"IMAGE": "folder/image.png", "FOLDER": "folder", "EMPTY": "empty", "OUT": "out"}
+    places = {name: tmp_path / place for name, place in found.items()}
+    places["FOLDER"].mkdir()
+    places["EMPTY"].mkdir()
+    places["IMAGE"].write_bytes(ShardReader(r / "data/corpora/alt", "val").read(0)[1])
+    return {"MANY": "circle " * 80, **{name: str(place) for name, place in places.items()}}
 
 
 def ask(line: str, places: dict[str, str]) -> int:
@@ -39,6 +42,7 @@ def test_what_cannot_be_answered_ends_in_one_line(
     assert ask(line, places) == 2
     told = capsys.readouterr()
     assert said in told.err and told.err.count("\n") == 1 and told.out == ""
+    assert not list(Path(places["OUT"]).parent.glob("out*"))
 
 
 @pytest.mark.parametrize(("line", "said"), ASKED["answered"] + ASKED["cells"])

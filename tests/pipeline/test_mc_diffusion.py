@@ -429,19 +429,6 @@ def test_mdc_caption(r: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
     assert plain == said("--steps", "4", "--guidance", "1") != said("--steps", "4", "--guidance", "3")
     assert said("--steps", "4", "--seed", "1") != plain and said("--policy", "best_first")["caption"]
 
-    def refused(run: str, *words: str) -> str:
-        assert mdc(["caption", str(image), "--run", str(r / run), *words]) == 2
-        line = capsys.readouterr().err.strip()
-        assert line.count("\n") == 0
-        return line
-
-    assert "--steps: mdc writes by unmasking" in refused("runs/alt/ViT-T-12/mdc/s0", "--steps", "4")
-    assert "--length: mcd writes by diffusion" in refused(RUN, "--length", "4")
-    assert "--policy unmask: mcd writes by posterior or best_first" in refused(RUN, "--policy", "unmask")
-    assert "101 steps: mcd has 100 at most" in refused(RUN, "--steps", "101")
-    assert "mcd is not trained for guidance; only the scale 1 is possible" in refused(RUN, "--guidance", "2")
-    assert "steps" in refused(RUN, "--steps", "0")
-
 
 @pytest.mark.usefixtures("own_copy")
 def test_another_codebook_in_its_place_is_refused(r: Path) -> None:
