@@ -48,6 +48,7 @@ results/%: setup FORCE
 adopt: setup
 	@$(BIN)/python workflow/adopt.py $(STAGES)
 
+# A file stays with one worker, which makes once what its tests share; tests/durations.json says which files start first
 test: setup lint
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m "not slow"
 
