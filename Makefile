@@ -16,6 +16,7 @@ help:
 	@echo "make adopt                after dvc pull or dvc checkout: what DVC brought counts as made (STAGES=data: a part)"
 	@echo "make test                 set up, then lint, check types and run the tests"
 	@echo "make test-slow            set up, then the tests that run whole pipelines through Snakemake and DVC, or kill jobs"
+	@echo "make lint                 set up, then lint and check types alone"
 	@echo "make setup                set up only (.venv, from requirements.lock)"
 	@echo "make bench                measure speed against peers, and make one table of it (QUICK=1: small sizes)"
 	@echo "make lock                 resolve requirements.lock anew"
@@ -47,6 +48,7 @@ results/%: setup FORCE
 adopt: setup
 	@$(BIN)/python workflow/adopt.py $(STAGES)
 
+# A file stays with one worker, which makes once what its tests share; tests/durations.json says which files start first
 test: setup lint
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m "not slow"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from bad_input import corpus_config, downloaded, tar_of, told
+from bad_input import WRONG, corpus_config, downloaded, tar_of, told
 from data_samples import encoded, iter_corpus, write_parquet
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -115,20 +115,6 @@ def test_cutting_leaves_no_empty_caption(captions: list[str], most: int) -> None
 
 # --- tables ----------------------------------------------------------------------------------------------------------
 
-ROWS = {
-    "a row with a comma too many": ("0.png,a dog, running\n", "row has another number of columns"),
-    "a row that is too short": ("0.png\n", "row has another number of columns"),
-    "no name": (",a dog\n", "row names no image"),
-    "an image that is not there": ("9.png,a dog\n", "image file is missing"),
-    "an absolute path": ("/etc/hostname,a dog\n", "image outside the folder"),
-    "a path that climbs": ("../outside.png,a dog\n", "image outside the folder"),
-    "a path that climbs later": ("x/../../outside.png,a dog\n", "image outside the folder"),
-    "a link that leads outside": ("link.png,a dog\n", "image outside the folder"),
-    "the folder itself": (".,a dog\n", "image outside the folder"),
-    "a NUL in the name": ("0\0.png,a dog\n", "image file cannot be read"),
-    "an empty caption": ("0.png,\n", "no caption"),
-}
-
 
 def table_folder(tmp_path: Path, text: str | bytes, name: str = "t.csv") -> dict[str, Any]:
     folder = tmp_path / "images"
@@ -141,9 +127,9 @@ def table_folder(tmp_path: Path, text: str | bytes, name: str = "t.csv") -> dict
     return {"kind": "caption_table", "path": f"images/{name}"}
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", WRONG["rows"])
 def test_a_bad_row_is_left_out_for_its_reason(tmp_path: Path, name: str) -> None:
-    row, reason = ROWS[name]
+    row, reason = WRONG["rows"][name]
     source = table_folder(tmp_path, "image,caption\n" + row + "\n1.png,a cat\n")
     assert read(source, tmp_path) == ([("a cat",)], {reason: 1})
 

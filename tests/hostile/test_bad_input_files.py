@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 import toy
-from bad_input import ROOT, corpus_config, job_config, told, write_config
+from bad_input import ROOT, WRONG, corpus_config, job_config, told, write_config
 from data_samples import complete, encoded, iter_corpus, probe_of, write_corpus, write_parquet, write_probe
 from probing_world import ProbingWorld
 from safetensors.torch import save_file
@@ -74,20 +74,10 @@ def test_texts_in_a_parquet_that_are_no_utf_8(tmp_path: Path) -> None:
 
 # --- labels and splits ------------------------------------------------------------------------------------------------
 
-LABELS: dict[str, tuple[list[Any], str]] = {
-    "missing in test": ([0, 1, 2, 0, 1, 0], "split test has no image of 1 classes that another has: 2"),
-    "missing in train": ([0, 1, 0, 0, 1, 2], "split train has no image of 1 classes that another has: 2"),
-    "one class only": ([0, 0, 0, 0, 0, 0], "all images are of one class (0)"),
-    "negative": ([-1, 0, 1, 0, 1, 0], "must hold class names or numbers from 0"),
-    "identifiers": ([10**12, 0, 1, 0, 1, 0], "must hold class names or numbers from 0"),
-    "texts in one class": (["x"] * 6, "all images are of one class (x)"),
-    "none at all": ([None] * 6, "must hold class names or numbers from 0|a label is a whole number"),
-}
 
-
-@pytest.mark.parametrize("name", LABELS)
+@pytest.mark.parametrize("name", WRONG["labels"])
 def test_labels_that_no_probe_can_use(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    labels, said = LABELS[name]
+    labels, said = WRONG["labels"][name]
     columns = {"image": [encoded(i) for i in range(6)], "split": ["train"] * 3 + ["test"] * 3}
     write_parquet(tmp_path / "c.parquet", {**columns, "label": labels})
     source = {"kind": "parquet", "path": str(tmp_path / "c.parquet")}
@@ -113,18 +103,9 @@ def class_folders(folder: Path, found: dict[str, str]) -> None:
             (folder / split / name / "a.png").write_bytes(encoded(number))
 
 
-FOLDERS = {
-    "a class missing in test": ({"train": "abc", "test": "ab"}, "test: 1 classes of the other split are missing: c"),
-    "a class missing in train": ({"train": "ab", "test": "abc"}, "train: 1 classes of the other split are missing: c"),
-    "one class only": ({"train": "a", "test": "a"}, "all images are of one class (a)"),
-    "no test folder": ({"train": "ab"}, "test: no such folder"),
-    "an empty split": ({"train": "ab", "test": ""}, "test: holds no folder"),
-}
-
-
-@pytest.mark.parametrize("name", FOLDERS)
+@pytest.mark.parametrize("name", WRONG["folders"])
 def test_class_folders_that_no_probe_can_use(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    found, said = FOLDERS[name]
+    found, said = WRONG["folders"][name]
     class_folders(tmp_path / "p", found)
     source = {"kind": "class_folder", "path": str(tmp_path / "p")}
     config = write_config(tmp_path / "c.json", job_config("data/probes/digits", source=complete(source, ProbeSource)))
@@ -241,44 +222,17 @@ def test_a_state_of_another_model_is_passed_over_and_changes_nothing(tmp_path: P
 
 # --- small files ------------------------------------------------------------------------------------------------------
 
-VOCABULARIES = [
-    {},
-    {"kind": "tea"},
-    {"kind": "corpus"},
-    {"kind": "corpus", "pieces": ["a"]},
-    {"kind": "full", "pieces": [1]},
-]
-VOCABULARIES += [
-    {"kind": "corpus", "pieces": [3, 1]},
-    {"kind": "corpus", "pieces": [10**9]},
-    {"kind": "corpus", "pieces": 3},
-]
 
-
-@pytest.mark.parametrize("content", VOCABULARIES, ids=str)
+@pytest.mark.parametrize("content", WRONG["vocabularies"], ids=str)
 def test_a_vocabulary_that_is_none_names_its_file(tmp_path: Path, content: dict[str, Any]) -> None:
     (tmp_path / "vocabulary.json").write_text(json.dumps(content))
     with pytest.raises(UserError, match=r"vocabulary\.json: not a vocabulary"):
         Vocabulary.read(tmp_path / "vocabulary.json")
 
 
-BAD_RECORDS: dict[str, tuple[Any, str]] = {
-    "kind": ("run", "not a probe record: kind"),
-    "id": ("probe/another", "needs the record of probe/alt/B/mdc/s0, this is of probe/another"),
-    "config": ({"scale": "paper"}, "is of scale paper; needed: mini"),
-    "config_sha256": (None, "stale"),
-    "training": ({"pairs": 0, "steps": 1, "samples_seen": 1}, "not a probe record: training.pairs"),
-    "probes": (
-        {"shape": {"metric": "top1", "n": 0, "value": 50.0, "chance": 50.0}},
-        "not a probe record: probes.shape.n",
-    ),
-    "outputs": ({"../items.parquet": "0"}, "names no items.parquet"),
-}
-
-
-@pytest.mark.parametrize("key", BAD_RECORDS)
+@pytest.mark.parametrize("key", WRONG["probe_records"])
 def test_a_probe_record_that_is_none(tmp_path: Path, key: str, capsys: pytest.CaptureFixture[str]) -> None:
-    value, said = BAD_RECORDS[key]
+    value, said = WRONG["probe_records"][key]
     world = ProbingWorld({"alt": ["mdc"]}, lambda *_: 0.5, n=20)
     path = world.write(tmp_path)["probe/alt/B/mdc/s0"]
     path.write_text(json.dumps({**json.loads(path.read_text()), key: value}))
@@ -370,6 +324,7 @@ def test_no_permission_to_read_and_to_write(tmp_path: Path) -> None:
     assert str(closed) in done.stderr and "Permission denied" in done.stderr
 
 
+@pytest.mark.slow
 def test_read_only_results(tmp_path: Path) -> None:
     """Snakemake itself: the configurations are written while it reads the rules."""
     import shutil

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from bad_input import WRONG
 from url_server import Server, image, serving
 
 from mdc.obtain.reasons import Failure, outcome_of, reason_of
@@ -34,34 +35,7 @@ def told(url: str, limits: Limits = LIMITS) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        *(
-            "127.0.0.1",
-            "127.8.8.8",
-            "10.0.0.1",
-            "172.16.3.4",
-            "192.168.0.1",
-            "169.254.169.254",
-            "100.64.0.1",
-            "0.0.0.0",
-        ),
-        *(
-            "224.0.0.1",
-            "255.255.255.255",
-            "192.0.2.1",
-            "198.18.0.1",
-            "240.0.0.1",
-            "::",
-            "::1",
-            "fe80::1",
-            "fe80::1%eth0",
-        ),
-        *("fc00::1", "fd12::1", "fec0::1", "ff02::1", "2001:db8::1", "::ffff:127.0.0.1", "::ffff:10.0.0.1"),
-        *("64:ff9b::7f00:1", "64:ff9b::a00:1", "2002:7f00:1::", "2002:a00:1::1", "nonsense", ""),
-    ],
-)
+@pytest.mark.parametrize("address", WRONG["addresses"])
 def test_addresses_that_are_not_public(address: str) -> None:
     assert not allowed(address)
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,16 +13,39 @@ import small_project
 from small_project import SCALE
 
 
-@pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("project")
-    small_project.make(folder, seeds=(0, 1))
-    return folder
+def _files(folder: Path) -> dict[str, list[int]]:
+    """Size and time of every file below ``folder``, by its path there."""
+    places = (Path(top, name) for top, _, names in os.walk(folder) for name in names)
+    return {str(path.relative_to(folder)): [(at := path.stat()).st_size, at.st_mtime_ns] for path in places}
+
+
+def _make(folder: Path) -> None:
+    project = folder / "project"
+    project.mkdir()
+    small_project.make(project, seeds=(0, 1))
+    shutil.rmtree(project / ".state")  # no test looks at what jobs may forget
+    (folder / "files.json").write_text(json.dumps(_files(project)))
+
+
+@pytest.fixture(scope="module")
+def made(once: Callable[[str, Callable[[Path], object]], Path]) -> Iterator[Path]:
+    """The project that all tests share, which a module leaves as it was."""
+    whole = once("small", _make)
+    yield whole / "project"
+    was, now = json.loads((whole / "files.json").read_text()), _files(whole / "project")
+    changed = sorted(path for path in was.keys() | now.keys() if was.get(path) != now.get(path))
+    assert not changed, f"all tests share these, and one wrote there (see own_copy): {changed[:20]}"
 
 
 @pytest.fixture
-def r(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The results of a copy of the project, in which the test is; the scale's own folder."""
-    shutil.copytree(made, tmp_path / "project")
-    monkeypatch.chdir(tmp_path / "project")
+def r(made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The results of the project, in which the test is, to be read only; the scale's own folder."""
+    monkeypatch.chdir(made)
     return Path("results") / SCALE
+
+
+@pytest.fixture
+def own_copy(r: Path, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a test that writes: from here on it is in a copy. The files are hard links, to be replaced and not written in."""
+    shutil.copytree(made, tmp_path / "project", copy_function=os.link)
+    monkeypatch.chdir(tmp_path / "project")

@@ -6,8 +6,6 @@ import csv
 import json
 import re
 import shutil
-import subprocess
-import sys
 from collections import Counter
 from html import unescape
 from pathlib import Path
@@ -20,6 +18,7 @@ import small_project
 import torch
 from PIL import Image
 from small_project import SCALE
+from small_project import config as config_of
 
 from mdc import golden
 from mdc.captions.java import java
@@ -66,6 +65,7 @@ def _images(r: Path) -> Captioned:
 # --- finetuning ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("own_copy")
 def test_a_finetuned_run_names_what_it_goes_on_from(r: Path) -> None:
     run, before = read_json(r / f"runs/{TUNED}/run.json"), "runs/alt/ViT-T-12/mdc/s0"
     assert run["inputs"][before] == sha256_file(r / before / "run.json")
@@ -73,7 +73,7 @@ def test_a_finetuned_run_names_what_it_goes_on_from(r: Path) -> None:
     assert start["run"] == before and start["config_sha256"] == read_json(r / before / "run.json")["config_sha256"]
     assert run["config"]["corpus"] == "described" and run["best"] is not None
     # a training that is not the one meant is refused
-    config = json.loads((r / f"configs/runs/{TUNED}.json").read_text())
+    config = json.loads(config_of(r, f"runs/{TUNED}").read_text())
     config["start"]["config_sha256"] = "0" * 64
     Path("stale.json").write_text(json.dumps(config))
     command = [
@@ -114,9 +114,10 @@ def test_the_floor_is_the_most_frequent_training_caption(r: Path) -> None:
 
 
 def _write(r: Path, cache: str = ".state/captions") -> None:
-    assert main(["write-captions", str(r / f"configs/{JOB}.json"), "--cache", cache]) == 0
+    assert main(["write-captions", str(config_of(r, JOB)), "--cache", cache]) == 0
 
 
+@pytest.mark.usefixtures("own_copy")
 def test_a_killed_job_resumes_with_the_images_that_are_missing(r: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from mdc.evaluation import captions
 
@@ -136,13 +137,11 @@ def test_a_killed_job_resumes_with_the_images_that_are_missing(r: Path, monkeypa
 
 
 def test_two_processes_write_the_same_captions(r: Path, tmp_path: Path) -> None:
-    config = read_json(r / f"configs/{JOB}.json")
+    config = read_json(config_of(r, JOB))
     config["captioning"]["processes"] = 2
     (tmp_path / "two.json").write_text(json.dumps(config))
-    command = [sys.executable, "-m", "mdc.cli", "write-captions", str(tmp_path / "two.json")]
-    command += ["--cache", str(tmp_path / "c"), "--folder", str(r), "--out", str(tmp_path / "out")]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    command = ["write-captions", str(tmp_path / "two.json"), "--cache", str(tmp_path / "c")]
+    assert main([*command, "--folder", str(r), "--out", str(tmp_path / "out")]) == 0
     assert sha256_file(tmp_path / "out/captions.parquet") == sha256_file(r / JOB / "captions.parquet")
 
 
@@ -182,7 +181,7 @@ def test_what_is_measured_of_each_image(r: Path) -> None:
 
 
 def test_table_3_is_what_was_measured(r: Path) -> None:
-    job = CaptionTableJob.model_validate_json(json.dumps(read_json(r / "configs/table3.json")))
+    job = CaptionTableJob.model_validate_json(json.dumps(read_json(config_of(r, "table3"))))
     found = Numbers(job, {name: r / name / "metrics.json" for name in job.inputs})
     measured = [_rows(r / f"metrics/described/s{seed}/metrics.parquet") for seed in (0, 1)]
     told = [read_json(r / f"metrics/described/s{seed}/metrics.json")["systems"]["mdc_6"]["values"] for seed in (0, 1)]
@@ -206,6 +205,7 @@ def test_table_3_is_what_was_measured(r: Path) -> None:
     assert not any(",METEOR," in line for line in (r / "table3/table3_long.csv").read_text().splitlines())
 
 
+@pytest.mark.usefixtures("own_copy")
 def test_chair_stands_where_instances_are_and_is_told_where_not(r: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The embedded world names no object of MSCOCO's, but for what is written into a caption here."""
     text = (r / "table3/table3.md").read_text()
@@ -311,6 +311,7 @@ def _all_captions(r: Path) -> Rows:
     return found
 
 
+@pytest.mark.usefixtures("own_copy")
 def test_a_judge_behind_an_endpoint_is_asked_once_for_each_image(
     r: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -333,7 +334,7 @@ def test_a_judge_behind_an_endpoint_is_asked_once_for_each_image(
             return Answer(status, "B" if status == "chosen" else None, "B", 0)
 
     monkeypatch.setattr("mdc.evaluation.judge.Endpoint", Endpoint)
-    config = read_json(r / "configs/judged/described/s0.json")
+    config = read_json(config_of(r, "judged/described/s0"))
     config["by"] = {"kind": "endpoint", "base_url": "http://127.0.0.1:1/v1", "model": "m", "parallel": 1}
     Path("judge.json").write_text(json.dumps(config))
     command = ["judge-captions", "judge.json", "--cache", ".state/judged", "--folder", str(r), "--out", "out"]

@@ -62,6 +62,7 @@ def python(r: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return place
 
 
+@pytest.mark.usefixtures("own_copy")
 def test_it_is_a_row_of_reference_and_enters_its_contest(r: Path, python: Path) -> None:
     golden.do_jobs(_plan(), Path(), JOBS)
     (words,) = Path("asked").read_text().splitlines()
@@ -79,6 +80,7 @@ def test_it_is_a_row_of_reference_and_enters_its_contest(r: Path, python: Path) 
     assert "a circle number" in (r / "figure6/figure6.html").read_text()
 
 
+@pytest.mark.usefixtures("own_copy")
 def test_a_killed_job_goes_on(r: Path, python: Path) -> None:
     Path("killed").touch()
     with pytest.raises(UserError, match="captions/coca/coca/described: CoCa: the machine went down"):
@@ -90,6 +92,7 @@ def test_a_killed_job_goes_on(r: Path, python: Path) -> None:
     assert len(kept.read_text().splitlines()) == 8
 
 
+@pytest.mark.usefixtures("own_copy")
 def test_without_its_environment_it_says_how_to_make_it(r: Path) -> None:
     with pytest.raises(UserError, match=r"\.coca/bin/python: no such Python; `make \.coca/\.ready` makes"):
         golden.do_jobs(_plan(), Path(), JOBS[:1])
@@ -122,6 +125,7 @@ def test_where_it_does_not_caption_its_contest_goes_on_without_it() -> None:
     assert on_clip == {"with": ["arc", "mdc_6"]}
 
 
+@pytest.mark.usefixtures("own_copy")
 @pytest.mark.skipif(
     not (COCA / "bin/python").is_file(), reason="CoCa's own environment is not made; `make .coca/.ready` makes it"
 )

@@ -17,6 +17,7 @@ import torch
 import yaml
 from PIL import Image, ImageOps
 from safetensors import safe_open
+from tampering import put
 
 from mdc.cli import main
 from mdc.export.results import Results, results_of
@@ -289,6 +290,7 @@ def test_a_card_has_numbers_of_the_weights_that_it_comes_with(r: Path, tmp_path:
     assert {(row["weights"], row["run"].startswith("captions/floor")) for row in rows} == {("best", False), ("", True)}
 
 
+@pytest.mark.usefixtures("own_copy")
 def test_a_card_leaves_out_tables_of_another_state_of_the_run(
     r: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -300,9 +302,9 @@ def test_a_card_leaves_out_tables_of_another_state_of_the_run(
     assert not left_out() and not left_out(ARC)
     numbers = r / "table2/table2_long.csv"
     whole = numbers.read_bytes()
-    numbers.write_bytes(whole + b"\n")
+    put(numbers, whole + b"\n")
     assert left_out() == {"table2": "table2_long.csv is not the file that its record names"}
-    numbers.write_bytes(whole)
+    put(numbers, whole)
     probe = r / "probe" / MDC / "probe.json"
     probe.rename(tmp_path / "probe.json")
     assert left_out()["table1"] == f"no record between it and runs/{MDC} is there"
@@ -363,6 +365,7 @@ def test_a_link_to_an_empty_folder_is_filled(r: Path, tmp_path: Path) -> None:
     assert (tmp_path / "link").is_symlink() and (tmp_path / "disk/open_clip_config.json").is_file()
 
 
+@pytest.mark.usefixtures("own_copy")
 def test_what_cannot_be_exported_ends_in_one_line(
     r: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

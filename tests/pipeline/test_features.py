@@ -273,7 +273,7 @@ def test_the_same_images_are_known_however_their_folder_is_written_and_whatever_
     first = out.read_bytes()
     (place / "notes.txt").write_text("a log")
     parts.mkdir()  # of a call that was killed before it tidied up
-    assert asked(r, Path("..") / place.name, Path("..") / place.name / out.name) == 0
+    assert asked(r, Path(os.path.relpath(place)), Path(os.path.relpath(out))) == 0
     assert "is there already" in capsys.readouterr().out
     assert out.read_bytes() == first and not parts.exists()
 
@@ -305,27 +305,18 @@ def test_what_cannot_be_done_ends_in_one_line(
     r: Path, photos: dict[str, bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place, out = folder_of(photos, tmp_path / "photos"), tmp_path / "out.parquet"
-    (tmp_path / "empty").mkdir()
     (tmp_path / "mine.parquet").write_bytes(b"mine")
     mixed = folder_of({"a.png": b"", "b.tar": b""}, tmp_path / "mixed")
     pq.write_table(pa.table({"picture": [b""]}), tmp_path / "columns.parquet")
     for images, where, more, said in (
-        (tmp_path / "nowhere", out, [], "no such file or folder"),
-        (tmp_path / "empty", out, [], "it holds none"),
         (mixed, out, [], "1 images, 1 tar"),
-        (place, tmp_path / "out.csv", [], "ends in .parquet"),
         (place, tmp_path / "mine.parquet", [], "name another file"),
-        (place, out, ["--feature", "embedding"], "allowed: probed, cls, patch_mean"),
-        (place, out, ["--processes", "0"], "at least 1"),
         (tmp_path / "columns.parquet", out, [], "it has picture"),
         (tmp_path / "columns.parquet", out, ["--image-column", "x"], "no such column; it has picture"),
-        (tmp_path / "mixed/a.png", out, [], "allowed: a folder of images"),
         (tmp_path / "mixed/b.tar", out, [], "a damaged tar"),
     ):
         capsys.readouterr()
         assert asked(r, images, where, *more) == 2, said
         error = capsys.readouterr().err
         assert said in error and error.count("\n") == 1
-    assert asked(r, place, out, run="alt/on-clip/mdc/s0") == 2
-    assert "stands on a frozen encoder" in capsys.readouterr().err
     assert not out.exists() and (tmp_path / "mine.parquet").read_bytes() == b"mine"

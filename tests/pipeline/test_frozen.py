@@ -11,6 +11,8 @@ import pyarrow.parquet as parquet
 import pytest
 import torch
 from small_project import SCALE, plan, values, write_params
+from small_project import config as config_of
+from tampering import put
 
 from mdc.config import OnTokens, validate
 from mdc.formats.images import center_resize, decode
@@ -25,7 +27,7 @@ from mdc.objectives import masked
 from mdc.precompute import beside_shards, encode_corpus
 from mdc.predictors.runs import open_run
 from mdc.predictors.towers import read_tower
-from mdc.records import UserError, read_json, sha256_file
+from mdc.records import UserError, read_json, sha256_file, write_json
 from mdc.shards.index import ShardReader, read_index
 
 RUN = "runs/alt/on-clip/mdc/s0"
@@ -33,7 +35,7 @@ ENCODED = "encoded/clip/alt"
 
 
 def _call(r: Path, out: Path | None = None) -> Call:
-    job = read_job(r / f"configs/{ENCODED}.json", "encode-corpus")
+    job = read_job(config_of(r, ENCODED), "encode-corpus")
     return Call(job, ScaleFolder(r), out or r / ENCODED)
 
 
@@ -82,6 +84,7 @@ def test_a_run_on_stored_tokens_is_the_run_on_its_images(r: Path) -> None:
         assert torch.allclose(model.logits(by_tokens, ids, lengths), model.logits(by_images, ids, lengths), atol=1e-2)
 
 
+@pytest.mark.usefixtures("own_copy")
 def test_a_fixed_ratio_is_trained_and_scored_on_it_too(r: Path) -> None:
     """BERT-r, beside ARC and MDC of every other test here: its training and its scores are jobs like theirs."""
     found = values((0, 1))
@@ -111,6 +114,7 @@ def test_its_weights_are_the_decoders_alone(r: Path) -> None:
     assert manifest["inputs"]["encoded/clip/alt"] == sha256_file(r / ENCODED / "encoded.json")
 
 
+@pytest.mark.usefixtures("own_copy")
 def test_a_killed_job_goes_on_with_the_arrays_that_are_whole(r: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told = read_json(r / ENCODED / "encoded.json")
     files = [one["file"] for listed in told["splits"].values() for one in listed]
@@ -161,27 +165,31 @@ def test_tokens_of_other_shards_are_refused(r: Path) -> None:
         open_stored(r / ENCODED / "encoded.json", index, "train")
 
 
+@pytest.mark.usefixtures("own_copy")
 @pytest.mark.parametrize("damage", ["cut", "missing", "pickle", "shape"])
 def test_damaged_tokens_are_one_line(r: Path, damage: str) -> None:
     index = read_index(r / "data/corpora/alt/index.json", verify="auto", kind="corpus")
     file = r / ENCODED / "train-000001.npy"
     if damage == "cut":
-        file.write_bytes(file.read_bytes()[:-10])
+        put(file, file.read_bytes()[:-10])
     elif damage == "missing":
         file.unlink()
     elif damage == "pickle":
+        file.unlink()
         np.save(file, np.array([{}], dtype=object), allow_pickle=True)
     else:
+        file.unlink()
         np.save(file, np.zeros((24, 16, 31), dtype=np.float16))
     with pytest.raises(UserError, match=r"train-000001\.npy: (nothing can be read|holds float16)"):
         open_stored(r / ENCODED / "encoded.json", index, "train")
 
 
+@pytest.mark.usefixtures("own_copy")
 def test_another_encoder_in_its_place_is_refused(r: Path) -> None:
     """A run stands on one encoder; if that was imported anew from something else, its predictors say so."""
     path = r / "encoders/clip/encoder.json"
     config = {**read_json(path), "config_sha256": "0" * 64}
-    path.write_text(json.dumps(config))
+    write_json(path, config)
     run, _ = open_run(r / RUN)
     with pytest.raises(UserError, match="another encoder than encoders/clip was when this was made"):
         run.load()
@@ -209,6 +217,7 @@ def test_scores_and_captions_come_from_images_never_stored(r: Path) -> None:
     assert len(found) == 8 and all(len(row["pieces"]) == 6 for row in found)
 
 
+@pytest.mark.usefixtures("own_copy")
 def test_a_run_without_its_encoder_says_so(r: Path) -> None:
     shutil.rmtree(r / "encoders")
     run, _ = open_run(r / RUN)

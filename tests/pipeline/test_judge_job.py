@@ -14,9 +14,12 @@ from typing import Any
 import pyarrow.parquet as parquet
 import pytest
 from judge_server import Reply, Server, said, without_proxies
+from small_project import config as config_of
 
 from mdc.cli import main
 from mdc.records import read_json, sha256_file
+
+pytestmark = pytest.mark.usefixtures("own_copy")
 
 KEY = "sk-secret-0123456789"
 COMMAND = ["judge-captions", "judge.json", "--cache", ".state/judged", "--out", "out", "--folder"]
@@ -65,7 +68,7 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[Judge]:
 
 
 def _config(r: Path, server: Server, **more: Any) -> None:
-    config = read_json(r / "configs/judged/described/s0.json")
+    config = read_json(config_of(r, "judged/described/s0"))
     config["by"] = {
         "kind": "endpoint",
         "base_url": server.url,

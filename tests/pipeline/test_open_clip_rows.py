@@ -37,6 +37,7 @@ def _plan(model: str) -> Plan:
     return Plan(validate(values))
 
 
+@pytest.mark.usefixtures("own_copy")
 def test_an_open_clip_model_in_a_folder_is_a_row(r: Path, folder: Path) -> None:
     golden.do_jobs(_plan(f"local-dir:{folder}"), Path(), ["scores/open_clip/tiny", "table2"])
     made = r / "scores/open_clip/tiny"
@@ -67,6 +68,7 @@ def test_an_open_clip_model_in_a_folder_is_a_row(r: Path, folder: Path) -> None:
     assert "Tiny CLIP" in (r / "table2/table2.html").read_text()
 
 
+@pytest.mark.usefixtures("own_copy")
 def test_a_folder_that_is_no_model_ends_in_one_line(r: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"cannot be loaded .* allowed: a name and weights"):
         golden.do_jobs(_plan(f"local-dir:{tmp_path}/nothing"), Path(), ["scores/open_clip/tiny"])

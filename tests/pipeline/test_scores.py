@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ import numpy as np
 import pyarrow.parquet as parquet
 import pytest
 import torch
+from small_project import config as config_of
 
 from mdc.cli import main
 from mdc.formats.images import decode
@@ -51,7 +50,7 @@ def test_table_2_is_what_the_scores_give(r: Path) -> None:
         top = [option for option in options if option["score"] == best]
         groups.setdefault(options[0]["group"], []).append((options[0] in top) / len(top))
     seed_0 = 100 * np.mean([np.mean(values) for values in groups.values()])
-    config = read_json(r / "configs/table2.json")
+    config = read_json(config_of(r, "table2"))
     job = ChoiceTableJob.model_validate_json(json.dumps(config))
     given = {name: r / name / ("scores.json" if name.startswith("scores") else "retrieval.json") for name in job.inputs}
     found = Choices(job, given, store=Store(job, given))
@@ -93,9 +92,10 @@ def test_other_images_are_the_same_for_every_method_and_never_the_own(r: Path) -
 
 def _score(r: Path, *more: str) -> None:
     job = f"scores/{RUN}/last"
-    assert main(["score-choices", str(r / f"configs/{job}.json"), "--cache", ".state/scores", *more]) == 0
+    assert main(["score-choices", str(config_of(r, job)), "--cache", ".state/scores", *more]) == 0
 
 
+@pytest.mark.usefixtures("own_copy")
 def test_a_killed_job_resumes_with_the_parts_that_are_missing(r: Path, tmp_path: Path) -> None:
     folder = r / f"scores/{RUN}/last"
     before = sha256_file(folder / "scores.parquet"), sha256_file(folder / "scores.json")
@@ -114,13 +114,14 @@ def test_a_killed_job_resumes_with_the_parts_that_are_missing(r: Path, tmp_path:
     assert sha256_file(folder / "scores.parquet") == before[0]
 
 
+@pytest.mark.usefixtures("own_copy")
 @pytest.mark.parametrize(
     ("verb", "job"), [("score-pairs", f"retrieval/{RUN}/last"), ("score-positions", f"positions/{RUN}/last")]
 )
 def test_pairs_and_positions_resume_too(r: Path, verb: str, job: str) -> None:
     """As after a kill: some parts are there, and no output."""
     folder = r / job
-    call = [verb, str(r / f"configs/{job}.json"), "--cache", ".state/parts"]
+    call = [verb, str(config_of(r, job)), "--cache", ".state/parts"]
     files = [path for path in folder.iterdir() if path.name != "host.json"]
     before = {path: sha256_file(path) for path in files}
     assert main(call) == 0
@@ -135,22 +136,11 @@ def test_pairs_and_positions_resume_too(r: Path, verb: str, job: str) -> None:
 
 
 def test_two_processes_give_the_same_scores(r: Path, tmp_path: Path) -> None:
-    name = f"configs/scores/{RUN}/last.json"
-    config = read_json(r / name)
+    config = read_json(config_of(r, f"scores/{RUN}/last"))
     config["scoring"]["processes"] = 2
     (tmp_path / "two.json").write_text(json.dumps(config))
-    command = [
-        sys.executable,
-        "-m",
-        "mdc.cli",
-        "score-choices",
-        str(tmp_path / "two.json"),
-        "--cache",
-        str(tmp_path / "c"),
-    ]
-    command += ["--folder", str(r), "--out", str(tmp_path / "out")]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    command = ["score-choices", str(tmp_path / "two.json"), "--cache", str(tmp_path / "c")]
+    assert main([*command, "--folder", str(r), "--out", str(tmp_path / "out")]) == 0
     assert sha256_file(tmp_path / "out/scores.parquet") == sha256_file(r / f"scores/{RUN}/last/scores.parquet")
 
 
@@ -208,43 +198,3 @@ def test_what_a_person_is_told_is_what_the_scorer_says(
     (line,) = [line for line in text.splitlines() if line.endswith(f"  {first['caption']}")]
     shown = [f"{first['score']:.3f}", f"{first['blind']:.2f}", f"{first['score'] - first['blind']:+.2f}"]
     assert set(shown) <= set(line.split()) and text.count("± s.e.") == 2
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["IMAGE", ""], "has no word"),
-        (["IMAGE", "red " * 80], "at most 75 fit the context"),
-        (["IMAGE", "a zebra"], "outside this vocabulary"),
-        (["nowhere.png", "red circle"], "nowhere.png: cannot be read"),
-        (["params.yaml", "red circle"], "params.yaml: cannot be decoded"),
-        (["IMAGE", "red circle", "--samples", "20"], "must be a multiple of 16"),
-        (["IMAGE", "red circle", "--samples", str(2**21)], "--samples = 2097152: input should be less than"),
-        (["IMAGE", "red circle", "--seed", "-1"], "--seed = -1: input should be greater than or equal to 0"),
-        (["IMAGE", "a \u2603 circle"], "outside this vocabulary"),
-        ([".", "red circle"], ".: cannot be read"),
-        (
-            ["IMAGE", "red circle", "--estimator", "cosine"],
-            "it has monte_carlo, heuristic, monte_carlo_range, parallel",
-        ),
-    ],
-)
-def test_what_cannot_be_scored_ends_in_one_line(
-    r: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
-) -> None:
-    image, _ = _image(r, tmp_path)
-    asked = [image if word == "IMAGE" else word for word in words]
-    assert main(["score", "--run", RUN, "--scale", r.name, *asked]) == 2
-    error = capsys.readouterr().err
-    assert said in error and error.count("\n") == 1
-
-
-def test_a_run_of_a_method_that_cannot_score_is_refused(r: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["score", "--run", "described/on-codes/mcd/s0", "--scale", r.name, "x.png", "red"]) == 2
-    error = capsys.readouterr().err
-    assert "a run of mcd (mask_and_replace) cannot score captions" in error and error.count("\n") == 1
-
-
-def test_an_unknown_run_is_told_with_those_that_are_there(r: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["score", "--run", "nope", "--scale", r.name, "x.png", "red"]) == 2
-    assert RUN in capsys.readouterr().err

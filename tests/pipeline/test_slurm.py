@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 import pytest
 import slurm_stand_in
+from small_project import config as config_of
 from toy_project import BIN, Project
 
 from mdc.cli import main
@@ -48,9 +49,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 
     monkeypatch.chdir(made.folder)
     for name, job in Plan(validate(made.values)).jobs.items():
-        write_text(f"results/toy/configs/{name}.json", json_text(job.config()))
+        write_text(str(config_of(Path("results/toy"), name)), json_text(job.config()))
         if job.verb in ("corpus", "choice-set", "vocabulary"):
-            assert main([job.verb, f"results/toy/configs/{name}.json"]) == 0
+            assert main([job.verb, str(config_of(Path("results/toy"), name))]) == 0
 
     commands = tmp_path / "bin"
     commands.mkdir()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from data_samples import complete, encoded
 
 from mdc.cli import main
@@ -19,6 +20,8 @@ from mdc.config.sources import CorpusSource
 from mdc.jobs.plan import Plan
 
 ROOT = Path(__file__).resolve().parents[2]
+#: inputs that are wrong in one way each, by the test that tries them
+WRONG = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 
 
 def job_config(job: str, scale: str = "mini", **changes: Any) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from mdc.config import read_yaml, validate
 from mdc.golden import SCALE as SCALE
 from mdc.jobs.folder import ScaleFolder
 from mdc.jobs.plan import Plan
-from mdc.verbs import VERBS
+from mdc.records import write_text
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -33,23 +33,28 @@ def values(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
 
 
 def write_params(folder: Path, found: dict[str, Any]) -> None:
-    (folder / "params.yaml").write_text(yaml.safe_dump(found, sort_keys=False))
+    write_text(folder / "params.yaml", yaml.safe_dump(found, sort_keys=False))  # a new file: it may be a hard link
 
 
 def plan(seeds: tuple[int, ...] = (0,)) -> Plan:
     return Plan(validate(values(seeds)))
 
 
-def make(folder: Path, seeds: tuple[int, ...] = (0,), verbs: tuple[str, ...] = tuple(VERBS)) -> None:
-    """Every job up to those of ``verbs``, called with relative paths in ``folder``, as the workflow does; then the copies."""
+def make(folder: Path, seeds: tuple[int, ...] = (0,)) -> None:
+    """Every job, called with relative paths in ``folder``, as the workflow does; then the copies."""
     write_params(folder, values(seeds))
     before = Path.cwd()
     os.chdir(folder)
     try:
-        golden.make(plan(seeds), Path(), verbs)
+        golden.make(plan(seeds), Path())
         publish(Path("results") / SCALE)
     finally:
         os.chdir(before)
+
+
+def config(r: Path, job: str) -> Path:
+    """The file with a job's configuration, below the scale's folder ``r``."""
+    return ScaleFolder(r).config(job)
 
 
 def publish(r: Path) -> None:
@@ -57,4 +62,5 @@ def publish(r: Path) -> None:
     for name, artefact in ARTEFACTS.items():
         record = ScaleFolder(r).record(name, "make")
         for file in (record.name, *artefact.files) if record.is_file() else ():
+            (r.parent / file).unlink(missing_ok=True)  # it may be a hard link
             shutil.copy(record.parent / file, r.parent / file)

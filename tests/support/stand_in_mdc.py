@@ -15,32 +15,8 @@ from pathlib import Path
 sys.path.insert(0, os.environ["PYTHONPATH"].split(os.pathsep)[0])
 
 from mdc.artefacts import ARTEFACTS
+from mdc.jobs.folder import ScaleFolder, verb_of
 from mdc.verbs import VERBS
-
-LAYERS = {
-    "data/plans/": "plan-download",
-    "data/downloads/": "download",
-    "data/obtained/": "obtain",
-    "data/parts/": "corpus-parts",
-    "data/corpora/": "corpus",
-    "data/probes/": "probe-set",
-    "data/choices/": "choice-set",
-    "data/texts/": "texts",
-    "data/vocabularies/": "vocabulary",
-    "tokenizers/": "tokenizer",
-    "words/": "import-words",
-    "encoders/": "import-encoder",
-    "encoded/": "encode-corpus",
-    "image-tokens/": "image-tokens",
-    "runs/": "pretrain",
-    "probe/": "probe",
-    "scores/": "score-choices",
-    "retrieval/": "score-pairs",
-    "positions/": "score-positions",
-    "captions/": "write-captions",
-    "metrics/": "measure-captions",
-    "judged/": "judge-captions",
-}
 
 
 def sha256(content):
@@ -55,12 +31,6 @@ def write(path, content):
 def note(line):
     with Path(os.environ["CALLS"]).open("a") as calls:
         calls.write(line + "\n")
-
-
-def place(root, job, kind):
-    """The record or manifest of a job."""
-    verb = next((verb for start, verb in LAYERS.items() if job.startswith(start)), "make")
-    return root / job / getattr(VERBS[verb], kind).format(job=job)
 
 
 def named(record):
@@ -98,23 +68,23 @@ def main(verb, config_file, *words):
     config = json.loads(config_file.read_text())
     job = config["job"]
     assert config["verb"] == verb, config_file
-    root = config_file.parents[job.count("/") + 1]
+    folder = ScaleFolder(next(place for place in config_file.parents if place.name == "configs").parent)
     options = dict(zip(words[::2], words[1::2], strict=False))
-    inputs = {name: place(root, name, "manifest") for name in config["inputs"]}
+    inputs = {name: folder.manifest(name, verb_of(name)) for name in config["inputs"]}
     read = [path.read_bytes() for path in inputs.values()]
-    read += [content for name in inputs for content in named(place(root, name, "record"))]
+    read += [content for name in inputs for content in named(folder.record(name, verb_of(name)))]
     digest = sha256(b"\0".join([json.dumps(config, sort_keys=True).encode(), *read]))
     if "--runtime" in options:
         json.loads(Path(options["--runtime"]).read_text())
     note(work(job, Path(options["--state"]), digest) if verb == "pretrain" else job)
-    out, record = root / job, place(root, job, "record")
+    out, record, manifest = folder.job(job), folder.record(job, verb), folder.manifest(job, verb)
     outputs = ARTEFACTS[job].files if verb == "make" else VERBS[verb].outputs
-    if place(root, job, "manifest") != record:
+    if manifest != record:
         write(out / "train-00000.tar", f"shard of {digest}\n" * 50)
         write(out / "train-00000.offsets.npy", f"offsets of {digest}\n" * 5)
         shard = {"file": "train-00000.tar", "sha256": sha256((out / "train-00000.tar").read_bytes())}
-        write(place(root, job, "manifest"), {"job": job, "shard": shard})
-        outputs = (place(root, job, "manifest").name,)
+        write(manifest, {"job": job, "shard": shard})
+        outputs = (manifest.name,)
     else:
         for name in outputs:
             metrics = name.endswith("_metrics.json")

@@ -5,16 +5,17 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import small_project
+from changed import put as set_value
 
 from mdc.jobs.folder import ScaleFolder
-from mdc.records import read_json, sha256_file, write_json
+from mdc.jobs.plan import Plan
+from mdc.records import read_json, sha256_file, sha256_json, write_json
 from mdc.report.tidy import csv_text
-
-Change = Callable[[Path], Any]
 
 
 def edit(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
@@ -23,10 +24,16 @@ def edit(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
     write_json(path, found)
 
 
+def put(path: Path, content: bytes | str) -> None:
+    """Another file in the place of ``path``: the one that is there may be shared with other tests."""
+    path.unlink(missing_ok=True)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
 def replace(path: Path, old: str, new: str) -> None:
     text = path.read_text()
     assert old in text
-    path.write_text(text.replace(old, new, 1))
+    put(path, text.replace(old, new, 1))
 
 
 def flip(path: Path) -> None:
@@ -37,12 +44,17 @@ def flip(path: Path) -> None:
         content[place : place + 1] = b"7" if content[place : place + 1] != b"7" else b"3"
     except UnicodeDecodeError:
         content[len(content) // 2] ^= 1
-    path.write_bytes(content)
+    put(path, bytes(content))
+
+
+@cache
+def _plan() -> Plan:
+    return small_project.plan((0, 1))
 
 
 def seal(r: Path) -> None:
     """Hide a change: write every hash anew that is written above it, and the copies."""
-    plan, folder = small_project.plan((0, 1)), ScaleFolder(r)
+    plan, folder = _plan(), ScaleFolder(r)
     for name, job in plan.jobs.items():  # each after those that it is made from
         path = folder.record(name, job.verb)
         if not path.is_file():
@@ -55,28 +67,60 @@ def seal(r: Path) -> None:
     small_project.publish(r)
 
 
-def hidden(change: Change) -> Change:
-    """``change`` with all hashes above it written anew."""
-
-    def both(r: Path) -> None:
-        change(r)
-        seal(r)
-
-    return both
-
-
 def lines(path: Path) -> list[dict[str, str]]:
     with path.open(newline="") as stream:
         return list(csv.DictReader(stream))
 
 
-def edit_cell(name: str, column: str, row: int = 2, number: str = "99.0000") -> Change:
-    """Change a cell of the csv file ``name`` in the scale's folder."""
+def cell(path: Path, column: str, row: int = 2, number: str = "99.0000") -> None:
+    """Change a cell of a csv file."""
+    found = lines(path)
+    assert found[row][column] != number
+    found[row][column] = number
+    put(path, csv_text(found, list(found[0])))
 
-    def change(r: Path) -> None:
-        found = lines(r / name)
-        assert found[row][column] != number
-        found[row][column] = number
-        (r / name).write_text(csv_text(found, list(found[0])))
 
-    return change
+def other_configuration(path: Path) -> None:
+    """A record whose configuration is another one, its hash with it."""
+
+    def change(record: dict[str, Any]) -> None:
+        record["config"]["statistics"]["bootstrap"] = 777
+        record["config_sha256"] = sha256_json(record["config"])
+
+    edit(path, change)
+
+
+def another_runs_record(probe: Path) -> None:
+    for file in ("probe.json", "items.parquet"):
+        copy(probe.parents[1] / "clip/s0" / file, probe / file)
+
+
+def index_of_another_source(corpus: Path) -> None:
+    """Its shards under their own names; made.json says what it must."""
+    edit(corpus / "index.json", lambda index: index["source"].update(seed=77))
+    sha256 = sha256_file(corpus / "index.json")
+    edit(corpus / "made.json", lambda made: made["outputs"].update({"index.json": sha256}))
+
+
+def copy(source: Path, to: Path) -> None:
+    put(to, source.read_bytes())
+
+
+def plant(r: Path, change: dict[str, Any]) -> None:
+    """Make a change of plants.yaml."""
+    (kind,) = change.keys() - {"said", "hidden"}
+    words = change[kind] if isinstance(change[kind], list) else [change[kind]]
+    first, *rest = words
+    if kind == "copy":
+        rest = [r / rest[0]]
+    kinds: dict[str, Callable[..., Any]] = {
+        **{"set": lambda path, key, to: edit(path, lambda found: set_key(found, key, to)), "write": put},
+        **{"cut": lambda path: put(path, path.read_bytes()[:512]), "remove": Path.unlink},
+    }
+    (kinds.get(kind) or globals()[kind])(r / first, *rest)
+    if change.get("hidden"):
+        seal(r)
+
+
+def set_key(found: dict[str, Any], key: str, to: Any) -> None:
+    set_value(found, tuple(int(step) if step.isdigit() else step for step in key.split(".")), to)
