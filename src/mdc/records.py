@@ -54,8 +54,8 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside ``path``; when the block ends well, its file takes the name ``path`` at once.
 
     The folder is made if it is missing. The temporary name keeps the suffix, because some writers choose a format by it.
-    The content is flushed to disk (fsync) before the rename, and the folder's entry after it. The file may be read and written by
-    whom the umask of the process's start lets, also where its writer would have it private, as safetensors does. If the block raises, or
+    The content is flushed to disk (fsync) before the rename, and the folder's entry after it. Whom the process's umask lets
+    may read and write the file, also where its writer would keep it private, as safetensors does. If the block raises, or
     writes no file (FileNotFoundError), ``path`` keeps its old content and the temporary file is removed. If the process is
     killed, the temporary file stays, and ``clear_leftovers`` removes it later.
     """

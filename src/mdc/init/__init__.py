@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
+from pathlib import Path
 
 from mdc.artefacts import ARTEFACTS
+from mdc.config import read_yaml
 from mdc.formats.data_folder import data_folder
 from mdc.init.append import append_scale, scale_name
 from mdc.init.block import scale_text
@@ -14,6 +16,7 @@ from mdc.init.classes import look_at_classes
 from mdc.init.places import places_under
 from mdc.init.table import look_at_table
 from mdc.init.values import choose
+from mdc.records import UserError
 
 
 def main(args: argparse.Namespace) -> None:
@@ -22,6 +25,7 @@ def main(args: argparse.Namespace) -> None:
     UserError in one line for a name or a file that cannot be used; the parameter file is then as it was.
     """
     scale_name(args.params, args.name)
+    other = _other_file(args.params, args.name)
     root = data_folder()
     options = {"--images": args.images, "--captions": args.captions, "--probe": args.probe}
     places = places_under(root, {option: given for option, given in options.items() if given is not None})
@@ -44,5 +48,15 @@ def main(args: argparse.Namespace) -> None:
     place = os.environ.get("MDC_DATA")
     start = f"MDC_DATA={shlex.quote(place)} " if place else ""
     target = ARTEFACTS["table1" if classes is not None else "figure_loss"].target
-    lines.append(f"To run it:\n  {start}snakemake results/{target} --cores all --config scale={args.name}")
+    lines.append(f"To run it:\n  {start}snakemake results/{target} --cores all {other}--config scale={args.name}")
     print("\n".join(lines))
+
+
+def _other_file(params: str, name: str) -> str:
+    """What the command says of a file that is not the workflow's own, whose values the workflow lays over those of its own."""
+    own = Path("params.yaml")
+    if Path(params).resolve() == own.resolve():
+        return ""
+    if own.is_file() and name in (read_yaml(own).get("scales") or {}):
+        raise UserError(f"{own}: has a scale {name}, too, and the workflow would mix the two; choose another name")
+    return f"--configfile {shlex.quote(params)} "

@@ -97,6 +97,26 @@ def test_without_a_probe_there_is_no_table_1(project: Path, monkeypatch: pytest.
     assert len(jobs["figure_loss"].inputs) == 3
 
 
+def test_the_command_names_a_file_that_is_not_the_workflows_own(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copy("params.yaml", "my params.yaml")
+    assert main(["init", *PHOTOS, "--params", "my params.yaml"]) == 0
+    words = shlex.split(capsys.readouterr().out.splitlines()[-1])
+    assert words[words.index("--configfile") + 1] == "my params.yaml" and "scale=photos" in words
+    assert main(["init", *PHOTOS, "--params", str(project / "params.yaml")]) == 0
+    assert "--configfile" not in capsys.readouterr().out
+    before = Path("my params.yaml").read_bytes()
+    assert main(["init", "mini", *PHOTOS[1:], "--params", "my params.yaml"]) == 2
+    shutil.copy("params.yaml", "third.yaml")
+    text = Path("third.yaml").read_text(encoding="utf-8").replace("\n  photos:", "\n  pictures:")
+    Path("third.yaml").write_text(text, encoding="utf-8")
+    assert main(["init", *PHOTOS, "--params", "third.yaml"]) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 2 and "params.yaml: has a scale photos, too" in said[1]
+    assert Path("my params.yaml").read_bytes() == before
+
+
 def test_what_is_printed_names_the_command(
     project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -388,7 +408,9 @@ def test_files_that_are_written_otherwise(change: str, project: Path) -> None:
 def test_it_runs_as_printed(probe: bool, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("Snakefile", "workflow", "pyproject.toml"):
         (project / name).symlink_to(ROOT / name)
-    _init(*PHOTOS, *(["--probe", "birds"] if probe else []))
+    shutil.copy("params.yaml", "my params.yaml")
+    more = ["--probe", "birds"] if probe else ["--params", "my params.yaml"]
+    assert main(["init", *PHOTOS, *more]) == 0
     command = capsys.readouterr().out.splitlines()[-1]
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run(shlex.split(command), cwd=project, env=environment, capture_output=True, text=True)
