@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from mdc.records import UserError
+from mdc.report.over_datasets import OverDatasets
 from mdc.statistics.splits import over_splits
 
 
@@ -47,3 +49,10 @@ def test_mistakes() -> None:
     for values in ([1.0], [1.0, math.nan]):
         with pytest.raises(UserError, match="needed: two or more finite ones"):
             over_splits(values, 0.1)
+
+
+def test_a_table_over_splits_takes_the_level_that_is_asked_for() -> None:
+    one: Any = object.__new__(OverDatasets)
+    one.level, one.share, values = 0.8, 0.25, [1.0, 2.0, 4.0]
+    one.values = lambda *_: values
+    assert one.mean("a", "b", "CIDEr") == over_splits(values, 0.25, 0.8) != over_splits(values, 0.25)
