@@ -15,7 +15,6 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from mdc.config import GumbelVqgan, VqVae
 from mdc.encoders.codes import tokenizer_of
@@ -29,6 +28,7 @@ from mdc.models.initial import seeded
 from mdc.models.tokenizers.gumbel_vqgan import renamed
 from mdc.models.tokenizers.vq_vae import VqTokenizer, perplexity, pixels, psnr
 from mdc.models.weights import WEIGHTS_FORMAT, save_weights
+from mdc.progress import progress
 from mdc.records import UserError, atomic_path, clear_leftovers, sha256_file, write_json
 from mdc.shards.index import ShardReader, read_index
 from mdc.training.adamw import AdamW, Group
@@ -128,7 +128,7 @@ def _train(call: Call, model: Trained, reader: ShardReader, entry: VqVae, device
     per_epoch = len(reader) // recipe.batch_size
     found = states.load(model, optimizer)
     first = found.step // per_epoch if found is not None else 0
-    bar = tqdm(total=recipe.epochs * per_epoch, initial=first * per_epoch, desc=call.job.job, unit="step")
+    bar = progress(total=recipe.epochs * per_epoch, initial=first * per_epoch, desc=call.job.job, unit="step")
     model.train()
     for epoch in range(first, recipe.epochs):
         order = shuffled(np.arange(len(reader)), len(reader), recipe.seed, epoch)
