@@ -141,10 +141,10 @@ def test_ranks_and_workers_change_nothing(folder: Path) -> None:
 # --- in a recipe ------------------------------------------------------------------------------------------------------
 
 
-def test_a_recipe_says_nothing_of_the_usual_order() -> None:
+def test_a_recipe_says_its_order() -> None:
     plain = toy.recipe()
     assert plain == toy.recipe(order="global")
-    assert "order" not in plain.model_dump(mode="json")
+    assert plain.model_dump(mode="json")["order"] == "global"
     blocks = toy.recipe(order={"blocks": {"buffer": 5}})
     told = blocks.model_dump(mode="json")
     assert told["order"] == {"blocks": {"buffer": 5}} and Recipe.model_validate(told) == blocks
