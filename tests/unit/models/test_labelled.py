@@ -160,7 +160,7 @@ def test_a_worker_that_nobody_takes_the_result_of_ends_and_lets_go_of_its_lock(t
         time.sleep(0.5)  # until both have filled it
         os.kill(job.pid, signal.SIGKILL)
     _wait_for_the_end_of(workers)
-    with locked(tmp_path):
+    with locked(tmp_path, wait=True):  # a process has no command a moment before its files are closed
         pass
 
 
