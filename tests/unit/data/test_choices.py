@@ -17,6 +17,7 @@ import evaluation_files as files
 import numpy as np
 import pytest
 from data_samples import choices_of, write_choices, write_shard
+from read_table import read_table
 
 from mdc.formats.samples import ChoiceSample, Skipped
 from mdc.records import UserError
@@ -124,16 +125,7 @@ def test_a_choice_set_on_disk(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("record", "said"),
-    [
-        ({"options": ["a"]}, "no two options"),
-        ({"options": ["a", 3]}, "no two options"),
-        ({"answer": 2}, "answer is none of the options"),
-        ({"answer": True}, "answer is none of the options"),
-        ({"group": None}, "no group, no id or no image"),
-        ({"image": 3}, "no group, no id or no image"),
-        ({"box": [1, 2, 0, 4]}, "box is not left, top, width and height"),
-        ({"box": [1, 2, "3", 4]}, "box is not left, top, width and height"),
-    ],
+    read_table(__file__, "damaged"),
 )
 def test_damaged_records_are_named(record: dict[str, Any], said: str, tmp_path: Path) -> None:
     files.aro(tmp_path / "aro")
@@ -308,16 +300,7 @@ def test_the_published_form() -> None:
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [
-        ("A dog runs.", "A dog runs ."),
-        ("A man's dog isn't here, and they're gone", "A man 's dog is n't here , and they 're gone"),
-        ('A sign says "STOP" on a t-shirt.', "A sign says `` STOP '' on a t-shirt ."),
-        ("Two dogs (one brown) run... It cannot stop!", "Two dogs ( one brown ) run ... It can not stop !"),
-        ("Dogs play in the yard. A cat watches.", "Dogs play in the yard . A cat watches ."),
-        ("The players' 1,000 balls at 9:30 a.m. for $5", "The players ' 1,000 balls at 9:30 a.m. for $ 5"),
-        ("a 'no peddling' sign..", "a ' no peddling ' sign .."),
-        ("", ""),
-    ],
+    read_table(__file__, "words"),
 )
 def test_treebank_words(text: str, words: str) -> None:
     pytest.importorskip("nltk")

@@ -26,6 +26,7 @@ import pytest
 from bad_input import tar_of
 from data_samples import iter_corpus
 from PIL import Image
+from read_table import read_table
 from url_server import IMAGES, Server, image, serving, turned
 
 from mdc.formats.foreign_tar import tar_samples
@@ -66,42 +67,8 @@ CAPTIONS = (
     "back\\slash, comma; \u2028 separator",
 )
 # path → the outcome and the reason that must be counted for it
-TROUBLES = {
-    "status/404/1.jpg": ("dead", "HTTP 404"),
-    "status/403/1.jpg": ("dead", "HTTP 403"),
-    "status/500/1.jpg": ("dead", "HTTP 500"),
-    "hang/1.jpg": ("timed_out", "timed out"),
-    "trickle/1.jpg": ("timed_out", "over the deadline"),
-    "endless/1.jpg": ("too_large", "body over max_bytes"),
-    "huge/1.jpg": ("too_large", "body over max_bytes"),
-    "cut/1.jpg": ("dead", "connection broken off"),
-    "garbage/1.jpg": ("dead", "answer is not HTTP"),
-    "loop/1.jpg": ("dead", "too many redirects"),
-    "inside/1.jpg": ("refused", "address is not public"),
-    "file/1.jpg": ("refused", "URL scheme"),
-    "robots/1.jpg": ("forbidden", "X-Robots-Tag"),
-    "text/1.jpg": ("corrupt", "image cannot be decoded"),
-    "truncated/1.jpg": ("corrupt", "image cannot be decoded"),
-    "empty/1.jpg": ("corrupt", "empty answer"),
-    "pixel/1.png": ("too_small", "image too small"),
-    "bomb/1.png": ("too_large", "image too large"),
-    "narrow/1.jpg": ("too_narrow", "image too narrow"),
-    "gif/1.gif": ("obtained", ""),
-    "cmyk/1.jpg": ("obtained", ""),
-    "deep/1.png": ("obtained", ""),
-    "turned/1.jpg": ("obtained", ""),
-    "large/1.jpg": ("obtained", ""),
-    "flaky/1.jpg": ("obtained", ""),
-    "redirect/1.jpg": ("obtained", ""),
-    "image/spaces and ümlaut 5.jpg": ("obtained", ""),
-}
-LEFT_OUT = {
-    "URL scheme": 2,
-    "no valid URL": 2,
-    "no caption": 3,
-    "same url and caption again": 2,
-    "text is not UTF-8": 1,
-}
+TROUBLES = read_table(__file__, "troubles")
+LEFT_OUT = read_table(__file__, "left_out")
 
 
 def rows(address: str) -> list[dict[str, Any]]:

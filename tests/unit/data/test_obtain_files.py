@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from file_server import Page, Server, serving
+from read_table import read_table
 
 from mdc.jobs.call import Call
 from mdc.jobs.folder import ScaleFolder
@@ -428,13 +429,7 @@ def test_an_own_copy_is_checked_and_left_as_it_is(
 
 @pytest.mark.parametrize(
     ("name", "dataset", "told"),
-    [
-        ("nothing", {}, "datasets.nothing: none of the registry's"),
-        ("cifar10", {"from": "mirror"}, "datasets.cifar10.from: mirror: allowed for it: files"),
-        ("cifar10", {"from": "web"}, "datasets.cifar10.from: web: allowed: urls, mirror, files"),
-        ("digits", {}, "datasets.digits: there is nothing to obtain; part of the installed scikit-learn"),
-        ("mine", {"from": "mirror", "mirror": {"repo": "a/b"}}, "datasets.mine.mirror: lacks revision, patterns"),
-    ],
+    read_table(__file__, "refused"),
 )
 def test_what_cannot_be_obtained_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, dataset: dict[str, Any], told: str

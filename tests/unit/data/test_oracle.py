@@ -7,6 +7,7 @@ import re
 from collections import Counter
 
 import pytest
+from read_table import read_table
 
 from mdc.scenes.captions import compose
 from mdc.scenes.drawing import draw_scene
@@ -29,24 +30,7 @@ SCENE = Scene(
 
 @pytest.mark.parametrize(
     ("caption", "objects", "attributes", "counts", "relations", "unreadable"),
-    [
-        ("a small red circle", (1, 1, 1, 2), (2, 2, 2, 4), (0, 0, 1, 2), (0, 0, 0, 2), 0),
-        ("a red star", (1, 1, 1, 2), (0, 1, 0, 4), (0, 0, 0, 2), (0, 0, 0, 2), 0),
-        ("a green heart", (0, 1, 0, 2), (0, 1, 0, 4), (0, 0, 0, 2), (0, 0, 0, 2), 0),
-        (
-            "one small red circle left of two large blue stars one above the other",
-            (2, 2, 2, 2),
-            (4, 4, 4, 4),
-            (2, 2, 2, 2),
-            (2, 2, 2, 2),
-            0,
-        ),
-        ("the circle is right of the blue stars", (2, 2, 2, 2), (1, 1, 1, 4), (1, 1, 1, 2), (0, 1, 0, 2), 0),
-        ("three blue stars", (1, 1, 1, 2), (1, 1, 1, 4), (0, 1, 0, 2), (0, 0, 0, 2), 0),
-        ("a red thing and a red thing", (0, 0, 0, 2), (1, 1, 1, 4), (0, 0, 1, 2), (0, 0, 0, 2), 0),
-        ("banana red red", (0, 0, 0, 2), (0, 0, 0, 4), (0, 0, 0, 2), (0, 0, 0, 2), 3),
-        ("", (0, 0, 0, 2), (0, 0, 0, 4), (0, 0, 0, 2), (0, 0, 0, 2), 0),
-    ],
+    read_table(__file__, "captions"),
 )
 def test_by_hand(
     caption: str,

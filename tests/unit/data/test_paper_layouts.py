@@ -6,33 +6,12 @@ from pathlib import Path
 
 import pytest
 from data_samples import encoded, write_corpus, write_parquet, write_probe
+from read_table import read_table
 
 from mdc.config.sources import ParquetCorpus, ParquetProbe
 
 # the source as params.yaml would have it; the folder in it, file names by split
-LAYOUTS = {
-    "imagenet1k": (
-        {"splits": {"train": "train", "test": "validation"}},
-        "data",
-        {"train": "train-00000-of-00001", "test": "validation-00000-of-00001"},
-    ),
-    "food101": (
-        {"splits": {"train": "train", "test": "validation"}},
-        "data",
-        {"train": "train-00000-of-00001", "test": "validation-00000-of-00001"},
-    ),
-    "cifar10": (
-        {"image_column": "img"},
-        "plain_text",
-        {"train": "train-00000-of-00001", "test": "test-00000-of-00001"},
-    ),
-    "cifar100": (
-        {"image_column": "img", "label_column": "fine_label"},
-        "cifar100",
-        {"train": "train-00000-of-00001", "test": "test-00000-of-00001"},
-    ),
-    "pets": ({}, "data", {"train": "train-00000-of-00001", "test": "test-00000-of-00001"}),
-}
+LAYOUTS = read_table(__file__, "layouts")
 
 
 @pytest.mark.parametrize("name", LAYOUTS)

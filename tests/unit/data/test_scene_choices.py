@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from read_table import read_table
 
 from mdc.formats.samples import ChoiceSample, Skipped
 from mdc.scenes.check import check_caption
@@ -84,16 +85,7 @@ def test_words_and_tags() -> None:
 
 @pytest.mark.parametrize(
     ("order", "said"),
-    [
-        ("a red circle left of a blue star.", "the same"),
-        ("a red circle left of a blue star. and", "the same"),  # it is cut there
-        ("a blue star left of a red circle.", "false"),
-        ("a blue circle left of a red star.", "false"),
-        ("a circle red left of a blue star.", "unreadable"),
-        ("star of circle blue a left red a.", "unreadable"),
-        ("a blue star. a red circle left of", "unreadable"),  # a relation without its second half
-        ("a star, a circle.", "still true"),
-    ],
+    read_table(__file__, "orders"),
 )
 def test_what_became_of_a_perturbed_caption(order: str, said: str) -> None:
     """By hand, in a scene with a small red circle on the left and a large blue star on the right."""
@@ -105,14 +97,7 @@ def test_what_became_of_a_perturbed_caption(order: str, said: str) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "words"),
-    [
-        ("shape", "circle stars squares box ring"),
-        ("colour", "red emerald blue orange"),
-        ("size", "small large"),
-        ("relation", "left right above below side"),
-        ("count", "one two three 3 pair single"),
-        ("function", "a an the is of and there . , img_1234"),
-    ],
+    read_table(__file__, "kinds"),
 )
 def test_what_kind_of_word_a_word_is(kind: str, words: str) -> None:
     assert {word: kind_of_word(word) for word in words.split()} == dict.fromkeys(words.split(), kind)

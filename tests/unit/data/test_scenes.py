@@ -13,6 +13,7 @@ import sys
 import numpy as np
 import pytest
 from PIL import Image
+from read_table import read_table
 from scipy import ndimage
 
 from mdc.open_clip_parts import load
@@ -60,25 +61,7 @@ HAND = Scene(
 
 @pytest.mark.parametrize(
     ("caption", "false"),
-    [
-        ("a small red circle is left of the blue star", []),
-        ("to the right of the disc there is a huge azure star", []),
-        ("the red circle is right of the star", ["red circle right of star"]),
-        ("red circle above a blue star", ["red circle above blue star"]),
-        ("a large red circle", ["at least 1 large red circle"]),
-        ("a red star, img_0042", ["at least 1 red star"]),
-        ("four shapes: two small green boxes side by side", []),
-        ("three green squares", ["exactly 3 green square"]),
-        ("one green square", ["exactly 1 green square"]),
-        ("the square", ["exactly 1 square"]),
-        ("circles", ["at least 2 circle"]),
-        ("squares one above the other", ["square one above the other"]),
-        ("a pair of emerald squares. 3 things", ["exactly 3 shape"]),
-        ("the star is above the squares", ["star above square"]),
-        ("a star on stripes", ["cannot read 'on'", "cannot read 'stripes'"]),
-        ("a red circle left of", ["cannot read 'left of'"]),
-        ("two circle, a squares", ["cannot read 'two'", "cannot read 'a'"]),
-    ],
+    read_table(__file__, "captions"),
 )
 def test_reading_a_caption_by_hand(caption: str, false: list[str]) -> None:
     assert check_caption(HAND, caption) == false

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from read_table import read_table
 
 from mdc.formats.rank import rank_hash
 from mdc.obtain import plan as planning
@@ -101,30 +102,7 @@ def test_bad_rows_are_told_by_reason_and_bad_files_end_in_a_line(tmp_path: Path)
 
 @pytest.mark.parametrize(
     ("text", "fit"),
-    [
-        ("http://a.example/1.jpg?x=1&y=%20", "http://a.example/1.jpg?x=1&y=%20"),
-        ("  HTTPS://A.Example/b c.jpg#part ", "https://a.example/b%20c.jpg"),
-        ("http://bücher.example/ü?q=ä ö", "http://xn--bcher-kva.example/%C3%BC?q=%C3%A4%20%C3%B6"),
-        ("http://a.example:80/x", "http://a.example/x"),
-        ("http://a.example:8080", "http://a.example:8080/"),
-        ("http://[::1]:8080/x", "http://[::1]:8080/x"),
-        ("http://a.example/a\\b|c<d>", "http://a.example/a%5Cb|c%3Cd%3E"),
-        ("file:///etc/passwd", "URL scheme"),
-        ("ftp://a.example/x", "URL scheme"),
-        ("data:image/png;base64,xyz", "URL scheme"),
-        ("gopher://a.example:25/x", "URL scheme"),
-        ("//a.example/x", "no valid URL"),
-        ("a.example/x", "no valid URL"),
-        ("http:///x", "no valid URL"),
-        ("http://user:pass@a.example/x", "no valid URL"),
-        ("http://a.example:port/x", "no valid URL"),
-        ("http://a.example:99999/x", "no valid URL"),
-        ("http://a.example/x\r\nHost: b.example", "no valid URL"),
-        ("http://[::1/x", "no valid URL"),
-        ("http://" + "a" * 64 + ".example/", "no valid URL"),
-        ("http://a.example/" + "x" * 9000, "no valid URL"),
-        ("http://a b.example/", "no valid URL"),
-    ],
+    read_table(__file__, "urls"),
 )
 def test_urls_are_made_fit_or_refused(text: str, fit: str) -> None:
     if "://" in fit:

@@ -14,6 +14,7 @@ import pytest
 import rows
 import table
 from PIL import Image
+from read_table import read_table
 from rows import Row
 from turns import in_turns
 
@@ -46,21 +47,7 @@ def test_ratio_is_the_median_of_the_rounds_own_and_above_one_where_ours_is_bette
 
 @pytest.mark.parametrize(
     ("change", "why"),
-    [
-        ({"unit": "parsecs"}, "parsecs"),
-        ({"ours": None}, "needs ours"),
-        ({"ours": -1.0}, "ours"),
-        ({"ours": float("nan")}, "ours"),
-        ({"ratio": None}, "belong to a peer"),
-        ({"peer": ""}, "belong to a peer"),
-        ({"low": 3.0}, "low ≤ ratio ≤ high"),
-        ({"repeats": 0}, "repeats"),
-        ({"what": ""}, "what"),
-        ({"machine": ""}, "machine"),
-        ({"missing": "no peer here"}, "no numbers"),
-        ({"colour": "red"}, "colour"),
-        ({"theirs": "2"}, "theirs"),
-    ],
+    read_table(__file__, "wrong"),
 )
 def test_wrong_rows_are_refused_in_one_line(change: dict[str, object], why: str) -> None:
     rows.checked(row().model_dump(), "here")
@@ -170,16 +157,7 @@ def test_without_a_comparison_there_is_no_picture(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("value", "shown"),
-    [
-        (None, ""),
-        (0.01234, "0.0123"),
-        (1.5, "1.50"),
-        (0.5, "0.500"),
-        (12.345, "12.3"),
-        (99.96, "100"),
-        (1234.5, "1,230"),
-        (20.0, "20.0"),
-    ],
+    read_table(__file__, "numbers"),
 )
 def test_numbers_have_three_digits(value: float | None, shown: str) -> None:
     assert table.number(value) == shown

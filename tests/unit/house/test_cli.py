@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from read_table import read_table
 
 from mdc import parts
 from mdc.artefacts import ARTEFACTS
@@ -96,6 +97,7 @@ def test_config_prints_what_a_job_gets(capsys: pytest.CaptureFixture[str], monke
     assert config["recipe"]["clip_norm"] == 1.0 and config["recipe"]["lr"] == 4e-4
 
 
+<<<<<<< HEAD
 MISTAKES = [
     (["config", "runs/none"], "no job 'runs/none'"),
     (["check", "--scale", "huge"], "allowed: mini, scenes, flickr8k, flickr8k-long, flickr8k-claims, paper"),
@@ -105,6 +107,9 @@ MISTAKES = [
     (["make", "table1", "--scale", "huge"], "allowed: mini, scenes, flickr8k, flickr8k-long, flickr8k-claims, paper"),
     (["make", "none.json", "--out", "x"], "none.json: no such file"),
 ]
+=======
+MISTAKES = read_table(__file__, "mistakes")
+>>>>>>> leaves
 
 
 def test_a_configuration_of_another_job_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

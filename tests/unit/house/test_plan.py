@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from read_table import read_table
 
 from mdc.artefacts import ARTEFACTS
 from mdc.config import Average, GumbelVqgan, OnTokens, load, read_yaml, validate
@@ -418,15 +419,7 @@ def test_contrasts_are_within_a_corpus_and_backbone_or_across_named_corpora(mini
 
 @pytest.mark.parametrize(
     ("name", "probes", "primary_probe", "column"),
-    [
-        ("table1", ["shape", "colour"], "shape", "average"),
-        ("table1", ["colour"], "shape", "average"),
-        ("table4", ["shape", "colour"], "shape", "average"),
-        ("table4", ["colour"], "shape", "colour"),
-        ("figure4", ["colour", "shape"], "shape", "shape"),
-        ("figure4", ["colour", "count"], "shape", "colour"),
-        ("figure4", ["colour", "shape"], "colour", "colour"),
-    ],
+    read_table(__file__, "primary"),
 )
 def test_the_primary_comparisons_are_about_the_average_or_the_primary_probe(
     name: str, probes: list[str], primary_probe: str, column: str
