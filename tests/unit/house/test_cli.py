@@ -97,19 +97,7 @@ def test_config_prints_what_a_job_gets(capsys: pytest.CaptureFixture[str], monke
     assert config["recipe"]["clip_norm"] == 1.0 and config["recipe"]["lr"] == 4e-4
 
 
-<<<<<<< HEAD
-MISTAKES = [
-    (["config", "runs/none"], "no job 'runs/none'"),
-    (["check", "--scale", "huge"], "allowed: mini, scenes, flickr8k, flickr8k-long, flickr8k-claims, paper"),
-    (["check", "--params", "none.yaml"], "none.yaml: cannot be read"),
-    (["corpus", "none.json", "--out", "x"], "none.json: no such file"),
-    (["make", "table33"], "table33: no file, and no job"),
-    (["make", "table1", "--scale", "huge"], "allowed: mini, scenes, flickr8k, flickr8k-long, flickr8k-claims, paper"),
-    (["make", "none.json", "--out", "x"], "none.json: no such file"),
-]
-=======
 MISTAKES = read_table(__file__, "mistakes")
->>>>>>> leaves
 
 
 def test_a_configuration_of_another_job_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

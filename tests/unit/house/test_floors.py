@@ -10,39 +10,7 @@ from read_table import read_table
 from mdc.fingerprint import ROOT, imports
 
 # the house, from the ground up; a folder's files may also import each other
-<<<<<<< HEAD
-FLOORS = {
-    # what imports nothing of ours: names, files, hashes of code, arithmetic
-    1: [
-        "artefacts",
-        "autoregressive",
-        "diffusion",
-        "estimators",
-        "fingerprint",
-        "golden_scale",
-        "open_clip_parts",
-        "others",
-        "parts",
-        "progress",
-        "records",
-        "verbs",
-    ],
-    2: ["captions", "host", "registry", "scenes", "statistics", "text"],
-    3: ["config", "formats"],
-    4: ["init", "jobs", "models", "sources"],
-    5: ["encoders", "processes"],
-    6: ["shards"],
-    7: ["loader", "obtain", "report", "work"],
-    8: ["golden", "judge", "objectives", "predictors"],
-    9: ["provenance", "training"],
-    10: ["evaluation", "precompute", "vouch"],
-    11: ["demo", "export"],
-    12: ["commands"],
-    13: ["cli"],
-}
-=======
 FLOORS = read_table(__file__, "floors")
->>>>>>> leaves
 FLOOR = {part: floor for floor, parts in FLOORS.items() for part in parts}
 
 
