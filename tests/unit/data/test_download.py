@@ -183,6 +183,7 @@ def test_the_corpus_made_of_it_is_the_same_whatever_thread_was_first(whole: tupl
     assert len(keys["train"]) + len(keys["val"]) == told["outcomes"]["obtained"]
 
 
+@pytest.mark.slow
 def test_groups_of_jobs_download_the_same(
     whole: tuple[Path, dict[str, Any]], server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,6 +217,7 @@ def test_groups_of_jobs_download_the_same(
         download_group(config(), folder, "0" * 64, 1, 3)
 
 
+@pytest.mark.slow
 def test_full_disk_and_kill_then_the_same_manifest(
     whole: tuple[Path, dict[str, Any]], server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

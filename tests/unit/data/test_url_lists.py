@@ -14,8 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 from read_table import read_table
 
-from mdc.formats.rank import rank_hash
-from mdc.obtain import plan as planning
 from mdc.obtain import reading
 from mdc.obtain import subset as choosing
 from mdc.obtain.plan import make_plan, read_part
@@ -149,18 +147,6 @@ def test_one_broken_text_of_a_parquet_list_leaves_out_its_row_alone(tmp_path: Pa
     ]
 
 
-def test_pairs_of_one_key_are_pairs_of_their_own_and_their_order_is_theirs(tmp_path: Path) -> None:
-    rows = {"url": ["http://a.example/2", "http://a.example/1", "http://a.example/1"], "caption": ["b", "a", "a"]}
-    for number, order in enumerate(([0, 1, 2], [2, 1, 0])):
-        place = tmp_path / str(number) / "l.parquet"
-        place.parent.mkdir()
-        columns = {name: [values[n] for n in order] for name, values in rows.items()}
-        pq.write_table(pa.table({**columns, "key": ["k"] * 3}), place)
-        plan = make_plan(place.parent, [place], KEYED, {"pairs": 1, "seed": 0}, SHAPE)
-        (chosen,) = planning.read_part(place.parent, 0).to_pylist()
-        assert chosen["url"] == "http://a.example/1" and plan["rows"] == plan["chosen"] + sum(plan["left_out"].values())
-
-
 def listed(folder: Path, keys: list[str]) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     rows = {"url": [f"http://a.example/{key}" for key in keys], "caption": [f"c {key}" for key in keys], "key": keys}
@@ -184,24 +170,6 @@ def planned(
 KEYS = [f"k{n:03d}" for n in range(300)]
 
 
-@pytest.mark.parametrize("bucket", [1000, 17])
-def test_a_subset_is_the_rows_of_least_hash_in_that_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bucket: int
-) -> None:
-    monkeypatch.setattr(choosing, "_SORTED", bucket)
-    oracle = sorted(KEYS, key=lambda key: (rank_hash(5, key), key))
-    other = sorted(KEYS, key=lambda key: (rank_hash(6, key), key))
-    assert oracle[:100] != other[:100]
-    shuffled = random.Random(1).sample(KEYS, len(KEYS))
-    for number, (keys, pairs, seed, wanted) in enumerate(
-        [(KEYS, 100, 5, oracle), (shuffled, 100, 5, oracle), (shuffled, 40, 5, oracle), (KEYS, 300, 6, other)]
-    ):
-        plan, found = planned(tmp_path / str(number), keys, {"pairs": pairs, "seed": seed})
-        assert found == wanted[:pairs] and plan["left_out"] == {"not in the subset": 300 - pairs}
-    without = [key for key in KEYS if key not in oracle[40:60]]
-    assert planned(tmp_path / "less", without, {"pairs": 100, "seed": 5})[1] == (oracle[:40] + oracle[60:])[:100]
-
-
 def test_ties_of_the_hash_go_by_key_and_a_key_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choosing, "rank_hash", lambda seed, key: int(key[1:]) // 4)
     draw = random.Random(2).sample([*KEYS, *KEYS[:50]], 350)
@@ -221,11 +189,6 @@ def test_a_key_that_is_no_text_is_left_out_of_a_subset(tmp_path: Path) -> None:
     assert (plan["chosen"], plan["left_out"]) == (299, {"not in the subset": 0, "text is not UTF-8": 1})
 
 
-def test_a_subset_larger_than_the_list_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="a subset of 400 pairs is asked for, the list has 300 rows that can be used"):
-        planned(tmp_path, KEYS, {"pairs": 400, "seed": 0})
-
-
 def test_a_larger_subset_goes_on_where_the_smaller_ended(tmp_path: Path) -> None:
     small, first = planned(tmp_path, KEYS, {"pairs": 95, "seed": 5})
     large, found = planned(tmp_path, KEYS, {"pairs": 200, "seed": 5})
@@ -240,12 +203,6 @@ def test_a_larger_subset_goes_on_where_the_smaller_ended(tmp_path: Path) -> None
             planned(tmp_path, KEYS, subset)
     with pytest.raises(UserError, match="made from another list"):
         planned(tmp_path, KEYS[1:], {"pairs": 200, "seed": 5})
-
-
-def test_without_a_subset_the_order_is_the_lists_and_duplicates_go(tmp_path: Path) -> None:
-    plan, found = planned(tmp_path, [*KEYS, "k007", "k008", "k007"], None)
-    assert found == KEYS and plan["left_out"] == {"same url and caption again": 3}
-    assert [part["rows"] for part in plan["parts"]] == [10] * 30
 
 
 def test_a_plan_is_made_once_and_again_where_it_was_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

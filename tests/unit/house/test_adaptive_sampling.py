@@ -43,11 +43,6 @@ def _told(better: float, capsys: pytest.CaptureFixture[str]) -> tuple[int, int, 
     return needed, undecided, wrong
 
 
-def test_looks_double_from_sixteen_masks() -> None:
-    assert score_variance._looks(1024) == [16 * 2**k for k in range(7)]
-    assert score_variance._looks(16) == [16] and score_variance._looks(100) == [16, 32, 64]
-
-
 def test_options_that_are_equally_likely_are_told_apart_no_oftener_than_the_level_says(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

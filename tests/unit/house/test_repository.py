@@ -47,3 +47,12 @@ def test_the_workflow_runs_what_any_other_continuous_integration_runs() -> None:
     lowest, above = map(int, re.findall(r"3\.(\d+)", PROJECT["requires-python"]))
     asked = flow["jobs"]["tests"]["strategy"]["matrix"]["python"]
     assert asked == [f"3.{minor}" for minor in range(lowest, above)]
+
+
+def test_every_folder_of_tests_runs_alone() -> None:
+    """pytest puts a test's own folder on the path, and tests/support: what others share lies in one of them."""
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        for name in re.findall(
+            r"^\s*(?:from|import) (test_\w+|conftest)\b", path.read_text(encoding="utf-8"), re.MULTILINE
+        ):
+            assert path.with_name(f"{name}.py").is_file(), f"{path.relative_to(ROOT)} imports {name}"
