@@ -48,12 +48,13 @@ results/%: setup FORCE
 adopt: setup
 	@$(BIN)/python workflow/adopt.py $(STAGES)
 
-# A file stays with one worker, which makes once what its tests share; tests/durations.json says which files start first
+# A file stays with one worker, which makes once what its tests share. tests/durations.json says which files start first;
+# MEASURE=--measure writes it anew
 test: setup lint
-	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m "not slow"
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(MEASURE) -m "not slow"
 
 test-slow: setup
-	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m slow
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(MEASURE) -m slow
 
 lint: setup
 	$(BIN)/ruff check .

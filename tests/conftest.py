@@ -13,8 +13,8 @@ import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-#: seconds of the files that take longest; `pytest -n auto --dist loadfile --measure` (and once more with `-m slow`) writes
-#: it anew
+#: seconds of the files that take longest, by the marks that were asked for; `make test` and `make test-slow` write them
+#: anew with MEASURE=--measure
 DURATIONS = Path(__file__).with_name("durations.json")
 LEAST = 4  # seconds; where a file of less is placed does not matter
 
@@ -26,27 +26,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 class Measured:
-    """Sums the seconds of each file, and writes those of the slow ones beside what was known of files that did not run."""
+    """Sums the seconds of each file, and writes those of the slow ones."""
 
-    def __init__(self) -> None:
+    def __init__(self, marks: str) -> None:
+        self.marks = marks
         self.seconds: Counter[str] = Counter()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.seconds[report.nodeid.partition("::")[0]] += report.duration
 
     def pytest_sessionfinish(self) -> None:
-        found = {**json.loads(DURATIONS.read_text()), **{file: round(s) for file, s in self.seconds.items()}}
-        slow = sorted((file for file in found if found[file] >= LEAST), key=lambda file: (-found[file], file))
-        DURATIONS.write_text(json.dumps({file: found[file] for file in slow}, indent=1) + "\n")
+        slow = {file: round(seconds) for file, seconds in self.seconds.most_common() if seconds >= LEAST}
+        DURATIONS.write_text(json.dumps({**json.loads(DURATIONS.read_text()), self.marks: slow}, indent=1) + "\n")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--measure") and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Measured())
+        config.pluginmanager.register(Measured(config.option.markexpr))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    seconds = json.loads(DURATIONS.read_text())
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    seconds = json.loads(DURATIONS.read_text()).get(config.option.markexpr, {})
     files = sorted(dict.fromkeys(map(_file, items)), key=lambda file: -seconds.get(file, 0))
     # the first makes what its folder shares, for which a second one of that folder would only wait
     elsewhere = [file for file in files if Path(file).parent != Path(files[0]).parent][:1]

@@ -334,7 +334,7 @@ def test_a_killed_run_ends_in_the_same_bytes(r: Path, name: str, monkeypatch: py
     from mdc.training import trainer
 
     job = f"runs/described/on-codes/{name}/s0"
-    Path("runtime.json").write_text(json.dumps({"workers": 0, "log_every": 1, "save_every": 0}))
+    Path("often.json").write_text(json.dumps({"workers": 0, "log_every": 1, "save_every": 0}))
     real = trainer._step
 
     def stop(training: Any, optimizer: Any, sums: Any, step: int, *rest: Any) -> Any:
@@ -342,7 +342,7 @@ def test_a_killed_run_ends_in_the_same_bytes(r: Path, name: str, monkeypatch: py
             raise KeyboardInterrupt
         return real(training, optimizer, sums, step, *rest)
 
-    call = _call(r, job, "pretrain", Path("again"), runtime=Path("runtime.json"), state=Path("state"))
+    call = _call(r, job, "pretrain", Path("again"), runtime=Path("often.json"), state=Path("state"))
     monkeypatch.setattr(trainer, "_step", stop)
     with pytest.raises(KeyboardInterrupt):
         run.main(call)
