@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib
 import time
+from datetime import timedelta
 
 from mdc.host import command_line, write_host
 from mdc.jobs.call import Call
 from mdc.jobs.folder import HOST
 from mdc.processes import launch
+from mdc.progress import EVERY
 from mdc.verbs import VERBS
 
 
@@ -23,5 +25,8 @@ def do(verb: str, call: Call) -> None:
     facts = importlib.import_module(VERBS[verb].module).main(call) or {}
     if "taken_over" in facts:
         return  # so has the process that was waited for
+    seconds = time.perf_counter() - began
+    if seconds >= EVERY:  # on the screen of whoever runs the workflow; a job's log has its stderr
+        print(f"{call.job.job}: done in {timedelta(seconds=round(seconds))}", flush=True)
     manifest = call.out / VERBS[verb].manifest.format(job=call.job.job)
-    write_host(call.out / HOST, manifest, command_line(call.arguments), time.perf_counter() - began, facts)
+    write_host(call.out / HOST, manifest, command_line(call.arguments), seconds, facts)

@@ -249,7 +249,7 @@ def run(folder: Path) -> Path:
     )
     (place / "log.jsonl").write_text('{"step": 1, "loss": 2.0}\n{"step": 2, "loss": 1.5, "validation_loss": 1.0}\n')
     states = toy.states(folder / "state", toy.job(toy.METHODS["arc"], toy.recipe()))
-    states.save(model, build_optimizer(model, toy.recipe(), toy.PROTOCOL), Position(3))
+    states.write(states.snapshot(model, build_optimizer(model, toy.recipe(), toy.PROTOCOL), Position(3)))
     write_parquet(
         place / "items.parquet",
         {"probe": ["p", "p"], "item": ["a", "b"], "value": [0.5, 1.0], "scores": [None, [0.5]], "targets": [None, [1]]},

@@ -85,6 +85,7 @@ def test_a_person_fills_words_in(r: Path, tmp_path: Path, capsys: pytest.Capture
     pieces = one["pieces"]
     assert [pieces[0]["piece"], pieces[2]["piece"]] == ["a", "circle"] and [p["step"] for p in pieces] == [0, 1, 0]
     assert len(clip_pieces(one["caption"])) == 3
+    assert [piece["probability"] is None for piece in pieces] == [True, False, True], "what no step wrote has none"
     assert main([*run, "alt/ViT-T-12/arc/s0", "--length", "5"]) == 0
     assert len(json.loads(capsys.readouterr().out)[0]["pieces"]) == 5
 

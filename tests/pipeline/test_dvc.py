@@ -1,7 +1,8 @@
-"""dvc.yaml covers what decides each layer: every leaf of params.yaml that changes a job is a parameter of its stage."""
+"""dvc.yaml covers what decides each layer: every field of params.yaml that changes a job is a parameter of its stage."""
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from changed import with_other
+from fields import Others, Place, changed
 
 from mdc.artefacts import ARTEFACTS
 from mdc.config import read_yaml, validate
@@ -19,9 +20,9 @@ from mdc.records import UserError
 
 ROOT = Path(__file__).resolve().parents[2]
 DVC = yaml.safe_load((ROOT / "dvc.yaml").read_text())
-SCALE = "mini"
+EXPECTED = yaml.safe_load(Path(__file__).with_name("fields.yaml").read_text())
 VALUES = read_yaml(ROOT / "params.yaml")
-VALUES["scales"] = {SCALE: VALUES["scales"][SCALE]}
+OTHERS = Others(VALUES)
 #: a job's layer is the first part of its name, and a layer's stage is
 STAGE = {
     "data": "data",
@@ -31,19 +32,67 @@ STAGE = {
     **dict.fromkeys(("captions", "metrics", "judged"), "caption"),
 }
 STAGE |= dict.fromkeys(ARTEFACTS, "artefact")
-#: a stage's params are whole sections: of these, some leaves decide jobs of another stage only, or none. DVC then runs a
-#: stage in which Snakemake has nothing to do
-NOT_FOR_EVERY_JOB = [
-    r"methods\.\w+\.(label|ranked)",  # shown in tables
-    r"methods\.\w+\.pooling",  # the probe's choice, not the training's
-    r"scales\.mini\.pretrain\.backbones\.[^.]+\.label",
-    r"scales\.mini\.data\.(corpora|probes|choices)\.\w+\.label",
-    r"scales\.mini\.data\.primary_probe",
-    r"scales\.mini\.tables\.(table|figure)\d\.(probes|contrasts|primary)\..*",  # what is measured of the runs, and shown
-    r"scales\.mini\.(pretrain|probe)\.runtime\.\w+",  # how a run proceeds, never what it produces
-]
-#: a scale may have no section `pretrain`, `probe` or `tables`, which DVC could not find: these list the scale whole
-LIST_THE_SCALE = ("pretrain", "probe", "score", "caption", "artefact")
+#: a scale may have no section `pretrain`, `probe` or `tables`, which DVC could not find: all stages but data list it whole
+WHOLE = "scales.${scale}"
+
+Edit = tuple[Place, dict[Any, Any]]  # a place, and keys of its instance with their other values
+
+
+def _edited(values: dict[str, Any], edit: Edit) -> dict[str, Any]:
+    place, keys = edit
+    for key, value in keys.items():
+        values = changed(values, (*place.path[:-1], key), value)
+    return values
+
+
+def _accepted(field: str) -> Iterator[Edit]:
+    """The edits by which a field gets another value, each on its own."""
+    for pattern, keys in EXPECTED["together"].items():
+        for place in OTHERS.by_field[field] if re.fullmatch(pattern, field) else ():
+            if _valid(_edited(VALUES, (place, keys))):
+                yield place, keys
+    for place in OTHERS.where(field):
+        for value, refusal in OTHERS.tried(place):
+            if refusal is None:
+                yield place, {place.path[-1]: value}
+
+
+def _valid(values: dict[str, Any]) -> bool:
+    try:
+        validate(values)
+    except UserError:
+        return False
+    return True
+
+
+FIELDS = [field for field, there in OTHERS.by_field.items() if len(there[0].path) > 1 and not there[0].fixed]
+
+
+@pytest.fixture(scope="module")
+def edits() -> dict[str, Edit | None]:
+    """An edit of each field; None where no other value was found."""
+    return {field: next(_accepted(field), None) for field in FIELDS}
+
+
+def _hashes(values: dict[str, Any]) -> dict[str, str]:
+    return {name: job.sha256 for name, job in Plan(validate(values)).jobs.items()}
+
+
+@cache
+def _before(scale: str) -> dict[str, str]:
+    return _hashes({**VALUES, "scale": scale})
+
+
+def _touched(values: dict[str, Any]) -> set[str]:
+    """The stages of which some job's configuration is not as in params.yaml; a name that is gone or new counts too."""
+    before, after = _before(values["scale"]), _hashes(values)
+    return {STAGE[n.split("/")[0]] for n in before.keys() | after.keys() if before.get(n) != after.get(n)}
+
+
+def _params(place: Place, stage: str) -> list[str]:
+    """The parameters of a stage that hold a place."""
+    path = ("scales", "${scale}", *place.path[2:]) if place.path[0] == "scales" else place.path
+    return [p for p in DVC["stages"][stage].get("params", []) if f"{'.'.join(map(str, path))}.".startswith(f"{p}.")]
 
 
 def _upstream(stage: str) -> set[str]:
@@ -56,111 +105,94 @@ def _upstream(stage: str) -> set[str]:
     return found
 
 
-def _leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
-    if items is None:
-        yield path, value
-    else:
-        for key, inner in items:
-            yield from _leaves(inner, (*path, key))
+def test_another_value_is_found_for_every_field_or_it_is_known_why_not(edits: dict[str, Edit | None]) -> None:
+    for pattern, said in EXPECTED["refused"].items():
+        fields = [field for field in FIELDS if re.fullmatch(pattern, field)]
+        assert fields, pattern
+        for field in fields:
+            assert edits[field] is None, f"{field} takes {edits[field]}: no exception"
+            told = [why for place in OTHERS.where(field) for _, why in OTHERS.tried(place) if why]
+            assert any(said in why for why in told), f"{field}: {told}"
+    untried = [f for f, edit in edits.items() if edit is None and not _matched("refused", f)]
+    assert not untried, f"no other value of {untried} was found; fields.yaml may name one"
 
 
-def _other(value: Any) -> list[Any]:
-    """Values of the same type, one of which the schema may take; of names several, since each may decide something else."""
-    if isinstance(value, bool):
-        return [not value]
-    if isinstance(value, int):
-        return [value + 1, value * 2, max(value // 2, 1)]
-    if isinstance(value, float):
-        return [value * 0.9, value / 2, value + 1e-3]
-    if isinstance(value, str):
-        words = [
-            "bf16",
-            "cuda",
-            "auto",
-            "full",
-            "dense",
-            "alt",
-            "independent",
-            "bidirectional",
-            "none",
-            "masked_tokens",
-        ]
-        return [*words, "count", "colour", "patch_mean", "cls"]
-    return [1.0]
+def test_what_a_stage_does_not_list_changes_no_job_of_it(edits: dict[str, Edit | None]) -> None:
+    unlisted: dict[tuple[str, frozenset[str]], list[Edit]] = {}
+    for edit in edits.values():
+        if edit is not None:
+            stages = frozenset(stage for stage in DVC["stages"] if stage != "index" and not _params(edit[0], stage))
+            unlisted.setdefault((_edited(VALUES, edit)["scale"], stages), []).append(edit)
+    assert any("data" in stages for _, stages in unlisted)
+    for (scale, stages), there in unlisted.items():
+        for together in _batches({**VALUES, "scale": scale, "scales": {scale: VALUES["scales"][scale]}}, there):
+            wrong = _together(together) & stages
+            assert not wrong, f"{[edit[0].path for edit in together]} change jobs of {wrong}, which do not list them"
 
 
-def _hashes(values: dict[str, Any]) -> dict[str, str]:
-    return {name: job.sha256 for name, job in Plan(validate(values)).jobs.items()}
+def _batches(values: dict[str, Any], edits: list[Edit]) -> Iterator[list[Edit]]:
+    """The edits, as many at once as the schema takes: none of a place within that of another."""
+    while edits:
+        file, taken, left = values, list[Edit](), list[Edit]()
+        for edit in edits:
+            path = edit[0].path
+            apart = all(path[: len(other.path)] != other.path[: len(path)] for other, _ in taken)
+            if apart and _valid(after := _edited(file, edit)):
+                file = after
+                taken.append(edit)
+            else:
+                left.append(edit)
+        yield taken
+        edits = left
 
 
-def _covered(path: tuple[Any, ...], stage: str) -> bool:
-    dotted = ".".join(str(step) for step in path)
-    params = [p.replace("${scale}", SCALE) for p in DVC["stages"][stage]["params"]]
-    return any(dotted == p or dotted.startswith(p + ".") for p in params)
-
-
-LEAVES = [path for path, _ in _leaves(VALUES) if path != ("scale",)]
-
-
-@cache
-def _before() -> dict[str, str]:
-    return _hashes(VALUES)
-
-
-@cache
-def _touched(path: tuple[Any, ...]) -> frozenset[str]:
-    """The stages of which some job's configuration changes with this leaf; a name that is gone or new counts too."""
-    before = _before()
-    inner: Any = VALUES
-    for step in path:
-        inner = inner[step]
-    found: set[str] = set()
-    free = isinstance(inner, str) and _accepts(path, inner + "x")  # any text, so one other says what all say
-    for value in [inner + "x"] if free else _other(inner):
-        try:
-            after = _hashes(with_other(VALUES, path, value))
-        except UserError:
-            continue
-        found |= {STAGE[n.split("/")[0]] for n in before.keys() | after.keys() if before.get(n) != after.get(n)}
-        if isinstance(inner, int | float):
-            break
-    return frozenset(found)
-
-
-def _accepts(path: tuple[Any, ...], value: str) -> bool:
+def _together(edits: list[Edit]) -> set[str]:
+    """The stages that edits touch, made at once, or where a plan refuses this, in halves."""
+    values = VALUES
+    for edit in edits:
+        values = _edited(values, edit)
     try:
-        validate(with_other(VALUES, path, value))
-    except UserError:
-        return False
-    return True
-
-
-@pytest.mark.parametrize("path", LEAVES, ids=lambda p: ".".join(map(str, p)))
-def test_every_leaf_that_changes_a_job_is_a_parameter_of_its_stage(path: tuple[Any, ...]) -> None:
-    missing = {stage for stage in _touched(path) if not _covered(path, stage)}
-    assert not missing, f"{path} changes jobs of {missing}, whose stages in dvc.yaml do not list it"
+        return _touched(values)
+    except UserError:  # two runs would be the same
+        half = len(edits) // 2
+        return _together(edits[:half]) | _together(edits[half:]) if half else set()
 
 
 def test_and_the_reverse_a_stage_lists_what_decides_it_or_what_it_is_made_from() -> None:
-    surplus = {stage: [".".join(map(str, path)) for path in LEAVES if _idle(path, stage)] for stage in DVC["stages"]}
-    for stage, found in surplus.items():
-        allowed = [*NOT_FOR_EVERY_JOB, *([r"scales\.mini\..*"] if stage in LIST_THE_SCALE else [])]
-        unexpected = [path for path in found if not any(re.fullmatch(p, path) for p in allowed)]
-        assert not unexpected, f"stage {stage} would run for {unexpected}, which change none of its jobs"
-    # and no exception outlives its reason
-    for pattern in NOT_FOR_EVERY_JOB:
-        assert any(re.fullmatch(pattern, path) for found in surplus.values() for path in found), pattern
+    idle = {}
+    for field in FIELDS:
+        place = OTHERS.where(field)[0]
+        stages = [stage for stage in DVC["stages"] if set(_params(place, stage)) - {WHOLE, "scale"}]
+        planned = (found for edit in _accepted(field) if (found := _of_edit(edit)) is not None) if stages else ()
+        for found in itertools.islice(planned, 3 if _matched("idle", field) else 30):
+            idle[field] = [stage for stage in stages if not found & {stage, *_upstream(stage)}]
+            if not idle[field]:
+                break
+        assert field in idle or not stages or _matched("refused", field), f"no edit of {field} could be planned"
+    unexpected = {field: stages for field, stages in idle.items() if stages and not _matched("idle", field)}
+    assert not unexpected, f"stages would run for fields that change none of their jobs: {unexpected}"
+    for pattern in EXPECTED["idle"]:
+        assert any(stages and re.fullmatch(pattern, field) for field, stages in idle.items()), (
+            f"{pattern} is not needed"
+        )
 
 
-def _idle(path: tuple[Any, ...], stage: str) -> bool:
-    """Does the stage list a leaf that changes no job of it, nor of a stage that it is made from?"""
-    return _covered(path, stage) and _changes_something(path) and not _touched(path) & {stage, *_upstream(stage)}
+def _of_edit(edit: Edit) -> set[str] | None:
+    """The stages that an edit touches, of one in a scale's data of that stage alone; None if two runs would be the same."""
+    values = _edited(VALUES, edit)
+    if edit[0].path[2:3] == ("data",):
+        scale = values["scale"]
+        alone = [{"label": "", "data": one["scales"][scale]["data"]} for one in (VALUES, values)]
+        plans = [_hashes({**values, "scales": {scale: one}}) for one in alone]
+        return {"data"} if plans[0] != plans[1] else set()
+    try:
+        return _touched(values)
+    except UserError:
+        return None
 
 
-def _changes_something(path: tuple[Any, ...]) -> bool:
-    """Not so for a leaf with one allowed value only: nobody can edit it."""
-    return bool(_touched(path)) or any(re.fullmatch(p, ".".join(map(str, path))) for p in NOT_FOR_EVERY_JOB)
+def _matched(kind: str, field: str) -> bool:
+    return any(re.fullmatch(pattern, field) for pattern in EXPECTED[kind])
 
 
 def test_a_stage_a_layer_and_an_entry_of_the_matrix_an_artefact() -> None:

@@ -175,7 +175,7 @@ def test_a_bar_counts_the_images_that_are_done(
         bars.append(tqdm(**{**options, "disable": False, "file": io.StringIO()}))
         return bars[-1]
 
-    monkeypatch.setattr(features, "tqdm", shown)
+    monkeypatch.setattr(features, "progress", shown)
     place, out = folder_of(photos, tmp_path / "photos"), tmp_path / "out.parquet"
     assert asked(r, place, out, "--processes", "2") == 0
     (bar,) = bars

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import torch
 
@@ -46,12 +49,12 @@ class Place:
             write_json(self.scale.config(name), job.config())
             if name.startswith("data/"):
                 assert main([job.verb, str(self.scale.config(name))]) == 0
-        self.runtime("often", checkpoint_every=3)
+        self.runtime("often", save_every=0)
         (self.whole,) = self.carry_out("whole", {"argv": self.pretrain("whole"), "kills": [[]]})
         assert self.whole["statuses"] == [0]
 
-    def runtime(self, name: str, checkpoint_every: int) -> None:
-        values = {"workers": 0, "log_every": 1, "checkpoint_every": checkpoint_every}
+    def runtime(self, name: str, **more: int) -> None:
+        values = {"workers": 0, "log_every": 1, **more}
         write_json(self.folder / f"{name}.json", values)
 
     def call(self, verb: str, config: Path, **places: Path) -> list[str]:
@@ -124,8 +127,9 @@ def test_a_training_killed_at_twenty_random_moments(place: Place) -> None:
 def test_a_training_killed_after_each_file_operation(place: Place) -> None:
     """Writing a state, in its middle too, fsync, both renames; the same of the results; the removal of the states."""
     # one state in the middle, one at the end
-    place.runtime("twice", checkpoint_every=30)
-    told = place.carry_out("operations", {"argv": place.pretrain("op{n}", "twice"), "every_operation": True})
+    place.runtime("twice")
+    case = {"argv": place.pretrain("op{n}", "twice"), "save_at": 30, "every_operation": True}
+    told = place.carry_out("operations", case)
     assert len(told) > 25, "fewer operations than a save of two states and three results takes"
     for n, one in enumerate(told, start=1):
         assert one["statuses"] == ([-9, 0] if n < len(told) else [0])
@@ -159,6 +163,44 @@ def test_a_full_disk_while_saving_is_one_line_and_the_last_state_stays(place: Pl
     assert str(state) in line and "cannot be saved" in line and "File too large" in line and "is kept" in line
     assert not any("Traceback" in line for line in said)
     place.assert_whole("full")
+
+
+def test_a_signal_ends_a_training_of_two_processes_with_a_state_that_resumes_to_the_bit(place: Place) -> None:
+    """Sent to the launcher alone, to all at once (as clusters do), or to one worker; the workers are in sessions of their own."""
+    config = place.folder / "two.json"
+    write_json(config, plan(processes=2, epochs=60).jobs[f"runs/{RUN}"].config())
+    place.runtime("rarely")
+    mdc = [sys.executable, "-m", "mdc.cli"]
+
+    def command(name: str) -> list[str]:
+        return [*mdc, *place.pretrain(name, "rarely", config)]
+
+    subprocess.run(command("whole_of_two"), check=True)
+    whole = place.folder / "out/whole_of_two"
+    cases = {
+        "launcher": (signal.SIGINT, True, 0),
+        "all": (signal.SIGTERM, True, 2),
+        "worker": (signal.SIGTERM, False, 1),
+    }
+    for name, (number, launcher, workers) in cases.items():
+        with subprocess.Popen(command(name), stderr=subprocess.PIPE, text=True) as process:
+            log = place.folder / "state" / name / "log.jsonl"
+            while not log.exists() or log.read_text().count("\n") < 5:
+                assert process.poll() is None
+                time.sleep(0.01)
+            for worker in psutil.Process(process.pid).children()[:workers]:
+                worker.send_signal(number)
+            if launcher:
+                process.send_signal(number)
+            said = process.communicate(timeout=300)[1]
+        assert process.returncode == 128 + number, said
+        last = said.splitlines()[-1]
+        assert last.startswith("mdc pretrain: ") and number.name in last and "saved at step" in last, said
+        subprocess.run(command(name), check=True)
+        steps = [line["step"] for line in read_json_lines(place.folder / "out" / name / "log.jsonl") if "loss" in line]
+        assert steps == list(range(1, 361))
+        for file in ("checkpoint.safetensors", "best.safetensors"):
+            assert (place.folder / "out" / name / file).read_bytes() == (whole / file).read_bytes(), (name, file)
 
 
 def test_a_run_that_resumes_with_another_tempo_says_so(place: Place) -> None:

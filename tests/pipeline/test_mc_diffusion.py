@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from mdc.models.tokenizers.vq_vae import nearest, perplexity, pixels
 from mdc.precompute import image_tokens
 from mdc.predictors.runs import open_run
 from mdc.predictors.towers import TOWER, read_tower
+from mdc.processes.interrupts import Interrupted
 from mdc.records import UserError, read_json, sha256_file
 from mdc.shards.index import ShardReader, read_index
 from mdc.training import run, tokenizer
@@ -75,23 +77,23 @@ def test_it_learns(r: Path) -> None:
 
 
 @pytest.mark.usefixtures("own_copy")
-def test_a_killed_tokenizer_ends_in_the_same_bytes(r: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_tokenizer_ends_in_the_same_bytes(r: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job: TokenizerJob = read_job(config_of(r, "tokenizers/vq"), "tokenizer")
     assert isinstance(job.entry, VqVae)
     entry = job.entry.model_copy(update={"recipe": job.entry.recipe.model_copy(update={"epochs": 3})})
     job = job.model_copy(update={"entry": entry})
     tokenizer.main(Call(job, ScaleFolder(r), Path("whole")))
-    real = tokenizer.States.save
+    real = tokenizer.pixels
 
-    def save(self: Any, *args: Any) -> None:
-        real(self, *args)
-        raise KeyboardInterrupt
+    def interrupted(images: Any) -> Any:
+        signal.raise_signal(signal.SIGTERM)
+        return real(images)
 
-    monkeypatch.setattr(tokenizer.States, "save", save)
-    for _ in range(3):
-        with pytest.raises(KeyboardInterrupt):
+    monkeypatch.setattr(tokenizer, "pixels", interrupted)
+    for done in range(1, 4):  # of two steps an epoch
+        with pytest.raises(Interrupted, match=f"saved at step {done} of 6"):
             tokenizer.main(Call(job, ScaleFolder(r), Path("killed")))
-    monkeypatch.setattr(tokenizer.States, "save", real)
+    monkeypatch.setattr(tokenizer, "pixels", real)
     tokenizer.main(Call(job, ScaleFolder(r), Path("killed")))
     names = ("tokenizer.safetensors", "reconstructions.png")
     assert [sha256_file(Path("whole") / n) for n in names] == [sha256_file(Path("killed") / n) for n in names]

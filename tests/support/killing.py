@@ -8,6 +8,7 @@ right after its n-th file operation (writes of tensors, fsync, rename, removal),
 from __future__ import annotations
 
 import importlib
+import itertools
 import json
 import os
 import resource
@@ -66,10 +67,12 @@ def start(
     operation: int | None = None,
     seconds: float | None = None,
     largest_file: int | None = None,
+    save_at: int | None = None,
 ) -> int:
     """Exit status of ``mdc`` ``argv`` in a forked child; −9 if it was killed.
 
-    ``largest_file``, in bytes, stands for a disk that is full after as many: the same failure of the same write.
+    ``largest_file``, in bytes, stands for a disk that is full after as many: the same failure of the same write. ``save_at``: a
+    state is saved after as many steps, and not by time.
     """
     child = os.fork()
     if child == 0:
@@ -81,6 +84,9 @@ def start(
         if largest_file is not None:
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
+        if save_at is not None:
+            asked = itertools.count(1)
+            importlib.import_module("mdc.training.saver").Saver.due = lambda _: next(asked) == save_at
         os._exit(main(argv))
     if seconds is not None:
         time.sleep(seconds)
@@ -91,7 +97,7 @@ def start(
 def carry_out(case: dict[str, Any]) -> list[dict[str, Any]]:
     """Start a job, kill it, start it again until it ends; how each start ended, its seconds, and what it left in ``watch``.
 
-    ``case``: ``argv``, in which {n} stands for the number of the try; ``log``; a file to ``watch``; and either
+    ``case``: ``argv``, in which {n} stands for the number of the try; ``log``; a file to ``watch``; ``save_at``; and either
     ``kills``, for each try a list of kills (with ``leave`` the last one ends the try), or ``every_operation``: try n
     dies after operation n, until a try lives.
     """
@@ -112,7 +118,7 @@ def _try(case: dict[str, Any], n: int, kills: list[dict[str, Any]]) -> dict[str,
         if 0 in statuses:  # it had ended before the kill came
             break
         began = time.perf_counter()
-        statuses.append(start(argv, Path(case["log"]), **kill))
+        statuses.append(start(argv, Path(case["log"]), save_at=case.get("save_at"), **kill))
         seconds.append(time.perf_counter() - began)
         watched = Path(case.get("watch", argv[1]))
         left.append(sha256_file(watched) if watched.exists() else None)

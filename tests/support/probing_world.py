@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from shown import STATISTICS, make, shown_job, write_manifest
 
-from mdc.artefacts import ARTEFACTS
-from mdc.jobs.read import as_job
 from mdc.jobs.shown import ProbingJob
 from mdc.records import sha256_file, sha256_text
 from mdc.report.items import ProbeItems
@@ -143,16 +141,8 @@ class ProbingWorld:
     @property
     def job(self) -> ProbingJob:
         """What is asked, typed."""
-        config = {
-            "job": self.artefact,
-            "verb": "make",
+        fields = {
             "scale": self.scale,
-            "fingerprint": "f",
-            "inputs": list(self.records),
-            "artefact": self.artefact,
-            "plan": "probing",
-            "scale_label": f"{self.scale} (made up)",
-            "expected": {name: sha256_text(name) for name in self.records},
             "systems": self.systems,
             "columns": [{"key": key, "label": self.labels.get(key, key.title())} for key in self.probes],
             "contrasts": self.contrasts,
@@ -160,10 +150,10 @@ class ProbingWorld:
             "primary_column": self.probes[0],
             "trends": sorted({s["method"]["key"] for s in self.systems}) if self.artefact == "figure5" else [],
             "seeds": self.seeds,
-            "statistics": {"level": 0.95, "comparable": 2.0, "power": 0.8, "bootstrap": 500},
+            "statistics": STATISTICS,
             **self.fields,
         }
-        job = as_job(config, "make", "a test")
+        job = shown_job(self.artefact, self.records, **fields)
         assert isinstance(job, ProbingJob)
         return job
 
@@ -195,9 +185,7 @@ class ProbingWorld:
 
     def make(self, folder: Path) -> Path:
         """The artefact, in ``folder/out``."""
-        out = folder / "out"
-        importlib.import_module(ARTEFACTS[self.artefact].module).make(self.job, self.write(folder), out)
-        return out
+        return make(self.job, self.write(folder), folder / "out")
 
 
 def _pooling(method: str, cls: Sequence[str]) -> str:
@@ -206,3 +194,34 @@ def _pooling(method: str, cls: Sequence[str]) -> str:
 
 def _method_label(method: str) -> str:
     return method if method == "untrained" else method.upper()
+
+
+#: what a run of a figure of many passes has seen: pairs, epochs, and how good it is
+REPEATED = {"once": (800, 1, 0.4), "four": (800, 4, 0.55), "fresh": (3200, 1, 0.7)}
+
+
+class RepeatedWorld(ProbingWorld):
+    """Passes over few pairs, or fresh ones, with a record of each run, whose held-out loss ``losses`` tells."""
+
+    def __init__(self, seeds: tuple[int, ...] = (0,), pairs: Any = None, epochs: Any = None) -> None:
+        def skill(corpus: str | None, method: str, probe: str, seed: int) -> float:
+            return 0.3 if corpus is None else REPEATED[corpus][2] + 0.1 * (method == "arc")
+
+        pairs = pairs or {name: one[0] for name, one in REPEATED.items()}
+        epochs = epochs or {name: one[1] for name, one in REPEATED.items()}
+        corpora = {corpus: ["mdc", "arc", "clip"] for corpus in REPEATED}
+        super().__init__(
+            corpora, skill, pairs, ("shape", "count"), seeds,
+            epochs=epochs, cls=("clip",), contrasts=[("arc", "mdc")], artefact="figure_repetition",
+        )  # fmt: skip
+        runs = [run for system in self.systems if system["corpus"] for run in system["runs"]]
+        self.losses = {run: 1.0 + 0.25 * place for place, run in enumerate(runs)}
+        names = [*self.records, *(f"runs/{run}" for run in runs)]
+        self.fields = {"inputs": names, "expected": {name: sha256_text(name) for name in names}}
+
+    def write(self, folder: Path) -> dict[str, Path]:
+        given = super().write(folder)
+        for run, loss in self.losses.items():
+            config = {"method": {"objective": "contrastive" if "/clip/" in run else "masked"}}
+            given[f"runs/{run}"] = write_manifest(folder, f"runs/{run}", config=config, validation_loss=loss)
+        return given

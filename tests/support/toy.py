@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 
@@ -18,6 +19,7 @@ from mdc.config import (
     ProtocolPretrain,
     ProtocolProbe,
     Recipe,
+    ResNet,
     Runtime,
 )
 from mdc.jobs.model import PretrainJob, ProbeJob, Protocol
@@ -29,6 +31,7 @@ from mdc.parts import OBJECTIVES, load
 from mdc.training.saver import Saver
 from mdc.training.state import Owner, States
 
+CPU = torch.device("cpu")
 V = 40  # predictable tokens; SOT and EOT are the last two of them
 SOT, EOT, MASK = V - 2, V - 1, V
 
@@ -43,6 +46,10 @@ BACKBONE = Backbone(
     decoder=Decoder(width=32, layers=2, heads=2),
 )
 
+CONVOLUTIONAL = ResNet(
+    label="", image_size=16, embed_dim=16, decoder=Decoder(width=32, layers=1, heads=2), block="basic", blocks=[1, 1]
+)
+
 METHODS = {
     "clip": Method(label="CLIP", objective="contrastive", pooling="cls"),
     "arc": Method(label="ARC", objective="autoregressive", pooling="patch_mean"),
@@ -55,6 +62,12 @@ METHODS = {
         normaliser="valid_tokens",
     ),
     "lstm": Method(label="CNN-LSTM", objective="recurrent", pooling="patch_mean", doubly_stochastic=0.7),
+}
+
+#: a caption of a toy batch has 15 places after SOT, which this one fills up
+ALL_METHODS = {
+    **METHODS,
+    "mcd": Method(label="", objective="mask_and_replace", pooling="patch_mean", diffusion_steps=10, replaced=0.1),
 }
 
 PROTOCOL = ProtocolPretrain(
@@ -111,10 +124,27 @@ def build_model(method: Method, *arguments: Any, **named: Any) -> Any:
     return load(OBJECTIVES, method.objective).build_model(method, *arguments, **named)
 
 
+def model(method: str | Method, seed: int = 0, context: int = 77, backbone: Any = BACKBONE) -> Any:
+    """Of a method above or any other."""
+    entry = ALL_METHODS[method] if isinstance(method, str) else method
+    return build_model(entry, backbone, PROTOCOL, V, context, seed)
+
+
 def build_objective(model: ImageText, method: Method, *arguments: Any, **named: Any) -> Objective:
     """The objective of a method, by its module."""
     built: Objective = load(OBJECTIVES, method.objective).build_objective(model, method, *arguments, **named)
     return built
+
+
+def objective(method: str | Method, of: ImageText, precision: str = "fp32", **more: Any) -> Objective:
+    """Of a model of that method, for batches of eight."""
+    entry = ALL_METHODS[method] if isinstance(method, str) else method
+    places = {"length": 15} if entry.objective == "mask_and_replace" else {}
+    return build_objective(of, entry, PROTOCOL, MASK, 8, precision, **places, **more)
+
+
+def gradients(of: torch.nn.Module) -> dict[str, torch.Tensor]:
+    return {name: p.grad.clone() for name, p in of.named_parameters() if p.grad is not None}
 
 
 def backward(
@@ -188,8 +218,64 @@ class Data:
     batches: Callable[[int], Iterable[CaptionBatch]]
 
 
-def batch(size: int = 8, seed: int = 0, longest: int = 14, width: int = 16) -> CaptionBatch:
-    """A random batch as the loader yields it: captions of different lengths, none twice."""
+class Killed(Exception):
+    """Stands for a kill: nothing of the trainer runs after it."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """``segments``: what the steps were computed with; ``asked``: the steps whose batches were asked for."""
+
+    model: Any
+    segments: list[Any]
+    asked: list[int]
+    weights: dict[str, torch.Tensor]
+
+
+def trained(
+    state: Path,
+    method: str | Method = "mdc",
+    steps: int = 12,
+    by: Recipe | None = None,
+    *,
+    kill_at: int | None = None,
+    batch_of: Callable[[int, Any], CaptionBatch] = lambda step, _: batch(8, seed=step),
+    validate: Callable[[], dict[str, float]] | None = None,
+    runtime: Runtime = RUNTIME,
+    profile: Any = None,
+    device: torch.device = CPU,
+    **changes: Any,
+) -> Trained:
+    """A run of so many steps by the recipe ``by``, whose states and log lie in ``state``; ``changes`` are of its job.
+
+    ``batch_of(step, model)``: the batch of a step; at the step ``kill_at`` the run is killed in the place of it.
+    """
+    from mdc.training.trainer import Training, train
+
+    entry, chosen = ALL_METHODS[method] if isinstance(method, str) else method, by or recipe()
+    torch.set_num_threads(chosen.threads)
+    net, asked = model(entry).to(device), list[int]()
+    made = objective(entry, net, chosen.precision)
+
+    def batches(start: int) -> Iterable[CaptionBatch]:
+        for step in range(start, steps):
+            if step == kill_at:
+                raise Killed
+            asked.append(step)
+            yield batch_of(step, net)
+
+    asked_of = job(entry, chosen, **changes)
+    kept = states(state, asked_of)
+    kept.set_foreign_aside()
+    with patch("mdc.training.trainer.Saver", FifthSteps):
+        segments = train(
+            Training(asked_of, net, made, Data(steps, batches), device, validate), kept, runtime, profile=profile
+        )
+    return Trained(net, segments, asked, net.state_dict())
+
+
+def batch(size: int = 8, seed: int = 0, longest: int = 14, width: int = 16, draws: bool = False) -> CaptionBatch:
+    """A random batch as the loader yields it: captions of different lengths, none twice; ``draws``: also of replacement."""
     generator = torch.Generator().manual_seed(seed)
     lengths = torch.randint(4, longest + 1, (size,), generator=generator)
     tokens = torch.randint(0, SOT, (size, width), generator=generator)
@@ -205,6 +291,7 @@ def batch(size: int = 8, seed: int = 0, longest: int = 14, width: int = 16) -> C
         uniforms=torch.rand(size, width, generator=generator),
         place=torch.arange(size),
         caption_hash=torch.arange(size),
+        replacement=torch.rand(size, width, generator=generator) if draws else None,
     )
 
 

@@ -35,4 +35,5 @@ rule pretrain:
         cpus_per_task=cores,  # the cores of a cluster job; `threads` would be limited to those of the machine that submits it
     retries: 2 if workflow.is_main_process else 0  # not in the Snakemake that a cluster job starts, which would retry as well
     shell:
-        "mdc pretrain {input.config} --runtime {input.runtime} --state {params.state} --wait 2>> {log}"
+        # exec: a signal to all must not end a shell while the training below it still saves its state
+        "exec mdc pretrain {input.config} --runtime {input.runtime} --state {params.state} --wait 2>> {log}"

@@ -36,7 +36,7 @@ _SCALARS: dict[str, tuple[str, str, Callable[[str], Any]]] = {
 }
 
 try:
-    from yaml.cyaml import CParser
+    from yaml._yaml import CParser
 except ImportError:  # PyYAML was built without libyaml
     _Parsing: Any = yaml.SafeLoader
 else:
@@ -51,7 +51,7 @@ else:
             Resolver.__init__(self)
 
 
-class Loader(_Parsing):  # type: ignore[misc]
+class Loader(_Parsing):
     """Reads a text into nodes and values. The last of equal keys holds: :func:`mdc.config.read.parse_yaml` refuses them."""
 
     yaml_implicit_resolvers: ClassVar[dict[Any, Any]] = {}

@@ -18,6 +18,7 @@ from torch import Tensor
 from mdc.loader.crops import Kept
 from mdc.loader.labelled import labelled_batches
 from mdc.processes.store import Store
+from mdc.progress import progress
 from mdc.records import atomic_path
 
 
@@ -65,10 +66,14 @@ class FeatureCache:
             return found
         features, targets, keys = [], [], []
         how: dict[str, Any] = {"image_size": self.image_size, "batch_size": self.batch_size, "workers": self.workers}
+        count = index["splits"][split].get("samples")
+        bar = progress(total=count, desc=f"{manifest.parent.name} {split}", unit="image", leave=False)
         for batch in labelled_batches(manifest, split, **how, kept=self.crops):
             features.append(self.encoder.encode(batch.images))
             targets.append(batch.labels)
             keys.extend(batch.keys)
+            bar.update(len(batch.keys))
+        bar.close()
         result = torch.cat(features), torch.cat(targets), keys
         with atomic_path(path) as temporary:
             tensors = {"features": result[0].contiguous(), "targets": result[1].contiguous()}

@@ -105,7 +105,7 @@ def _by_endpoint(
     call: Call, how: ByEndpoint, images: Captioned, asked: Sequence[tuple[str, int, Question]]
 ) -> list[Row]:
     """Ask for each image and contest, several at a time; what was answered is kept, so a killed job resumes."""
-    from tqdm import tqdm
+    from mdc.progress import progress
 
     endpoint, losses = Endpoint(how), _Losses(call.job.job)
 
@@ -133,9 +133,7 @@ def _by_endpoint(
     with ThreadPoolExecutor(how.parallel) as pool:
         waiting = [pool.submit(one, entry) for entry in asked]
         try:
-            rows = [
-                done.result() for done in tqdm(waiting, desc=call.job.job, unit="answer", disable=None, mininterval=1)
-            ]
+            rows = [done.result() for done in progress(waiting, desc=call.job.job, unit="answer", mininterval=1)]
             losses.few(rows, how.most_lost)
             return rows
         finally:

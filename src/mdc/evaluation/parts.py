@@ -34,13 +34,13 @@ def in_parts(
 
     ``identity`` with ``name(part)`` decides a part's result.
     """
-    from tqdm import tqdm
+    from mdc.progress import progress
 
     files = [
         cache / key[:2] / f"{key}.json" for part in parts for key in [sha256_json({**identity, "part": name(part)})]
     ]
     own = range(group.rank, len(parts), group.world)
-    for place in tqdm(own, desc=title, unit="part", disable=None if group.rank == 0 else True, mininterval=1):
+    for place in progress(own, desc=title, unit="part", disable=group.rank != 0, mininterval=1):
         if _read(files[place]) is None:
             files[place].parent.mkdir(parents=True, exist_ok=True)
             clear_leftovers(files[place].parent, files[place].name)

@@ -42,7 +42,7 @@ _TOLD = ("pairs", "steps", "samples_seen")
 def main(call: Call) -> None:
     """Run the job. ``call``: a :class:`mdc.jobs.call.Call` with job, input, runtime, cache and out. Without a runtime
     all is done in this process."""
-    from tqdm import tqdm
+    from mdc.progress import progress
 
     job: ProbeJob = call.job
     runtime = _runtime(call.runtime)
@@ -70,7 +70,7 @@ def main(call: Call) -> None:
     results: dict[str, Any] = {}
     tables: list[dict[str, list[Any]]] = []
     with store.in_use():
-        for name in tqdm(job.probes, desc=job.job, unit="probe"):
+        for name in progress(job.probes, desc=job.job, unit="probe"):
             results[name], table = _one(name, call.input(f"data/probes/{name}"), cache, job, device)
             tables.append(table)
     clear_leftovers(call.out)

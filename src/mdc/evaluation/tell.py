@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from PIL import Image
 from pydantic import ValidationError
-from tqdm import tqdm
 
 from mdc.captions.files import image_ids
 from mdc.config import first_problem
@@ -23,6 +22,7 @@ from mdc.formats.images import ImageError, decode
 from mdc.jobs.model import PretrainJob
 from mdc.parts import ABILITIES, load
 from mdc.predictors.runs import open_run, weights_of
+from mdc.progress import progress
 from mdc.records import UserError
 from mdc.text import Vocabulary, clip_pieces
 from mdc.training.device import choose_device
@@ -50,7 +50,7 @@ def main(args: argparse.Namespace) -> None:
     ids = dict(zip(paths, image_ids(paths), strict=True))
     bad: list[str] = []
     told = []
-    for start in tqdm(range(0, len(paths), _BATCH), unit="batch", disable=None if len(paths) > _BATCH else True):
+    for start in progress(range(0, len(paths), _BATCH), unit="batch", desc="captions", disable=len(paths) <= _BATCH):
         some = [(path, picture) for path in paths[start : start + _BATCH] if (picture := _open(path, bad)) is not None]
         if not some:
             continue

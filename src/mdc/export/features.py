@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from mdc.config import OnTokens
 from mdc.evaluation.ask import run_folder
@@ -29,6 +28,7 @@ from mdc.loader.workers import ahead
 from mdc.models.encoder import pool
 from mdc.predictors.runs import RunModel, open_run, weights_of
 from mdc.processes.lock import locked
+from mdc.progress import progress
 from mdc.records import UserError, atomic_path, read_json, sha256_file, sha256_json, write_json
 from mdc.training.device import choose_device
 
@@ -199,7 +199,7 @@ def _made(parts: Path, pieces: Sequence[Piece], features: Features, processes: i
     missing = [number for number in range(len(pieces)) if not (parts / f"{number:08d}.parquet").is_file()]
     wanted = [pieces[number] for number in missing]
     done = sum(map(len, pieces)) - sum(map(len, wanted))
-    with tqdm(total=sum(map(len, pieces)), initial=done, unit="image", disable=None) as bar:
+    with progress(total=sum(map(len, pieces)), initial=done, desc="features", unit="image") as bar:
         for number, found in zip(missing, _found(wanted, features, processes), strict=True):
             _write(parts / f"{number:08d}.parquet", found)
             bar.update(len(pieces[number]))

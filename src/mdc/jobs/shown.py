@@ -17,7 +17,7 @@ class ArtefactJob(Job):
 
     verb: Literal["make"]
     artefact: str
-    files: list[str]
+    files: list[str] = Field(default_factory=list)
     plan: str
     scale_label: str
     expected: dict[str, str]

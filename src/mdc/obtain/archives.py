@@ -19,8 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Literal
 
-from tqdm import tqdm
-
+from mdc.progress import progress
 from mdc.records import UserError, read_json, write_json
 from mdc.registry.entry import RemoteFile
 
@@ -203,7 +202,7 @@ def _zip(archive: Path, writer: _Writer) -> None:
                 raise UserError(f"{archive}: member {member.filename!r} is a link or a device; not unpacked")
             if member.flag_bits & 0x1:
                 raise UserError(f"{archive}: member {member.filename!r} is encrypted; not unpacked")
-        bar = tqdm(list(zip(members, places, strict=True)), desc=f"unpack {archive.name}", disable=None, leave=False)
+        bar = progress(list(zip(members, places, strict=True)), desc=f"unpack {archive.name}", leave=False)
         for member, place in bar:
             if place is None:
                 continue
@@ -221,7 +220,7 @@ def _tar(archive: Path, writer: _Writer) -> None:
     with (
         _plain(archive) as stream,
         tarfile.open(fileobj=stream, mode="r|") as handle,  # type: ignore[call-overload]
-        tqdm(unit=" members", desc=f"unpack {archive.name}", disable=None, leave=False) as bar,
+        progress(unit=" members", desc=f"unpack {archive.name}", leave=False) as bar,
     ):
         while (member := stream.next_member(handle)) is not None:
             writer.count(member.name, member.size)

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
+from mdc.progress import progress
 from mdc.records import UserError
 from mdc.registry.entry import Check, RegistryEntry, Way
 
@@ -46,7 +45,7 @@ def run_checks(entry: RegistryEntry, folder: Path, way: Way, parts: Sequence[str
     """All checks of ``entry`` for data obtained by ``way`` at ``folder``; ``parts`` leaves out what was not asked for."""
     wanted = entry.parts if parts is None else parts
     checks = [check for check in entry.checks if check.of == way and (not check.part or check.part in wanted)]
-    bar = tqdm(checks, desc=f"{entry.label}: checks", disable=None, leave=False)
+    bar = progress(checks, desc=f"{entry.label}: checks", leave=False)
     return [look(check, folder) for check in bar]
 
 

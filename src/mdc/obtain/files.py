@@ -7,10 +7,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
 from mdc.obtain.archives import noted, unpack_beside
 from mdc.obtain.transfers.http import BrokenOff, Part, fetch_part
+from mdc.progress import progress
 from mdc.records import UserError
 from mdc.registry.entry import RegistryEntry, RemoteFile
 
@@ -107,7 +106,7 @@ def _digests(path: Path, also_md5: bool) -> tuple[str, str]:
     total = path.stat().st_size
     with (
         path.open("rb") as handle,
-        tqdm(total=total, unit="B", unit_scale=True, desc=f"{path.name}: checksum", disable=None, leave=False) as bar,
+        progress(total=total, unit="B", unit_scale=True, desc=f"{path.name}: checksum", leave=False) as bar,
     ):
         while block := handle.read(1 << 20):
             sha256.update(block)

@@ -19,6 +19,7 @@ from typing import Any
 from tqdm import tqdm
 
 from mdc.obtain.seals import sealed
+from mdc.progress import progress
 from mdc.records import UserError
 from mdc.registry.entry import Mirror
 
@@ -55,7 +56,7 @@ def fetch_mirror(
     _room(mirror, files, folder)
     with (
         ThreadPoolExecutor(workers) as pool,
-        tqdm(total=sum(file.bytes for file in files), desc=mirror.repo, unit="B", unit_scale=True, disable=None) as bar,
+        progress(total=sum(file.bytes for file in files), desc=mirror.repo, unit="B", unit_scale=True) as bar,
     ):
         coming = [pool.submit(_have, mirror, folder, seals, file) for file in files]
         try:

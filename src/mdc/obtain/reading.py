@@ -13,10 +13,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tqdm import tqdm
-
 from mdc.obtain.seals import need_unchanged
 from mdc.obtain.url_list import BadRow, Columns, Row, read_rows
+from mdc.progress import progress
 from mdc.records import UserError, atomic_path, clear_leftovers, read_json, write_json
 
 _TOLD = 10_000  # rows after which the progress is told
@@ -55,7 +54,7 @@ def read_files(
     clear_leftovers(place)
     found: list[Kept] = []
     first = 0
-    with tqdm(desc="reading", unit="row", disable=None) as bar:
+    with progress(desc="reading", unit="row") as bar:
         for number, (file, seal) in enumerate(zip(files, seals, strict=True)):
             of = {"name": file.name, "sha256": seal["sha256"], "columns": asdict(columns), "kept": keeper.name}
             path = place / f"{number:05d}{keeper.suffix}"

@@ -14,8 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
+from mdc.progress import progress
 from mdc.records import UserError, clear_leftovers, read_json, sha256_file, write_json
 
 _THREADS = 4
@@ -25,7 +24,7 @@ def seal_files(place: Path, files: Sequence[Path]) -> list[dict[str, Any]]:
     """The seals of ``files`` in their order, kept in ``place``; what was not sealed yet is hashed."""
     with ThreadPoolExecutor(min(_THREADS, len(files))) as pool:
         sealing = pool.map(partial(sealed, place), files)
-        return list(tqdm(sealing, "list", len(files), unit="file", disable=None))
+        return list(progress(sealing, "list", len(files), unit="file"))
 
 
 def sealed(place: Path, file: Path) -> dict[str, Any]:

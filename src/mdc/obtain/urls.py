@@ -17,8 +17,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
 from mdc.obtain.accounts import Incomplete, read_account, remove_shard, shard_files, summary, take_account_again
 from mdc.obtain.crew import download
 from mdc.obtain.plan import PLAN, make_plan
@@ -27,6 +25,7 @@ from mdc.obtain.transfers.addresses import networks
 from mdc.obtain.url_list import Columns, columns_of, list_files
 from mdc.obtain.worker import DISK, NETWORK, present
 from mdc.processes.lock import locked
+from mdc.progress import progress
 from mdc.records import UserError, clear_leftovers, read_json, sha256_file
 
 _DOING = "is downloading into this folder"
@@ -161,7 +160,7 @@ def _all_of(folder: Path, plan: Mapping[str, Any], settings: Mapping[str, Any], 
     parts: dict[int, dict[str, Any]] = {number: plan["parts"][number] for number in numbers}
     accounts = {shard: account for shard, part in parts.items() if (account := _kept(folder, shard, part))}
     troubles: dict[int, str] = {}
-    with tqdm(total=sum(part["rows"] for part in parts.values()), desc=folder.name, unit="row", disable=None) as bar:
+    with progress(total=sum(part["rows"] for part in parts.values()), desc=folder.name, unit="row") as bar:
         bar.update(sum(account["rows"] for account in accounts.values()))
         # a shard of an earlier run with a pair in it tells that there is a way out
         connected, silent = any(account["reasons"].get("") for account in accounts.values()), 0

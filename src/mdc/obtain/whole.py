@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from mdc.obtain.reading import Keeper, Kept, read_files
 from mdc.obtain.reasons import SAME_AGAIN
 from mdc.obtain.seals import need_unchanged
 from mdc.obtain.url_list import Columns, Row, pair_digest, read_rows
+from mdc.progress import progress
 
 _SORTED = 4_000_000  # hashes that are compared at once
 _CHUNK = 8192  # rows that are looked up at once
@@ -40,9 +40,7 @@ def all_rows(
     for one in kept:
         counts.update({"": one.rows, **one.bad})
     repeats = _Repeats(_repeated(kept))
-    rows = (
-        row for row in tqdm(read_rows(files, columns), "planning", unit="row", disable=None) if isinstance(row, Row)
-    )
+    rows = (row for row in progress(read_rows(files, columns), "planning", unit="row") if isinstance(row, Row))
     while chunk := list(islice(rows, _CHUNK)):
         again = repeats.again(chunk)
         counts.update({SAME_AGAIN: len(again)} if again else {})

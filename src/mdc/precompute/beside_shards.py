@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from tqdm import tqdm
 
 from mdc.config import FrozenTokens
 from mdc.encoders.tower import Tower
@@ -21,6 +20,7 @@ from mdc.jobs.encoder_model import EncodedJob, EncoderJob, ImageTokensJob
 from mdc.jobs.read import as_job
 from mdc.loader.central import corpus_images
 from mdc.predictors.towers import read_tower
+from mdc.progress import progress
 from mdc.records import atomic_path, clear_leftovers, read_json, sha256_file, sha256_json
 from mdc.shards.index import read_index
 from mdc.training.device import choose_device
@@ -76,7 +76,7 @@ class BesideShards:
         found = []
         start = 0
         shards = self._shards(split)
-        bar = tqdm(total=sum(shard["samples"] for shard in shards), desc=f"{self.job.verb} {split}", unit="image")
+        bar = progress(total=sum(shard["samples"] for shard in shards), desc=f"{self.job.verb} {split}", unit="image")
         for number, shard in enumerate(shards):
             count = int(shard["samples"])
             path = self.out / f"{split}-{number:06d}.npy"

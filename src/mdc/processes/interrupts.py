@@ -21,6 +21,12 @@ class Interrupted(Exception):
         super().__init__(message)
         self.number = number
 
+    @classmethod
+    def saved(cls, number: int, step: int, steps: int) -> Interrupted:
+        """Of a training whose state after ``step`` of ``steps`` steps is saved."""
+        how = signal.Signals(number).name
+        return cls(f"ended by {how}; saved at step {step} of {steps}; call again to resume", number)
+
 
 class Interrupts(AbstractContextManager["Interrupts"]):
     """While its block runs, the first SIGINT or SIGTERM stands in ``number`` (0: none came) and does nothing else; a second one

@@ -48,7 +48,7 @@ _WORDS = {
 
 def main(args: argparse.Namespace) -> None:
     """``args``: params (file), scale (name or None), deep. Raises Broken at the first link that does not hold."""
-    from tqdm import tqdm
+    from mdc.progress import progress
 
     place = place_of(args.params, args.scale)
     print(f"{place.folder.root}:")
@@ -60,12 +60,11 @@ def main(args: argparse.Namespace) -> None:
     for job in [*(name for name in place.jobs if name in ARTEFACTS), *place.jobs]:
         if not place.record(job).is_file() and not _left_behind(place, job):
             continue
-        # disable=None: a bar for a person, nothing in a log
-        for _ in tqdm(walk.jobs(job), desc=job, unit=" jobs", leave=False, disable=None):
+        for _ in progress(walk.jobs(job), desc=job, unit=" jobs", leave=False):
             pass
     copies = sum(check_copies(place, name) for name in artefacts)
     # last, because it takes longer
-    for name in tqdm(artefacts, desc="made anew", unit=" tables and figures", leave=False, disable=None):
+    for name in progress(artefacts, desc="made anew", unit=" tables and figures", leave=False):
         walk.made_anew(name)
     for name in (name for name in place.jobs if name in ARTEFACTS):
         if name not in artefacts:

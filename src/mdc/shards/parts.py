@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from tqdm import tqdm
 
 from mdc.config import first_problem
+from mdc.progress import progress
 from mdc.records import UserError, read_json, sha256_json, write_json
 from mdc.shards.index import Count, FileOf, Shard
 from mdc.shards.part import files_of, remove_part, write_part
@@ -80,7 +80,7 @@ def write_parts(
     done = {number: entry for number in numbers if (entry := memory.whole(number, seals[number])) is not None}
     missing = [number for number in numbers if number not in done]
     make = _Making(source, tuple(splits), folder, context_length)
-    with tqdm(total=len(numbers), desc=folder.name, unit="part", disable=None, initial=len(done)) as bar:
+    with progress(total=len(numbers), desc=folder.name, unit="part", initial=len(done)) as bar:
         for number, entry in _made(make, missing, processes):
             memory.keep(number, seals[number], entry)
             done[number] = entry
@@ -122,7 +122,7 @@ def _made(
     if processes == 1 or len(parts) < 2:
         yield from ((part, make(part)) for part in parts)
         return
-    # forked, for the source has read what all parts need; the only thread may be the progress bar's, which holds no lock
+    # forked, for the source has read what all parts need; the only thread may be that of a bar on a screen, which holds no lock
     # that a process of the pool needs
     pool = ProcessPoolExecutor(
         min(processes, len(parts)), multiprocessing.get_context("fork"), initializer=_end_with_parent

@@ -58,11 +58,11 @@ def write_texts(name: str, source: Source[list[str]], out_dir: str | Path, conte
 
 def _count_lengths(source: Source[list[str]], context_length: int, skipped: Skipped) -> CaptionLengths:
     """The lengths of a source's captions in CLIP pieces; a row without a caption is added to ``skipped``."""
-    from tqdm import tqdm
+    from mdc.progress import progress
 
     found = CaptionLengths(context_length)
     mode, most = source.config["caption_mode"], source.config["max_pieces"]
-    rows = tqdm(source.samples(SPLIT, skipped), desc=f"{source.config['path']}", unit=" rows", disable=None)
+    rows = progress(source.samples(SPLIT, skipped), desc=f"{source.config['path']}", unit=" rows")
     for number, texts in enumerate(rows):
         if mode == "each":  # as `clean_captions`, which would tokenise to see whether there is a piece, and we again
             counts = [len(clip_pieces(clean_caption(text))) for text in texts]

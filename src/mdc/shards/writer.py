@@ -154,10 +154,9 @@ def _write_shards(
     hashes: array[int],
 ) -> Iterator[dict[str, Any]]:
     """One description for each shard; ``hashes`` takes 64 bits of every key's hash."""
-    from tqdm import tqdm
+    from mdc.progress import progress
 
-    progress = tqdm(samples, desc=f"{out_dir.name} {split}", unit=" samples", disable=None, leave=False)
-    rest: Iterator[Sample] = iter(progress)
+    rest: Iterator[Sample] = iter(progress(samples, desc=f"{out_dir.name} {split}", unit=" samples", leave=False))
     number = 0
     while (first := next(rest, None)) is not None:
         with new_shard(out_dir / f"{split}-{number:05d}.tar") as shard:

@@ -1,10 +1,9 @@
-"""A run's log: one JSON object a line, TensorBoard beside it, and a progress bar for the person who waits."""
+"""A run's log: one JSON object a line, TensorBoard beside it, and the progress for the person who waits."""
 
 from __future__ import annotations
 
 import json
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,8 @@ class RunLog:
 
     def __init__(self, folder: Path, start_step: int, steps: int, title: str) -> None:
         from torch.utils.tensorboard import SummaryWriter
-        from tqdm import tqdm
+
+        from mdc.progress import progress
 
         folder.mkdir(parents=True, exist_ok=True)
         if not start_step:  # an earlier configuration's curves are not this run's
@@ -39,10 +39,7 @@ class RunLog:
         write_text(self.path, "".join(json.dumps(line) + "\n" for line in kept))
         self._file = self.path.open("a", encoding="utf-8")
         self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=start_step)
-        # into a file (under Snakemake) the bar is one line every ten seconds, not ten a second
-        self._bar = tqdm(
-            total=steps, initial=start_step, desc=title, unit="step", mininterval=0.1 if sys.stderr.isatty() else 10
-        )
+        self._bar = progress(total=steps, initial=start_step, desc=title, unit="step")
 
     def write(self, step: int, values: dict[str, Any]) -> None:
         """One line and one TensorBoard point a value."""

@@ -84,16 +84,6 @@ class States:
     def __init__(self, folder: Path, owner: Owner) -> None:
         self.folder, self.owner = folder, owner
 
-    def save(
-        self,
-        model: nn.Module,
-        optimizer: AdamW,
-        position: Position,
-        average: AveragedWeights | None = None,
-    ) -> None:
-        """Save the run's state, and come back when it is written."""
-        self.write(self.snapshot(model, optimizer, position, average))
-
     def snapshot(
         self,
         model: nn.Module,

@@ -15,7 +15,6 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from mdc.config import GumbelVqgan, VqVae
 from mdc.encoders.codes import tokenizer_of
@@ -29,14 +28,18 @@ from mdc.models.initial import seeded
 from mdc.models.tokenizers.gumbel_vqgan import renamed
 from mdc.models.tokenizers.vq_vae import VqTokenizer, perplexity, pixels, psnr
 from mdc.models.weights import WEIGHTS_FORMAT, save_weights
+from mdc.processes.interrupts import Interrupted, Interrupts
+from mdc.progress import progress
 from mdc.records import UserError, atomic_path, clear_leftovers, sha256_file, write_json
 from mdc.shards.index import ShardReader, read_index
 from mdc.training.adamw import AdamW, Group
 from mdc.training.device import choose_device
+from mdc.training.saver import Saver
 from mdc.training.state import Owner, Position, States
 
 TOKENIZER, PICTURE = "tokenizer.safetensors", "reconstructions.png"
 _SHOWN = 8  # images in the picture
+_SAVE_EVERY = 60  # seconds between two states, at least
 
 
 def main(call: Call) -> None:
@@ -121,19 +124,21 @@ def _trained(call: Call, entry: VqVae) -> tuple[VqTokenizer, dict[str, Any]]:
 
 
 def _train(call: Call, model: Trained, reader: ShardReader, entry: VqVae, device: torch.device) -> None:
-    """To the last epoch; a killed training goes on after the last one that is whole."""
+    """To the last epoch. A killed training goes on from its last state; SIGINT and SIGTERM end it with one, as they do a run."""
     recipe = entry.recipe
     optimizer = AdamW([Group(list(model.parameters()), weight_decay=0.0)], recipe.lr)
     states = States(call.out / "state", _owner(call))
     per_epoch = len(reader) // recipe.batch_size
     found = states.load(model, optimizer)
-    first = found.step // per_epoch if found is not None else 0
-    bar = tqdm(total=recipe.epochs * per_epoch, initial=first * per_epoch, desc=call.job.job, unit="step")
+    first, steps = found.step if found is not None else 0, recipe.epochs * per_epoch
     model.train()
-    for epoch in range(first, recipe.epochs):
-        order = shuffled(np.arange(len(reader)), len(reader), recipe.seed, epoch)
-        for start in range(0, per_epoch * recipe.batch_size, recipe.batch_size):
-            numbers = order[start : start + recipe.batch_size].tolist()
+    shown = progress(total=steps, initial=first, desc=call.job.job, unit="step")
+    with Interrupts() as interrupts, Saver(states, None, _SAVE_EVERY) as saver, shown as bar:
+        for done in range(first, steps):
+            epoch, place = divmod(done, per_epoch)
+            if not place or done == first:
+                order = shuffled(np.arange(len(reader)), len(reader), recipe.seed, epoch)
+            numbers = order[place * recipe.batch_size :][: recipe.batch_size].tolist()
             images = pixels(central(reader, numbers, entry.image_size)[0].to(device))
             error, commitment = model(images)
             loss = error + commitment
@@ -145,8 +150,12 @@ def _train(call: Call, model: Trained, reader: ShardReader, entry: VqVae, device
             optimizer.step()
             bar.update()
             bar.set_postfix(loss=f"{value:.4f}", refresh=False)
-        states.save(model, optimizer, Position((epoch + 1) * per_epoch))
-    bar.close()
+            number = interrupts.number
+            if number or done + 1 == steps or saver.due():
+                saver.begin(model, optimizer, Position(done + 1))
+            if number:
+                saver.settle()
+                raise Interrupted.saved(number, done + 1, steps)
 
 
 @torch.no_grad()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Iterable
 from contextlib import closing, nullcontext
@@ -167,8 +166,7 @@ def train(
         saver.settle()
         if watch.asked > SAVE:
             group.gather_objects(done)  # none leaves, which would end the others, before the state is written
-            how = signal.Signals(watch.asked).name
-            raise Interrupted(f"ended by {how}; saved at step {done} of {steps}; call again to resume", watch.asked)
+            raise Interrupted.saved(watch.asked, done, steps)
     if average is not None:
         average.settle()
     return extended(found.segments, done, computed_with)

@@ -188,11 +188,7 @@ def _edit(path: Path, change: Callable[[Any], Any]) -> None:
             lambda c: c[0].update(attributes=["a"]),
             r"\[0\]\.attributes is \['a'\]; .*at least 2 items",
         ),
-        (
-            {"kind": "digits"},
-            None,
-            "source kind 'digits' is no choice set; allowed: scenes, ",
-        ),
+        ({"kind": "digits"}, None, "source kind 'digits' is no choice set; allowed: scenes, "),
     ],
 )
 def test_bad_sources_are_one_line(source: dict[str, Any], change: Any, said: str, tmp_path: Path) -> None:

@@ -10,11 +10,7 @@ from typing import Any
 import pytest
 from bad_input import downloaded, tar_of
 from data_samples import encoded, iter_corpus, write_corpus, write_probe
-from pydantic import TypeAdapter, ValidationError
 
-from mdc.config import first_problem, validate
-from mdc.config.choice_sources import ChoiceSource
-from mdc.config.sources import CaptionList, ProbeSource
 from mdc.formats.samples import Skipped
 from mdc.records import UserError
 from mdc.shards.index import ShardReader, read_index
@@ -161,43 +157,3 @@ def test_class_folders_are_classes_in_alphabetical_order(tmp_path: Path) -> None
     reader = ShardReader(tmp_path / "out", "train")
     assert [reader.read(i)[2]["label"] for i in range(7)] == [0, 0, 1, 1, 2, 2, 2]
     assert reader.read(6)[1] == encoded(9, kind="PNG") or reader.read(4)[1] == encoded(9, kind="PNG")
-
-
-BAD_SOURCES = [
-    ({"kind": "caption_table", "path": "t.csv", "image_column": 0}, "column 0: a name with header: true"),
-    ({"kind": "caption_table", "path": "t.csv", "header": False}, "a number from 0 with header: false"),
-    ({"kind": "caption_table", "path": "t.csv", "split_column": "s", "val_share": 0.1}, "give one of them"),
-    ({"kind": "caption_table", "path": ""}, "is no path"),
-    ({"kind": "webdataset", "path": "a\0b"}, "is no path"),
-    ({"kind": "webdataset", "path": "a", "val_share": 1.0}, "less than 1"),
-    ({"kind": "webdataset", "path": "a", "splits": {"val": "v"}}, "train is missing"),
-    ({"kind": "webdataset", "path": "a", "nonsense": 1}, "source.nonsense = 1: no such key"),
-    ({"kind": "tea"}, "'scenes', 'parquet', 'caption_table', 'webdataset'"),
-]
-
-
-@pytest.mark.parametrize(("source", "said"), BAD_SOURCES, ids=lambda x: str(x)[:60])
-def test_bad_settings_of_sources_are_refused(source: dict[str, Any], said: str) -> None:
-    from test_config import _with
-
-    with pytest.raises(UserError) as error:
-        validate(_with(("scales", "mini", "data", "corpora", "alt", "source"), source))
-    assert said in str(error.value), str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("union", "source", "said"),
-    [
-        (ProbeSource, {"kind": "builder", "dataset": "mnist"}, "'imagenet1k', 'food101'"),
-        (ChoiceSource, {"kind": "sugarcrepe", "dataset": "sugarcrepe", "task": "swap"}, "'add_att', 'add_obj'"),
-        (ChoiceSource, {"kind": "aro", "dataset": "aro", "task": "order"}, "'relation' or 'attribution'"),
-        (ChoiceSource, {"kind": "caption_order", "dataset": "mscoco", "tagger": "nltk"}, "'spacy' or 'textblob'"),
-        (ChoiceSource, {"kind": "digits"}, "'sugarcrepe', 'aro', 'caption_order'"),
-        (CaptionList, {"kind": "caption_list", "path": "a", "format": "xml"}, "'tsv', 'csv', 'jsonl', 'parquet'"),
-        (CaptionList, {"kind": "caption_list", "path": "a", "split": "train"}, "split_column and split go together"),
-    ],
-)
-def test_what_no_source_reads_is_refused_before_any_is_opened(union: Any, source: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValidationError) as error:
-        TypeAdapter(union).validate_python(source)
-    assert said in first_problem(error.value)

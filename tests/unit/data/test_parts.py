@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from bad_input import tar_of
 from data_samples import corpus_of, write_corpus
-from test_pairs_source import CHOSEN, PER_SHARD, SOURCE, downloaded, sample, take_account
+from obtained_pairs import CHOSEN, PER_SHARD, SOURCE, downloaded, sample, take_account
 
 from mdc.records import UserError, sha256_file, write_json
 from mdc.shards import part, parts

@@ -136,30 +136,7 @@ def test_urls_are_made_fit_or_refused(text: str, fit: str) -> None:
 
 def test_the_short_way_for_plain_urls_is_the_long_one(monkeypatch: pytest.MonkeyPatch) -> None:
     draw = random.Random(4)
-    pieces = [
-        "a",
-        "B",
-        "7",
-        "/",
-        "?",
-        "#",
-        ":",
-        ".",
-        "-",
-        "_",
-        "%41",
-        " ",
-        "ü",
-        "[",
-        "]",
-        "|",
-        "@",
-        "\\",
-        "&=",
-        "\t",
-        "//",
-        "80",
-    ]
+    pieces = [*"aB7/?#:.-_ ü[]|@\\\t", "%41", "&=", "//", "80"]
     texts = [f"http{draw.choice('s ')}".strip() + "://" + "".join(draw.choices(pieces, k=12)) for _ in range(4000)]
     texts += [f"http://a.example/{''.join(draw.choices(pieces, k=6))}" for _ in range(4000)]
 

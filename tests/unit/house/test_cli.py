@@ -101,7 +101,7 @@ MISTAKES = [
     (["check", "--scale", "huge"], "allowed: mini, scenes, flickr8k, flickr8k-long, flickr8k-claims, paper"),
     (["check", "--params", "none.yaml"], "none.yaml: cannot be read"),
     (["corpus", "none.json", "--out", "x"], "none.json: no such file"),
-    (["make", "table33"], "table33: no such file"),
+    (["make", "table33"], "table33: no file, and no job"),
     (["make", "table1", "--scale", "huge"], "allowed: mini, scenes, flickr8k, flickr8k-long, flickr8k-claims, paper"),
     (["make", "none.json", "--out", "x"], "none.json: no such file"),
 ]

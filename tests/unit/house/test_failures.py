@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from mdc.processes.failures import causes
 
 
@@ -65,6 +67,25 @@ def test_logs_that_are_empty_or_gone_or_none(tmp_path: Path) -> None:
         "table9: it keeps no log (see above)",
     ]
     assert "Snakemake did" in causes([tmp_path / "none.log"])
+
+
+def _started(rule: str, job: int, log: str) -> str:
+    return f"[Sun Nov 22 07:30:24 2026]\nlocalrule {rule}:\n    output: a\n    log: {log}\n    jobid: {job}\n    resources: x\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "signal"),
+    [
+        ("Will exit after finishing currently running jobs (scheduler).", "SIGTERM"),
+        ("Terminating processes on user request, this might take some time.", "SIGINT"),
+    ],
+)
+def test_a_signal_is_named_with_what_it_left_unfinished(said: str, signal: str, tmp_path: Path) -> None:
+    done = _started("corpus", 1, _log(tmp_path, "a.log", "mdc corpus: read")) + "Finished jobid: 1 (Rule: corpus)\n"
+    log = _log(tmp_path, "b.log", "mdc pretrain: saved at step 7")
+    told = _causes(tmp_path, done, _started("pretrain", 2, log), f"{said}\nShutting down\n")
+    assert signal in told[0] and "call again" in told[0]
+    assert told[1:] == ["mdc pretrain: saved at step 7 (log: b.log)"]
 
 
 def test_many_causes_are_cut(tmp_path: Path) -> None:

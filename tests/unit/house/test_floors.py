@@ -20,6 +20,7 @@ FLOORS = {
         "open_clip_parts",
         "others",
         "parts",
+        "progress",
         "records",
         "verbs",
     ],

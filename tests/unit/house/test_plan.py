@@ -227,6 +227,7 @@ def test_a_changed_value_touches_what_it_decides_and_nothing_before(mini: Plan) 
         == probing_names - {"table5", "table_cnn"} | scored_names | logs | recipes
     )
     assert with_(*MINI, "data", "corpora", "brief", "label", to="x") == {"table5", *logs}
+    assert with_(*MINI, "encoders", "codes", "label", to="x") <= set(ARTEFACTS)
     assert with_(*MINI, "pretrain", "backbones", "ViT-T-8", "label", to="tiny") == {
         *{"table1", "figure_loss", "table7"},
         "table_guidance",  # its note names the CLIP that guides

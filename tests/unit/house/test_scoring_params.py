@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import copy
 from pathlib import Path
 from typing import Any
 
 import pytest
-import small_project
-from changed import put
 
-from mdc.config import load, validate
+from mdc.config import load
 from mdc.jobs import plan as plans
 from mdc.jobs.shown import ChoiceTableJob, PositionsFigureJob
-from mdc.records import UserError
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -108,34 +104,3 @@ def test_the_figure_has_mdc_on_prefix_masks_and_arc_from_right_to_left_beside(
     assert len(by_corpus) == 2 and all({"arc", "mdc"} <= methods for methods in by_corpus.values())
     assert any({"arc_rtl", "mdc_0_100"} <= methods for methods in by_corpus.values())
     assert job.reference == "arc" and set(job.primary) == {f"{corpus}/mdc" for corpus in by_corpus}
-
-
-@pytest.mark.parametrize(
-    ("path", "to", "said"),
-    [
-        (
-            ("tables", "table2", "corpora"),
-            {"alt": ["arc", "mdc", "clip", "mcd"]},
-            "mcd (mask_and_replace) cannot score captions",
-        ),
-        (
-            ("tables", "figure_position", "corpora"),
-            {"alt": ["arc", "mdc", "clip"]},
-            "clip (contrastive) predicts no tokens",
-        ),
-        (
-            ("tables", "table2", "primary"),
-            [["alt/mdc/heuristic", "alt/arc/monte_carlo"]],
-            "alt/arc/monte_carlo: arc has no such estimator; allowed: likelihood",
-        ),
-        (("score", "samples"), 24, "score.samples = 24: "),
-        (("score", "samples"), 8, "score.samples = 8: "),
-        (("score", "mismatched"), 0, "score.mismatched = 0: "),
-        (("tables", "table2", "alphas"), [0.0, 3.0], "table2.alphas[1] = 3.0: "),
-    ],
-)
-def test_a_mistake_is_one_line(path: tuple[str, ...], to: Any, said: str) -> None:
-    values = put(copy.deepcopy(small_project.values()), ("scales", small_project.SCALE, *path), to)
-    with pytest.raises(UserError) as found:
-        validate(values)
-    assert said in str(found.value) and "\n" not in str(found.value)

@@ -1,9 +1,6 @@
-"""AdamW against PyTorch's own class, and what it spares a training."""
+"""AdamW against PyTorch's own class."""
 
 from __future__ import annotations
-
-import subprocess
-import sys
 
 import torch
 from torch import nn
@@ -46,23 +43,3 @@ def test_it_is_pytorchs_adamw_to_the_bit() -> None:
             name: value.tolist() for name, value in peer.state[other].items()
         }
     assert adam.state[ours[2]]["step"].item() == 15
-
-
-def test_it_does_not_load_pytorchs_compiler() -> None:
-    """Which ``torch.optim.AdamW`` does, compiled or not: seconds of every training."""
-    program = """
-import sys
-import torch
-from torch import nn
-from mdc.training.adamw import AdamW, Group
-weights = nn.Linear(3, 3)
-weights(torch.ones(2, 3)).sum().backward()
-adam = AdamW([Group(list(weights.parameters()), 0.1)], 1e-3)
-adam.step()
-adam.zero_grad()
-assert "torch._dynamo" not in sys.modules
-torch.optim.AdamW(weights.parameters())
-print("torch._dynamo" in sys.modules)
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
-    assert done.stdout.strip() == "True", "PyTorch's class has become light; use it"

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import toy
 from data_samples import scenes, use_scenes, write_corpus
 from pydantic import ValidationError
-from scipy import stats
 
 from mdc.config.pretrain import Recipe
 from mdc.config.problems import first_problem
@@ -77,25 +77,6 @@ def test_places_are_computed_one_by_one_and_in_any_shape() -> None:
     assert len(set((batch // 10_000).tolist())) <= 2 and len(set(batch.tolist())) == 8192
 
 
-def test_shards_and_samples_stand_anywhere() -> None:
-    """Chi-square of (tenth of the epoch) × (shard), and of (tenth of a window) × (tenth before the shuffle), over 400 orders."""
-    shards, within = np.zeros((10, 10)), np.zeros((10, 10))
-    by_shard, by_window = BlockOrder([20] * 10, 100), BlockOrder([250], 250)
-    for seed in range(400):
-        np.add.at(shards, (np.arange(10), by_shard.at(np.arange(7, 200, 20), seed, seed % 3) // 20), 1)
-        places = np.arange(0, 250, 25) + seed % 25
-        np.add.at(within, (places // 25, by_window.at(places, seed, seed % 3) // 25), 1)
-    # the ten of an order are nearly of ten shards, so not independent, and the statistic is the smaller for it
-    for table in (shards, within):
-        assert stats.chi2.sf(((table - 40) ** 2 / 40).sum(), 90) > 1e-3
-
-
-def test_seeds_and_epochs_have_orders_of_their_own() -> None:
-    for sizes, buffer in (([200], 50), ([20] * 10, 1), ([20] * 10, 50)):
-        orders = {tuple(whole(sizes, buffer, seed, epoch)) for seed in range(5) for epoch in range(5)}
-        assert len(orders) == 25
-
-
 # --- in batches -------------------------------------------------------------------------------------------------------
 
 
@@ -159,34 +140,25 @@ def test_ranks_and_workers_change_nothing(folder: Path) -> None:
 
 # --- in a recipe ------------------------------------------------------------------------------------------------------
 
-RECIPE: dict[str, Any] = {
-    **{"epochs": 1, "batch_size": 4, "accumulation": 1, "processes": 1, "lr": 0.1, "warmup_steps": 0},
-    **{"weight_decay": 0.0, "beta1": 0.9, "beta2": 0.9, "clip_norm": None, "precision": "fp32", "compile": False},
-    **{"threads": 1, "device": "cpu", "validate_every": 1},
-}
 
-
-def test_a_recipe_says_nothing_of_the_usual_order() -> None:
-    plain = Recipe.model_validate(RECIPE)
-    assert plain == Recipe.model_validate(RECIPE | {"order": "global"})
-    assert "order" not in plain.model_dump(mode="json")
-    blocks = Recipe.model_validate(RECIPE | {"order": {"blocks": {"buffer": 5}}})
+def test_a_recipe_says_its_order() -> None:
+    plain = toy.recipe()
+    assert plain == toy.recipe(order="global")
+    assert plain.model_dump(mode="json")["order"] == "global"
+    blocks = toy.recipe(order={"blocks": {"buffer": 5}})
     told = blocks.model_dump(mode="json")
     assert told["order"] == {"blocks": {"buffer": 5}} and Recipe.model_validate(told) == blocks
 
 
-@pytest.mark.parametrize(
-    ("order", "said"),
-    [
+def test_an_order_that_is_none_is_told() -> None:
+    for order, said in (
         ("blocks", "order: neither global nor blocks: {buffer: 10000}"),
         (7, "order: neither global nor blocks: {buffer: 10000}"),
         ({"blocks": {"buffer": 0}}, "order.blocks.buffer = 0: input should be greater than 0"),
         ({"blocks": {}}, "order.blocks.buffer: this key is missing"),
         ({"block": {"buffer": 2}}, "order.blocks: this key is missing"),
         ({"blocks": {"buffer": 5, "size": 1}}, "order.blocks.size = 1: no such key is known here"),
-    ],
-)
-def test_an_order_that_is_none_is_told(order: Any, said: str) -> None:
-    with pytest.raises(ValidationError) as error:
-        Recipe.model_validate(RECIPE | {"order": order})
-    assert first_problem(error.value) == said
+    ):
+        with pytest.raises(ValidationError) as error:
+            toy.recipe(order=order)
+        assert first_problem(error.value) == said

@@ -169,19 +169,6 @@ def test_monte_carlo_agrees_with_enumeration(control: bool) -> None:
         assert float(estimate.tokens.sum()) == pytest.approx(estimate.value)
 
 
-def test_the_trained_range_averages_its_numbers_of_masks_alone() -> None:
-    one = scorer("mdc")
-    memory, tokens = one.look(images()), torch.tensor([CAPTIONS[0]])
-    draws = [draws_of("item", 1, 1024, 76)]
-    (found,) = one.monte_carlo(memory, [Pair(0, CAPTIONS[0])], draws, 1024, (0.5, 1.0))
-    expected = 0.0
-    for size in (2, 3, 4):
-        sets = list(itertools.combinations(range(4), size))
-        where = torch.tensor([[p in chosen for p in range(4)] for chosen in sets])
-        expected += float(one.masked(tokens, memory.of([0]), where[None]).sum()) * 4 / size / len(sets) / 3
-    assert abs(found.value - expected) <= 4 * found.error + 1e-4
-
-
 def test_scores_do_not_depend_on_what_else_is_scored_or_on_the_batch() -> None:
     draws = [draws_of(f"item {n}", 0, 32, 76) for n in range(len(CAPTIONS))]
     for name in ("monte_carlo", "heuristic", "parallel", "pseudo_likelihood"):
@@ -193,17 +180,3 @@ def test_scores_do_not_depend_on_what_else_is_scored_or_on_the_batch() -> None:
             alone = [getattr(one, name)(one.look(images()), [pair], *more)[0].value for pair in PAIRS]
             assert alone == pytest.approx(values[-1], abs=1e-4), name
         assert values[0] == pytest.approx(values[2], abs=1e-4) and values[1] == pytest.approx(values[2], abs=1e-4)
-
-
-def test_a_caption_with_two_images_differs_by_less_noise_than_its_scores() -> None:
-    """Shared masks: the standard deviation of a difference over seeds is below that with masks of one's own."""
-    one = scorer("mdc")
-    memory = one.look(images())
-    shared, own = [], []
-    for seed in range(40):
-        draws = [draws_of("a", seed, 16, 76), draws_of("b", seed, 16, 76)]
-        pairs = [Pair(0, CAPTIONS[0]), Pair(2, CAPTIONS[0]), Pair(2, CAPTIONS[0], 1)]
-        first, second, other = (found.value for found in one.monte_carlo(memory, pairs, draws, 16))
-        shared.append(first - second)
-        own.append(first - other)
-    assert torch.tensor(shared).std() < 0.9 * torch.tensor(own).std()

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import torch
 import toy
-from data_samples import use_scenes, write_probe
 
 from mdc.evaluation.features import FeatureCache
 from mdc.formats.images import center_resize, decode
@@ -18,17 +17,6 @@ from mdc.loader.labelled import labelled_batches
 from mdc.predictors.encode import ImageEncoder, untrained_encoder
 from mdc.processes.store import Store
 from mdc.shards.index import ShardReader, read_index
-
-
-@pytest.fixture(scope="module")
-def manifest(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """70 images to train on and 23 to test on, in shards of 16."""
-    path = tmp_path_factory.mktemp("cropped")
-    with pytest.MonkeyPatch.context() as patch:
-        use_scenes(patch)
-        source = {"kind": "scenes", "task": "colour", "train": 70, "test": 23, "seed": 3, "pixels": 12}
-        write_probe("colour", source, path / "colour", path, samples_per_shard=16)
-    return path / "colour/index.json"
 
 
 @pytest.fixture
@@ -44,17 +32,17 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crops, "PIECE", 20)
 
 
-def batches(manifest: Path, batch_size: int, kept: Kept | None = None, image_size: int = 8) -> list[LabelledBatch]:
-    return list(labelled_batches(manifest, "train", image_size=image_size, batch_size=batch_size, kept=kept))
+def batches(probe_set: Path, batch_size: int, kept: Kept | None = None, image_size: int = 8) -> list[LabelledBatch]:
+    return list(labelled_batches(probe_set, "train", image_size=image_size, batch_size=batch_size, kept=kept))
 
 
 @pytest.mark.parametrize("batch_size", [1, 9, 20, 33, 70, 100])
-def test_batches_are_those_of_the_images_one_by_one(manifest: Path, tmp_path: Path, batch_size: int) -> None:
+def test_batches_are_those_of_the_images_one_by_one(probe_set: Path, tmp_path: Path, batch_size: int) -> None:
     """Whatever the pieces are: decoded, decoded and kept, and read."""
-    reader = ShardReader(manifest, "train")
+    reader = ShardReader(probe_set, "train")
     samples = [reader.read(number) for number in range(70)]
     kept = Kept(Store(tmp_path), {"code": "c"})
-    for found in (batches(manifest, batch_size), *(batches(manifest, batch_size, kept) for _ in range(2))):
+    for found in (batches(probe_set, batch_size), *(batches(probe_set, batch_size, kept) for _ in range(2))):
         sizes = [len(batch) for batch in found]
         assert sizes == [batch_size] * (70 // batch_size) + [70 % batch_size] * bool(70 % batch_size)
         assert all(batch.images.shape == (len(batch), 3, 8, 8) for batch in found)
@@ -65,14 +53,14 @@ def test_batches_are_those_of_the_images_one_by_one(manifest: Path, tmp_path: Pa
             assert torch.equal(image, torch.from_numpy(center_resize(decode(data), 8)).permute(2, 0, 1))
 
 
-def test_a_second_encoder_decodes_nothing(manifest: Path, tmp_path: Path, decodings: list[int]) -> None:
+def test_a_second_encoder_decodes_nothing(probe_set: Path, tmp_path: Path, decodings: list[int]) -> None:
     def features(seed: int, size: int, **pixels: str) -> torch.Tensor:
         backbone = toy.BACKBONE.model_copy(update={"image_size": size})
         encoder = ImageEncoder(untrained_encoder(backbone, seed), "patch_mean", "fp32", torch.device("cpu"))
         identity = {"weights": str(seed)}
         options = {"image_size": size, "batch_size": 9, "identity": identity, "pixels": pixels}
         cache = FeatureCache(encoder, Store(tmp_path), **options)
-        return cache.features(manifest, read_index(manifest), "train")[0]
+        return cache.features(probe_set, read_index(probe_set), "train")[0]
 
     size = toy.BACKBONE.image_size
     first = features(0, size)
@@ -85,22 +73,22 @@ def test_a_second_encoder_decodes_nothing(manifest: Path, tmp_path: Path, decodi
     assert len(decodings) == 210, "and so has other code"
 
 
-def test_a_damaged_piece_is_made_again(manifest: Path, tmp_path: Path, decodings: list[int]) -> None:
+def test_a_damaged_piece_is_made_again(probe_set: Path, tmp_path: Path, decodings: list[int]) -> None:
     kept = Kept(Store(tmp_path), {})
-    whole = batches(manifest, 9, kept)
+    whole = batches(probe_set, 9, kept)
     pieces = sorted(tmp_path.rglob("*.safetensors"), key=lambda path: path.stat().st_size)
     assert len(pieces) == 4
     pieces[-1].write_bytes(pieces[-1].read_bytes()[:200])
     pieces[0].unlink()
     decodings.clear()
-    again = batches(manifest, 9, kept)
+    again = batches(probe_set, 9, kept)
     assert len(decodings) == 20 + 10
     assert all(torch.equal(ours.images, theirs.images) for ours, theirs in zip(whole, again, strict=True))
 
 
-def test_crops_that_would_fill_the_store_are_not_kept(manifest: Path, tmp_path: Path) -> None:
+def test_crops_that_would_fill_the_store_are_not_kept(probe_set: Path, tmp_path: Path) -> None:
     size = 70 * 3 * 8 * 8
     for limit, files in ((2 * size - 1, 0), (2 * size, 4)):
-        assert len(batches(manifest, 9, Kept(Store(tmp_path, limit), {}))) == 8
+        assert len(batches(probe_set, 9, Kept(Store(tmp_path, limit), {}))) == 8
         assert len(list(tmp_path.rglob("*.safetensors"))) == files
-    assert Crops(ShardReader(manifest, "test"), 8).pieces() == [range(0, 20), range(20, 23)]
+    assert Crops(ShardReader(probe_set, "test"), 8).pieces() == [range(0, 20), range(20, 23)]

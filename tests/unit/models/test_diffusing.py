@@ -48,16 +48,6 @@ def written(
     return one.written(one.look(images), policy, keys)
 
 
-def test_its_captions_are_pieces_with_their_steps() -> None:
-    for policy in ("posterior", "best_first"):
-        found = written(writer(method()), how(policy=policy))
-        assert len({one.pieces for one in found}) > 1
-        for one in found:
-            assert len(one.pieces) <= LENGTH and all(0 <= piece < WORDS.sot for piece in one.pieces)
-            assert all(0 <= step <= 5 for step in one.step) and all(value <= 0 for value in one.confidence)
-            assert len(one.step) == len(one.confidence) == len(one.pieces)
-
-
 def test_the_first_places_of_best_first_are_the_most_confident() -> None:
     found = written(writer(method()), how(policy="best_first", steps=LENGTH))
     for one in found:
@@ -158,41 +148,6 @@ def test_every_draw_has_numbers_of_its_own() -> None:
     assert not rows & {tuple(row[:VECTORS].tolist()) for numbers in all_numbers(1, KEYS) for row in numbers}
 
 
-def test_guidance_changes_what_is_written() -> None:
-    one = writer(method(**CFG))
-    assert written(one, how(guidance=3.0)) != written(one, how())
-
-
-def test_orientations_are_one_line_read_from_both_ends() -> None:
-    one = writer(method(**mcs(0.5)))
-    assert written(one, how(guidance=0.25, orientation="as_printed")) == written(one, how(guidance=0.75))
-
-
-def test_a_condition_of_which_nothing_is_lost_guides_nowhere() -> None:
-    """At a mask rate that no number reaches the weak condition is the whole one."""
-    one = writer(method(**mcs(1e-300)))
-    plain = written(one, how())
-    for scale in (0.0, 2.0, 5.0):
-        assert [found.pieces for found in written(one, how(guidance=scale))] == [found.pieces for found in plain]
-
-
-def test_a_condition_that_is_lost_whole_is_the_masks_null(monkeypatch: pytest.MonkeyPatch) -> None:
-    """MCS at rate 1 is CFG whose null is [MASK] in the place of zeros."""
-    one, other = writer(method(**mcs(1.0))), writer(method(**CFG))
-    mask = one.model.masked
-    assert mask is not None and float(mask.detach().abs().sum()) > 0
-    with torch.no_grad():
-        own = dict(one.model.named_parameters())
-        for name, parameter in other.model.named_parameters():
-            parameter.copy_(own[name])
-    with_zeros = written(other, how(guidance=3.0))
-    other._null = None
-    monkeypatch.setattr(
-        other.model, "degraded", lambda vectors, where: torch.where(where[..., None], mask.to(vectors.dtype), vectors)
-    )
-    assert written(one, how(guidance=3.0)) == written(other, how(guidance=3.0)) != with_zeros
-
-
 def test_the_null_is_read_once_for_all_images(monkeypatch: pytest.MonkeyPatch) -> None:
     one = writer(method(**CFG), batch_tokens=2 * LENGTH)
     remember, read = one.model.remember, []
@@ -236,24 +191,14 @@ def test_so_many_log_probabilities_are_held_at_a_time(guidance: float, monkeypat
         assert max(sizes) == images and sum(sizes) == len(expected)
 
 
-def test_another_seed_or_name_draws_something_else() -> None:
-    one = writer(method())
-    seen: Seen = one.look(IMAGES)
-    plain = one.written(seen, how(), KEYS)
-    assert one.written(seen, how(), KEYS) == plain
-    assert one.written(seen, how(seed=1), KEYS) != plain
-    assert one.written(seen, how(), [key + "!" for key in KEYS]) != plain
-
-
 def test_masks_of_the_condition_are_drawn_for_each_step_or_once() -> None:
     one = writer(method(**mcs(0.5)))
     assert written(one, how(guidance=3.0)) != written(one, how(guidance=3.0, condition_mask="per_image"))
 
 
-@pytest.mark.parametrize("replaced", [0.1, 0.0])
-def test_a_model_that_has_overfit_five_images_writes_their_captions(replaced: float) -> None:
+def test_a_model_that_has_overfit_five_images_writes_their_captions() -> None:
     """By both policies, whatever is drawn."""
-    entry = method(replaced)
+    entry = method()
     wide = BACKBONE.model_copy(update={"decoder": Decoder(width=64, layers=2, heads=4)})
     model = build_model(entry, wide, None, WORDS.size, 20, 0)  # type: ignore[arg-type]
     objective = build_objective(model, entry, None, WORDS.size, 5, "fp32", length=LENGTH, auxiliary=0.05)  # type: ignore[arg-type]

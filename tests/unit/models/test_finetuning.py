@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,40 +16,24 @@ from mdc.objectives.masked import on_canvas
 from mdc.records import read_json_lines
 from mdc.training.patience import Patience
 from mdc.training.state import decisive
-from mdc.training.trainer import Training, train
 
 START = Start(run="runs/a/b/mdc/s0", config_sha256="0" * 64, weights="last", patience=2, canvas=None)
 
 
-class Killed(Exception):
-    """Stands for a kill."""
-
-
 def _train(state: Path, losses: list[float], kill_at: int | None = None, start: Start | None = START) -> int:
     """Train up to 40 steps with a validation every 2, whose losses are given; returns the last step."""
-    recipe = toy.recipe(validate_every=2)
-    model = toy.build_model(toy.METHODS["mdc"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
-    objective = toy.build_objective(model, toy.METHODS["mdc"], toy.PROTOCOL, toy.MASK, 8, "fp32")
-    job = toy.job(toy.METHODS["mdc"], recipe, start=start)
-    states = toy.states(state, job)
+    asked = [0]
 
-    def batches(first: int) -> Iterator[CaptionBatch]:
-        for step in itertools.count(first):
-            asked["step"] = step
-            if step == kill_at:
-                raise Killed
-            yield toy.batch(8, seed=step)
+    def batch(step: int, _: object) -> CaptionBatch:
+        asked.append(step)
+        return toy.batch(8, seed=step)
 
-    asked = {"step": 0}
-    training = Training(
-        job,
-        model,
-        objective,
-        toy.Data(40, batches),
-        torch.device("cpu"),
-        lambda: {"loss": losses[(asked["step"] + 1) // 2 - 1]},
-    )
-    return int(train(training, states, toy.RUNTIME)[-1]["last_step"])
+    def validate() -> dict[str, float]:
+        return {"loss": losses[(asked[-1] + 1) // 2 - 1]}
+
+    by = toy.recipe(validate_every=2)
+    found = toy.trained(state, "mdc", 40, by, kill_at=kill_at, batch_of=batch, validate=validate, start=start)
+    return int(found.segments[-1]["last_step"])
 
 
 LOSSES = [3.0, 2.0, 2.5, 1.9, 2.1, 1.9, *[1.0] * 20]  # equal is not better: over after the sixth, at step 12
@@ -68,7 +50,7 @@ def test_a_run_ends_when_its_patience_does(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kill_at", [3, 6, 9, 11])
 def test_a_killed_run_ends_where_it_would_have(tmp_path: Path, kill_at: int) -> None:
-    with pytest.raises(Killed):
+    with pytest.raises(toy.Killed):
         _train(tmp_path, LOSSES, kill_at=kill_at)
     assert _train(tmp_path, LOSSES) == 12
     # and one that had ended does not go on

@@ -7,8 +7,6 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,6 @@ import torch
 import toy
 from torch import Tensor
 
-from mdc.config import Method
 from mdc.loader.batch import CaptionBatch
 from mdc.models import cross_entropy
 from mdc.models.recomputing import recompute_layers
@@ -28,7 +25,7 @@ from mdc.processes.group import ALONE, Group
 from mdc.records import read_json_lines
 from mdc.training.feed import fed
 from mdc.training.optimizer import build_optimizer
-from mdc.training.trainer import Training, total_norm, train
+from mdc.training.trainer import total_norm
 from mdc.training.watch import BEHIND, Watch
 
 pytestmark = [
@@ -37,10 +34,6 @@ pytestmark = [
 ]
 # with a number, as tensors there say it
 CUDA = torch.device("cuda", 0)
-METHODS = {
-    **toy.METHODS,
-    "mcd": Method(label="", objective="mask_and_replace", pooling="patch_mean", diffusion_steps=20, replaced=0.1),
-}
 EVERY = pytest.mark.parametrize("method", ["clip", "arc", "mdc", "mcd"])
 
 
@@ -52,18 +45,13 @@ def _full_fp32(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def made(method: str, device: torch.device, precision: str) -> tuple[Any, Objective]:
     """The model of a method, on ``device``, and its objective."""
-    model = toy.build_model(METHODS[method], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0).to(device)
-    # a caption of the toy batches has 15 places after SOT
-    own = {"length": 15} if method == "mcd" else {}
-    objective = toy.build_objective(model, METHODS[method], toy.PROTOCOL, toy.MASK, 8, precision, **own)
-    return model, objective
+    model = toy.model(method).to(device)
+    return model, toy.objective(method, model, precision)
 
 
 def batch(seed: int = 0) -> CaptionBatch:
-    """A toy batch with the draws that mask and replace asks for besides."""
-    plain = toy.batch(8, seed)
-    which = torch.rand(plain.uniforms.shape, generator=torch.Generator().manual_seed(100 + seed))
-    return replace(plain, replacement=which)
+    """With the draws that mask and replace asks for besides."""
+    return toy.batch(8, seed, draws=True)
 
 
 def gradients(model: torch.nn.Module) -> Tensor:
@@ -205,34 +193,19 @@ def _noted(tensor: Tensor, into: list[Tensor]) -> Tensor:
     return tensor
 
 
-class Killed(Exception):
-    """Stands for a kill: nothing of the trainer runs after it."""
-
-
 def trained(method: str, state: Path, kill_at: int | None = None) -> list[int]:
     """Twelve steps of a run on the GPU, in bf16; the steps whose batches were asked for."""
     recipe = toy.recipe(precision="bf16", device="cuda", accumulation=2)
-    model, objective = made(method, CUDA, recipe.precision)
-    asked = []
-
-    def batches(start: int) -> Iterator[CaptionBatch]:
-        for step in range(start, 12):
-            if step == kill_at:
-                raise Killed
-            asked.append(step)
-            yield batch(step)
-
-    job = toy.job(METHODS[method], recipe)
-    training = Training(job, model, objective, toy.Data(12, batches), CUDA)
-    train(training, toy.states(state, job), toy.RUNTIME)
-    return asked
+    return toy.trained(
+        state, method, 12, recipe, kill_at=kill_at, batch_of=lambda step, _: batch(step), device=CUDA
+    ).asked
 
 
 @EVERY
 def test_a_killed_run_resumes(method: str, tmp_path: Path) -> None:
     """From the state after step 5, to the losses of a run that was never killed; rounding may differ, so not to the bit."""
     assert trained(method, tmp_path / "whole") == list(range(12))
-    with pytest.raises(Killed):
+    with pytest.raises(toy.Killed):
         trained(method, tmp_path / "killed", kill_at=8)
     assert trained(method, tmp_path / "killed") == list(range(5, 12))
     whole, resumed = (read_json_lines(tmp_path / name / "log.jsonl") for name in ("whole", "killed"))
@@ -252,7 +225,7 @@ def test_nccl_sums_and_gathers(monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         losses, found = [], []
         for group in (ALONE, Group(0, 1)):
-            model = toy.build_model(toy.METHODS["clip"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0).to(CUDA)
+            model = toy.model("clip").to(CUDA)
             monkeypatch.setattr(Group, "alone", group is ALONE)
             objective = toy.build_objective(model, toy.METHODS["clip"], toy.PROTOCOL, toy.MASK, 8, "fp32", 1.0, group)
             sums = GradientSums(group, list(model.parameters()))

@@ -73,22 +73,6 @@ def test_the_guide_changes_captions_and_no_weight_is_the_papers_decoding() -> No
     assert not torch.equal(some.tokens, plain.tokens)
 
 
-def test_a_caption_is_what_it_would_be_alone() -> None:
-    tokens = torch.full((3, 5), MASK)
-    tokens[2, :3] = torch.tensor([1, 4, 0])
-    together = unmask_guided(candidates(3), liken, tokens, tokens == MASK, 2.0)
-    for row in range(3):
-
-        def own(some: Tensor, where: Tensor, rows: Tensor, row: int = row) -> Candidates:
-            return candidates(3)(some, where, rows + row)
-
-        def like(some: Tensor, masked: Tensor, rows: Tensor, row: int = row) -> Tensor:
-            return liken(some, masked, rows + row)
-
-        one = tokens[row : row + 1]
-        assert torch.equal(unmask_guided(own, like, one, one == MASK, 2.0).tokens[0], together.tokens[row])
-
-
 def test_the_likeliest_pairs_are_in_order_and_ties_go_to_the_first_place() -> None:
     where = torch.tensor([[True, False, True], [False, False, True]])
     values = torch.tensor([[0.5, 0.3, 0.2], [0.5, 0.4, 0.1], [0.2, 0.7, 0.1]]).log()

@@ -13,7 +13,6 @@ import pytest
 import torch
 import toy
 from calls import Call
-from data_samples import use_scenes, write_probe
 from safetensors import safe_open
 
 from mdc.evaluation.features import FeatureCache
@@ -23,19 +22,8 @@ from mdc.loader.workers import ahead
 from mdc.predictors.encode import ImageEncoder, untrained_encoder
 from mdc.processes.lock import locked
 from mdc.processes.store import Store
-from mdc.records import UserError, read_json, write_json
+from mdc.records import UserError, write_json
 from mdc.shards.index import ShardReader, read_index
-
-
-@pytest.fixture(scope="module")
-def manifest(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """70 images to train on and 23 to test on, in shards of 16."""
-    path = tmp_path_factory.mktemp("labelled")
-    with pytest.MonkeyPatch.context() as patch:
-        use_scenes(patch)
-        source = {"kind": "scenes", "task": "colour", "train": 70, "test": 23, "seed": 3, "pixels": 12}
-        write_probe("colour", source, path / "colour", path, samples_per_shard=16)
-    return path / "colour/index.json"
 
 
 def cache(folder: Path, workers: int = 0) -> FeatureCache:
@@ -44,14 +32,11 @@ def cache(folder: Path, workers: int = 0) -> FeatureCache:
     return FeatureCache(encoder, Store(folder), identity={"weights": "0"}, pixels={}, **options)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_workers_change_no_batch_and_leave_the_global_generator_alone(manifest: Path, workers: int) -> None:
+def test_workers_change_no_batch_and_leave_the_global_generator_alone(probe_set: Path) -> None:
     torch.manual_seed(7)
     state = torch.get_rng_state()
     for split, count in (("train", 70), ("test", 23)):
-        here, there = (
-            list(labelled_batches(manifest, split, image_size=8, batch_size=9, workers=w)) for w in (0, workers)
-        )
+        here, there = (list(labelled_batches(probe_set, split, image_size=8, batch_size=9, workers=w)) for w in (0, 2))
         assert [key for batch in there for key in batch.keys] == [f"{number:06d}" for number in range(count)]
         for ours, theirs in zip(here, there, strict=True):
             assert ours.keys == theirs.keys
@@ -59,43 +44,30 @@ def test_workers_change_no_batch_and_leave_the_global_generator_alone(manifest: 
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_features_are_equal_to_the_bit_with_any_number_of_workers(manifest: Path, tmp_path: Path) -> None:
-    index = read_index(manifest)
+def test_features_are_equal_to_the_bit_with_any_number_of_workers(probe_set: Path, tmp_path: Path) -> None:
+    index = read_index(probe_set)
     files = []
-    for workers in (0, 1, 2):
+    for workers in (0, 2):
         folder = tmp_path / str(workers)
-        found = cache(folder, workers).features(manifest, index, "train")
+        found = cache(folder, workers).features(probe_set, index, "train")
         assert found[0].shape == (70, toy.BACKBONE.width)
         left = sorted(folder.rglob("*.safetensors"))
         assert len(left) == 2, "the features, and the crops in one piece"
         files.append([(file.relative_to(folder), file.read_bytes()) for file in left])
-    assert files[0] == files[1] == files[2], "neither a feature nor a crop nor its name depends on workers"
+    assert files[0] == files[1], "neither a feature nor a crop nor its name depends on workers"
 
 
-def test_a_probes_record_does_not_say_how_many_workers_there_were(manifest: Path, tmp_path: Path) -> None:
-    told = []
-    for workers in (0, 2):
-        place = tmp_path / str(workers)
-        write_json(tmp_path / "runtime.json", {"workers": workers})
-        job = toy.probe_job(inputs=["data/probes/colour"], probes=["colour"])
-        inputs = {"data/probes/colour": manifest}
-        main(Call(job, place / "out", inputs, tmp_path / "runtime.json", cache=place / "cache"))
-        told.append([(place / "out" / name).read_bytes() for name in ("probe.json", "items.parquet")])
-    assert told[0] == told[1]
-    assert "workers" not in read_json(tmp_path / "2/out/probe.json")["config"]["recipe"]
-
-
-@pytest.mark.parametrize("runtime", [{"workers": -1}, {"workers": 1.5}, {"threads": 2}])
-def test_a_bad_runtime_is_one_line(manifest: Path, tmp_path: Path, runtime: dict[str, float]) -> None:
-    write_json(tmp_path / "runtime.json", runtime)
+def test_a_bad_runtime_is_one_line(probe_set: Path, tmp_path: Path) -> None:
     job = toy.probe_job(inputs=["data/probes/colour"], probes=["colour"])
-    with pytest.raises(UserError, match=rf"runtime\.json: {next(iter(runtime))}"):
-        main(Call(job, tmp_path / "out", {"data/probes/colour": manifest}, tmp_path / "runtime.json"))
+    for name, value in (("workers", -1), ("workers", 1.5), ("threads", 2)):
+        write_json(tmp_path / "runtime.json", {name: value})
+        with pytest.raises(UserError, match=rf"runtime\.json: {name}"):
+            main(Call(job, tmp_path / "out", {"data/probes/colour": probe_set}, tmp_path / "runtime.json"))
 
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_damaged_sample_is_the_same_line_from_a_worker(
-    manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+    probe_set: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
     read = ShardReader.read
 
@@ -105,7 +77,7 @@ def test_a_damaged_sample_is_the_same_line_from_a_worker(
 
     monkeypatch.setattr(ShardReader, "read", torn)
     with pytest.raises(UserError, match=r"^colour, split train: image of 000041 cannot be decoded \(\w+\)$"):
-        cache(tmp_path, workers).features(manifest, read_index(manifest), "train")
+        cache(tmp_path, workers).features(probe_set, read_index(probe_set), "train")
     assert not list(tmp_path.rglob("*.safetensors")), "what is not whole is not kept"
 
 
@@ -150,14 +122,12 @@ cache.features(manifest, read_index(manifest), "train")
 """
 
 
-def test_a_killed_job_leaves_nothing_half_written_and_no_worker(manifest: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", KILLED, str(manifest), str(tmp_path / "cache")]
+def test_a_killed_job_leaves_nothing_half_written_and_no_worker(probe_set: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", KILLED, str(probe_set), str(tmp_path / "cache")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as job:
         assert job.stdout is not None
         assert job.stdout.readline() == "encodes\n"
-        children = Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()
-        workers = [child for child in children if _command(child)[1:2] == ["-c"]]
-        assert len(workers) == 2
+        workers = _workers_of(job.pid)
         os.kill(job.pid, signal.SIGKILL)
     left = [path for path in tmp_path.rglob("*.safetensors") if not path.name.startswith(".")]
     assert left, "the first piece was there before it was encoded"
@@ -186,14 +156,20 @@ def test_a_worker_that_nobody_takes_the_result_of_ends_and_lets_go_of_its_lock(t
     with subprocess.Popen([sys.executable, "-c", LOADED, str(tmp_path)], stdout=subprocess.PIPE, text=True) as job:
         assert job.stdout is not None
         assert job.stdout.readline() == "one\n"
-        children = Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()
-        workers = [child for child in children if _command(child)[1:2] == ["-c"]]
-        assert len(workers) == 2
+        workers = _workers_of(job.pid)
         time.sleep(0.5)  # until both have filled it
         os.kill(job.pid, signal.SIGKILL)
     _wait_for_the_end_of(workers)
     with locked(tmp_path):
         pass
+
+
+def _workers_of(job: int) -> list[str]:
+    """Both of them."""
+    children = Path(f"/proc/{job}/task/{job}/children").read_text().split()
+    workers = [child for child in children if _command(child)[1:2] == ["-c"]]
+    assert len(workers) == 2
+    return workers
 
 
 def _wait_for_the_end_of(workers: list[str]) -> None:

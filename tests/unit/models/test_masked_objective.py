@@ -83,16 +83,15 @@ def test_loss_and_gradient_equal_algorithm_1(weighted: bool, micro_batches: int)
     if not weighted:
         method = method.model_copy(update={"weight": "none", "normaliser": "masked_tokens"})
     batch = toy.batch(8)
-    model = toy.build_model(method, toy.BACKBONE, toy.PROTOCOL, toy.V, CONTEXT, seed=0)
-    assert isinstance(model, Captioner)
-    objective = toy.build_objective(model, method, toy.PROTOCOL, toy.MASK, 8, "fp32")
+    model = toy.model(method)
+    objective = toy.objective(method, model)
     loss = objective.backward(objective.prepare(batch, micro_batches))["loss"]
-    ours = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    ours = toy.gradients(model)
     model.zero_grad()
     reference = _algorithm_1(model, batch, 0.5, 1.0, weighted)
     reference.backward()
     assert abs(float(loss) - float(reference.detach())) < 1e-5
-    theirs = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+    theirs = toy.gradients(model)
     # the plain form also reaches position embeddings that are padding there: with zero gradient
     assert ours.keys() == theirs.keys()
     for name, gradient in theirs.items():
@@ -101,8 +100,7 @@ def test_loss_and_gradient_equal_algorithm_1(weighted: bool, micro_batches: int)
 
 
 def test_mask_is_an_input_that_cannot_be_predicted() -> None:
-    model = toy.build_model(toy.METHODS["mdc"], toy.BACKBONE, toy.PROTOCOL, toy.V, CONTEXT, seed=0)
-    assert isinstance(model, Captioner)
+    model = toy.model("mdc")
     assert model.text.token_embedding.num_embeddings == toy.V + 1
     batch = toy.batch(2)
     logits = model.logits(normalise(batch.images), batch.tokens, batch.lengths)
@@ -123,8 +121,7 @@ def test_arc_and_mdc_supervise_the_same_tokens() -> None:
 
 def test_no_mask_drawn_is_zero_loss() -> None:
     method = toy.METHODS["mdc"].model_copy(update={"weight": "none", "normaliser": "masked_tokens"})
-    model = toy.build_model(method, toy.BACKBONE, toy.PROTOCOL, toy.V, CONTEXT, seed=0)
-    assert isinstance(model, Captioner)
+    model = toy.model(method)
     batch = toy.batch(4)
     batch.uniforms.fill_(0.9999999)
     batch.jitter.zero_()
@@ -144,12 +141,12 @@ def test_bf16_changes_the_scale_of_no_gradient() -> None:
     found = []
     for name in ("arc", "mdc"):
         method = toy.METHODS[name]
-        model = toy.build_model(method, toy.BACKBONE, toy.PROTOCOL, toy.V, CONTEXT, seed=0)
+        model = toy.model(method)
         for batch in batches[:16]:
             gradients = []
             for precision in ("fp32", "bf16"):
                 model.zero_grad()
-                toy.backward(toy.build_objective(model, method, toy.PROTOCOL, toy.MASK, 8, precision), batch)
+                toy.backward(toy.objective(method, model, precision), batch)
                 parts = [p.grad.flatten() for p in model.encoder.parameters() if p.grad is not None]
                 gradients.append(torch.cat(parts).double())
             full, low = gradients

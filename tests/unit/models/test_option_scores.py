@@ -183,21 +183,17 @@ def test_all_methods_see_the_same_eight_other_images() -> None:
     shown = []
     for method, order in (("arc", range(16)), ("mdc", range(15, -1, -1))):
         one, seen = scorer(method, samples=16), {}
+        looked: list[torch.Tensor] = []
+        asked_of: list[list[Pair]] = []
+        look, score = one.look, one.score
+        one.look = lambda pictures, look=look, to=looked: to.append(pictures) or look(pictures)  # type: ignore
+        one.score = lambda name, memory, pairs, draws, score=score, to=asked_of: (  # type: ignore
+            to.append(pairs) or score(name, memory, pairs, draws)
+        )
         for number in order:
-            looked: list[torch.Tensor] = []
-            pairs: list[Pair] = []
-            look, score = one.look, one.score
-            one.look = lambda pictures, look=look, looked=looked: looked.append(pictures) or look(pictures)  # type: ignore
-
-            def told(
-                name: str, memory: Any, asked: list[Pair], draws: Any, score: Any = score, pairs: Any = pairs
-            ) -> Any:
-                pairs[:] = asked
-                return score(name, memory, asked, draws)
-
-            one.score = told  # type: ignore[method-assign, assignment]
+            looked.clear()
             score_items(one, asked, [number])
-            one.look, one.score = look, score  # type: ignore[method-assign]
+            pairs = asked_of[-1]
             by_option = [pairs[start : start + 10] for start in range(0, len(pairs), 10)]
             found = [canonical([looked[0][pair.image].flatten().tolist() for pair in some[2:]]) for some in by_option]
             assert len(by_option) == 2 and found[0] == found[1]

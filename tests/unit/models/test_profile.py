@@ -12,26 +12,17 @@ import pytest
 import torch
 import toy
 
-from mdc.cli import build_parser
 from mdc.records import UserError, read_json_lines
 from mdc.training.profile import TABLE, TRACE, WARM, StepProfile
-from mdc.training.trainer import Training, train
 
 CPU = torch.device("cpu")
 
 
 def trained(state: Path, profile: StepProfile | None, steps: int = 8) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """A run's weights and its log without clocks."""
-    torch.set_num_threads(1)
-    method = toy.METHODS["mdc"]
-    model = toy.build_model(method, toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
-    objective = toy.build_objective(model, method, toy.PROTOCOL, toy.MASK, 8, "fp32")
-    data = toy.Data(steps, lambda start: (toy.batch(8, seed=step) for step in range(start, steps)))
-    job = toy.job(method, toy.recipe())
-    training = Training(job, model, objective, data, CPU)
-    train(training, toy.states(state, job), toy.RUNTIME, profile=profile)
+    weights = toy.trained(state, steps=steps, profile=profile).weights
     lines = read_json_lines(state / "log.jsonl")
-    return model.state_dict(), [{k: v for k, v in line.items() if k != "images_per_second"} for line in lines]
+    return weights, [{k: v for k, v in line.items() if k != "images_per_second"} for line in lines]
 
 
 def seen(folder: Path) -> Counter[str]:
@@ -57,6 +48,12 @@ def test_a_run_that_is_looked_at_ends_in_the_same_bits(tmp_path: Path, capfd: py
     assert len(names) == 20 and "Self CPU" in table and any(name.startswith("aten::") for name in names)
 
 
+@pytest.mark.parametrize("steps", [0, -1])
+def test_a_number_of_steps_that_is_none_is_refused(steps: int) -> None:
+    with pytest.raises(UserError, match=f"--profile {steps}: .*allowed: 1 or more"):
+        StepProfile(Path(), steps, CPU)
+
+
 def test_a_run_that_ends_before_leaves_what_there_is(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     trained(tmp_path / "short", StepProfile(tmp_path / "profile", 100, CPU), steps=WARM + 2)
     assert f"2 steps after the first {WARM}: " in capfd.readouterr().err
@@ -70,12 +67,3 @@ def test_a_run_that_ends_in_the_warm_up_leaves_nothing(
     trained(tmp_path / "short", StepProfile(tmp_path / "profile", 2, CPU), steps=steps)
     assert f"nothing was written: {steps} steps were left" in capfd.readouterr().err
     assert not (tmp_path / "profile").exists()
-
-
-def test_how_it_is_asked_for() -> None:
-    words = ["pretrain", "c.json", "--state", "s"]
-    assert build_parser().parse_args([*words, "--profile", "5"]).profile == 5
-    assert build_parser().parse_args(words).profile is None
-    for steps in (0, -1):
-        with pytest.raises(UserError, match=f"--profile {steps}: .*allowed: 1 or more"):
-            StepProfile(Path(), steps, CPU)

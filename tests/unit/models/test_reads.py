@@ -97,8 +97,8 @@ def test_a_captioner_is_written_with_by_what_it_was_trained_to_read(reads: str) 
     assert all_patches.shape[1] == visual_tokens(shape), "what is probed are the patches, whatever the decoder reads"
 
 
-def test_a_configuration_is_what_it_was_and_a_grid_has_no_more_cells_than_patches() -> None:
-    assert "reads" not in toy.BACKBONE.model_dump(mode="json") and backbone("cls").model_dump()["reads"] == "cls"
+def test_a_configuration_says_what_is_read_and_a_grid_has_no_more_cells_than_patches() -> None:
+    assert toy.BACKBONE.model_dump()["reads"] == "patches" and backbone("cls").model_dump()["reads"] == "cls"
     side = toy.BACKBONE.image_size // toy.BACKBONE.patch_size
     with pytest.raises(ValueError, match="fewer than the grid has cells"):
         backbone("grid_3", image_size=2 * toy.BACKBONE.patch_size)

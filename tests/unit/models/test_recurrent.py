@@ -13,7 +13,7 @@ from torch import Tensor
 
 from mdc.config.caption import Beam
 from mdc.demo.attention import looked_at
-from mdc.models.recurrent import RecurrentCaptioner, unevenness
+from mdc.models.recurrent import RecurrentCaptioner
 from mdc.predictors.caption_scores import CaptionScorer, Pair
 from mdc.predictors.folded import hidden_states, remember
 from mdc.predictors.writing import Writer
@@ -119,12 +119,6 @@ def test_both_terms_are_learnt() -> None:
     assert none is not None and once is not None and twice is not None
     assert not torch.allclose(none, once, atol=1e-6)
     assert torch.allclose(twice - once, once - none, atol=1e-6)
-
-
-def test_what_is_not_written_is_not_looked_at() -> None:
-    attention = torch.rand(2, 5, 3).softmax(dim=-1)
-    expected = sum((1 - attention[b, :steps].sum(0)).square().sum() for b, steps in enumerate((2, 5)))
-    assert torch.allclose(unevenness(attention, torch.tensor([2, 5])), torch.as_tensor(expected))
 
 
 def test_scores_are_the_sums_of_log_probabilities() -> None:

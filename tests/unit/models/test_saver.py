@@ -21,7 +21,7 @@ from mdc.training.state import Position, Snapshot, States
 @pytest.fixture
 def made(tmp_path: Path) -> tuple[States, Any, Any]:
     job = toy.job(toy.METHODS["mdc"], toy.recipe())
-    model = toy.build_model(toy.METHODS["mdc"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
+    model = toy.model("mdc")
     return toy.states(tmp_path / "state", job), model, build_optimizer(model, toy.recipe(), toy.PROTOCOL)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mdc.diffusion.corruption import mask_tokens
 from mdc.diffusion.schedule import MaskSchedule
 
 
@@ -33,36 +32,7 @@ def test_stratified_draw_has_one_time_in_each_stratum(low: float, high: float) -
         assert torch.equal(strata.to(torch.int64), place)
 
 
-def test_draws_of_a_split_batch_are_those_of_the_whole() -> None:
-    schedule = MaskSchedule(0.5, 1.0)
-    jitter = torch.rand(32, generator=torch.Generator().manual_seed(0))
-    place = torch.arange(32)
-    whole = schedule.draw(jitter, place, 32)
-    halves = [schedule.draw(jitter[rows], place[rows], 32) for rows in (slice(0, 16), slice(16, 32))]
-    assert torch.equal(whole, torch.cat(halves))
-
-
 def test_least_t_bounds_the_weight() -> None:
     schedule = MaskSchedule(0.0, 1.0, least_t=1e-3)
     t = schedule.draw(torch.zeros(4), torch.zeros(4, dtype=torch.int64), 1024)
     assert torch.allclose(schedule.weight(t), torch.full((4,), 1000.0))
-
-
-def test_masks_fall_on_caption_tokens_only_and_at_rate_t() -> None:
-    generator = torch.Generator().manual_seed(0)
-    batch, length, mask_id = 4000, 12, 99
-    tokens = torch.randint(1, 90, (batch, length), generator=generator)
-    lengths = torch.randint(2, length + 1, (batch,), generator=generator)
-    t = torch.full((batch,), 0.7)
-    uniforms = torch.rand(batch, length, generator=generator)
-    corrupted, masked = mask_tokens(tokens, lengths, uniforms, t, mask_id)
-    assert not masked[:, 0].any(), "SOT is visible"
-    for row in range(50):
-        assert not masked[row, lengths[row] :].any(), "padding is never masked"
-    assert torch.equal(corrupted == mask_id, masked)
-    assert torch.equal(corrupted[~masked], tokens[~masked])
-    maskable = (lengths - 1).sum()
-    rate = masked.sum() / maskable
-    assert abs(rate - 0.7) < 4 * (0.7 * 0.3 / maskable) ** 0.5
-    everything = mask_tokens(tokens, lengths, uniforms, torch.ones(batch), mask_id)[1]
-    assert everything.sum() == maskable, "t = 1 masks every token, EOT included"

@@ -22,6 +22,18 @@ from mdc.predictors.folded import blocks_of
 from mdc.records import UserError
 
 
+class _Boxed(_Reader):
+    """Some of the items have a box, by their numbers."""
+
+    def __init__(self, items: Any, pixels: torch.Tensor, boxes: dict[int, tuple[int, int, int, int]]) -> None:
+        super().__init__(items, pixels)
+        self.boxes = boxes
+
+    def read(self, number: int) -> Any:
+        key, data, record = super().read(number)
+        return key, data, record | ({"box": self.boxes[number]} if number in self.boxes else {})
+
+
 def _counted(monkeypatch: pytest.MonkeyPatch, model: Any) -> Counter[str]:
     """How many images the encoder reads, keys and values are made of and how many rows of hidden states get logits."""
     found: Counter[str] = Counter()
@@ -64,13 +76,8 @@ def test_items_that_show_one_image_have_it_read_once(
     pixels = torch.randint(0, 256, (3, 3, 16, 16), generator=torch.Generator().manual_seed(3), dtype=torch.uint8)
     items = [([f"red {word}", "blue"], image) for word in ("circle", "square") for image in range(3)]
 
-    class Boxed(_Reader):
-        def read(self, number: int) -> Any:
-            key, data, record = super().read(number)
-            return key, data, record | ({"box": (0, 0, 8, 8)} if number in boxed_items else {})
-
     one, asked = scorer("arc"), questions(items, pixels, 2)
-    object.__setattr__(asked, "reader", Boxed(items, pixels))
+    object.__setattr__(asked, "reader", _Boxed(items, pixels, dict.fromkeys(boxed_items, (0, 0, 8, 8))))
     count = _counted(monkeypatch, one.captioner.model)
     score_items(one, asked, range(6))
     assert count["images"] == 1 + distinct
@@ -146,14 +153,8 @@ def test_an_item_with_a_box_is_seen_within_it() -> None:
     """As ARO crops: left, top, width, height. Of an item without a box the whole image is seen."""
     pixels = torch.randint(0, 256, (3, 3, 32, 40), generator=torch.Generator().manual_seed(3), dtype=torch.uint8)
 
-    class Boxed(_Reader):
-        def read(self, number: int) -> Any:
-            key, data, record = super().read(number)
-            return key, data, record | ({"box": (5, 9, 16, 16)} if number == 1 else {})
-
     one, asked = scorer("arc"), questions(ITEMS, pixels, 2)
-    boxes = Boxed(ITEMS, pixels)
-    object.__setattr__(asked, "reader", boxes)
+    object.__setattr__(asked, "reader", _Boxed(ITEMS, pixels, {1: (5, 9, 16, 16)}))
     assert torch.equal(picture(one, asked, 1), pixels[1, :, 9:25, 5:21])
     assert not torch.equal(picture(one, asked, 0), pixels[0, :, 9:25, 5:21])
     whole = Image.new("RGB", (4, 3))

@@ -36,7 +36,7 @@ def test_seeds_and_epochs_have_orders_of_their_own() -> None:
     assert len(set(orders)) == 25
 
 
-@pytest.mark.parametrize("count", [2, 3, 4, 5])
+@pytest.mark.parametrize("count", [2, 3, 4])
 def test_small_permutations_are_equally_likely(count: int) -> None:
     """Chi-square over all permutations, 8 expected of each."""
     number = {order: i for i, order in enumerate(itertools.permutations(range(count)))}
@@ -46,7 +46,7 @@ def test_small_permutations_are_equally_likely(count: int) -> None:
     assert stats.chisquare(found).pvalue > 1e-3
 
 
-@pytest.mark.parametrize("count", [300, 1000, 5000])
+@pytest.mark.parametrize("count", [300, 5000])
 def test_any_sample_may_stand_anywhere(count: int) -> None:
     """Chi-square of (a twentieth of the places) × (a twentieth of the samples) over 2,000 orders."""
     table = np.zeros((20, 20))

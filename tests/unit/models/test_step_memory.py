@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import torch
 import toy
 
 from mdc.cli import main
-from mdc.config import Method
 from mdc.jobs.model import PretrainJob
 from mdc.loader.batch import CaptionBatch
 from mdc.models.recomputing import recompute_layers
@@ -28,18 +26,14 @@ from mdc.training.optimizer import build_optimizer
 from mdc.training.unallocated import Live
 
 ROOT = Path(__file__).resolve().parents[3]
-METHODS = {
-    **toy.METHODS,
-    "mcd": Method(label="", objective="mask_and_replace", pooling="patch_mean", diffusion_steps=10, replaced=0.1),
-}
+METHODS = toy.ALL_METHODS
 WORDS = Vocabulary.corpus(range(toy.V - 2))
 BATCH, WIDTH = 8, 16
 
 
 def batch(longest: int = 14) -> CaptionBatch:
     """As the loader yields it, with the draws of every objective."""
-    drawn = torch.rand(BATCH, WIDTH, generator=torch.Generator().manual_seed(1))
-    return replace(toy.batch(BATCH, longest=longest, width=WIDTH), replacement=drawn)
+    return toy.batch(BATCH, longest=longest, width=WIDTH, draws=True)
 
 
 def tokens_of(method: str, longest: int = 14) -> int:
@@ -103,8 +97,7 @@ def kept_by_autograd(model: Any, objective: Any, parts: int) -> int:
     return sum(count for place, count in found.items() if place not in given)
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-@pytest.mark.parametrize("recompute", [None, True])
+@pytest.mark.parametrize(("recompute", "precision"), [(None, "fp32"), (True, "bf16")])
 @pytest.mark.parametrize("method", METHODS)
 def test_activations_are_those_of_a_real_step(method: str, recompute: bool | None, precision: str) -> None:
     """Within 15 %: a real batch's captions differ in length, and a mean is all that is known beforehand."""
@@ -131,7 +124,7 @@ def test_the_most_at_a_time_is_that_of_a_real_step(method: str) -> None:
     assert live.now >= told.gradients, "the gradients stay"
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ["clip", "mdc"])
 def test_micro_batches_and_processes_share_the_activations(method: str) -> None:
     whole = held(asked(method), Captions(WORDS, 9, ""))
     parts = held(asked(method, accumulation=4), Captions(WORDS, 9, ""))
@@ -167,15 +160,7 @@ def test_the_command_line_says_it_in_one_line(
     monkeypatch.chdir(tmp_path)
     assert main(["config", "runs/alt/ViT-T-12/mdc/s0", "--memory", "20", *params]) == 0
     (line,) = capsys.readouterr().out.splitlines()
-    for said in (
-        "alt/ViT-T-12/mdc/s0 in fp32",
-        "weights",
-        "gradients",
-        "Adam",
-        "captions of 20 tokens",
-        "in each process",
-    ):
-        assert said in line
+    assert all(said in line for said in ("alt/ViT-T-12/mdc/s0 in fp32", "captions of 20 tokens", "in each process"))
     for job, why in (("table1", "of trainings alone"), ("runs/alt/ViT-T-12/nobody/s0", "no job")):
         assert main(["config", job, "--memory", *params]) == 2
         assert why in capsys.readouterr().err

@@ -116,11 +116,6 @@ def test_json_round_trip_and_hash() -> None:
     for vocabulary in vocabularies:
         assert Vocabulary.from_json(vocabulary.to_json()) == vocabulary
     assert len({vocabulary.sha256 for vocabulary in vocabularies}) == len(vocabularies)
-    for wrong in (
-        {},
-        {"kind": "corpus"},
-        {"kind": "corpus", "pieces": [2, 1]},
-        {"kind": "corpus", "pieces": [CLIP_SOT]},
-    ):
+    for wrong in ({}, {"kind": "corpus"}, *({"kind": "corpus", "pieces": pieces} for pieces in ([2, 1], [CLIP_SOT]))):
         with pytest.raises(UserError, match="not a vocabulary"):
             Vocabulary.from_json(wrong)

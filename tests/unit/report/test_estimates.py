@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,8 +11,8 @@ from scipy import stats
 
 from mdc.records import UserError
 from mdc.report import estimates
-from mdc.report.estimates import Estimator, interval_label
-from mdc.report.items import ProbeItems, read_items
+from mdc.report.estimates import Estimator
+from mdc.report.items import ProbeItems
 from mdc.statistics import exact
 from mdc.statistics.metrics import mean_average_precision
 
@@ -207,39 +205,3 @@ def test_other_items_cannot_be_compared() -> None:
         for refused in (lambda: Estimator().difference(a, b, ["x"]), lambda: Estimator().level(b, ["x"])):
             with pytest.raises(UserError, match=r"benchmark x: .* same items"):
                 refused()
-
-
-def test_every_kind_of_interval_has_its_words() -> None:
-    rng = np.random.default_rng(6)
-    groups = [encoders(rng, seeds, 0.5, 50) for seeds in (1, 2, 3)]
-    estimator = Estimator(100)
-    assert [interval_label(estimator.level(group, ["x"])) for group in groups] == [
-        "exact (Clopper-Pearson) over test items, this checkpoint only",
-        "bootstrap over test items, mean of 2 seeds",
-        "t over 3 seeds and test items",
-    ]
-    apart = estimator.difference(groups[0], groups[0], ["x"])
-    assert interval_label(apart) == "bootstrap over test items, this checkpoint only"
-
-
-def test_groups_are_read_where_a_file_has_them(tmp_path: Path) -> None:
-    import pandas as pd
-
-    path = tmp_path / "items.parquet"
-    frame = pd.DataFrame(
-        {
-            "probe": ["one", "shared", "one", "shared"],
-            "item": list("abcd"),
-            "value": [1.0, 0, 0, 1],
-            "group": [None, "i", None, "j"],
-        }
-    )
-    frame.to_parquet(path)
-    items = read_items(path, hashlib.sha256(path.read_bytes()).hexdigest())
-    assert items["one"].groups is None and items["shared"].groups == ("i", "j")
-    frame.loc[3, "group"] = None
-    frame.to_parquet(path)
-    with pytest.raises(UserError, match="some items of a probe have a group and some have none"):
-        read_items(path, hashlib.sha256(path.read_bytes()).hexdigest())
-    with pytest.raises(UserError, match="1 groups for 2 items"):
-        ProbeItems(("a", "b"), value=np.ones(2), groups=("i",))

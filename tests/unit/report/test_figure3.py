@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import csv
 import gzip
 import json
 import random
@@ -12,8 +11,8 @@ from typing import Any
 import pytest
 from data_samples import scenes, use_scenes, write_corpus, write_parquet, write_texts
 from open_clip import SimpleTokenizer
+from shown import make, read_rows, shown_job
 
-from mdc.artefacts import ARTEFACTS
 from mdc.config import load
 from mdc.jobs.call import Call
 from mdc.jobs.folder import ScaleFolder
@@ -39,16 +38,8 @@ def write_tsv(path: Path, texts: list[str]) -> dict[str, Any]:
 def job(out: Path, given: dict[str, Path], *sets: str) -> Path:
     """The figure of ``sets``, jobs' names, in ``out``."""
     named = [(name, name.rpartition("/")[2], "train" if "corpora" in name else "all") for name in sets]
-    config = {"job": "figure3", "verb": "make", "scale": "s", "fingerprint": "f", "inputs": list(sets), "expected": {}}
-    config |= {"artefact": "figure3", "plan": "lengths", "scale_label": "a scale", "context_length": 77}
-    config["sets"] = [{"job": name, "key": key, "label": key.upper(), "split": split} for name, key, split in named]
-    figure3.make(as_job(config, "make", "a test"), given, out)
-    return out
-
-
-def rows(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+    asked = [{"job": name, "key": key, "label": key.upper(), "split": split} for name, key, split in named]
+    return make(shown_job("figure3", sets, context_length=77, sets=asked), given, out)
 
 
 def test_every_number_equals_a_count_with_open_clips_own_tokenizer(tmp_path: Path) -> None:
@@ -59,12 +50,12 @@ def test_every_number_equals_a_count_with_open_clips_own_tokenizer(tmp_path: Pat
     cut = [int((ids != 0).sum()) < length for ids, length in zip(tokenizer(texts, 77), lengths, strict=True)]
     assert 0 < sum(cut) < len(cut)
     job(tmp_path / "out", {"data/texts/list": tmp_path / "list" / "index.json"}, "data/texts/list")
-    (told,) = rows(tmp_path / "out" / "figure3_summary.csv")
+    (told,) = read_rows(tmp_path / "out" / "figure3_summary.csv")
     assert (told["corpus"], told["label"], told["captions"], told["max"]) == ("list", "LIST", "301", str(max(lengths)))
     assert float(told["mean"]) == pytest.approx(statistics.mean(lengths), rel=1e-12)
     assert float(told["median"]) == statistics.median(lengths)
     assert float(told["truncated_share"]) == sum(cut) / 301 == index["captions"]["per_split"]["all"]["truncated_share"]
-    each = rows(tmp_path / "out" / "figure3.csv")
+    each = read_rows(tmp_path / "out" / "figure3.csv")
     assert {int(row["tokens"]): int(row["captions"]) for row in each} == Counter(lengths)
     assert all(int(row["tokens"]) == int(row["pieces"]) + 2 for row in each)
     assert sum(float(row["share"]) for row in each) == pytest.approx(1, abs=1e-12)
@@ -89,35 +80,20 @@ def test_summaries_of_small_histograms() -> None:
     assert [figure3.percent(share) for share in (0.0, 0.0004, 0.0005, 0.091)] == ["0.0 %", "< 0.1 %", "0.1 %", "9.1 %"]
 
 
-def test_a_corpus_and_a_list_give_the_same_bytes_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_corpus_the_training_split_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     use_scenes(monkeypatch)
     corpus = write_corpus("alt", scenes(), tmp_path / "alt", tmp_path, samples_per_shard=10)
-    write_texts("long", write_tsv(tmp_path / "l.tsv", captions(40)), tmp_path / "long", tmp_path, 77)
-    given = {
-        f"data/{kind}": tmp_path / name / "index.json"
-        for kind, name in (("corpora/alt", "alt"), ("texts/long", "long"))
-    }
-    first = job(tmp_path / "a", given, "data/corpora/alt", "data/texts/long")
-    second = job(tmp_path / "b", dict(reversed(given.items())), "data/corpora/alt", "data/texts/long")
-    names = ARTEFACTS["figure3"].files
-    assert sorted(path.name for path in first.iterdir()) == sorted(names)
-    for name in names:
-        assert (first / name).read_bytes() == (second / name).read_bytes(), name
-    for name in ("figure3.csv", "figure3_summary.csv"):
-        assert {row["scale"] for row in rows(first / name)} == {"s"} and list(rows(first / name)[0])[-1] == "scale"
-    told = rows(first / "figure3_summary.csv")
-    assert [row["corpus"] for row in told] == ["alt", "long"]
-    of_training = corpus["captions"]["per_split"]["train"]  # and not of the validation split
-    assert float(told[0]["mean"]) == pytest.approx(of_training["mean"] + 2, abs=1e-12)
-    assert float(told[0]["median"]) == of_training["median"] + 2
+    job(tmp_path / "out", {"data/corpora/alt": tmp_path / "alt/index.json"}, "data/corpora/alt")
+    (told,) = read_rows(tmp_path / "out/figure3_summary.csv")
+    of_training = corpus["captions"]["per_split"]["train"]
+    assert float(told["mean"]) == pytest.approx(of_training["mean"] + 2, abs=1e-12)
+    assert float(told["median"]) == of_training["median"] + 2
 
 
 def test_indexes_that_do_not_serve_are_one_line(tmp_path: Path) -> None:
     write_texts("long", write_tsv(tmp_path / "l.tsv", captions(3)), tmp_path / "long", tmp_path, 77)
     index = tmp_path / "long" / "index.json"
     given = {"data/texts/long": index, "data/texts/other": index}
-    with pytest.raises(UserError, match="figure 3: no manifest of data/corpora/alt was given"):
-        job(tmp_path / "out", given, "data/corpora/alt")
     with pytest.raises(UserError, match="needs the index of data/texts/other, this is of 'long'"):
         job(tmp_path / "out", given, "data/texts/other")
     with pytest.raises(UserError, match=r"sets = \[\]: list should have at least 1 item"):
@@ -202,31 +178,29 @@ def test_bad_rows_are_counted_and_listed(tmp_path: Path) -> None:
     assert not (tmp_path / "out" / "skipped.jsonl").exists()
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "changes", "told"),
-    [
-        ("c.tsv", None, {}, "no such file or folder"),
-        ("c.tsv", b"", {}, "has no caption"),
-        ("c.txt", b"a\tb\n", {}, "tells no format; set source.format to one of"),
-        ("c.tsv", b"a\tb\n", {}, "has no column 'caption'"),
-        ("c.tsv", b"\xff\xfe\tb\n", {"header": False, "caption_column": 0}, "line 1: not UTF-8"),
-        ("c.csv", b'caption\n"open\n', {}, "quotation"),
-        ("c.parquet", b"PAR1", {}, "not a readable parquet file"),
-        ("c.json", b"{", {}, "not valid JSON"),
-        ("c.json", b"[]", {}, "holds a JSON list"),
-        ("c.json", b"{}", {}, "no list 'annotations'"),
-        ("c.json", b'{"annotations": [{"caption": 3}]}', {}, "has no caption .*annotation without"),
-        ("c.json.gz", gzip.compress(coco({1: ["a dog"]}), mtime=0)[:-9], {}, "cannot be read"),
-    ],
-)
-def test_a_bad_list_is_one_line(
-    tmp_path: Path, name: str, content: bytes | None, changes: dict[str, Any], told: str
-) -> None:
-    if content is not None:
-        (tmp_path / name).write_bytes(content)
-    with pytest.raises(UserError, match=told) as caught:
-        write_texts("c", {"path": name, **changes}, tmp_path / "out", tmp_path, 77)
-    assert "\n" not in str(caught.value) and not (tmp_path / "out" / "index.json").exists()
+BAD_LISTS: list[tuple[str, bytes | None, dict[str, Any], str]] = [
+    ("c.tsv", None, {}, "no such file or folder"),
+    ("c.tsv", b"", {}, "has no caption"),
+    ("c.txt", b"a\tb\n", {}, "tells no format; set source.format to one of"),
+    ("c.tsv", b"a\tb\n", {}, "has no column 'caption'"),
+    ("c.tsv", b"\xff\xfe\tb\n", {"header": False, "caption_column": 0}, "line 1: not UTF-8"),
+    ("c.csv", b'caption\n"open\n', {}, "quotation"),
+    ("c.parquet", b"PAR1", {}, "not a readable parquet file"),
+    ("c.json", b"{", {}, "not valid JSON"),
+    ("c.json", b"[]", {}, "holds a JSON list"),
+    ("c.json", b"{}", {}, "no list 'annotations'"),
+    ("c.json", b'{"annotations": [{"caption": 3}]}', {}, "has no caption .*annotation without"),
+    ("c.json.gz", gzip.compress(coco({1: ["a dog"]}), mtime=0)[:-9], {}, "cannot be read"),
+]
+
+
+def test_a_bad_list_is_one_line(tmp_path: Path) -> None:
+    for name, content, changes, told in BAD_LISTS:
+        if content is not None:
+            (tmp_path / name).write_bytes(content)
+        with pytest.raises(UserError, match=told) as caught:
+            write_texts("c", {"path": name, **changes}, tmp_path / "out", tmp_path, 77)
+        assert "\n" not in str(caught.value) and not (tmp_path / "out" / "index.json").exists()
 
 
 def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

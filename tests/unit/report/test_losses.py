@@ -8,38 +8,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from shown import LoggedRuns, make, shown_run
 
-from mdc.artefacts import ARTEFACTS
-from mdc.jobs.read import as_job
 from mdc.jobs.shown import ShownRun
 from mdc.records import UserError
-from mdc.report.figures import loss_panels, losses
+from mdc.report.figures import loss_panels
 from mdc.report.figures.loss_panels import Curve
 from mdc.report.figures.styles import METHOD_STYLE
-
-OBJECTIVES = {"clip": "contrastive", "clip_lb": "contrastive", "arc": "autoregressive"}
-
-
-def shown(corpus: str, method: str, seed: int) -> dict[str, Any]:
-    ratio = 1.0 if method == "parallel" else int(method[5:]) / 100 if method.startswith("bert_") else None
-    return {
-        "job": f"runs/{corpus}/B/{method}/s{seed}",
-        "corpus": {"key": corpus, "label": f"Corpus {corpus}"},
-        "backbone": {"key": "B", "label": "ViT-B"},
-        "method": {"key": method, "label": f"Method {method} by its name"},
-        "objective": OBJECTIVES.get(method, "masked"),
-        "seed": seed,
-        "t_range": None if method in OBJECTIVES else [ratio or 0.5, ratio or 1.0],
-        "warmup_steps": 5,
-        "clip_norm": None,
-    }
 
 
 def curves(methods: dict[str, list[str]], seeds: int) -> list[Curve]:
     steps = list(range(10, 210, 10))
     return [
         Curve(
-            ShownRun.model_validate_json(json.dumps(shown(corpus, method, seed))),
+            ShownRun.model_validate_json(json.dumps(shown_run(corpus, method, seed))),
             {step: 3 + 100 / step + 0.1 * seed for step in steps},
             dict.fromkeys(steps, 3.0 + seed),
         )
@@ -71,14 +53,6 @@ def test_methods_of_one_question_share_a_panel_and_mdc_stands_beside_its_variant
         ("schedules", "b"): ["mdc_0_100", "mdc"],
         ("ratios", "a"): ["bert_15", "parallel", "mdc"],
     }
-
-
-def test_a_family_goes_on_in_a_row_only_if_all_of_it_fits() -> None:
-    def panels(family: str, count: int) -> list[Any]:
-        return [loss_panels._Panel(family, ()) for _ in range(count)]
-
-    rows = loss_panels._rows([panels("contrastive", 2), panels("captioning", 2), [], panels("schedules", 5)])
-    assert [[p.family[:2] for p in row] for row in rows] == [["co", "co", "ca", "ca"], ["sc"] * 3, ["sc"] * 2]
 
 
 @pytest.mark.parametrize("corpora", [1, 3])
@@ -119,45 +93,30 @@ def test_validation_points_stay_few_and_end_with_the_last(tmp_path: Path, monkey
     loss_panels.draw(curves({"a": ["mdc"]}, 1), [tmp_path / "loss.png"], "t")
 
 
-class Project:
-    """Two runs with their logs, and what is asked of them."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.out = folder, folder / "out"
-        self.runs = [shown("a", "mdc", 3), shown("a", "clip", 3)]
-        self.given = {}
-        for run in self.runs:
-            path = folder / run["job"] / "run.json"
-            path.parent.mkdir(parents=True)
-            path.write_text(json.dumps({"id": run["job"], "config": {"scale": "mini"}, "config_sha256": "sha"}))
-            self.given[run["job"]] = path
-            self.log(run["job"], {"step": 10, "loss": 2.0}, {"step": 10, "validation_loss": 2.5}, {"note": "no step"},
-                     {"step": 20, "loss": 1e-5})  # fmt: skip
-
-    def log(self, job: str, *lines: dict[str, Any]) -> None:
-        self.given[job].with_name("log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-
-    def make(self) -> str:
-        config = {"job": "figure_loss", "verb": "make", "scale": "mini", "fingerprint": "f", "inputs": list(self.given)}
-        config |= {"artefact": "figure_loss", "plan": "losses", "scale_label": "mini (a test)", "runs": self.runs}
-        config |= {"expected": dict.fromkeys(self.given, "sha")}
-        losses.make(as_job(config, "make", "a test"), self.given, self.out)
-        return (self.out / "figure_loss.csv").read_text(encoding="utf-8")
+LINES = [
+    {"step": 10, "loss": 2.0},
+    {"step": 10, "validation_loss": 2.5},
+    {"note": "no step"},
+    {"step": 20, "loss": 1e-5},
+]
 
 
-def test_the_csv_has_every_loss_with_all_its_digits_and_the_scale(tmp_path: Path) -> None:
-    project = Project(tmp_path)
-    text = project.make()
+@pytest.fixture
+def project(tmp_path: Path) -> LoggedRuns:
+    """Two runs with their logs."""
+    found = LoggedRuns(tmp_path)
+    for method in ("mdc", "clip"):
+        found.add(shown_run("a", method, 3), LINES)
+    return found
+
+
+def test_the_csv_has_every_loss_with_all_its_digits_and_the_scale(project: LoggedRuns) -> None:
+    make(project.asked("figure_loss"), project.given, project.out)
     expected = ["corpus,backbone,method,seed,split,step,loss,scale"]
     for method in ("mdc", "clip"):
         head = f"Corpus a,ViT-B,Method {method} by its name,3"
         expected += [f"{head},{rest},mini" for rest in ("train,10,2.0", "train,20,1e-05", "validation,10,2.5")]
-    assert text.splitlines() == expected
-    assert sorted(path.name for path in project.out.iterdir()) == sorted(ARTEFACTS["figure_loss"].files)
-    first = {path.name: path.read_bytes() for path in project.out.iterdir()}
-    project.given = dict(reversed(project.given.items()))
-    project.make()
-    assert {path.name: path.read_bytes() for path in project.out.iterdir()} == first
+    assert (project.out / "figure_loss.csv").read_text(encoding="utf-8").splitlines() == expected
 
 
 @pytest.mark.parametrize(
@@ -168,9 +127,8 @@ def test_the_csv_has_every_loss_with_all_its_digits_and_the_scale(tmp_path: Path
         ([{"step": 10, "loss": "low"}], "a step or a loss is no number"),
     ],
 )
-def test_a_log_that_does_not_serve_is_refused(tmp_path: Path, lines: list[dict[str, Any]], words: str) -> None:
-    project = Project(tmp_path)
-    project.log("runs/a/B/clip/s3", *lines)
+def test_a_log_that_does_not_serve_is_refused(project: LoggedRuns, lines: list[dict[str, Any]], words: str) -> None:
+    project.log("runs/a/B/clip/s3", lines)
     with pytest.raises(UserError, match=words):
-        project.make()
+        make(project.asked("figure_loss"), project.given, project.out)
     assert not project.out.exists()

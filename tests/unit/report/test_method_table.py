@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,18 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from probing_world import ProbingWorld
-from test_report import ALT, DENSE, LABELS, SKILL, read
+from shown import planned, read_rows
+from test_report import ALT, DENSE, LABELS, SKILL
 
-from mdc.artefacts import ARTEFACTS
-from mdc.config import MethodTable, load
-from mdc.config.tables import ScheduleTable, Tables
-from mdc.jobs.plan import Plan
-from mdc.jobs.shown import ChoiceTableJob, ProbingJob
 from mdc.records import UserError
 from mdc.report import published
-from mdc.report.tables.method_table import TITLES
 
-ROOT = Path(__file__).resolve().parents[3]
 BOTH: Mapping[str, Sequence[str]] = {"alt": ["arc", "mdc"], "dense": ["arc", "mdc"]}
 
 
@@ -37,8 +30,7 @@ def world(corpora: Mapping[str, Sequence[str]] = BOTH, **given: Any) -> ProbingW
 def test_a_row_a_method_and_a_column_a_corpus(tmp_path: Path, seeds: tuple[int, ...]) -> None:
     made = world(seeds=seeds)
     out = made.make(tmp_path)
-    assert sorted(path.name for path in out.iterdir()) == sorted(ARTEFACTS["table4"].files)
-    rows = {row["method"]: row for row in read(out / "table4.csv")}
+    rows = {row["method"]: row for row in read_rows(out / "table4.csv")}
     assert list(rows) == ["untrained, mean of patches", "ARC", "MDC", "chance"]
     for key, label in (("alt", ALT), ("dense", DENSE)):
         for name, method in (("ARC", "arc"), ("MDC", "mdc")):
@@ -47,7 +39,7 @@ def test_a_row_a_method_and_a_column_a_corpus(tmp_path: Path, seeds: tuple[int, 
         control = [made.value(f"untrained/B/patch_mean/s{s}", "imagenet1k") for s in seeds]
         assert float(rows["untrained, mean of patches"][label]) == pytest.approx(np.mean(control), abs=0.051)
         assert rows["chance"][label] == "12.5"
-    contrasts = read(out / "table4_contrasts.csv")
+    contrasts = read_rows(out / "table4_contrasts.csv")
     named = [line for line in contrasts if line["against"] == "ARC"]
     assert len(named) == 2 and len(contrasts) == 2 + 4, "one a corpus, and each method against its control"
     assert [line["primary"] for line in contrasts] == ["false"] * 4 + ["true"] * 2
@@ -62,7 +54,7 @@ def test_a_row_a_method_and_a_column_a_corpus(tmp_path: Path, seeds: tuple[int, 
 
 def test_several_probes_stand_side_by_side_with_their_average(tmp_path: Path) -> None:
     out = world(probes=("imagenet1k", "pets"), primary_column="average").make(tmp_path)
-    (arc, mdc) = [row for row in read(out / "table4.csv") if row["method"] in ("ARC", "MDC")]
+    (arc, mdc) = [row for row in read_rows(out / "table4.csv") if row["method"] in ("ARC", "MDC")]
     columns = ["Dense_2, ImageNet-1K", "Dense_2, Pets", "Dense_2, Average"]
     assert float(mdc[columns[2]]) == pytest.approx((float(mdc[columns[0]]) + float(mdc[columns[1]])) / 2, abs=0.11)
     assert set(columns) < set(arc)
@@ -75,7 +67,7 @@ def test_several_probes_stand_side_by_side_with_their_average(tmp_path: Path) ->
 
 def test_a_method_that_a_corpus_lacks_leaves_an_empty_cell(tmp_path: Path) -> None:
     made = world({"alt": ["mdc"], "dense": ["arc", "mdc"]})
-    rows = {row["method"]: row for row in read(made.make(tmp_path) / "table4.csv")}
+    rows = {row["method"]: row for row in read_rows(made.make(tmp_path) / "table4.csv")}
     assert rows["ARC"][ALT] == "" != rows["ARC"][DENSE]
 
 
@@ -89,15 +81,6 @@ def test_two_systems_that_nothing_tells_apart_are_refused(tmp_path: Path) -> Non
         made.make(tmp_path / "b")
 
 
-def test_a_missing_record_is_named(tmp_path: Path) -> None:
-    made = world()
-    del made.records["probe/dense/B/mdc/s0"]
-    made.fields["expected"] = dict.fromkeys([*made.records, "probe/dense/B/mdc/s0"], "0" * 64)
-    made.fields["expected"] |= {name: record["config_sha256"] for name, record in made.records.items()}
-    with pytest.raises(UserError, match="table 4: no manifest of probe/dense/B/mdc/s0 was given"):
-        made.make(tmp_path)
-
-
 def test_the_papers_table_4_confirms_its_table_1() -> None:
     assert published.lookup("table4", "CC12M", "ViT-B/32", "MDC (w/o t)", "ImageNet-1K") == 54.0
     assert published.lookup("table4", "Recap-DataComp-10M", "ViT-B/32", "MDC (w/o t)", "ImageNet-1K") == 59.5
@@ -108,8 +91,7 @@ def test_the_papers_table_4_confirms_its_table_1() -> None:
 
 
 def test_the_papers_table_5_stands_beside_our_rows_by_their_ranges() -> None:
-    job = Plan(load(ROOT / "params.yaml", "paper")).jobs["table5"]
-    assert isinstance(job, ProbingJob)
+    job = planned("paper")["table5"]
     systems = [system for system in job.systems if system.corpus]
     (column,) = job.columns
     names = [system.method.label for system in systems]
@@ -122,16 +104,8 @@ def test_the_papers_table_5_stands_beside_our_rows_by_their_ranges() -> None:
     assert published.lookup("table5", "CC12M", systems[0].backbone.label, names[0], column.label) is None
 
 
-def test_table_5_says_what_its_rows_are(tmp_path: Path) -> None:
-    out = world(artefact="table5").make(tmp_path)
-    for ending in ("html", "md", "tex"):
-        text = (out / f"table5.{ending}").read_text(encoding="utf-8")
-        assert "Analysis of noise schedule" in text and "share of a caption that is masked" in text
-
-
 def test_the_papers_table_2_stands_beside_our_rows_and_columns() -> None:
-    job = Plan(load(ROOT / "params.yaml", "paper")).jobs["table2"]
-    assert isinstance(job, ChoiceTableJob)
+    job = planned("paper")["table2"]
     found = {
         (system.method.label, column.label): published.lookup(
             "table2", system.corpus.label, system.backbone.label, system.method.label, column.label
@@ -143,13 +117,3 @@ def test_the_papers_table_2_stands_beside_our_rows_and_columns() -> None:
     cells = {cell: value for cell, value in found.items() if value is not None}
     assert len(cells) == len(published.TABLE2) * len(published.TABLE2_BENCHMARKS) == 28
     assert cells["MDC (Heuristic)", "SugarCrepe swap"] == 78.5 and cells["CLIP", "ARO relation"] == 53.6
-
-
-def test_every_table_of_methods_has_a_title_of_its_own() -> None:
-    """Those of scales that no test makes, too."""
-    of_methods = [
-        name
-        for name, field in Tables.model_fields.items()
-        if {MethodTable, ScheduleTable} & set(typing.get_args(field.annotation))
-    ]
-    assert sorted(TITLES) == sorted(of_methods) and len(set(TITLES.values())) == len(TITLES)

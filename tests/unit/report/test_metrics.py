@@ -11,12 +11,8 @@ from mdc.statistics import metrics
 
 
 def test_top1_counts_a_tie_as_a_share() -> None:
-    scores = [[3, 1, 0], [1, 1, 0], [2, 2, 2], [0, 5, 5], [0, 0, 1]]
-    assert metrics.per_item_top1(scores, [0, 1, 2, 0, 1]).tolist() == [1, 1 / 2, 1 / 3, 0, 0]
-
-
-def test_constant_scores_are_at_chance() -> None:
-    assert metrics.per_item_top1(np.zeros((50, 4)), np.arange(50) % 4).tolist() == [1 / 4] * 50
+    scores = [[3, 1, 0], [1, 1, 0], [2, 2, 2], [0, 5, 5], [0, 0, 1], [0, 0, 0]]
+    assert metrics.per_item_top1(scores, [0, 1, 2, 0, 1, 1]).tolist() == [1, 1 / 2, 1 / 3, 0, 0, 1 / 3]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -45,12 +41,6 @@ def test_average_precision_is_scikit_learns(seed: int, levels: int) -> None:
     assert metrics.average_precision(scores, target) == pytest.approx(
         average_precision_score(target, scores), abs=1e-12
     )
-
-
-def test_average_precision_by_hand() -> None:
-    # ranks: hit, miss, hit -> (1/2)(1/1) + (1/2)(2/3)
-    assert metrics.average_precision([0.9, 0.5, 0.1], [1, 0, 1]) == pytest.approx(5 / 6)
-    assert metrics.average_precision([0, 0, 0, 0], [1, 0, 0, 0]) == pytest.approx(1 / 4)
 
 
 def test_mean_average_precision_leaves_out_columns_without_a_positive() -> None:

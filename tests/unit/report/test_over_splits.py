@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from mdc.records import UserError
+from mdc.report.over_datasets import OverDatasets
 from mdc.statistics.splits import over_splits
 
 
@@ -30,20 +32,14 @@ def test_the_correction_is_that_of_the_paper() -> None:
     assert found.high - found.low == pytest.approx(2 * stats.t.ppf(0.95, 4) * 0.85 / t)
 
 
-def test_it_covers_where_the_plain_interval_does_not() -> None:
-    """Means of halves of one small sample, drawn anew: their spread over splits says little of the sample's own error."""
-    rng = np.random.default_rng(0)
-    hit = {0.0: 0, 1.0: 0}
-    for _ in range(400):
-        sample = rng.normal(size=60)
-        means = [rng.permutation(sample)[:30].mean() for _ in range(6)]
-        for share in hit:
-            found = over_splits(means, share)
-            hit[share] += found.low <= 0 <= found.high
-    assert hit[0.0] < 0.8 * 400 < 0.9 * 400 < hit[1.0]
-
-
 def test_mistakes() -> None:
     for values in ([1.0], [1.0, math.nan]):
         with pytest.raises(UserError, match="needed: two or more finite ones"):
             over_splits(values, 0.1)
+
+
+def test_a_table_over_splits_takes_the_level_that_is_asked_for() -> None:
+    one: Any = object.__new__(OverDatasets)
+    one.level, one.share, values = 0.8, 0.25, [1.0, 2.0, 4.0]
+    one.values = lambda *_: values
+    assert one.mean("a", "b", "CIDEr") == over_splits(values, 0.25, 0.8) != over_splits(values, 0.25)

@@ -7,9 +7,6 @@ import csv
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from mdc.artefacts import ARTEFACTS
 from mdc.config import read_yaml, validate
 from mdc.jobs.plan import Plan
 from mdc.jobs.shown import RecipeRun, RecipesJob
@@ -51,8 +48,6 @@ def test_at_scale_paper_they_are_the_papers_cell_by_cell(tmp_path: Path) -> None
     for name, text in TABLES.items():
         found = list(csv.reader((out[name] / f"{name}.csv").read_text(encoding="utf-8").splitlines()))
         assert [row[:-1] for row in found] == list(csv.reader(text.splitlines())), name
-        assert [row[-1] for row in found] == ["scale", *["paper"] * (len(found) - 1)]
-        assert sorted(path.name for path in out[name].iterdir()) == sorted(ARTEFACTS[name].files)
     for ending in ("html", "md", "tex"):
         assert "CLIP-LB: batch size 2048." in (out["table6"] / f"table6.{ending}").read_text(encoding="utf-8")
 
@@ -68,16 +63,9 @@ def test_an_edited_recipe_is_an_edited_table(tmp_path: Path) -> None:
     assert "epochs,32,32,paper\nepochs (for MDC only),-,16,paper\n" in text
 
 
-@pytest.mark.parametrize(
-    ("scale", "says"),
-    [
-        ("mini", "base lr,1e-3,1e-3,mini\n"),
-        ("flickr8k", "base lr,3e-3,3e-3,3e-3,flickr8k\nbase lr (for CLIP only),1e-3,1e-3,1e-3,flickr8k\n"),
-    ],
-)
-def test_other_scales_have_theirs(scale: str, says: str, tmp_path: Path) -> None:
-    out = made(tmp_path, {**VALUES, "scale": scale})
-    assert says in (out["table6"] / "table6.csv").read_text(encoding="utf-8")
+def test_another_scale_has_its_own(tmp_path: Path) -> None:
+    text = (made(tmp_path, {**VALUES, "scale": "flickr8k"})["table6"] / "table6.csv").read_text(encoding="utf-8")
+    assert "base lr,3e-3,3e-3,3e-3,flickr8k\nbase lr (for CLIP only),1e-3,1e-3,1e-3,flickr8k\n" in text
 
 
 def test_who_differs_is_named() -> None:
@@ -96,8 +84,6 @@ def test_who_differs_is_named() -> None:
     assert found["grad norm"] == ("1.0", "1.0") and found["epochs (for C, D only)"] == ("3", "-")
 
 
-@pytest.mark.parametrize(
-    ("value", "shown"), [(5e-4, "5e-4"), (4e-4, "4e-4"), (1e-3, "1e-3"), (2.5e-5, "2.5e-5"), (0.1, "1e-1")]
-)
-def test_learning_rates_as_the_paper_writes_them(value: float, shown: str) -> None:
-    assert scientific(value) == shown
+def test_learning_rates_as_the_paper_writes_them() -> None:
+    told = {5e-4: "5e-4", 4e-4: "4e-4", 1e-3: "1e-3", 2.5e-5: "2.5e-5", 0.1: "1e-1"}
+    assert {value: scientific(value) for value in told} == told

@@ -6,8 +6,6 @@ import csv
 import io
 import json
 import math
-import shutil
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from shown import LoggedRuns, make, read_rows, shown_run
 
-from mdc.artefacts import ARTEFACTS
-from mdc.jobs.read import as_job
 from mdc.jobs.shown import SchedulesJob
 from mdc.records import UserError
 from mdc.report.figures import schedule_panels, schedules
@@ -49,80 +46,32 @@ def log(method: str, seed: int, count: int) -> Log:
     return lines
 
 
-class Project:
+class Project(LoggedRuns):
     """Runs with logs in a folder, and what is asked of them."""
 
     def __init__(self, folder: Path, seeds: tuple[int, ...], count: int = 40, clip: float | None = 1.0) -> None:
-        self.folder, self.out = folder, folder / "out"
-        self.given: dict[str, Path] = {}
-        self.runs: list[dict[str, Any]] = []
+        super().__init__(folder)
         self.primary = ["short/mdc_0_100", "short/mdc_30_80"]
+        config = {"method": {"weight": "inverse_t", "normaliser": "valid_tokens"}}
+        config |= {"protocol": {"pretrain": {"least_t": 1e-3}}}
         for method in RANGES:
             for seed in seeds:
-                self.add(method, seed, log(method, seed, count), clip)
-
-    def add(self, method: str, seed: int, lines: Log, clip: float | None) -> None:
-        job = f"runs/short/B/{method}/s{seed}"
-        place = self.folder / job
-        place.mkdir(parents=True)
-        config = {
-            "job": job,
-            "scale": "mini",
-            "method": {"weight": "inverse_t", "normaliser": "valid_tokens"},
-            "protocol": {"pretrain": {"least_t": 1e-3}},
-        }
-        manifest = {"id": job, "config": config, "config_sha256": f"sha of {job}"}
-        (place / "run.json").write_text(json.dumps(manifest))
-        self.write(place / "log.jsonl", lines)
-        self.given[job] = place / "run.json"
-        self.runs.append(
-            {
-                "job": job,
-                "corpus": {"key": "short", "label": "Short captions"},
-                "backbone": {"key": "B", "label": "ViT-B"},
-                "method": {"key": method, "label": LABELS[method]},
-                "objective": "masked",
-                "seed": seed,
-                "t_range": RANGES[method],
-                "warmup_steps": WARMUP,
-                "clip_norm": clip,
-            }
-        )
+                more = {"method": {"key": method, "label": LABELS[method]}, "t_range": RANGES[method]}
+                run = shown_run("short", method, seed, warmup_steps=WARMUP, clip_norm=clip, **more)
+                self.add(run, log(method, seed, count), **config)
 
     @property
     def job(self) -> SchedulesJob:
-        config = {
-            "job": "figure_schedules",
-            "verb": "make",
-            "scale": "mini",
-            "fingerprint": "f",
-            "inputs": list(self.given),
-            "artefact": "figure_schedules",
-            "plan": "schedules",
-            "scale_label": "mini (a test)",
-            "expected": {run["job"]: f"sha of {run['job']}" for run in self.runs},
-            "runs": self.runs,
-            "reference": "mdc",
-            "primary": self.primary,
-            "statistics": {"level": 0.95, "comparable": 2.0, "power": 0.8, "bootstrap": 500},
-        }
-        found: SchedulesJob = as_job(config, "make", "a test")
-        return found
+        statistics = {"level": 0.95, "comparable": 2.0, "power": 0.8, "bootstrap": 500}
+        asked = self.asked("figure_schedules", reference="mdc", primary=self.primary, statistics=statistics)
+        assert isinstance(asked, SchedulesJob)
+        return asked
 
-    @staticmethod
-    def write(path: Path, lines: Log) -> None:
-        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-
-    def log(self, method: str, seed: int) -> Path:
-        return self.folder / "runs" / "short" / "B" / method / f"s{seed}" / "log.jsonl"
-
-    def manifest(self, method: str, seed: int, **changes: Any) -> None:
-        path = self.given[f"runs/short/B/{method}/s{seed}"]
-        path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    def lines(self, method: str, seed: int) -> Log:
+        return [json.loads(line) for line in self.log_of(f"runs/short/B/{method}/s{seed}").read_text().splitlines()]
 
     def edit(self, method: str, seed: int, change: Callable[[Log], Log]) -> None:
-        path = self.log(method, seed)
-        self.write(path, change([json.loads(line) for line in path.read_text().splitlines()]))
+        self.log(f"runs/short/B/{method}/s{seed}", change(self.lines(method, seed)))
 
     def tracks(self) -> list[Track]:
         job = self.job
@@ -134,9 +83,7 @@ class Project:
         return list(csv.DictReader(io.StringIO(schedules.text(lines, "mini"))))
 
     def make(self) -> list[dict[str, str]]:
-        schedules.make(self.job, self.given, self.out)
-        with (self.out / "figure_schedules.csv").open(newline="") as file:
-            return list(csv.DictReader(file))
+        return read_rows(make(self.job, self.given, self.out) / "figure_schedules.csv")
 
 
 def of(rows: list[dict[str, str]], statistic: str, method: str) -> dict[str, str]:
@@ -148,14 +95,9 @@ def number(row: dict[str, str], *names: str) -> list[float]:
     return [float(row[name]) for name in names]
 
 
-def test_schedules_stand_in_the_tables_order(tmp_path: Path) -> None:
-    rows = Project(tmp_path, (0,)).rows()
-    assert list(dict.fromkeys(row["method"] for row in rows)) == [LABELS[name] for name in RANGES]
-    assert {row["scale"] for row in rows} == {"mini"}
-
-
 def test_the_noise_put_in_comes_out_without_the_warm_up(tmp_path: Path) -> None:
     rows = Project(tmp_path, (0, 1, 2, 3), count=200).rows()
+    assert list(dict.fromkeys(row["method"] for row in rows)) == [LABELS[name] for name in RANGES], "as in the table"
     for method, noise in NOISE.items():
         row = of(rows, "loss_cv", method)
         assert float(row["value"]) == pytest.approx(noise, rel=0.1)
@@ -174,8 +116,7 @@ def test_the_noise_put_in_comes_out_without_the_warm_up(tmp_path: Path) -> None:
 def test_every_number_follows_from_the_log_by_hand(tmp_path: Path) -> None:
     project = Project(tmp_path, (0,))
     rows = project.rows()
-    lines = [json.loads(line) for line in project.log("mdc", 0).read_text().splitlines()]
-    counted = [line for line in lines if "loss" in line and line["step"] > WARMUP]
+    counted = [line for line in project.lines("mdc", 0) if "loss" in line and line["step"] > WARMUP]
     loss = np.array([line["loss"] for line in counted])
     norm = np.array([line["grad_norm"] for line in counted])
     middle = (loss[:-2] + loss[2:]) / 2 - loss[1:-1]
@@ -215,50 +156,19 @@ def test_loss_and_gradient_norm_of_the_schedules_that_are_named_have_verdicts(tm
     assert {row["verdict"] for row in project.rows()} == {""}
 
 
-def test_files_are_whole_named_and_equal_to_the_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import matplotlib
-
-    project = Project(tmp_path, (0, 1))
-    rows = project.make()
-    assert of(rows, "loss_cv", "mdc")["interval"].endswith("these 2 runs only")
-    first = {path.name: path.read_bytes() for path in project.out.iterdir()}
-    assert sorted(first) == sorted(ARTEFACTS["figure_schedules"].files)
-    shutil.rmtree(project.out)
-    project.given = dict(reversed(project.given.items()))  # in whatever order they are given
-    monkeypatch.setitem(matplotlib.rcParams, "lines.linewidth", 7)  # whatever the user's matplotlibrc says
-    project.make()
-    assert {path.name: path.read_bytes() for path in project.out.iterdir()} == first
-    ElementTree.parse(project.out / "figure_schedules.svg")
-
-
 def test_the_curves_are_the_logs_run_after_run(tmp_path: Path) -> None:
     project = Project(tmp_path, (0, 3))
-    project.make()
-    with (project.out / "figure_schedules_curves.csv").open(newline="") as file:
-        shown = [tuple(row.values()) for row in csv.DictReader(file)]
+    assert of(project.make(), "loss_cv", "mdc")["interval"].endswith("these 2 runs only")
+    shown = [tuple(row.values()) for row in read_rows(project.out / "figure_schedules_curves.csv")]
     keys = ("step", "loss", "grad_norm")
     logged = [
-        ("Short captions", "ViT-B", LABELS[method], str(seed), *(repr(line[key]) for key in keys), "mini")
+        ("Corpus short", "ViT-B", LABELS[method], str(seed), *(repr(line[key]) for key in keys), "mini")
         for method in RANGES
         for seed in (0, 3)
-        for line in map(json.loads, project.log(method, seed).read_text().splitlines())
+        for line in project.lines(method, seed)
         if "loss" in line
     ]
     assert shown == logged
-
-
-def test_what_was_found_is_said_in_words(tmp_path: Path) -> None:
-    project = Project(tmp_path, (0, 1, 2), count=100)
-    lines = measure(project.tracks(), project.job)
-    (told,) = schedule_panels.findings(lines, project.job)
-    line = next(x for x in lines if (x.run.method.key, x.statistic) == ("mdc_0_100", "loss_cv"))
-    assert line.ratio is not None and line.decision is not None
-    value, low, high = steadiness.factors(line.ratio)
-    numbers = f"{value:.2f}× [{low:.2f}, {high:.2f}]"
-    start = (
-        f"Short captions, ViT-B: with t in [0.0, 1.0] the loss varies {numbers} as much as with [0.5, 1.0] (held, p "
-    )
-    assert told.replace("\u00a0", " ").startswith(start)
 
 
 def test_what_cannot_be_told_is_said_with_what_could_have_been(tmp_path: Path) -> None:
@@ -304,17 +214,6 @@ def _without_norm(lines: Log) -> Log:
             lambda p: p.edit("mdc", 1, lambda lines: lines[:-3]),
             r"runs/short/B/mdc_0_100/s0 has 40 logged steps up to 400 and runs/short/B/mdc/s1 has 38 logged steps up to 380",
         ),
-        (lambda p: p.given.popitem(), "no manifest of runs/short/B/mdc/s1 was given"),
-        (
-            lambda p: p.given.update({"runs/short/B/mdc/s1": p.given["runs/short/B/mdc/s0"]}),
-            "this is of runs/short/B/mdc/s0",
-        ),
-        (
-            lambda p: p.runs[0].update(job="runs/x") or p.given.update({"runs/x": p.given["runs/short/B/mdc/s0"]}),
-            "of runs/x",
-        ),
-        (lambda p: p.manifest("mdc", 0, config_sha256="another"), "runs/short/B/mdc/s0 is stale: made with"),
-        (lambda p: p.manifest("mdc", 0, config={"scale": "paper"}), "is of scale paper; needed: mini"),
         (lambda p: p.runs.pop(), r"has seeds \[0, 1\] of mdc_0_100 and \[0\] of mdc; needed: the same"),
         (
             lambda p: [run.update(warmup_steps=385) for run in p.runs],

@@ -38,16 +38,6 @@ def test_a_residual_is_that_of_the_line_through_the_neighbours() -> None:
     assert found == pytest.approx((4 - 7) / math.sqrt(1 + 0.25**2 + 0.75**2))
 
 
-@pytest.mark.parametrize("sd", [0.01, 0.05, 0.3])
-def test_variation_is_the_noise_put_in_and_not_the_fall(sd: float) -> None:
-    rng = np.random.default_rng(1)
-    found = [math.sqrt(stability.relative_squares(*falling(300, sd, rng)).mean()) for _ in range(20)]
-    assert np.mean(found) == pytest.approx(sd, rel=0.05)
-    # what a plain coefficient of variation would say is how much was learnt
-    _, loss = falling(300, sd, rng)
-    assert loss.std() / loss.mean() > 0.35
-
-
 def test_variance_has_no_bias_even_of_few_steps_unevenly_logged() -> None:
     rng = np.random.default_rng(2)
     steps = np.array([10, 20, 25, 60, 70, 73])
@@ -189,15 +179,6 @@ def test_resampled_means_are_those_of_blocks_taken_one_by_one() -> None:
         assert made[:, draw] == pytest.approx(series[:, picked].mean(1))
 
 
-def test_two_runs_are_narrower_than_one() -> None:
-    rng = np.random.default_rng(9)
-    runs = [stability.squares(np.arange(300), rng.standard_normal(300)) for _ in range(2)]
-    one, two = (stability.over_steps(runs[:k], np.random.default_rng(0), 1000, 1.0) for k in (1, 2))
-    assert two.value == pytest.approx(math.sqrt(runs[0].mean() * runs[1].mean()))
-    widths = [math.log(e.high / e.low) for e in (one, two)]
-    assert 0.5 < widths[1] / widths[0] < 0.9
-
-
 def test_too_few_steps_have_a_value_and_no_interval() -> None:
     few, enough = np.arange(1.0, 10.0), np.arange(1.0, 11.0)
     short = stability.over_steps([few], np.random.default_rng(0), 50, 1.0)
@@ -267,12 +248,7 @@ def test_a_batch_varies_as_its_tokens_together_say_stratified_or_not() -> None:
         assert loss.var() == pytest.approx(expected, rel=0.04)
 
 
-def test_short_captions_and_small_t_make_the_loss_vary() -> None:
-    def variance(low: float, tokens: float) -> float:
-        return stability.loss_variance(low, low + 0.5 if low else 1.0, tokens, LEAST)
-
-    assert variance(0.0, 5) == pytest.approx(12 * variance(0.0, 60))
-    assert variance(0.0, 5) > variance(0.3, 5) > variance(0.4, 5) > variance(0.5, 5) > 0
-    assert stability.loss_variance(1.0, 1.0, 5, LEAST) == 0  # all masked: nothing is drawn
+def test_where_all_is_masked_nothing_varies_and_a_range_must_rise() -> None:
+    assert stability.loss_variance(1.0, 1.0, 5, LEAST) == 0
     with pytest.raises(UserError, match=r"\[0.8, 0.3\]"):
         stability.loss_variance(0.8, 0.3, 5, LEAST)

@@ -39,13 +39,8 @@ def test_bootstrap_of_a_mean_is_near_the_normal_interval(values: np.ndarray) -> 
     interval = mean(x)
     error = x.std() / np.sqrt(len(x))
     assert interval.value == x.mean()
-    assert (interval.n, interval.seeds, interval.kind, interval.p, interval.draws) == (
-        400,
-        1,
-        "bootstrap",
-        None,
-        20_000,
-    )
+    assert (interval.n, interval.seeds, interval.kind, interval.p) == (400, 1, "bootstrap", None)
+    assert interval.draws == 20_000
     assert interval.se == pytest.approx(error, rel=0.02)
     # the quantiles' Monte Carlo error is about 1.3 % of the reach, the lattice of 0/1 means and skew add a little
     assert interval.low == pytest.approx(x.mean() - 1.959964 * error, abs=0.16 * error)
@@ -61,15 +56,6 @@ def test_means_have_the_exact_distribution_on_a_small_case() -> None:
         assert np.isclose(drawn, value).mean() == pytest.approx((np.isclose(exact, value)).mean(), abs=0.005)
 
 
-def test_bootstrap_interval_covers_the_truth_about_95_times_in_100() -> None:
-    draws = rng(5)
-    hits = 0
-    for _ in range(400):
-        interval = mean(draws.choice([0, 0.5, 1], 300, p=[0.3, 0.2, 0.5]), draws=400)
-        hits += interval.low <= 0.6 <= interval.high
-    assert stats.binomtest(hits, 400, 0.945).pvalue > 1e-3
-
-
 def test_the_same_generator_gives_the_same_interval() -> None:
     x = rng(1).random(50)
     assert mean(x, 2000, seed=4) == mean(x, 2000, seed=4) != mean(x, 2000, seed=5)
@@ -81,35 +67,6 @@ def test_bootstrap_p_value_is_near_the_normal_one() -> None:
     assert mean(x, 50_000, contrast=True).p == pytest.approx(expected, rel=0.15)
     assert mean(np.zeros(30), contrast=True).p == 1
     assert mean(np.ones(30), 999, contrast=True).p == pytest.approx(2 / 1000)  # never 0
-
-
-def test_a_statistic_that_is_a_mean_gives_the_mean_interval() -> None:
-    x = rng(1).normal(size=300)
-    general = percentile(replicate([Column(lambda counts: counts @ x / len(x), 300)], rng(1), 20_000))
-    direct = mean(x, seed=2)
-    width = direct.high - direct.low
-    assert general.value == pytest.approx(direct.value)
-    assert general.low == pytest.approx(direct.low, abs=0.04 * width)
-    assert general.high == pytest.approx(direct.high, abs=0.04 * width)
-
-
-@pytest.mark.parametrize("groups", [None, tuple(i // 3 for i in range(150))])
-def test_mean_average_precision_interval_is_near_a_plain_loop(groups: tuple[int, ...] | None) -> None:
-    draws = rng(3)
-    targets = (draws.random((150, 4)) < 0.3).astype(int)
-    scores = targets + draws.normal(size=(150, 4))
-    if groups is not None:  # what is drawn together is alike, so that the groups matter
-        targets, scores = np.repeat(targets[:50], 3, axis=0), np.repeat(scores[:50], 3, axis=0)
-    column = Column(lambda counts: mean_average_precision(scores, targets, counts), 150, groups)
-    fast = percentile(replicate([column], rng(), 2000))
-    slow = [
-        mean_average_precision(scores[items], targets[items])
-        for items in (_drawn_items(groups or range(150), draws) for _ in range(400))
-    ]
-    bias = np.mean(slow) - fast.value
-    low, high = np.quantile(slow, [0.025, 0.975]) - bias
-    assert fast.low == pytest.approx(low, abs=0.2 * (high - low))
-    assert fast.high == pytest.approx(high, abs=0.2 * (high - low))
 
 
 def test_average_resamples_within_each_column() -> None:
@@ -213,11 +170,9 @@ def test_counts_have_the_law_of_a_loop_that_draws_groups() -> None:
 def test_grouped_means_have_the_exact_distribution_on_a_small_case() -> None:
     """All 3^3 resamples of three groups of unlike sizes, drawn as frequencies and as counts of items."""
     x, groups = np.array([1.0, 0.0, 0.5, 1.0, 1.0]), ("a", "a", "b", "c", "c")
+    of_group = {one: x[[g == one for g in groups]] for one in "abc"}
     exact = np.array(
-        [
-            np.concatenate([x[[g == one for g in groups]] for one in pick]).mean()
-            for pick in itertools.product("abc", repeat=3)
-        ]
+        [np.concatenate([of_group[one] for one in pick]).mean() for pick in itertools.product("abc", repeat=3)]
     )
 
     def as_counts(counts: np.ndarray) -> np.ndarray:

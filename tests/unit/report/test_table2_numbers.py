@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,9 +13,7 @@ import pytest
 from mdc.report.held_out import Matrix, best_alpha
 from mdc.report.scored_sets import Scored, ScoredSet, right_share
 from mdc.report.scores import Choices, Retrieval, kept_items, shown_errors, shown_scores
-from mdc.report.tables.comparisons import gains
-from mdc.report.tables.table2 import _errors, _left, _several, _too_long
-from mdc.statistics.interval import Interval
+from mdc.report.tables.table2 import _errors
 
 ITEMS, OPTIONS, OTHERS = 40, 3, 4
 SHOWN = ("own", "constant", "mismatched", "mismatched_mean", "shorter", "less_blind")
@@ -165,45 +162,6 @@ def test_a_column_of_groups_counts_groups_of_enough_items_that_are_not_left_out(
     assert items.value.tolist() == right_share(one.by["monte_carlo"].own, one.there)[wanted].tolist()
 
 
-def test_items_that_are_too_long_are_told_of_the_rows_that_lack_them() -> None:
-    """A model of others may have a shorter context; rows that lack nothing are not named."""
-    records = {"a": {"sets": {"s": {"too_long": 0}}}, "b": {"sets": {"s": {"too_long": 3}}}, "c": {"sets": {}}}
-    systems = [
-        SimpleNamespace(records=[name], corpus=corpus, method=SimpleNamespace(label=f"M{name}"))
-        for name, corpus in (("a", SimpleNamespace(label="Corpus")), ("b", None), ("c", None), ("b", None))
-    ]
-    found: Any = SimpleNamespace(
-        job=SimpleNamespace(systems=systems), store=SimpleNamespace(record=records.__getitem__)
-    )
-    assert _too_long(found, "s") == ["3 items left out of Mb, longer than the context"]
-    records["a"]["sets"]["s"]["too_long"] = 3
-    assert _too_long(found, "s") == ["3 items left out, longer than the context"]
-    records["a"]["sets"]["s"]["too_long"] = 1
-    told = [
-        "1 items left out of Corpus, Ma, longer than the context",
-        "3 items left out of Mb, longer than the context",
-    ]
-    assert _too_long(found, "s") == told
-
-
-def test_items_are_counted_for_each_row_and_as_its_column_takes_them() -> None:
-    """Groups that a column leaves out count nowhere, and which pieces are unseen is a matter of the row."""
-    column: Any = SimpleNamespace(key="column", sets=["set"], parts="groups", least=6, leave_out=["c"])
-    ours = scored_set(groups=("a", "a", "b", "c", "c", "c", "d"))
-    foreign = replace(ours, unseen=np.zeros_like(ours.unseen))
-    store: Any = SimpleNamespace(scores=lambda name: {"set": {"ours": ours, "foreign": foreign}[name]})
-    first, second = (SimpleNamespace(records=[name]) for name in ("ours", "foreign"))
-    counting = [n for n in range(ITEMS) if ours.groups[n] in ("a", "b")]
-    seen = [n for n in counting if not any(ours.unseen[n, k] for k in range(OPTIONS) if ours.there[n, k])]
-    assert _left(store, first, column, "all") == len(counting) < ITEMS  # type: ignore[arg-type]
-    assert _left(store, first, column, "trained") == len(seen) < len(counting)  # type: ignore[arg-type]
-    assert _left(store, second, column, "trained") == len(counting)  # type: ignore[arg-type]
-    alone = replace(ours, images=tuple("one" if n in counting else "other" for n in range(ITEMS)))
-    lonely: Any = SimpleNamespace(scores=lambda name: {"set": alone})
-    assert not _several(lonely, first, column, "all")  # type: ignore[arg-type]
-    assert _several(store, first, column, "trained")  # type: ignore[arg-type]
-
-
 def test_errors_and_bits_a_token_over_all_sets_and_seeds() -> None:
     sets = [scored_set(1), scored_set(2)]
     store: Any = SimpleNamespace(scores=lambda name: {"set": sets[int(name)]})
@@ -241,36 +199,6 @@ def test_errors_and_bits_a_token_over_all_sets_and_seeds() -> None:
         assert one.error == pytest.approx(math.sqrt(sum(squares) / len(squares)))
         bits = -sum(scores) / sum(tokens) / math.log(2)
         assert one.bits_per_token == (pytest.approx(bits) if control == "none" else None)
-
-
-@pytest.mark.parametrize(
-    ("count", "heading"), [(2, "Gain over the control (other 0, other 1)"), (26, "Gain over the control")]
-)
-def test_the_heading_of_gains_names_few_controls_and_not_all_of_many(count: int, heading: str) -> None:
-    place = {"corpus": None, "reference": False, "t_range": None, "pooling": ""}
-    labelled = [
-        SimpleNamespace(
-            key=f"s{n}",
-            control=f"c{n}",
-            method=SimpleNamespace(key="m", label=f"m{n}"),
-            backbone=SimpleNamespace(key="B", label="B"),
-            **place,
-        )
-        for n in range(count)
-    ]
-    gain = Interval(1.0, 0.0, 2.0, 40, 1, "bootstrap")
-    probing: Any = SimpleNamespace(
-        job=SimpleNamespace(systems=labelled),
-        measures=["add"],
-        metric={"add": "right"},
-        differences={((f"s{n}", f"c{n}"), "add"): gain for n in range(count)},
-        controls=lambda: [f"other {n}" for n in range(count)],
-        scale_text="scale mini",
-        interval_words=lambda found: "",
-        name=lambda measure: measure,
-    )
-    table = gains(probing)
-    assert table is not None and table.title == f"{heading}, scale mini" and len(table.rows) == count
 
 
 # --- retrieval ----------------------------------------------------------------------------------------------------------

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from tqdm import tqdm
-
+from mdc.progress import progress
 from mdc.records import UserError, write_json
 
 _BLOCK = 1 << 20
@@ -151,9 +150,7 @@ def _take(response: Any, url: str, part: Part, have: int, size: int | None) -> N
     etag = headers.get("ETag") or ""
     validator = etag if etag and not etag.startswith("W/") else headers.get("Last-Modified")
     write_json(part.about, {"url": url, "validator": validator})
-    bar = tqdm(
-        total=whole, initial=have, unit="B", unit_scale=True, desc=part.path.name.strip("."), disable=None, leave=False
-    )
+    bar = progress(total=whole, initial=have, unit="B", unit_scale=True, desc=part.path.name.strip("."), leave=False)
     with part.path.open("ab" if going_on else "wb") as out, bar:
         while block := response.read(_BLOCK):
             have += len(block)

@@ -1,0 +1,167 @@
+"""Every field of every configuration class that params.yaml uses, where it stands, and other values that it may take."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from changed import with_other
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from mdc.config import validate
+from mdc.records import UserError
+
+GONE: Any = object()  #: in the place of a value: the key is not there
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """A field of the class ``owner`` where one of its instances stands; ``given`` is what the file says, or ``GONE``."""
+
+    path: Path
+    owner: type[BaseModel]
+    name: str
+    info: FieldInfo
+    given: Any
+
+    @property
+    def field(self) -> str:
+        """As ``Recipe.lr``."""
+        return f"{self.owner.__name__}.{self.name}"
+
+    @property
+    def types(self) -> list[Any]:
+        """What its value may be."""
+        return _bare(get_type_hints(self.owner, include_extras=True)[self.name])
+
+    @property
+    def fixed(self) -> bool:
+        """Nothing else can stand there: one word alone, or a class, whose own fields are what can be edited."""
+        classes = [one for one in self.types if isinstance(one, type) and issubclass(one, BaseModel)]
+        one_word = len(self.types) == 1 and get_origin(self.types[0]) is Literal and len(get_args(self.types[0])) == 1
+        return one_word or (self.info.is_required() and self.types == classes)
+
+
+def places(values: dict[str, Any]) -> list[Place]:
+    """Of a valid file, the fields of all instances, also those that are left out."""
+    return list(_places(values, validate(values), ()))
+
+
+def _places(raw: Any, parsed: Any, path: Path) -> Iterator[Place]:
+    if isinstance(parsed, BaseModel) and isinstance(raw, dict):
+        for name, info in type(parsed).model_fields.items():
+            key = info.alias or name
+            yield Place((*path, key), type(parsed), name, info, raw.get(key, GONE))
+            if key in raw:
+                yield from _places(raw[key], getattr(parsed, name), (*path, key))
+    elif isinstance(parsed, dict | list):
+        for key, inner in raw.items() if isinstance(raw, dict) else enumerate(raw):
+            yield from _places(inner, parsed[key], (*path, key))
+
+
+def changed(values: dict[str, Any], path: Path, to: Any) -> dict[str, Any]:
+    """``values`` with ``to`` at ``path``, and the scale that has it as its only one, since a check of all takes longer."""
+    scale = path[1] if path[0] == "scales" and len(path) > 1 else values["scale"]
+    if path[0] not in ("scale", "scales") or len(path) > 1:
+        values = values | {"scale": scale, "scales": {scale: values["scales"][scale]}}
+    found = with_other(values, path, to)
+    if to is GONE:
+        inner: Any = found
+        for step in path[:-1]:
+            inner = inner[step]
+        del inner[path[-1]]
+    return found
+
+
+class Others:
+    """Other values for the fields of a file: by their types, as elsewhere in the file, and as messages say what is allowed."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.values = values
+        self.by_field: dict[str, list[Place]] = {}
+        self.elsewhere: dict[str, list[Any]] = {}
+        for place in places(values):
+            self.by_field.setdefault(place.field, []).append(place)
+            seen = self.elsewhere.setdefault(place.name, [])
+            if place.given is not GONE and place.given not in seen:
+                seen.append(place.given)
+
+    def where(self, field: str) -> list[Place]:
+        """Places that differ in kind: of each section of each scale, and of each method, with it or without."""
+        there = sorted(self.by_field[field], key=lambda place: place.given is GONE)
+        found = {
+            (*place.path[: 3 if place.path[0] == "scales" else 2], place.given is GONE): place for place in there[::-1]
+        }
+        return list(found.values())[::-1]
+
+    def tried(self, place: Place) -> Iterator[tuple[Any, str | None]]:
+        """Other values for the field there, and of each why the schema refuses it; None if it does not."""
+        learned: list[str] = []
+        seen: list[Any] = [place.given]
+        for names in ([], learned):
+            for value in itertools.islice(self._values(place, names), 40):
+                if any(value is one or (type(value) is type(one) and value == one) for one in seen):
+                    continue
+                seen.append(value)
+                try:
+                    validate(changed(self.values, place.path, value))
+                except UserError as error:
+                    _, _, allowed = str(error).partition("allowed: ")
+                    learned += [name for name in re.findall(r"[\w./-]+", allowed)[:9] if name not in learned]
+                    yield value, str(error)
+                else:
+                    yield value, None
+
+    def _values(self, place: Place, names: list[str]) -> Iterator[Any]:
+        now = place.given
+        if now is GONE:
+            now = None if place.info.is_required() else place.info.get_default(call_default_factory=True)
+        for value in (*_of_type(place.types, now, names), *self.elsewhere[place.name]):
+            if type(value) is not type(now) or value != now:
+                yield value
+        if not place.info.is_required():
+            yield GONE
+
+
+def _bare(annotation: Any) -> list[Any]:
+    """The types of a union, without what is annotated."""
+    if get_origin(annotation) is Annotated:
+        return _bare(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, types.UnionType):
+        return [one for inner in get_args(annotation) for one in _bare(inner)]
+    return [annotation]
+
+
+def _of_type(allowed: list[Any], now: Any, names: list[str]) -> Iterator[Any]:
+    for one in allowed:
+        origin, inner = get_origin(one), get_args(one)
+        if origin is Literal:
+            yield from inner
+        elif one is bool:
+            yield not now
+        elif one is int:
+            yield from (now + 1, now * 2, now // 2, now - 1) if isinstance(now, int) else (1, 16)
+        elif one is float:
+            yield from (now * 0.9, now * 1.1, now / 2, 0.1) if isinstance(now, int | float) else (0.5, 2.0)
+        elif one is str:
+            yield from (f"{now or ''}x", f"{now or ''}X", *names)
+        elif origin in (list, tuple):
+            yield from _of_list(list(now or ()), _bare(inner[0]), names)
+        elif origin is dict and isinstance(now, dict):
+            yield from ({**now, "other": value} for value in list(now.values())[:1])
+            yield from (dict(list(now.items())[:-1]), dict(list(now.items())[1:]))
+            key, first = next(iter(now.items()), ("other", None))
+            yield from ({**now, key: value} for value in _of_type(_bare(inner[1]), first, names))
+
+
+def _of_list(now: list[Any], allowed: list[Any], names: list[str]) -> Iterator[Any]:
+    yield from (now[:-1], now[1:], now[::-1])
+    for value in _of_type(allowed, now[0] if now else None, names):
+        if value not in now:
+            yield from ([*now, value], [*now[:-1], value], [value, *now[1:]], [value, *now])

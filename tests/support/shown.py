@@ -1,0 +1,99 @@
+"""What tables and figures are asked, made from and leave: their jobs without a plan, manifests, logs of runs, csv files."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import json
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from mdc.artefacts import ARTEFACTS
+from mdc.config import load
+from mdc.jobs.plan import Plan
+from mdc.jobs.read import as_job
+from mdc.records import sha256_text
+
+STATISTICS = {"level": 0.95, "comparable": 2.0, "power": 0.8, "bootstrap": 500}
+OBJECTIVES = {"clip": "contrastive", "clip_lb": "contrastive", "arc": "autoregressive"}
+
+
+def shown_job(artefact: str, made_from: Iterable[str], **fields: Any) -> Any:
+    """The job of an artefact of the registry on the jobs ``made_from``; at scale mini unless ``fields`` say otherwise."""
+    names = list(made_from)
+    config = {"job": artefact, "verb": "make", "scale": "mini", "fingerprint": "f", "artefact": artefact}
+    config |= {"plan": ARTEFACTS[artefact].plan, "scale_label": f"{fields.get('scale', 'mini')} (made up)"}
+    config |= {"inputs": names, "expected": {name: sha256_text(name) for name in names}}
+    return as_job(config | fields, "make", "a test")
+
+
+@cache
+def planned(scale: str) -> dict[str, Any]:
+    """The jobs of a scale of params.yaml, by name; not to be changed."""
+    return dict(Plan(load(Path(__file__).resolve().parents[2] / "params.yaml", scale)).jobs)
+
+
+def write_manifest(
+    folder: Path, name: str, file: str = "run.json", config: Mapping[str, Any] | None = None, **more: Any
+) -> Path:
+    """The manifest of the job ``name``, in a folder of its own, as :func:`shown_job` expects it."""
+    path = folder / name / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    told = {"id": name, "config": {"scale": "mini", **(config or {})}, "config_sha256": sha256_text(name), **more}
+    path.write_text(json.dumps(told))
+    return path
+
+
+def make(job: Any, given: Mapping[str, Path], out: Path) -> Path:
+    """What the artefact's own module writes into ``out``."""
+    importlib.import_module(ARTEFACTS[job.artefact].module).make(job, given, out)
+    return out
+
+
+def read_rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def shown_run(corpus: str, method: str, seed: int, /, **more: Any) -> dict[str, Any]:
+    """A run as figures of logs name it."""
+    ratio = 1.0 if method == "parallel" else int(method[5:]) / 100 if method.startswith("bert_") else None
+    found = {
+        "job": f"runs/{corpus}/B/{method}/s{seed}",
+        "corpus": {"key": corpus, "label": f"Corpus {corpus}"},
+        "backbone": {"key": "B", "label": "ViT-B"},
+        "method": {"key": method, "label": f"Method {method} by its name"},
+        "objective": OBJECTIVES.get(method, "masked"),
+        "seed": seed,
+        "t_range": None if method in OBJECTIVES else [ratio or 0.5, ratio or 1.0],
+        "warmup_steps": 5,
+        "clip_norm": None,
+    }
+    return found | more
+
+
+class LoggedRuns:
+    """Runs with logs in ``folder``: ``runs`` as a figure's job names them, ``given`` their manifests."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.out = folder, folder / "out"
+        self.given: dict[str, Path] = {}
+        self.runs: list[dict[str, Any]] = []
+
+    def add(self, run: dict[str, Any], lines: Iterable[Mapping[str, Any]], **config: Any) -> None:
+        self.runs.append(run)
+        self.given[run["job"]] = write_manifest(self.folder, run["job"], config={"job": run["job"], **config})
+        self.log(run["job"], lines)
+
+    def log(self, job: str, lines: Iterable[Mapping[str, Any]]) -> None:
+        """Written anew."""
+        self.log_of(job).write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    def log_of(self, job: str) -> Path:
+        return self.given[job].with_name("log.jsonl")
+
+    def asked(self, artefact: str, **fields: Any) -> Any:
+        """The job of a figure of these runs."""
+        return shown_job(artefact, [run["job"] for run in self.runs], runs=self.runs, **fields)

@@ -1,0 +1,145 @@
+"""What holds of every table and figure, whatever it shows: its files, their bytes, and the manifests that it refuses."""
+
+from __future__ import annotations
+
+import html
+import json
+import typing
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import pytest
+from data_samples import write_texts
+from positions_world import positions_world
+from probing_world import ProbingWorld, RepeatedWorld
+from shown import STATISTICS, LoggedRuns, make, planned, read_rows, shown_job, shown_run
+
+from mdc.artefacts import ARTEFACTS
+from mdc.config import MethodTable
+from mdc.config.tables import ScheduleTable, Tables
+from mdc.records import UserError
+from mdc.report.given import title
+from mdc.report.tables.method_table import TITLES
+
+World = tuple[Any, dict[str, Path]]
+
+
+def _probing(artefact: str) -> Callable[[Path], World]:
+    def skill(corpus: str | None, method: str, probe: str, seed: int) -> float:
+        return {"mdc": 0.7, "arc": 0.6}.get(method, 0.4) + 0.05 * (corpus == "dense")
+
+    def world(folder: Path) -> World:
+        corpora = {"alt": ["arc", "mdc"], "dense": ["arc", "mdc"]}
+        pairs, ranges = {"alt": 800, "dense": 1600}, {"arc": (0.3, 0.3), "mdc": (0.5, 1.0)}
+        made = ProbingWorld(corpora, skill, pairs, artefact=artefact, ranges=ranges, contrasts=[("mdc", "arc")])
+        return made.job, made.write(folder)
+
+    return world
+
+
+def _repetition(folder: Path) -> World:
+    made = RepeatedWorld()
+    return made.job, made.write(folder)
+
+
+def _logs(artefact: str, **fields: Any) -> Callable[[Path], World]:
+    def world(folder: Path) -> World:
+        made = LoggedRuns(folder)
+        for method, low in (("mdc_0_100", 0.0), ("mdc", 0.5)):
+            lines = [
+                {"step": step, "loss": 2 + low + (step % 7) / 10, "grad_norm": 1 + (step % 9) / 9, "tokens": 40}
+                for step in range(10, 410, 10)
+            ]
+            config = {"method": {"weight": "inverse_t", "normaliser": "valid_tokens"}}
+            config |= {"protocol": {"pretrain": {"least_t": 1e-3}}}
+            made.add(shown_run("a", method, 0, t_range=[low, 1.0], clip_norm=1.0), lines, **config)
+        return made.asked(artefact, **fields), made.given
+
+    return world
+
+
+def _lengths(folder: Path) -> World:
+    folder.mkdir()
+    (folder / "l.tsv").write_text("a dog\tu\na cat and a dog\tu\n")
+    source = {"kind": "caption_list", "path": "l.tsv", "header": False, "caption_column": 0}
+    names = ("data/texts/some", "data/texts/more")
+    for name in names:
+        write_texts(name[11:], source, folder / name, folder, 77)
+    sets = [{"job": name, "key": name[11:], "label": name[11:], "split": "all"} for name in names]
+    given = {name: folder / name / "index.json" for name in names}
+    return shown_job("figure3", names, context_length=77, sets=sets), given
+
+
+def _planned(artefact: str) -> Callable[[Path], World]:
+    """Made from the configuration alone."""
+    return lambda folder: (planned("mini")[artefact], {})
+
+
+SCHEDULES = {"reference": "mdc", "primary": ["a/mdc_0_100"], "statistics": STATISTICS}
+WORLDS = {name: _probing(name) for name in ("table1", "table4", "figure4", "figure5")} | {
+    "figure_repetition": _repetition,
+    "figure_loss": _logs("figure_loss"),
+    "figure_schedules": _logs("figure_schedules", **SCHEDULES),
+    "figure_position": positions_world,
+    "figure3": _lengths,
+    **{name: _planned(name) for name in ("table6", "table7", "table8", "table9")},
+}
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_its_files_are_the_registrys_whole_and_equal_to_the_byte(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """… in whatever order its manifests are given, and whatever a user's matplotlibrc says; each says its scale."""
+    job, given = WORLDS[name](tmp_path / "given")
+    first = make(job, given, tmp_path / "first")
+    monkeypatch.setitem(matplotlib.rcParams, "lines.linewidth", 7)
+    monkeypatch.setitem(matplotlib.rcParams, "svg.hashsalt", "other")
+    again = make(job, dict(reversed(given.items())), tmp_path / "again")
+    assert matplotlib.rcParams["lines.linewidth"] == 7, "what a user set is left alone"
+    for out in (first, again):
+        assert sorted(path.name for path in out.iterdir()) == sorted(ARTEFACTS[name].files)
+    for path in first.iterdir():
+        assert path.read_bytes() == (again / path.name).read_bytes(), path.name
+        if path.suffix == ".csv":
+            rows = read_rows(path)
+            (told,) = {row["scale"] for row in rows}
+            assert told.startswith(job.scale), path.name
+        elif path.suffix in (".html", ".md", ".tex", ".svg"):
+            assert job.scale in html.unescape(path.read_text(encoding="utf-8")), path.name
+        if path.suffix == ".svg":
+            ElementTree.parse(path)
+
+
+@pytest.mark.parametrize("name", [name for name in WORLDS if name not in ("table6", "table7", "table8", "table9")])
+def test_a_manifest_that_is_not_the_one_it_needs_is_refused_in_one_line(name: str, tmp_path: Path) -> None:
+    job, given = WORLDS[name](tmp_path / "given")
+    needed, path = next(iter(given.items()))
+
+    def refused(match: str, given: dict[str, Path] = given, **changes: Any) -> None:
+        path.write_text(json.dumps({**whole, **changes}))
+        with pytest.raises(UserError, match=match) as told:
+            make(job, given, tmp_path / "out")
+        assert "\n" not in str(told.value) and not (tmp_path / "out").exists()
+
+    whole = json.loads(path.read_text())
+    refused(f"{title(name)}: no manifest of {needed} was given", {k: v for k, v in given.items() if k != needed})
+    if name == "figure3":  # an index of a set, which has no configuration
+        refused(f"figure 3 needs the index of {needed}, this is of 'another'", name="another")
+        return
+    refused(f"{title(name)} needs the record of {needed}, this is of x", id="x")
+    refused(f"the record of {needed} is stale: made with configuration 000000000000", config_sha256="0" * 64)
+    refused(f"the record of {needed} is of scale paper; needed: mini", config={**whole["config"], "scale": "paper"})
+
+
+def test_every_table_of_methods_has_a_title_of_its_own() -> None:
+    """Those of scales that no test makes, too."""
+    of_methods = [
+        name
+        for name, field in Tables.model_fields.items()
+        if {MethodTable, ScheduleTable} & set(typing.get_args(field.annotation))
+    ]
+    assert sorted(TITLES) == sorted(of_methods) and len(set(TITLES.values())) == len(TITLES)

@@ -1,0 +1,62 @@
+"""How often a judge chooses each system: over the images that got an answer with every seed, and no others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+
+from mdc.jobs.shown_captions import ShownContest
+from mdc.records import sha256_file, write_json
+from mdc.report.estimates import Estimator
+from mdc.report.judged import judged
+
+#: of each seed: image → the systems by letter, and the votes of the letters; None: no answer
+SEEDS: list[dict[str, tuple[list[str], list[float] | None]]] = [
+    {
+        "a": (["x", "y"], [1.0, 0.0]),
+        "b": (["y", "x"], [1.0, 0.0]),
+        "c": (["x", "y"], [0.5, 0.5]),
+        "d": (["x", "y"], None),
+    },
+    {
+        "a": (["y", "x"], [0.0, 1.0]),
+        "b": (["x", "y"], None),
+        "c": (["y", "x"], [1.0, 0.0]),
+        "d": (["x", "y"], [1.0, 0.0]),
+    },
+]
+
+
+def test_an_image_without_an_answer_with_some_seed_counts_for_no_system(tmp_path: Path) -> None:
+    given = {}
+    for seed, answers in enumerate(SEEDS):
+        rows = [
+            {
+                "contest": "n",
+                "image": image,
+                "systems": systems,
+                "votes": votes,
+                "status": "chosen" if votes else "failed",
+            }
+            for image, (systems, votes) in answers.items()
+        ]
+        folder = tmp_path / f"s{seed}"
+        folder.mkdir()
+        parquet.write_table(pa.Table.from_pylist([*rows, {**rows[0], "contest": "another"}]), folder / "judged.parquet")
+        outputs = {"judged.parquet": sha256_file(folder / "judged.parquet")}
+        record = {"kind": "judged", "id": f"judged/s{seed}", "config": {"scale": "s"}, "config_sha256": "h"}
+        given[f"judged/s{seed}"] = folder / "judged.json"
+        write_json(folder / "judged.json", record | {"outputs": outputs})
+    contest = ShownContest(name="n", label="N", dataset="d", systems=["x", "y"], records=list(given))
+    job: Any = SimpleNamespace(contests=[contest], artefact="table3", scale="s", expected=dict.fromkeys(given, "h"))
+    (found,) = judged(job, given, Estimator(draws=50))
+    assert found.images == 2 and found.answers == {"chosen": 6, "failed": 2}
+    # of image a x is chosen with both seeds; of image c half of the first vote is its
+    assert found.share["x"].value == pytest.approx(100 * (1 + 1 + 0.5 + 0) / 4)
+    assert found.share["y"].value == pytest.approx(100 * (0 + 0 + 0.5 + 1) / 4)
+    assert found.letters == {"A": pytest.approx(4.5), "B": pytest.approx(1.5)}
