@@ -35,7 +35,7 @@ def main(call: Call) -> None:
         entries = write_parts(
             source,
             Group(job.group, job.groups),
-            splits_of(call),
+            splits_of(source_of(call)),
             call.out.parent,
             call.state,
             # how many pairs are asked for decides which parts there are, not what is in them: those that are cut are left out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,11 @@ def source_of(call: Call) -> dict[str, Any]:
     return source
 
 
-def splits_of(call: Call) -> tuple[str, ...]:
-    """The splits of a corpus. Training sees "train" alone; "test" is there to be scored, so its words are in the vocabulary."""
-    source = source_of(call)
+def splits_of(source: Mapping[str, Any]) -> tuple[str, ...]:
+    """The splits of a corpus, by its ``source``.
+
+    Training sees "train" alone; "test" is there to be scored, so its words are in the vocabulary.
+    """
     if source.get("dealt"):
         return ("train", *(["val"] if source["dealt"]["val"] else []), "test")
     return tuple(source.get("splits") or ("train", "val", *(["test"] if source.get("test") else [])))

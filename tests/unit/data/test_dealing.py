@@ -13,6 +13,7 @@ from mdc.formats.rank import rank_hash
 from mdc.formats.samples import Skipped
 from mdc.records import UserError
 from mdc.shards.index import ShardReader
+from mdc.shards.set_job import splits_of
 from mdc.sources.corpora.dealing import dealt
 
 SOURCE: dict[str, Any] = {"kind": "parquet", "path": "a.parquet", "key_column": "image_id"}
@@ -78,9 +79,8 @@ def test_a_corpus_of_it_has_the_splits_that_were_asked_for(tmp_path: Path) -> No
     for how, there in (({"seed": 0, "test": 8}, {"train": 22, "test": 8}), ({"seed": 0, "test": 8, "val": 2}, None)):
         source = ParquetCorpus(**SOURCE, dealt=how)  # type: ignore[arg-type]
         out = tmp_path / str(len(how))
-        assert source.dealt is not None
-        whole, splits = source.model_dump(mode="json"), source.dealt.splits()
-        index = write_corpus("x", whole, out, tmp_path, context_length=16, splits=splits)
+        whole = source.model_dump(mode="json")
+        index = write_corpus("x", whole, out, tmp_path, context_length=16, splits=splits_of(whole))
         counts = {split: told["samples"] for split, told in index["splits"].items()}
         assert counts == (there or {"train": 20, "val": 2, "test": 8})
         assert ShardReader(out / "index.json", "test").read(0)[1].startswith(b"\x89PNG")

@@ -161,4 +161,4 @@ def test_an_order_that_is_none_is_told() -> None:
     ):
         with pytest.raises(ValidationError) as error:
             toy.recipe(order=order)
-        assert first_problem(error.value) == said
+        assert first_problem(error.value, {"order": order}) == said

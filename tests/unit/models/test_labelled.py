@@ -173,10 +173,18 @@ def _workers_of(job: int) -> list[str]:
 
 
 def _wait_for_the_end_of(workers: list[str]) -> None:
+    """Until their files are closed too, and with them their locks: a process has no command a moment before that."""
     deadline = time.monotonic() + 60
-    while any(_command(child)[1:2] == ["-c"] for child in workers):
+    while any(map(_is_alive, workers)):
         assert time.monotonic() < deadline, "a worker outlives its job"
         time.sleep(0.2)
+
+
+def _is_alive(process: str) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except OSError:
+        return False
 
 
 def _command(process: str) -> list[str]:
