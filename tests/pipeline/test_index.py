@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+import small_project
 import yaml
 from browser import needs_chromium, opened
 
@@ -236,7 +237,7 @@ def test_whose_a_copy_is_is_said(r: Path) -> None:
             write_json(place / f"{name}.json", record)
     values = read_yaml(Path("params.yaml"))
     del values["scales"][r.name]["tables"]["table9"]
-    Path("params.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
+    small_project.write_params(Path(), values)
     assert main(["index"]) == 0
     cards = dict(re.findall(r'<article id="(\w+)">(.*?)</article>', PAGE.read_text(), re.S))
     assert "are of scale other" in cards["figure3"] and f"{r.name}/figure3/figure3.png" in cards["figure3"]

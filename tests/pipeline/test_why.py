@@ -197,6 +197,7 @@ def table(*systems: System) -> ProbingJob:
         fingerprint="0" * 64,
         inputs=records,
         artefact="deep",
+        files=["deep.csv"],
         plan="probing",
         scale_label="deep",
         expected=dict.fromkeys(records, "0" * 64),

@@ -107,9 +107,9 @@ for name in ARTEFACTS:
         output:
             [] if name in NAMED else f"{R}/{name}/not_named.txt",
         params:
-            note="" if name in NAMED else PLAN.not_named(name),
+            write=":" if name in NAMED else f"echo '{PLAN.not_named(name)}' > {R}/{name}/not_named.txt",
         shell:
-            "echo '{params.note}' > {output}"
+            "{params.write}"
 
 
 def refresh_index():
