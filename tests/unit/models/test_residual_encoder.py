@@ -21,7 +21,10 @@ from mdc.predictors.runs import RunModel
 from mdc.records import UserError
 from mdc.text import Vocabulary
 
-SHAPE = toy.CONVOLUTIONAL.model_dump(mode="json") | {"image_size": 64}
+SHAPE: dict[str, Any] = {
+    **{"label": "", "image_size": 64, "embed_dim": 16, "block": "basic", "blocks": [1, 1]},
+    "decoder": {"width": 32, "layers": 1, "heads": 2},
+}
 
 
 def network(block: str, *blocks: int, **more: Any) -> ResNet:
