@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 STAND_IN = Path(__file__).with_name("stand_in_mdc.py")
+REAL = "import sys\nfrom mdc.cli import main\nsys.exit(main())\n"
 #: what the tools import once they work; the project's own package must not be among it
 LATE = (
     *("pandas", "pydantic", "yte", "rich", "pyparsing", "pygit2"),
@@ -37,10 +38,10 @@ sys.exit(code[0] if code else 1)
 
 
 @contextmanager
-def environment(folder: Path) -> Iterator[Path]:
-    """Make an environment like the one that runs the tests, but with the stand-in `mdc` and warm tools, in ``folder``.
+def environment(folder: Path, stand_in: bool = True) -> Iterator[Path]:
+    """Make an environment like the one that runs the tests, but with warm tools and with the stand-in `mdc`, in ``folder``.
 
-    Yields its bin folder.
+    Yields its bin folder. Without ``stand_in``, `mdc` is the real one.
     """
     here = Path(sys.prefix)
     (folder / "bin").mkdir(parents=True)
@@ -52,7 +53,7 @@ def environment(folder: Path) -> Iterator[Path]:
     # a socket's name must be short
     address = f"\0{folder}"[:100]
     scripts = {tool: CLIENT.format(python=plain, address=address, tool=tool) for tool in ("snakemake", "dvc")}
-    scripts["mdc"] = f"#!{plain} -IS\n{STAND_IN.read_text()}"
+    scripts["mdc"] = f"#!{plain} -IS\n{STAND_IN.read_text()}" if stand_in else f"#!{python}\n{REAL}"
     for name, text in scripts.items():
         (folder / "bin" / name).write_text(text)
         (folder / "bin" / name).chmod(0o755)
