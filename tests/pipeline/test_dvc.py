@@ -125,9 +125,10 @@ def test_what_a_stage_does_not_list_changes_no_job_of_it(edits: dict[str, Edit |
             unlisted.setdefault((_edited(VALUES, edit)["scale"], stages), []).append(edit)
     assert any("data" in stages for _, stages in unlisted)
     for (scale, stages), there in unlisted.items():
-        for together in _batches({**VALUES, "scale": scale, "scales": {scale: VALUES["scales"][scale]}}, there):
-            wrong = _together(together) & stages
-            assert not wrong, f"{[edit[0].path for edit in together]} change jobs of {wrong}, which do not list them"
+        for some in _batches({**VALUES, "scale": scale, "scales": {scale: VALUES["scales"][scale]}}, there):
+            if _together(some) & stages:
+                wrong = {edit[0].path: found for edit in some if (found := _together([edit]) & stages)}
+                raise AssertionError(f"{wrong or some} change jobs of stages that do not list them")
 
 
 def _batches(values: dict[str, Any], edits: list[Edit]) -> Iterator[list[Edit]]:
@@ -142,6 +143,7 @@ def _batches(values: dict[str, Any], edits: list[Edit]) -> Iterator[list[Edit]]:
                 taken.append(edit)
             else:
                 left.append(edit)
+        assert taken
         yield taken
         edits = left
 
