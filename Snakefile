@@ -85,6 +85,15 @@ localrules:
     caption_all,
 
 
+onstart:
+    # Configurations of other values go, but not while another Snakemake runs here, whose jobs may have yet to read theirs.
+    with suppress(OSError):
+        fcntl.flock(ALIVE, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        delete_others(FOLDER, [*CONFIGS.values(), *VALUES])
+    with suppress(OSError):
+        fcntl.flock(ALIVE, fcntl.LOCK_SH)
+
+
 onerror:
     refresh_index()
     # at the exit, since Snakemake itself says more after this: the last lines on the screen are what failed and why

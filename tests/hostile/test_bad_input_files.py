@@ -259,7 +259,6 @@ YAML = {
     "an alias inside itself": "a: &a [*a]\n",
     "a tag that runs code": "a: !!python/object/apply:os.mkdir [evil]\n",
     "nested too deeply": "a: " + "[" * 5_000,
-    "a date that is none": "a: 2001-99-99\n",
     "a number that is none": "a: !!int x\n",
     "a truth that is none": "a: !!bool x\n",
     "a NUL": "a: \0\n",
@@ -273,7 +272,7 @@ YAML = {
 def test_yaml_that_would_hang_or_run_code(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "p.yaml").write_bytes(YAML[name].encode("utf-8", errors="surrogateescape"))
-    with pytest.raises(UserError, match=r"p\.yaml: not valid YAML"):
+    with pytest.raises(UserError, match=r"p\.yaml: (line \d+: )?not valid YAML"):
         read_yaml("p.yaml")
     assert not (tmp_path / "evil").exists()
 

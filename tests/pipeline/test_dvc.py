@@ -204,7 +204,7 @@ def test_a_stage_a_layer_and_an_entry_of_the_matrix_an_artefact() -> None:
     assert "outs" not in index and index["deps"] == [f"results/${{scale}}/{name}" for name in ARTEFACTS]
     # the one list of artefacts that DVC cannot read from mdc.artefacts
     assert stages["artefact"]["matrix"] == {"name": list(ARTEFACTS)}
-    assert stages["artefact"]["cmd"] == "snakemake ${item.name} --cores all"
+    assert stages["artefact"]["cmd"] == "snakemake stage_${item.name} --cores all"
     for name, stage in stages.items():
         layers = ["${item.name}"] if name == "artefact" else [layer for layer, one in STAGE.items() if one == name]
         assert stage["outs"] == [{"results/${scale}/" + layer: {"persist": True}} for layer in layers]

@@ -259,8 +259,8 @@ def test_fingerprints_cover_what_a_real_job_imports(project: Project, tmp_path: 
     done = subprocess.run(command, cwd=project.folder, capture_output=True, text=True, env=project.environment)
     assert done.returncode == 0, done.stderr
     # the command line itself decides no result
-    starting = {"mdc.cli", "mdc.fingerprint", "mdc.host", "mdc.processes", "mdc.work"}
-    starting |= {f"mdc.processes.{module}" for module in ("launch", "gpus", "lock", "lost")}
+    starting = {"mdc.cli", "mdc.estimators", "mdc.fingerprint", "mdc.host", "mdc.processes", "mdc.progress", "mdc.work"}
+    starting |= {f"mdc.processes.{module}" for module in ("launch", "gpus", "interrupts", "lock", "lost")}
     starting |= {"mdc.commands", *(f"mdc.commands.{module}" for module in ("models", "parameters", "project"))}
     parts = {
         "data/corpora/alt": "mdc.sources.corpora.scenes",

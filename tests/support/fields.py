@@ -22,13 +22,15 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """A field of the class ``owner`` where one of its instances stands; ``given`` is what the file says, or ``GONE``."""
+    """A field of the class ``owner`` where one of its instances stands; ``given`` is what the file says, or ``GONE``,
+    and ``now`` what holds."""
 
     path: Path
     owner: type[BaseModel]
     name: str
     info: FieldInfo
     given: Any
+    now: Any
 
     @property
     def field(self) -> str:
@@ -57,7 +59,7 @@ def _places(raw: Any, parsed: Any, path: Path) -> Iterator[Place]:
     if isinstance(parsed, BaseModel) and isinstance(raw, dict):
         for name, info in type(parsed).model_fields.items():
             key = info.alias or name
-            yield Place((*path, key), type(parsed), name, info, raw.get(key, GONE))
+            yield Place((*path, key), type(parsed), name, info, raw.get(key, GONE), getattr(parsed, name))
             if key in raw:
                 yield from _places(raw[key], getattr(parsed, name), (*path, key))
     elif isinstance(parsed, dict | list):
@@ -103,7 +105,7 @@ class Others:
     def tried(self, place: Place) -> Iterator[tuple[Any, str | None]]:
         """Other values for the field there, and of each why the schema refuses it; None if it does not."""
         learned: list[str] = []
-        seen: list[Any] = [place.given]
+        seen: list[Any] = [place.given, place.now]
         for names in ([], learned):
             for value in itertools.islice(self._values(place, names), 40):
                 if any(value is one or (type(value) is type(one) and value == one) for one in seen):

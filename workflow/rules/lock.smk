@@ -19,12 +19,3 @@ if workflow.exec_mode == ExecMode.DEFAULT:  # but not in the Snakemake that a cl
             note.unlink()
     with suppress(OSError):
         fcntl.flock(ALIVE, fcntl.LOCK_SH)
-
-
-onstart:
-    # Configurations of other values go, but not while another Snakemake runs here, whose jobs may have yet to read theirs.
-    with suppress(OSError):
-        fcntl.flock(ALIVE, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        delete_others(FOLDER, [*CONFIGS.values(), *VALUES])
-    with suppress(OSError):
-        fcntl.flock(ALIVE, fcntl.LOCK_SH)

@@ -362,5 +362,5 @@ def test_their_keys_change_no_other_job() -> None:
     """A recipe without the keys of few runs, and a method without those of another objective, are as before there were any."""
     plan = _plan("mini")
     plain = plan.pretrain(Run("dense", "ViT-T-12", "mdc", 0)).config()
-    assert not {"lr_schedule", "clip_steps", "average", "auxiliary", "order"} & set(plain["recipe"])
+    assert not {"lr_schedule", "clip_steps", "average", "auxiliary"} & set(plain["recipe"])
     assert not {"diffusion_steps", "replaced", "guidance"} & set(plain["method"])

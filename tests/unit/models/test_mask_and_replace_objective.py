@@ -31,6 +31,7 @@ VOCABULARY, STEPS, LENGTH, VECTORS = 12, 10, 8, 4
 BACKBONE = OnTokens.model_validate(
     {
         "label": "",
+        "image_size": 8,
         "frozen": {"job": "encoders/vq", "config_sha256": "0", "image_size": 8, "tokens": VECTORS, "width": 6},
         "decoder": {"width": 16, "layers": 2, "heads": 2},
     }
@@ -272,6 +273,7 @@ def test_the_papers_decoder_has_122_million_parameters() -> None:
     paper = OnTokens.model_validate(
         {
             "label": "",
+            "image_size": 256,
             "frozen": {"job": "encoders/vq", "config_sha256": "0", "image_size": 256, "tokens": 1024, "width": 256},
             "decoder": {"width": 512, "layers": 18, "heads": 8},
         }

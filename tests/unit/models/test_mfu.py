@@ -95,7 +95,10 @@ def test_a_run_ends_in_the_same_bits_with_a_peak_and_without(tmp_path: Path, mon
     assert same == [{key: value for key, value in line.items() if key != "images_per_second"} for line in without]
 
 
-def test_the_bar_says_it_where_it_is_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_bar_says_it_where_it_is_known(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mdc.progress.EVERY", 0.0)
     for mfu in (None, 0.4273):
         log = RunLog(tmp_path / str(mfu), 0, 3, "toy")
         for _ in range(3):

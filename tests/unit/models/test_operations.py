@@ -20,6 +20,7 @@ from mdc.processes.group import Group
 STORED = OnTokens.model_validate(
     {
         "label": "",
+        "image_size": 16,
         "frozen": {"job": "encoders/e", "config_sha256": "0", "image_size": 16, "tokens": 5, "width": 24},
         "decoder": {"width": 32, "layers": 3, "heads": 2},
     }
