@@ -160,12 +160,13 @@ def _together(edits: list[Edit]) -> set[str]:
         return _together(edits[:half]) | _together(edits[half:]) if half else set()
 
 
-def test_and_the_reverse_a_stage_lists_what_decides_it_or_what_it_is_made_from() -> None:
+def test_and_the_reverse_a_stage_lists_what_decides_it_or_what_it_is_made_from(edits: dict[str, Edit | None]) -> None:
     idle = {}
     for field in FIELDS:
         place = OTHERS.where(field)[0]
         stages = [stage for stage in DVC["stages"] if set(_params(place, stage)) - {WHOLE, "scale"}]
-        planned = (found for edit in _accepted(field) if (found := _of_edit(edit)) is not None) if stages else ()
+        tried = itertools.chain([edits[field]], _accepted(field)) if stages else ()
+        planned = (found for edit in tried if edit is not None and (found := _of_edit(edit)) is not None)
         for found in itertools.islice(planned, 3 if _matched("idle", field) else 30):
             idle[field] = [stage for stage in stages if not found & {stage, *_upstream(stage)}]
             if not idle[field]:
