@@ -42,7 +42,7 @@ def _check(loader: Loader, root: yaml.Node) -> None:
                 if isinstance(key_node, yaml.ScalarNode):
                     key = loader.construct_object(key_node)
                     if key in seen:
-                        raise ConstructorError(None, None, f"the key '{key}' stands twice", key_node.start_mark)
+                        raise ConstructorError(None, None, f"duplicate key '{key}'", key_node.start_mark)
                     seen.add(key)
                 total += size(key_node) + size(value_node)
         elif isinstance(node, yaml.SequenceNode):

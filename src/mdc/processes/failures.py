@@ -47,7 +47,7 @@ def _ended(text: str, done: set[str], folder: Path) -> str | None:
     if how is None:
         return None
     lines = [
-        f"Snakemake was ended by a signal ({how}); what was finished is kept: call again, and it goes on from there"
+        f"Snakemake was ended by a signal ({how}); what was finished is kept; rerun to resume"
     ]
     for name, body in _STARTED.findall(text):
         job = re.search(r"^    jobid: (\d+)", body, re.M)

@@ -25,7 +25,7 @@ class Interrupted(Exception):
     def saved(cls, number: int, step: int, steps: int) -> Interrupted:
         """Of a training whose state after ``step`` of ``steps`` steps is saved."""
         how = signal.Signals(number).name
-        return cls(f"ended by {how}; saved at step {step} of {steps}; call again to resume", number)
+        return cls(f"ended by {how}; saved at step {step} of {steps}; rerun to resume", number)
 
 
 class Interrupts(AbstractContextManager["Interrupts"]):

@@ -103,7 +103,7 @@ def test_files_that_cannot_be_read(tmp_path: File) -> None:
     with pytest.raises(UserError, match="not valid YAML"):
         load(bad)
     bad.write_text("scale: mini\nscale: paper\n")
-    with pytest.raises(UserError, match="'scale' stands twice"):
+    with pytest.raises(UserError, match="duplicate key 'scale'"):
         load(bad)
     bad.write_text("- 1\n")
     with pytest.raises(UserError, match="no mapping"):

@@ -84,7 +84,7 @@ def test_a_signal_is_named_with_what_it_left_unfinished(said: str, signal: str, 
     done = _started("corpus", 1, _log(tmp_path, "a.log", "mdc corpus: read")) + "Finished jobid: 1 (Rule: corpus)\n"
     log = _log(tmp_path, "b.log", "mdc pretrain: saved at step 7")
     told = _causes(tmp_path, done, _started("pretrain", 2, log), f"{said}\nShutting down\n")
-    assert signal in told[0] and "call again" in told[0]
+    assert signal in told[0] and "rerun" in told[0]
     assert told[1:] == ["mdc pretrain: saved at step 7 (log: b.log)"]
 
 

@@ -83,10 +83,10 @@ def test_a_mapping_takes_over_what_it_merges() -> None:
 
 
 REFUSED = {
-    "a: 1\nb: 2\na: 3": "line 3.*'a' stands twice",
-    "a: &a {x: 1}\nb:\n  <<: *a\n  x: 2\n  x: 3": "line 5.*'x' stands twice",
-    "a: &a {x: 1}\nb:\n  <<: *a\n  <<: *a": "line 4.*'<<' stands twice",
-    "a:\n- {0x1: 1, 1: 2}": "line 2.*'1' stands twice",
+    "a: 1\nb: 2\na: 3": "line 3.*duplicate key 'a'",
+    "a: &a {x: 1}\nb:\n  <<: *a\n  x: 2\n  x: 3": "line 5.*duplicate key 'x'",
+    "a: &a {x: 1}\nb:\n  <<: *a\n  <<: *a": "line 4.*duplicate key '<<'",
+    "a:\n- {0x1: 1, 1: 2}": "line 2.*duplicate key '1'",
     "a: &a\n  b: {<<: *a}": "line 1.*an alias stands inside",
     "a: 1\nb: {<<: 2}": "line 2.*merging",
     "a: [1\nb: 2": r"line 2.*\]",
