@@ -66,7 +66,7 @@ ORDERLY = {
         "parts.py",
         "processes/failures.py",
     ),
-    *("processes/gpus.py", "records.py", "registry", "verbs.py"),
+    *("processes/gpus.py", "processes/lock.py", "records.py", "registry", "verbs.py"),
 }
 
 

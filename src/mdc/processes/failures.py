@@ -46,9 +46,7 @@ def _ended(text: str, done: set[str], folder: Path) -> str | None:
     how = next((how for sign, how in _SIGNALS.items() if sign in text), None)
     if how is None:
         return None
-    lines = [
-        f"Snakemake was ended by a signal ({how}); what was finished is kept; rerun to resume"
-    ]
+    lines = [f"Snakemake was ended by a signal ({how}); what was finished is kept; rerun to resume"]
     for name, body in _STARTED.findall(text):
         job = re.search(r"^    jobid: (\d+)", body, re.M)
         log = re.search(r"^    log: ([^\s,(]+)", body, re.M)
