@@ -21,9 +21,9 @@ _MOST_NODES = 100_000  # of a parameter file with its aliases written out; a rea
 
 
 def _check(loader: Loader, root: yaml.Node) -> None:
-    """Refuse what PyYAML takes without a word: a key that stands twice in a mapping, and values without end.
+    """Refuse what PyYAML accepts silently: duplicate keys in a mapping, and values without end.
 
-    A key beside a merge key may be one of the merged mapping's: it holds. A few aliases of aliases can stand for billions
+    A key beside a merge key may be one of the merged mapping's: it holds. A few aliases of aliases can expand to billions
     of values, and an alias inside itself for endlessly many.
     """
     sizes: dict[int, int | None] = {}

@@ -33,7 +33,7 @@ class ScaleFolder:
         return self.job(job) / HOST
 
     def config(self, job: str, sha256: str = "") -> Path:
-        """What is asked of a job. The workflow's files are named by their hash, so that none is ever rewritten; without one,
+        """The configuration of a job. The workflow's files are named by their hash, so that none is ever rewritten; without one,
         the file that a person may write by hand."""
         return self.root / "configs" / (f"{job}.{sha256[:16]}.json" if sha256 else f"{job}.json")
 
