@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import small_project
+from small_project import SCALE
 
 import mdc.fingerprint as fp
-from mdc import golden, parts
+from mdc import parts
 from mdc.artefacts import ARTEFACTS
-from mdc.config import read_yaml, validate
 from mdc.jobs.folder import ScaleFolder
 from mdc.jobs.plan import Plan
 from mdc.verbs import VERBS
@@ -98,7 +99,7 @@ def test_imports_are_found_wherever_they_stand(package: Path) -> None:
     assert fp.imports("mdc.d") == {"mdc", "mdc.a", "mdc.unused"}
 
 
-# --- the jobs of the golden project -----------------------------------------------------------------------------------
+# --- the jobs of the small project -----------------------------------------------------------------------------------
 
 MDC, ARC, CLIP = (f"runs/alt/ViT-T-12/{method}/s0" for method in ("mdc", "arc", "clip"))
 #: job → the parts that it loads by name
@@ -111,7 +112,7 @@ PARTS = {
     CLIP: {parts.OBJECTIVES["contrastive"]},
     "probe/alt/ViT-T-12/mdc/s0": {parts.ABILITIES["encode"]},
     "probe/untrained/ViT-T-12/cls/s0": {parts.ABILITIES["encode"]},
-    **{name: {ARTEFACTS[name].module} for name in golden.scale()["tables"]},
+    **{name: {ARTEFACTS[name].module} for name in small_project.values()["scales"][SCALE]["tables"]},
 }
 #: every part that some job loads by name
 ALL_PARTS = {
@@ -127,7 +128,7 @@ ALL_PARTS = {
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    return Plan(validate(golden.params(read_yaml(ROOT / "params.yaml"))))
+    return small_project.plan()
 
 
 def covered(plan: Plan, job: str) -> set[str]:
@@ -140,11 +141,11 @@ def covered(plan: Plan, job: str) -> set[str]:
 @pytest.fixture(scope="module")
 def loaded(plan: Plan, tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     """The modules that each job really loads, when it is done once more in a process of its own."""
-    root = tmp_path_factory.mktemp("golden")
+    root = tmp_path_factory.mktemp("small")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
-        golden.make(plan, root)
-    folder = ScaleFolder(root / "results" / golden.SCALE)
+        small_project.do_jobs(plan, root=root)
+    folder = ScaleFolder(root / "results" / SCALE)
     calls = {}
     for number, job in enumerate(PARTS):
         places = {"folder": folder.root, "out": root / "out" / str(number), "state": root / "state" / str(number)}
