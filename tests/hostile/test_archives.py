@@ -88,10 +88,7 @@ def test_only_a_folder_of_that_name(tmp_path: Path) -> None:
 
 def test_links_inside_become_files(tmp_path: Path) -> None:
     path = tar(
-        tmp_path / "t",
-        link("a/soft", "../b/file"),
-        ("b/file", b"text"),
-        link("a/hard", "b/file", tarfile.LNKTYPE),
+        tmp_path / "t", link("a/soft", "../b/file"), ("b/file", b"text"), link("a/hard", "b/file", tarfile.LNKTYPE)
     )
     assert unpack(path, "tar", tmp_path / "out") == {"a/hard": 4, "a/soft": 4, "b/file": 4}
     for name in ("a/soft", "a/hard"):

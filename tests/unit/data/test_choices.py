@@ -123,10 +123,7 @@ def test_a_choice_set_on_disk(tmp_path: Path) -> None:
         read_index(tmp_path / "out", kind="probe")
 
 
-@pytest.mark.parametrize(
-    ("record", "said"),
-    read_table(__file__, "damaged"),
-)
+@pytest.mark.parametrize(("record", "said"), read_table(__file__, "damaged"))
 def test_damaged_records_are_named(record: dict[str, Any], said: str, tmp_path: Path) -> None:
     files.aro(tmp_path / "aro")
     index = write_choices("aro", ARO, tmp_path / "out", tmp_path)
@@ -298,10 +295,7 @@ def test_the_published_form() -> None:
     assert perturbations.published_form(text, 3) == "the old man's"
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    read_table(__file__, "words"),
-)
+@pytest.mark.parametrize(("text", "words"), read_table(__file__, "words"))
 def test_treebank_words(text: str, words: str) -> None:
     pytest.importorskip("nltk")
     assert tagging.treebank_words()[0](text) == words.split()

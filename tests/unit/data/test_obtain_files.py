@@ -427,10 +427,7 @@ def test_an_own_copy_is_checked_and_left_as_it_is(
     assert [path.name for path in copy.iterdir()] == ["train"]
 
 
-@pytest.mark.parametrize(
-    ("name", "dataset", "told"),
-    read_table(__file__, "refused"),
-)
+@pytest.mark.parametrize(("name", "dataset", "told"), read_table(__file__, "refused"))
 def test_what_cannot_be_obtained_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, dataset: dict[str, Any], told: str
 ) -> None:

@@ -29,8 +29,7 @@ SCENE = Scene(
 
 
 @pytest.mark.parametrize(
-    ("caption", "objects", "attributes", "counts", "relations", "unreadable"),
-    read_table(__file__, "captions"),
+    ("caption", "objects", "attributes", "counts", "relations", "unreadable"), read_table(__file__, "captions")
 )
 def test_by_hand(
     caption: str,

@@ -59,10 +59,7 @@ HAND = Scene(
 )
 
 
-@pytest.mark.parametrize(
-    ("caption", "false"),
-    read_table(__file__, "captions"),
-)
+@pytest.mark.parametrize(("caption", "false"), read_table(__file__, "captions"))
 def test_reading_a_caption_by_hand(caption: str, false: list[str]) -> None:
     assert check_caption(HAND, caption) == false
 

@@ -98,10 +98,7 @@ def test_bad_rows_are_told_by_reason_and_bad_files_end_in_a_line(tmp_path: Path)
         read(tmp_path / "list.txt", Columns(1, 0))
 
 
-@pytest.mark.parametrize(
-    ("text", "fit"),
-    read_table(__file__, "urls"),
-)
+@pytest.mark.parametrize(("text", "fit"), read_table(__file__, "urls"))
 def test_urls_are_made_fit_or_refused(text: str, fit: str) -> None:
     if "://" in fit:
         assert web_url(text) == fit == web_url(fit)
