@@ -15,6 +15,7 @@ import data_samples
 import numpy as np
 import pytest
 from data_samples import encoded, iter_corpus, scenes, use_scenes, write_corpus
+from forked import forked
 
 from mdc.formats.tar import TarWriter, split_span
 from mdc.records import UserError, sha256_file
@@ -247,21 +248,6 @@ def test_what_changed_while_it_was_closed_is_looked_at_again(corpus: Path) -> No
     assert reader.read(10)[0] == "train-000010"
 
 
-def in_a_child(work: Any) -> None:
-    """Runs ``work`` in a process whose limits may be changed; it must raise nothing."""
-    child = os.fork()
-    if child == 0:
-        try:
-            work()
-        except BaseException:
-            import traceback
-
-            traceback.print_exc()
-            os._exit(1)
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0
-
-
 def limited(soft: int, hard: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
@@ -278,7 +264,7 @@ def test_the_soft_limit_is_raised_as_far_as_it_may_be() -> None:
         limited(64, 64)
         assert room(10**6) == room(1) == 1
 
-    in_a_child(work)
+    assert forked(work) == 0
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert room(1) == 1 and resource.getrlimit(resource.RLIMIT_NOFILE) == before, "no need, so nothing is changed"
 
@@ -305,7 +291,7 @@ def test_where_no_descriptor_is_left_fewer_are_held(corpus: Path, monkeypatch: p
         for descriptor in taken:
             os.close(descriptor)
 
-    in_a_child(work)
+    assert forked(work) == 0
 
 
 def test_nothing_stays_open_where_opening_fails(corpus: Path) -> None:
