@@ -183,7 +183,6 @@ def test_a_killed_planning_goes_on_where_it_was(
     make_plan(tmp_path / "whole", files, COLUMNS["own"], subset, SHAPE)
     for name, value in {"_SORTED": 50, "_SLACK": 1.25, "_SPARE": 280}.items():
         monkeypatch.setattr(choosing, name, value)
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # no kill empties the page cache
     kept, status, number = set(), -signal.SIGKILL, 1
     while status == -signal.SIGKILL:
         folder = tmp_path / str(number)
