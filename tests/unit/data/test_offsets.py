@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -116,18 +117,20 @@ def _swap(folder: Path, left: str, right: str) -> None:
 
 
 NAMES = tuple(f"train-0000{number}.offsets.npy" for number in range(3))
+GONE, SIZE, OTHER = (
+    "the file of offsets is mis",
+    "the file of offsets has another size",
+    "the sha256 of the offsets is not",
+)
 DAMAGES = {
-    "missing": (lambda f: (f / NAMES[0]).unlink(), "offsets.npy: the file of offsets is missing"),
-    "a folder": (
-        lambda f: ((f / NAMES[0]).unlink(), (f / NAMES[0]).mkdir()),
-        "offsets.npy: the file of offsets is mis",
-    ),
-    "cut off": (lambda f: os.truncate(f / NAMES[0], 128 + 8 * 10), "offsets.npy: the file of offsets has another size"),
-    "empty": (lambda f: os.truncate(f / NAMES[0], 0), "offsets.npy: the file of offsets has another size"),
-    "a number": (lambda f: _flip(f / NAMES[0]), "offsets.npy: the sha256 of the offsets is not"),
-    "its head": (lambda f: _flip(f / NAMES[0], 40), "offsets.npy: the sha256 of the offsets is not"),
-    "another shard's": (lambda f: _swap(f, NAMES[0], NAMES[1]), "offsets.npy: the sha256 of the offsets is not"),
-    "of fewer samples": (lambda f: _swap(f, NAMES[0], NAMES[2]), "offsets.npy: the file of offsets has another size"),
+    "missing": (lambda f: (f / NAMES[0]).unlink(), GONE),
+    "a folder": (lambda f: ((f / NAMES[0]).unlink(), (f / NAMES[0]).mkdir()), GONE),
+    "cut off": (lambda f: os.truncate(f / NAMES[0], 128 + 8 * 10), SIZE),
+    "empty": (lambda f: os.truncate(f / NAMES[0], 0), SIZE),
+    "a number": (lambda f: _flip(f / NAMES[0]), OTHER),
+    "its head": (lambda f: _flip(f / NAMES[0], 40), OTHER),
+    "another shard's": (lambda f: _swap(f, NAMES[0], NAMES[1]), OTHER),
+    "of fewer samples": (lambda f: _swap(f, NAMES[0], NAMES[2]), SIZE),
 }
 
 
@@ -136,7 +139,7 @@ def test_damaged_offsets_are_one_line_and_never_a_sample(corpus: Path, damage: s
     change, said = DAMAGES[damage]
     change(corpus)
     for attempt in (lambda: ShardReader(corpus, "train").read(0), lambda: read_index(corpus, verify=True)):
-        with pytest.raises(UserError, match=said) as error:
+        with pytest.raises(UserError, match=rf"offsets\.npy: {said}") as error:
             attempt()
         assert "make the set again" in str(error.value) and str(corpus) in str(error.value)
 
@@ -248,8 +251,8 @@ def test_what_changed_while_it_was_closed_is_looked_at_again(corpus: Path) -> No
     assert reader.read(10)[0] == "train-000010"
 
 
-def limited(soft: int, hard: int) -> None:
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+def limited(*limits: int) -> None:
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 def test_the_soft_limit_is_raised_as_far_as_it_may_be() -> None:
@@ -279,17 +282,12 @@ def test_where_no_descriptor_is_left_fewer_are_held(corpus: Path, monkeypatch: p
         limited(used + 20, used + 20)
         reader = ShardReader(corpus, "train")
         assert reader.read(0) == expected[0] and reader.read(10) == expected[1]
-        taken = []
-        while True:
-            try:
-                taken.append(os.open("/dev/null", os.O_RDONLY))
-            except OSError:
-                break
+        with contextlib.suppress(OSError):
+            while True:
+                os.open("/dev/null", os.O_RDONLY)
         for _ in range(3):
             assert [reader.read(number) for number in (0, 10, 22)] == expected
         assert len(reader._shards) < 3
-        for descriptor in taken:
-            os.close(descriptor)
 
     assert forked(work) == 0
 
