@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from bad_input import corpus_config, told
 from data_samples import encoded, write_parquet
-from forked import forked
+from confined import forked
 from PIL import Image, PngImagePlugin
 
 from mdc.cli import main

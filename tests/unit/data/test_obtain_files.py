@@ -7,7 +7,6 @@ import hashlib
 import io
 import json
 import random
-import resource
 import sys
 import tarfile
 import types
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confined import full_disk
 from file_server import Page, Server, serving
 from read_table import read_table
 
@@ -213,13 +213,8 @@ def test_a_page_instead_of_a_file_is_told(server: Server, tmp_path: Path) -> Non
 def test_a_full_disk_is_told_and_gone_on_from(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = remote(server, Page(BODY), sha256=SHA256)
     monkeypatch.setattr(http_module, "_BLOCK", 1 << 16)
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, hard))
-    try:
-        with pytest.raises(UserError, match="File too large; what came is kept, call again to go on"):
-            get(file, tmp_path)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    with pytest.raises(UserError, match="File too large; what came is kept, call again to go on"), full_disk(200_000):
+        get(file, tmp_path)
     assert not (tmp_path / "a.bin").exists()
     assert get(file, tmp_path)["sha256"] == SHA256
     assert server.asked[-1][1] is not None

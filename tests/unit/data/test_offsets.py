@@ -15,8 +15,8 @@ from typing import Any
 import data_samples
 import numpy as np
 import pytest
+from confined import forked
 from data_samples import encoded, iter_corpus, scenes, use_scenes, write_corpus
-from forked import forked
 
 from mdc.formats.tar import TarWriter, split_span
 from mdc.records import UserError, sha256_file

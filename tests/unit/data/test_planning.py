@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from forked import forked
+from confined import forked
 
 from mdc.formats.rank import rank_hash
 from mdc.obtain import reading, seals, whole
