@@ -104,11 +104,7 @@ def test_missing_data_are_one_line_with_folder_and_key(name: str, tmp_path: Path
                 ask()
             assert str(error.value).startswith(f"{folder}: no such folder")
             assert f"datasets.{name}.path of params.yaml" in str(error.value)
-
-
-@pytest.mark.parametrize("name", SETS)
-def test_an_empty_folder_is_one_line(name: str, tmp_path: Path) -> None:
-    """Where a builder that may download would begin to."""
+    # an empty folder, where a builder that may download would begin to
     (tmp_path / "there" / SETS[name][2]).mkdir(parents=True)
     with pytest.raises(UserError, match=r"cannot be read|no such file|no such folder") as error:
         list(iter_probe(source(name), "test", tmp_path))
@@ -186,9 +182,7 @@ def test_a_class_in_one_split_only_is_refused(tmp_path: Path) -> None:
         write_probe("stl10", source("stl10"), tmp_path / "out", tmp_path)
 
 
-def test_flowers_labels_reach_the_matlab_reader_only_as_published(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_published_flowers_reach_the_matlab_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """SciPy's reader of MATLAB files can crash the process on a damaged one."""
     import scipy.io
     from torchvision.datasets import flowers102
