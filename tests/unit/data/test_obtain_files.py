@@ -440,7 +440,7 @@ def test_the_list_is_readable(
     rows = {line.split()[0]: line.split() for line in reversed(capsys.readouterr().out.splitlines()) if line}
     assert {"12,423,374", "mirror", "yes"} <= set(rows["cc12m"])
     assert rows["mine"][1:] == ["your", "own", "–", "urls", "no"]
-    for name, told in (("nothing", "no dataset 'nothing' in the registry"), ("mine", "it is your own")):
+    for name, told in (("nothing", "no dataset 'nothing' in the registry; allowed: cc3m, "), ("mine", "it is your own")):
         with pytest.raises(UserError, match=told):
             main_check(argparse.Namespace(name=name, datasets=datasets))
     with pytest.raises(UserError, match=r"found 1, expected 2176"):
