@@ -248,7 +248,7 @@ JSON = [b"", b"{", b"[" * 200_000, b"\xff", b"[]", b'{"a": NaN}', b'{"a": 1, "a"
 
 
 @pytest.mark.parametrize("content", JSON, ids=lambda c: repr(c[:20]))
-def test_a_configuration_that_is_no_json_object(
+def test_a_configuration_that_is_no_object(
     tmp_path: Path, content: bytes, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "c.json").write_bytes(content)

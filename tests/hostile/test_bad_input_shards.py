@@ -41,7 +41,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize("form", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT], ids=["gnu", "pax"])
-def test_a_hostile_member_is_named_with_its_file(
+def test_a_hostile_member_is_named(
     tmp_path: Path, name: str, form: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "00000.tar").write_bytes(tar_of([*downloaded(["a"]), (HOSTILE[name], b"")], form))
@@ -138,7 +138,7 @@ def test_a_manifest_that_does_not_match_its_shards(corpus: Path, path: str, valu
     assert str(corpus) in str(error.value)
 
 
-def test_jobs_refuse_manifests_of_another_kind(
+def test_manifests_of_another_kind(
     corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     changed(corpus, ("kind",), "cake")

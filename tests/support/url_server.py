@@ -1,4 +1,4 @@
-"""A web server on 127.0.0.1 with images and troubles, for the tests of downloading; also a script of its own.
+"""A web server on 127.0.0.1 with images and troubles, for the tests of downloading.
 
 What a path answers is decided by its first part; the rest is the image's number. `Server` counts what it was asked.
 """
@@ -6,8 +6,10 @@ What a path answers is decided by its first part; the rest is the image's number
 from __future__ import annotations
 
 import io
+import struct
 import threading
 import time
+import zlib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -47,8 +49,6 @@ def turned(number: int) -> bytes:
 @lru_cache(maxsize=1)
 def bomb() -> bytes:
     """400 million pixels in some 50 kB: refused by its header, so the content need not be whole."""
-    import struct
-    import zlib
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -178,11 +178,3 @@ def serving(delay: float = 0.0) -> Iterator[Server]:
         server.shutdown()
         server.server_close()
         thread.join()
-
-
-if __name__ == "__main__":
-    import sys
-
-    with serving(float(sys.argv[1]) if len(sys.argv) > 1 else 0.0) as started:
-        print(started.address, flush=True)
-        sys.stdin.read()

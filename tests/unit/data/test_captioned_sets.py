@@ -203,7 +203,7 @@ def _first(name: str, value: Any) -> Callable[[Any], None]:
         (CUB, "CUB_200_2011/train_test_split.txt", "1 1\n", "image 2 has no 0 or 1"),
     ],
 )  # fmt: skip
-def test_files_of_another_format_are_one_line(
+def test_other_formats_are_one_line(
     source: dict[str, Any], file: str, change: Any, said: str, tmp_path: Path
 ) -> None:
     write = next(write for each, write in ALL if each is source)

@@ -41,6 +41,8 @@ from mdc.obtain.transfers.guard import Limits, Opener
 from mdc.obtain.urls import download_group, make_the_plan, obtain
 from mdc.records import UserError, read_json, sha256_file
 
+Whole = tuple[Path, dict[str, Any]]
+
 GOOD = 300
 ROWS_PER_SHARD = 60
 DOWNLOAD: dict[str, Any] = {
@@ -109,7 +111,7 @@ sys.addaudithook(heard)
 
 
 @pytest.fixture(scope="module")
-def whole(server: Server, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+def whole(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Whole:
     """An undisturbed download, and what it says. ``connections`` lists every connection and look-up of its process."""
     folder = prepared(tmp_path_factory.mktemp("whole"), server.address)
     (folder / "listener").mkdir()
@@ -122,7 +124,7 @@ def whole(server: Server, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pat
         return folder, obtain(config(), None, folder)
 
 
-def test_every_outcome_is_counted(whole: tuple[Path, dict[str, Any]]) -> None:
+def test_every_outcome_is_counted(whole: Whole) -> None:
     folder, told = whole
     outcomes = Counter(outcome for outcome, _ in TROUBLES.values())
     outcomes["obtained"] += GOOD + 1
@@ -137,7 +139,7 @@ def test_every_outcome_is_counted(whole: tuple[Path, dict[str, Any]]) -> None:
     assert not list((folder / "scratch").iterdir())
 
 
-def test_each_good_pair_arrives_bit_true(whole: tuple[Path, dict[str, Any]], server: Server) -> None:
+def test_each_good_pair_arrives_bit_true(whole: Whole, server: Server) -> None:
     folder, told = whole
     sent = {row["id"]: row for row in rows(server.address)}
     arrived: dict[str, Any] = {}
@@ -156,17 +158,17 @@ def test_each_good_pair_arrives_bit_true(whole: tuple[Path, dict[str, Any]], ser
     assert len(arrived) == told["outcomes"]["obtained"] == sum(shard["obtained"] for shard in told["shards"])
 
 
-def test_nobody_is_called_but_those_on_the_list(whole: tuple[Path, dict[str, Any]], server: Server) -> None:
+def test_nobody_is_called_but_those_on_the_list(whole: Whole, server: Server) -> None:
     called = set((whole[0] / "connections").read_text().splitlines())
     assert called == {f"127.0.0.1 {server.server_address[1]}", "10.0.0.1 80"}  # the latter looked up, then refused
 
 
-def test_final_failures_are_asked_for_once(whole: tuple[Path, dict[str, Any]], server: Server) -> None:
+def test_final_failures_are_asked_for_once(whole: Whole, server: Server) -> None:
     # by two downloads at most: the fixture's, and the disturbed one's, which may have lost a shard or two
     assert server.asked["trickle"] <= 4 and server.asked["flaky"] >= 2
 
 
-def test_the_corpus_made_of_it_is_the_same_whatever_thread_was_first(whole: tuple[Path, dict[str, Any]]) -> None:
+def test_the_corpus_made_of_it_is_the_same_whatever_thread_was_first(whole: Whole) -> None:
     folder, told = whole
     source = {"kind": "pairs", "path": "set", "from": "urls", "pairs": None, "val_share": 0.2}
     read = {split: list(iter_corpus(source, split, folder, Skipped())) for split in ("train", "val")}
@@ -176,9 +178,7 @@ def test_the_corpus_made_of_it_is_the_same_whatever_thread_was_first(whole: tupl
 
 
 @pytest.mark.slow
-def test_groups_of_jobs_download_the_same(
-    whole: tuple[Path, dict[str, Any]], server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_groups_of_jobs_download_the_same(whole: Whole, server: Server, tmp_path: Path) -> None:
     folder = prepared(tmp_path, server.address)
     plan = make_the_plan(config(), None, folder)
     assert not (folder / "set/shards").exists() and len(plan["parts"]) == 6
@@ -208,9 +208,7 @@ def test_groups_of_jobs_download_the_same(
 
 
 @pytest.mark.slow
-def test_full_disk_and_kill_then_the_same_manifest(
-    whole: tuple[Path, dict[str, Any]], server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_disk_and_kill(whole: Whole, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = prepared(tmp_path, server.address)
     start = crew._start
 
@@ -248,9 +246,7 @@ def test_full_disk_and_kill_then_the_same_manifest(
     assert server.asked["image"] - before["image"] <= GOOD + 2 - 40 * len(there)
 
 
-def test_a_shard_that_was_tampered_with_is_downloaded_again_and_strays_do_not_matter(
-    whole: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_shard_that_was_tampered_with_is_downloaded_again(whole: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, told = whole
     place = folder / "set"
     (place / "shards/stray.json").write_text("[]")
@@ -292,7 +288,7 @@ def test_a_shard_that_was_tampered_with_is_downloaded_again_and_strays_do_not_ma
     ],
 )
 def test_a_tar_that_tells_other_things_than_its_rows_is_not_whole(
-    whole: tuple[Path, dict[str, Any]], tmp_path: Path, change: Any, trouble: str
+    whole: Whole, tmp_path: Path, change: Any, trouble: str
 ) -> None:
     place = whole[0] / "set"
     for path in (*shard_files(place, 1), part_file(place, 1)):
@@ -359,7 +355,7 @@ def write_shard(folder: Path, shard: int, reason: str) -> None:
     stats.write_text(json.dumps({"count": rows.num_rows, "successes": 0}))
 
 
-def test_a_worker_that_is_still_ending_is_waited_for(whole: tuple[Path, dict[str, Any]]) -> None:
+def test_a_worker_that_is_still_ending_is_waited_for(whole: Whole) -> None:
     folder, told = whole
     left = (folder / "set/workers").open("a")
     fcntl.flock(left, fcntl.LOCK_SH)
@@ -368,7 +364,7 @@ def test_a_worker_that_is_still_ending_is_waited_for(whole: tuple[Path, dict[str
     assert obtain(config(), None, folder) == told and time.monotonic() - began >= 0.4
 
 
-def test_other_settings_for_the_same_folder_are_refused(whole: tuple[Path, dict[str, Any]]) -> None:
+def test_other_settings_for_the_same_folder_are_refused(whole: Whole) -> None:
     folder, _ = whole
     with pytest.raises(UserError, match="made with image_size 64, now it is 96; take another path"):
         obtain(config(image_size=96), None, folder)

@@ -349,7 +349,7 @@ def test_an_own_copy_that_is_missing_is_told(server: Server, tmp_path: Path, mon
         run_job(tmp_path, monkeypatch, "cc3m")
 
 
-def test_an_own_copy_is_checked_and_left_as_it_is(
+def test_an_own_copy_is_left_as_it_is(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Read-only, at an absolute path, with nothing to add to it."""
@@ -372,7 +372,7 @@ def test_what_cannot_be_obtained_is_told(
         run_job(tmp_path, monkeypatch, name, **dataset)
 
 
-def test_lists_of_urls_are_fetched_before_their_images(
+def test_lists_of_urls_are_fetched_first(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.pages["/l.tsv"] = Page(b"http://a/1\tone\nhttp://a/2\ttwo\n")

@@ -238,7 +238,7 @@ def test_a_file_is_hashed_once_until_it_changes(tmp_path: Path, monkeypatch: pyt
         planned()
 
 
-def test_a_subset_that_grows_hashes_nothing_and_writes_only_what_is_new(
+def test_a_subset_that_grows_hashes_nothing_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = written(tmp_path / "list")
@@ -273,7 +273,7 @@ def broken_off(folder: Path, files: list[Path], subset: Any, monkeypatch: pytest
             make_plan(folder, files, COLUMNS["own"], subset, SHAPE)
 
 
-def test_what_was_read_serves_the_list_columns_and_seed_it_was_read_with(
+def test_what_was_read_serves_its_list_columns_and_seed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(choosing, "_SPARE", 0)

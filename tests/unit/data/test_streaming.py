@@ -73,7 +73,7 @@ def test_images_by_name_are_those_of_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("bits", [64, 3])
-def test_a_table_that_streams_gives_each_image_the_captions_of_all_of_its_rows(
+def test_each_image_has_the_captions_of_all_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bits: int
 ) -> None:
     """Rows of one image that follow one another and rows that stand apart, and names that share a hash."""

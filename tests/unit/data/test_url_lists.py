@@ -217,7 +217,7 @@ def test_a_file_beside_the_registrys_list_is_no_part_of_it(tmp_path: Path, monke
         assert seen_by(tmp_path, {"list": None}, REGISTRY[name], monkeypatch)[0] == wanted
 
 
-def test_a_list_may_lie_in_the_datasets_own_folder_and_has_usual_columns(
+def test_a_list_may_lie_in_the_datasets_own_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("mine.csv", "plan/part-00000.parquet", "shards/00000.parquet"):
