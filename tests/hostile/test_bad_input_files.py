@@ -37,26 +37,12 @@ from mdc.training.state import LATEST, Position
 
 IMAGES = [encoded(i) for i in range(4)]
 GOOD = {"image": IMAGES, "caption": ["a b"] * 4, "split": ["train"] * 4, "label": [0, 1, 0, 1]}
-COLUMNS: dict[str, tuple[dict[str, Any], str]] = {
-    "images are numbers": ({"image": [1, 2, 3, 4]}, "column 'image' holds int64; images are bytes"),
-    "images are texts": ({"image": ["a.jpg"] * 4}, "column 'image' holds string; images are bytes"),
-    "images are lists": ({"image": [[1]] * 4}, "images are bytes"),
-    "a struct without bytes": ({"image": [{"path": "a.jpg"}] * 4}, "images are bytes, or a struct with bytes"),
-    "captions are numbers": ({"caption": [1.5] * 4}, "captions are texts or lists of texts"),
-    "captions are bytes": ({"caption": [b"a"] * 4}, "captions are texts or lists of texts"),
-    "captions are nested": ({"caption": [[["a"]]] * 4}, "captions are texts or lists of texts"),
-    "no image column": ({"image": None}, "has no column 'image'"),
-    "no split column": ({"split": None}, "has no column 'split'"),
-    "no caption column": ({"caption": None}, "no caption: 4"),
-    "splits are numbers": ({"split": [0] * 4}, "split train has no samples"),
-    "an empty split": ({"split": ["test"] * 4}, "split train has no samples"),
-    "no rows": ({"image": pa.array([], pa.binary()), "caption": [], "split": [], "label": []}, "has no samples"),
-}
+NO_ROWS = {"image": pa.array([], pa.binary()), "caption": [], "split": [], "label": []}
 
 
-@pytest.mark.parametrize("name", COLUMNS)
+@pytest.mark.parametrize("name", [*WRONG["columns"], "no rows"])
 def test_a_parquet_with_wrong_columns_or_types(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    changes, said = COLUMNS[name]
+    changes, said = WRONG["columns"].get(name, (NO_ROWS, "has no samples"))
     columns = {key: value for key, value in {**GOOD, **changes}.items() if value is not None}
     write_parquet(tmp_path / "c.parquet", columns)
     config = corpus_config(tmp_path / "c.json", {"kind": "parquet", "path": str(tmp_path / "c.parquet")})
@@ -248,9 +234,7 @@ JSON = [b"", b"{", b"[" * 200_000, b"\xff", b"[]", b'{"a": NaN}', b'{"a": 1, "a"
 
 
 @pytest.mark.parametrize("content", JSON, ids=lambda c: repr(c[:20]))
-def test_a_configuration_that_is_no_object(
-    tmp_path: Path, content: bytes, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_configuration_that_is_no_object(tmp_path: Path, content: bytes, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "c.json").write_bytes(content)
     assert "c.json" in told(["corpus", str(tmp_path / "c.json"), "--out", str(tmp_path / "out")], capsys)
 

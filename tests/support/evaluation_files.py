@@ -19,6 +19,27 @@ def put(path: Path, content: bytes | str) -> Path:
     return path
 
 
+def damage(path: Path, place: str = "", *value: Any) -> None:
+    """Another value at a place of a JSON file ("images.0.split"), or none there; without a place, of the whole file."""
+    if not place and not value:
+        path.unlink()
+    elif not place:
+        put(path, value[0] if isinstance(value[0], str | bytes) else json.dumps(value[0]))
+    else:
+        inner = content = json.loads(path.read_text())
+        *way, last = place.split(".")
+        for step in way:
+            inner = inner[int(step) if isinstance(inner, list) else step]
+        key = int(last) if isinstance(inner, list) else last
+        if isinstance(inner, list):
+            inner[key : key + 1] = value
+        elif value:
+            inner[key] = value[0]
+        else:
+            del inner[key]
+        path.write_text(json.dumps(content))
+
+
 def jpeg(seed: int) -> bytes:
     return encoded(seed, 24 + seed % 3, 20, "JPEG")
 

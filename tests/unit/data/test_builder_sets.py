@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from data_samples import iter_probe, probe_of, write_probe
 from PIL import Image
+from read_table import read_table
 
 from mdc.formats.samples import RawSample, Skipped
 from mdc.records import UserError
@@ -111,28 +112,10 @@ def test_missing_data_are_one_line_with_folder_and_key(name: str, tmp_path: Path
     assert str(tmp_path / "there") in str(error.value) and "download" not in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("name", "file", "content", "said"),
-    [
-        ("food101", "food-101/meta/train.json", b"{", "train split of food101 cannot be read"),
-        ("food101", "food-101/meta/train.json", None, "train split of food101 cannot be read"),
-        ("pets", "oxford-iiit-pet/annotations/trainval.txt", b"Abyssinian_100 x 1 1\n", "of pets cannot be read"),
-        ("flowers102", "flowers-102/setid.mat", b"MATLAB 5.0", "of flowers102 cannot be read"),
-        ("voc2007", "VOCdevkit/VOC2007/Annotations/000017.xml", b"<a>", "of voc2007 cannot be read"),
-        ("stl10", "stl10_binary/train_X.bin", b"\0" * 27648, r"27648 bytes, 6 labels need 165888"),
-        ("stl10", "stl10_binary/train_y.bin", bytes([1, 2, 1, 2, 1, 3]), "label 2 is outside the 2 classes"),
-        ("stl10", "stl10_binary/class_names.txt", b"bird\n", "no list of class names"),
-        ("cifar10", "cifar-10-batches-py/data_batch_3", None, "data_batch_3: no such file"),
-        ("imagenet1k", "train/n99999999/a.JPEG", b"x", "1 classes of the other split are missing: n99999999"),
-    ],
-)
-def test_bad_files_are_one_line(name: str, file: str, content: bytes | None, said: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "file", "content", "said"), read_table(__file__, "bad_files"))
+def test_bad_files_are_one_line(name: str, file: str, content: str | None, said: str, tmp_path: Path) -> None:
     SETS[name][3](tmp_path / "there")
-    place = tmp_path / "there" / file
-    if content is None:
-        place.unlink()
-    else:
-        files.put(place, content)
+    files.damage(tmp_path / "there" / file, "", *([] if content is None else [content]))
     with pytest.raises(UserError, match=said):
         probe_of(source(name), tmp_path)
         list(iter_probe(source(name), "train", tmp_path))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import evaluation_files as files
 import pytest
 from data_samples import iter_corpus, write_corpus
+from read_table import read_table
 
 from mdc.formats.samples import RawSample, Skipped
 from mdc.records import UserError
@@ -25,13 +25,6 @@ every_kind = pytest.mark.parametrize(("source", "write"), ALL, ids=[source["kind
 
 def read(source: dict[str, Any], split: str, root: Path, skipped: Skipped | None = None) -> list[RawSample]:
     return list(iter_corpus(source, split, root, skipped))
-
-
-def edit(path: Path, change: Callable[[Any], Any]) -> None:
-    """Change a JSON file: what ``change`` returns takes its place, if that is a tuple of one; otherwise it edits."""
-    content = json.loads(path.read_text())
-    found = change(content)
-    path.write_text(json.dumps(found[0] if isinstance(found, tuple) else content))
 
 
 def test_karpathys_coco_joins_restval_and_looks_where_filepath_says(tmp_path: Path) -> None:
@@ -156,13 +149,9 @@ def test_names_that_lead_outside_and_images_without_words(tmp_path: Path) -> Non
     root = files.coco(tmp_path / "there")
     files.put(tmp_path / "secret.jpg", files.jpeg(1))
     path = root / "annotations/captions_val2017.json"
-
-    def change(content: Any) -> None:
-        content["images"][0]["file_name"] = "../../secret.jpg"
-        for note in content["annotations"]:
-            note["caption"] = " "
-
-    edit(path, change)
+    files.damage(path, "images.0.file_name", "../../secret.jpg")
+    for number in range(4):
+        files.damage(path, f"annotations.{number}.caption", " ")
     skipped = Skipped()
     assert not read(COCO, "val", tmp_path, skipped)
     assert skipped.counts == {"image outside the folder": 1, "no caption": 1}
@@ -175,43 +164,13 @@ def test_names_that_lead_outside_and_images_without_words(tmp_path: Path) -> Non
     assert skipped.counts == {"caption file is missing": 2}
 
 
-COCOS = "annotations/captions_train2017.json"
-
-
-def _first(name: str, value: Any) -> Callable[[Any], None]:
-    return lambda content: content["images"][0].update({name: value})
-
-
 @pytest.mark.parametrize(
-    ("source", "file", "change", "said"),
-    [
-        (KARPATHY, "dataset_coco.json", "{", r"dataset_coco\.json: not valid JSON"),
-        (KARPATHY, "dataset_coco.json", lambda c: ({"pictures": 1},), r"dataset_coco\.json: images is missing"),
-        (KARPATHY, "dataset_coco.json", lambda c: ([c],), "the file is .*; needed: an object"),
-        (KARPATHY, "dataset_coco.json", _first("filename", 7), r"images\[0\]\.filename is 7; needed: a valid string"),
-        (KARPATHY, "dataset_coco.json", lambda c: c["images"][1].pop("split"), r"images\[1\]\.split is missing"),
-        (KARPATHY, "dataset_coco.json", lambda c: c["images"][1]["sentences"][0].pop("raw"), r"\[1\]\.sentences\[0\]\.raw is"),
-        (KARPATHY, "dataset_coco.json", lambda c: c["images"].append(c["images"][0]), r"images\[4\]: train2014.* stands twice"),
-        (KARPATHY, "dataset_coco.json", lambda c: c["images"][2]["sentences"].append("A dog."), r"\[2\]\.sentences\[2\] is 'A"),
-        (COCO, COCOS, _first("id", "9"), r"images\[0\]\.id is '9'; needed: a valid integer"),
-        (COCO, COCOS, lambda c: c["annotations"][2].update(image_id=5), r"annotations\[2\]: image_id 5 is none of the file's"),
-        (COCO, COCOS, lambda c: c["images"][1].update(id=c["images"][0]["id"]), r"images\[1\]: image \d+ stands twice"),
-        (FLICKR8K, "Flickr8k.token.txt", "a_1.jpg A child\n", "line 1: 'a_1.jpg A child' is not"),
-        (FLICKR8K, "Flickr8k.token.txt", "a.jpg#0\tA\na.jpg#0\tB\n", "line 2: caption 'a.jpg#0' stands twice"),
-        (FLICKR8K, "Flickr8k.token.txt", b"a.jpg#0\t\xff\n", "not UTF-8"),
-        (CUB, "CUB_200_2011/images.txt", "1 a.jpg\n1 b.jpg\n", "line 2: '1 b.jpg' is not a new number"),
-        (CUB, "CUB_200_2011/train_test_split.txt", "1 1\n", "image 2 has no 0 or 1"),
-    ],
-)  # fmt: skip
-def test_other_formats_are_one_line(
-    source: dict[str, Any], file: str, change: Any, said: str, tmp_path: Path
-) -> None:
-    write = next(write for each, write in ALL if each is source)
+    ("kind", "file", "said", "edit"), [(*row[:3], row[3:]) for row in read_table(__file__, "formats")]
+)
+def test_other_formats_are_one_line(kind: str, file: str, said: str, edit: list[Any], tmp_path: Path) -> None:
+    source, write = next((source, write) for source, write in ALL if source["kind"] == kind)
     path = write(tmp_path / "there") / file
-    if callable(change):
-        edit(path, change)
-    else:
-        files.put(path, change)
+    files.damage(path, *edit)
     with pytest.raises(UserError, match=said) as error:
         read(source, "train", tmp_path)
     assert path.name in str(error.value)

@@ -28,7 +28,6 @@ from mdc.sources.choices.orders import generator, options_of
 
 SUGARCREPE = {"kind": "sugarcrepe", "dataset": "sugarcrepe", "path": "sc", "images": "coco/val2017", "task": "swap_obj"}
 ARO = {"kind": "aro", "dataset": "aro", "path": "aro", "task": "relation"}
-ATTRIBUTION = ARO | {"task": "attribution"}
 ORDER = {"kind": "caption_order", "dataset": "mscoco", "path": "coco"}
 # of the words in evaluation_files' captions
 TAGS = {"dog": "NN", "car": "NN", "number": "NN", "brown": "JJ", "red": "JJ", "runs": "VBZ"}
@@ -136,34 +135,21 @@ def test_an_index_that_does_not_add_up(tmp_path: Path) -> None:
             read_index(tmp_path / "out")
 
 
-def _edit(path: Path, change: Callable[[Any], Any]) -> None:
-    content = json.loads(path.read_text())
-    change(content)
-    path.write_text(json.dumps(content))
+SOURCES: dict[str, dict[str, Any]] = {"sugarcrepe": SUGARCREPE, "aro": ARO, "digits": {"kind": "digits"}}
 
 
 @pytest.mark.parametrize(
-    ("source", "change", "said"),
-    [
-        (SUGARCREPE | {"task": "add_obj"}, None, r"add_obj\.json: no such file; it belongs to sugarcrepe"),
-        (SUGARCREPE | {"images": "no"}, None, r"no: no such folder; put mscoco there"),
-        (SUGARCREPE, lambda c: c["4"].pop("negative_caption"), r"swap_obj\.json: 4\.negative_caption is missing"),
-        (SUGARCREPE, lambda c: c.update({"1": 3}), r"1 is 3; needed: an object; is it the published file"),
-        (ARO, lambda c: c[1].pop("relation_name"), r"relation\.json: \[1\]\.relation_name is missing"),
-        (ARO, lambda c: c[2].update(bbox_w=None), r"\[2\]\.bbox_w is None; needed: a number"),
-        (ARO, lambda c: c[2].update(bbox_x=float("nan")), r"\[2\]\.bbox_x is nan; needed: a number"),
-        (ARO, lambda c: c[2].update(bbox_x=10**400), r"\[2\]\.bbox_x is 1000*; needed: a number"),
-        (ARO, lambda c: c.clear(), r"relation\.json: the file is \[\]; List should have at least 1 item"),
-        (ATTRIBUTION, lambda c: c[0].update(attributes=["a"]), r"\[0\]\.attributes is \['a'\]; .*at least 2 items"),
-        ({"kind": "digits"}, None, "source kind 'digits' is no choice set; allowed: scenes, "),
-    ],
+    ("kind", "changes", "said", "edit"),
+    [(*row[:3], row[3:]) for row in read_table(__file__, "sources")]
+    + [("aro", {}, r"\[2\]\.bbox_x is 1000*; needed: a number", ("2.bbox_x", 10**400))],
 )
-def test_bad_sources_are_one_line(source: dict[str, Any], change: Any, said: str, tmp_path: Path) -> None:
+def test_bad_sources_are_one_line(kind: str, changes: dict[str, Any], said: str, edit: Any, tmp_path: Path) -> None:
     files.sugarcrepe(tmp_path / "sc", tmp_path / "coco/val2017")
     files.aro(tmp_path / "aro")
-    if change:
-        name = "swap_obj" if source["kind"] == "sugarcrepe" else f"visual_genome_{source['task']}"
-        _edit(tmp_path / source["path"] / f"{name}.json", change)
+    source = SOURCES[kind] | changes
+    if edit:
+        name = "swap_obj" if kind == "sugarcrepe" else f"visual_genome_{source['task']}"
+        files.damage(tmp_path / source["path"] / f"{name}.json", *edit)
     with pytest.raises(UserError, match=said):
         choices(source, tmp_path)
 
@@ -171,13 +157,8 @@ def test_bad_sources_are_one_line(source: dict[str, Any], change: Any, said: str
 def test_items_that_cannot_be_used_are_counted(tmp_path: Path) -> None:
     files.aro(tmp_path / "aro")
     files.put(tmp_path / "secret.jpg", files.jpeg(0))
-
-    def change(content: Any) -> None:
-        content[0]["bbox_h"] = 0
-        content[1]["image_path"] = "../../secret.jpg"
-        content[2]["false_caption"] = " \n"
-
-    _edit(tmp_path / "aro/visual_genome_relation.json", change)
+    for place, value in {"0.bbox_h": 0, "1.image_path": "../../secret.jpg", "2.false_caption": " \n"}.items():
+        files.damage(tmp_path / "aro/visual_genome_relation.json", place, value)
     skipped = Skipped()
     assert not choices(ARO, tmp_path, skipped)
     assert skipped.counts == {"box is empty": 1, "image outside the folder": 1, "no caption": 1}
@@ -188,7 +169,7 @@ def test_items_that_cannot_be_used_are_counted(tmp_path: Path) -> None:
 
 def test_a_group_that_is_no_text_can_be_written(tmp_path: Path) -> None:
     files.aro(tmp_path / "aro")
-    _edit(tmp_path / "aro/visual_genome_relation.json", lambda c: c[0].update(relation_name="on\ud800"))
+    files.damage(tmp_path / "aro/visual_genome_relation.json", "0.relation_name", "on\ud800")
     assert "on?" in write_choices("aro", ARO, tmp_path / "out", tmp_path)["groups"]
 
 
@@ -306,20 +287,15 @@ def test_order_sets_have_five_options_for_every_caption(tmp_path: Path) -> None:
 def test_a_caption_keeps_its_options_whatever_stands_beside_it(tmp_path: Path) -> None:
     files.karpathy(tmp_path / "coco")
     before = choices(ORDER, tmp_path)
-    path = tmp_path / "coco/dataset_coco.json"
-    _edit(path, lambda content: content["images"][3]["sentences"].pop(0))
+    files.damage(tmp_path / "coco/dataset_coco.json", "images.3.sentences.0")
     assert [s.options for s in choices(ORDER, tmp_path)] == [before[1].options]
 
 
 @pytest.mark.usefixtures("spacy")
 def test_perturbations_without_effect_are_kept_and_counted(tmp_path: Path) -> None:
     files.karpathy(tmp_path / "coco")
-
-    def change(content: Any) -> None:
-        for sentence, text in zip(content["images"][3]["sentences"], ("Dog.", "the dog"), strict=True):
-            sentence["raw"] = text
-
-    _edit(tmp_path / "coco/dataset_coco.json", change)
+    for number, text in enumerate(("Dog.", "the dog")):
+        files.damage(tmp_path / "coco/dataset_coco.json", f"images.3.sentences.{number}.raw", text)
     index = write_choices("order", ORDER, tmp_path / "out", tmp_path)
     assert index["options"] == {"5": 2} and index["chance"] == pytest.approx(0.2)
     # one noun and one other word: only an order of both can change anything, and whole trigrams never
