@@ -66,9 +66,7 @@ def test_this_machine_by_other_names(server: Server, host: str) -> None:
     assert sum(server.asked.values()) == before
 
 
-def test_a_name_is_looked_up_once(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_name_is_looked_up_once(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """A name that is public at the first look and private at the second (DNS rebinding) leads nowhere."""
     port = server.server_address[1]
     looks: list[str] = []

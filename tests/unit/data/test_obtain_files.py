@@ -349,9 +349,7 @@ def test_an_own_copy_that_is_missing_is_told(server: Server, tmp_path: Path, mon
         run_job(tmp_path, monkeypatch, "cc3m")
 
 
-def test_an_own_copy_is_left_as_it_is(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_own_copy_is_left_as_it_is(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Read-only, at an absolute path, with nothing to add to it."""
     copy = tmp_path / "elsewhere"
     (copy / "train").mkdir(parents=True)
@@ -372,9 +370,7 @@ def test_what_cannot_be_obtained_is_told(
         run_job(tmp_path, monkeypatch, name, **dataset)
 
 
-def test_lists_of_urls_are_fetched_first(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lists_of_urls_are_fetched_first(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server.pages["/l.tsv"] = Page(b"http://a/1\tone\nhttp://a/2\ttwo\n")
     listed = small_entry(
         server,
@@ -440,7 +436,10 @@ def test_the_list_is_readable(
     rows = {line.split()[0]: line.split() for line in reversed(capsys.readouterr().out.splitlines()) if line}
     assert {"12,423,374", "mirror", "yes"} <= set(rows["cc12m"])
     assert rows["mine"][1:] == ["your", "own", "–", "urls", "no"]
-    for name, told in (("nothing", "no dataset 'nothing' in the registry; allowed: cc3m, "), ("mine", "it is your own")):
+    for name, told in (
+        ("nothing", "no dataset 'nothing' in the registry; allowed: cc3m, "),
+        ("mine", "it is your own"),
+    ):
         with pytest.raises(UserError, match=told):
             main_check(argparse.Namespace(name=name, datasets=datasets))
     with pytest.raises(UserError, match=r"found 1, expected 2176"):

@@ -231,19 +231,6 @@ def test_damaged_tars_are_refused(tmp_path: Path) -> None:
         tar_members(tmp_path / "none.tar")
 
 
-def test_reader_returns_each_sample(tmp_path: Path) -> None:
-    corpus(tmp_path)
-    reader = shards.ShardReader(tmp_path, "train")
-    expected = list(iter_corpus(scenes(), "train", tmp_path))
-    assert len(reader) == 23
-    for number in (22, 0, 10, 9, 5):
-        key, image, record = reader.read(number)
-        assert (key, image) == (expected[number].key, expected[number].image)
-        assert tuple(record["captions"]) == expected[number].captions
-    with pytest.raises(UserError, match="allowed: train, val"):
-        shards.ShardReader(tmp_path, "test")
-
-
 def test_duplicate_share_equals_the_hypergeometric_expectation() -> None:
     """One caption a sample: a sample is alone if none of the batch's other b − 1 shares its caption."""
     captions = ["a"] * 5 + ["b"] * 2 + list("cdefghijklm")

@@ -63,22 +63,13 @@ def test_a_folder_of_files_is_one_list_numbered_through(tmp_path: Path) -> None:
 
 
 def test_bad_rows_are_told_by_reason_and_bad_files_end_in_a_line(tmp_path: Path) -> None:
-    lines = [
-        b"good\thttp://a.example/1.jpg",
-        b"one column",
-        b"three\thttp://a.example/1.jpg\tcolumns",
-        b"\thttp://a.example/1.jpg",
-        b" \x00 \thttp://a.example/1.jpg",
-        b"broken \xff\thttp://a.example/1.jpg",
-        b"scheme\tftp://a.example/1.jpg",
-        b"none\t",
-    ]
+    columns, good = "row has another number of columns", b"\thttp://a.example/1.jpg"
+    lines = {b"good" + good: "", b"one column": columns, b"three" + good + b"\tcolumns": columns, good: "no caption"}
+    lines |= {b" \x00 " + good: "no caption", b"broken \xff" + good: "text is not UTF-8"}
+    lines |= {b"scheme\tftp://a.example/1.jpg": "URL scheme", b"none\t": "no valid URL"}
     (tmp_path / "a.tsv").write_bytes(b"\n".join(lines))
     found = read(tmp_path / "a.tsv", Columns(1, 0, header=False))
-    columns = "row has another number of columns"
-    assert [row.reason if isinstance(row, BadRow) else "" for row in found] == [
-        *("", columns, columns, "no caption", "no caption", "text is not UTF-8", "URL scheme", "no valid URL")
-    ]
+    assert [row.reason if isinstance(row, BadRow) else "" for row in found] == list(lines.values())
     (tmp_path / "a.csv").write_text('url,caption\nhttp://a.example/1,"open\nhttp://a.example/2,x\n')
     with pytest.raises(UserError, match=r"a\.csv, line 3: .*; is a quotation left open"):
         read(tmp_path / "a.csv", Columns("url", "caption"))
@@ -164,9 +155,7 @@ def test_ties_of_the_hash_go_by_key_and_a_key_counts_once(tmp_path: Path, monkey
     draw = random.Random(2).sample([*KEYS, *KEYS[:50]], 350)
     plan, found = planned(tmp_path, draw, {"pairs": 70, "seed": 0})
     assert found == KEYS[:70]
-    assert plan["left_out"]["same url and caption again"] == sum(
-        count - 1 for count in Counter(draw).values() if count > 1
-    )
+    assert plan["left_out"]["same url and caption again"] == sum(count - 1 for count in Counter(draw).values())
 
 
 def test_a_key_that_is_no_text_is_left_out_of_a_subset(tmp_path: Path) -> None:
@@ -209,17 +198,13 @@ def test_a_file_beside_the_registrys_list_is_no_part_of_it(tmp_path: Path, monke
         (put / name).write_text("x")
     for number in range(2):
         (put / f"data/train_data/train-{number}.parquet").write_text("x")
-    for name, wanted in {
-        "cc3m": ["Train_GCC-training.tsv"],
-        "cc12m": ["cc12m.tsv"],
-        "recap_datacomp_1b": ["train-0.parquet", "train-1.parquet"],
-    }.items():
+    of_registry = {"cc3m": ["Train_GCC-training.tsv"], "cc12m": ["cc12m.tsv"]}
+    of_registry["recap_datacomp_1b"] = ["train-0.parquet", "train-1.parquet"]
+    for name, wanted in of_registry.items():
         assert seen_by(tmp_path, {"list": None}, REGISTRY[name], monkeypatch)[0] == wanted
 
 
-def test_a_list_may_lie_in_the_datasets_own_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_list_may_lie_in_the_datasets_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("mine.csv", "plan/part-00000.parquet", "shards/00000.parquet"):
         (tmp_path / "set" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "set" / name).write_text("x")
