@@ -20,34 +20,12 @@ FACTOR = int(os.environ.get("MDC_FUZZ", "1"))
 
 def fuzz(examples: int) -> settings:
     """The same ``examples`` in every run, unless MDC_FUZZ asks for more."""
-    return settings(
-        max_examples=examples * FACTOR,
-        derandomize=FACTOR == 1,
-        database=None,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
+    told: dict[str, Any] = {"max_examples": examples * FACTOR, "derandomize": FACTOR == 1}
+    return settings(**told, database=None, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-_SMALL: list[Any] = [
-    None,
-    True,
-    False,
-    0,
-    1,
-    -1,
-    3,
-    0.5,
-    -2.0,
-    "",
-    "x",
-    "1e-4",
-    "a\nb",
-    "a\0b",
-    "\u00e9\U0001f408",
-    "../x",
-]
-_SMALL += ["/x", "scenes", "parquet", [], {}, [1], ["x"], {"x": 1}, [[1]], {"kind": "scenes"}, b"x", "\ud800"]
+_SMALL: list[Any] = [None, True, False, 0, 1, -1, 3, 0.5, -2.0, "", "x", "1e-4", "a\nb", "a\0b", "../x", "/x", "scenes"]
+_SMALL += ["\u00e9\U0001f408", "parquet", [], {}, [1], ["x"], {"x": 1}, [[1]], {"kind": "scenes"}, b"x", "\ud800"]
 _LARGE: list[Any] = [2**31, 2**63, -(2**64), 10**400, 1e300, -1e300, 10**5000, float("nan"), float("inf"), "x" * 10_000]
 _LARGE += [datetime.date(2001, 1, 1), {1: 2}, {None: 1}, {("a",): 1}, {"x"}, [None] * 1_000]
 

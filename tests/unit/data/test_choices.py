@@ -89,13 +89,7 @@ def test_a_choice_set_on_disk(tmp_path: Path) -> None:
     for out in ("out", "again"):
         write_choices("aro", ARO, tmp_path / out, tmp_path, samples_per_shard=2, max_skipped=0.0)
     index = read_index(tmp_path / "out", verify=True, kind="choices")
-    told: dict[str, Any] = {
-        "kind": "choices",
-        "name": "aro",
-        "source": ARO,
-        "skipped": {},
-        "same_as_answer": {"any": 0},
-    }
+    told = {"kind": "choices", "name": "aro", "source": ARO, "skipped": {}, "same_as_answer": {"any": 0}}
     told |= {"options": {"2": 3}, "chance": 0.5, "groups": {"on": 2, "to the left of": 1}}
     assert told.items() <= index.items()
     assert [shard["samples"] for shard in index["splits"]["test"]["shards"]] == [2, 1]
@@ -175,25 +169,8 @@ def test_a_group_that_is_no_text_can_be_written(tmp_path: Path) -> None:
 
 # --- perturbations ----------------------------------------------------------------------------------------------------
 
-WORDS = [
-    "A",
-    "brown",
-    "dog",
-    "runs",
-    ",",
-    "number",
-    "3",
-    ",",
-    "near",
-    "the",
-    "red",
-    "car",
-    "and",
-    "the",
-    "old",
-    "bus",
-    ".",
-]
+SENTENCE = "A brown dog runs , number 3 , near the red car and the old bus ."
+WORDS = SENTENCE.split()
 TAGGED = ["DT", "JJ", "NN", "VBZ", ",", "NN", "CD", ",", "IN", "DT", "JJ", "NN", "CC", "DT", "JJ", "NN", "."]
 
 

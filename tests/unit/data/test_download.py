@@ -51,15 +51,7 @@ DOWNLOAD: dict[str, Any] = {
     **{"processes": 1, "threads": 16, "timeout": 1, "deadline": 2, "retries": 1, "use_proxy": False},
     "allow_addresses": ["127.0.0.1/32"],
 }
-CAPTIONS = (
-    "a\ttab",
-    "quotes \"double\" and 'single'",
-    "two\nlines\r\nand a half",
-    "emoji 🦆🏳️‍🌈 and ﷽",
-    "long " + "x" * 9_995,
-    " spaces  kept ",
-    "back\\slash, comma; \u2028 separator",
-)
+CAPTIONS = [*read_table(__file__, "captions"), "long " + "x" * 9_995]
 # path → the outcome and the reason that must be counted for it
 TROUBLES = read_table(__file__, "troubles")
 LEFT_OUT = read_table(__file__, "left_out")

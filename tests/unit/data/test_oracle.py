@@ -18,16 +18,8 @@ from mdc.scenes.oracle import KINDS, Tally, judge
 from mdc.scenes.world import COLOURS, SHAPES, Scene, SceneObject
 
 #: a small red circle left of two large blue stars, one above the other
-SCENE = Scene(
-    "plain",
-    (0, 0, 0),
-    0,
-    (
-        SceneObject("circle", "red", 40, 30, 96),
-        SceneObject("star", "blue", 70, 150, 40),
-        SceneObject("star", "blue", 70, 150, 150),
-    ),
-)
+SHOWN = (("circle", "red", 40, 30, 96), ("star", "blue", 70, 150, 40), ("star", "blue", 70, 150, 150))
+SCENE = Scene("plain", (0, 0, 0), 0, tuple(SceneObject(*one) for one in SHOWN))
 
 
 @pytest.mark.parametrize("case", read_table(__file__, "captions"))

@@ -46,17 +46,9 @@ def each_alone(scene: Scene, pixels: int = 96) -> list[np.ndarray]:
 
 
 # Red circle (small) left of blue star (large); two small green squares on one line below them.
-HAND = Scene(
-    "stripes",
-    (150, 150, 150),
-    0,
-    (
-        SceneObject("circle", "red", 48, 40, 50),
-        SceneObject("star", "blue", 76, 140, 50),
-        SceneObject("square", "green", 48, 50, 150),
-        SceneObject("square", "green", 48, 130, 150),
-    ),
-)
+SHOWN = [("circle", "red", 48, 40, 50), ("star", "blue", 76, 140, 50)]
+SHOWN += [("square", "green", 48, 50, 150), ("square", "green", 48, 130, 150)]
+HAND = Scene("stripes", (150, 150, 150), 0, tuple(SceneObject(*one) for one in SHOWN))
 
 
 @pytest.mark.parametrize(("caption", "false"), read_table(__file__, "captions"))
