@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import json
-import os
 import pickle
 import shutil
 import subprocess
@@ -17,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 import toy
-from bad_input import ROOT, WRONG, corpus_config, job_config, told, write_config
+from bad_input import ROOT, WRONG, Payload, corpus_config, job_config, told, write_config
 from confined import full_disk, without_root_powers
 from data_samples import complete, encoded, iter_corpus, probe_of, write_corpus, write_parquet, write_probe
 from probing_world import ProbingWorld
@@ -124,16 +123,6 @@ def run(tmp_path: Path) -> Path:
 def named(folder: Path) -> None:
     outputs = {"checkpoint.safetensors": sha256_file(folder / "checkpoint.safetensors")}
     write_json(folder / "run.json", {"kind": "run", "config_sha256": "c", "outputs": outputs})
-
-
-class Payload:
-    """Unpickled, it makes the folder ``target``."""
-
-    def __init__(self, target: Path) -> None:
-        self.target = str(target)
-
-    def __reduce__(self) -> Any:
-        return (os.mkdir, (self.target,))
 
 
 def arc(seed: int = 0, method: str = "arc") -> torch.nn.Module:

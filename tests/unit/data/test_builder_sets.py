@@ -13,6 +13,7 @@ from typing import Any
 import evaluation_files as files
 import numpy as np
 import pytest
+from bad_input import Payload
 from data_samples import iter_probe, probe_of, write_probe
 from PIL import Image
 from read_table import read_table
@@ -180,16 +181,6 @@ def test_only_the_published_flowers_reach_the_matlab_reader(tmp_path: Path, monk
     assert not reached
 
 
-class Runs:
-    """Unpickled by ``pickle.load``, this would write a file."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Path.touch, (self.path,)
-
-
 def test_only_the_published_pickles_are_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """torchvision unpickles CIFAR's files, so a file of another MD5 must not come so far, whichever of them it is."""
     from torchvision.datasets import cifar
@@ -207,11 +198,11 @@ def test_only_the_published_pickles_are_loaded(tmp_path: Path, monkeypatch: pyte
     victim = tmp_path / "ran"
     for file in sums:
         before = (folder / file).read_bytes()
-        (folder / file).write_bytes(pickle.dumps(Runs(victim), protocol=2))
+        (folder / file).write_bytes(pickle.dumps(Payload(victim), protocol=2))
         for split in ("train", "test"):
             with pytest.raises(UserError, match=rf"{file}: not the published file, whose MD5 is {sums[file]}"):
                 list(iter_probe(source("cifar10"), split, tmp_path))
         (folder / file).write_bytes(before)
     assert not victim.exists()
-    pickle.loads(pickle.dumps(Runs(victim), protocol=2))
+    pickle.loads(pickle.dumps(Payload(victim), protocol=2))
     assert victim.exists()  # so the test could have failed

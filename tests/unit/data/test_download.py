@@ -43,8 +43,8 @@ from mdc.records import UserError, read_json, sha256_file
 
 Whole = tuple[Path, dict[str, Any]]
 
-GOOD = 300
-ROWS_PER_SHARD = 60
+GOOD = 180
+ROWS_PER_SHARD = 36
 DOWNLOAD: dict[str, Any] = {
     **{"image_size": 64, "rows_per_shard": ROWS_PER_SHARD, "max_bytes": 1_000_000, "min_image_size": 8},
     **{"max_pixels": 89_478_485, "max_aspect": 20.0, "quality": 95, "respect_robots": True},
@@ -239,7 +239,7 @@ def test_full_disk_and_kill(whole: Whole, server: Server, tmp_path: Path, monkey
     assert server.asked == before, "a worker outlived the process that started it"
     assert 0 < len(there) < 6
     assert obtain(config(), None, folder) == whole[1]
-    assert server.asked["image"] - before["image"] <= GOOD + 2 - 40 * len(there)
+    assert server.asked["image"] - before["image"] <= GOOD + 2 - 20 * len(there)
 
 
 def test_a_shard_that_was_tampered_with_is_downloaded_again(whole: Whole, monkeypatch: pytest.MonkeyPatch) -> None:

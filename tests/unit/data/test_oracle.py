@@ -1,4 +1,4 @@
-"""The oracle of generated captions: by hand, on true captions, and on planted falsehoods."""
+"""The oracles of generated captions and of their words: by hand, on true captions, and on planted falsehoods."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from read_table import read_table
 
-from mdc.scenes.captions import compose
+from mdc.scenes.captions import compose, describe
 from mdc.scenes.drawing import draw_scene
 from mdc.scenes.language import ARRANGEMENT_WORDS, COLOUR_WORDS, NUMBER_WORDS, RELATION_WORDS, SHAPE_WORDS
 from mdc.scenes.oracle import KINDS, Tally, judge
+from mdc.scenes.true_words import WORD_KINDS, true_words
 from mdc.scenes.world import COLOURS, SHAPES, Scene, SceneObject
 
 #: a small red circle left of two large blue stars, one above the other
@@ -136,3 +137,27 @@ def test_tallies_add_up() -> None:
     assert sum([Tally(1, 2, 3, 4), Tally(1, 1, 1, 1)], Tally()) == Tally(2, 3, 4, 5)
     found = judge(SCENE, "three blue stars")
     assert found.all == Tally(2, 3, 2, 10)
+
+
+# --- single words -----------------------------------------------------------------------------------------------------
+
+ONES = (("circle", "red"), ("circle", "red"), ("star", "blue"))
+CIRCLES = Scene("plain", (10, 10, 10), 0, tuple(SceneObject(*one, 30, 48 * n, 48) for n, one in enumerate(ONES, 1)))
+
+
+def test_words_count_whatever_stands_around_them() -> None:
+    assert WORD_KINDS == ("colour", "shape", "count")
+    # red is there and green is not; circles and star are there and square is not; two circles, three in all, not four
+    assert true_words(CIRCLES, "Red green circles star square two 3 four") == [1, 2, 2, 3, 2, 3]
+    assert true_words(CIRCLES, "") == [0] * 6
+    assert true_words(CIRCLES, "red red redden") == [2, 2, 0, 0, 0, 0], (
+        "twice counts twice, a part of a word not at all"
+    )
+    assert true_words(CIRCLES, "one star, one thing") == [0, 0, 1, 1, 2, 2]
+
+
+def test_all_words_of_a_dense_caption_are_true() -> None:
+    for index in range(300):
+        scene = draw_scene("caption", "train", 5, index)
+        counts = true_words(scene, describe(scene, "dense", 5, index))
+        assert counts[0] == counts[1] and counts[2] == counts[3] > 0

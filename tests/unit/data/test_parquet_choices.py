@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import re
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +12,11 @@ import evaluation_files as files
 import pytest
 from data_samples import choices_of, encoded, write_parquet
 
-from mdc.config import load
 from mdc.formats.samples import ChoiceSample, Skipped
-from mdc.jobs.plan import Plan
 from mdc.records import UserError
 from mdc.sources.choices import order_parquet
 from mdc.sources.choices.orders import generator, options_of
-from mdc.sources.source import open_choices
-from mdc.text import clip_pieces
 
-ROOT = Path(__file__).resolve().parents[3]
-DATA = Path(os.environ.get("MDC_DATA") or ROOT / "data")
 CREPE = {"kind": "sugarcrepe_parquet", "path": "sc", "task": "swap_obj", "images": "images.parquet"}
 ORDER = {"kind": "order_parquet", "path": "captions.json.gz", "images": "coco.parquet", "tagger": "textblob"}
 
@@ -109,24 +101,3 @@ def test_files_that_are_not_the_published_ones_are_one_line(order: Path) -> None
         path.write_bytes(gzip.compress(json.dumps(told).encode()))
         with pytest.raises(UserError, match=said):
             read(ORDER, order)
-
-
-@pytest.mark.data
-@pytest.mark.skipif(
-    not (DATA / "sugarcrepe_images.parquet").is_file(), reason="needs sugarcrepe_images.parquet in MDC_DATA"
-)
-def test_the_sets_of_flickr8k_long_are_as_many_as_was_counted() -> None:
-    """415 items of 84 images in SugarCrepe's seven files, and one caption of each of COCO's 245; five options each."""
-    pytest.importorskip("textblob")
-    jobs = Plan(load(ROOT / "params.yaml", "flickr8k-long")).jobs
-    sources = {
-        name.rpartition("/")[2]: jobs[name].config()["source"] for name in jobs if name.startswith("data/choices/")
-    }
-    found = {name: list(open_choices(source, DATA).samples("test", Skipped())) for name, source in sources.items()}
-    crepe = [sample for name, samples in found.items() if name != "coco_order" for sample in samples]
-    assert len(found) == 8 and len(crepe) == 415 and len({sample.image_name for sample in crepe}) == 84
-    assert {len(sample.options) for sample in crepe} == {2}
-    order = found["coco_order"]
-    assert Counter(len(sample.options) for sample in order) == {5: 245}
-    assert len({sample.image_name for sample in order}) == 245
-    assert all(len(clip_pieces(option)) <= 75 for sample in [*crepe, *order] for option in sample.options)
