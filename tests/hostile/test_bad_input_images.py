@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 from bad_input import corpus_config, told
-from data_samples import encoded, write_parquet
 from confined import forked
+from data_samples import encoded, write_parquet
 from PIL import Image, PngImagePlugin
 
 from mdc.cli import main

@@ -142,9 +142,7 @@ def test_a_corpus_that_grows_makes_the_new_parts_alone(folder: Path, monkeypatch
     assert not list((folder / "parts/d").glob("*-0000[23]*"))
 
 
-def test_a_part_that_was_cut_stands_for_no_whole_one(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_part_that_was_cut_stands_for_no_whole_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """15 of 34 pairs in parts of ten, then 25: nothing that was cut at 15 may stand for a whole part."""
     made = made_from_here(monkeypatch)
     before: dict[int, list[int]] = {}

@@ -238,9 +238,7 @@ def test_a_file_is_hashed_once_until_it_changes(tmp_path: Path, monkeypatch: pyt
         planned()
 
 
-def test_a_subset_that_grows_hashes_nothing_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_subset_that_grows_hashes_nothing_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = written(tmp_path / "list")
 
     def planned(pairs: int, folder: Path = tmp_path, seed: int = 0, list_of: list[Path] = files) -> dict[str, Any]:
@@ -273,9 +271,7 @@ def broken_off(folder: Path, files: list[Path], subset: Any, monkeypatch: pytest
             make_plan(folder, files, COLUMNS["own"], subset, SHAPE)
 
 
-def test_what_was_read_serves_its_list_columns_and_seed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_read_serves_its_list_columns_and_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choosing, "_SPARE", 0)
     monkeypatch.setattr(choosing, "_SLACK", 12)  # few of this list's keys differ
     files = written(tmp_path / "list")
