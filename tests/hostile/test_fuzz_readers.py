@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -59,22 +60,16 @@ def _images() -> list[bytes]:
     frames = [Image.open(io.BytesIO(encoded(i))) for i in range(2)]
     exif = Image.Exif()
     exif[0x0112], exif[0x010E] = 6, "a text"
+    turned: dict[str, Any] = {"exif": exif.tobytes()}
+    moving: dict[str, Any] = {"save_all": True, "append_images": frames[1:]}
+    cmyk, deep = frames[0].convert("CMYK"), frames[0].convert("I;16")
     made = []
     for kind, image, options in (
-        ("JPEG", frames[0], {"exif": exif.tobytes()}),
-        ("JPEG", frames[0], {"progressive": True}),
-        ("JPEG", frames[0].convert("CMYK"), {}),
-        ("PNG", frames[0], {"exif": exif.tobytes()}),
-        ("PNG", frames[0].quantize(8), {"transparency": 1}),
-        ("PNG", frames[0], {"save_all": True, "append_images": frames[1:]}),
-        ("WEBP", frames[0], {"save_all": True, "append_images": frames[1:]}),
-        ("WEBP", frames[0], {"lossless": True, "exif": exif.tobytes()}),
-        ("GIF", frames[0], {"save_all": True, "append_images": frames[1:]}),
-        ("BMP", frames[0], {}),
-        ("TIFF", frames[0], {"compression": "tiff_lzw", "exif": exif.tobytes()}),
-        ("TIFF", frames[0], {}),
-        ("TIFF", frames[0].convert("CMYK"), {"compression": "tiff_adobe_deflate"}),
-        ("TIFF", frames[0].convert("I;16"), {}),
+        *(("JPEG", frames[0], turned), ("JPEG", frames[0], {"progressive": True}), ("JPEG", cmyk, {})),
+        *(("PNG", frames[0], turned), ("PNG", frames[0].quantize(8), {"transparency": 1}), ("PNG", frames[0], moving)),
+        *(("WEBP", frames[0], moving), ("WEBP", frames[0], {"lossless": True, **turned}), ("GIF", frames[0], moving)),
+        *(("BMP", frames[0], {}), ("TIFF", frames[0], {"compression": "tiff_lzw", **turned}), ("TIFF", frames[0], {})),
+        *(("TIFF", cmyk, {"compression": "tiff_adobe_deflate"}), ("TIFF", deep, {})),
     ):
         buffer = io.BytesIO()
         image.save(buffer, kind, **options)
@@ -91,11 +86,8 @@ def test_images(data: bytes) -> None:
         assert error.reason
     else:
         width, height = image.size
-        assert (
-            image.mode == "RGB"
-            and 0 < width * height <= MAX_PIXELS
-            and max(width, height) <= MAX_ASPECT * min(width, height)
-        )
+        assert image.mode == "RGB" and 0 < width * height <= MAX_PIXELS
+        assert max(width, height) <= MAX_ASPECT * min(width, height)
         assert center_resize(image, 8).shape == (8, 8, 3)
 
 
@@ -113,8 +105,6 @@ def _sums(data: bytearray) -> None:
 
 
 def _pax_members() -> list[Any]:
-    import tarfile
-
     info = tarfile.TarInfo("d/" + "x" * 150 + ".jpg")
     info.pax_headers = {"comment": "a text", "SCHILY.xattr.user": "b"}
     return [*downloaded(["a"]), (info, b"content")]
@@ -242,18 +232,13 @@ def run(folder: Path) -> Path:
     place = folder / "run"
     save_weights(place / "checkpoint.safetensors", model, {"format": "mdc-weights-1"})
     outputs = {"checkpoint.safetensors": sha256_file(place / "checkpoint.safetensors")}
-    config = {"scale": "mini"}
-    write_json(
-        place / "run.json",
-        {"kind": "run", "id": "runs/alt/b/m/s0", "config": config, "config_sha256": "c", "outputs": outputs},
-    )
+    record = {"kind": "run", "id": "runs/alt/b/m/s0", "config": {"scale": "mini"}, "config_sha256": "c"}
+    write_json(place / "run.json", {**record, "outputs": outputs})
     (place / "log.jsonl").write_text('{"step": 1, "loss": 2.0}\n{"step": 2, "loss": 1.5, "validation_loss": 1.0}\n')
     states = toy.states(folder / "state", toy.job(toy.METHODS["arc"], toy.recipe()))
     states.write(states.snapshot(model, build_optimizer(model, toy.recipe(), toy.PROTOCOL), Position(3)))
-    write_parquet(
-        place / "items.parquet",
-        {"probe": ["p", "p"], "item": ["a", "b"], "value": [0.5, 1.0], "scores": [None, [0.5]], "targets": [None, [1]]},
-    )
+    items = {"probe": ["p", "p"], "item": ["a", "b"], "value": [0.5, 1.0]}
+    write_parquet(place / "items.parquet", {**items, "scores": [None, [0.5]], "targets": [None, [1]]})
     write_json(place / "vocabulary.json", Vocabulary.corpus([1, 5, 9]).to_json())
     return place
 

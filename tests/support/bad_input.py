@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import json
+import os
 import tarfile
 from functools import cache
 from pathlib import Path
@@ -74,3 +75,13 @@ def downloaded(keys: list[str], first: int = 0, **changes: bytes) -> list[tuple[
         members += [(f"{key}.{ending}", content) for ending, content in files.items()]
         members.append((f"{key}.json", json.dumps(record).encode()))
     return members
+
+
+class Payload:
+    """Unpickled, it makes the folder ``target``."""
+
+    def __init__(self, target: Path) -> None:
+        self.target = str(target)
+
+    def __reduce__(self) -> Any:
+        return (os.mkdir, (self.target,))

@@ -19,6 +19,27 @@ def put(path: Path, content: bytes | str) -> Path:
     return path
 
 
+def damage(path: Path, place: str = "", *value: Any) -> None:
+    """Another value at a place of a JSON file ("images.0.split"), or none there; without a place, of the whole file."""
+    if not place and not value:
+        path.unlink()
+    elif not place:
+        put(path, value[0] if isinstance(value[0], str | bytes) else json.dumps(value[0]))
+    else:
+        inner = content = json.loads(path.read_text())
+        *way, last = place.split(".")
+        for step in way:
+            inner = inner[int(step) if isinstance(inner, list) else step]
+        key = int(last) if isinstance(inner, list) else last
+        if isinstance(inner, list):
+            inner[key : key + 1] = value
+        elif value:
+            inner[key] = value[0]
+        else:
+            del inner[key]
+        path.write_text(json.dumps(content))
+
+
 def jpeg(seed: int) -> bytes:
     return encoded(seed, 24 + seed % 3, 20, "JPEG")
 
@@ -79,9 +100,8 @@ def cifar(root: Path, hundred: bool = False) -> Path:
 def stl10(root: Path) -> Path:
     rng = np.random.default_rng(5)
     for split, count in (("train", 6), ("test", 4)):
-        put(
-            root / "stl10_binary" / f"{split}_X.bin", rng.integers(0, 256, (count, 3, 96, 96), dtype=np.uint8).tobytes()
-        )
+        pixels = rng.integers(0, 256, (count, 3, 96, 96), dtype=np.uint8)
+        put(root / "stl10_binary" / f"{split}_X.bin", pixels.tobytes())
         put(root / "stl10_binary" / f"{split}_y.bin", bytes(1 + i % 2 for i in range(count)))
     put(root / "stl10_binary" / "class_names.txt", "airplane\nbird\n")
     return root
@@ -168,15 +188,8 @@ def karpathy(root: Path, dataset: str = "mscoco") -> Path:
     for number, split in enumerate(("train", "restval" if coco else "train", "val", "test")):
         folder = "train2014" if split == "train" else "val2014"
         filename = f"COCO_{folder}_{number:012d}.jpg" if coco else f"10000{number}.jpg"
-        sentences = [
-            {
-                "tokens": ["a", "dog"],
-                "raw": f"A brown dog runs, number {number}, near the red car.",
-                "imgid": number,
-                "sentid": 10 * number + i,
-            }
-            for i in range(2)
-        ]
+        one = {"tokens": ["a", "dog"], "raw": f"A brown dog runs, number {number}, near the red car.", "imgid": number}
+        sentences = [{**one, "sentid": 10 * number + i} for i in range(2)]
         item: dict[str, Any] = {"sentids": [s["sentid"] for s in sentences], "imgid": number, "sentences": sentences}
         item |= {"split": split, "filename": filename} | ({"filepath": folder, "cocoid": number} if coco else {})
         images.append(item)
@@ -191,9 +204,8 @@ def coco(root: Path, year: int = 2017) -> Path:
     for split, ids in (("train", (30, 9)), ("val", (139, 285))):
         images = [{"license": 1, "file_name": f"{i:012d}.jpg", "height": 20, "width": 24, "id": i} for i in ids]
         # captions stand in another order than images, as in the published file
-        notes = [
-            {"image_id": i, "id": 100 + i + k, "caption": f"Caption {k} of {i}."} for k in range(2) for i in ids[::-1]
-        ]
+        told = [(i, k) for k in range(2) for i in ids[::-1]]
+        notes = [{"image_id": i, "id": 100 + i + k, "caption": f"Caption {k} of {i}."} for i, k in told]
         content = {"info": {}, "licenses": [], "images": images, "annotations": notes}
         put(root / "annotations" / f"captions_{split}{year}.json", json.dumps(content))
         for i in ids:
@@ -234,11 +246,8 @@ def sugarcrepe(root: Path, images: Path) -> Path:
     items = {}
     for number in (0, 1, 4):  # numbers are left out in the published files too
         filename = f"{1000 + number:012d}.jpg"
-        items[str(number)] = {
-            "filename": filename,
-            "caption": f"Two dogs and a cat {number}.",
-            "negative_caption": f"Two cats and a dog {number}.",
-        }
+        right, wrong = f"Two dogs and a cat {number}.", f"Two cats and a dog {number}."
+        items[str(number)] = {"filename": filename, "caption": right, "negative_caption": wrong}
         put(images / filename, jpeg(1000 + number))
     put(root / "swap_obj.json", json.dumps(items))
     return root
@@ -247,32 +256,17 @@ def sugarcrepe(root: Path, images: Path) -> Path:
 def aro(root: Path) -> Path:
     box = {"bbox_x": 3, "bbox_y": 2, "bbox_w": 11, "bbox_h": 9}
     names = ["2373554.jpg", "2373554.jpg", "2416218.jpg"]
-    relation = [
-        {
-            "image_id": name[:-4],
-            "image_path": name,
-            **box,
-            "relation_name": kind,
-            "object_1": 1,
-            "object_2": 2,
-            "true_caption": f"the door is {kind} the bus",
-            "false_caption": f"the bus is {kind} the door",
-        }
-        for name, kind in zip(names, ("to the left of", "on", "on"), strict=True)
+    items = [{"image_id": name[:-4], "image_path": name, **box} for name in names]
+    relation: list[Any] = [
+        {**item, "relation_name": kind, "object_1": 1, "object_2": 2}
+        | {"true_caption": f"the door is {kind} the bus", "false_caption": f"the bus is {kind} the door"}
+        for item, kind in zip(items, ("to the left of", "on", "on"), strict=True)
     ]
-    attribution = [
-        {
-            "image_id": name[:-4],
-            "image_path": name,
-            **box,
-            "attributes": ["white", "paved"],
-            "obj1_name": "crosswalk",
-            "obj2_name": "road",
-            "true_caption": "the white crosswalk and the paved road",
-            "false_caption": "the paved crosswalk and the white road",
-        }
-        for name in names
-    ]
+    right, wrong = (
+        f"the {one} crosswalk and the {other} road" for one, other in (("white", "paved"), ("paved", "white"))
+    )
+    told = {"attributes": ["white", "paved"], "obj1_name": "crosswalk", "obj2_name": "road"}
+    attribution = [{**item, **told, "true_caption": right, "false_caption": wrong} for item in items]
     put(root / "visual_genome_relation.json", json.dumps(relation))
     put(root / "visual_genome_attribution.json", json.dumps(attribution))
     for seed, name in enumerate(sorted(set(names))):

@@ -43,6 +43,19 @@ class Server:
 
 
 @contextmanager
+def running(httpd: ThreadingHTTPServer) -> Iterator[None]:
+    """``httpd`` at work in a thread until the block ends."""
+    thread = threading.Thread(target=httpd.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        httpd.shutdown()
+        httpd.server_close()
+        thread.join()
+
+
+@contextmanager
 def serving() -> Iterator[Server]:
     """A running server; it ends with the block."""
 
@@ -99,11 +112,5 @@ def serving() -> Iterator[Server]:
     httpd = ThreadingHTTPServer(("127.0.0.1", 0), Request)
     httpd.daemon_threads = True
     server = Server(httpd.server_address[1])
-    thread = threading.Thread(target=httpd.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    thread.start()
-    try:
+    with running(httpd):
         yield server
-    finally:
-        httpd.shutdown()
-        httpd.server_close()
-        thread.join()

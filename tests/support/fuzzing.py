@@ -20,34 +20,12 @@ FACTOR = int(os.environ.get("MDC_FUZZ", "1"))
 
 def fuzz(examples: int) -> settings:
     """The same ``examples`` in every run, unless MDC_FUZZ asks for more."""
-    return settings(
-        max_examples=examples * FACTOR,
-        derandomize=FACTOR == 1,
-        database=None,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
+    told: dict[str, Any] = {"max_examples": examples * FACTOR, "derandomize": FACTOR == 1}
+    return settings(**told, database=None, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-_SMALL: list[Any] = [
-    None,
-    True,
-    False,
-    0,
-    1,
-    -1,
-    3,
-    0.5,
-    -2.0,
-    "",
-    "x",
-    "1e-4",
-    "a\nb",
-    "a\0b",
-    "\u00e9\U0001f408",
-    "../x",
-]
-_SMALL += ["/x", "scenes", "parquet", [], {}, [1], ["x"], {"x": 1}, [[1]], {"kind": "scenes"}, b"x", "\ud800"]
+_SMALL: list[Any] = [None, True, False, 0, 1, -1, 3, 0.5, -2.0, "", "x", "1e-4", "a\nb", "a\0b", "../x", "/x", "scenes"]
+_SMALL += ["\u00e9\U0001f408", "parquet", [], {}, [1], ["x"], {"x": 1}, [[1]], {"kind": "scenes"}, b"x", "\ud800"]
 _LARGE: list[Any] = [2**31, 2**63, -(2**64), 10**400, 1e300, -1e300, 10**5000, float("nan"), float("inf"), "x" * 10_000]
 _LARGE += [datetime.date(2001, 1, 1), {1: 2}, {None: 1}, {("a",): 1}, {"x"}, [None] * 1_000]
 
@@ -97,7 +75,7 @@ def changed_tree(
 
 
 def _places(tree: Any) -> list[tuple[Any, Any]]:
-    found = []
+    found: list[tuple[Any, Any]] = []
     waiting = [tree]
     while waiting and len(found) < 5_000:
         inner = waiting.pop()
@@ -115,10 +93,8 @@ def changed_bytes(draw: st.DrawFn, data: bytes, mend: Callable[[bytearray], None
     changed = bytearray(data)
     for _ in range(rng.choice([1, 1, 2, 5])):
         size = len(changed)
-        # headers and footers matter more than their share
-        at = rng.choice(
-            [rng.randrange(size + 1), rng.randrange(min(size, 700) + 1), size - rng.randrange(min(size, 700) + 1)]
-        )
+        near = rng.randrange(min(size, 700) + 1)  # headers and footers matter more than their share
+        at = rng.choice([rng.randrange(size + 1), near, size - near])
         length = rng.choice([1, 1, 2, 4, 8, 40, 512])
         match rng.randrange(7):
             case 0:

@@ -1,4 +1,4 @@
-"""A web server on 127.0.0.1 with images and troubles, for the tests of downloading; also a script of its own.
+"""A web server on 127.0.0.1 with images and troubles, for the tests of downloading.
 
 What a path answers is decided by its first part; the rest is the image's number. `Server` counts what it was asked.
 """
@@ -6,8 +6,10 @@ What a path answers is decided by its first part; the rest is the image's number
 from __future__ import annotations
 
 import io
+import struct
 import threading
 import time
+import zlib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote
 
 import numpy as np
+from file_server import running
 from PIL import Image
 
 PRIVATE = "http://10.0.0.1/secret"  # nothing there is ever asked for
@@ -47,8 +50,6 @@ def turned(number: int) -> bytes:
 @lru_cache(maxsize=1)
 def bomb() -> bytes:
     """400 million pixels in some 50 kB: refused by its header, so the content need not be whole."""
-    import struct
-    import zlib
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -95,9 +96,13 @@ class _Handler(BaseHTTPRequestHandler):
             case "hang":
                 self.server.over.wait(60)
             case "trickle":
-                self._trickle()
+                self._head(200, {"Content-Length": "100000"})
+                while not self.server.over.wait(0.05):
+                    self.wfile.write(b"x")
             case "endless":
-                self._endless()
+                self._head(200, {"Transfer-Encoding": "chunked"})
+                while not self.server.over.is_set():
+                    self.wfile.write(b"10000\r\n" + bytes(0x10000) + b"\r\n")
             case "huge":  # says 5 GB
                 self._head(200, {"Content-Length": str(5 * 10**9)})
             case "cut":  # says more than it sends
@@ -132,16 +137,6 @@ class _Handler(BaseHTTPRequestHandler):
         self._head(status, {"Content-Length": str(len(body)), **headers})
         self.wfile.write(body)
 
-    def _trickle(self) -> None:
-        self._head(200, {"Content-Length": "100000"})
-        while not self.server.over.wait(0.05):
-            self.wfile.write(b"x")
-
-    def _endless(self) -> None:
-        self._head(200, {"Transfer-Encoding": "chunked"})
-        while not self.server.over.is_set():
-            self.wfile.write(b"10000\r\n" + bytes(0x10000) + b"\r\n")
-
     def log_message(self, *args: object) -> None:
         """Nothing: a test's output is not the place."""
 
@@ -169,20 +164,6 @@ class Server(ThreadingHTTPServer):
 @contextmanager
 def serving(delay: float = 0.0) -> Iterator[Server]:
     server = Server(delay)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
+    with running(server):
         yield server
-    finally:
         server.over.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
-if __name__ == "__main__":
-    import sys
-
-    with serving(float(sys.argv[1]) if len(sys.argv) > 1 else 0.0) as started:
-        print(started.address, flush=True)
-        sys.stdin.read()

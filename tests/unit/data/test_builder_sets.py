@@ -13,8 +13,10 @@ from typing import Any
 import evaluation_files as files
 import numpy as np
 import pytest
+from bad_input import Payload
 from data_samples import iter_probe, probe_of, write_probe
 from PIL import Image
+from read_table import read_table
 
 from mdc.formats.samples import RawSample, Skipped
 from mdc.records import UserError
@@ -104,39 +106,17 @@ def test_missing_data_are_one_line_with_folder_and_key(name: str, tmp_path: Path
                 ask()
             assert str(error.value).startswith(f"{folder}: no such folder")
             assert f"datasets.{name}.path of params.yaml" in str(error.value)
-
-
-@pytest.mark.parametrize("name", SETS)
-def test_an_empty_folder_is_one_line(name: str, tmp_path: Path) -> None:
-    """Where a builder that may download would begin to."""
+    # an empty folder, where a builder that may download would begin to
     (tmp_path / "there" / SETS[name][2]).mkdir(parents=True)
     with pytest.raises(UserError, match=r"cannot be read|no such file|no such folder") as error:
         list(iter_probe(source(name), "test", tmp_path))
     assert str(tmp_path / "there") in str(error.value) and "download" not in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("name", "file", "content", "said"),
-    [
-        ("food101", "food-101/meta/train.json", b"{", "train split of food101 cannot be read"),
-        ("food101", "food-101/meta/train.json", None, "train split of food101 cannot be read"),
-        ("pets", "oxford-iiit-pet/annotations/trainval.txt", b"Abyssinian_100 x 1 1\n", "of pets cannot be read"),
-        ("flowers102", "flowers-102/setid.mat", b"MATLAB 5.0", "of flowers102 cannot be read"),
-        ("voc2007", "VOCdevkit/VOC2007/Annotations/000017.xml", b"<a>", "of voc2007 cannot be read"),
-        ("stl10", "stl10_binary/train_X.bin", b"\0" * 27648, r"27648 bytes, 6 labels need 165888"),
-        ("stl10", "stl10_binary/train_y.bin", bytes([1, 2, 1, 2, 1, 3]), "label 2 is outside the 2 classes"),
-        ("stl10", "stl10_binary/class_names.txt", b"bird\n", "no list of class names"),
-        ("cifar10", "cifar-10-batches-py/data_batch_3", None, "data_batch_3: no such file"),
-        ("imagenet1k", "train/n99999999/a.JPEG", b"x", "1 classes of the other split are missing: n99999999"),
-    ],
-)
-def test_bad_files_are_one_line(name: str, file: str, content: bytes | None, said: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "file", "content", "said"), read_table(__file__, "bad_files"))
+def test_bad_files_are_one_line(name: str, file: str, content: str | None, said: str, tmp_path: Path) -> None:
     SETS[name][3](tmp_path / "there")
-    place = tmp_path / "there" / file
-    if content is None:
-        place.unlink()
-    else:
-        files.put(place, content)
+    files.damage(tmp_path / "there" / file, "", *([] if content is None else [content]))
     with pytest.raises(UserError, match=said):
         probe_of(source(name), tmp_path)
         list(iter_probe(source(name), "train", tmp_path))
@@ -186,9 +166,7 @@ def test_a_class_in_one_split_only_is_refused(tmp_path: Path) -> None:
         write_probe("stl10", source("stl10"), tmp_path / "out", tmp_path)
 
 
-def test_flowers_labels_reach_the_matlab_reader_only_as_published(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_published_flowers_reach_the_matlab_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """SciPy's reader of MATLAB files can crash the process on a damaged one."""
     import scipy.io
     from torchvision.datasets import flowers102
@@ -201,16 +179,6 @@ def test_flowers_labels_reach_the_matlab_reader_only_as_published(
     with pytest.raises(UserError, match=r"train split of flowers102 cannot be read .*not found or corrupted"):
         probe_of(source("flowers102"), tmp_path)
     assert not reached
-
-
-class Runs:
-    """Unpickled by ``pickle.load``, this would write a file."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Path.touch, (self.path,)
 
 
 def test_only_the_published_pickles_are_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,11 +198,11 @@ def test_only_the_published_pickles_are_loaded(tmp_path: Path, monkeypatch: pyte
     victim = tmp_path / "ran"
     for file in sums:
         before = (folder / file).read_bytes()
-        (folder / file).write_bytes(pickle.dumps(Runs(victim), protocol=2))
+        (folder / file).write_bytes(pickle.dumps(Payload(victim), protocol=2))
         for split in ("train", "test"):
             with pytest.raises(UserError, match=rf"{file}: not the published file, whose MD5 is {sums[file]}"):
                 list(iter_probe(source("cifar10"), split, tmp_path))
         (folder / file).write_bytes(before)
     assert not victim.exists()
-    pickle.loads(pickle.dumps(Runs(victim), protocol=2))
+    pickle.loads(pickle.dumps(Payload(victim), protocol=2))
     assert victim.exists()  # so the test could have failed

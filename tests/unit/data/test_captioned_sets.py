@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,42 +9,29 @@ from typing import Any
 import evaluation_files as files
 import pytest
 from data_samples import iter_corpus, write_corpus
+from read_table import read_table
 
 from mdc.formats.samples import RawSample, Skipped
 from mdc.records import UserError
 from mdc.shards.index import ShardReader, read_index
 
-KARPATHY = {"kind": "karpathy", "dataset": "mscoco", "path": "there"}
+KARPATHY: dict[str, Any] = {"kind": "karpathy", "dataset": "mscoco", "path": "there"}
 COCO = {"kind": "coco_captions", "dataset": "mscoco", "path": "there"}
 FLICKR8K = {"kind": "flickr8k", "dataset": "flickr8k", "path": "there"}
 CUB = {"kind": "cub", "dataset": "cub200", "path": "there"}
-ALL: list[tuple[dict[str, Any], Callable[[Path], Path]]] = [
-    (KARPATHY, files.karpathy),
-    (COCO, files.coco),
-    (FLICKR8K, files.flickr8k),
-    (CUB, files.cub),
-]
+ALL = [(KARPATHY, files.karpathy), (COCO, files.coco), (FLICKR8K, files.flickr8k), (CUB, files.cub)]
+every_kind = pytest.mark.parametrize(("source", "write"), ALL, ids=[source["kind"] for source, _ in ALL])
 
 
 def read(source: dict[str, Any], split: str, root: Path, skipped: Skipped | None = None) -> list[RawSample]:
     return list(iter_corpus(source, split, root, skipped))
 
 
-def edit(path: Path, change: Callable[[Any], Any]) -> None:
-    """Change a JSON file: what ``change`` returns takes its place, if that is a tuple of one; otherwise it edits."""
-    content = json.loads(path.read_text())
-    found = change(content)
-    path.write_text(json.dumps(found[0] if isinstance(found, tuple) else content))
-
-
 def test_karpathys_coco_joins_restval_and_looks_where_filepath_says(tmp_path: Path) -> None:
     root = files.karpathy(tmp_path / "there")
-    keys = {split: [s.key for s in read(KARPATHY, split, tmp_path)] for split in ("train", "val", "test")}
-    assert keys == {
-        "train": ["COCO_train2014_000000000000", "COCO_val2014_000000000001"],
-        "val": ["COCO_val2014_000000000002"],
-        "test": ["COCO_val2014_000000000003"],
-    }
+    keys = [[s.key for s in read(KARPATHY, split, tmp_path)] for split in ("train", "val", "test")]
+    of = "COCO_{}2014_00000000000{}".format
+    assert keys == [[of("train", 0), of("val", 1)], [of("val", 2)], [of("val", 3)]]
     alone = read(KARPATHY | {"restval": False}, "train", tmp_path)
     assert [s.key for s in alone] == ["COCO_train2014_000000000000"]
     (sample,) = read(KARPATHY, "test", tmp_path)
@@ -53,7 +39,7 @@ def test_karpathys_coco_joins_restval_and_looks_where_filepath_says(tmp_path: Pa
     assert sample.captions == ("A brown dog runs, number 3, near the red car.",) * 2
     # another split of theirs under a name of ours, and no split at all
     theirs = KARPATHY | {"splits": {"train": "train", "val": "test"}}
-    assert [s.key for s in read(theirs, "val", tmp_path)] == keys["test"] and not read(theirs, "test", tmp_path)
+    assert [s.key for s in read(theirs, "val", tmp_path)] == keys[2] and not read(theirs, "test", tmp_path)
 
 
 @pytest.mark.parametrize("dataset", ["flickr30k", "flickr8k"])
@@ -84,11 +70,8 @@ def test_cocos_official_captions_go_to_their_images(year: int, tmp_path: Path) -
 def test_flickr8ks_own_files(tmp_path: Path) -> None:
     files.flickr8k(tmp_path / "there")
     found = {split: read(FLICKR8K, split, tmp_path) for split in ("train", "val", "test")}
-    assert {split: [s.key for s in samples] for split, samples in found.items()} == {
-        "train": ["b_2", "a_1"],
-        "val": ["c_3"],
-        "test": ["d_4"],
-    }
+    keys = {split: [s.key for s in samples] for split, samples in found.items()}
+    assert keys == {"train": ["b_2", "a_1"], "val": ["c_3"], "test": ["d_4"]}
     # by their numbers, whatever the order of the lines
     assert found["val"][0].captions == ("A child of c_3.jpg , number 0 .", "A child of c_3.jpg , number 1 .")
 
@@ -122,7 +105,7 @@ def test_cub_by_classes_tests_birds_of_which_none_is_trained_on(tmp_path: Path) 
         read(by_class, "test", tmp_path)
 
 
-@pytest.mark.parametrize(("source", "write"), ALL, ids=lambda each: each["kind"] if isinstance(each, dict) else "")
+@every_kind
 def test_as_corpora_on_disk(source: dict[str, Any], write: Callable[[Path], Path], tmp_path: Path) -> None:
     write(tmp_path / "there")
     joined = source | {"caption_mode": "join"}
@@ -138,7 +121,7 @@ def test_as_corpora_on_disk(source: dict[str, Any], write: Callable[[Path], Path
     assert max(len(text.split()) for s in cut for text in s.captions) <= 3
 
 
-@pytest.mark.parametrize(("source", "write"), ALL, ids=lambda each: each["kind"] if isinstance(each, dict) else "")
+@every_kind
 def test_bad_samples_are_counted(source: dict[str, Any], write: Callable[[Path], Path], tmp_path: Path) -> None:
     root = write(tmp_path / "there")
     before = read(source, "train", tmp_path)
@@ -150,7 +133,7 @@ def test_bad_samples_are_counted(source: dict[str, Any], write: Callable[[Path],
     assert skipped.counts == {"image cannot be decoded": 1, "image file is missing": 1}
 
 
-@pytest.mark.parametrize(("source", "write"), ALL, ids=lambda each: each["kind"] if isinstance(each, dict) else "")
+@every_kind
 def test_missing_files_are_one_line(source: dict[str, Any], write: Callable[[Path], Path], tmp_path: Path) -> None:
     with pytest.raises(UserError, match=rf"there: no such folder; put {source['dataset']} there .*params\.yaml"):
         read(source, "train", tmp_path)
@@ -166,13 +149,9 @@ def test_names_that_lead_outside_and_images_without_words(tmp_path: Path) -> Non
     root = files.coco(tmp_path / "there")
     files.put(tmp_path / "secret.jpg", files.jpeg(1))
     path = root / "annotations/captions_val2017.json"
-
-    def change(content: Any) -> None:
-        content["images"][0]["file_name"] = "../../secret.jpg"
-        for note in content["annotations"]:
-            note["caption"] = " "
-
-    edit(path, change)
+    files.damage(path, "images.0.file_name", "../../secret.jpg")
+    for number in range(4):
+        files.damage(path, f"annotations.{number}.caption", " ")
     skipped = Skipped()
     assert not read(COCO, "val", tmp_path, skipped)
     assert skipped.counts == {"image outside the folder": 1, "no caption": 1}
@@ -185,50 +164,13 @@ def test_names_that_lead_outside_and_images_without_words(tmp_path: Path) -> Non
     assert skipped.counts == {"caption file is missing": 2}
 
 
-def _first(name: str, value: Any) -> Callable[[Any], None]:
-    return lambda content: content["images"][0].update({name: value})
-
-
 @pytest.mark.parametrize(
-    ("source", "file", "change", "said"),
-    [
-        (KARPATHY, "dataset_coco.json", "{", r"dataset_coco\.json: not valid JSON"),
-        (KARPATHY, "dataset_coco.json", lambda c: ({"pictures": 1},), r"dataset_coco\.json: images is missing"),
-        (KARPATHY, "dataset_coco.json", lambda c: ([c],), "the file is .*; needed: an object"),
-        (KARPATHY, "dataset_coco.json", _first("filename", 7), r"images\[0\]\.filename is 7; needed: a valid string"),
-        (KARPATHY, "dataset_coco.json", lambda c: c["images"][1].pop("split"), r"images\[1\]\.split is missing"),
-        (KARPATHY, "dataset_coco.json", lambda c: c["images"][1]["sentences"][0].pop("raw"), r"\[1\]\.sentences\[0\]\.raw is"),
-        (KARPATHY, "dataset_coco.json", lambda c: c["images"].append(c["images"][0]), r"images\[4\]: train2014.* stands twice"),
-        (KARPATHY, "dataset_coco.json", lambda c: c["images"][2]["sentences"].append("A dog."), r"\[2\]\.sentences\[2\] is 'A"),
-        (COCO, "annotations/captions_train2017.json", _first("id", "9"), r"images\[0\]\.id is '9'; needed: a valid integer"),
-        (
-            COCO,
-            "annotations/captions_train2017.json",
-            lambda c: c["annotations"][2].update(image_id=5),
-            r"annotations\[2\]: image_id 5 is none of the file's images",
-        ),
-        (
-            COCO,
-            "annotations/captions_train2017.json",
-            lambda c: c["images"][1].update(id=c["images"][0]["id"]),
-            r"images\[1\]: image \d+ stands twice",
-        ),
-        (FLICKR8K, "Flickr8k.token.txt", "a_1.jpg A child\n", "line 1: 'a_1.jpg A child' is not"),
-        (FLICKR8K, "Flickr8k.token.txt", "a.jpg#0\tA\na.jpg#0\tB\n", "line 2: caption 'a.jpg#0' stands twice"),
-        (FLICKR8K, "Flickr8k.token.txt", b"a.jpg#0\t\xff\n", "not UTF-8"),
-        (CUB, "CUB_200_2011/images.txt", "1 a.jpg\n1 b.jpg\n", "line 2: '1 b.jpg' is not a new number"),
-        (CUB, "CUB_200_2011/train_test_split.txt", "1 1\n", "image 2 has no 0 or 1"),
-    ],
-)  # fmt: skip
-def test_files_of_another_format_are_one_line(
-    source: dict[str, Any], file: str, change: Any, said: str, tmp_path: Path
-) -> None:
-    write = next(write for each, write in ALL if each is source)
+    ("kind", "file", "said", "edit"), [(*row[:3], row[3:]) for row in read_table(__file__, "formats")]
+)
+def test_other_formats_are_one_line(kind: str, file: str, said: str, edit: list[Any], tmp_path: Path) -> None:
+    source, write = next((source, write) for source, write in ALL if source["kind"] == kind)
     path = write(tmp_path / "there") / file
-    if callable(change):
-        edit(path, change)
-    else:
-        files.put(path, change)
+    files.damage(path, *edit)
     with pytest.raises(UserError, match=said) as error:
         read(source, "train", tmp_path)
     assert path.name in str(error.value)

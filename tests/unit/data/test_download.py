@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,44 +32,32 @@ from url_server import IMAGES, Server, image, serving, turned
 
 from mdc.formats.foreign_tar import tar_samples
 from mdc.formats.samples import Skipped
-from mdc.obtain import crew
+from mdc.obtain import crew, worker
 from mdc.obtain.accounts import Incomplete, Silence, account_file, shard_files, take_account
 from mdc.obtain.plan import part_file, read_part
 from mdc.obtain.resize import Resize
+from mdc.obtain.transfers.addresses import networks
+from mdc.obtain.transfers.guard import Limits, Opener
 from mdc.obtain.urls import download_group, make_the_plan, obtain
 from mdc.records import UserError, read_json, sha256_file
 
-GOOD = 300
-ROWS_PER_SHARD = 60
+Whole = tuple[Path, dict[str, Any]]
+
+GOOD = 180
+ROWS_PER_SHARD = 36
 DOWNLOAD: dict[str, Any] = {
-    "image_size": 64,
-    "rows_per_shard": ROWS_PER_SHARD,
-    "processes": 1,
-    "threads": 16,
-    "timeout": 1,
-    "deadline": 2,
-    "retries": 1,
-    "max_bytes": 1_000_000,
-    "min_image_size": 8,
-    "max_pixels": 89_478_485,
-    "max_aspect": 20.0,
-    "quality": 95,
-    "respect_robots": True,
+    **{"image_size": 64, "rows_per_shard": ROWS_PER_SHARD, "max_bytes": 1_000_000, "min_image_size": 8},
+    **{"max_pixels": 89_478_485, "max_aspect": 20.0, "quality": 95, "respect_robots": True},
+    **{"processes": 1, "threads": 16, "timeout": 1, "deadline": 2, "retries": 1, "use_proxy": False},
     "allow_addresses": ["127.0.0.1/32"],
-    "use_proxy": False,
 }
-CAPTIONS = (
-    "a\ttab",
-    "quotes \"double\" and 'single'",
-    "two\nlines\r\nand a half",
-    "emoji 🦆🏳️‍🌈 and ﷽",
-    "long " + "x" * 9_995,
-    " spaces  kept ",
-    "back\\slash, comma; \u2028 separator",
-)
+CAPTIONS = [*read_table(__file__, "captions"), "long " + "x" * 9_995]
 # path → the outcome and the reason that must be counted for it
 TROUBLES = read_table(__file__, "troubles")
 LEFT_OUT = read_table(__file__, "left_out")
+
+
+LATE = ("hang", "trickle", "flaky", "cut", "status/500")  # asked for again, or waited for
 
 
 def rows(address: str) -> list[dict[str, Any]]:
@@ -81,6 +70,7 @@ def rows(address: str) -> list[dict[str, Any]]:
     found += [{"url": f"{address}/image/1.jpg", "text": text} for text in ("", " \t\n", None)]
     found.append({"url": f"{address}/image/1.jpg", "text": "broken \ud800 text"})
     random.Random(3).shuffle(found)
+    found.sort(key=lambda row: not any(f"/{kind}/" in (row["url"] or "") for kind in LATE))  # all in one shard
     return [{"id": f"k{n}", **row} for n, row in enumerate([*found, *again])]
 
 
@@ -117,7 +107,7 @@ sys.addaudithook(heard)
 
 
 @pytest.fixture(scope="module")
-def whole(server: Server, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+def whole(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Whole:
     """An undisturbed download, and what it says. ``connections`` lists every connection and look-up of its process."""
     folder = prepared(tmp_path_factory.mktemp("whole"), server.address)
     (folder / "listener").mkdir()
@@ -130,8 +120,8 @@ def whole(server: Server, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pat
         return folder, obtain(config(), None, folder)
 
 
-def test_every_outcome_is_counted(whole: tuple[Path, dict[str, Any]]) -> None:
-    told = whole[1]
+def test_every_outcome_is_counted(whole: Whole) -> None:
+    folder, told = whole
     outcomes = Counter(outcome for outcome, _ in TROUBLES.values())
     outcomes["obtained"] += GOOD + 1
     assert {name: count for name, count in told["outcomes"].items() if count} == outcomes
@@ -139,9 +129,13 @@ def test_every_outcome_is_counted(whole: tuple[Path, dict[str, Any]]) -> None:
     assert told["left_out"] == LEFT_OUT
     assert sum(told["outcomes"].values()) == told["chosen"] == sum(shard["rows"] for shard in told["shards"])
     assert told["chosen"] + sum(told["left_out"].values()) == told["rows"] == told["list"]["rows"]
+    # nor is a time told, though img2dataset's own file has one; and no temporary folder is left
+    assert "duration" in read_json(shard_files(folder / "set", 0)[2])
+    assert not {"time", "duration", "start_time"} & set(json.dumps(told).replace('"', " ").split())
+    assert not list((folder / "scratch").iterdir())
 
 
-def test_each_good_pair_arrives_bit_true(whole: tuple[Path, dict[str, Any]], server: Server) -> None:
+def test_each_good_pair_arrives_bit_true(whole: Whole, server: Server) -> None:
     folder, told = whole
     sent = {row["id"]: row for row in rows(server.address)}
     arrived: dict[str, Any] = {}
@@ -160,21 +154,17 @@ def test_each_good_pair_arrives_bit_true(whole: tuple[Path, dict[str, Any]], ser
     assert len(arrived) == told["outcomes"]["obtained"] == sum(shard["obtained"] for shard in told["shards"])
 
 
-def test_nobody_is_called_but_those_on_the_list(whole: tuple[Path, dict[str, Any]], server: Server) -> None:
+def test_nobody_is_called_but_those_on_the_list(whole: Whole, server: Server) -> None:
     called = set((whole[0] / "connections").read_text().splitlines())
     assert called == {f"127.0.0.1 {server.server_address[1]}", "10.0.0.1 80"}  # the latter looked up, then refused
 
 
-def test_no_temporary_folder_is_left(whole: tuple[Path, dict[str, Any]]) -> None:
-    assert not list((whole[0] / "scratch").iterdir())
-
-
-def test_final_failures_are_asked_for_once(whole: tuple[Path, dict[str, Any]], server: Server) -> None:
+def test_final_failures_are_asked_for_once(whole: Whole, server: Server) -> None:
     # by two downloads at most: the fixture's, and the disturbed one's, which may have lost a shard or two
     assert server.asked["trickle"] <= 4 and server.asked["flaky"] >= 2
 
 
-def test_the_corpus_made_of_it_is_the_same_whatever_thread_was_first(whole: tuple[Path, dict[str, Any]]) -> None:
+def test_the_corpus_made_of_it_is_the_same_whatever_thread_was_first(whole: Whole) -> None:
     folder, told = whole
     source = {"kind": "pairs", "path": "set", "from": "urls", "pairs": None, "val_share": 0.2}
     read = {split: list(iter_corpus(source, split, folder, Skipped())) for split in ("train", "val")}
@@ -184,9 +174,7 @@ def test_the_corpus_made_of_it_is_the_same_whatever_thread_was_first(whole: tupl
 
 
 @pytest.mark.slow
-def test_groups_of_jobs_download_the_same(
-    whole: tuple[Path, dict[str, Any]], server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_groups_of_jobs_download_the_same(whole: Whole, server: Server, tmp_path: Path) -> None:
     folder = prepared(tmp_path, server.address)
     plan = make_the_plan(config(), None, folder)
     assert not (folder / "set/shards").exists() and len(plan["parts"]) == 6
@@ -211,16 +199,12 @@ def test_groups_of_jobs_download_the_same(
     assert server.asked == before  # all of it was there
     again = download_group(config(), folder, sha256, 1, 3)
     assert again == told[1] and server.asked == before
-    with pytest.raises(
-        UserError, match=r"plan\.json: is missing or was made anew since this job was given it; plan the"
-    ):
+    with pytest.raises(UserError, match=r"plan\.json: is missing or was made anew since this job was given it"):
         download_group(config(), folder, "0" * 64, 1, 3)
 
 
 @pytest.mark.slow
-def test_full_disk_and_kill_then_the_same_manifest(
-    whole: tuple[Path, dict[str, Any]], server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_disk_and_kill(whole: Whole, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = prepared(tmp_path, server.address)
     start = crew._start
 
@@ -255,48 +239,34 @@ def test_full_disk_and_kill_then_the_same_manifest(
     assert server.asked == before, "a worker outlived the process that started it"
     assert 0 < len(there) < 6
     assert obtain(config(), None, folder) == whole[1]
-    assert server.asked["image"] - before["image"] <= GOOD + 2 - 40 * len(there)
+    assert server.asked["image"] - before["image"] <= GOOD + 2 - 20 * len(there)
 
 
-def test_a_shard_that_was_tampered_with_is_downloaded_again_and_strays_do_not_matter(
-    whole: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_shard_that_was_tampered_with_is_downloaded_again(whole: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, told = whole
     place = folder / "set"
     (place / "shards/stray.json").write_text("[]")
     (place / "stray.json").write_text("{")
     assert obtain(config(), None, folder) == told
     asked: list[int] = []
-
-    def no_download(settings: Any, orders: Any, believe: bool) -> Iterator[crew.Answer]:
-        asked.extend(shard for shard, _ in orders)
-        yield from ()
-
-    monkeypatch.setattr("mdc.obtain.urls.download", no_download)
+    monkeypatch.setattr(
+        "mdc.obtain.urls.download",
+        lambda settings, orders, believe: asked.extend(shard for shard, _ in orders) or iter(()),
+    )
     saved = {path: path.read_bytes() for path in [*shard_files(place, 1), account_file(place, 1)]}
-    for damaged in shard_files(place, 1):
-        for path, content in saved.items():
-            path.write_bytes(content)
-        damaged.write_bytes(saved[damaged][: len(saved[damaged]) // 2])
+    tar = shard_files(place, 1)[0]
+    (first, *_) = (sample for sample in tar_samples(tar) if len(sample.files["jpg"] or b"") > 600)
+    turned_bit = bytearray(saved[tar])  # within an image: no name, size or caption tells
+    turned_bit[saved[tar].index(first.files["jpg"] or b"") + 500] ^= 1
+    halves = [(path, saved[path][: len(saved[path]) // 2]) for path in shard_files(place, 1)]
+    for damaged, content in [*halves, (tar, bytes(turned_bit))]:
+        damaged.write_bytes(content)
         asked.clear()
         with pytest.raises(UserError, match=r"1 of 6 shards are not whole after 2 tries \(shard 00001: "):
             obtain(config(), None, folder)
         assert asked == [1, 1] and not any(path.exists() for path in saved)
-    for path, content in saved.items():
-        path.write_bytes(content)
-    tar = shard_files(place, 1)[0]
-    (first, *_) = (sample for sample in tar_samples(tar) if len(sample.files["jpg"] or b"") > 600)
-    turned_bit = bytearray(saved[tar])
-    turned_bit[saved[tar].index(first.files["jpg"] or b"") + 500] ^= (
-        1  # within an image: no name, size or caption tells
-    )
-    tar.write_bytes(turned_bit)
-    asked.clear()
-    with pytest.raises(UserError, match=r"1 of 6 shards are not whole"):
-        obtain(config(), None, folder)
-    assert asked == [1, 1]
-    for path, content in saved.items():
-        path.write_bytes(content)
+        for path, whole_content in saved.items():
+            path.write_bytes(whole_content)
     asked.clear()
     assert obtain(config(), None, folder) == told and not asked  # whole, though without a valid account
 
@@ -314,24 +284,20 @@ def test_a_shard_that_was_tampered_with_is_downloaded_again_and_strays_do_not_ma
     ],
 )
 def test_a_tar_that_tells_other_things_than_its_rows_is_not_whole(
-    whole: tuple[Path, dict[str, Any]], tmp_path: Path, change: Any, trouble: str
+    whole: Whole, tmp_path: Path, change: Any, trouble: str
 ) -> None:
     place = whole[0] / "set"
     for path in (*shard_files(place, 1), part_file(place, 1)):
         (tmp_path / path.parent.name).mkdir(exist_ok=True)
         shutil.copy(path, tmp_path / path.parent.name)
-    files = [
-        (f"{one.key}.{end}", content)
-        for one in tar_samples(shard_files(place, 1)[0])
-        for end, content in one.files.items()
-    ]
+    tar = shard_files(tmp_path, 1)[0]
+    files = [(f"{one.key}.{end}", content) for one in tar_samples(tar) for end, content in one.files.items()]
     part = read_json(place / "plan/plan.json")["parts"][1]
-    shard_files(tmp_path, 1)[0].write_bytes(tar_of(files))
-    sound = take_account(tmp_path, 1, part)
-    assert sound["sha256"] == whole[1]["shards"][1]["sha256"]
+    tar.write_bytes(tar_of(files))
+    assert take_account(tmp_path, 1, part)["sha256"] == whole[1]["shards"][1]["sha256"]
     changed = [new for name, content in files if (new := change(name, content)) is not None]
     assert changed != files
-    shard_files(tmp_path, 1)[0].write_bytes(tar_of(changed))
+    tar.write_bytes(tar_of(changed))
     with pytest.raises(Incomplete, match=trouble):
         take_account(tmp_path, 1, part)
     part_file(tmp_path, 1).write_bytes(part_file(place, 0).read_bytes())
@@ -359,19 +325,16 @@ def test_an_outage_is_not_taken_for_link_rot(tmp_path: Path, monkeypatch: pytest
                 yield crew.Answer(shard, "")
 
     monkeypatch.setattr("mdc.obtain.urls.download", download)
-    with pytest.raises(
-        UserError, match=r"20 of 20 rows met no server at all; is this machine connected\? 0 of 2 shards"
-    ):
+    said = r"20 of 20 rows met no server at all; is this machine connected\? 0 of 2 shards"
+    with pytest.raises(UserError, match=said):
         obtain(config(rows_per_shard=20), None, tmp_path)
     assert tried == [(0, False)]  # and not one more
     # hosts that refuse or are not known are dead, however many; and others answered, so the second try is believed
     outcomes.update({0: "connection refused", 1: "no word of the name server"})
     tried.clear()
-    told = obtain(config(rows_per_shard=20), None, tmp_path)  # others answered, so the second try is believed
-    assert tried == [(0, False), (1, False), (1, True)] and told["reasons"] == {
-        "connection refused": 20,
-        outcomes[1]: 20,
-    }
+    told = obtain(config(rows_per_shard=20), None, tmp_path)
+    assert tried == [(0, False), (1, False), (1, True)]
+    assert told["reasons"] == {"connection refused": 20, outcomes[1]: 20}
 
 
 def write_shard(folder: Path, shard: int, reason: str) -> None:
@@ -388,7 +351,7 @@ def write_shard(folder: Path, shard: int, reason: str) -> None:
     stats.write_text(json.dumps({"count": rows.num_rows, "successes": 0}))
 
 
-def test_a_worker_that_is_still_ending_is_waited_for(whole: tuple[Path, dict[str, Any]]) -> None:
+def test_a_worker_that_is_still_ending_is_waited_for(whole: Whole) -> None:
     folder, told = whole
     left = (folder / "set/workers").open("a")
     fcntl.flock(left, fcntl.LOCK_SH)
@@ -397,7 +360,7 @@ def test_a_worker_that_is_still_ending_is_waited_for(whole: tuple[Path, dict[str
     assert obtain(config(), None, folder) == told and time.monotonic() - began >= 0.4
 
 
-def test_other_settings_for_the_same_folder_are_refused(whole: tuple[Path, dict[str, Any]]) -> None:
+def test_other_settings_for_the_same_folder_are_refused(whole: Whole) -> None:
     folder, _ = whole
     with pytest.raises(UserError, match="made with image_size 64, now it is 96; take another path"):
         obtain(config(image_size=96), None, folder)
@@ -428,6 +391,11 @@ def resized(data: bytes) -> Any:
     return RESIZE(io.BytesIO(data))
 
 
+def grey_of(picture: Image.Image) -> np.ndarray:
+    """JPEG halves the resolution of colour, which a dithered palette shows."""
+    return np.asarray(picture.convert("L"), dtype=float)
+
+
 @pytest.mark.parametrize("kind", ["gif", "cmyk", "deep", "turned", "large"])
 def test_what_is_no_small_rgb_jpeg_becomes_one(kind: str) -> None:
     from mdc.formats.images import decode
@@ -437,9 +405,7 @@ def test_what_is_no_small_rgb_jpeg_becomes_one(kind: str) -> None:
     shown, there = Image.open(io.BytesIO(data)), decode(IMAGES[kind](4))
     assert (shown.format, shown.mode, shown.size) == ("JPEG", "RGB", (width, height)) and tuple(original) == there.size
     assert not shown.getexif() and abs(width / height - there.width / there.height) < 0.02
-    # in grey: JPEG halves the resolution of colour, which a dithered palette shows
-    wanted = np.asarray(there.resize(shown.size, Image.Resampling.BICUBIC).convert("L"), dtype=float)
-    assert np.abs(np.asarray(shown.convert("L"), dtype=float) - wanted).mean() < 3
+    assert np.abs(grey_of(shown) - grey_of(there.resize(shown.size, Image.Resampling.BICUBIC))).mean() < 3
 
 
 def test_a_draft_is_as_good_as_a_full_decoding() -> None:
@@ -449,9 +415,8 @@ def test_a_draft_is_as_good_as_a_full_decoding() -> None:
     buffer = io.BytesIO()
     photo.save(buffer, "JPEG", quality=92)
     data = resized(buffer.getvalue())[0]
-    full = Image.open(io.BytesIO(buffer.getvalue())).resize((85, 64), Image.Resampling.BICUBIC)
-    apart = np.abs(np.asarray(Image.open(io.BytesIO(data)), dtype=float) - np.asarray(full, dtype=float))
-    assert apart.mean() < 2
+    full = Image.open(buffer).resize((85, 64), Image.Resampling.BICUBIC)
+    assert np.abs(np.asarray(Image.open(io.BytesIO(data)), dtype=float) - np.asarray(full, dtype=float)).mean() < 2
 
 
 def test_junk_behind_a_small_image_is_not_kept() -> None:
@@ -466,16 +431,27 @@ def test_an_upright_mark_changes_nothing_and_a_turned_image_is_turned() -> None:
 
 
 def test_bad_images_are_told_by_reason() -> None:
-    told = {kind: resized(IMAGES[kind](1))[-1] for kind in ("text", "truncated", "pixel", "narrow", "bomb")}
-    assert told == {
-        "text": "image cannot be decoded",
-        "truncated": "image cannot be decoded",
-        "pixel": "image too small",
-        "narrow": "image too narrow",
-        "bomb": "image too large",
-    }
+    told = {"text": "cannot be decoded", "truncated": "cannot be decoded", "pixel": "too small", "narrow": "too narrow"}
+    for kind, reason in {**told, "bomb": "too large"}.items():
+        assert resized(IMAGES[kind](1))[-1] == f"image {reason}"
 
 
-def test_the_record_of_a_shard_tells_no_time(whole: tuple[Path, dict[str, Any]]) -> None:
-    assert "duration" in read_json(shard_files(whole[0] / "set", 0)[2])  # img2dataset's own file does
-    assert not {"time", "duration", "start_time"} & set(json.dumps(whole[1]).replace('"', " ").split())
+# --- settings --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("robots", [True, False])
+def test_every_setting_reaches_what_it_is_of(robots: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every value reaches what it is of, and none another's place: no two are alike."""
+    monkeypatch.setenv("NO_ALBUMENTATIONS_UPDATE", "1")  # img2dataset imports it, and it would ask the network
+    installed: list[Opener] = []
+    monkeypatch.setattr(urllib.request, "install_opener", installed.append)
+    resize = {"image_size": 61, "quality": 62, "min_image_size": 13, "max_pixels": 1_000_003, "max_aspect": 7.5}
+    limits = {"timeout": 3.5, "deadline": 11.5, "max_bytes": 70_001, "retries": 4, "use_proxy": True}
+    told = {**resize, **limits, "threads": 5, "rows_per_shard": 17, "allow_addresses": ["10.1.0.0/16"]}
+    folder, downloader = worker._prepare({**told, "respect_robots": robots, "folder": str(tmp_path)})
+    made = downloader(None)
+    assert folder == tmp_path and Path(made.output_folder) == tmp_path / "shards"
+    assert [opener._limits for opener in installed] == [Limits(**limits, exceptions=networks(["10.1.0.0/16"]))]
+    assert made.resizer == Resize(**resize)
+    assert (made.thread_count, made.number_sample_per_shard) == (5, 17)
+    assert bool(made.disallowed_header_directives) == robots

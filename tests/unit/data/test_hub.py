@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,21 +23,14 @@ from mdc.obtain.files import fetch_list
 from mdc.obtain.hub import fetch_mirror
 from mdc.records import UserError
 from mdc.registry.datasets import REGISTRY
-from mdc.registry.entry import Check, Mirror
+from mdc.registry.entry import Mirror
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 LARGE = {f"set-train-{number:04}.tar": bytes([number]) * 5000 for number in range(3)}
 SMALL = {"README.md": b"a card\n", "set-validation-0000.tar": b"validation", "_info.json": b"{}"}
 DOWNLOAD: dict[str, Any] = {
-    **{
-        "image_size": 32,
-        "rows_per_shard": 20,
-        "max_bytes": 1000,
-        "min_image_size": 8,
-        "quality": 90,
-        "max_pixels": 1000,
-    },
-    **{"max_aspect": 20.0, "respect_robots": True},
+    **{"image_size": 32, "rows_per_shard": 20, "max_bytes": 1000, "min_image_size": 8, "quality": 90},
+    **{"max_pixels": 1000, "max_aspect": 20.0, "respect_robots": True},
     "runtime": {
         **{"jobs": 2, "processes": 1, "threads": 8, "timeout": 5.0, "deadline": 9.0, "retries": 0, "use_proxy": False},
         "allow_addresses": [],
@@ -116,27 +108,27 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.is_file())
 
 
+def asked_for(hub: Hub) -> list[str]:
+    """The files that were asked for, whether with their bytes or without; the list is begun anew."""
+    found = [path.rpartition("/")[2] for _, path in hub.asked if "/resolve/" in path]
+    hub.asked.clear()
+    return sorted(set(found))
+
+
 def test_what_matches_is_fetched_once_and_verified(hub: Hub, tmp_path: Path) -> None:
     told = fetch(MIRROR, tmp_path)
     assert names(tmp_path) == sorted(LARGE)
     assert told == [
         {"file": name, "bytes": 5000, "sha256": hashlib.sha256(LARGE[name]).hexdigest()} for name in sorted(LARGE)
     ]
-    fetched = [path for command, path in hub.asked if command == "GET" and "/resolve/" in path]
-    assert len(fetched) == 3 and all(COMMIT in path for path in fetched)
+    assert asked_for(hub) == sorted(LARGE)
     # a file that went is fetched again, and no other
     (tmp_path / "set-train-0001.tar").unlink()
-    hub.asked.clear()
-    assert fetch(MIRROR, tmp_path) == told
-    assert [path.rpartition("/")[2] for command, path in hub.asked if command == "GET" and "/resolve/" in path] == [
-        "set-train-0001.tar"
-    ]
+    assert fetch(MIRROR, tmp_path) == told and asked_for(hub) == ["set-train-0001.tar"]
 
 
 @pytest.mark.parametrize(("name", "patterns"), [("set-train-0001.tar", ("*-train-*",)), ("README.md", ("*.md",))])
-def test_other_bytes_than_listed_are_thrown_away(
-    hub: Hub, tmp_path: Path, name: str, patterns: tuple[str, ...]
-) -> None:
+def test_other_bytes_are_thrown_away(hub: Hub, tmp_path: Path, name: str, patterns: tuple[str, ...]) -> None:
     """The library compares the size alone. Large files have a sha256 in the listing, small ones git's own sha1."""
     hub.damaged = {name}
     with pytest.raises(UserError, match=f"{name}: not the file that someone/set-wds lists; it was removed"):
@@ -169,9 +161,7 @@ def test_what_is_not_there_is_told(hub: Hub, tmp_path: Path, mirror: Mirror, tol
     assert "hf_secret" not in str(error.value) and not list(tmp_path.iterdir())
 
 
-def test_a_hub_that_is_away_does_not_pass_for_one_that_has_nothing_new(
-    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hub_that_is_away_is_told(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fetch(MIRROR, tmp_path)
     hub.status = 403
     with pytest.raises(UserError, match="HTTP 403 from the hub"):
@@ -188,13 +178,6 @@ def test_a_listing_that_leads_outside_is_refused(hub: Hub, tmp_path: Path, name:
     with pytest.raises(UserError, match="is absolute or leads outside; not fetched"):
         fetch(Mirror(MIRROR.repo, COMMIT, ("*",)), tmp_path / "mirror")
     assert not list(tmp_path.iterdir())
-
-
-def asked_for(hub: Hub) -> list[str]:
-    """The files that were asked for, whether with their bytes or without; the list is begun anew."""
-    found = [path.rpartition("/")[2] for _, path in hub.asked if "/resolve/" in path]
-    hub.asked.clear()
-    return sorted(set(found))
 
 
 def test_several_jobs_share_a_mirror(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,47 +221,16 @@ def test_a_mirror_larger_than_the_disk_is_not_begun(hub: Hub, tmp_path: Path, mo
         fetch(Mirror(MIRROR.repo, COMMIT, ("README.md",)), tmp_path)
 
 
-def test_the_job_obtains_a_mirror(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    checks = (Check("files", "mirror/set-train-*.tar", 3, of="mirror"),)
-    monkeypatch.setitem(REGISTRY, "cc3m", dataclasses.replace(REGISTRY["cc3m"], mirror=MIRROR, checks=checks))
-    monkeypatch.setenv("MDC_DATA", str(tmp_path / "data"))
-    config = {
-        "job": "data/obtained/cc3m",
-        "name": "cc3m",
-        "dataset": {"path": "cc3m", "from": "mirror"},
-        "download": None,
-    }
-    job = types.SimpleNamespace(job=config["job"], verb="obtain", inputs=[], config=lambda: config)
-    call = Call(job, ScaleFolder(tmp_path), tmp_path / "out")
-    job_module.main(call)
-    text = (tmp_path / "out" / "obtained.json").read_text()
-    record = json.loads(text)
-    assert record["from"] == "mirror" and record["mirror"]["revision"] == COMMIT
-    assert [file["file"] for file in record["files"]] == [f"mirror/{name}" for name in sorted(LARGE)]
-    assert record["checks"] == [{"check": "files mirror/set-train-*.tar", "found": 3, "expected": 3}]
-    assert "hf_secret" not in text
-    job_module.main(call)
-    assert (tmp_path / "out" / "obtained.json").read_text() == text
-
-
 def test_the_groups_of_a_mirror_are_jobs(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MDC_DATA", str(tmp_path / "data"))
+    mirror = {"repo": MIRROR.repo, "revision": COMMIT, "patterns": list(MIRROR.patterns)}
     data = {
-        "samples_per_shard": 1000,
-        "max_skipped": 0.1,
-        "datasets": {
-            "mine": {
-                "path": "mine",
-                "from": "mirror",
-                "mirror": {"repo": MIRROR.repo, "revision": COMMIT, "patterns": list(MIRROR.patterns)},
-            }
-        },
-        "download": DOWNLOAD,
+        **{"samples_per_shard": 1000, "max_skipped": 0.1, "download": DOWNLOAD},
+        "datasets": {"mine": {"path": "mine", "from": "mirror", "mirror": mirror}},
         "corpora": {"mine": {"label": "Mine", "source": {"kind": "pairs", "dataset": "mine", "val_share": 0.1}}},
     }
-    values = small_project.values()
-    params = {**values, "scale": "hub", "scales": {"hub": {"label": "Hub", "data": data, "tables": {}}}}
-    plan = Plan(validate(params))
+    scales = {"hub": {"label": "Hub", "data": data, "tables": {}}}
+    plan = Plan(validate({**small_project.values(), "scale": "hub", "scales": scales}))
     groups = [f"data/downloads/mine/{group}-of-2" for group in range(2)]
     assert plan.jobs["data/obtained/mine"].inputs == groups and "data/plans/mine" not in plan.jobs
     for name in [*groups, "data/obtained/mine"]:
@@ -290,7 +242,9 @@ def test_the_groups_of_a_mirror_are_jobs(hub: Hub, tmp_path: Path, monkeypatch: 
         ["mirror/set-train-0000.tar", "mirror/set-train-0002.tar"],
         ["mirror/set-train-0001.tar"],
     ]
-    whole = json.loads((tmp_path / "data/obtained/mine/obtained.json").read_text())
+    text = (tmp_path / "data/obtained/mine/obtained.json").read_text()
+    whole = json.loads(text)
+    assert whole["from"] == "mirror" and whole["mirror"]["revision"] == COMMIT and "hf_secret" not in text
     assert [file["file"] for file in whole["files"]] == [f"mirror/{name}" for name in sorted(LARGE)]
     assert len([path for command, path in hub.asked if command == "GET" and "/resolve/" in path]) == 3
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import io
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,12 +14,6 @@ from mdc.formats import images, pixels
 
 def noise(width: int, height: int, seed: int = 0) -> Image.Image:
     return Image.fromarray(np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8))
-
-
-def encoded(image: Image.Image, kind: str, **options: object) -> bytes:
-    buffer = io.BytesIO()
-    image.save(buffer, kind, **options)
-    return buffer.getvalue()
 
 
 @pytest.mark.parametrize("shape", [(48, 48), (50, 31), (31, 50), (200, 33), (33, 201), (224, 225), (7, 9)])
@@ -107,43 +100,3 @@ def test_normalise_equals_torchvision_for_both_layouts() -> None:
         ours = pixels.normalise(layout)
         assert ours.dtype == torch.float32 and ours.is_contiguous() and torch.equal(layout, before)
         torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=0)
-
-
-def test_decode_applies_orientation() -> None:
-    image = noise(6, 4)
-    for kind in ("PNG", "TIFF"):
-        exif = Image.Exif()
-        exif[0x0112] = 6  # shown turned by 90° clockwise
-        turned = images.decode(encoded(image, kind, exif=exif.tobytes()))
-        np.testing.assert_array_equal(np.asarray(turned), np.rot90(np.asarray(image), -1))
-
-
-def test_decode_of_other_modes() -> None:
-    deep = (np.arange(256, dtype=np.uint16).reshape(16, 16) << 8) + 77
-    grey = np.asarray(images.decode(encoded(Image.fromarray(deep), "PNG")))
-    np.testing.assert_array_equal(grey, np.repeat((deep >> 8).astype(np.uint8)[..., None], 3, axis=2))
-    image = noise(16, 16)
-    few = image.quantize(16)
-    np.testing.assert_array_equal(images.decode(encoded(few, "PNG")), few.convert("RGB"))
-    np.testing.assert_array_equal(images.decode(encoded(image.convert("L"), "PNG")), image.convert("L").convert("RGB"))
-    clear = image.copy()
-    clear.putalpha(0)
-    assert (np.asarray(images.decode(encoded(clear, "PNG"))) == 255).all()
-    flat = Image.new("RGB", (16, 16), (200, 30, 90))
-    back = np.asarray(images.decode(encoded(flat.convert("CMYK"), "JPEG", quality=95)), dtype=int)
-    assert np.abs(back - [200, 30, 90]).max() < 12
-
-
-def test_broken_bytes_are_image_errors() -> None:
-    whole = encoded(noise(64, 64), "JPEG")
-    for data in (b"", b"text", whole[: len(whole) // 2], encoded(noise(64, 64), "PNG")[:-200]):
-        with pytest.raises(images.ImageError):
-            images.decode(data)
-
-
-def test_a_bomb_is_refused_before_it_unpacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    data = encoded(Image.new("RGB", (11, 10)), "BMP")
-    monkeypatch.setattr(images, "MAX_PIXELS", 100)
-    monkeypatch.setattr(Image.Image, "load", lambda self: pytest.fail("was unpacked"))
-    with pytest.raises(images.ImageError, match="at most 100"):
-        images.decode(data)

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from bad_input import downloaded, tar_of
-from data_samples import encoded, iter_corpus, write_corpus, write_probe
+from data_samples import encoded, iter_corpus, write_probe
 
 from mdc.formats.samples import Skipped
 from mdc.records import UserError
-from mdc.shards.index import ShardReader, read_index
+from mdc.shards.index import ShardReader
 
-TABLE = {"kind": "caption_table", "path": "captions.csv"}
+TABLE: dict[str, Any] = {"kind": "caption_table", "path": "captions.csv"}
 
 
 def photos(folder: Path, *names: str) -> None:
@@ -30,16 +30,12 @@ def read(source: dict[str, Any], split: str, folder: Path) -> tuple[dict[str, tu
     return found, skipped
 
 
+ROWS = [{"image": "a.jpg", "caption": ["one, two", 'say "four"']}]
+ROWS.append({"image": "./sub/../sub/b.jpg", "caption": "three lines", "more": {"x": [1]}})
 TABLES = {
     "captions.csv": 'image,caption\r\na.jpg,"one, two"\r\nsub/b.jpg,"three\r\nlines"\r\na.jpg,"say ""four"""\r\n',
     "captions.tsv": 'image\tcaption\na.jpg\tone, two\nsub/b.jpg\tthree lines\na.jpg\tsay "four"\n',
-    "captions.jsonl": "\n".join(
-        json.dumps(row)
-        for row in (
-            {"image": "a.jpg", "caption": ["one, two", 'say "four"']},
-            {"image": "./sub/../sub/b.jpg", "caption": "three lines", "more": {"x": [1]}},
-        )
-    ),
+    "captions.jsonl": "\n".join(map(json.dumps, ROWS)),
 }
 
 
@@ -56,18 +52,9 @@ def test_table_without_header_by_number_with_splits_keys_and_a_folder_of_images(
     photos(tmp_path / "images", "a.jpg", "b.jpg", "c.jpg")
     rows = ["7,a.jpg,train,one,uno", "8,b.jpg,dev,two,dos", "9,c.jpg,other,three,tres"]
     (tmp_path / "t.txt").write_text("\n".join(rows))
-    source = {
-        **TABLE,
-        "path": "t.txt",
-        "images": "images",
-        "format": "csv",
-        "header": False,
-        "image_column": 1,
-        "caption_column": [3, 4],
-        "split_column": 2,
-        "splits": {"train": "train", "val": "dev"},
-        "key_column": 0,
-    }
+    source = {**TABLE, "path": "t.txt", "images": "images", "format": "csv", "header": False}
+    source |= {"key_column": 0, "image_column": 1, "split_column": 2, "caption_column": [3, 4]}
+    source["splits"] = {"train": "train", "val": "dev"}
     assert read(source, "train", tmp_path)[0] == {"7": ("one", "uno")}
     assert read(source, "val", tmp_path)[0] == {"8": ("two", "dos")}
 
@@ -85,18 +72,6 @@ def test_held_out_share_is_a_matter_of_the_name_alone(tmp_path: Path) -> None:
     assert split(names, "train") == set(names) - val and 25 <= len(val) <= 75
     fewer = names[::-3]
     assert split(fewer, "val") == val & set(fewer)
-
-
-def test_a_table_becomes_shards(tmp_path: Path) -> None:
-    photos(tmp_path, "a.jpg", "b.jpg")
-    (tmp_path / "captions.csv").write_text("image,caption\na.jpg,one\nb.jpg,two\nnone.jpg,three\n")
-    index = write_corpus("c", TABLE, tmp_path / "out", tmp_path, max_skipped=0.4)
-    assert index == read_index(tmp_path / "out", verify=True)
-    reader = ShardReader(tmp_path / "out", "train")
-    assert [reader.read(i)[1:] for i in range(2)] == [
-        (encoded(0, kind="JPEG"), {"captions": ["one"]}),
-        (encoded(1, kind="JPEG"), {"captions": ["two"]}),
-    ]
 
 
 @pytest.mark.parametrize("form", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT, tarfile.USTAR_FORMAT])

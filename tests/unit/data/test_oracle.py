@@ -1,54 +1,40 @@
-"""The oracle of generated captions: by hand, on true captions, and on planted falsehoods."""
+"""The oracles of generated captions and of their words: by hand, on true captions, and on planted falsehoods."""
 
 from __future__ import annotations
 
 import random
 import re
 from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from read_table import read_table
 
-from mdc.scenes.captions import compose
+from mdc.scenes.captions import compose, describe
 from mdc.scenes.drawing import draw_scene
 from mdc.scenes.language import ARRANGEMENT_WORDS, COLOUR_WORDS, NUMBER_WORDS, RELATION_WORDS, SHAPE_WORDS
 from mdc.scenes.oracle import KINDS, Tally, judge
+from mdc.scenes.true_words import WORD_KINDS, true_words
 from mdc.scenes.world import COLOURS, SHAPES, Scene, SceneObject
 
 #: a small red circle left of two large blue stars, one above the other
-SCENE = Scene(
-    "plain",
-    (0, 0, 0),
-    0,
-    (
-        SceneObject("circle", "red", 40, 30, 96),
-        SceneObject("star", "blue", 70, 150, 40),
-        SceneObject("star", "blue", 70, 150, 150),
-    ),
-)
+SHOWN = (("circle", "red", 40, 30, 96), ("star", "blue", 70, 150, 40), ("star", "blue", 70, 150, 150))
+SCENE = Scene("plain", (0, 0, 0), 0, tuple(SceneObject(*one) for one in SHOWN))
 
 
-@pytest.mark.parametrize(
-    ("caption", "objects", "attributes", "counts", "relations", "unreadable"),
-    read_table(__file__, "captions"),
-)
-def test_by_hand(
-    caption: str,
-    objects: tuple[int, ...],
-    attributes: tuple[int, ...],
-    counts: tuple[int, ...],
-    relations: tuple[int, ...],
-    unreadable: int,
-) -> None:
+@pytest.mark.parametrize("case", read_table(__file__, "captions"))
+def test_by_hand(case: list[Any]) -> None:
+    """Of each caption the tallies of objects, attributes, counts and relations, and how much cannot be read."""
+    caption, *tallies, unreadable = case
     found = judge(SCENE, caption)
-    expected = dict(zip(KINDS, (Tally(*four) for four in (objects, attributes, counts, relations)), strict=True))
-    assert found.kinds == expected
+    assert found.kinds == dict(zip(KINDS, (Tally(*four) for four in tallies), strict=True))
     assert found.unreadable == unreadable
 
 
 def test_true_and_complete_captions_are_found_so() -> None:
-    """2,500 dense captions: everything stated is true, and everything is told."""
-    for index in range(2500):
+    """Dense captions: everything stated is true, and everything is told."""
+    for index in range(1500):
         scene = draw_scene("caption", "train", 77, index)
         found = judge(scene, compose(scene, "dense", 77, index).text)
         for kind, tally in found.kinds.items():
@@ -56,32 +42,57 @@ def test_true_and_complete_captions_are_found_so() -> None:
         assert found.unreadable == 0
 
 
-def test_planted_falsehoods_are_found() -> None:
-    """A colour or a shape that nothing in the scene has, in place of one that is there."""
-    rng, planted = random.Random(0), 0
-    usual = {words[0]: key for table in (COLOUR_WORDS, SHAPE_WORDS) for key, words in table.items()}
-    for index in range(600):
-        scene = draw_scene("caption", "train", 78, index)
-        words = re.findall(r"[a-z0-9]+|[^\sa-z0-9]", compose(scene, "dense", 78, index).text)
-        places = [n for n, word in enumerate(words) if word in usual]
-        if not places:
-            continue
-        place = rng.choice(places)
-        colour = words[place] in COLOUR_WORDS
-        there = {one.colour if colour else one.shape for one in scene.objects}
-        words[place] = rng.choice([word for word in (COLOURS if colour else SHAPES) if word not in there])
-        found = judge(scene, " ".join(words))
-        kind = found.kinds["attributes" if colour else "objects"]
-        assert kind.true < kind.stated, (words, kind)
-        planted += 1
-    assert planted > 500
-
-
-def _plain_words(caption: str) -> list[str]:
+def plain_words(caption: str) -> list[str]:
     return re.findall(r"[a-z0-9]+|[^\sa-z0-9]", caption)
 
 
-def _all_but_one(scene: Scene, caption: list[str], wrong: list[str], kind: str) -> None:
+Phrases = dict[tuple[str, ...], tuple[Any, str]]
+
+
+def planted(
+    seed: int, scenes: int, phrases: Phrases, other: Callable[..., str]
+) -> Iterator[tuple[Scene, Any, Any, str]]:
+    """Dense captions, each with one of ``phrases`` drawn and another in its place: the words, those with the wrong phrase,
+    and what was replaced by what."""
+    rng, longest_first = random.Random(seed), sorted(phrases, key=len, reverse=True)
+    for index in range(scenes):
+        scene = draw_scene("caption", "train", 78 + seed, index)
+        words = plain_words(compose(scene, "dense", 78 + seed, index).text)
+        found, place = [], 0
+        while place < len(words):
+            here = next((one for one in longest_first if tuple(words[place : place + len(one)]) == one), None)
+            found += [(place, here)] if here else []
+            place += len(here) if here else 1
+        if found:
+            place, phrase = rng.choice(found)
+            new = other(rng, scene, *phrases[phrase])
+            wrong = [*words[:place], *new.split(), *words[place + len(phrase) :]]
+            yield scene, words, wrong, f"{phrases[phrase][1]}: {new}"
+
+
+def table_of(*tables: Any) -> Phrases:
+    """Every phrase of some tables, with its table and what it stands for."""
+    return {tuple(str(p).split()): (t, name) for t in tables for name, some in t.items() for p in some}
+
+
+def test_planted_falsehoods_are_found() -> None:
+    """A colour or a shape that nothing in the scene has, in place of one that is there."""
+
+    def absent(rng: random.Random, scene: Scene, table: Any, name: str) -> str:
+        there = {one.colour if table is COLOUR_WORDS else one.shape for one in scene.objects}
+        return rng.choice([word for word in (COLOURS if table is COLOUR_WORDS else SHAPES) if word not in there])
+
+    count = 0
+    usual = {tuple(w[0].split()): (t, name) for t in (COLOUR_WORDS, SHAPE_WORDS) for name, w in t.items()}
+    for scene, words, wrong, _ in planted(0, 600, usual, absent):
+        (new,) = (b for a, b in zip(words, wrong, strict=True) if a != b)
+        kind = judge(scene, " ".join(wrong)).kinds["attributes" if new in COLOUR_WORDS else "objects"]
+        assert kind.true < kind.stated, (wrong, kind)
+        count += 1
+    assert count > 500
+
+
+def all_but_one(scene: Scene, caption: list[str], wrong: list[str], kind: str) -> None:
     """``wrong`` states one thing of ``kind`` that is false, and all else of it is as true as in ``caption``."""
     before, found = judge(scene, " ".join(caption)), judge(scene, " ".join(wrong))
     for name in KINDS:
@@ -89,58 +100,26 @@ def _all_but_one(scene: Scene, caption: list[str], wrong: list[str], kind: str) 
         false = found.kinds[name].stated - found.kinds[name].true
         assert false == (name == kind), (name, wrong, found.kinds)
         assert found.kinds[name].told <= before.kinds[name].told
-    for name in set(KINDS) - {kind}:
-        assert found.kinds[name] == before.kinds[name], (name, wrong)
+        assert name == kind or found.kinds[name] == before.kinds[name], (name, wrong)
     assert found.unreadable == 0
 
 
-def test_planted_wrong_counts_are_found_and_the_rest_stays_true() -> None:
-    rng, planted = random.Random(1), Counter[str]()
-    several = [NUMBER_WORDS[n] for n in (2, 3, 4)]
-    for index in range(1500):
-        scene = draw_scene("caption", "train", 80, index)
-        words = _plain_words(compose(scene, "dense", 80, index).text)
-        places = [n for n, word in enumerate(words) if word in several]
-        if not places:
-            continue
-        place = rng.choice(places)
-        other = rng.choice([word for word in several if word != words[place]])
-        wrong = [*words[:place], other, *words[place + 1 :]]
-        _all_but_one(scene, words, wrong, "counts")
-        planted[f"{words[place]}: {other}"] += 1
-    # each number for each other one
-    assert sum(planted.values()) > 500 and len(planted) == 3 * 2, planted
+def test_planted_wrong_counts_and_relations_are_found_and_the_rest_stays_true() -> None:
+    """Another number; another direction between two things, or another way that two like things stand."""
 
+    def other(rng: random.Random, scene: Scene, table: Any, name: str) -> str:
+        return rng.choice(table[rng.choice([one for one in table if one != name])])
 
-def test_planted_wrong_relations_are_found_and_the_rest_stays_true() -> None:
-    """Another direction between two things, or another way that two like things stand."""
-    rng, planted = random.Random(2), Counter[str]()
-    phrases = {
-        tuple(phrase.split()): (table, name)
-        for table in (ARRANGEMENT_WORDS, RELATION_WORDS)
-        for name, some in table.items()
-        for phrase in some
-    }
-    longest_first = sorted(phrases, key=len, reverse=True)
-    for index in range(1500):
-        scene = draw_scene("caption", "train", 81, index)
-        words = _plain_words(compose(scene, "dense", 81, index).text)
-        found: list[tuple[int, tuple[str, ...]]] = []
-        place = 0
-        while place < len(words):
-            here = next((one for one in longest_first if tuple(words[place : place + len(one)]) == one), None)
-            found += [(place, here)] if here else []
-            place += len(here) if here else 1
-        if not found:
-            continue
-        place, phrase = rng.choice(found)
-        table, name = phrases[phrase]
-        other = rng.choice([one for one in table if one != name])
-        wrong = [*words[:place], *rng.choice(table[other]).split(), *words[place + len(phrase) :]]
-        _all_but_one(scene, words, wrong, "relations")
-        planted[f"{name}: {other}"] += 1
-    # each direction for each other one, and both ways to stand
-    assert sum(planted.values()) > 700 and len(planted) == 4 * 3 + 2, planted
+    several = table_of({n: [NUMBER_WORDS[n]] for n in (2, 3, 4)})
+    meanings = table_of(ARRANGEMENT_WORDS, RELATION_WORDS)
+    for kind, phrases, least, pairs in (("counts", several, 500, 3 * 2), ("relations", meanings, 700, 4 * 3 + 2)):
+        seen = Counter[Any]()
+        for scene, words, wrong, told in planted(2 + (kind == "relations"), 1500, phrases, other):
+            all_but_one(scene, words, wrong, kind)
+            name, _, new = told.partition(": ")
+            seen[name, phrases[tuple(new.split())][1]] += 1
+        # each number and each direction for each other one, and both ways to stand
+        assert sum(seen.values()) > least and len(seen) == pairs, seen
 
 
 def test_alt_captions_are_wrong_where_they_say_so() -> None:
@@ -158,3 +137,27 @@ def test_tallies_add_up() -> None:
     assert sum([Tally(1, 2, 3, 4), Tally(1, 1, 1, 1)], Tally()) == Tally(2, 3, 4, 5)
     found = judge(SCENE, "three blue stars")
     assert found.all == Tally(2, 3, 2, 10)
+
+
+# --- single words -----------------------------------------------------------------------------------------------------
+
+ONES = (("circle", "red"), ("circle", "red"), ("star", "blue"))
+CIRCLES = Scene("plain", (10, 10, 10), 0, tuple(SceneObject(*one, 30, 48 * n, 48) for n, one in enumerate(ONES, 1)))
+
+
+def test_words_count_whatever_stands_around_them() -> None:
+    assert WORD_KINDS == ("colour", "shape", "count")
+    # red is there and green is not; circles and star are there and square is not; two circles, three in all, not four
+    assert true_words(CIRCLES, "Red green circles star square two 3 four") == [1, 2, 2, 3, 2, 3]
+    assert true_words(CIRCLES, "") == [0] * 6
+    assert true_words(CIRCLES, "red red redden") == [2, 2, 0, 0, 0, 0], (
+        "twice counts twice, a part of a word not at all"
+    )
+    assert true_words(CIRCLES, "one star, one thing") == [0, 0, 1, 1, 2, 2]
+
+
+def test_all_words_of_a_dense_caption_are_true() -> None:
+    for index in range(300):
+        scene = draw_scene("caption", "train", 5, index)
+        counts = true_words(scene, describe(scene, "dense", 5, index))
+        assert counts[0] == counts[1] and counts[2] == counts[3] > 0

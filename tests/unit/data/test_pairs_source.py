@@ -126,13 +126,3 @@ def test_places_in_a_tar_are_those_of_its_samples(tmp_path: Path, form: int) -> 
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(UserError, match="a damaged tar"):
         tar_places(path)
-
-
-def test_a_bad_image_is_counted(tmp_path: Path) -> None:
-    folder = downloaded(tmp_path, 1)
-    broken = [(name, b"no image" if name.endswith("jpg") else content) for name, content in sample(0)]
-    (folder / "d/shards/00000.tar").write_bytes(tar_of([*broken, *sample(1)]))
-    take_account(folder, 0)
-    skipped = Skipped()
-    assert len(list(iter_corpus({**SOURCE, "pairs": 10}, "train", folder, skipped))) == 1
-    assert skipped.counts == {"image cannot be decoded": 1}

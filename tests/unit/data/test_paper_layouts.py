@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from data_samples import encoded, write_corpus, write_parquet, write_probe
+from data_samples import encoded, write_parquet, write_probe
 from read_table import read_table
 
-from mdc.config.sources import ParquetCorpus, ParquetProbe
+from mdc.config.sources import ParquetProbe
 
 # the source as params.yaml would have it; the folder in it, file names by split
 LAYOUTS = read_table(__file__, "layouts")
@@ -33,16 +33,3 @@ def test_probe_set(name: str, tmp_path: Path) -> None:
     index = write_probe(name, source, tmp_path / "out", tmp_path)
     assert {split: index["splits"][split]["samples"] for split in ("train", "test")} == {"train": 6, "test": 4}
     assert len(index["classes"]) == 3
-
-
-def test_corpus(tmp_path: Path) -> None:
-    source = ParquetCorpus.model_validate({"kind": "parquet", "path": "pairs", "split_column": None}).model_dump()
-    (tmp_path / "pairs").mkdir()
-    for part in range(2):
-        columns = {
-            "image": [encoded(10 * part + i) for i in range(3)],
-            "caption": [f"a photo {part} {i}" for i in range(3)],
-        }
-        write_parquet(tmp_path / "pairs" / f"{part:05d}.parquet", columns)
-    index = write_corpus("pairs", source, tmp_path / "out", tmp_path)
-    assert index["splits"]["train"]["samples"] == 6

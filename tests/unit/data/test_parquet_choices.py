@@ -4,28 +4,19 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import re
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import evaluation_files as files
-import pyarrow.parquet as parquet
 import pytest
 from data_samples import choices_of, encoded, write_parquet
 
-from mdc.config import load
 from mdc.formats.samples import ChoiceSample, Skipped
-from mdc.jobs.plan import Plan
 from mdc.records import UserError
 from mdc.sources.choices import order_parquet
 from mdc.sources.choices.orders import generator, options_of
-from mdc.sources.source import open_choices
-from mdc.text import clip_pieces
 
-ROOT = Path(__file__).resolve().parents[3]
-DATA = Path(os.environ.get("MDC_DATA") or ROOT / "data")
 CREPE = {"kind": "sugarcrepe_parquet", "path": "sc", "task": "swap_obj", "images": "images.parquet"}
 ORDER = {"kind": "order_parquet", "path": "captions.json.gz", "images": "coco.parquet", "tagger": "textblob"}
 
@@ -77,13 +68,8 @@ def order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_every_caption_of_an_image_that_is_there_is_an_item(order: Path) -> None:
     found = read(ORDER, order)
-    assert [(s.key, s.id, s.image_name) for s in found] == [
-        ("00000000", "1", "coco:10"),
-        ("00000001", "3", "coco:20"),
-        ("00000002", "5", "coco:10"),
-        ("00000003", "8", "coco:10"),
-        ("00000004", "9", "coco:20"),
-    ]
+    images = [("1", "coco:10"), ("3", "coco:20"), ("5", "coco:10"), ("8", "coco:10"), ("9", "coco:20")]
+    assert [(s.key, s.id, s.image_name) for s in found] == [(f"{n:08d}", *each) for n, each in enumerate(images)]
     for sample in found:
         caption = f"A dog near car {sample.id}, cat {sample.image_name.partition(':')[2]}."
         words = _tag(caption)
@@ -99,6 +85,11 @@ def test_so_many_captions_an_image_are_the_first_by_their_ids_with_the_same_opti
         assert [s.id for s in found] == ids and all(every[s.id] == s.options for s in found)
 
 
+def test_another_seed_draws_other_options(order: Path) -> None:
+    first, second = ([s.options for s in read({**ORDER, "seed": seed}, order)] for seed in (0, 1))
+    assert first != second and [one[0] for one in first] == [one[0] for one in second]
+
+
 def test_files_that_are_not_the_published_ones_are_one_line(order: Path) -> None:
     path = order / "captions.json.gz"
     for told, said in (
@@ -110,41 +101,3 @@ def test_files_that_are_not_the_published_ones_are_one_line(order: Path) -> None
         path.write_bytes(gzip.compress(json.dumps(told).encode()))
         with pytest.raises(UserError, match=said):
             read(ORDER, order)
-
-
-@pytest.mark.data
-@pytest.mark.skipif(
-    not (DATA / "sugarcrepe_images.parquet").is_file(), reason="needs sugarcrepe_images.parquet in MDC_DATA"
-)
-def test_the_sets_of_flickr8k_long_are_as_many_as_was_counted() -> None:
-    """415 items of 84 images in SugarCrepe's seven files, and one caption of each of COCO's 245; five options each."""
-    pytest.importorskip("textblob")
-    jobs = Plan(load(ROOT / "params.yaml", "flickr8k-long")).jobs
-    found: dict[str, list[ChoiceSample]] = {}
-    for name in (name for name in jobs if name.startswith("data/choices/")):
-        found[name.rpartition("/")[2]] = list(
-            open_choices(jobs[name].config()["source"], DATA).samples("test", Skipped())
-        )
-    crepe = [sample for name, samples in found.items() if name != "coco_order" for sample in samples]
-    assert len(found) == 8 and len(crepe) == 415 and len({sample.image_name for sample in crepe}) == 84
-    assert {len(sample.options) for sample in crepe} == {2}
-    order = found["coco_order"]
-    assert Counter(len(sample.options) for sample in order) == {5: 245}
-    assert len({sample.image_name for sample in order}) == 245
-    assert all(len(clip_pieces(option)) <= 75 for sample in [*crepe, *order] for option in sample.options)
-    # pieces that no caption of Flickr8k has: the vocabulary must cover them beforehand
-    words = {piece for caption in _captions("flickr8k.parquet") for piece in clip_pieces(caption)}
-    lacking = [sample for sample in crepe if any(set(clip_pieces(option)) - words for option in sample.options)]
-    captions = _captions("coco.parquet")
-    assert (len(lacking), len(captions)) == (70, 1475)
-    assert sum(bool(set(clip_pieces(caption)) - words) for caption in captions) == 287
-
-
-def _captions(name: str) -> list[str]:
-    table = parquet.read_table(DATA / name, columns=["captions"])
-    return [caption for several in table.column("captions").to_pylist() for caption in several]
-
-
-def test_another_seed_draws_other_options(order: Path) -> None:
-    first, second = ([s.options for s in read({**ORDER, "seed": seed}, order)] for seed in (0, 1))
-    assert first != second and [one[0] for one in first] == [one[0] for one in second]

@@ -7,16 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from data_samples import corpus_of, encoded, write_corpus, write_parquet
+from data_samples import encoded, write_corpus, write_parquet
+from made_in_parts import SPLITS, group_of, hashes, join, samples_of
 
 from mdc.config.sources import ParquetCorpus
-from mdc.records import sha256_file, write_json
-from mdc.shards.from_parts import join_parts
-from mdc.shards.index import ShardReader, read_index
-from mdc.shards.parts import Group, write_parts
-from mdc.sources.cleaned import InParts
+from mdc.shards.index import read_index
 
-SPLITS = ("train", "val")
 ROWS = [5, 1, 7, 3]
 
 
@@ -51,36 +47,21 @@ def source(**keys: Any) -> dict[str, Any]:
     return ParquetCorpus.model_validate(given).model_dump(mode="json")
 
 
-def opened(config: dict[str, Any], data: Path) -> InParts:
-    found = corpus_of(config, data)
-    assert isinstance(found, InParts)
-    return found
-
-
 def joined(config: dict[str, Any], data: Path, at: Path, groups: int, processes: int = 1) -> dict[str, Any]:
     """All groups of parts, and the corpus that names them."""
-    indices = []
-    for group in range(groups):
-        told: dict[str, Any] = {"asked": {"source": {**config, "pairs": None}}, "context_length": 77}
-        entries = write_parts(
-            opened(config, data),
-            Group(group, groups),
-            SPLITS,
-            at / "parts/c",
-            at / "state",
-            **told,
-            processes=processes,
-        )
-        indices.append(at / f"parts/c/{group}-of-{groups}/index.json")
-        head = {"kind": "parts", "name": "c", "source": config, "group": group, "groups": groups}
-        write_json(indices[-1], {**head, "parts": entries})
-    more: dict[str, Any] = {"max_skipped": 0.5, "context_length": 77, "splits": SPLITS}
-    return join_parts("c", opened(config, data), at / "corpora/c", indices, **more)
+    made = [group_of(data, at, group, groups, source=config, processes=processes) for group in range(groups)]
+    return join(data, at, made, source=config)
 
 
-def samples(corpus: Path, split: str) -> list[Any]:
-    reader = ShardReader(corpus, split)
-    return [reader.read(number) for number in range(len(reader))]
+def same_as_whole(config: dict[str, Any], folder: Path) -> None:
+    """The corpus in parts has the samples of the one that a single job writes."""
+    write_corpus("c", {**config, "in_parts": False}, folder / "whole", folder, max_skipped=0.5)
+    found = samples_of(folder / "in/corpora/c")
+    assert found == samples_of(folder / "whole") and found["train"] and found["val"]
+
+
+def times(folder: Path) -> dict[str, tuple[str, int]]:
+    return {name: (sha256, (folder / name).stat().st_mtime_ns) for name, sha256 in hashes(folder).items()}
 
 
 @pytest.mark.parametrize(
@@ -98,10 +79,7 @@ def test_the_corpus_is_the_one_that_a_single_job_writes(tmp_path: Path, keys: di
     written(tmp_path / "p")
     config = source(**keys)
     joined(config, tmp_path, tmp_path / "in", groups, processes=groups)
-    alone = {**config, "in_parts": False}
-    write_corpus("c", alone, tmp_path / "whole", tmp_path, max_skipped=0.5)
-    for split in SPLITS:
-        assert samples(tmp_path / "in/corpora/c", split) == samples(tmp_path / "whole", split) != []
+    same_as_whole(config, tmp_path)
     whole, parts = (read_index(path, verify=True) for path in (tmp_path / "whole", tmp_path / "in/corpora/c"))
     assert whole["skipped"] == parts["skipped"] and whole["captions"] == parts["captions"]
     lists = [(path / "skipped.jsonl").read_text() for path in (tmp_path / "whole", tmp_path / "in/corpora/c")]
@@ -114,9 +92,7 @@ def test_files_that_are_named_after_their_split(tmp_path: Path, splits: dict[str
     hub_files(tmp_path / "p")
     config = source(split_column=None, splits=splits)
     joined(config, tmp_path, tmp_path / "in", 2)
-    write_corpus("c", {**config, "in_parts": False}, tmp_path / "whole", tmp_path)
-    for split in SPLITS:
-        assert samples(tmp_path / "in/corpora/c", split) == samples(tmp_path / "whole", split) != []
+    same_as_whole(config, tmp_path)
 
 
 def test_a_file_of_another_split_is_not_read(tmp_path: Path) -> None:
@@ -127,63 +103,46 @@ def test_a_file_of_another_split_is_not_read(tmp_path: Path) -> None:
     assert {split: index["splits"][split]["samples"] for split in SPLITS} == {"train": 8, "val": 4}
 
 
-def hashes(folder: Path) -> dict[str, tuple[str, int]]:
-    return {path.name: (sha256_file(path), path.stat().st_mtime_ns) for path in folder.glob("*.*") if path.is_file()}
-
-
 def test_any_number_of_jobs_makes_the_same_bytes(tmp_path: Path) -> None:
     written(tmp_path / "p")
     for groups, processes in ((1, 1), (2, 2), (4, 1)):
         joined(source(), tmp_path, tmp_path / str(groups), groups, processes)
-    first, second, third = ({n: h for n, (h, _) in hashes(tmp_path / g / "parts/c").items()} for g in ("1", "2", "4"))
+    first, second, third = (hashes(tmp_path / groups / "parts/d") for groups in ("1", "2", "4"))
     assert first == second == third and len(first) > 8
 
 
-def changed(folder: Path, number: int) -> None:
-    """Give a file another time, as whoever writes it anew does."""
-    path = folder / f"{number:02d}.parquet"
-    status = path.stat()
-    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns + 10**9))
-
-
-def remade(config: dict[str, Any], before: dict[str, Any] | None, tmp_path: Path) -> list[int]:
-    """Which parts are written anew after those of ``before``."""
-    at = tmp_path / "in"
-    joined(before or config, tmp_path, at, 1)
-    if before is None:
-        changed(tmp_path / "p", 2)
-    old = hashes(at / "parts/c")
-    joined(config, tmp_path, at, 1)
-    new = hashes(at / "parts/c")
+@pytest.mark.parametrize(
+    ("keys", "later", "anew"),
+    [
+        ({"key_column": "id"}, None, [2]),
+        ({"key_column": "id", "pairs": 6}, None, [0, 1, 2, 3]),  # a subset depends on every file
+        # another subset is another corpus, unlike the pairs of a list, whose first parts a larger corpus shares
+        ({"key_column": "id", "pairs": 6}, {"key_column": "id", "pairs": 7}, [0, 1, 2, 3]),
+    ],
+)
+def test_a_file_that_changed_is_read_again_and_no_other(
+    tmp_path: Path, keys: dict[str, Any], later: dict[str, Any] | None, anew: list[int]
+) -> None:
+    written(tmp_path / "p")
+    joined(source(**keys), tmp_path, tmp_path / "in", 1)
+    if later is None:  # the third file gets another time, as from whoever writes it anew
+        os.utime(tmp_path / "p/02.parquet", (1, 1))
+    old = times(tmp_path / "in/parts/d")
+    joined(source(**(later or keys)), tmp_path, tmp_path / "in", 1)
+    new = times(tmp_path / "in/parts/d")
     parts = range(len(ROWS))
-    return [number for number in parts if any(f"-{number:05d}." in name and new[name] != old.get(name) for name in new)]
-
-
-def test_a_file_that_changed_is_read_again_and_no_other(tmp_path: Path) -> None:
-    written(tmp_path / "p")
-    assert remade(source(key_column="id"), None, tmp_path) == [2]
-
-
-def test_a_subset_depends_on_every_file(tmp_path: Path) -> None:
-    written(tmp_path / "p")
-    assert remade(source(key_column="id", pairs=6), None, tmp_path) == [0, 1, 2, 3]
-
-
-def test_another_subset_is_another_corpus(tmp_path: Path) -> None:
-    """Unlike the pairs of a list, whose first parts a larger corpus shares."""
-    written(tmp_path / "p")
-    assert remade(source(key_column="id", pairs=7), source(key_column="id", pairs=6), tmp_path) == [0, 1, 2, 3]
+    assert [n for n in parts if any(f"-{n:05d}." in name and new[name] != old.get(name) for name in new)] == anew
 
 
 def test_keys_by_number_depend_on_the_files_before(tmp_path: Path) -> None:
     written(tmp_path / "p")
     config = source()
     joined(config, tmp_path, tmp_path / "in", 1)
-    old = hashes(tmp_path / "in/parts/c")
+    old = hashes(tmp_path / "in/parts/d")
     columns: dict[str, Any] = {"image": [encoded(n) for n in (70, 71)], "captions": [["a b"], ["c d"]]}
     write_parquet(tmp_path / "p/01.parquet", {**columns, "split": ["train", "train"]})  # had one row, of val
     joined(config, tmp_path, tmp_path / "in", 1)
-    new = hashes(tmp_path / "in/parts/c")
+    new = hashes(tmp_path / "in/parts/d")
     assert new["train-00000.tar"] == old["train-00000.tar"]
     assert all(new[f"train-{n:05d}.tar"] != old.get(f"train-{n:05d}.tar") for n in (1, 2, 3))
 

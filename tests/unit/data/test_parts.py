@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -10,47 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 from bad_input import tar_of
-from data_samples import corpus_of, write_corpus
-from obtained_pairs import CHOSEN, PER_SHARD, SOURCE, downloaded, sample, take_account
+from data_samples import write_corpus
+from made_in_parts import HELD, SPLITS, group_of, hashes, join, samples_of
+from obtained_pairs import CHOSEN, PER_SHARD, downloaded, sample, take_account
 
-from mdc.records import UserError, sha256_file, write_json
+from mdc.records import UserError, write_json
 from mdc.shards import part, parts
-from mdc.shards.from_parts import join_parts
-from mdc.shards.index import ShardReader, read_index
-from mdc.shards.parts import Group, read_parts, write_parts
-from mdc.sources.cleaned import InParts
-
-HELD: dict[str, Any] = {**SOURCE, "val_share": 0.3}
-SPLITS = ("train", "val")
-
-
-def group_of(folder: Path, at: Path, i: int, n: int, *, source: dict[str, Any] = HELD, **more: Any) -> Path:
-    """Do one job's work; the index that it leaves."""
-    opened = corpus_of(source, folder)
-    assert isinstance(opened, InParts)
-    told = {"asked": {"source": {**source, "pairs": None}}, "context_length": 77, **more}
-    entries = write_parts(opened, Group(i, n), SPLITS, at / "parts/d", at / "state", **told)
-    path = at / f"parts/d/{i}-of-{n}/index.json"
-    write_json(path, {"kind": "parts", "name": "d", "source": source, "group": i, "groups": n, "parts": entries})
-    read_parts(path)
-    return path
-
-
-def join(folder: Path, at: Path, groups: list[Path], name: str = "c", **changes: Any) -> dict[str, Any]:
-    opened = corpus_of({**HELD, **changes}, folder)
-    assert isinstance(opened, InParts)
-    more: dict[str, Any] = {"max_skipped": 0.5, "context_length": 77, "splits": SPLITS}
-    return join_parts(name, opened, at / "corpora" / name, groups, **more)
-
-
-def hashes(folder: Path) -> dict[str, str]:
-    files = (path for path in folder.rglob("*") if path.is_file() and path.name != "index.json")
-    return {str(path.relative_to(folder)): sha256_file(path) for path in files}
-
-
-def samples_of(corpus: Path, split: str) -> list[tuple[str, bytes, Any]]:
-    reader = ShardReader(corpus, split)
-    return [reader.read(number) for number in range(len(reader))]
+from mdc.shards.index import read_index
+from mdc.shards.parts import read_parts
 
 
 @pytest.fixture
@@ -73,8 +42,8 @@ def test_the_corpus_is_the_one_that_a_single_job_writes(folder: Path) -> None:
     join(folder, folder, [group_of(folder, folder, i, 2) for i in range(2)])
     write_corpus("c", HELD, folder / "whole", folder)
     whole, joined = (read_index(path, verify=True) for path in (folder / "whole", folder / "corpora/c"))
-    for split in SPLITS:
-        assert samples_of(folder / "whole", split) == samples_of(folder / "corpora/c", split) != []
+    found = samples_of(folder / "corpora/c")
+    assert samples_of(folder / "whole") == found and found["train"] and found["val"]
     for index in (whole, joined):
         for split in index["splits"].values():
             del split["shards"], split["bytes"]
@@ -84,10 +53,9 @@ def test_the_corpus_is_the_one_that_a_single_job_writes(folder: Path) -> None:
 @pytest.mark.parametrize("pairs", [1, 10, 22, 30, 34, None])
 def test_nested_corpora_share_their_parts(folder: Path, pairs: int | None) -> None:
     groups = [group_of(folder, folder, i, 2) for i in range(2)]
-    index = join(folder, folder, groups, "nested", pairs=pairs, val_share=0.3)
+    index = join(folder, folder, groups, "nested", source={**HELD, "pairs": pairs})
     write_corpus("nested", {**HELD, "pairs": pairs}, folder / "whole", folder)
-    for split in SPLITS:
-        assert samples_of(folder / "corpora/nested", split) == samples_of(folder / "whole", split)
+    assert samples_of(folder / "corpora/nested") == samples_of(folder / "whole")
     own = {path.name for path in (folder / "corpora/nested").iterdir()} - {"index.json"}
     cut = 0 if pairs in (None, 10, 30, 34) else (pairs or 0) // PER_SHARD
     allowed = {f"{split}-{cut:05d}{end}" for split in SPLITS for end in (".tar", ".offsets.npy")}
@@ -107,30 +75,24 @@ def test_what_is_left_out_is_counted_and_listed_as_ever(folder: Path) -> None:
     assert index["skipped"] == whole["skipped"] == {"image cannot be decoded": 2}
     lists = [sorted((at / "skipped.jsonl").read_text().splitlines()) for at in (folder / "whole", folder / "corpora/c")]
     assert lists[0] == lists[1] and len(lists[0]) == 2
-    opened = corpus_of(HELD, folder)
-    assert isinstance(opened, InParts)
-    more: dict[str, Any] = {"max_skipped": 0.01, "context_length": 77, "splits": SPLITS}
     with pytest.raises(UserError, match=r"2 of \d+ samples had to be left out.*first: split"):
-        join_parts(
-            "c", opened, folder / "corpora/c", [folder / f"parts/d/{i}-of-2/index.json" for i in range(2)], **more
-        )
+        join(folder, folder, [folder / f"parts/d/{i}-of-2/index.json" for i in range(2)], max_skipped=0.01)
 
 
-class Made:
-    """Which parts were made."""
+def made_from_here(monkeypatch: pytest.MonkeyPatch, dies_in: int | None = None) -> list[int]:
+    """Which parts are made from here on; the work ends behind that of ``dies_in``."""
+    made: list[int] = []
+    real = part.write_part
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, dies_in: int | None = None) -> None:
-        self.parts: list[int] = []
-        real = part.write_part
+    def write(source: Any, number: int, *rest: Any) -> Any:
+        made.append(number)
+        entry = real(source, number, *rest)
+        if number == dies_in:
+            raise KeyboardInterrupt
+        return entry
 
-        def write(source: Any, number: int, *rest: Any) -> Any:
-            self.parts.append(number)
-            entry = real(source, number, *rest)
-            if number == dies_in:
-                raise KeyboardInterrupt
-            return entry
-
-        monkeypatch.setattr(parts, "write_part", write)
+    monkeypatch.setattr(parts, "write_part", write)
+    return made
 
 
 def test_a_job_that_was_ended_loses_the_part_under_way(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,11 +100,11 @@ def test_a_job_that_was_ended_loses_the_part_under_way(folder: Path, monkeypatch
     for dies_in in range(1, 4):
         at = folder / str(dies_in)
         with pytest.raises(KeyboardInterrupt):
-            Made(monkeypatch, dies_in)
+            made_from_here(monkeypatch, dies_in)
             group_of(folder, at, 0, 1)
-        again = Made(monkeypatch)
+        again = made_from_here(monkeypatch)
         group_of(folder, at, 0, 1)
-        assert again.parts == list(range(dies_in, 4))
+        assert again == list(range(dies_in, 4))
         assert hashes(at / "parts/d") == expected
         monkeypatch.undo()
 
@@ -150,54 +112,48 @@ def test_a_job_that_was_ended_loses_the_part_under_way(folder: Path, monkeypatch
 def test_what_was_changed_is_made_again_and_nothing_else(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     group_of(folder, folder, 0, 1)
     expected = hashes(folder / "parts/d")
-    made = Made(monkeypatch)
+    made = made_from_here(monkeypatch)
     group_of(folder, folder, 0, 1)
-    assert made.parts == []
+    assert made == []
     (folder / "parts/d/train-00001.tar").write_bytes(b"x")  # somebody changes a shard
     (folder / "parts/d/captions-00002.safetensors").unlink()
     group_of(folder, folder, 0, 1)
-    assert made.parts == [1, 2] and hashes(folder / "parts/d") == expected
+    assert made == [1, 2] and hashes(folder / "parts/d") == expected
     take_account(folder, 3)  # the same files: the same account
     group_of(folder, folder, 0, 1)
-    assert made.parts == [1, 2]
+    assert made == [1, 2]
     (folder / "d/shards/00003.tar").write_bytes((folder / "d/shards/00003.tar").read_bytes())
     take_account(folder, 3)  # downloaded anew
     group_of(folder, folder, 0, 1)
-    assert made.parts == [1, 2, 3] and hashes(folder / "parts/d") == expected
+    assert made == [1, 2, 3] and hashes(folder / "parts/d") == expected
     group_of(folder, folder, 0, 1, asked={"other": "code"})
-    assert made.parts == [1, 2, 3, 0, 1, 2, 3]
+    assert made == [1, 2, 3, 0, 1, 2, 3]
 
 
 def test_a_corpus_that_grows_makes_the_new_parts_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = Made(monkeypatch)
+    made = made_from_here(monkeypatch)
     group_of(folder, folder, 0, 1, source={**HELD, "pairs": 20})
-    assert made.parts == [0, 1]
+    assert made == [0, 1]
     group_of(folder, folder, 0, 1, source={**HELD, "pairs": CHOSEN})
-    assert made.parts == [0, 1, 2, 3]
+    assert made == [0, 1, 2, 3]
     # and one that shrinks keeps no file that nobody names
     entries = read_parts(group_of(folder, folder, 0, 1, source={**HELD, "pairs": 20}))["parts"]
     assert [entry["part"] for entry in entries] == [0, 1]
     assert not list((folder / "parts/d").glob("*-0000[23]*"))
 
 
-def test_a_part_that_the_largest_corpus_cuts_is_its_own_until_a_corpus_takes_it_whole(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_part_that_was_cut_stands_for_no_whole_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """15 of 34 pairs in parts of ten, then 25: nothing that was cut at 15 may stand for a whole part."""
-    made = Made(monkeypatch)
-    before: dict[str, list[int]] = {}
+    made = made_from_here(monkeypatch)
+    before: dict[int, list[int]] = {}
     for pairs in (15, 25, 17, CHOSEN):
-        groups = [group_of(folder, folder, 0, 1, source={**HELD, "pairs": pairs})]
-        join(folder, folder, groups, "grows", pairs=pairs, val_share=0.3)
-        whole = write_corpus("grows", {**HELD, "pairs": pairs}, folder / f"whole-{pairs}", folder)
-        for split in SPLITS:
-            assert samples_of(folder / "corpora/grows", split) == samples_of(folder / f"whole-{pairs}", split)
-        index = read_index(folder / "corpora/grows", verify=True)
-        assert {n: s["samples"] for n, s in index["splits"].items()} == {
-            n: s["samples"] for n, s in whole["splits"].items()
-        }
-        before[str(pairs)] = list(made.parts)
-    assert before == {"15": [0], "25": [0, 1], "17": [0, 1], str(CHOSEN): [0, 1, 1, 2, 3]}
+        source = {**HELD, "pairs": pairs}
+        join(folder, folder, [group_of(folder, folder, 0, 1, source=source)], "grows", source=source)
+        write_corpus("grows", source, folder / f"whole-{pairs}", folder)
+        assert samples_of(folder / "corpora/grows") == samples_of(folder / f"whole-{pairs}")
+        read_index(folder / "corpora/grows", verify=True)
+        before[pairs] = list(made)
+    assert before == {15: [0], 25: [0, 1], 17: [0, 1], CHOSEN: [0, 1, 1, 2, 3]}
 
 
 def test_what_was_under_way_when_a_part_failed_is_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,26 +162,20 @@ def test_what_was_under_way_when_a_part_failed_is_kept(folder: Path, monkeypatch
     def write(source: Any, number: int, *rest: Any) -> Any:
         if number == 0:
             raise UserError("part 0 is damaged")
-        time.sleep(1.0)
+        time.sleep(0.3)
         return real(source, number, *rest)
 
     monkeypatch.setattr(parts, "write_part", write)
     with pytest.raises(UserError, match="part 0 is damaged"):
         group_of(folder, folder, 0, 1, processes=2)
     monkeypatch.undo()
-    made = Made(monkeypatch)
+    made = made_from_here(monkeypatch)
     group_of(folder, folder, 0, 1)
-    assert 0 in made.parts and 1 not in made.parts
+    assert 0 in made and 1 not in made
 
 
 def test_a_process_that_is_ended_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import os
-    import signal
-
-    def die(*_: Any) -> None:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    monkeypatch.setattr(parts, "write_part", die)
+    monkeypatch.setattr(parts, "write_part", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
     with pytest.raises(UserError, match=r"ended from outside; is the memory full\? fewer processes"):
         group_of(folder, folder, 0, 1, processes=2)
 
@@ -262,29 +212,25 @@ def test_an_index_names_no_other_place(folder: Path, name: str) -> None:
         read_index(folder / "corpora/c")
 
 
+def webdatasets(folder: Path, *shards: list[tuple[str, bytes]]) -> dict[str, Any]:
+    """A source of tars with these members."""
+    (folder / "w").mkdir()
+    for number, members in enumerate(shards):
+        (folder / f"w/{number}.tar").write_bytes(tar_of(list(members)))
+    return {"kind": "webdataset", "path": "w", "val_share": 0.0}
+
+
 def test_keys_that_repeat_across_parts_are_told(tmp_path: Path) -> None:
-    source = {"kind": "webdataset", "path": "w", "val_share": 0.0}
-    (tmp_path / "w").mkdir()
-    for number in range(3):
-        (tmp_path / f"w/{number}.tar").write_bytes(tar_of([file for n in (number, 7) for file in sample(n)]))
-    group = group_of(tmp_path, tmp_path, 0, 1, source=source)
-    opened = corpus_of(source, tmp_path)
-    assert isinstance(opened, InParts)
+    source = webdatasets(tmp_path, *([file for n in (number, 7) for file in sample(n)] for number in range(3)))
     with pytest.raises(UserError, match="1 keys repeat, the first is '000007'"):
-        join_parts("c", opened, tmp_path / "corpora/c", [group], max_skipped=0.1, context_length=77, splits=SPLITS)
+        join(tmp_path, tmp_path, [group_of(tmp_path, tmp_path, 0, 1, source=source)], source=source)
 
 
 def test_shares_of_duplicates_count_through_all_parts(tmp_path: Path) -> None:
-    source = {"kind": "webdataset", "path": "w", "val_share": 0.0}
-    (tmp_path / "w").mkdir()
-    for number in range(4):
-        members = [file for n in range(4) for file in sample(10 * number + n)]
-        same = [(name, b"always the same") if name.endswith("txt") else (name, content) for name, content in members]
-        (tmp_path / f"w/{number}.tar").write_bytes(tar_of(same))
-    opened = corpus_of(source, tmp_path)
-    assert isinstance(opened, InParts)
-    group = group_of(tmp_path, tmp_path, 0, 1, source=source)
-    index = join_parts("c", opened, tmp_path / "corpora/c", [group], max_skipped=0, context_length=77, splits=SPLITS)
+    files = [[file for n in range(4) for file in sample(10 * number + n)] for number in range(4)]
+    same = [[(name, b"always the same" if name.endswith("txt") else data) for name, data in one] for one in files]
+    source = webdatasets(tmp_path, *same)
+    index = join(tmp_path, tmp_path, [group_of(tmp_path, tmp_path, 0, 1, source=source)], max_skipped=0, source=source)
     assert index["captions"]["duplicate_share"] == {"16": 1.0}
-    assert index["captions"]["per_split"]["train"]["count"] == 16
-    assert np.isclose(index["captions"]["per_split"]["train"]["mean"], 3)
+    train = index["captions"]["per_split"]["train"]
+    assert train["count"] == 16 and np.isclose(train["mean"], 3)

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import random
-import subprocess
-import sys
+import signal
 from collections import Counter
-from dataclasses import asdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from plan_killing import contents
+from confined import forked
 
 from mdc.formats.rank import rank_hash
 from mdc.obtain import reading, seals, whole
 from mdc.obtain import subset as choosing
 from mdc.obtain.plan import make_plan, read_part, rows_digest
 from mdc.obtain.url_list import BadRow, Columns, Row, pair_digest, read_rows, rows_about
-from mdc.records import UserError
+from mdc.records import UserError, sha256_file
 
 SHAPE: dict[str, Any] = {
     **{"image_size": 64, "rows_per_shard": 10, "max_bytes": 10, "min_image_size": 1, "max_pixels": 10},
@@ -41,10 +41,8 @@ def written(folder: Path, seed: int = 0, rows: int = 160) -> list[Path]:
         for _ in range(rows if file.name[0] != "d" else 0):
             number = draw.randrange(rows)
             url = draw.choice(["http://a.example/{}", "http://a.example/{} ü", "ftp://a.example/{}"]).format(number)
-            caption = draw.choice(["c", "d", 'two\n"lines"', "", "é"])
-            listed.append(
-                {"url": url, "caption": caption, "key": f"k{draw.choice([number, number, number, number % 7])}"}
-            )
+            caption, key = draw.choice(["c", "d", 'two\n"lines"', "", "é"]), draw.choice([number] * 3 + [number % 7])
+            listed.append({"url": url, "caption": caption, "key": f"k{key}"})
         if file.suffix == ".parquet":
             schema = pa.schema([(name, pa.string()) for name in ("url", "caption", "key")])
             pq.write_table(pa.Table.from_pylist(listed, schema), file, row_group_size=50)
@@ -142,88 +140,127 @@ def test_the_number_of_rows_is_known_or_guessed(tmp_path: Path) -> None:
 # --- kills -----------------------------------------------------------------------------------------------------------
 
 
+def contents(folder: Path) -> dict[str, str]:
+    """The hash of every file of a plan but the seals, whose times differ; hidden files too."""
+    files = (path for path in (folder / "plan").rglob("*") if path.is_file() and path.parent.name != "list")
+    return {str(path.relative_to(folder)): sha256_file(path) for path in files}
+
+
+def countdown(number: int) -> Callable[[], None]:
+    """A function whose ``number``-th call kills this process."""
+    left = iter(range(number - 1))
+    return lambda: None if next(left, None) is not None else os.kill(os.getpid(), signal.SIGKILL)
+
+
+def after_operations(tick: Callable[[], None]) -> None:
+    """A moment before and after each rename, and after each removal."""
+    replace, unlink = os.replace, os.unlink
+    vars(os)["replace"] = lambda *args, **named: (tick(), replace(*args, **named), tick())
+    vars(os)["unlink"] = lambda *args, **named: (unlink(*args, **named), tick())
+
+
+def after_rows(tick: Callable[[], None]) -> None:
+    """A moment before each row that is read."""
+    for module in (reading, whole):
+        read = module.read_rows
+        vars(module)["read_rows"] = lambda *args, read=read: (tick() or row for row in read(*args))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("subset", "kill", "step"),
-    [({"pairs": 30, "seed": 3}, "operations", 1), ({"pairs": 30, "seed": 3}, "rows", 61), (None, "operations", 3)],
+    [
+        ({"pairs": 30, "seed": 3}, after_operations, 1),
+        ({"pairs": 30, "seed": 3}, after_rows, 61),
+        (None, after_operations, 3),
+    ],
 )
-def test_a_killed_planning_goes_on_where_it_was(tmp_path: Path, subset: Any, kill: str, step: int) -> None:
+def test_a_killed_planning_goes_on_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subset: Any, kill: Callable[[Callable[[], None]], None], step: int
+) -> None:
+    """Killed in a child at every ``step``-th moment until none is left; then made in this process."""
     files = written(tmp_path / "list")
     make_plan(tmp_path / "whole", files, COLUMNS["own"], subset, SHAPE)
-    case = {
-        **{"folder": str(tmp_path), "files": [str(file) for file in files], "columns": asdict(COLUMNS["own"])},
-        **{"subset": subset, "shape": SHAPE, "kill": kill, "step": step},
-        "sizes": {"_SORTED": 50, "_SLACK": 1.25, "_SPARE": 280},
-    }
-    (tmp_path / "case.json").write_text(json.dumps(case))
-    script = Path(__file__).parents[2] / "support/plan_killing.py"
-    subprocess.run([sys.executable, str(script), str(tmp_path / "case.json"), str(tmp_path / "told.json")], check=True)
-    tries = json.loads((tmp_path / "told.json").read_text())
-    assert [one["status"] for one in tries] == [-9] * (len(tries) - 1) + [0]
-    kept = set()
-    for one in tries:
-        assert one["again"] == 0 and one["contents"] == contents(tmp_path / "whole")
-        assert one["hashed"] == len(files) - one["sealed"]
-        assert one["read"] == (0 if one["planned"] else len(files) - one["kept"])
-        kept.add(None if one["planned"] else one["kept"])
+    for name, value in {"_SORTED": 50, "_SLACK": 1.25, "_SPARE": 280}.items():
+        monkeypatch.setattr(choosing, name, value)
+    kept, status, number = set(), -signal.SIGKILL, 1
+    while status == -signal.SIGKILL:
+        folder = tmp_path / str(number)
+        arguments: tuple[Any, ...] = (folder, files, COLUMNS["own"], subset, SHAPE)
+        status = forked(lambda number=number, it=arguments: (kill(countdown(number)), make_plan(*it)))
+        planned = (folder / "plan/plan.json").exists()
+        sealed, read = (len(list((folder / "plan" / at).glob("[0-9]*.json"))) for at in ("list", "reading"))
+        with monkeypatch.context() as patch:
+            every = counted(patch)
+            make_plan(*arguments)
+        told = Counter(name.split()[0] for name in every.elements())
+        assert contents(folder) == contents(tmp_path / "whole")
+        assert told["hash"] == len(files) - sealed and told["read"] == (0 if planned else len(files) - read)
+        kept.add(None if planned else read)
+        number += step
     # killed in every file of the list; the last one has no row
-    assert kept >= ({0, 1, 2, 3} if kill == "operations" else {0, 1, 2})
+    assert status == 0 and kept >= ({0, 1, 2, 3} if kill is after_operations else {0, 1, 2})
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Files that are hashed, and those that are read, from here on."""
     told: Counter[str] = Counter()
     hashed, read = seals.sha256_file, reading.read_rows
-
-    def hashing(path: Path) -> str:
-        told[f"hash {path.name}"] += 1
-        return hashed(path)
-
-    def reading_of(files: list[Path], columns: Columns) -> Any:
-        told[f"read {files[0].name}"] += 1
-        return read(files, columns)
-
-    monkeypatch.setattr(seals, "sha256_file", hashing)
-    monkeypatch.setattr(reading, "read_rows", reading_of)
+    monkeypatch.setattr(seals, "sha256_file", lambda path: told.update([f"hash {path.name}"]) or hashed(path))
+    monkeypatch.setattr(
+        reading, "read_rows", lambda files, columns: told.update([f"read {files[0].name}"]) or read(files, columns)
+    )
     return told
 
 
 def test_a_file_is_hashed_once_until_it_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = written(tmp_path / "list")
     told = counted(monkeypatch)
-    plan = make_plan(tmp_path, files, COLUMNS["own"], {"pairs": 40, "seed": 0}, SHAPE)
+
+    def planned(**shape: Any) -> dict[str, Any]:
+        return make_plan(tmp_path, files, COLUMNS["own"], {"pairs": 40, "seed": 0}, SHAPE | shape)
+
+    plan = planned()
     assert [told[f"hash {file.name}"] for file in files] == [1] * 4 == [told[f"read {file.name}"] for file in files]
     told.clear()
-    assert make_plan(tmp_path, files, COLUMNS["own"], {"pairs": 40, "seed": 0}, SHAPE) == plan and not told
+    assert planned() == plan and not told
     files[1].touch()  # another time, so the bytes may differ
-    assert make_plan(tmp_path, files, COLUMNS["own"], {"pairs": 40, "seed": 0}, SHAPE) == plan
-    assert told == {"hash b.csv": 1}
+    assert planned() == plan and told == {"hash b.csv": 1}
     (damaged,) = (path for path in (tmp_path / "plan/list").iterdir() if "/c.jsonl" in path.read_text())
     damaged.write_text("{")
-    assert make_plan(tmp_path, files, COLUMNS["own"], {"pairs": 40, "seed": 0}, SHAPE) == plan
-    assert told == {"hash b.csv": 1, "hash c.jsonl": 1}
-    text = files[1].read_text()
-    files[1].write_text(text.replace("http://a", "http://b"))
+    assert planned() == plan and told == {"hash b.csv": 1, "hash c.jsonl": 1}
+    (tmp_path / "plan/part-00003.parquet").unlink()
+    assert planned() == plan and (tmp_path / "plan/part-00003.parquet").exists()
+    with pytest.raises(UserError, match="made with quality 95, now it is 90"):
+        planned(quality=90)
+    files[1].write_text(files[1].read_text().replace("http://a", "http://b"))
     with pytest.raises(UserError, match="was made from another list"):
-        make_plan(tmp_path, files, COLUMNS["own"], {"pairs": 40, "seed": 0}, SHAPE)
+        planned()
 
 
-def test_a_subset_that_grows_hashes_nothing_and_writes_only_what_is_new(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_subset_that_grows_hashes_nothing_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = written(tmp_path / "list")
-    small = make_plan(tmp_path, files, COLUMNS["none"], {"pairs": 45, "seed": 0}, SHAPE)
-    there = {path.name: path.stat().st_ino for path in (tmp_path / "plan").glob("part-*")}
+
+    def planned(pairs: int, folder: Path = tmp_path, seed: int = 0, list_of: list[Path] = files) -> dict[str, Any]:
+        return make_plan(folder, list_of, COLUMNS["none"], {"pairs": pairs, "seed": seed}, SHAPE)
+
+    small = planned(45)
+    there = {path: path.stat().st_ino for path in sorted((tmp_path / "plan").glob("part-*"))}
     told = counted(monkeypatch)
-    large = make_plan(tmp_path, files, COLUMNS["none"], {"pairs": 90, "seed": 0}, SHAPE)
+    large = planned(90)
     assert not any(name.startswith("hash") for name in told)
     assert large["parts"][:4] == small["parts"][:4] and large["parts"][4] != small["parts"][4]
-    assert [(tmp_path / "plan" / name).stat().st_ino == node for name, node in sorted(there.items())] == [
-        *[True] * 4,
-        False,
-    ]
-    make_plan(tmp_path / "fresh", files, COLUMNS["none"], {"pairs": 90, "seed": 0}, SHAPE)
+    assert [path.stat().st_ino == node for path, node in there.items()] == [*[True] * 4, False]
+    planned(90, tmp_path / "fresh")
     assert contents(tmp_path) == contents(tmp_path / "fresh")
+    said = "holds a subset of 90 pairs, now 45 are asked for; keep the larger and set pairs: 45"
+    with pytest.raises(UserError, match=said):
+        planned(45)
+    for again in (lambda: planned(90, seed=1), lambda: make_plan(tmp_path, files, COLUMNS["none"], None, SHAPE)):
+        with pytest.raises(UserError, match="other rows, or another order"):
+            again()
+    with pytest.raises(UserError, match="made from another list"):
+        planned(90, list_of=files[1:])
 
 
 def broken_off(folder: Path, files: list[Path], subset: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,9 +271,7 @@ def broken_off(folder: Path, files: list[Path], subset: Any, monkeypatch: pytest
             make_plan(folder, files, COLUMNS["own"], subset, SHAPE)
 
 
-def test_what_was_read_serves_the_list_columns_and_seed_it_was_read_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_read_serves_its_list_columns_and_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choosing, "_SPARE", 0)
     monkeypatch.setattr(choosing, "_SLACK", 12)  # few of this list's keys differ
     files = written(tmp_path / "list")

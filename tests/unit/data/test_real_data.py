@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from data_samples import write_corpus, write_probe
 
 from mdc.config import load
+from mdc.formats.samples import Skipped
 from mdc.jobs.plan import Plan
-from mdc.text import Vocabulary
+from mdc.sources.source import open_choices
+from mdc.text import Vocabulary, clip_pieces
 
 ROOT = Path(__file__).resolve().parents[3]
 DATA = Path(os.environ.get("MDC_DATA") or ROOT / "data")
@@ -47,3 +50,24 @@ def test_flickr8k_nouns(tmp_path: Path) -> None:
     assert {"dog", "man", "water"} <= set(index["classes"])
     assert [index["splits"][s]["samples"] for s in ("train", "test")] == [1000, 1000]
     assert all(min(counts) > 0 for counts in index["class_counts"].values())
+
+
+@pytest.mark.data
+@pytest.mark.skipif(
+    not (DATA / "sugarcrepe_images.parquet").is_file(), reason="needs sugarcrepe_images.parquet in MDC_DATA"
+)
+def test_the_sets_of_flickr8k_long_are_as_many_as_was_counted() -> None:
+    """415 items of 84 images in SugarCrepe's seven files, and one caption of each of COCO's 245; five options each."""
+    pytest.importorskip("textblob")
+    jobs = Plan(load(ROOT / "params.yaml", "flickr8k-long")).jobs
+    sources = {
+        name.rpartition("/")[2]: jobs[name].config()["source"] for name in jobs if name.startswith("data/choices/")
+    }
+    found = {name: list(open_choices(source, DATA).samples("test", Skipped())) for name, source in sources.items()}
+    crepe = [sample for name, samples in found.items() if name != "coco_order" for sample in samples]
+    assert len(found) == 8 and len(crepe) == 415 and len({sample.image_name for sample in crepe}) == 84
+    assert {len(sample.options) for sample in crepe} == {2}
+    order = found["coco_order"]
+    assert Counter(len(sample.options) for sample in order) == {5: 245}
+    assert len({sample.image_name for sample in order}) == 245
+    assert all(len(clip_pieces(option)) <= 75 for sample in [*crepe, *order] for option in sample.options)

@@ -83,10 +83,7 @@ def test_words_and_tags() -> None:
     assert text_of(["a", "orange", "moon", ",", "an", "box", "."]) == "an orange moon, a box."
 
 
-@pytest.mark.parametrize(
-    ("order", "said"),
-    read_table(__file__, "orders"),
-)
+@pytest.mark.parametrize(("order", "said"), read_table(__file__, "orders"))
 def test_what_became_of_a_perturbed_caption(order: str, said: str) -> None:
     """By hand, in a scene with a small red circle on the left and a large blue star on the right."""
     objects = (SceneObject("circle", "red", 48, 40, 90), SceneObject("star", "blue", 76, 150, 90))
@@ -95,9 +92,6 @@ def test_what_became_of_a_perturbed_caption(order: str, said: str) -> None:
     assert _what(scene, right, words_of(order), 8) == said
 
 
-@pytest.mark.parametrize(
-    ("kind", "words"),
-    read_table(__file__, "kinds"),
-)
+@pytest.mark.parametrize(("kind", "words"), read_table(__file__, "kinds"))
 def test_what_kind_of_word_a_word_is(kind: str, words: str) -> None:
     assert {word: kind_of_word(word) for word in words.split()} == dict.fromkeys(words.split(), kind)

@@ -19,12 +19,7 @@ def true_boxes(scene: Scene) -> list[tuple[float, ...]]:
     found = []
     for one in scene.objects:
         xs, ys = zip(*outline(one.shape, one.rotation), strict=True)
-        box = (
-            one.x + one.size * min(xs),
-            one.y + one.size * min(ys),
-            one.x + one.size * max(xs),
-            one.y + one.size * max(ys),
-        )
+        box = [at + one.size * side(of) for side in (min, max) for at, of in ((one.x, xs), (one.y, ys))]
         found.append(tuple(value * SIDE / UNITS for value in box))
     return found
 

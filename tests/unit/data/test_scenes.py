@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import os
 import re
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -46,23 +46,12 @@ def each_alone(scene: Scene, pixels: int = 96) -> list[np.ndarray]:
 
 
 # Red circle (small) left of blue star (large); two small green squares on one line below them.
-HAND = Scene(
-    "stripes",
-    (150, 150, 150),
-    0,
-    (
-        SceneObject("circle", "red", 48, 40, 50),
-        SceneObject("star", "blue", 76, 140, 50),
-        SceneObject("square", "green", 48, 50, 150),
-        SceneObject("square", "green", 48, 130, 150),
-    ),
-)
+SHOWN = [("circle", "red", 48, 40, 50), ("star", "blue", 76, 140, 50)]
+SHOWN += [("square", "green", 48, 50, 150), ("square", "green", 48, 130, 150)]
+HAND = Scene("stripes", (150, 150, 150), 0, tuple(SceneObject(*one) for one in SHOWN))
 
 
-@pytest.mark.parametrize(
-    ("caption", "false"),
-    read_table(__file__, "captions"),
-)
+@pytest.mark.parametrize(("caption", "false"), read_table(__file__, "captions"))
 def test_reading_a_caption_by_hand(caption: str, false: list[str]) -> None:
     assert check_caption(HAND, caption) == false
 
@@ -88,14 +77,14 @@ def test_missing_by_hand() -> None:
 @pytest.mark.parametrize(("task", "split"), SPLITS)
 def test_dense_is_true_and_complete_and_alt_is_wrong_only_where_it_says_so(task: str, split: str) -> None:
     wrong = 0
-    for index in range(250):
+    for index in range(120):
         scene = draw_scene(task, split, 1, index)
         dense, alt = (compose(scene, style, 1, index) for style in ("dense", "alt"))
         assert dense.errors == () and check_caption(scene, dense.text) == [], dense
         assert missing_from(scene, dense.text) == [], dense
         assert check_caption(scene, alt.text) == list(alt.errors), alt
         wrong += bool(alt.errors)
-    assert 2 <= wrong <= 40  # asked for in 6 % of 250
+    assert 1 <= wrong <= 24  # asked for in 6 % of 120
 
 
 def test_a_changed_word_of_a_dense_caption_is_noticed() -> None:
@@ -125,15 +114,10 @@ def test_a_changed_word_of_a_dense_caption_is_noticed() -> None:
 
 def test_no_caption_mentions_the_background() -> None:
     banned = re.compile(r"background|backdrop|plain|gradient|strip|check|dot|behind|grey|gray|ground|pattern|texture")
-    tables = [language.SHAPE_WORDS, language.COLOUR_WORDS, language.SIZE_WORDS, language.RELATION_WORDS]
-    every = {
-        phrase for table in [*tables, language.ARRANGEMENT_WORDS] for phrases in table.values() for phrase in phrases
-    }
-    every |= language.FILLERS | language.JUNK_WORDS | set(language.ANY_SHAPE)
-    assert len(every) > 60
     texts = [s.captions[0] for style in STYLES for s in corpus_samples(style, "train", 300, 3, 16)]
-    assert not [text for text in [*texts, *map(str, every)] if banned.search(text)]
-    assert all(text == text.lower() and re.fullmatch(r"[a-z0-9_ .,:-]+", text) for text in texts)
+    said = language.FILLERS | language.JUNK_WORDS
+    assert not [text for text in [*texts, *map(str, said)] if banned.search(text)]
+    assert all(re.fullmatch(r"[a-z0-9_ .,:-]+", text) for text in texts)
 
 
 def test_a_caption_is_the_same_whatever_the_background() -> None:
@@ -143,23 +127,14 @@ def test_a_caption_is_the_same_whatever_the_background() -> None:
         assert all(describe(scene, style, 4, index) == describe(other, style, 4, index) for style in STYLES)
 
 
-def test_splits_share_no_scene() -> None:
-    owned: dict[str, set[str]] = {"train": set(), "val": set(), "probe-train": set(), "probe-test": set()}
-    for task, split in SPLITS:
-        name = split if task == "caption" else f"probe-{split}"
-        owned[name] |= {
-            hashlib.sha256(json.dumps(draw_scene(task, split, 5, i).to_json()).encode()).hexdigest() for i in range(150)
-        }
-    assert all(len(hashes) >= 150 for hashes in owned.values())
-    assert sum(map(len, owned.values())) == len(set.union(*owned.values()))
-
-
 def test_a_shared_scene_is_impossible_not_just_rare() -> None:
     """The bucket is a function of the scene, and no bucket belongs to two splits."""
     parts = [owner("caption", "train"), owner("caption", "val"), owner("shape", "train"), owner("shape", "test")]
     assert len({b for part in parts for b in part}) == sum(map(len, parts))
     for task, split in SPLITS:
-        assert all(bucket(draw_scene(task, split, 6, i)) in owner(task, split) for i in range(40))
+        scenes = [draw_scene(task, split, 6, i) for i in range(60)]
+        assert all(bucket(scene) in owner(task, split) for scene in scenes)
+        assert len({json.dumps(scene.to_json()) for scene in scenes}) == 60
 
 
 def _told_by_the_place_of(colour: str, task: str) -> float:
@@ -207,25 +182,28 @@ def test_pictures_show_their_truth() -> None:
                 assert np.abs(ground - ground.mean(axis=(0, 1))).max() < 25  # low contrast
 
 
+def area_of(polygon: list[tuple[float, float]]) -> float:
+    """By the shoelace formula."""
+    xs, ys = np.array(polygon).T
+    return float(abs(np.dot(xs, np.roll(ys, -1)) - np.dot(ys, np.roll(xs, -1))) / 2)
+
+
 def test_shapes_fill_what_their_polygons_fill() -> None:
-    """Each shape's painted area against the shoelace formula, so that no outline crosses itself."""
+    """So that no outline crosses itself."""
     for shape in SHAPES:
         scene = Scene("plain", (150, 150, 150), 0, (SceneObject(shape, "white", 100, 96, 96),))
-        xs, ys = np.array(outline(shape)).T
-        area = abs(np.dot(xs, np.roll(ys, -1)) - np.dot(ys, np.roll(xs, -1))) / 2
-        assert painted(scene, 192).sum() == pytest.approx(area * 100**2, rel=0.06), shape
-        assert max(np.ptp(xs), np.ptp(ys)) == pytest.approx(1)
+        assert painted(scene, 192).sum() == pytest.approx(area_of(outline(shape)) * 100**2, rel=0.06), shape
+        assert np.ptp(np.array(outline(shape)), axis=0).max() == pytest.approx(1)
 
 
 def test_objects_lie_inside_and_apart_and_are_large_enough() -> None:
     for task in ("caption", "count", "relation"):
-        for index in range(60):
+        for index in range(40):
             scene = draw_scene(task, "train", 8, index)
             masks = each_alone(scene)
             assert np.sum(masks, axis=0).max() <= 1
             for mask, one in zip(masks, scene.objects, strict=True):
-                xs, ys = np.array(outline(one.shape, one.rotation)).T
-                area = abs(np.dot(xs, np.roll(ys, -1)) - np.dot(ys, np.roll(xs, -1))) / 2 * (one.size / 2) ** 2
+                area = area_of(outline(one.shape, one.rotation)) * (one.size / 2) ** 2
                 assert mask.sum() > 0.85 * area  # legible: it differs from the ground nearly everywhere
                 assert not (mask[0].any() and mask[-1].any()) and one.size >= 44  # 11 of 48 pixels
                 height, width = (np.ptp(np.nonzero(mask)[i]) + 1 for i in (0, 1))
@@ -242,13 +220,13 @@ def test_painted_area_does_not_tell_the_count() -> None:
         scenes = [draw_scene("count", split, 9, i) for i in range(count)]
         return np.array([painted(s, 48).sum() for s in scenes]), np.array([label_of("count", s) for s in scenes])
 
-    area, label = areas("train", 1200)
-    test_area, test_label = areas("test", 600)
+    area, label = areas("train", 600)
+    test_area, test_label = areas("test", 300)
     edges = np.quantile(area, np.linspace(0, 1, 21)[1:-1])
     votes = np.zeros((20, 4))
     np.add.at(votes, (np.searchsorted(edges, area), label), 1)
     accuracy = (votes.argmax(1)[np.searchsorted(edges, test_area)] == test_label).mean()
-    assert accuracy < 0.25 + 4 * np.sqrt(0.25 * 0.75 / 600)  # four standard errors
+    assert accuracy < 0.25 + 4 * np.sqrt(0.25 * 0.75 / 300)  # four standard errors
 
 
 def test_labels_are_balanced_and_pose_one_question() -> None:
@@ -267,11 +245,9 @@ def test_other_attributes_do_not_tell_the_label() -> None:
     for s in scenes:
         table[SHAPES.index(s.objects[0].shape), COLOURS.index(s.objects[0].colour)] += 1
     assert table.min() > 8 and table.max() < 50  # 25 expected
-    for name in RELATIONS:
-        shapes = [
-            draw_scene("relation", "train", 11, 4 * i + RELATIONS.index(name)).objects[0].shape for i in range(100)
-        ]
-        assert len(set(shapes)) == len(SHAPES)
+    for label in range(len(RELATIONS)):
+        shown = [draw_scene("relation", "train", 11, 4 * i + label).objects[0].shape for i in range(100)]
+        assert set(shown) == set(SHAPES)
 
 
 def test_pretraining_meets_every_probe_situation() -> None:
@@ -286,10 +262,16 @@ def test_pretraining_meets_every_probe_situation() -> None:
     assert {task: len(labels) for task, labels in seen.items()} == {t: len(c) for t, c in PROBE_CLASSES.items()}
 
 
-def test_same_bytes_in_any_order_and_process() -> None:
-    def digest(samples: list[tuple[bytes, list[str]]]) -> str:
-        return hashlib.sha256(b"".join(png + json.dumps(captions).encode() for png, captions in samples)).hexdigest()
+DIGEST = """
+import hashlib, json
+from mdc.sources.corpora.scenes import corpus_samples
+def digest(seed):
+    found = corpus_samples("alt", "train", 40, seed, 48)
+    return hashlib.sha256(b"".join(s.image + json.dumps(s.captions).encode() for s in found)).hexdigest()
+"""
 
+
+def test_same_bytes_in_any_order_and_process() -> None:
     here = [(s.image, list(s.captions)) for s in corpus_samples("alt", "train", 40, 13, 48)]
     backwards = []
     for index in reversed(range(40)):
@@ -298,16 +280,11 @@ def test_same_bytes_in_any_order_and_process() -> None:
         Image.fromarray(render(scene, 48)).save(buffer, "PNG", compress_level=1)
         backwards.append((buffer.getvalue(), [describe(scene, "alt", 13, index)]))
     assert here == backwards[::-1]
-    program = (
-        "import hashlib, json\nfrom mdc.sources.corpora.scenes import corpus_samples\n"
-        "all = [(s.image, list(s.captions)) for s in corpus_samples('alt', 'train', 40, 13, 48)]\n"
-        "print(hashlib.sha256(b''.join(p + json.dumps(c).encode() for p, c in all)).hexdigest())"
-    )
-    run = subprocess.run(
-        [sys.executable, "-c", program], env=os.environ | {"PYTHONHASHSEED": "7"}, capture_output=True, text=True
-    )
-    assert run.stdout.strip() == digest(here), run.stderr
-    assert digest([(s.image, list(s.captions)) for s in corpus_samples("alt", "train", 40, 14, 48)]) != digest(here)
+    names: dict[str, Any] = {}
+    exec(DIGEST, names)
+    command = [sys.executable, "-c", f"{DIGEST}print(digest(13))"]
+    run = subprocess.run(command, env=os.environ | {"PYTHONHASHSEED": "7"}, capture_output=True, text=True)
+    assert run.stdout.strip() == names["digest"](13) != names["digest"](14), run.stderr
 
 
 def test_png_holds_the_picture_and_truth_holds_the_scene() -> None:
@@ -321,28 +298,20 @@ def test_png_holds_the_picture_and_truth_holds_the_scene() -> None:
 
 
 def test_brief_captions_say_something_true_of_every_scene() -> None:
+    words = [
+        word for table in (language.COLOUR_WORDS, language.SHAPE_WORDS) for some in table.values() for word in some
+    ]
     for index in range(300):
         scene = draw_scene("caption", "train", 21, index)
         caption = compose(scene, "brief", 21, index)
         assert check_caption(scene, caption.text) == [] and not caption.errors
-        colours = {word for words in language.COLOUR_WORDS.values() for word in words}
-        shapes = {
-            form for words in language.SHAPE_WORDS.values() for word in words for form in (word, language.plural(word))
-        }
-        assert any(word in caption.text for word in colours | shapes)
-
-
-def test_a_smaller_corpus_of_scenes_is_the_head_of_a_larger_one() -> None:
-    small, large = (list(corpus_samples("dense", "train", count, 2, 16)) for count in (5, 9))
-    assert small == large[:5]
+        assert any(word in caption.text or language.plural(word) in caption.text for word in words)
 
 
 def test_lengths_in_clip_pieces() -> None:
-    tokenizer = load("tokenizer").SimpleTokenizer()
-    lengths = {
-        style: np.array([len(tokenizer.encode(s.captions[0])) for s in corpus_samples(style, "train", 300, 16, 16)])
-        for style in STYLES
-    }
+    encode = load("tokenizer").SimpleTokenizer().encode
+    texts = {style: [s.captions[0] for s in corpus_samples(style, "train", 300, 16, 16)] for style in STYLES}
+    lengths = {style: np.array([len(encode(text)) for text in some]) for style, some in texts.items()}
     assert lengths["dense"].max() <= 60 and lengths["alt"].max() <= 25 and lengths["brief"].max() <= 6
     assert lengths["alt"].mean() > 2 * lengths["brief"].mean()
     assert lengths["dense"].mean() > 2.5 * lengths["alt"].mean()

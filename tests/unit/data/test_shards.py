@@ -71,34 +71,18 @@ def test_tars_that_are_not_ours_stay(tmp_path: Path) -> None:
     assert all((tmp_path / name).read_bytes() == b"somebody's" for name in theirs)
 
 
-def test_tars_hold_every_sample_as_it_was_and_nothing_of_this_machine(tmp_path: Path) -> None:
-    """Read back by Python's tarfile, independently of our reader."""
+def test_webdataset_reads_the_shards(tmp_path: Path) -> None:
+    """And finds every sample as it was; that nothing of this machine is in a tar, its own test says."""
+    webdataset = pytest.importorskip("webdataset")
     index = corpus(tmp_path)
     for split, count in (("train", 23), ("val", 5)):
-        expected = list(iter_corpus(scenes(), split, tmp_path))
-        assert len(expected) == count == index["splits"][split]["samples"]
-        found: dict[str, bytes] = {}
-        for shard in index["splits"][split]["shards"]:
-            with tarfile.open(tmp_path / shard["file"]) as tar:
-                for member in tar:
-                    assert (member.mtime, member.uid, member.gid, member.mode) == (0, 0, 0, 0o644)
-                    assert member.uname == member.gname == "" and member.isreg()
-                    found[member.name] = tar.extractfile(member).read()
-        assert len(found) == 3 * count
-        for sample in expected:
-            assert found[f"{sample.key}.png"] == sample.image
-            assert found[f"{sample.key}.txt"].decode() == sample.captions[0]
-            record = json.loads(found[f"{sample.key}.json"])
-            assert record == {"captions": list(sample.captions), "truth": sample.truth}
-
-
-def test_webdataset_reads_the_shards(tmp_path: Path) -> None:
-    webdataset = pytest.importorskip("webdataset")
-    corpus(tmp_path)
-    read = list(webdataset.WebDataset(str(tmp_path / "train-00000.tar"), shardshuffle=False))
-    expected = list(iter_corpus(scenes(), "train", tmp_path))[:10]
-    assert [sample["__key__"] for sample in read] == [sample.key for sample in expected]
-    assert [sample["png"] for sample in read] == [sample.image for sample in expected]
+        files = [str(tmp_path / shard["file"]) for shard in index["splits"][split]["shards"]]
+        read = list(webdataset.WebDataset(files, shardshuffle=False))
+        assert len(read) == count == index["splits"][split]["samples"]
+        for found, sample in zip(read, iter_corpus(scenes(), split, tmp_path), strict=True):
+            record = {"captions": list(sample.captions), "truth": sample.truth}
+            wanted = {"__key__": sample.key, "png": sample.image, "txt": sample.captions[0].encode(), "json": record}
+            assert {**found, "json": json.loads(found["json"])}.items() >= wanted.items()
 
 
 def test_index_says_what_is_there(tmp_path: Path) -> None:
@@ -181,16 +165,6 @@ def test_too_many_skipped_samples_stop_the_work_and_leave_no_index(tmp_path: Pat
     assert not (tmp_path / "out" / "index.json").exists()
 
 
-def test_repeated_keys_and_empty_splits_are_refused(tmp_path: Path) -> None:
-    columns = {"image": [encoded(0)] * 2, "caption": ["a", "b"], "split": ["train"] * 2, "id": ["x.y", "x/y"]}
-    write_parquet(tmp_path / "c.parquet", columns)
-    source = {"kind": "parquet", "path": "c.parquet", "key_column": "id"}
-    with pytest.raises(UserError, match="1 keys repeat"):
-        write_corpus("c", source, tmp_path / "out", tmp_path)
-    with pytest.raises(UserError, match="split train has no samples"):
-        write_corpus("c", source | {"splits": {"train": "tea"}}, tmp_path / "out", tmp_path)
-
-
 def test_verify_names_the_first_shard_that_does_not_hold(tmp_path: Path) -> None:
     index = corpus(tmp_path)
     path = tmp_path / "train-00001.tar"
@@ -208,18 +182,13 @@ def test_verify_names_the_first_shard_that_does_not_hold(tmp_path: Path) -> None
         shards.read_index(tmp_path)
 
 
-@pytest.mark.parametrize("kind", ["link", "hard link", "device", "folder", "climbing", "absolute"])
-def test_hostile_tar_members_are_refused(tmp_path: Path, kind: str) -> None:
-    types = {
-        "link": tarfile.SYMTYPE,
-        "hard link": tarfile.LNKTYPE,
-        "device": tarfile.CHRTYPE,
-        "folder": tarfile.DIRTYPE,
-    }
-    info = tarfile.TarInfo({"climbing": "a/../../b.png", "absolute": "/b.png"}.get(kind, "b.png"))
-    info.type = types.get(kind, tarfile.REGTYPE)
-    with tarfile.open(tmp_path / "x.tar", "w", format=tarfile.USTAR_FORMAT) as tar:
-        tar.addfile(info)
+@pytest.mark.parametrize(
+    "kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.DIRTYPE, "a/../../b", "/b"]
+)
+def test_hostile_tar_members_are_refused(tmp_path: Path, kind: bytes | str) -> None:
+    info = tarfile.TarInfo("b.png" if isinstance(kind, bytes) else kind)
+    info.type = kind if isinstance(kind, bytes) else tarfile.REGTYPE
+    (tmp_path / "x.tar").write_bytes(info.tobuf(tarfile.USTAR_FORMAT) + bytes(1024))
     with pytest.raises(UserError, match=r"x\.tar"):
         tar_members(tmp_path / "x.tar")
 
@@ -227,10 +196,7 @@ def test_hostile_tar_members_are_refused(tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize("count", [0, 1, 7, 40])
 def test_tars_are_those_of_pythons_own_writer(count: int) -> None:
     draw = random.Random(count)
-    names = [
-        "".join(draw.choices("abc_-0", k=draw.choice([1, 5, 96, 100]))) if number else "ä.png"
-        for number in range(count)
-    ]
+    names = ["ä.png", *("".join(draw.choices("abc_-0", k=draw.choice([1, 5, 96, 100]))) for _ in range(39))][:count]
     files = [(name, draw.randbytes(draw.choice([0, 1, 511, 512, 513, 9000]))) for name in names]
     ours, theirs = io.BytesIO(), io.BytesIO()
     writer = TarWriter(ours)
@@ -252,37 +218,17 @@ def test_damaged_tars_are_refused(tmp_path: Path) -> None:
     writer.add("a.png", b"x" * 2000)
     writer.add("a.json", b"{}")
     writer.close()
-    whole = buffer.getvalue()
-    path = tmp_path / "x.tar"
+    whole, path = buffer.getvalue(), tmp_path / "x.tar"
     path.write_bytes(whole)
     assert [member.size for member in tar_members(path)] == [2000, 2]
-    wrong_sum = bytearray(whole)
-    wrong_sum[3] ^= 1
-    for damaged in (
-        whole[:1000],
-        whole[:2560],
-        whole[:3072],
-        bytes(wrong_sum),
-        whole[:2560] + b"y" * 512 + whole[3072:],
-    ):
+    wrong_sum = whole[:3] + bytes([whole[3] ^ 1]) + whole[4:]
+    cut_off = [whole[:length] for length in (1000, 2560, 3072)]
+    for damaged in (*cut_off, wrong_sum, whole[:2560] + b"y" * 512 + whole[3072:]):
         path.write_bytes(damaged)
         with pytest.raises(UserError, match=r"x\.tar"):
             tar_members(path)
     with pytest.raises(UserError, match="cannot be opened"):
         tar_members(tmp_path / "none.tar")
-
-
-def test_reader_returns_each_sample(tmp_path: Path) -> None:
-    corpus(tmp_path)
-    reader = shards.ShardReader(tmp_path, "train")
-    expected = list(iter_corpus(scenes(), "train", tmp_path))
-    assert len(reader) == 23
-    for number in (22, 0, 10, 9, 5):
-        key, image, record = reader.read(number)
-        assert (key, image) == (expected[number].key, expected[number].image)
-        assert tuple(record["captions"]) == expected[number].captions
-    with pytest.raises(UserError, match="allowed: train, val"):
-        shards.ShardReader(tmp_path, "test")
 
 
 def test_duplicate_share_equals_the_hypergeometric_expectation() -> None:

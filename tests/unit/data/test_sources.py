@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import importlib
 import io
+import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from data_samples import COLOURS, encoded, iter_corpus, iter_probe, probe_of, scenes, use_scenes, write_parquet
+from data_samples import encoded, iter_corpus, iter_probe, probe_of, write_parquet
 from PIL import Image
 
 from mdc import parts
@@ -31,16 +34,6 @@ def captioned(path: Path, **columns: list) -> Path:
     return write_parquet(path, base | columns)
 
 
-def test_scenes_pass_through_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
-    use_scenes(monkeypatch)
-    samples = list(iter_corpus(scenes(), "val", NOWHERE))
-    assert [sample.truth for sample in samples] == [{"number": 15_000 + i} for i in range(5)]
-    assert samples[1].captions == ("a green thing 1", "alt green") and samples[1].extension == "png"
-    probe = {"kind": "scenes", "task": "colour", "train": 4, "test": 7, "seed": 3, "pixels": 12}
-    assert [sample.label for sample in iter_probe(probe, "test", NOWHERE)] == [0, 1, 2, 0, 1, 2, 0]
-    assert probe_of(probe, NOWHERE).classes == list(COLOURS)
-
-
 def test_digits_are_scikit_learns_and_the_split_is_fixed_and_stratified() -> None:
     from sklearn.datasets import load_digits
 
@@ -62,19 +55,14 @@ def test_digits_are_scikit_learns_and_the_split_is_fixed_and_stratified() -> Non
     assert [s.key for s in other] != [s.key for s in splits["test"]]
 
 
-@pytest.mark.parametrize("key_column", ["image_id", None])
-def test_parquet_pairs_are_nested_subsets_of_the_train_split(tmp_path: Path, key_column: str | None) -> None:
-    names = [f"x/{i}.jpg" for i in range(60)]
-    captioned(tmp_path / "a.parquet", image_id=names)
-    source = {"kind": "parquet", "path": "a.parquet", "splits": {"val": "dev"}, "key_column": key_column}
-    whole = [s.key for s in iter_corpus(source, "train", tmp_path)]
-    found = [[s.key for s in iter_corpus(source | {"pairs": n}, "train", tmp_path)] for n in (3, 7, 20)]
-    # the oracle: rank all keys of the split, take the first N, keep the file's order
+def test_pairs_are_nested_subsets_of_the_train_split_alone(tmp_path: Path) -> None:
+    captioned(tmp_path / "a.parquet", image_id=[f"x/{i}.jpg" for i in range(60)])
+    source = {"kind": "parquet", "path": "a.parquet", "splits": {"val": "dev"}, "key_column": "image_id"}
+    whole, *found = ([s.key for s in iter_corpus(source | {"pairs": n}, "train", tmp_path)] for n in (None, 3, 7, 20))
     ranked = sorted(whole, key=lambda key: rank_hash(0, key))
     assert found == [[key for key in whole if key in ranked[:n]] for n in (3, 7, 20)]
-    assert found[0] != whole[:3] and found[2] == whole
-    held_out = [s.key for s in iter_corpus(source | {"pairs": 3}, "val", tmp_path)]
-    assert held_out == [s.key for s in iter_corpus(source, "val", tmp_path)]
+    val, few = ([s.key for s in iter_corpus(source | {"pairs": n}, "val", tmp_path)] for n in (None, 3))
+    assert val == few
     with pytest.raises(UserError, match="21 pairs are asked for, its train split has 20"):
         list(iter_corpus(source | {"pairs": 21}, "train", tmp_path))
 
@@ -127,9 +115,6 @@ def test_bad_files_are_user_errors(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_bytes(b"PAR1 no")
     with pytest.raises(UserError, match=r"a\.parquet.*not a readable parquet"):
         list(iter_corpus(source, "train", tmp_path))
-    captioned(tmp_path / "a.parquet")
-    with pytest.raises(UserError, match="has no column 'nope'"):
-        list(iter_corpus(source | {"image_column": "nope"}, "train", tmp_path))
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match=r"no \.parquet"):
         list(iter_corpus(source | {"path": "empty"}, "train", tmp_path))
@@ -149,12 +134,8 @@ def test_caption_modes() -> None:
 
 @pytest.mark.parametrize("most", [1, 2, 6])
 def test_cut_keeps_the_longest_run_of_whole_words(most: int) -> None:
-    captions = [
-        "a child in a pink dress is climbing up a set of stairs",
-        "antidisestablishmentarianism",
-        "naïve café's \U0001f408\U0001f408 ok",
-        "short",
-    ]
+    captions = ["a child in a pink dress is climbing up a set of stairs", "antidisestablishmentarianism", "short"]
+    captions.append("naïve café's \U0001f408\U0001f408 ok")
     for before, after in zip(captions, clean_captions(captions, "cut", most), strict=True):
         pieces = clip_pieces(after)
         assert 1 <= len(pieces) <= most
@@ -167,17 +148,13 @@ def test_cut_keeps_the_longest_run_of_whole_words(most: int) -> None:
 
 
 def test_integer_and_text_labels(tmp_path: Path) -> None:
-    images = [encoded(i) for i in range(4)]
-    splits = ["train", "train", "test", "test"]
-    columns = {"image": images, "split": splits, "label": [2, 0, 1, 0], "word": ["cat", "ant", "bee", "ant"]}
+    columns = {"image": [encoded(i) for i in range(4)], "split": ["train", "train", "test", "test"]}
+    columns |= {"label": [2, 0, 1, 0], "word": ["cat", "ant", "bee", "ant"]}
     write_parquet(tmp_path / "p.parquet", columns)
     source = {"kind": "parquet", "path": "p.parquet"}
-    labels = {
-        column: [[s.label for s in iter_probe(source | column_source, split, tmp_path)] for split in splits[::2]]
-        for column, column_source in {"label": {}, "word": {"label_column": "word"}}.items()
-    }
-    assert labels["label"] == [[2, 0], [1, 0]]
-    assert labels["word"] == [[2, 0], [1, 0]]
+    for of_column in ({}, {"label_column": "word"}):
+        found = [[s.label for s in iter_probe(source | of_column, split, tmp_path)] for split in ("train", "test")]
+        assert found == [[2, 0], [1, 0]]
     assert probe_of(source, tmp_path).classes == ["0", "1", "2"]
     assert probe_of(source | {"class_name_column": "word"}, tmp_path).classes == ["ant", "bee", "cat"]
     assert probe_of(source | {"label_column": "word"}, tmp_path).classes == ["ant", "bee", "cat"]
@@ -187,11 +164,6 @@ def test_integer_and_text_labels(tmp_path: Path) -> None:
 
 
 def test_hugging_face_class_names_are_read_from_the_schema(tmp_path: Path) -> None:
-    import json
-
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     features = {"label": {"names": ["cat", "dog"], "_type": "ClassLabel"}}
     table = pa.table({"image": [encoded(0)], "label": [1]})
     metadata = {"huggingface": json.dumps({"info": {"features": features}})}
@@ -213,13 +185,8 @@ def test_nouns_are_found_by_their_places() -> None:
         for sentences in SENTENCES * 10
     ]
     found = nouns.commonest_nouns(images, 10)
-    assert found == {
-        "boat": ("boat", "boats"),
-        "dog": ("dog", "dogs"),
-        "house": ("house",),
-        "woman": ("woman", "women"),
-        "wug": ("wug", "wugs"),
-    }
+    forms = ("boat boats", "dog dogs", "house", "woman women", "wug wugs")
+    assert found == {words.split()[0]: tuple(words.split()) for words in forms}
     assert list(nouns.commonest_nouns(images, 2)) == ["boat", "dog"]
     assert nouns.presence(["Two women.", "a house"], found) == [0, 0, 1, 1, 0]
     assert nouns.presence(["housewomen boating"], found) == [0] * 5
@@ -236,27 +203,6 @@ def test_caption_nouns_count_on_train_only_and_label_dev_and_test(tmp_path: Path
     assert probe_of(source, tmp_path).task == "multi"
     assert [s.labels for s in iter_probe(source, "train", tmp_path)] == [(0, 1, 0), (1, 0, 0)]
     assert [s.labels for s in iter_probe(source, "test", tmp_path)] == [(0, 0, 0), (0, 0, 0)]
-
-
-@pytest.mark.parametrize(
-    ("column", "values", "said"),
-    [
-        ("caption", [1.5, 2.0], "captions are texts or lists of texts"),
-        ("captions", [[{"raw": "a dog"}], [{"raw": "a cat"}]], "captions are texts or lists of texts"),
-    ],
-)
-def test_captions_of_another_type_are_refused(tmp_path: Path, column: str, values: list, said: str) -> None:
-    write_parquet(tmp_path / "c.parquet", {"image": [encoded(0), encoded(1)], column: values, "split": ["train"] * 2})
-    with pytest.raises(UserError, match=said):
-        list(iter_corpus({"kind": "parquet", "path": "c.parquet"}, "train", tmp_path))
-
-
-@pytest.mark.parametrize("values", [[0.0, None, 1.0], [[0], [1], [0, 1]]])
-def test_labels_of_another_type_are_refused(tmp_path: Path, values: list) -> None:
-    columns = {"image": [encoded(i) for i in range(3)], "label": values, "split": ["train", "train", "test"]}
-    write_parquet(tmp_path / "c.parquet", columns)
-    with pytest.raises(UserError, match="a label is a whole number or a text"):
-        probe_of({"kind": "parquet", "path": "c.parquet"}, tmp_path)
 
 
 def test_a_kind_is_made_anew_by_what_it_runs_alone() -> None:
@@ -280,6 +226,5 @@ def test_a_kind_is_made_anew_by_what_it_runs_alone() -> None:
         assert callable(importlib.import_module(module).open_source)
         assert (set(closure(module)) - named) & kinds == {module} | built_on.get(module, set())
     styles = {"mdc.scenes.captions", "mdc.scenes.language"}
-    assert styles <= set(closure("mdc.sources.corpora.scenes")) and not styles & set(
-        closure("mdc.sources.probes.scenes")
-    )
+    assert styles <= set(closure("mdc.sources.corpora.scenes"))
+    assert not styles & set(closure("mdc.sources.probes.scenes"))

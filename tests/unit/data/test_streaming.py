@@ -7,6 +7,7 @@ import json
 import random
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from mdc.sources.corpora import parquet as corpus
 from mdc.sources.source import open_corpus
 
 
+@cache
 def image(number: int) -> bytes:
     buffer = io.BytesIO()
     Image.new("RGB", (8, 8), (number % 256, number // 256, 0)).save(buffer, "PNG")
@@ -32,16 +34,15 @@ def image(number: int) -> bytes:
 
 
 def described(path: str, **more: Any) -> dict[str, Any]:
-    return ParquetCorpus.model_validate({"kind": "parquet", "path": path, "split_column": None, **more}).model_dump(
-        mode="json"
-    )
+    source = ParquetCorpus.model_validate({"kind": "parquet", "path": path, "split_column": None, **more})
+    return source.model_dump(mode="json")
 
 
 @pytest.mark.parametrize("group", [7, 1000])
 @pytest.mark.parametrize(
     "columns", [{}, {"key_column": "name"}, {"split_column": "part"}, {"key_column": "name", "split_column": "part"}]
 )
-@pytest.mark.parametrize("pairs", [None, 1, 40, 120])
+@pytest.mark.parametrize("pairs", [None, 1, 120])
 def test_a_corpus_that_streams_is_the_one_that_was_read_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: int, columns: dict[str, str], pairs: int | None
 ) -> None:
@@ -73,9 +74,7 @@ def test_images_by_name_are_those_of_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("bits", [64, 3])
-def test_a_table_that_streams_gives_each_image_the_captions_of_all_of_its_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bits: int
-) -> None:
+def test_each_image_has_the_captions_of_all_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bits: int) -> None:
     """Rows of one image that follow one another and rows that stand apart, and names that share a hash."""
     name_hash = caption_table._name_hash
     monkeypatch.setattr(caption_table, "_name_hash", lambda name: name_hash(name) >> (64 - bits))

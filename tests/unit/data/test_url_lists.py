@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 from read_table import read_table
 
-from mdc.obtain import reading
 from mdc.obtain import subset as choosing
 from mdc.obtain.plan import make_plan, read_part
 from mdc.obtain.reasons import Failure
@@ -54,12 +53,9 @@ def test_formats_say_the_same(tmp_path: Path) -> None:
 
 def test_a_folder_of_files_is_one_list_numbered_through(tmp_path: Path) -> None:
     for part in (2, 0, 1):
-        table = {
-            "url": [f"http://a.example/{part}/{n}" for n in range(3)],
-            "re_caption": ["x"] * 3,
-            "id": [part, 10, 20],
-        }
-        pq.write_table(pa.table(table), tmp_path / f"train-{part}.parquet")
+        urls = [f"http://a.example/{part}/{n}" for n in range(3)]
+        table = pa.table({"url": urls, "re_caption": ["x"] * 3, "id": [part, 10, 20]})
+        pq.write_table(table, tmp_path / f"train-{part}.parquet")
     (tmp_path / "README.md").write_text("not a list")
     found = read(tmp_path, Columns("url", "re_caption", "id", "parquet"))
     assert [row.number for row in found] == list(range(9))
@@ -67,22 +63,13 @@ def test_a_folder_of_files_is_one_list_numbered_through(tmp_path: Path) -> None:
 
 
 def test_bad_rows_are_told_by_reason_and_bad_files_end_in_a_line(tmp_path: Path) -> None:
-    lines = [
-        b"good\thttp://a.example/1.jpg",
-        b"one column",
-        b"three\thttp://a.example/1.jpg\tcolumns",
-        b"\thttp://a.example/1.jpg",
-        b" \x00 \thttp://a.example/1.jpg",
-        b"broken \xff\thttp://a.example/1.jpg",
-        b"scheme\tftp://a.example/1.jpg",
-        b"none\t",
-    ]
+    columns, good = "row has another number of columns", b"\thttp://a.example/1.jpg"
+    lines = {b"good" + good: "", b"one column": columns, b"three" + good + b"\tcolumns": columns, good: "no caption"}
+    lines |= {b" \x00 " + good: "no caption", b"broken \xff" + good: "text is not UTF-8"}
+    lines |= {b"scheme\tftp://a.example/1.jpg": "URL scheme", b"none\t": "no valid URL"}
     (tmp_path / "a.tsv").write_bytes(b"\n".join(lines))
     found = read(tmp_path / "a.tsv", Columns(1, 0, header=False))
-    columns = "row has another number of columns"
-    assert [row.reason if isinstance(row, BadRow) else "" for row in found] == [
-        *("", columns, columns, "no caption", "no caption", "text is not UTF-8", "URL scheme", "no valid URL")
-    ]
+    assert [row.reason if isinstance(row, BadRow) else "" for row in found] == list(lines.values())
     (tmp_path / "a.csv").write_text('url,caption\nhttp://a.example/1,"open\nhttp://a.example/2,x\n')
     with pytest.raises(UserError, match=r"a\.csv, line 3: .*; is a quotation left open"):
         read(tmp_path / "a.csv", Columns("url", "caption"))
@@ -98,10 +85,7 @@ def test_bad_rows_are_told_by_reason_and_bad_files_end_in_a_line(tmp_path: Path)
         read(tmp_path / "list.txt", Columns(1, 0))
 
 
-@pytest.mark.parametrize(
-    ("text", "fit"),
-    read_table(__file__, "urls"),
-)
+@pytest.mark.parametrize(("text", "fit"), read_table(__file__, "urls"))
 def test_urls_are_made_fit_or_refused(text: str, fit: str) -> None:
     if "://" in fit:
         assert web_url(text) == fit == web_url(fit)
@@ -139,12 +123,8 @@ def test_one_broken_text_of_a_parquet_list_leaves_out_its_row_alone(tmp_path: Pa
     urls = [f"http://a.example/{n}" for n in range(4)]
     pq.write_table(pa.table({"url": urls, "caption": captions}), tmp_path / "l.parquet")
     found = list(read_rows([tmp_path / "l.parquet"], Columns("url", "caption")))
-    assert [row.caption if isinstance(row, Row) else row.reason for row in found] == [
-        "a",
-        "text is not UTF-8",
-        "no caption",
-        "\u00e9",
-    ]
+    told = [row.caption if isinstance(row, Row) else row.reason for row in found]
+    assert told == ["a", "text is not UTF-8", "no caption", "\u00e9"]
 
 
 def listed(folder: Path, keys: list[str]) -> Path:
@@ -175,9 +155,7 @@ def test_ties_of_the_hash_go_by_key_and_a_key_counts_once(tmp_path: Path, monkey
     draw = random.Random(2).sample([*KEYS, *KEYS[:50]], 350)
     plan, found = planned(tmp_path, draw, {"pairs": 70, "seed": 0})
     assert found == KEYS[:70]
-    assert plan["left_out"]["same url and caption again"] == sum(
-        count - 1 for count in Counter(draw).values() if count > 1
-    )
+    assert plan["left_out"]["same url and caption again"] == sum(count - 1 for count in Counter(draw).values())
 
 
 def test_a_key_that_is_no_text_is_left_out_of_a_subset(tmp_path: Path) -> None:
@@ -187,32 +165,6 @@ def test_a_key_that_is_no_text_is_left_out_of_a_subset(tmp_path: Path) -> None:
     columns = Columns(1, 2, 0, header=False)
     plan = make_plan(tmp_path, [path], columns, {"pairs": 299, "seed": 0}, SHAPE)
     assert (plan["chosen"], plan["left_out"]) == (299, {"not in the subset": 0, "text is not UTF-8": 1})
-
-
-def test_a_larger_subset_goes_on_where_the_smaller_ended(tmp_path: Path) -> None:
-    small, first = planned(tmp_path, KEYS, {"pairs": 95, "seed": 5})
-    large, found = planned(tmp_path, KEYS, {"pairs": 200, "seed": 5})
-    assert found[:95] == first
-    assert large["parts"][:9] == small["parts"][:9] and large["parts"][9] != small["parts"][9]
-    with pytest.raises(
-        UserError, match="holds a subset of 200 pairs, now 95 are asked for; keep the larger and set pairs: 95"
-    ):
-        planned(tmp_path, KEYS, {"pairs": 95, "seed": 5})
-    for subset in ({"pairs": 200, "seed": 6}, None):
-        with pytest.raises(UserError, match="other rows, or another order"):
-            planned(tmp_path, KEYS, subset)
-    with pytest.raises(UserError, match="made from another list"):
-        planned(tmp_path, KEYS[1:], {"pairs": 200, "seed": 5})
-
-
-def test_a_plan_is_made_once_and_again_where_it_was_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan, _ = planned(tmp_path, KEYS, None)
-    (tmp_path / "plan/part-00003.parquet").unlink()
-    assert planned(tmp_path, KEYS, None)[0] == plan
-    monkeypatch.setattr(reading, "read_rows", None)  # not read again
-    assert make_plan(tmp_path, [tmp_path / "list/list.parquet"], KEYED, None, SHAPE) == plan
-    with pytest.raises(UserError, match="made with quality 95, now it is 90"):
-        make_plan(tmp_path, [tmp_path / "list/list.parquet"], KEYED, None, {**SHAPE, "quality": 90})
 
 
 def test_a_list_without_a_good_row_is_refused(tmp_path: Path) -> None:
@@ -246,17 +198,13 @@ def test_a_file_beside_the_registrys_list_is_no_part_of_it(tmp_path: Path, monke
         (put / name).write_text("x")
     for number in range(2):
         (put / f"data/train_data/train-{number}.parquet").write_text("x")
-    for name, wanted in {
-        "cc3m": ["Train_GCC-training.tsv"],
-        "cc12m": ["cc12m.tsv"],
-        "recap_datacomp_1b": ["train-0.parquet", "train-1.parquet"],
-    }.items():
+    of_registry = {"cc3m": ["Train_GCC-training.tsv"], "cc12m": ["cc12m.tsv"]}
+    of_registry["recap_datacomp_1b"] = ["train-0.parquet", "train-1.parquet"]
+    for name, wanted in of_registry.items():
         assert seen_by(tmp_path, {"list": None}, REGISTRY[name], monkeypatch)[0] == wanted
 
 
-def test_a_list_may_lie_in_the_datasets_own_folder_and_has_usual_columns(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_list_may_lie_in_the_datasets_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("mine.csv", "plan/part-00000.parquet", "shards/00000.parquet"):
         (tmp_path / "set" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "set" / name).write_text("x")

@@ -1,0 +1,53 @@
+"""Corpora that are made in parts: what one job makes, and the corpus that names the parts of all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from data_samples import corpus_of
+from obtained_pairs import SOURCE
+
+from mdc.records import sha256_file, write_json
+from mdc.shards.from_parts import join_parts
+from mdc.shards.index import ShardReader
+from mdc.shards.parts import Group, read_parts, write_parts
+from mdc.sources.cleaned import InParts
+
+HELD: dict[str, Any] = {**SOURCE, "val_share": 0.3}
+SPLITS = ("train", "val")
+
+
+def opened(source: dict[str, Any], data: Path) -> InParts:
+    found = corpus_of(source, data)
+    assert isinstance(found, InParts)
+    return found
+
+
+def group_of(data: Path, at: Path, i: int, n: int, *, source: dict[str, Any] = HELD, **more: Any) -> Path:
+    """Do one job's work; the index that it leaves."""
+    told = {"asked": {"source": {**source, "pairs": None}}, "context_length": 77, **more}
+    entries = write_parts(opened(source, data), Group(i, n), SPLITS, at / "parts/d", at / "state", **told)
+    path = at / f"parts/d/{i}-of-{n}/index.json"
+    write_json(path, {"kind": "parts", "name": "d", "source": source, "group": i, "groups": n, "parts": entries})
+    read_parts(path)
+    return path
+
+
+def join(
+    data: Path, at: Path, groups: list[Path], name: str = "c", max_skipped: float = 0.5, source: dict[str, Any] = HELD
+) -> dict[str, Any]:
+    told: dict[str, Any] = {"max_skipped": max_skipped, "context_length": 77, "splits": SPLITS}
+    return join_parts(name, opened(source, data), at / "corpora" / name, groups, **told)
+
+
+def samples_of(corpus: Path) -> dict[str, list[tuple[str, bytes, Any]]]:
+    """All samples of each split."""
+    readers = {split: ShardReader(corpus, split) for split in SPLITS}
+    return {split: [reader.read(number) for number in range(len(reader))] for split, reader in readers.items()}
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    """Of every file but the indices."""
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name != "index.json")
+    return {str(path.relative_to(folder)): sha256_file(path) for path in files}
