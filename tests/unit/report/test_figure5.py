@@ -146,6 +146,8 @@ def test_every_number_has_its_pairs_and_the_samples_seen(tmp_path: Path) -> None
     svg = (out / "figure5.svg").read_text(encoding="utf-8")
     for words in ("image–caption pairs", "2,000", "8,000", "points a doubling of the pairs"):
         assert words in svg, "as a comment beside the drawn letters"
+    told = {750: "750", 999_499: "999,499", 999_500: "1M", 4_912_345: "4.91M", 1_280_000_000: "1.28B"}
+    assert {count: accuracy_panels.count_words(count) for count in told} == told
 
 
 def test_methods_of_one_size_have_a_point_and_no_trend(tmp_path: Path) -> None:
@@ -171,11 +173,6 @@ def test_a_run_by_two_estimators_has_two_trends(tmp_path: Path) -> None:
         ("linear probe", "750 2000 6000"),
         ("heuristic", "750 2000 6000"),
     ]
-
-
-def test_counts_are_short() -> None:
-    told = {750: "750", 6000: "6,000", 999_499: "999,499", 999_500: "1M", 4_912_345: "4.91M", 1_280_000_000: "1.28B"}
-    assert {count: accuracy_panels.count_words(count) for count in told} == told
 
 
 def test_what_makes_no_trend_is_refused(tmp_path: Path) -> None:

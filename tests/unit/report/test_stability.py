@@ -17,19 +17,7 @@ from mdc.statistics.verdicts import decide
 LEAST = 1e-3
 
 
-def falling(n: int, sd: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """A loss that falls from 7 to 2 with a relative noise of ``sd``, logged every ten steps and at an odd last one."""
-    steps = np.append(np.arange(10, 10 * n, 10), 10 * n - 3)
-    trend = 2 + 5 * np.exp(-3 * steps / steps[-1])
-    return steps, trend * (1 + sd * rng.standard_normal(n))
-
-
 # --- one run --------------------------------------------------------------------------------------------------------
-
-
-def test_a_straight_line_leaves_no_residual_however_its_steps_lie() -> None:
-    steps = np.array([1, 5, 6, 20, 21, 40])
-    assert stability.residuals(steps, 3.0 - 0.2 * steps) == pytest.approx(np.zeros(4), abs=1e-12)
 
 
 def test_a_residual_is_that_of_the_line_through_the_neighbours() -> None:
@@ -168,15 +156,6 @@ def test_what_two_runs_share_cancels_in_their_ratio() -> None:
     common = stability.squares(np.arange(100), rng.standard_normal(100))
     found = stability.ratio_over_steps([4 * common], [common], np.random.default_rng(0), 200, 0.5)
     assert stability.factors(found) == pytest.approx((2.0, 2.0, 2.0))
-
-
-def test_resampled_means_are_those_of_blocks_taken_one_by_one() -> None:
-    series = np.random.default_rng(7).random((2, 13))
-    made = stability._block_means(series, np.random.default_rng(8), draws=50, block=5, blocks=3)
-    starts = np.random.default_rng(8).integers(0, 13, size=(50, 3))
-    for draw, row in enumerate(starts):
-        picked = [(start + j) % 13 for start in row for j in range(5)]
-        assert made[:, draw] == pytest.approx(series[:, picked].mean(1))
 
 
 def test_too_few_steps_have_a_value_and_no_interval() -> None:
