@@ -35,11 +35,8 @@ def _places(read: Any, values: Any, path: Path_ = (), field: Any = None) -> Iter
         for number, value in enumerate(values):
             yield from _places(read[number] if isinstance(read, list | tuple) else read, value, (*path, number), field)
     elif isinstance(values, dict):
-        names = (
-            {info.alias or name: name for name, info in type(read).model_fields.items()}
-            if isinstance(read, BaseModel)
-            else {}
-        )
+        fields = type(read).model_fields if isinstance(read, BaseModel) else {}
+        names = {info.alias or name: name for name, info in fields.items()}
         for key, value in values.items():
             inner = getattr(read, names[key]) if key in names else read.get(key) if isinstance(read, dict) else None
             yield from _places(inner, value, (*path, key), (type(read), key) if key in names else field)
@@ -58,11 +55,10 @@ def _broken() -> Iterator[tuple[dict[str, Any], Path_]]:
 
 def _rest(values: Any, text: str) -> str | None:
     """What follows the longest path of ``values`` that ``text`` begins with; None if it begins with none."""
+    inside = values.items() if isinstance(values, dict) else enumerate(values) if isinstance(values, list) else ()
     found = [
         text[len(name) :] if inner is None else inner
-        for key, value in (
-            values.items() if isinstance(values, dict) else enumerate(values) if isinstance(values, list) else ()
-        )
+        for key, value in inside
         for name in (f"[{key}]" if isinstance(key, int) else f".{key}",)
         if text.startswith(name) and text[len(name) :][:1] in ".[ :"
         for inner in (_rest(value, text[len(name) :]),)
@@ -103,15 +99,10 @@ def test_a_missing_key_is_named_where_it_belongs() -> None:
 def test_mdc_check_names_every_problem(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copy(ROOT / "params.yaml", tmp_path)
     place = tmp_path / "params.yaml"
-    text = place.read_text()
-    for old, new in (
-        ("level: 0.95 ", "level: high "),
-        ("normalise: true", "normalise: yes"),
-        ("bootstrap: 2000", "bootstrap: 1_000"),
-    ):
-        assert old in text
-        text = text.replace(old, new, 1)
-    place.write_text(text)
+    text = place.read_text().replace("level: 0.95 ", "level: high ", 1)
+    place.write_text(
+        text.replace("normalise: true", "normalise: yes", 1).replace("bootstrap: 2000", "bootstrap: 1_000", 1)
+    )
     assert main(["check", "--params", str(place)]) == 2
     lines = capsys.readouterr().err.splitlines()
     assert [line.split(" = ")[0] for line in lines] == [
