@@ -42,14 +42,6 @@ def test_imports_go_down() -> None:
     assert not wrong, wrong
 
 
-def test_the_ground_floor_stands_on_nothing() -> None:
-    """The dictionaries above all: every start of Snakemake reads them."""
-    for module in _modules():
-        if module != "mdc" and FLOOR[_part(module)] == 1:
-            others = {other for other in imports(module) - {"mdc"} if _part(other) != _part(module)}
-            assert not others, (module, others)
-
-
 def test_no_circles() -> None:
     packages = {m for m in _modules() if any(o.startswith(m + ".") for o in _modules())}
     graph = {m: imports(m) - packages - {m} for m in _modules() if m not in packages}

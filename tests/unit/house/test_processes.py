@@ -113,9 +113,6 @@ def test_all_processes_stop_at_a_loss_that_is_none(runs: Path) -> None:
     assert "step 7" in first and "sample0" in first and "sample7" in first
 
 
-# --- starting and ending -------------------------------------------------------------------------------------------
-
-
 def _config(folder: Path, **recipe: object) -> list[str]:
     """Arguments of a pretraining whose data nobody will come to read."""
     config = planned("mini")["runs/alt/ViT-T-12/mdc/s0"].config()

@@ -72,8 +72,6 @@ def _changed(scale: dict[str, Any], path: tuple[str, ...], value: Any) -> dict[s
     return put(copy.deepcopy(scale), path, None if value is ... else value)
 
 
-# --- what is planned --------------------------------------------------------------------------------------------------
-
 UNTRAINED = [f"probe/untrained/ViT-T-12/{pooling}/s0" for pooling in ("cls", "patch_mean")]
 TRAINED = [f"runs/own/ViT-T-12/{method}/s0" for method in METHODS]
 
@@ -118,9 +116,6 @@ def test_each_artefact_of_mini_can_stay_away(name: str, monkeypatch: pytest.Monk
     tables = {key: table for key, table in MINI["tables"].items() if key not in gone}
     planned = _jobs({**MINI, "tables": tables}, monkeypatch)
     assert set(planned) & set(MINI["tables"]) == set(tables)
-
-
-# --- what is refused --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("name", "scale"), [("one table", ONE_TABLE), ("no probe", NO_PROBE)])

@@ -39,9 +39,6 @@ def trends(made: ProbingWorld, folder: Path) -> list[Trend]:
     return Sizes(made.job, made.write(folder)).trends()
 
 
-# --- the trend ------------------------------------------------------------------------------------------------------
-
-
 def test_slope_weights_are_least_squares() -> None:
     rng = np.random.default_rng(0)
     for _ in range(50):
@@ -129,9 +126,6 @@ def test_only_trends_that_were_named_have_a_verdict_and_it_is_of_the_whole_rise(
         assert told.smallest_detectable is not None and told.high - told.low < 2 * told.smallest_detectable
     assert found[2.0].verdict == "comparable" and max(abs(found[2.0].low), abs(found[2.0].high)) * 3 < 2
     assert found[0.5].verdict == "cannot be told" and max(abs(found[0.5].low), abs(found[0.5].high)) < 0.5
-
-
-# --- files ----------------------------------------------------------------------------------------------------------
 
 
 def test_every_number_has_its_pairs_and_the_samples_seen(tmp_path: Path) -> None:

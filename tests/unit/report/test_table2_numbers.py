@@ -189,9 +189,6 @@ def test_errors_and_bits_a_token_over_all_sets_and_seeds() -> None:
         assert one.bits_per_token == (pytest.approx(bits) if control == "none" else None)
 
 
-# --- retrieval ----------------------------------------------------------------------------------------------------------
-
-
 def _rank(scores: list[float], right: list[int]) -> Callable[[int], bool]:
     """Whether a right answer is among the first so many; no two scores are equal."""
     order = sorted(range(len(scores)), key=lambda place: -scores[place])
