@@ -17,6 +17,7 @@ from mdc.artefacts import ARTEFACTS
 from mdc.config import read_yaml, validate
 from mdc.jobs.folder import ScaleFolder
 from mdc.jobs.plan import Plan
+from mdc.records import write_json
 from mdc.verbs import VERBS
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -98,8 +99,6 @@ def test_imports_are_found_wherever_they_stand(package: Path) -> None:
     assert fp.imports("mdc.d") == {"mdc", "mdc.a", "mdc.unused"}
 
 
-# --- the jobs of the golden project -----------------------------------------------------------------------------------
-
 MDC, ARC, CLIP = (f"runs/alt/ViT-T-12/{method}/s0" for method in ("mdc", "arc", "clip"))
 #: job → the parts that it loads by name
 PARTS = {
@@ -139,23 +138,19 @@ def covered(plan: Plan, job: str) -> set[str]:
 
 @pytest.fixture(scope="module")
 def loaded(plan: Plan, tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
-    """The modules that each job really loads, when it is done once more in a process of its own."""
+    """The modules that each job really loads, in a process of its own."""
     root = tmp_path_factory.mktemp("golden")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(root)
-        golden.make(plan, root)
-    folder = ScaleFolder(root / "results" / golden.SCALE)
-    calls = {}
-    for number, job in enumerate(PARTS):
-        places = {"folder": folder.root, "out": root / "out" / str(number), "state": root / "state" / str(number)}
-        places |= {"cache": root / "cache", "config": folder.config(job)}
-        places |= {"runtime": root / "runtime.json"} if plan.jobs[job].verb == "pretrain" else {}
-        calls[job] = {"verb": plan.jobs[job].verb, **{name: str(path) for name, path in places.items()}}
+    folder, calls = ScaleFolder(root / "results" / golden.SCALE), {}
+    write_json(root / "runtime.json", golden.RUNTIME)
+    for name, job in plan.jobs.items():
+        write_json(folder.config(name), job.config())
+        places = {"folder": folder.root, "out": folder.job(name), "state": root / "state" / name}
+        places |= {"cache": root / "cache", "config": folder.config(name)}
+        places |= {"runtime": root / "runtime.json"} if job.verb == "pretrain" else {}
+        calls[name] = {"verb": job.verb, **{option: str(path) for option, path in places.items()}}
     (root / "plan.json").write_text(json.dumps(calls))
-    script = ROOT / "tests/support/loaded_modules.py"
-    done = subprocess.run(
-        [sys.executable, str(script), str(root / "plan.json"), str(root / "told.json")], capture_output=True, text=True
-    )
+    command = [sys.executable, str(ROOT / "tests/support/loaded_modules.py"), "plan.json", "told.json"]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return {job: set(names) for job, names in json.loads((root / "told.json").read_text()).items()}
 
