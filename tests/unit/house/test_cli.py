@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import re
+import shlex
 import subprocess
 import sys
 from importlib import metadata
@@ -23,7 +24,7 @@ from mdc.jobs.call import Call
 from mdc.jobs.folder import ScaleFolder
 from mdc.jobs.plan import Plan
 from mdc.jobs.read import read_job
-from mdc.records import UserError, read_json, write_json
+from mdc.records import UserError, read_json, sha256_file, write_json
 from mdc.verbs import VERBS
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -135,7 +136,10 @@ def test_a_corpus_that_is_not_there_names_mdc_data(
 # --- folders ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_configuration_where_the_workflow_writes_it_says_where_everything_lies(paper: Plan, tmp_path: Path) -> None:
+def test_a_configuration_where_the_workflow_writes_it_says_where_everything_lies(
+    paper: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MDC_DATA", "/my data")
     folder = ScaleFolder(tmp_path / "results/paper")
     for name in ("data/vocabularies/clip", "table9"):
         job = paper.jobs[name]
@@ -143,6 +147,10 @@ def test_a_configuration_where_the_workflow_writes_it_says_where_everything_lies
         assert main([job.verb, str(folder.config(name))]) == 0
         assert folder.manifest(name, job.verb).is_file() and folder.record(name, job.verb).is_file()
         assert read_json(folder.record(name, job.verb))["config"] == job.config()
+        told = read_json(folder.host(name))  # of a vocabulary, whose record and manifest are two files, too
+        assert told["manifest"] == folder.manifest(name, job.verb).name
+        assert told["manifest_sha256"] == sha256_file(folder.manifest(name, job.verb))
+        assert shlex.split(told["command"]) == ["MDC_DATA=/my data", "mdc", job.verb, str(folder.config(name))]
     assert {path.name for path in folder.root.iterdir()} == {"configs", "data", "table9"}
 
 

@@ -128,12 +128,9 @@ def test_a_finetuned_run_is_a_run_like_any_other() -> None:
 def test_systems_of_one_run_are_captioned_by_one_job() -> None:
     plan = _plan("mini")
     written = [name for name in plan.jobs if name.startswith("captions/") and name.endswith("/described")]
-    assert written == [
-        "captions/floor/described",
-        "captions/dense/ViT-T-12/arc/s0/ft-described/best/described",
-        "captions/dense/ViT-T-12/mdc/s0/ft-described/best/described",
-        "captions/dense/ViT-T-12/mdc/s0/ft-described_ends/best/described",
-    ]
+    tuned = ("arc/s0/ft-described", "mdc/s0/ft-described", "mdc/s0/ft-described_ends")
+    runs = [f"captions/dense/ViT-T-12/{run}/best/described" for run in tuned]
+    assert written == ["captions/floor/described", *runs]
     assert set(plan.jobs["metrics/described/s0"].inputs) >= set(written)
     asked = [key for name in written for key in plan.jobs[name].policies]  # type: ignore[attr-defined]
     assert sorted(asked) == sorted(VALUES["scales"]["mini"]["tables"]["table3"]["systems"])
@@ -163,8 +160,7 @@ def test_every_table_3_holds_the_papers_contest_and_its_controls(scale: str) -> 
     assert table is not None and table.judge is not None
     systems, contests = table.systems, table.judge.contests
     assert next(iter(contests)) == "paper" and contests["paper"].systems == list(CONTEST)
-    others = {"mdc_free", *table.coca}
-    assert [set(one.systems) for name, one in contests.items() if name != "paper"] == [{*CONTEST, *others}]
+    assert [set(one.systems) for one in list(contests.values())[1:]] == [{*CONTEST, "mdc_free", *table.coca}]
     for name, lengths in CONTEST.items():
         way = systems[name].write
         if lengths is None:  # beam search that is free to end
@@ -184,10 +180,8 @@ def test_every_table_3_holds_the_papers_contest_and_its_controls(scale: str) -> 
     assert clip is not None and clip.kind == ("open_clip" if scale == "paper" else "run")
     if scale == "paper":
         assert "Qwen2.5-VL-72B" in by.model and (clip.model, clip.weights) == ("ViT-B-32-quickgelu", "openai")
-        assert {one.label: (one.split, one.instances is not None) for one in table.datasets.values()} == {
-            "MSCOCO": ("test", True),
-            "Flickr30k": ("test", False),
-        }
+        sets = [(one.label, one.split, one.instances is not None) for one in table.datasets.values()]
+        assert sorted(sets) == [("Flickr30k", "test", False), ("MSCOCO", "test", True)]
 
 
 def test_every_number_of_the_papers_table_3_has_its_cell_at_scale_paper() -> None:
@@ -218,7 +212,7 @@ def test_a_table_alone_of_captions_needs_a_section() -> None:
         validate(values)
 
 
-@pytest.mark.parametrize("name", [name for name, scale in VALUES["scales"].items() if "table_ratio" in scale["tables"]])
+@pytest.mark.parametrize("name", [name for name, one in VALUES["scales"].items() if "table_ratio" in one["tables"]])
 def test_a_table_of_claims_is_made_from_its_own_sections_captions(name: str) -> None:
     """Every dataset is captioned once, whatever number of tables show it."""
     plan = _plan(name)
@@ -316,20 +310,6 @@ def test_the_best_is_chosen_among_what_captions_the_other_images() -> None:
     chosen = plan.jobs["mcd_table4"].choose  # type: ignore[attr-defined]
     assert chosen is not None and set(chosen.systems) < set(plan.scale.tables.mcd_table4.systems)  # type: ignore[union-attr]
     assert set(chosen.systems) <= set(other) and "mcs_3_printed" not in chosen.systems and "mcs_3" in chosen.systems
-
-
-def test_runs_stand_on_codes_and_others_on_vectors() -> None:
-    plan = _plan("mini")
-    runs = {method: plan.pretrain(Run("described", "on-codes", method, 0)) for method in ("mcd", "mcd_cfg")}
-    for run in runs.values():
-        assert "image-tokens/codes/described" in run.inputs
-    assert "encoded/continuous/described" in plan.pretrain(Run("described", "before-codes", "mcd", 0)).inputs
-    assert plan.jobs["image-tokens/codes/described"].inputs == ["encoders/codes", "data/corpora/described"]
-    assert plan.jobs["encoders/codes"].inputs == ["tokenizers/vq"]
-    assert plan.jobs["tokenizers/vq"].inputs == ["data/corpora/described"]
-    names = list(plan.jobs)
-    order = ["tokenizers/vq", "encoders/codes", "image-tokens/codes/described", runs["mcd"].job, "mcd_table1"]
-    assert sorted(order, key=names.index) == order
 
 
 def test_their_keys_change_no_other_job() -> None:

@@ -95,14 +95,12 @@ def multi_label(n: int = 60, images: int | None = None) -> tuple[list[Encoders],
     rng = np.random.default_rng(4)
     ids, targets = tuple(map(str, range(n))), (rng.random((n, 2)) < 0.4).astype(np.int64)
     groups = None if images is None else tuple(str(i % images) for i in range(n))
-    sides: list[Encoders] = [
-        [
-            {"x": ProbeItems(ids, scores=targets * s + rng.normal(size=(n, 2)), targets=targets, groups=groups)}
-            for _ in range(3)
-        ]
-        for s in (2.0, 0.0)
-    ]
-    return sides, targets
+
+    def encoder(good: float) -> dict[str, ProbeItems]:
+        scores = targets * good + rng.normal(size=(n, 2))
+        return {"x": ProbeItems(ids, scores=scores, targets=targets, groups=groups)}
+
+    return [[encoder(good) for _ in range(3)] for good in (2.0, 0.0)], targets
 
 
 @pytest.mark.parametrize("seeds", [1, 3])

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import test_report
 from probing_world import ProbingWorld
 from shown import planned, read_rows
-from test_report import ALT, DENSE, LABELS, SKILL
+from test_report import ALT, DENSE
 
 from mdc.records import UserError
 from mdc.report import published
@@ -19,11 +20,9 @@ BOTH: Mapping[str, Sequence[str]] = {"alt": ["arc", "mdc"], "dense": ["arc", "md
 
 
 def world(corpora: Mapping[str, Sequence[str]] = BOTH, **given: Any) -> ProbingWorld:
-    def skill(corpus: str | None, method: str, probe: str, seed: int) -> float:
-        return SKILL[method] + 0.02 * (corpus == "dense") + 0.01 * seed
-
     values: dict[str, Any] = {"artefact": "table4", "probes": ("imagenet1k",), "contrasts": (("mdc", "arc"),)}
-    return ProbingWorld(corpora, skill, labels=LABELS, **{**values, **given})
+    values |= {"cls": (), "backbones": {"B": "ViT-T/12"}, "primary_column": "imagenet1k"}
+    return test_report.world(corpora=corpora, **{**values, **given})
 
 
 @pytest.mark.parametrize("seeds", [(0,), (0, 1, 2)])

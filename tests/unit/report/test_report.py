@@ -213,10 +213,8 @@ def test_level_bounds_and_power_are_the_jobs(built: tuple[ProbingWorld, Table, P
     for told in ("90 % interval", "below 0.1", "±3.5 points", "probability of 70 %", "300 resamples"):
         assert told in text, told
     assert "95 %" not in text
-    sizes = [
-        np.mean([float(x["high"]) - float(x["low"]) for x in read_rows(out / "table1_long.csv")])
-        for out in (wide, narrow)
-    ]
+    longs = [read_rows(out / "table1_long.csv") for out in (wide, narrow)]
+    sizes = [np.mean([float(x["high"]) - float(x["low"]) for x in long]) for long in longs]
     assert sizes[1] < 0.9 * sizes[0]
 
 
@@ -238,10 +236,8 @@ def test_every_output_says_what_its_intervals_and_its_scale_are_worth(built: tup
 
 def test_published_values_stand_only_at_scale_paper(tmp_path: Path) -> None:
     out = world(scale="paper", labels={"alt": "CC12M"}, backbones=ONE).make(tmp_path)
-    found = {
-        (x["dataset"], x["backbone"], x["method"], x["benchmark"]): x["published"]
-        for x in read_rows(out / "table1_long.csv")
-    }
+    place = ("dataset", "backbone", "method", "benchmark")
+    found = {tuple(line[key] for key in place): line["published"] for line in read_rows(out / "table1_long.csv")}
     assert found["CC12M", "ViT-B/32", "MDC", "ImageNet-1K"] == "54.8000"
     assert found["CC12M", "ViT-B/32", "CLIP", "Pets"] == "74.8000"
     assert found["none", "ViT-B/32", "untrained", "Pets"] == ""
@@ -288,9 +284,8 @@ def test_bad_records_are_refused_by_name(tmp_path: Path) -> None:
     refused(f"{name} on pets: the record says 1.000", probes={**probes, "pets": {**probes["pets"], "value": 1.0}})
     refused(f"{name} names no items.parquet", outputs={})
     refused("is not the 000000000000… of its record", outputs={"items.parquet": "0" * 64})
-    refused(
-        f"pets has other chance levels: .*{name} with 1", probes={**probes, "pets": {**probes["pets"], "chance": 1.0}}
-    )
+    chance = {**probes, "pets": {**probes["pets"], "chance": 1.0}}
+    refused(f"pets has other chance levels: .*{name} with 1", probes=chance)
 
 
 # --- systems --------------------------------------------------------------------------------------------------------
@@ -302,9 +297,8 @@ def odd(artefact: str, corpora: dict[str, list[str]]) -> ProbingWorld:
     made.contrasts = []
     place = {"backbone": {"key": "B", "label": "ViT-B/32"}, "training": {"pairs": 800, "steps": 9, "samples_seen": 72}}
     runs = ["alt/B/mdc/s0"]
-    made.add(
-        "alt/B/mdc/heuristic", "alt", "mdc_heuristic", runs=runs, suffix="/heuristic", estimator="heuristic", **place
-    )
+    other: dict[str, Any] = {"runs": runs, "suffix": "/heuristic", "estimator": "heuristic", **place}
+    made.add("alt/B/mdc/heuristic", "alt", "mdc_heuristic", **other)
     made.add("alt/B/mdc/ft-dense", "alt", "mdc_ft", runs=["alt/B/mdc/s0/ft-dense"], control="alt/B/mdc", **place)
     made.contrasts += [["alt/B/mdc/heuristic", "alt/B/mdc"], ["alt/B/mdc/ft-dense", "alt/B/mdc"]]
     return made
@@ -418,26 +412,24 @@ def test_markdown_is_rectangular_and_marks(built: tuple[ProbingWorld, Table, Pat
     assert len(re.findall(r"[0-9]†", first)) == marks.count("grey")
 
 
+def in_every_format(table: Table, folder: Path) -> tuple[list[dict[str, str]], str, list[tuple[str, str]], str]:
+    """The rows of the csv, the Markdown, the cells of the page, and the LaTeX."""
+    write_csv(table, folder / "t.csv", {"k": "v,w"})
+    write_markdown([table], folder / "t.md")
+    write_html([table], folder / "t.html")
+    write_latex(table, folder / "t.tex")
+    md, tex = ((folder / f"t.{kind}").read_text(encoding="utf-8") for kind in ("md", "tex"))
+    return read_rows(folder / "t.csv"), md, cells_of(folder / "t.html"), tex
+
+
 def test_awkward_text_and_signs(tmp_path: Path) -> None:
-    table = Table(
-        title="a_b | <c> 50% & {d}",
-        caption=("x^2 ~ \\ #1 $",),
-        labels=("Na|me",),
-        columns=(Column("p_q"),),
-        rows=(Row(("*e* [f]",), (Cell(-0.04, -1.26, 2.0, note="<g>"),)), Row(("empty",), (Cell(None),))),
-        signed=True,
-    )
-    write_html([table], tmp_path / "t.html")
-    assert ("", "+0.0 [−1.3, +2.0] <g>") in cells_of(tmp_path / "t.html")
-    write_csv(table, tmp_path / "t.csv", {"k": "v,w"})
-    assert read_rows(tmp_path / "t.csv") == [
-        {"na|me": "*e* [f]", "p_q": "0.0", "k": "v,w"},
-        {"na|me": "empty", "p_q": "", "k": "v,w"},
-    ]
-    write_markdown([table], tmp_path / "t.md")
-    assert r"\*e\* \[f\]" in (tmp_path / "t.md").read_text(encoding="utf-8")
-    write_latex(table, tmp_path / "t.tex")
-    tex = (tmp_path / "t.tex").read_text(encoding="utf-8")
+    rows = (Row(("*e* [f]",), (Cell(-0.04, -1.26, 2.0, note="<g>"),)), Row(("empty",), (Cell(None),)))
+    caption = ("x^2 ~ \\ #1 $",)
+    table = Table("a_b | <c> 50% & {d}", caption, ("Na|me",), (Column("p_q"),), rows, signed=True)
+    lines, md, cells, tex = in_every_format(table, tmp_path)
+    assert ("", "+0.0 [−1.3, +2.0] <g>") in cells
+    assert [tuple(line.values()) for line in lines] == [("*e* [f]", "0.0", "v,w"), ("empty", "", "v,w")]
+    assert list(lines[0]) == ["na|me", "p_q", "k"] and r"\*e\* \[f\]" in md
     assert r"a\_b $|$ $<$c$>$ 50\% \& \{d\}" in tex
     assert r"x\textasciicircum{}2 \textasciitilde{} \textbackslash{} \#1 \$" in tex
     with pytest.raises(UserError, match="where 1 and 1 are needed"):
@@ -448,15 +440,10 @@ def test_a_number_can_have_decimals_of_its_own_and_one_that_never_changes_no_int
     cells = (Cell(7480, decimals=0), Cell(3.976, 3.9, 4.04, decimals=2), Cell(0.0, 0.0, 0.0), Cell(3, 2.96, 3.04))
     columns = tuple(map(Column, ("steps", "loss", "true", "told")))
     table = Table("t", (), ("who",), columns, (Row(("a",), cells),))
-    write_csv(table, tmp_path / "t.csv")
-    write_markdown([table], tmp_path / "t.md")
-    write_html([table], tmp_path / "t.html")
-    write_latex(table, tmp_path / "t.tex")
+    lines, md, found, tex = in_every_format(table, tmp_path)
     shown = ["7480", "3.98 [3.90, 4.04]", "0.0", "3.0 [3.0, 3.0]"]
-    assert (tmp_path / "t.csv").read_text().splitlines()[1] == "a,7480,3.98,0.0,3.0"
-    assert f"| {' | '.join(shown)} |" in (tmp_path / "t.md").read_text(encoding="utf-8")
-    assert [text for _, text in cells_of(tmp_path / "t.html")][-4:] == shown
-    assert "7480 &" in (tmp_path / "t.tex").read_text()
+    assert list(lines[0].values()) == ["a", "7480", "3.98", "0.0", "3.0", "v,w"]
+    assert f"| {' | '.join(shown)} |" in md and [text for _, text in found][-4:] == shown and "7480 &" in tex
 
 
 def test_reference_rows_are_never_ranked() -> None:
