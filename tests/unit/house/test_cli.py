@@ -133,9 +133,6 @@ def test_a_corpus_that_is_not_there_names_mdc_data(
     assert "MDC_DATA" in one_line(capsys) and not Path("out/index.json").exists()
 
 
-# --- folders ----------------------------------------------------------------------------------------------------------
-
-
 def test_a_configuration_where_the_workflow_writes_it_says_where_everything_lies(
     paper: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,9 +200,6 @@ def test_an_input_that_is_not_there_is_named_with_who_needs_it(
     assert call.input("probe/cc12m/ViT-B-32/clip/s0") == missing
 
 
-# --- make -------------------------------------------------------------------------------------------------------------
-
-
 def test_an_artefact_is_made_by_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -235,9 +229,6 @@ def test_an_artefact_that_the_scale_does_not_name_is_refused(
     assert "scale mini names no table9; it has table1, table2, table3, table4, " in one_line(capsys)
 
 
-# --- check and config -------------------------------------------------------------------------------------------------
-
-
 def test_check_says_what_a_scale_asks_for(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     for scale in ("mini", "paper"):
@@ -254,9 +245,6 @@ def test_what_config_prints_is_what_a_verb_reads(
     assert main(["config", job, "--params", str(ROOT / "params.yaml"), "--scale", "paper"]) == 0
     (tmp_path / "config.json").write_text(capsys.readouterr().out)
     assert read_job(tmp_path / "config.json", paper.jobs[job].verb) == paper.jobs[job]
-
-
-# --- what stands in the dictionaries ----------------------------------------------------------------------------------
 
 
 def test_the_dictionaries_import_nothing_and_every_module_that_they_name_does_its_part() -> None:

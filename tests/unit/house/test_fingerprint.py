@@ -35,16 +35,19 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clean: None) -> Pat
 
 
 def _print(module: str) -> str:
+    _forget()
+    return fp.fingerprint(module)
+
+
+def _forget() -> None:
     for cached in (fp.fingerprint, fp.closure, fp.module_file, fp._read):
         cached.cache_clear()
-    return fp.fingerprint(module)
 
 
 @pytest.fixture
 def clean() -> Iterator[None]:
     yield
-    for cached in (fp.fingerprint, fp.closure, fp.module_file, fp._read):
-        cached.cache_clear()
+    _forget()
 
 
 def test_what_changes_it(package: Path) -> None:
@@ -74,15 +77,14 @@ def test_an_edited_template_makes_the_tables_anew_and_trains_nothing(
 ) -> None:
     shutil.copytree(fp.ROOT, tmp_path / "mdc", ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(fp, "ROOT", tmp_path / "mdc")
-    tables = ("table1", "method_table", "table9", "recipes")
-    modules = [f"mdc.report.tables.{table}" for table in tables]
-    modules += ["mdc.report.figures.figure4", "mdc.training.run"]
+    tables = [f"mdc.report.tables.{table}" for table in ("table1", "method_table", "table9", "recipes")]
+    modules = [*tables, "mdc.report.figures.figure4", "mdc.training.run"]
+    before = {module: _print(module) for module in modules}
     for file in fp.data_files("mdc.report.tables.render"):
-        before = {module: _print(module) for module in modules}
-        with (tmp_path / "mdc" / file).open("a") as template:
-            template.write("\n")
-        changed = {module for module in modules if _print(module) != before[module]}
-        assert changed == set(modules[: len(tables)]), file
+        text = (tmp_path / "mdc" / file).read_text()
+        (tmp_path / "mdc" / file).write_text(f"{text}\n")
+        assert [module for module in modules if _print(module) != before[module]] == tables, file
+        (tmp_path / "mdc" / file).write_text(text)
 
 
 def test_what_only_a_type_checker_imports_is_not_covered(package: Path) -> None:
@@ -112,16 +114,9 @@ PARTS = {
     "probe/untrained/ViT-T-12/cls/s0": {parts.ABILITIES["encode"]},
     **{name: {ARTEFACTS[name].module} for name in golden.scale()["tables"]},
 }
+KINDS = (parts.OBJECTIVES, parts.CORPORA, parts.PROBES, parts.CHOICES, parts.TEXTS, parts.ABILITIES)
 #: every part that some job loads by name
-ALL_PARTS = {
-    *parts.OBJECTIVES.values(),
-    *parts.CORPORA.values(),
-    *parts.PROBES.values(),
-    *parts.CHOICES.values(),
-    *parts.TEXTS.values(),
-    *parts.ABILITIES.values(),
-    *(artefact.module for artefact in ARTEFACTS.values()),
-}
+ALL_PARTS = {module for kind in KINDS for module in kind.values()} | {one.module for one in ARTEFACTS.values()}
 
 
 @pytest.fixture(scope="module")

@@ -59,9 +59,6 @@ def _refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return said
 
 
-# --- what is written --------------------------------------------------------------------------------------------------
-
-
 def test_every_byte_that_stands_there_stays(project: Path) -> None:
     shutil.copy(ROOT / "params.yaml", project)
     old, before = Path("params.yaml").read_bytes(), load("params.yaml")
@@ -129,15 +126,9 @@ def test_what_is_printed_names_the_command(
 
 
 @pytest.mark.parametrize("count", [16, 17, 40, 130, 1000, 5000])
-def test_values_fit_the_number_of_images(
-    count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    _params(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("MDC_DATA", raising=False)
-    names = [f"{number}.jpg" for number in range(count)]
-    own_data.photo(Path("data/photos/0.jpg"), (9, 9, 9), 0)  # the others are not looked at
-    own_data.table(Path("data/photos/captions.csv"), [(name, "a photo of it") for name in names])
+def test_values_fit_the_number_of_images(count: int, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = ["p000.jpg", *(f"{number}.jpg" for number in range(1, count))]  # the others are not looked at
+    own_data.table(project / "data/photos/captions.csv", [(name, "a photo of it") for name in names])
     scale = _init(*PHOTOS).current()
     recipe, source = scale.pretrain.recipe, scale.data.corpora["photos"].source
     assert source.kind == "caption_table"
@@ -148,9 +139,6 @@ def test_values_fit_the_number_of_images(
     assert 300 <= steps < 300 + train // recipe.batch_size and recipe.warmup_steps < steps / 4
     assert recipe.validate_every <= steps and recipe.batch_size <= 64
     assert f"{train:,} images to train on, {val:,} held out" in capsys.readouterr().out
-
-
-# --- tables of other shapes -------------------------------------------------------------------------------------------
 
 
 def _source(name: str) -> dict[str, Any]:
@@ -209,9 +197,6 @@ def test_a_test_folder_called_val(project: Path) -> None:
     assert source.splits == {"train": "train", "test": "val"}
 
 
-# --- where files lie --------------------------------------------------------------------------------------------------
-
-
 def test_a_path_may_start_from_here_or_from_mdc_data(project: Path) -> None:
     for number, start in enumerate(("", "data/", f"{project}/data/")):
         _init(f"own{number}", "--images", f"{start}photos", "--captions", f"{start}photos/captions.csv")
@@ -237,9 +222,6 @@ def test_files_outside_of_mdc_data(project: Path, capsys: pytest.CaptureFixture[
     assert _source("own")["path"] == "pictures/photos/captions.csv"
 
 
-# --- refusals ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("arguments", "said"), read_table(__file__, "refused"), ids=lambda x: str(x)[:40])
 def test_mistakes_are_told_in_one_line(
     arguments: list[str], said: str, project: Path, capsys: pytest.CaptureFixture[str]
@@ -261,9 +243,6 @@ def test_a_class_in_one_split_only(project: Path, capsys: pytest.CaptureFixture[
     shutil.rmtree(project / "data/birds/train/red bird")
     (project / "data/birds/test/red bird").rmdir()
     assert "birds/train: holds one class, blue bird; at least two" in _refused(capsys, *PHOTOS, "--probe", "birds")
-
-
-# --- other parameter files --------------------------------------------------------------------------------------------
 
 
 def test_scales_that_are_not_last_are_refused(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -301,9 +280,6 @@ def test_files_that_are_written_otherwise(change: str, project: Path) -> None:
     assert new.count(b"\r\n") == (new.count(b"\n") if change == "crlf" else 0)
     _init("again", *PHOTOS[1:])  # and another one behind it
     assert list(load("params.yaml").scales)[-2:] == ["photos", "again"]
-
-
-# --- end to end -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

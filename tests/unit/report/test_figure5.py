@@ -183,10 +183,5 @@ def test_what_makes_no_trend_is_refused(tmp_path: Path) -> None:
     made = world()
     made.records["probe/d2000/B/mdc/s0"]["training"] = None
     refused("the record of probe/d2000/B/mdc/s0 does not tell its pairs", made)
-    made = world()
-    made.fields["primary_column"] = "average"
-    made.probes = ("shape", "shape2")
-    made.records = {
-        name: {**r, "probes": dict.fromkeys(made.probes, r["probes"]["shape"])} for name, r in made.records.items()
-    }
+    made = world(probes=("shape", "shape2"), primary_column="average")
     refused("figure 5: it has no average; primary_column must be one of shape, shape2", made)

@@ -17,9 +17,6 @@ from mdc.statistics.verdicts import decide
 LEAST = 1e-3
 
 
-# --- one run --------------------------------------------------------------------------------------------------------
-
-
 def test_a_residual_is_that_of_the_line_through_the_neighbours() -> None:
     # at step 3 the line through (0, 1) and (4, 5) has 4
     (found,) = stability.residuals([0, 3, 4], [1.0, 7.0, 5.0])
@@ -60,9 +57,6 @@ def test_a_share_over_a_limit_counts_what_is_above_it() -> None:
 def test_series_that_say_nothing_are_refused(steps: list[int], values: list[float], words: str) -> None:
     with pytest.raises(UserError, match=words):
         stability.relative_squares(steps, values)
-
-
-# --- over seeds -----------------------------------------------------------------------------------------------------
 
 
 def test_over_seeds_means_are_geometric_so_that_their_ratio_is_the_mean_ratio() -> None:
@@ -108,9 +102,6 @@ def test_a_comparison_is_decided_on_as_it_is() -> None:
     assert [d.verdict for d in decide(ratios, comparable=math.log(1.02))] == ["held", "opposite", "opposite"]
     like = stability.ratio_over_seeds(same, np.exp(noise[1]))
     assert [d.verdict for d in decide([like], comparable=math.log(1.05))] == ["comparable"]
-
-
-# --- over the steps of one run --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("n", "memory"), [(40, 0.0), (40, 0.6), (400, 0.6)])
@@ -182,9 +173,6 @@ def test_a_share_of_steps_has_the_exact_interval() -> None:
         found = stability.share_over_steps([True] * count + [False] * (n - count))
         exact = binomtest(count, n).proportion_ci(method="exact")
         assert (found.value, found.low, found.high) == pytest.approx((count / n, exact.low, exact.high))
-
-
-# --- what the draw of t and masks gives alone -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (0.3, 0.8), (0.5, 1.0), (0.15, 0.15), (0.0, 0.0005)])
