@@ -41,6 +41,9 @@ def test_ratio_is_the_median_of_the_rounds_own_and_above_one_where_ours_is_bette
     assert (rate.ours, rate.theirs, rate.ratio, rate.low, rate.high) == (20, 10, 3, 1, 4)
     cost = rows.compared("a", "p", "s", [1, 2, 4], [4, 4, 4])
     assert (cost.ours, cost.ratio, cost.low, cost.high, cost.repeats) == (2, 2, 1, 4, 3)
+    for ours, theirs in (([1.0], [1.0, 2.0]), ([], [])):
+        with pytest.raises(UserError, match="as many of each"):
+            rows.compared("a", "p", "s", ours, theirs)
     assert rate.command == "python bench/step.py --quick" and rate.machine and rate.versions["torch"]
 
 
@@ -49,12 +52,6 @@ def test_wrong_rows_are_refused_in_one_line(change: dict[str, object], why: str)
     rows.checked(row().model_dump(), "here")
     with pytest.raises(UserError, match=rf"^here: .*{why}"):
         rows.checked(row().model_dump() | change, "here")
-
-
-def test_rounds_must_belong_together() -> None:
-    for ours, theirs in (([1.0], [1.0, 2.0]), ([], [])):
-        with pytest.raises(UserError, match="as many of each"):
-            rows.compared("a", "p", "s", ours, theirs)
 
 
 def test_a_row_is_replaced_by_its_successor_and_other_machines_stay(tmp_path: Path) -> None:

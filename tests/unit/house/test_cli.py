@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 import re
 import shlex
 import subprocess
@@ -87,15 +86,12 @@ def test_help_and_check_import_no_torch() -> None:
     assert done.returncode == 2 and done.stderr.count(b"\n") == 1
 
 
-def test_config_prints_what_a_job_gets(
+def test_config_lists_all_jobs(
     paper: Plan, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
     assert main(["config", "list", "--scale", "paper"]) == 0
     assert capsys.readouterr().out.split() == list(paper.jobs)
-    assert main(["config", "runs/cc12m/ViT-L-14/arc/s0", "--scale", "paper"]) == 0
-    config = json.loads(capsys.readouterr().out)
-    assert config["recipe"]["clip_norm"] == 1.0 and config["recipe"]["lr"] == 4e-4
 
 
 def test_a_configuration_of_another_job_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -48,9 +48,6 @@ def plan(scale: str) -> Plan:
     return Plan(validate({**PARAMS, "scale": scale}))
 
 
-# --- a job is its configuration ---------------------------------------------------------------------------------------
-
-
 def besides(value: Any, told: Any, where: str) -> Iterator[str]:
     """What a job holds that its configuration ``told`` does not say: a value that follows from the class, not from the file.
 
@@ -80,9 +77,6 @@ def test_a_job_is_its_configuration(scale: str) -> None:
     one = next(iter(jobs.values()))
     told = {key: value for key, value in one.config().items() if key != "fingerprint"}
     assert list(besides(one, told, "job")) == ["job.fingerprint"], "what it does not tell is found"
-
-
-# --- jobs are plain data ----------------------------------------------------------------------------------------------
 
 
 def classes() -> set[type[BaseModel]]:
@@ -149,9 +143,6 @@ def test_code_reads_nothing_of_a_job_but_its_fields(trees: dict[str, ast.Module]
     assert {f"{cls.__name__}.{name}" for cls in classes() for name in computed(cls) & asked - OF_JOBS} == set()
 
 
-# --- what is imported -------------------------------------------------------------------------------------------------
-
-
 def taken(tree: ast.Module) -> Iterator[str]:
     """What a module imports from modules that are left out."""
     for node in ast.walk(tree):
@@ -181,9 +172,6 @@ def test_nothing_else_is_imported(trees: dict[str, ast.Module]) -> None:
     assert {name for name in found if name not in TAKEN and not plain(name)} == set()
     assert set(TAKEN) <= found, "TAKEN holds what nobody takes any more"
     assert not plain("mdc.config.distortion.LEVELS")
-
-
-# --- the edits --------------------------------------------------------------------------------------------------------
 
 
 def changed(before: Plan) -> set[str]:

@@ -7,8 +7,6 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-import pytest
-
 from mdc.processes.store import Store
 from mdc.records import atomic_path
 
@@ -47,7 +45,8 @@ def test_what_was_used_longest_ago_goes_first(tmp_path: Path) -> None:
 
 
 def test_without_a_limit_all_stays(tmp_path: Path) -> None:
-    store = Store(tmp_path)
+    store = Store(tmp_path / "new")
+    assert not store.used(store.path("x")) and left(store) == set()
     files = {put(store, str(number), used=1e6) for number in range(5)}
     end_a_job(store)
     assert left(store) == files
@@ -107,11 +106,3 @@ def test_a_file_that_goes_while_it_is_wanted_is_only_missing(tmp_path: Path) -> 
     with path.open("rb") as handle:
         end_a_job(store)
         assert not store.used(path) and len(handle.read()) == 100
-
-
-@pytest.mark.parametrize("limit", [None, 10**9])
-def test_a_store_that_is_new_is_empty(tmp_path: Path, limit: int | None) -> None:
-    store = Store(tmp_path / "new", limit)
-    assert not store.used(store.path("x"))
-    end_a_job(store)
-    assert left(store) == set()

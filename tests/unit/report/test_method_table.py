@@ -81,12 +81,9 @@ def test_two_systems_that_nothing_tells_apart_are_refused(tmp_path: Path) -> Non
 
 
 def test_the_papers_table_4_confirms_its_table_1() -> None:
-    assert published.lookup("table4", "CC12M", "ViT-B/32", "MDC (w/o t)", "ImageNet-1K") == 54.0
-    assert published.lookup("table4", "Recap-DataComp-10M", "ViT-B/32", "MDC (w/o t)", "ImageNet-1K") == 59.5
     for (dataset, backbone, method), value in published.TABLE4.items():
         if method == "MDC":
             assert published.lookup("table1", dataset, backbone, method, "ImageNet-1K") == value
-    assert published.lookup("table4", "CC12M", "ViT-B/32", "MDC", "Pets") is None
 
 
 @pytest.mark.parametrize("name", ["table1", "table2", "table3", "table4", "table5"])

@@ -18,12 +18,6 @@ def test_a_tie_among_k_counts_one_kth() -> None:
     assert right_share(scores, there).tolist() == pytest.approx([1, 1 / 2, 1 / 3, 0, 1 / 2])
 
 
-def test_an_option_that_is_not_there_never_wins() -> None:
-    with np.errstate(invalid="ignore"):
-        scores = np.array([[-5.0, -np.inf - -np.inf]])
-    assert right_share(scores, np.array([[True, False]])).tolist() == [1.0]
-
-
 def test_the_log_of_the_mean_probability() -> None:
     values = np.array([[-1000.0, -1001.0], [0.0, -3.0]])
     expected = [-1000 + np.log((1 + np.exp(-1)) / 2), np.log((1 + np.exp(-3)) / 2)]

@@ -28,9 +28,6 @@ def mean(values: np.ndarray, draws: int = 20_000, seed: int = 0, contrast: bool 
     return percentile(replicate([Column(np.asarray(values, float), len(values))], rng(seed), draws), contrast=contrast)
 
 
-# --- bootstrap ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("values", [rng(1).random(400) < 0.7, rng(2).normal(3, 2, 400)])
 def test_bootstrap_of_a_mean_is_near_the_normal_interval(values: np.ndarray) -> None:
     x = values.astype(float)
@@ -126,9 +123,6 @@ def test_what_has_no_mean_is_refused() -> None:
         replicate([], rng(), 10)
     with pytest.raises(UserError, match="1 item; two"):
         mean(np.ones(1))
-
-
-# --- items in groups ------------------------------------------------------------------------------------------------
 
 
 GROUPS = ("a", "b", "a", "c", "c", "c", "d", "b", "e")
@@ -237,9 +231,6 @@ def test_blocks_do_not_change_the_draws(monkeypatch: pytest.MonkeyPatch) -> None
     assert (replicate([Column(np.arange(9.0), 9, GROUPS)], rng(), 45).whole == grouped).all()
 
 
-# --- exact shares ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("right", "n"), [(0, 20), (1, 20), (7, 20), (20, 20), (63, 64), (0, 1)])
 @pytest.mark.parametrize("level", [0.95, 0.8])
 def test_exact_interval_inverts_the_tails_of_the_binomial(right: int, n: int, level: float) -> None:
@@ -273,9 +264,6 @@ def test_only_unclustered_right_or_wrong_items_of_one_checkpoint_are_exact() -> 
     assert right_or_wrong([0, 1]) and not right_or_wrong([0, 1 / 3])
     with pytest.raises(UserError, match="3 of 2"):
         proportion(3, 2)
-
-
-# --- Holm -----------------------------------------------------------------------------------------------------------
 
 
 def test_holm_of_nothing_and_of_what_is_no_p() -> None:
