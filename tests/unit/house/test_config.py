@@ -123,20 +123,9 @@ def test_files_that_cannot_be_read(tmp_path: File) -> None:
     with pytest.raises(UserError, match="cannot be read"):
         load(tmp_path / "none.yaml")
     bad = tmp_path / "bad.yaml"
-    bad.write_text("a: [1\nb: 2\n")
-    with pytest.raises(UserError, match="not valid YAML"):
-        load(bad)
-    bad.write_text("scale: mini\nscale: paper\n")
-    with pytest.raises(UserError, match="duplicate key 'scale'"):
-        load(bad)
     bad.write_text("- 1\n")
     with pytest.raises(UserError, match="no mapping"):
         load(bad)
-
-
-def test_scale_can_be_chosen_from_outside() -> None:
-    assert load(ROOT / "params.yaml").scale == VALUES["scale"]
-    assert load(ROOT / "params.yaml", "paper").scale == "paper"
 
 
 def test_a_missing_key_is_named_where_it_belongs() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import graphlib
-from pathlib import Path
 
 from read_table import read_table
 
@@ -28,7 +27,6 @@ def _part(module: str) -> str:
 
 def test_every_file_stands_on_a_floor() -> None:
     assert {_part(m) for m in _modules() if m != "mdc"} == set(FLOOR)
-    assert Path(ROOT).name == "mdc"
 
 
 def test_imports_go_down() -> None:

@@ -136,7 +136,6 @@ def test_systems_of_one_run_are_captioned_by_one_job() -> None:
 
 
 def test_a_length_is_named_only_where_systems_differ_in_it() -> None:
-    """ "MDC · 10" of a table of captions that all have ten pieces could be read as ten examples."""
     plan = _plan("mini")
 
     def labels(table: str) -> dict[str, str]:

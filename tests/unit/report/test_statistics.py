@@ -51,11 +51,6 @@ def test_means_have_the_exact_distribution_on_a_small_case() -> None:
         assert np.isclose(drawn, value).mean() == pytest.approx((np.isclose(exact, value)).mean(), abs=0.005)
 
 
-def test_the_same_generator_gives_the_same_interval() -> None:
-    x = rng(1).random(50)
-    assert mean(x, 2000, seed=4) == mean(x, 2000, seed=4) != mean(x, 2000, seed=5)
-
-
 def test_bootstrap_p_value_is_near_the_normal_one() -> None:
     x = rng(8).normal(0.1, 1, 400)
     expected = 2 * stats.norm.sf(abs(x.mean()) / (x.std() / 20))
