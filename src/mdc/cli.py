@@ -142,19 +142,15 @@ def _provenance_verbs(verbs: Any) -> None:
     sub.add_argument("--deep", action="store_true", help="hash every file, however large")
     sub.set_defaults(run=_verify)
     sub = verbs.add_parser(
-        "vouch",
+        "accept-edit",
         help="say that an edit of the code changes no result, so that nothing reruns",
-        description="Link the old and the new code of every job whose record differs from what is asked now by its code "
-        "alone, in vouched.json, with the reason and what the golden case showed under both versions.",
+        description="Accept the edit behind every job whose record differs from what is asked for now by its code alone: "
+        "write the old and the new fingerprint to accepted_edits.json, with the reason.",
     )
     _params(sub)
     sub.add_argument("jobs", nargs="*", metavar="JOB", help="patterns, as 'runs/*'; default: all")
     sub.add_argument("--reason", required=True, metavar="TEXT", help="why the edit changes no result")
-    sub.add_argument(
-        "--against", default="HEAD", metavar="REVISION", help="git revision before the edit; default: HEAD"
-    )
-    sub.add_argument("--anyway", action="store_true", help="also where the golden case shows that results change")
-    sub.set_defaults(run=_vouch)
+    sub.set_defaults(run=_accept_edit)
     sub = verbs.add_parser(
         "why",
         help="print what stands behind one number of a table",
@@ -296,10 +292,10 @@ def _verify(args: argparse.Namespace) -> None:
     verify(args)
 
 
-def _vouch(args: argparse.Namespace) -> None:
-    from mdc.vouch import main as vouch
+def _accept_edit(args: argparse.Namespace) -> None:
+    from mdc.accept_edit import main as accept_edit
 
-    vouch(args)
+    accept_edit(args)
 
 
 def _why(args: argparse.Namespace) -> None:

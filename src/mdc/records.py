@@ -10,6 +10,7 @@ import secrets
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NoReturn
@@ -190,6 +191,7 @@ def sha256_json(obj: Any) -> str:
     return sha256_text(json.dumps(obj, sort_keys=True, separators=(",", ":"), allow_nan=False))
 
 
+@cache  # one process may write hundreds of records, and each package's metadata is parsed
 def versions() -> dict[str, str]:
     """The installed versions of Python and of the packages that can change a number. No package is imported for this."""
     found = {"python": platform.python_version()}

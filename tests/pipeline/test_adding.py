@@ -106,12 +106,17 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (pictures / f"{i}.jpg").write_bytes(encoded(i, 32, 32, "jpeg"))
         (pictures / f"{i}.txt").write_text(f"picture number {i}")
     code = (
-        "from pathlib import Path\nfrom mdc import golden\nfrom mdc.config import load\nfrom mdc.jobs.plan import Plan\n"
+        "from mdc.config import load\nfrom mdc.jobs.plan import Plan\nfrom small_project import do_jobs\n"
         "plan, tables = Plan(load('params.yaml')), {'table1', 'table3', 'table5', 'table_runs'}\n"
         "needed = tables.union(*map(plan.behind, tables))\n"
-        "golden.do_jobs(plan, Path(), [job for job in plan.jobs if job in needed])\n"
+        "do_jobs(plan, [job for job in plan.jobs if job in needed])\n"
     )
-    environment = {**os.environ, "PYTHONPATH": str(folder / "src"), "MDC_DATA": "data", "OMP_NUM_THREADS": "1"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{folder / 'src'}{os.pathsep}{Path(small_project.__file__).parent}",
+        "MDC_DATA": "data",
+        "OMP_NUM_THREADS": "1",
+    }
     done = subprocess.run([sys.executable, "-c", code], cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return folder / "results" / SCALE

@@ -20,7 +20,6 @@ from PIL import Image
 from small_project import SCALE
 from small_project import config as config_of
 
-from mdc import golden
 from mdc.captions.java import java
 from mdc.captions.metrics import tokens
 from mdc.captions.words import content_recall, content_words, distinct, self_bleu
@@ -215,7 +214,7 @@ def test_chair_stands_where_instances_are_and_is_told_where_not(r: Path, monkeyp
     plan = Plan(validate(values))
     jobs = ["metrics/described/s0", "metrics/described/s1", "judged/described/s0", "judged/described/s1", "table3"]
     monkeypatch.setenv("MDC_DATA", str(Path.cwd()))
-    golden.do_jobs(plan, Path(), jobs)
+    small_project.do_jobs(plan, jobs)
     text = (r / "table3/table3.md").read_text()
     assert "Described: CHAIR is not available: MSCOCO's instances.json" in text
     assert "Objects that are not there" not in text
@@ -223,7 +222,7 @@ def test_chair_stands_where_instances_are_and_is_told_where_not(r: Path, monkeyp
     numbers = [int(re.findall(r"\d+$", key)[0]) for key in _images(r).keys]
     content = {"images": [{"id": n} for n in numbers], "categories": [], "annotations": []}
     Path("instances.json").write_text(json.dumps(content))
-    golden.do_jobs(plan, Path(), jobs)
+    small_project.do_jobs(plan, jobs)
     text = (r / "table3/table3.md").read_text()
     part = text.split("### Objects that are not there (CHAIR)")[1].split("###")[0]
     rows = [line for line in part.splitlines() if line.startswith("| MDC | 6 ")]

@@ -11,9 +11,8 @@ from typing import Any
 import pyarrow.parquet as parquet
 import pytest
 import small_project
-from small_project import SCALE
+from small_project import SCALE, do_jobs
 
-from mdc import golden
 from mdc.config import validate
 from mdc.jobs.plan import Plan
 from mdc.others import coca
@@ -64,7 +63,7 @@ def python(r: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.usefixtures("own_copy")
 def test_it_is_a_row_of_reference_and_enters_its_contest(r: Path, python: Path) -> None:
-    golden.do_jobs(_plan(), Path(), JOBS)
+    do_jobs(_plan(), JOBS)
     (words,) = Path("asked").read_text().splitlines()
     assert words == "--model tiny --weights some --beams 6 --seq-len 30 --threads 1 --device cpu"
     rows = parquet.read_table(r / f"{JOBS[0]}/captions.parquet").to_pylist()
@@ -84,18 +83,18 @@ def test_it_is_a_row_of_reference_and_enters_its_contest(r: Path, python: Path) 
 def test_a_killed_job_goes_on(r: Path, python: Path) -> None:
     Path("killed").touch()
     with pytest.raises(UserError, match="captions/coca/coca/described: CoCa: the machine went down"):
-        golden.do_jobs(_plan(), Path(), JOBS[:1])
+        do_jobs(_plan(), JOBS[:1])
     (kept,) = Path(".state/features").glob("coca-*.jsonl")
     assert len(kept.read_text().splitlines()) == 4 and not (r / JOBS[0]).exists()
     Path("killed").unlink()
-    golden.do_jobs(_plan(), Path(), JOBS[:1])
+    do_jobs(_plan(), JOBS[:1])
     assert len(kept.read_text().splitlines()) == 8
 
 
 @pytest.mark.usefixtures("own_copy")
 def test_without_its_environment_it_says_how_to_make_it(r: Path) -> None:
     with pytest.raises(UserError, match=r"\.coca/bin/python: no such Python; `make \.coca/\.ready` makes"):
-        golden.do_jobs(_plan(), Path(), JOBS[:1])
+        do_jobs(_plan(), JOBS[:1])
 
 
 def test_under_our_transformers_it_says_what_it_needs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -150,5 +149,5 @@ def test_open_clips_own_coca_writes(r: Path, tmp_path: Path, monkeypatch: pytest
         {n: v.contiguous().clone() for n, v in model.state_dict().items()}, folder / "open_clip_model.safetensors"
     )
     (folder / "open_clip_config.json").write_text(json.dumps({"model_cfg": config, "preprocess_cfg": {}}))
-    golden.do_jobs(_plan(model=f"local-dir:{folder}", weights=None, most=8), Path(), JOBS[:1])
+    do_jobs(_plan(model=f"local-dir:{folder}", weights=None, most=8), JOBS[:1])
     assert len(parquet.read_table(r / f"{JOBS[0]}/captions.parquet").to_pylist()) == 8

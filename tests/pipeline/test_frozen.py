@@ -10,13 +10,12 @@ import numpy as np
 import pyarrow.parquet as parquet
 import pytest
 import torch
-from small_project import SCALE, plan, values, write_params
+from small_project import SCALE, do_jobs, plan, values, write_params
 from small_project import config as config_of
 from tampering import put
 
 from mdc.config import OnTokens, validate
 from mdc.formats.images import center_resize, decode
-from mdc.golden import do_jobs
 from mdc.jobs.call import Call
 from mdc.jobs.folder import ScaleFolder
 from mdc.jobs.plan import Plan
@@ -91,7 +90,7 @@ def test_a_fixed_ratio_is_trained_and_scored_on_it_too(r: Path) -> None:
     found["scales"][SCALE]["tables"]["table2"]["also"] = {"on-clip": {"alt": ["arc", "mdc", "bert_60"]}}
     write_params(Path(), found)
     more = Plan(validate(found))
-    do_jobs(more, Path(), ["runs/alt/on-clip/bert_60/s0", "scores/alt/on-clip/bert_60/s0/last"])
+    do_jobs(more, ["runs/alt/on-clip/bert_60/s0", "scores/alt/on-clip/bert_60/s0/last"])
     run, manifest = open_run(r / "runs/alt/on-clip/bert_60/s0")
     assert isinstance(run.job.backbone, OnTokens) and run.job.method.t_range == (0.6, 0.6)
     assert manifest["inputs"][ENCODED] == sha256_file(r / ENCODED / "encoded.json")

@@ -14,11 +14,12 @@ from typing import Any
 
 import psutil
 import pytest
+import small_project
 import torch
+from small_project import SCALE
 
-from mdc import golden
 from mdc.cli import main
-from mdc.config import read_yaml, validate
+from mdc.config import validate
 from mdc.jobs.folder import ScaleFolder
 from mdc.jobs.plan import Plan
 from mdc.models.weights import load_weights
@@ -31,9 +32,9 @@ pytestmark = pytest.mark.slow
 
 
 def plan(**recipe: Any) -> Plan:
-    """The golden scale with a longer training."""
-    values = golden.params(read_yaml(ROOT / "params.yaml"))
-    scale = values["scales"][golden.SCALE]
+    """The small project's scale with a longer training."""
+    values = small_project.values()
+    scale = values["scales"][SCALE]
     scale["data"]["corpora"]["alt"]["source"] |= {"train": 192, "val": 32}
     scale["pretrain"]["recipe"] |= {"epochs": 8, "batch_size": 32, "validate_every": 20, **recipe}
     return Plan(validate(values))
@@ -43,7 +44,7 @@ class Place:
     """A scale's folder with the data of a toy run, and what the run must give."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.scale = folder, ScaleFolder(folder / "results" / golden.SCALE)
+        self.folder, self.scale = folder, ScaleFolder(folder / "results" / SCALE)
         self.jobs = plan().jobs
         for name, job in self.jobs.items():
             write_json(self.scale.config(name), job.config())

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow.parquet as parquet
 import pytest
 import torch
+from PIL import Image
 from safetensors.torch import load_file, save_file
 from small_project import config as config_of
 
@@ -27,13 +28,16 @@ from mdc.loader.central import central
 from mdc.loader.stored import open_stored
 from mdc.models.tokenizers.gumbel_vqgan import GumbelTokenizer, renamed
 from mdc.models.tokenizers.vq_vae import nearest, perplexity, pixels
-from mdc.precompute import image_tokens
+from mdc.objectives.mask_and_replace import build_objective
+from mdc.precompute import image_tokens, import_encoder
 from mdc.predictors.runs import open_run
 from mdc.predictors.towers import TOWER, read_tower
+from mdc.processes.group import ALONE
 from mdc.processes.interrupts import Interrupted
 from mdc.records import UserError, read_json, sha256_file
 from mdc.shards.index import ShardReader, read_index
-from mdc.training import run, tokenizer
+from mdc.training import run, tokenizer, trainer
+from mdc.training.corpus import Corpus
 
 RUN = "runs/described/on-codes/mcd/s0"
 CODES = "image-tokens/vq/described"
@@ -51,6 +55,14 @@ def _tower(r: Path, backbone: str = "on-codes") -> CodesEncoder:
     return tower
 
 
+def _job(r: Path, recipe: dict[str, Any] | None = None, **entry: Any) -> TokenizerJob:
+    """The project's tokenizer with other values."""
+    job: TokenizerJob = read_job(config_of(r, "tokenizers/vq"), "tokenizer")
+    assert isinstance(job.entry, VqVae)
+    entry["recipe"] = job.entry.recipe.model_copy(update=recipe or {})
+    return job.model_copy(update={"entry": job.entry.model_copy(update=entry)})
+
+
 # --- the tokenizer --------------------------------------------------------------------------------------------------------
 
 
@@ -66,22 +78,14 @@ def test_it_learns(r: Path) -> None:
     """With more epochs the images that its codes stand for are nearer to the images."""
     psnr = []
     for epochs in (1, 12):
-        job: TokenizerJob = read_job(config_of(r, "tokenizers/vq"), "tokenizer")
-        assert isinstance(job.entry, VqVae)
-        entry = job.entry.model_copy(
-            update={"recipe": job.entry.recipe.model_copy(update={"epochs": epochs, "lr": 3e-3})}
-        )
-        tokenizer.main(Call(job.model_copy(update={"entry": entry}), ScaleFolder(r), Path(f"vq-{epochs}")))
+        tokenizer.main(Call(_job(r, {"epochs": epochs, "lr": 3e-3}), ScaleFolder(r), Path(f"vq-{epochs}")))
         psnr.append(read_json(Path(f"vq-{epochs}/tokenizer.json"))["psnr"])
     assert psnr[1] > psnr[0] + 2
 
 
 @pytest.mark.usefixtures("own_copy")
 def test_an_interrupted_tokenizer_ends_in_the_same_bytes(r: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    job: TokenizerJob = read_job(config_of(r, "tokenizers/vq"), "tokenizer")
-    assert isinstance(job.entry, VqVae)
-    entry = job.entry.model_copy(update={"recipe": job.entry.recipe.model_copy(update={"epochs": 3})})
-    job = job.model_copy(update={"entry": entry})
+    job = _job(r, {"epochs": 3})
     tokenizer.main(Call(job, ScaleFolder(r), Path("whole")))
     real = tokenizer.pixels
 
@@ -102,11 +106,8 @@ def test_an_interrupted_tokenizer_ends_in_the_same_bytes(r: Path, monkeypatch: p
 
 @pytest.mark.usefixtures("own_copy")
 def test_too_few_images_are_one_line(r: Path) -> None:
-    job: TokenizerJob = read_job(config_of(r, "tokenizers/vq"), "tokenizer")
-    assert isinstance(job.entry, VqVae)
-    entry = job.entry.model_copy(update={"codes": 65})
     with pytest.raises(UserError, match="64 training images are too few for batches of 32 and 65 codes"):
-        tokenizer.main(Call(job.model_copy(update={"entry": entry}), ScaleFolder(r), Path("few")))
+        tokenizer.main(Call(_job(r, codes=65), ScaleFolder(r), Path("few")))
 
 
 def test_the_nearest_code() -> None:
@@ -120,7 +121,7 @@ def test_the_nearest_code() -> None:
 
 def test_its_codes_are_the_quantisers(r: Path) -> None:
     """What its own library looks up in the end equals what ours does."""
-    job: TokenizerJob = read_job(config_of(r, "tokenizers/vq"), "tokenizer")
+    job = _job(r)
     assert isinstance(job.entry, VqVae)
     torch.manual_seed(0)
     model = tokenizer.Trained(job.entry)
@@ -172,21 +173,21 @@ def test_a_job_that_runs_again_makes_the_same_codes(r: Path) -> None:
 
 
 @pytest.mark.usefixtures("own_copy")
-@pytest.mark.parametrize("damage", ["above", "codebook", "kind"])
-def test_damaged_codes_are_one_line(r: Path, damage: str) -> None:
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (np.full((32, 36), 16, dtype=np.uint16), "codes above the codebook's 16"),
+        (np.zeros((32, 36), dtype=np.int64), "holds int64"),
+        (None, r"codebook\.npy: nothing can be read"),
+    ],
+)
+def test_damaged_codes_are_one_line(r: Path, damage: np.ndarray | None, said: str) -> None:
     index = read_index(r / "data/corpora/described/index.json", verify="auto", kind="corpus")
     file = r / CODES / "train-000000.npy"
-    if damage == "above":
-        file.unlink()
-        np.save(file, np.full((32, 36), 16, dtype=np.uint16))
-    elif damage == "codebook":
-        (r / CODES / "codebook.npy").unlink()
-    else:
-        file.unlink()
-        np.save(file, np.zeros((32, 36), dtype=np.int64))
-    with pytest.raises(
-        UserError, match=r"codes above the codebook's 16|codebook\.npy: nothing can be read|holds int64"
-    ):
+    (r / CODES / "codebook.npy" if damage is None else file).unlink()
+    if damage is not None:
+        np.save(file, damage)
+    with pytest.raises(UserError, match=said):
         open_stored(r / CODES / "image_tokens.json", index, "train").of([0])
 
 
@@ -268,15 +269,8 @@ def _for_diffusers(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 def test_the_vqgan_is_brought_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MDC_DATA", str(tmp_path))
-    job = TokenizerJob(
-        job="tokenizers/vqgan",
-        verb="tokenizer",
-        scale="paper",
-        fingerprint="0" * 64,
-        inputs=[],
-        name="vqgan",
-        entry=_vqgan(),
-    )
+    asked = {"job": "tokenizers/vqgan", "verb": "tokenizer", "scale": "paper", "fingerprint": "0" * 64, "inputs": []}
+    job = TokenizerJob.model_validate({**asked, "name": "vqgan", "entry": _vqgan()})
     call = Call(job, ScaleFolder(tmp_path), tmp_path / "out")
     with pytest.raises(UserError, match=r"vqgan/last\.ckpt is not there; mdc data check vqgan"):
         tokenizer.main(call)
@@ -314,13 +308,8 @@ def test_a_run_leaves_the_average_of_its_weights(r: Path) -> None:
     """And is validated with it: the loss in its record is that of its checkpoint."""
     found, manifest = open_run(r / RUN)
     model = found.load()
-    from mdc.objectives.mask_and_replace import build_objective
-    from mdc.processes.group import ALONE
-    from mdc.training.corpus import Corpus
-
-    corpus = Corpus(
-        found.job, r / "data/corpora/described/index.json", found.vocabulary, 0, ALONE, r / CODES / "image_tokens.json"
-    )
+    index, codes = r / "data/corpora/described/index.json", r / CODES / "image_tokens.json"
+    corpus = Corpus(found.job, index, found.vocabulary, 0, ALONE, codes)
     protocol = found.job.protocol.pretrain
     objective = build_objective(model, found.job.method, protocol, found.vocabulary.mask_id, 16, "fp32")
     sums = [objective.evaluate(objective.prepare(batch, held_out=True)) for batch in corpus.validation()]
@@ -333,8 +322,6 @@ def test_a_run_leaves_the_average_of_its_weights(r: Path) -> None:
 @pytest.mark.parametrize("name", ["mcd_mcs_50", "mcd_cfg"])
 def test_a_killed_run_ends_in_the_same_bytes(r: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Weights, their average, and the draws of what is replaced and lost."""
-    from mdc.training import trainer
-
     job = f"runs/described/on-codes/{name}/s0"
     Path("often.json").write_text(json.dumps({"workers": 0, "log_every": 1, "save_every": 0}))
     real = trainer._step
@@ -354,13 +341,6 @@ def test_a_killed_run_ends_in_the_same_bytes(r: Path, name: str, monkeypatch: py
         assert sha256_file(Path("again") / file) == sha256_file(r / job / file)
 
 
-def test_the_average_is_not_the_last_weights(r: Path) -> None:
-    """Of a run without one, whose configuration says nothing of it, nothing changed."""
-    plain = read_json(r / "runs/alt/ViT-T-12/mdc/s0/run.json")["config"]["recipe"]
-    assert not {"average", "auxiliary", "clip_steps", "lr_schedule"} & set(plain)
-    assert read_json(r / RUN / "run.json")["config"]["recipe"]["average"] == {"decay": 0.9, "every": 1}
-
-
 # --- what is made of it ---------------------------------------------------------------------------------------------------
 
 
@@ -377,22 +357,16 @@ def test_an_encoders_size_is_of_what_makes_its_tokens(r: Path, name: str, used: 
 
 def test_tables_show_every_system_and_its_size(r: Path) -> None:
     rows = list(csv.DictReader((r / "mcd_table1/mcd_table1_long.csv").open()))
-    assert {row["method"] for row in rows} == {
-        "MC-Diffusion",
-        "before codes",
-        "other image",
-        "most frequent training caption",
-    }
+    labels = {"MC-Diffusion", "before codes", "other image", "most frequent training caption"}
+    assert {row["method"] for row in rows} == labels
     text = (r / "mcd_table1/mcd_table1.md").read_text()
     models = text.split("### Models")[1]
     told = read_json(r / RUN / "run.json")
     frozen = read_json(r / "encoders/vq/encoder.json")["parameters"]
     assert f"| {told['parameters']['all'] / 1e3:.1f} | {(told['parameters']['all'] + frozen) / 1e3:.1f} |" in models
     # the paper's rows that are not run, and no note about ARC, which is not there
-    assert (
-        all(f"*{name}*" in text for name in ("Source Pre-trained", "DCC", "ATCIC", "Bit Diffusion"))
-        and "ARC" not in text
-    )
+    papers = ("Source Pre-trained", "DCC", "ATCIC", "Bit Diffusion")
+    assert all(f"*{name}*" in text for name in papers) and "ARC" not in text
     assert "The best on On codes, dev by CIDEr: CFG" in (r / "mcd_table3/mcd_table3.md").read_text()
     grid = list(csv.DictReader((r / "mcd_grid/mcd_grid_long.csv").open()))
     assert "MCS 3 as printed" in {row["method"] for row in grid}
@@ -415,8 +389,6 @@ def test_the_figure_has_a_line_for_each_point(r: Path) -> None:
 
 
 def test_mdc_caption(r: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    from PIL import Image
-
     image = tmp_path / "one.png"
     Image.new("RGB", (60, 50), (200, 30, 30)).save(image)
 
@@ -439,8 +411,6 @@ def test_another_codebook_in_its_place_is_refused(r: Path) -> None:
     weights["codebook"] += 1
     path.unlink()
     save_file(weights, path)
-    from mdc.precompute import import_encoder
-
     with pytest.raises(UserError, match=r"tokenizer\.safetensors: not the weights that .*make the tokenizer again"):
         import_encoder.main(_call(r, "encoders/vq", "import-encoder", Path("again")))
     shutil.rmtree("again", ignore_errors=True)

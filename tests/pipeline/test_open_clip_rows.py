@@ -12,9 +12,9 @@ import pytest
 import small_project
 import torch
 from open_clip.tokenizer import HFTokenizer
+from small_project import do_jobs
 from tiny_clip import write_clip
 
-from mdc import golden
 from mdc.config import validate
 from mdc.evaluation.option_scores import boxed
 from mdc.formats.images import decode
@@ -39,7 +39,7 @@ def _plan(model: str) -> Plan:
 
 @pytest.mark.usefixtures("own_copy")
 def test_an_open_clip_model_in_a_folder_is_a_row(r: Path, folder: Path) -> None:
-    golden.do_jobs(_plan(f"local-dir:{folder}"), Path(), ["scores/open_clip/tiny", "table2"])
+    do_jobs(_plan(f"local-dir:{folder}"), ["scores/open_clip/tiny", "table2"])
     made = r / "scores/open_clip/tiny"
     rows = [row for row in parquet.read_table(made / "scores.parquet").to_pylist() if row["set"] == "relation"]
     model, _, preprocess = open_clip.create_model_and_transforms(f"local-dir:{folder}")
@@ -71,7 +71,7 @@ def test_an_open_clip_model_in_a_folder_is_a_row(r: Path, folder: Path) -> None:
 @pytest.mark.usefixtures("own_copy")
 def test_a_folder_that_is_no_model_ends_in_one_line(r: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"cannot be loaded .* allowed: a name and weights"):
-        golden.do_jobs(_plan(f"local-dir:{tmp_path}/nothing"), Path(), ["scores/open_clip/tiny"])
+        do_jobs(_plan(f"local-dir:{tmp_path}/nothing"), ["scores/open_clip/tiny"])
 
 
 def test_a_name_without_weights_is_refused_not_drawn_at_random() -> None:

@@ -19,10 +19,10 @@ from mdc.artefacts import ARTEFACTS, Artefact
 from mdc.cli import main
 from mdc.config import ProtocolStatistics
 from mdc.jobs import plan as plans
+from mdc.jobs.accepted import Edit, write_accepted
 from mdc.jobs.folder import ScaleFolder
 from mdc.jobs.job import Job
 from mdc.jobs.shown import Labelled, ProbingJob, System
-from mdc.jobs.vouched import Link, write_vouched
 from mdc.provenance.cells import cells, choose
 from mdc.provenance.place import Broken, Place
 from mdc.provenance.walk import Walk
@@ -157,7 +157,7 @@ def test_it_imports_no_large_library(r: Path) -> None:
 
 
 @pytest.mark.usefixtures("own_copy")
-def test_vouched_links_are_shown_and_counted(
+def test_accepted_edits_are_shown_and_counted(
     r: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As if the code of what runs had been edited twice since."""
@@ -166,14 +166,12 @@ def test_vouched_links_are_shown_and_counted(
     monkeypatch.setattr(plans, "fingerprint", lambda *m: "2" * 64 if real(*m) == old else real(*m))
     assert why(capsys, "Alt-text, MDC", "Shape")[0] == 3
     told = [(old, "1" * 64, "renamed"), ("1" * 64, "2" * 64, "split a file")]
-    write_vouched(
-        Link(verb="pretrain", old=a, new=b, reason=text, date="2026-01-02", evidence="equal") for a, b, text in told
-    )
+    write_accepted(Edit(verb="pretrain", old=a, new=b, reason=text, date="2026-01-02") for a, b, text in told)
     code, out, err = why(capsys, "Alt-text, MDC", "Shape")
     assert code == 0, err
-    assert "every link holds; 2 links behind 2 jobs vouched for (vouched.json says why)" in out
+    assert "every link holds; accepted edits: 2, of the code of 2 jobs (see accepted_edits.json)" in out
     for a, b, text in told:
-        assert f"vouched     code {a[:12]}… → {b[:12]}…, 2026-01-02: {text} (equal)" in out
+        assert f"code {a[:12]}… → {b[:12]}…, accepted on 2026-01-02: {text}" in out
 
 
 # --- one run in two rows, chains of any depth -----------------------------------------------------------------------------
@@ -261,7 +259,7 @@ def deep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     assert importlib.import_module("stand_in_table") is module
     monkeypatch.setitem(ARTEFACTS, "deep", Artefact("stand_in_table", "probing", "Tables", ("deep.csv",), {}, ""))
     jobs = {job.job: job for job in made}
-    plan: Any = SimpleNamespace(jobs=jobs, links={}, params=SimpleNamespace(scale="deep"))
+    plan: Any = SimpleNamespace(jobs=jobs, edits={}, params=SimpleNamespace(scale="deep"))
     folder = ScaleFolder(tmp_path / "deep")
     for job in made:
         outputs = {"deep.csv": "made from captions\n"} if job.job == "deep" else {"weights": job.job}

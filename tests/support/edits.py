@@ -21,18 +21,18 @@ SCALE = "paper"
 #: {edit (in words), reruns (in words), jobs (patterns), and the change by its kind}
 EDITS: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))["edits"]
 
-#: what `mdc vouch` would write about every job that is stale by its code
-VOUCH = f"""
+#: what `mdc accept-edit` would write about every job that is stale by its code
+ACCEPT = f"""
 from pathlib import Path
 from mdc.config import load
-from mdc.jobs.vouched import Link, Vouched, write_vouched
+from mdc.jobs.accepted import Accepted, Edit, write_accepted
 from mdc.jobs.folder import ScaleFolder
-from mdc.vouch import stale_by_code
+from mdc.accept_edit import stale_by_code
 place = ScaleFolder(Path("results/{SCALE}"))
-found, _ = stale_by_code(load("params.yaml"), Vouched(), place, Path(".state"), ["*"])
+found, _ = stale_by_code(load("params.yaml"), Accepted(), place, Path(".state"), ["*"])
 assert found
-rest = dict(reason="the same numbers", date="2026-01-01", evidence="none")
-write_vouched([Link(verb=v, old=old, new=new, **rest) for v, old, new in found])
+rest = dict(reason="the same numbers", date="2026-01-01")
+write_accepted([Edit(verb=v, old=old, new=new, **rest) for v, old, new in found])
 """
 
 
@@ -104,10 +104,10 @@ class Sandbox:
         if named:
             self.set("tables.table99", {})
 
-    def vouched(self, module: str) -> None:
+    def accepted(self, module: str) -> None:
         self.code(module)
-        self.write("vouched.json", '{"links": []}')
-        self.run(VOUCH)
+        self.write("accepted_edits.json", '{"edits": []}')
+        self.run(ACCEPT)
 
 
 def page() -> str:

@@ -1,35 +1,43 @@
-"""The golden case with more seeds: every table and figure made by the real jobs in this process, and its copies."""
+"""A whole project as small as it goes: every kind of job and every table and figure, made in this process within seconds."""
 
 from __future__ import annotations
 
 import copy
 import os
 import shutil
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from mdc import golden
 from mdc.artefacts import ARTEFACTS
 from mdc.config import read_yaml, validate
-from mdc.golden import SCALE as SCALE
+from mdc.jobs.call import Call
 from mdc.jobs.folder import ScaleFolder
 from mdc.jobs.plan import Plan
-from mdc.records import write_text
+from mdc.jobs.read import read_job
+from mdc.records import json_text, write_text, write_text_if_changed
+from mdc.verbs import VERBS
+from mdc.work import do
 
 ROOT = Path(__file__).resolve().parents[2]
+SCALE = "golden"
 
 
 @cache
-def _params() -> dict[str, Any]:
-    return read_yaml(ROOT / "params.yaml")
+def _read(path: Path) -> dict[str, Any]:
+    return read_yaml(path)
 
 
 def values(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
-    """The project's params.yaml with the golden scale as its only one."""
-    return golden.params(copy.deepcopy(_params()), seeds)
+    """The project's params.yaml with the scale of small_project.yaml as its only one, and few resamples."""
+    found = copy.deepcopy(_read(ROOT / "params.yaml"))
+    scale = copy.deepcopy(_read(Path(__file__).with_suffix(".yaml"))["scale"])
+    scale["pretrain"]["seeds"] = list(seeds)
+    found["protocol"]["statistics"]["bootstrap"] = 250
+    return {**found, "scale": SCALE, "scales": {SCALE: scale}}
 
 
 def write_params(folder: Path, found: dict[str, Any]) -> None:
@@ -46,10 +54,25 @@ def make(folder: Path, seeds: tuple[int, ...] = (0,)) -> None:
     before = Path.cwd()
     os.chdir(folder)
     try:
-        golden.make(plan(seeds), Path())
+        do_jobs(plan(seeds))
         publish(Path("results") / SCALE)
     finally:
         os.chdir(before)
+
+
+def do_jobs(plan: Plan, names: Iterable[str] | None = None, root: Path = Path()) -> None:
+    """Do the jobs of these names alone (by default all), in this order, in ``root``/results, as the workflow would."""
+    folder = ScaleFolder(root / "results" / plan.params.scale)
+    runtime = root / "runtime.json"
+    write_text(runtime, json_text({"workers": 0, "log_every": 1}))
+    for name in plan.jobs if names is None else names:
+        verb, path = plan.jobs[name].verb, folder.config(name)
+        write_text_if_changed(path, json_text(plan.jobs[name].config()))
+        places = {"state": root / ".state" / name, "cache": root / ".state/features"}
+        places |= {"runtime": runtime} if verb == "pretrain" else {}
+        given: dict[str, Any] = {option: places[option] for option in VERBS[verb].options if option in places}
+        words = [word for option, place in given.items() for word in (f"--{option}", str(place))]
+        do(verb, Call(read_job(path, verb), folder, folder.job(name), arguments=(verb, str(path), *words), **given))
 
 
 def config(r: Path, job: str) -> Path:

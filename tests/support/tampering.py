@@ -108,7 +108,7 @@ def copy(source: Path, to: Path) -> None:
 
 def plant(r: Path, change: dict[str, Any]) -> None:
     """Make a change of plants.yaml."""
-    (kind,) = change.keys() - {"said", "hidden"}
+    (kind,) = change.keys() - {"said", "hidden", "only"}
     words = change[kind] if isinstance(change[kind], list) else [change[kind]]
     first, *rest = words
     if kind == "copy":

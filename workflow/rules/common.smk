@@ -19,7 +19,7 @@ from mdc.formats.data_folder import data_folder
 from mdc.jobs.configs import delete_others, write_configs
 from mdc.jobs.folder import ScaleFolder
 from mdc.jobs.plan import Plan, datasets_of
-from mdc.jobs.vouched import read_vouched
+from mdc.jobs.accepted import read_accepted
 from mdc.processes.failures import causes
 from mdc.processes.gpus import gpu_ids, wanted_gpus
 from mdc.records import UserError, json_text, write_text_if_changed
@@ -41,7 +41,7 @@ workflow.configfiles[:0] = CONFIG_FILES[:1]  # for reports and archives
 
 try:
     # what --configfile and --config say lies on top
-    PLAN = Plan(validate(overlaid(*map(read_yaml, CONFIG_FILES), workflow.config_settings.config)), read_vouched())
+    PLAN = Plan(validate(overlaid(*map(read_yaml, CONFIG_FILES), workflow.config_settings.config)), read_accepted())
     SCALE, JOBS = PLAN.scale, PLAN.jobs
     R = f"results/{PLAN.params.scale}"
     FOLDER = ScaleFolder(Path(R))

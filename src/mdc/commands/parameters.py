@@ -16,7 +16,7 @@ def params(parser: argparse.ArgumentParser) -> None:
 def plan_of(args: argparse.Namespace) -> Any:
     """The jobs of the scale that the command line and the parameter file name."""
     from mdc.config import load
+    from mdc.jobs.accepted import read_accepted
     from mdc.jobs.plan import Plan
-    from mdc.jobs.vouched import read_vouched
 
-    return Plan(load(args.params, args.scale), read_vouched(Path(args.params).parent))
+    return Plan(load(args.params, args.scale), read_accepted(Path(args.params).parent))

@@ -19,6 +19,7 @@ from mdc.config import FrozenBackbone, Method, Params, ProbeTable, Recipe, Stric
 from mdc.config.tables import ChoiceTable, LossFigure, ScoreTable
 from mdc.fingerprint import fingerprint
 from mdc.jobs import caption_jobs, encoder_jobs, score_jobs
+from mdc.jobs.accepted import Accepted, Edit
 from mdc.jobs.artefact_plans import ARTEFACT_PLANS
 from mdc.jobs.data_plans import corpus_parts, downloads, parts_of
 from mdc.jobs.fits import check_reads
@@ -26,7 +27,6 @@ from mdc.jobs.ids import Frozen, Run, Untrained
 from mdc.jobs.job import Job
 from mdc.jobs.model import PretrainJob, ProbeJob
 from mdc.jobs.read import as_job
-from mdc.jobs.vouched import Link, Vouched
 from mdc.records import UserError, sha256_json
 from mdc.registry.datasets import REGISTRY
 from mdc.registry.entry import decisive
@@ -37,13 +37,13 @@ OfRuns = ProbeTable | LossFigure | ScoreTable
 
 
 class Plan:
-    """The jobs of ``params``' current scale. ``vouched``: edits that are said to change no result."""
+    """The jobs of ``params``' current scale. ``accepted``: edits that change no result."""
 
-    def __init__(self, params: Params, vouched: Vouched | None = None) -> None:
+    def __init__(self, params: Params, accepted: Accepted | None = None) -> None:
         self.params, self.scale = params, params.current()
-        self.vouched = vouched or Vouched()
-        #: job → the links by which its code is said to give what the code before gave, where there are any
-        self.links: dict[str, list[Link]] = {}
+        self.accepted = accepted or Accepted()
+        #: job → the accepted edits that led to its code, where there are any
+        self.edits: dict[str, list[Edit]] = {}
         #: job → the fingerprint of its code itself
         self.code: dict[str, str] = {}
         #: trainings, probes and scores, which tables ask for again and again
@@ -198,13 +198,13 @@ class Plan:
     def make(self, verb: str, job: str, inputs: list[str], modules: Iterable[str] = (), **values: Any) -> Any:
         """A typed job. ``modules``: what it loads by name, besides its verb's own."""
         code = self.code[job] = fingerprint(*modules, VERBS[verb].module)
-        if links := self.vouched.behind(code):
-            self.links[job] = links
+        if edits := self.accepted.behind(code):
+            self.edits[job] = edits
         head = {
             "job": job,
             "verb": verb,
             "scale": self.params.scale,
-            "fingerprint": self.vouched.oldest(code),
+            "fingerprint": self.accepted.oldest(code),
             "inputs": inputs,
         }
         return as_job({**head, **values}, verb, f"params.yaml: {job}")

@@ -34,9 +34,10 @@ def story(place: Place, jobs: Iterable[str]) -> list[str]:
                 said.append(line("versions", _joined(versions)))
             said += _config(record.get("config", {}), first.get(verb))
             first.setdefault(verb, record.get("config", {}))
-        for link in place.plan.links.get(job, []):
-            words = f"code {link.old[:12]}… → {link.new[:12]}…, {link.date}: {link.reason} ({link.evidence})"
-            said.append(line("vouched", words))
+        for edit in place.plan.edits.get(job, []):
+            said.append(
+                line("edit", f"code {edit.old[:12]}… → {edit.new[:12]}…, accepted on {edit.date}: {edit.reason}")
+            )
     return said
 
 

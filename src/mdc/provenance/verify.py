@@ -7,8 +7,8 @@ from pathlib import Path
 
 from mdc.artefacts import ARTEFACTS
 from mdc.config import load
+from mdc.jobs.accepted import read_accepted
 from mdc.jobs.plan import Plan
-from mdc.jobs.vouched import read_vouched
 from mdc.provenance.copies import check_copies
 from mdc.provenance.place import Place
 from mdc.provenance.walk import Walk
@@ -84,7 +84,7 @@ def main(args: argparse.Namespace) -> None:
 def place_of(params_file: str, scale: str | None, results: Path | None = None) -> Place:
     """The place of a scale, by default the one that the parameter file names."""
     params = load(params_file, scale)
-    plan = Plan(params, read_vouched(Path(params_file).parent))
+    plan = Plan(params, read_accepted(Path(params_file).parent))
     elsewhere = scale is not None and scale != load(params_file).scale
     return Place(plan, elsewhere) if results is None else Place(plan, elsewhere, results)
 

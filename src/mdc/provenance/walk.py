@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from mdc.jobs.vouched import Link
+from mdc.jobs.accepted import FILE, Edit
 from mdc.provenance.checks import CHECKS, made_anew
 from mdc.provenance.differences import what_changed
 from mdc.provenance.place import Broken, Place
@@ -27,7 +27,7 @@ class Walk:
     """What was found so far. ``wanted``: the job whose chain is walked; commands to mend lead up to it.
 
     ``deep``: hash every file, however large. ``good`` counts what held, by what it is; ``by_size`` the files of which only
-    the size was compared; ``vouched`` the links by which the code of some jobs is said to give what the code before gave.
+    the size was compared; ``edits`` the accepted edits behind the code of some jobs.
     """
 
     def __init__(self, place: Place, deep: bool = False) -> None:
@@ -35,7 +35,7 @@ class Walk:
         self.wanted = ""
         self.good: Counter[str] = Counter()
         self.by_size = 0
-        self.vouched: dict[str, list[Link]] = {}
+        self.edits: dict[str, list[Edit]] = {}
         self._seen: dict[str, dict[str, Any]] = {}
 
     def jobs(self, job: str, wanted: str = "") -> Iterator[str]:
@@ -120,8 +120,8 @@ class Walk:
                 raise Broken(f"{found}: missing; {path} names it; to mend: {place.mend(self.wanted, other)}")
             if (now := sha256_file(found)) != sha256:
                 self._differs(found, now, sha256, path, place.mend(self.wanted, other))
-        if links := place.plan.links.get(job):
-            self.vouched[job] = links
+        if edits := place.plan.edits.get(job):
+            self.edits[job] = edits
         return record
 
     def _asked(self, job: str, record: Mapping[str, Any]) -> None:
@@ -157,11 +157,9 @@ class Walk:
         said = "every link holds"
         if self.by_size:
             said += f", but of {self.by_size} files in sets above 4 GiB only the size was compared (--deep hashes them)"
-        if self.vouched:
-            links = {link for links in self.vouched.values() for link in links}
-            said += (
-                f"; {_count(links, 'link')} behind {_count(self.vouched, 'job')} vouched for (vouched.json says why)"
-            )
+        if self.edits:
+            edits = {edit for edits in self.edits.values() for edit in edits}
+            said += f"; accepted edits: {len(edits)}, of the code of {_count(self.edits, 'job')} (see {FILE})"
         return said
 
 

@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import small_project
+from small_project import SCALE
 
 import mdc.fingerprint as fp
-from mdc import golden, parts
+from mdc import parts
 from mdc.artefacts import ARTEFACTS
-from mdc.config import read_yaml, validate
 from mdc.jobs.folder import ScaleFolder
 from mdc.jobs.plan import Plan
 from mdc.records import write_json
@@ -112,7 +113,7 @@ PARTS = {
     CLIP: {parts.OBJECTIVES["contrastive"]},
     "probe/alt/ViT-T-12/mdc/s0": {parts.ABILITIES["encode"]},
     "probe/untrained/ViT-T-12/cls/s0": {parts.ABILITIES["encode"]},
-    **{name: {ARTEFACTS[name].module} for name in golden.scale()["tables"]},
+    **{name: {ARTEFACTS[name].module} for name in small_project.values()["scales"][SCALE]["tables"]},
 }
 KINDS = (parts.OBJECTIVES, parts.CORPORA, parts.PROBES, parts.CHOICES, parts.TEXTS, parts.ABILITIES)
 #: every part that some job loads by name
@@ -121,7 +122,7 @@ ALL_PARTS = {module for kind in KINDS for module in kind.values()} | {one.module
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    return Plan(validate(golden.params(read_yaml(ROOT / "params.yaml"))))
+    return small_project.plan()
 
 
 def covered(plan: Plan, job: str) -> set[str]:
@@ -134,9 +135,9 @@ def covered(plan: Plan, job: str) -> set[str]:
 @pytest.fixture(scope="module")
 def loaded(plan: Plan, tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     """The modules that each job really loads, in a process of its own."""
-    root = tmp_path_factory.mktemp("golden")
-    folder, calls = ScaleFolder(root / "results" / golden.SCALE), {}
-    write_json(root / "runtime.json", golden.RUNTIME)
+    root = tmp_path_factory.mktemp("small")
+    folder, calls = ScaleFolder(root / "results" / SCALE), {}
+    write_json(root / "runtime.json", {"workers": 0, "log_every": 1})
     for name, job in plan.jobs.items():
         write_json(folder.config(name), job.config())
         places = {"folder": folder.root, "out": folder.job(name), "state": root / "state" / name}

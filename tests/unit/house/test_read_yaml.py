@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import small_project
 import yaml
 from changed import with_other
 from dvc.utils.hydra import apply_overrides
 from read_table import read_table
 
-from mdc import golden
 from mdc.config import overlaid, parse_yaml, read_yaml
 from mdc.config.yaml_core import dump_yaml
 from mdc.records import UserError, read_json
 
 ROOT = Path(__file__).resolve().parents[3]
-SMALL = golden.params(read_yaml(ROOT / "params.yaml"))
+SMALL = small_project.values()
 
 #: the specification's section 10.3.2, and what version 1.1 has besides
 SCALARS: dict[str, Any] = {
@@ -85,7 +85,7 @@ def test_a_layer_changes_no_other_key_of_the_same_mapping() -> None:
     assert values["b"] == {"x": {"y": 1, "z": 1}}
 
 
-LR = ("scales", golden.SCALE, "pretrain", "recipe", "lr")
+LR = ("scales", small_project.SCALE, "pretrain", "recipe", "lr")
 
 
 @pytest.fixture(scope="module")
@@ -106,10 +106,10 @@ def test_what_dvc_writes_we_read(project: Path) -> None:
 
 def test_the_workflow_has_the_values_that_we_read(project: Path) -> None:
     """… and over them those of --configfile, read alike, and of --config."""
-    (project / "more.yaml").write_text(f"scales: {{{golden.SCALE}: {{probe: {{lr: 7e-05}}}}}}\nscale: none\n")
-    call = ["snakemake", "-n", "data", "--config", f"scale={golden.SCALE}", "--configfile", "more.yaml"]
+    (project / "more.yaml").write_text(f"scales: {{{small_project.SCALE}: {{probe: {{lr: 7e-05}}}}}}\nscale: none\n")
+    call = ["snakemake", "-n", "data", "--config", f"scale={small_project.SCALE}", "--configfile", "more.yaml"]
     done = subprocess.run([sys.executable, "-m", *call], cwd=project, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    jobs = [read_json(path) for path in (project / f"results/{golden.SCALE}/configs").rglob("*.json")]
+    jobs = [read_json(path) for path in (project / f"results/{small_project.SCALE}/configs").rglob("*.json")]
     found = {verb: {job["recipe"]["lr"] for job in jobs if job.get("verb") == verb} for verb in ("pretrain", "probe")}
     assert found["probe"] == {7e-5} and 5e-5 in found["pretrain"]
