@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv
 import importlib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 from mdc.artefacts import ARTEFACTS
 from mdc.config import load
@@ -55,6 +57,12 @@ def make(job: Any, given: Mapping[str, Path], out: Path) -> Path:
 def read_rows(path: Path) -> list[dict[str, str]]:
     with path.open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
+
+
+def page(path: Path) -> ElementTree.Element:
+    """An HTML page that is whole: all that opens closes."""
+    text = re.sub(r"<!doctype html>|<(meta|img|br)\b[^>]*>", "", path.read_text(encoding="utf-8"))
+    return ElementTree.fromstring(text)
 
 
 def shown_run(corpus: str, method: str, seed: int, /, **more: Any) -> dict[str, Any]:

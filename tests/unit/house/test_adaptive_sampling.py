@@ -43,16 +43,13 @@ def _told(better: float, capsys: pytest.CaptureFixture[str]) -> tuple[int, int, 
     return needed, undecided, wrong
 
 
-def test_options_that_are_equally_likely_are_told_apart_no_oftener_than_the_level_says(
+def test_options_are_told_apart_no_oftener_than_the_level_says_and_a_clear_difference_soon(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """At most one in twenty over all looks together; without a level that is split over them it would be far more."""
     needed, undecided, _ = _told(0.0, capsys)
     allowed = 0.05 * ITEMS + 3 * np.sqrt(0.05 * 0.95 * ITEMS)
     assert ITEMS - undecided <= allowed and needed > 0.9 * SAMPLES
-
-
-def test_a_clear_difference_needs_few_masks(capsys: pytest.CaptureFixture[str]) -> None:
     assert _told(3.0, capsys) == (16, 0, 0)
     needed, undecided, wrong = _told(0.3, capsys)
     assert 16 < needed < SAMPLES and undecided < ITEMS / 10 and wrong < ITEMS / 20

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import csv
-import json
 import re
 import sys
-from html.parser import HTMLParser
 from pathlib import Path
 
 import every
@@ -16,6 +14,7 @@ import table
 from PIL import Image
 from read_table import read_table
 from rows import Row
+from shown import page
 from turns import in_turns
 
 from mdc.records import UserError
@@ -42,23 +41,17 @@ def test_ratio_is_the_median_of_the_rounds_own_and_above_one_where_ours_is_bette
     assert (rate.ours, rate.theirs, rate.ratio, rate.low, rate.high) == (20, 10, 3, 1, 4)
     cost = rows.compared("a", "p", "s", [1, 2, 4], [4, 4, 4])
     assert (cost.ours, cost.ratio, cost.low, cost.high, cost.repeats) == (2, 2, 1, 4, 3)
+    for ours, theirs in (([1.0], [1.0, 2.0]), ([], [])):
+        with pytest.raises(UserError, match="as many of each"):
+            rows.compared("a", "p", "s", ours, theirs)
     assert rate.command == "python bench/step.py --quick" and rate.machine and rate.versions["torch"]
 
 
-@pytest.mark.parametrize(
-    ("change", "why"),
-    read_table(__file__, "wrong"),
-)
+@pytest.mark.parametrize(("change", "why"), read_table(__file__, "wrong"))
 def test_wrong_rows_are_refused_in_one_line(change: dict[str, object], why: str) -> None:
     rows.checked(row().model_dump(), "here")
     with pytest.raises(UserError, match=rf"^here: .*{why}"):
         rows.checked(row().model_dump() | change, "here")
-
-
-def test_rounds_must_belong_together() -> None:
-    for ours, theirs in (([1.0], [1.0, 2.0]), ([], [])):
-        with pytest.raises(UserError, match="as many of each"):
-            rows.compared("a", "p", "s", ours, theirs)
 
 
 def test_a_row_is_replaced_by_its_successor_and_other_machines_stay(tmp_path: Path) -> None:
@@ -88,34 +81,12 @@ def test_files_that_hold_no_rows_are_refused(tmp_path: Path) -> None:
             table.read(tmp_path)
 
 
-class Tags(HTMLParser):
-    """Whether all that opens closes, and what a page says."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.text = ""
-        self.widths: list[int] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag == "tr":
-            self.widths.append(0)
-        if tag in ("td", "th"):
-            self.widths[-1] += int(dict(attrs).get("colspan") or 1)
-        if tag not in ("meta", "img", "br"):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
 def test_the_table_says_everything_that_the_rows_say(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     why = "<no environment>; run `make .coca/.ready`"
-    rows.write("caption", [rows.missing("captions", "coca.generate", why)], tmp_path)
     rows.write("pipeline", [rows.alone("all of it", "s", [812.5])], tmp_path)
+    table.write(tmp_path)
+    assert not (tmp_path / "bench.png").exists() and (tmp_path / "bench.html").exists(), "without a comparison"
+    rows.write("caption", [rows.missing("captions", "coca.generate", why)], tmp_path)
     elsewhere = rows.checked(row().model_dump() | {"machine": "an H200"}, "x")
     rows.write("step", [row(), elsewhere], tmp_path)
     capsys.readouterr()
@@ -131,10 +102,9 @@ def test_the_table_says_everything_that_the_rows_say(tmp_path: Path, capsys: pyt
     ]
     assert lines[2]["missing"] == why and lines[1]["machine"] == "an H200" and lines[3]["ours"] == "812.5"
     assert (lines[0]["low"], lines[0]["high"], lines[0]["repeats"]) == ("2.0", "4.0", "3")
-    page = Tags()
-    page.feed((tmp_path / "bench.html").read_text(encoding="utf-8"))
-    page.close()
-    assert not page.open and set(page.widths) == {8}
+    whole = page(tmp_path / "bench.html")
+    assert {sum(int(cell.get("colspan", 1)) for cell in line) for line in whole.iter("tr")} == {8}
+    text = "".join(whole.itertext())
     for said in (
         "a step",
         "coca.generate",
@@ -143,22 +113,13 @@ def test_the_table_says_everything_that_the_rows_say(tmp_path: Path, capsys: pyt
         "an H200",
         "python bench/step.py --quick",
     ):
-        assert said in page.text
+        assert said in text
     with Image.open(tmp_path / "bench.png") as picture:
         assert picture.size[0] > 1000
     assert f"not measured: {why}" in capsys.readouterr().out
 
 
-def test_without_a_comparison_there_is_no_picture(tmp_path: Path) -> None:
-    rows.write("pipeline", [rows.alone("all of it", "s", [812.5])], tmp_path)
-    table.write(tmp_path)
-    assert not (tmp_path / "bench.png").exists() and (tmp_path / "bench.html").exists()
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    read_table(__file__, "numbers"),
-)
+@pytest.mark.parametrize(("value", "shown"), read_table(__file__, "numbers"))
 def test_numbers_have_three_digits(value: float | None, shown: str) -> None:
     assert table.number(value) == shown
 
@@ -199,11 +160,5 @@ def test_every_bench_writes_rows_and_has_its_place_in_the_table(path: Path) -> N
 def test_no_bench_is_named_that_is_not_there() -> None:
     there = {path.stem for path in BENCH.glob("*.py")}
     assert set(table.AREAS) | set(every.BENCHES) | OTHERS == there
-    page = (BENCH.parent / "docs/bench.md").read_text(encoding="utf-8")
-    assert all(f"`{name}`" in page for name in table.AREAS), "docs/bench.md says how each was made fair"
-
-
-def test_rows_are_json_that_others_can_read(tmp_path: Path) -> None:
-    rows.write("step", [row()], tmp_path)
-    (kept,) = json.loads((tmp_path / "rows/step.json").read_text(encoding="utf-8"))["rows"]
-    assert kept["ratio"] == 2 and kept["unit"] == "images/s" and kept["missing"] == ""
+    told = (BENCH.parent / "docs/bench.md").read_text(encoding="utf-8")
+    assert all(f"`{name}`" in told for name in table.AREAS), "docs/bench.md says how each was made fair"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib
-import json
 import re
+import shlex
 import subprocess
 import sys
 from importlib import metadata
@@ -23,14 +23,10 @@ from mdc.jobs.call import Call
 from mdc.jobs.folder import ScaleFolder
 from mdc.jobs.plan import Plan
 from mdc.jobs.read import read_job
-from mdc.records import UserError, read_json, write_json
+from mdc.records import UserError, read_json, sha256_file, write_json
 from mdc.verbs import VERBS
 
 ROOT = Path(__file__).resolve().parents[3]
-
-
-def _mdc(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "mdc.cli", *arguments], cwd=cwd, capture_output=True, text=True)
 
 
 @pytest.fixture(scope="module")
@@ -83,29 +79,25 @@ def test_help_and_check_import_no_torch() -> None:
         "assert not {'torch', 'pandas', 'pyarrow', 'matplotlib'} & set(sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "params.yaml: good" in done.stdout
+    assert done.returncode == 0 and "params.yaml: good" in done.stdout, done.stderr
+    done = subprocess.run(
+        [sys.executable, "-m", "mdc.cli", "check", "--params", "none"], cwd=ROOT, stderr=subprocess.PIPE
+    )
+    assert done.returncode == 2 and done.stderr.count(b"\n") == 1
 
 
-def test_config_prints_what_a_job_gets(
+def test_config_lists_all_jobs(
     paper: Plan, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
     assert main(["config", "list", "--scale", "paper"]) == 0
     assert capsys.readouterr().out.split() == list(paper.jobs)
-    assert main(["config", "runs/cc12m/ViT-L-14/arc/s0", "--scale", "paper"]) == 0
-    config = json.loads(capsys.readouterr().out)
-    assert config["recipe"]["clip_norm"] == 1.0 and config["recipe"]["lr"] == 4e-4
-
-
-MISTAKES = read_table(__file__, "mistakes")
 
 
 def test_a_configuration_of_another_job_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "config.json").write_text(json.dumps({"verb": "pretrain"}))
+    write_json(tmp_path / "config.json", {"verb": "pretrain"})
     assert main(["corpus", str(tmp_path / "config.json"), "--out", str(tmp_path / "out")]) == 2
-    said = capsys.readouterr().err
-    assert "not a configuration of `mdc corpus`" in said and said.count("\n") == 1
+    assert "not a configuration of `mdc corpus`" in one_line(capsys)
 
 
 def test_a_place_that_cannot_be_written_is_told_in_one_line(
@@ -114,29 +106,33 @@ def test_a_place_that_cannot_be_written_is_told_in_one_line(
     write_json(tmp_path / "config.json", paper.jobs["data/vocabularies/clip"].config())
     (tmp_path / "file").write_text("not a folder")
     assert main(["vocabulary", str(tmp_path / "config.json"), "--out", str(tmp_path / "file/out")]) == 2
-    said = capsys.readouterr().err
-    assert str(tmp_path / "file") in said and said.count("\n") == 1
+    assert str(tmp_path / "file") in one_line(capsys)
 
 
-@pytest.mark.parametrize(("arguments", "said"), MISTAKES, ids=lambda x: str(x)[:40])
-def test_mistakes_end_in_one_line(arguments: list[str], said: str) -> None:
-    done = _mdc(*arguments)
-    assert done.returncode == 2
-    assert said in done.stderr and done.stderr.count("\n") == 1, done.stderr
+@pytest.mark.parametrize(("arguments", "said"), read_table(__file__, "mistakes"), ids=lambda x: str(x)[:40])
+def test_mistakes_end_in_one_line(
+    arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    assert main(arguments) == 2
+    assert said in one_line(capsys)
 
 
-def test_a_corpus_that_is_not_there_names_mdc_data(tmp_path: Path) -> None:
-    config = json.loads(_mdc("config", "data/corpora/single", "--scale", "flickr8k").stdout)
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    done = _mdc("corpus", str(tmp_path / "config.json"), "--out", str(tmp_path / "out"), cwd=tmp_path)
-    assert done.returncode == 2 and "MDC_DATA" in done.stderr and done.stderr.count("\n") == 1
-    assert not (tmp_path / "out/index.json").exists()
+def test_a_corpus_that_is_not_there_names_mdc_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MDC_DATA", raising=False)
+    job = Plan(load(ROOT / "params.yaml", "flickr8k")).jobs["data/corpora/single"]
+    write_json("config.json", job.config())
+    assert main(["corpus", "config.json", "--out", "out"]) == 2
+    assert "MDC_DATA" in one_line(capsys) and not Path("out/index.json").exists()
 
 
-# --- folders ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_configuration_where_the_workflow_writes_it_says_where_everything_lies(paper: Plan, tmp_path: Path) -> None:
+def test_a_configuration_where_the_workflow_writes_it_says_where_everything_lies(
+    paper: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MDC_DATA", "/my data")
     folder = ScaleFolder(tmp_path / "results/paper")
     for name in ("data/vocabularies/clip", "table9"):
         job = paper.jobs[name]
@@ -144,6 +140,10 @@ def test_a_configuration_where_the_workflow_writes_it_says_where_everything_lies
         assert main([job.verb, str(folder.config(name))]) == 0
         assert folder.manifest(name, job.verb).is_file() and folder.record(name, job.verb).is_file()
         assert read_json(folder.record(name, job.verb))["config"] == job.config()
+        told = read_json(folder.host(name))  # of a vocabulary, whose record and manifest are two files, too
+        assert told["manifest"] == folder.manifest(name, job.verb).name
+        assert told["manifest_sha256"] == sha256_file(folder.manifest(name, job.verb))
+        assert shlex.split(told["command"]) == ["MDC_DATA=/my data", "mdc", job.verb, str(folder.config(name))]
     assert {path.name for path in folder.root.iterdir()} == {"configs", "data", "table9"}
 
 
@@ -156,12 +156,7 @@ def test_folder_and_out_say_other_places(paper: Plan, tmp_path: Path, monkeypatc
     assert main(["vocabulary", "config.json", "--folder", "neither", "--out", "both"]) == 0
     assert main(["vocabulary", "config.json", "--folder", "."]) == 0
     found = sorted(str(path) for path in Path().rglob("vocabulary.json"))
-    assert found == [
-        "alone/vocabulary.json",
-        "both/vocabulary.json",
-        f"{name}/vocabulary.json",
-        f"there/{name}/vocabulary.json",
-    ]
+    assert found == [f"{folder}/vocabulary.json" for folder in ("alone", "both", name, f"there/{name}")]
     made = {path.with_name("made.json").read_bytes() for path in map(Path, found)}
     assert len(made) == 1, "where a job's files lie decides nothing"
 
@@ -201,9 +196,6 @@ def test_an_input_that_is_not_there_is_named_with_who_needs_it(
     assert call.input("probe/cc12m/ViT-B-32/clip/s0") == missing
 
 
-# --- make -------------------------------------------------------------------------------------------------------------
-
-
 def test_an_artefact_is_made_by_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -233,9 +225,6 @@ def test_an_artefact_that_the_scale_does_not_name_is_refused(
     assert "scale mini names no table9; it has table1, table2, table3, table4, " in one_line(capsys)
 
 
-# --- check and config -------------------------------------------------------------------------------------------------
-
-
 def test_check_says_what_a_scale_asks_for(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     for scale in ("mini", "paper"):
@@ -254,9 +243,6 @@ def test_what_config_prints_is_what_a_verb_reads(
     assert read_job(tmp_path / "config.json", paper.jobs[job].verb) == paper.jobs[job]
 
 
-# --- what stands in the dictionaries ----------------------------------------------------------------------------------
-
-
 def test_the_dictionaries_import_nothing_and_every_module_that_they_name_does_its_part() -> None:
     for name in ("mdc.verbs", "mdc.artefacts", "mdc.parts"):
         assert imports(name) <= {"mdc"}
@@ -268,12 +254,8 @@ def test_the_dictionaries_import_nothing_and_every_module_that_they_name_does_it
     sources = (parts.CORPORA, parts.PROBES, parts.CHOICES, parts.TEXTS)
     asked += [(module, "open_source") for kinds in sources for module in kinds.values()]
     asked += [(module, name) for module in parts.OBJECTIVES.values() for name in ("build_model", "build_objective")]
-    classes = {
-        "encode": "ImageEncoder",
-        "score": "RunScorer",
-        "score_open_clip": "OpenClipScorer",
-        "generate": "RunWriter",
-    }
+    classes = {"encode": "ImageEncoder", "score": "RunScorer", "score_open_clip": "OpenClipScorer"}
+    classes["generate"] = "RunWriter"
     asked += [(module, classes[ability]) for ability, module in parts.ABILITIES.items()]
     for module, name in asked:
         assert callable(getattr(importlib.import_module(module), name)), (module, name)

@@ -18,6 +18,7 @@ from mdc import parts
 from mdc.artefacts import ARTEFACTS
 from mdc.jobs.folder import ScaleFolder
 from mdc.jobs.plan import Plan
+from mdc.records import write_json
 from mdc.verbs import VERBS
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -35,16 +36,19 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clean: None) -> Pat
 
 
 def _print(module: str) -> str:
+    _forget()
+    return fp.fingerprint(module)
+
+
+def _forget() -> None:
     for cached in (fp.fingerprint, fp.closure, fp.module_file, fp._read):
         cached.cache_clear()
-    return fp.fingerprint(module)
 
 
 @pytest.fixture
 def clean() -> Iterator[None]:
     yield
-    for cached in (fp.fingerprint, fp.closure, fp.module_file, fp._read):
-        cached.cache_clear()
+    _forget()
 
 
 def test_what_changes_it(package: Path) -> None:
@@ -74,15 +78,14 @@ def test_an_edited_template_makes_the_tables_anew_and_trains_nothing(
 ) -> None:
     shutil.copytree(fp.ROOT, tmp_path / "mdc", ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(fp, "ROOT", tmp_path / "mdc")
-    tables = ("table1", "method_table", "table9", "recipes")
-    modules = [f"mdc.report.tables.{table}" for table in tables]
-    modules += ["mdc.report.figures.figure4", "mdc.training.run"]
+    tables = [f"mdc.report.tables.{table}" for table in ("table1", "method_table", "table9", "recipes")]
+    modules = [*tables, "mdc.report.figures.figure4", "mdc.training.run"]
+    before = {module: _print(module) for module in modules}
     for file in fp.data_files("mdc.report.tables.render"):
-        before = {module: _print(module) for module in modules}
-        with (tmp_path / "mdc" / file).open("a") as template:
-            template.write("\n")
-        changed = {module for module in modules if _print(module) != before[module]}
-        assert changed == set(modules[: len(tables)]), file
+        text = (tmp_path / "mdc" / file).read_text()
+        (tmp_path / "mdc" / file).write_text(f"{text}\n")
+        assert [module for module in modules if _print(module) != before[module]] == tables, file
+        (tmp_path / "mdc" / file).write_text(text)
 
 
 def test_what_only_a_type_checker_imports_is_not_covered(package: Path) -> None:
@@ -99,8 +102,6 @@ def test_imports_are_found_wherever_they_stand(package: Path) -> None:
     assert fp.imports("mdc.d") == {"mdc", "mdc.a", "mdc.unused"}
 
 
-# --- the jobs of the small project -----------------------------------------------------------------------------------
-
 MDC, ARC, CLIP = (f"runs/alt/ViT-T-12/{method}/s0" for method in ("mdc", "arc", "clip"))
 #: job → the parts that it loads by name
 PARTS = {
@@ -114,16 +115,9 @@ PARTS = {
     "probe/untrained/ViT-T-12/cls/s0": {parts.ABILITIES["encode"]},
     **{name: {ARTEFACTS[name].module} for name in small_project.values()["scales"][SCALE]["tables"]},
 }
+KINDS = (parts.OBJECTIVES, parts.CORPORA, parts.PROBES, parts.CHOICES, parts.TEXTS, parts.ABILITIES)
 #: every part that some job loads by name
-ALL_PARTS = {
-    *parts.OBJECTIVES.values(),
-    *parts.CORPORA.values(),
-    *parts.PROBES.values(),
-    *parts.CHOICES.values(),
-    *parts.TEXTS.values(),
-    *parts.ABILITIES.values(),
-    *(artefact.module for artefact in ARTEFACTS.values()),
-}
+ALL_PARTS = {module for kind in KINDS for module in kind.values()} | {one.module for one in ARTEFACTS.values()}
 
 
 @pytest.fixture(scope="module")
@@ -140,23 +134,19 @@ def covered(plan: Plan, job: str) -> set[str]:
 
 @pytest.fixture(scope="module")
 def loaded(plan: Plan, tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
-    """The modules that each job really loads, when it is done once more in a process of its own."""
+    """The modules that each job really loads, in a process of its own."""
     root = tmp_path_factory.mktemp("small")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(root)
-        small_project.do_jobs(plan, root=root)
-    folder = ScaleFolder(root / "results" / SCALE)
-    calls = {}
-    for number, job in enumerate(PARTS):
-        places = {"folder": folder.root, "out": root / "out" / str(number), "state": root / "state" / str(number)}
-        places |= {"cache": root / "cache", "config": folder.config(job)}
-        places |= {"runtime": root / "runtime.json"} if plan.jobs[job].verb == "pretrain" else {}
-        calls[job] = {"verb": plan.jobs[job].verb, **{name: str(path) for name, path in places.items()}}
+    folder, calls = ScaleFolder(root / "results" / SCALE), {}
+    write_json(root / "runtime.json", {"workers": 0, "log_every": 1})
+    for name, job in plan.jobs.items():
+        write_json(folder.config(name), job.config())
+        places = {"folder": folder.root, "out": folder.job(name), "state": root / "state" / name}
+        places |= {"cache": root / "cache", "config": folder.config(name)}
+        places |= {"runtime": root / "runtime.json"} if job.verb == "pretrain" else {}
+        calls[name] = {"verb": job.verb, **{option: str(path) for option, path in places.items()}}
     (root / "plan.json").write_text(json.dumps(calls))
-    script = ROOT / "tests/support/loaded_modules.py"
-    done = subprocess.run(
-        [sys.executable, str(script), str(root / "plan.json"), str(root / "told.json")], capture_output=True, text=True
-    )
+    command = [sys.executable, str(ROOT / "tests/support/loaded_modules.py"), "plan.json", "told.json"]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return {job: set(names) for job, names in json.loads((root / "told.json").read_text()).items()}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import graphlib
-from pathlib import Path
 
 from read_table import read_table
 
@@ -28,7 +27,6 @@ def _part(module: str) -> str:
 
 def test_every_file_stands_on_a_floor() -> None:
     assert {_part(m) for m in _modules() if m != "mdc"} == set(FLOOR)
-    assert Path(ROOT).name == "mdc"
 
 
 def test_imports_go_down() -> None:
@@ -40,14 +38,6 @@ def test_imports_go_down() -> None:
         if _part(module) != _part(other) and FLOOR[_part(other)] >= FLOOR[_part(module)]
     ]
     assert not wrong, wrong
-
-
-def test_the_ground_floor_stands_on_nothing() -> None:
-    """The dictionaries above all: every start of Snakemake reads them."""
-    for module in _modules():
-        if module != "mdc" and FLOOR[_part(module)] == 1:
-            others = {other for other in imports(module) - {"mdc"} if _part(other) != _part(module)}
-            assert not others, (module, others)
 
 
 def test_no_circles() -> None:

@@ -10,14 +10,9 @@ from pathlib import Path
 import pytest
 
 from mdc import host
-from mdc.cli import main
-from mdc.config import load
-from mdc.jobs.plan import Plan
 from mdc.records import read_json, sha256_file, write_json
 from mdc.training import clock
 from mdc.training.clock import RunClock
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_a_command_can_be_pasted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,20 +57,6 @@ def test_a_host_file_names_its_manifest_log_and_time(tmp_path: Path, monkeypatch
     with (tmp_path / "said.log").open("w") as log:
         subprocess.run([sys.executable, "-c", code], cwd=tmp_path, stderr=log, check=True)
     assert read_json(path)["log"] == "said.log"
-
-
-def test_every_job_leaves_one_that_names_its_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Through the command line: a vocabulary, whose record and manifest are two files."""
-    job = Plan(load(ROOT / "params.yaml", "paper")).jobs["data/vocabularies/clip"]
-    write_json(tmp_path / "config.json", job.config())
-    monkeypatch.setenv("MDC_DATA", "/data of mine")
-    arguments = ["vocabulary", str(tmp_path / "config.json"), "--out", str(tmp_path / "out")]
-    assert main(arguments) == 0
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"vocabulary.json", "made.json", "host.json"}
-    found = read_json(tmp_path / "out/host.json")
-    assert found["manifest"] == "vocabulary.json"
-    assert found["manifest_sha256"] == sha256_file(tmp_path / "out/vocabulary.json")
-    assert shlex.split(found["command"]) == ["MDC_DATA=/data of mine", "mdc", *arguments]
 
 
 def test_time_adds_up_over_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

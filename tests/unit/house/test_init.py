@@ -14,6 +14,7 @@ from typing import Any
 import own_data
 import pytest
 import yaml
+from read_table import read_table
 
 from mdc.cli import main
 from mdc.config import Params, load
@@ -35,20 +36,16 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _params(folder: Path) -> None:
-    """params.yaml up to its second scale: every call reads it several times."""
-    text = (ROOT / "params.yaml").read_text(encoding="utf-8")
-    (folder / "params.yaml").write_text(text[: text.index("\n  scenes:") + 1], encoding="utf-8")
+    """params.yaml with a scale of almost nothing: every call reads it several times."""
+    text, scales, _ = (ROOT / "params.yaml").read_text(encoding="utf-8").partition("\nscales:\n")
+    small = "  mini:\n    label: Small\n    data: {samples_per_shard: 4000, max_skipped: 0.0}\n"
+    (folder / "params.yaml").write_text(text + scales + small, encoding="utf-8")
 
 
 def _init(*arguments: str) -> Params:
     """The file's parameters after `mdc init`, at the new scale."""
     assert main(["init", *arguments]) == 0
     return load("params.yaml", arguments[0])
-
-
-def _jobs(params: Params, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    monkeypatch.setattr(plans, "fingerprint", lambda *modules: "0" * 64)
-    return plans.Plan(params).jobs
 
 
 def _refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -62,10 +59,8 @@ def _refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return said
 
 
-# --- what is written --------------------------------------------------------------------------------------------------
-
-
 def test_every_byte_that_stands_there_stays(project: Path) -> None:
+    shutil.copy(ROOT / "params.yaml", project)
     old, before = Path("params.yaml").read_bytes(), load("params.yaml")
     params = _init(*PHOTOS, "--probe", "birds")
     new = Path("params.yaml").read_bytes()
@@ -74,33 +69,24 @@ def test_every_byte_that_stands_there_stays(project: Path) -> None:
     assert load("params.yaml").scale == before.scale
 
 
-def test_a_scale_with_a_probe_plans_its_jobs(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    params = _init(*PHOTOS, "--probe", "birds")
-    scale = params.current()
-    assert list(scale.tables.named()) == ["table1", "table6", "table9", "figure3", "figure_loss"]
-    jobs = _jobs(params, monkeypatch)
-    assert sorted(jobs) == sorted(
-        [
-            *("data/corpora/photos", "data/probes/birds", "data/vocabularies/words"),
-            *(f"runs/photos/ViT-T-8/{method}/s0" for method in ("clip", "arc", "mdc")),
-            *(f"probe/photos/ViT-T-8/{method}/s0" for method in ("clip", "arc", "mdc")),
-            *(f"probe/untrained/ViT-T-8/{pooling}/s0" for pooling in ("cls", "patch_mean")),
-            *("table1", "table6", "table9", "figure3", "figure_loss"),
-        ]
-    )
-    mdc, arc, clip = (f"photos/ViT-T-8/{method}" for method in ("mdc", "arc", "clip"))
-    assert [list(pair) for pair in jobs["table1"].primary] == [[mdc, arc], [mdc, clip]]
-
-
-def test_without_a_probe_there_is_no_table_1(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    params = _init(*PHOTOS)
-    assert params.current().probe is None and not params.current().data.probes
-    assert list(params.current().tables.named()) == ["table9", "figure3", "figure_loss"]
-    jobs = _jobs(params, monkeypatch)
-    assert sorted(job.verb for job in jobs.values()) == sorted(
-        ["corpus", "vocabulary", *["pretrain"] * 3, *["make"] * 3]
-    )
-    assert len(jobs["figure_loss"].inputs) == 3
+@pytest.mark.parametrize("probe", [True, False])
+def test_a_scale_plans_its_jobs_and_without_a_probe_no_table_1(
+    probe: bool, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    params = _init(*PHOTOS, *(["--probe", "birds"] if probe else []))
+    tables = [*(["table1", "table6"] if probe else []), "table9", "figure3", "figure_loss"]
+    assert list(params.current().tables.named()) == tables
+    monkeypatch.setattr(plans, "fingerprint", lambda *modules: "0" * 64)
+    jobs: dict[str, Any] = dict(plans.Plan(params).jobs)
+    runs = [f"photos/ViT-T-8/{method}" for method in ("clip", "arc", "mdc")]
+    probes = [f"probe/{run}/s0" for run in runs] + [
+        f"probe/untrained/ViT-T-8/{one}/s0" for one in ("cls", "patch_mean")
+    ]
+    expected = {*tables, "data/corpora/photos", "data/vocabularies/words", *(f"runs/{run}/s0" for run in runs)}
+    assert set(jobs) == expected | ({"data/probes/birds", *probes} if probe else set())
+    if probe:
+        clip, arc, mdc = runs
+        assert [list(pair) for pair in jobs["table1"].primary] == [[mdc, arc], [mdc, clip]]
 
 
 def test_the_command_names_a_file_that_is_not_the_workflows_own(
@@ -140,15 +126,9 @@ def test_what_is_printed_names_the_command(
 
 
 @pytest.mark.parametrize("count", [16, 17, 40, 130, 1000, 5000])
-def test_values_fit_the_number_of_images(
-    count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    _params(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("MDC_DATA", raising=False)
-    names = [f"{number}.jpg" for number in range(count)]
-    own_data.photo(Path("data/photos/0.jpg"), (9, 9, 9), 0)  # the others are not looked at
-    own_data.table(Path("data/photos/captions.csv"), [(name, "a photo of it") for name in names])
+def test_values_fit_the_number_of_images(count: int, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = ["p000.jpg", *(f"{number}.jpg" for number in range(1, count))]  # the others are not looked at
+    own_data.table(project / "data/photos/captions.csv", [(name, "a photo of it") for name in names])
     scale = _init(*PHOTOS).current()
     recipe, source = scale.pretrain.recipe, scale.data.corpora["photos"].source
     assert source.kind == "caption_table"
@@ -161,61 +141,20 @@ def test_values_fit_the_number_of_images(
     assert f"{train:,} images to train on, {val:,} held out" in capsys.readouterr().out
 
 
-# --- tables of other shapes -------------------------------------------------------------------------------------------
-
-
 def _source(name: str) -> dict[str, Any]:
-    source: dict[str, Any] = (
-        load("params.yaml", name).current().data.corpora[name].source.model_dump(exclude_unset=True)
-    )
-    return source
+    return load("params.yaml", name).current().data.corpora[name].source.model_dump(exclude_unset=True)  # type: ignore[no-any-return]
 
 
 def _rows(count: int = 40) -> list[tuple[str, str]]:
     return [(f"p{number:03d}.jpg", f"a bird, number {number}") for number in range(count)]
 
 
-SHAPES: list[tuple[str, list[tuple[str, ...]], tuple[str, ...] | None, dict[str, Any]]] = [
-    ("a.csv", list(_rows()), ("image", "caption"), {}),
-    ("a.csv", list(_rows()), None, {"header": False, "image_column": 0, "caption_column": 1}),
-    (
-        "a.tsv",
-        [(text, name) for name, text in _rows()],
-        None,
-        {"header": False, "image_column": 1, "caption_column": 0},
-    ),
-    (
-        "a.tsv",
-        [("7", name, text) for name, text in _rows()],
-        ("id", "File name", "Text"),
-        {"image_column": "File name", "caption_column": "Text"},
-    ),
-    (
-        "a.csv",
-        [(name, text, text) for name, text in _rows()],
-        ("image", "caption_1", "caption_2"),
-        {"caption_column": ["caption_1", "caption_2"]},
-    ),
-    (
-        "a.csv",  # two columns of words, of which one is called caption
-        [(name, "by a photographer", text) for name, text in _rows()],
-        ("image", "credit", "caption"),
-        {},
-    ),
-    (
-        "a.csv",  # what it is called says nothing, but it is the only one of several words
-        [(name, "7", text) for name, text in _rows()],
-        ("image", "number", "what one sees"),
-        {"caption_column": "what one sees"},
-    ),
-    ("a.csv", [("gone.jpg", "a bird"), *_rows()], None, {"header": False, "image_column": 0, "caption_column": 1}),
-]
-
-
-@pytest.mark.parametrize(("file", "rows", "header", "expected"), SHAPES, ids=range(len(SHAPES)))
+@pytest.mark.parametrize(("file", "columns", "header", "expected"), read_table(__file__, "shapes"))
 def test_columns_are_found(
-    file: str, rows: list[tuple[str, ...]], header: tuple[str, ...] | None, expected: dict[str, Any], project: Path
+    file: str, columns: list[str], header: tuple[str, ...] | None, expected: dict[str, Any], project: Path
 ) -> None:
+    named = _rows() if header else [("gone.jpg", "a bird"), *_rows()]  # a first line that is no header and no file's
+    rows = [tuple(column.format(name=name, text=text) for column in columns) for name, text in named]
     own_data.table(project / "data" / file, rows, header)
     _init("own", "--images", "photos", "--captions", file)
     source = _source("own")
@@ -258,16 +197,10 @@ def test_a_test_folder_called_val(project: Path) -> None:
     assert source.splits == {"train": "train", "test": "val"}
 
 
-# --- where files lie --------------------------------------------------------------------------------------------------
-
-
 def test_a_path_may_start_from_here_or_from_mdc_data(project: Path) -> None:
     for number, start in enumerate(("", "data/", f"{project}/data/")):
         _init(f"own{number}", "--images", f"{start}photos", "--captions", f"{start}photos/captions.csv")
-        assert (
-            load("params.yaml", f"own{number}").current().data.corpora[f"own{number}"].source.path
-            == "photos/captions.csv"
-        )
+        assert _source(f"own{number}")["path"] == "photos/captions.csv"
 
 
 def test_a_folder_that_is_linked_into_mdc_data_lies_there(project: Path) -> None:
@@ -280,77 +213,23 @@ def test_a_folder_that_is_linked_into_mdc_data_lies_there(project: Path) -> None
 def test_files_outside_of_mdc_data(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "pictures").mkdir()
     (project / "data/photos").rename(project / "pictures/photos")
-    said = _refused(
-        capsys,
-        "own",
-        "--images",
-        "pictures/photos",
-        "--captions",
-        "pictures/photos/captions.csv",
-        "--probe",
-        "data/birds",
-    )
+    own = ["own", "--images", "pictures/photos", "--captions", "pictures/photos/captions.csv", "--probe", "data/birds"]
+    said = _refused(capsys, *own)
     assert f"--images {project}/pictures/photos: lies outside of {project}/data" in said
     assert f"set MDC_DATA={project}, which holds what you name" in said
     os.environ["MDC_DATA"] = str(project)  # the fixture takes it back
-    _init("own", "--images", "pictures/photos", "--captions", "pictures/photos/captions.csv", "--probe", "data/birds")
+    _init(*own)
     assert _source("own")["path"] == "pictures/photos/captions.csv"
 
 
-# --- refusals ---------------------------------------------------------------------------------------------------------
-
-
-REFUSED = [
-    (
-        ["mini", *PHOTOS[1:]],
-        "params.yaml: has a scale mini already; its scales are mini",
-    ),
-    (["a/b", *PHOTOS[1:]], "NAME = 'a/b': no name of a scale; allowed: letters, digits"),
-    (["12", *PHOTOS[1:]], "NAME = '12': no name of a scale"),
-    (["on", *PHOTOS[1:]], "NAME = 'on': no name of a scale"),
-    (["1e5", *PHOTOS[1:]], "NAME = '1e5': no name of a scale"),
-    (["nan", *PHOTOS[1:]], "NAME = 'nan': no name of a scale"),
-    (["2026-01-01", *PHOTOS[1:]], "NAME = '2026-01-01': no name of a scale"),
-    (["untrained", *PHOTOS[1:]], "untrained: this name is taken"),
-    (["own", "--images", "none", "--captions", "photos/captions.csv"], "--images none: no such folder, neither in"),
-    (["own", "--images", "photos", "--captions", "none.csv"], "--captions none.csv: no such file, neither in"),
-    (["own", "--images", "photos", "--captions", "photos"], "a file is needed, and this is a folder"),
-    (["own", "--images", "photos/p000.jpg", "--captions", "photos/captions.csv"], "a folder is needed"),
-    (["own", "--images", "birds", "--captions", "photos/captions.csv"], "none of its first 41 rows names a file in"),
-    (["own", "--images", "photos", "--captions", "photos/p000.jpg"], "allowed: .csv, .tsv, .tab, .jsonl, .ndjson"),
-    (
-        [*PHOTOS, "--probe", "photos"],
-        "photos/train: no such folder; a probe has train/CLASS/x.jpg and test/CLASS/x.jpg",
-    ),
-    ([*PHOTOS, "--probe", "/"], "--probe /: lies outside of"),
-]
-
-
-@pytest.mark.parametrize(("arguments", "said"), REFUSED, ids=lambda x: str(x)[:40])
+@pytest.mark.parametrize(("arguments", "said"), read_table(__file__, "refused"), ids=lambda x: str(x)[:40])
 def test_mistakes_are_told_in_one_line(
     arguments: list[str], said: str, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert said in _refused(capsys, *arguments)
 
 
-TABLES: list[tuple[str, str]] = [
-    ("image,label\np000.jpg,bird\np001.jpg,bird\n", "no column of captions; it has label beside the image names"),
-    ("image\np000.jpg\n", "no column of captions; it has no other column beside"),
-    ("image,one,two\np000.jpg,a bird,a sky\n", "one, two could each be the captions"),
-    ("", "holds no rows"),
-    ("image,caption\np000.jpg,a bird\n", "names 1 images with captions to train on; at least 16 are needed"),
-    ("image,caption\np000.jpg,  \np001.jpg,\n", "no column of captions"),
-    ('image,caption\np000.jpg,"a bird\n', "is a quotation left open?"),
-    ("image,caption,split\np000.jpg,a bird,7\n", "its column split holds '7'; allowed: one word each of train, val"),
-    (
-        "image,caption,split\np000.jpg,a bird,train\np001.jpg,a bird,training\n",
-        "its column split holds 'train', 'training'",
-    ),
-    ("image,caption,caption\np000.jpg,a bird,b\n", "'caption' stands twice"),
-]
-
-
-@pytest.mark.parametrize(("text", "said"), TABLES, ids=[said[:40] for _, said in TABLES])
+@pytest.mark.parametrize(("text", "said"), read_table(__file__, "tables"), ids=lambda x: x[:40])
 def test_tables_that_cannot_be_meant(text: str, said: str, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "data/photos/captions.csv").write_text(text, encoding="utf-8")
     assert said in _refused(capsys, *PHOTOS)
@@ -364,9 +243,6 @@ def test_a_class_in_one_split_only(project: Path, capsys: pytest.CaptureFixture[
     shutil.rmtree(project / "data/birds/train/red bird")
     (project / "data/birds/test/red bird").rmdir()
     assert "birds/train: holds one class, blue bird; at least two" in _refused(capsys, *PHOTOS, "--probe", "birds")
-
-
-# --- other parameter files --------------------------------------------------------------------------------------------
 
 
 def test_scales_that_are_not_last_are_refused(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -406,27 +282,19 @@ def test_files_that_are_written_otherwise(change: str, project: Path) -> None:
     assert list(load("params.yaml").scales)[-2:] == ["photos", "again"]
 
 
-# --- end to end -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("probe", [True, False], ids=["with a probe", "without"])
-def test_it_runs_as_printed(probe: bool, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_runs_as_printed(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("Snakefile", "workflow", "pyproject.toml"):
         (project / name).symlink_to(ROOT / name)
     shutil.copy("params.yaml", "my params.yaml")
-    more = ["--probe", "birds"] if probe else ["--params", "my params.yaml"]
-    assert main(["init", *PHOTOS, *more]) == 0
-    command = capsys.readouterr().out.splitlines()[-1]
+    assert main(["init", *PHOTOS, "--probe", "birds", "--params", "my params.yaml"]) == 0
+    command = shlex.split(capsys.readouterr().out.splitlines()[-1])
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    done = subprocess.run(shlex.split(command), cwd=project, env=environment, capture_output=True, text=True)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
-    target = Path(shlex.split(command)[1])
-    assert target.is_file()
-    if probe:
-        rows = target.read_text(encoding="utf-8")
-        assert all(label in rows for label in ("CLIP", "ARC", "MDC", "birds")), rows
+    rows = Path(command[1]).read_text(encoding="utf-8")
+    assert all(label in rows for label in ("CLIP", "ARC", "MDC", "birds")), rows
     counts = Counter(path.parent.parent.name for path in Path("results/photos/runs").rglob("run.json"))
     assert counts == {"clip": 1, "arc": 1, "mdc": 1}
-    again = subprocess.run([*shlex.split(command), "-n"], cwd=project, env=environment, capture_output=True, text=True)
+    again = subprocess.run([*command, "-n"], env=environment, capture_output=True, text=True)
     assert "Nothing to be done" in again.stdout + again.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -32,15 +33,15 @@ def test_a_second_signal_ends_the_process_unless_it_is_an_echo_of_the_first(numb
     assert _child(number, "") == 1, "its own exception"
 
 
-def test_a_signal_that_the_block_does_not_answer_acts_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a test of torchrun leaves its own
-    try:
-        _acts_at_its_end()
-    finally:
-        signal.signal(signal.SIGINT, before)
+@pytest.fixture
+def pythons_own() -> Iterator[None]:
+    """A test of torchrun leaves its own."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
-def _acts_at_its_end() -> None:
+def test_a_signal_that_the_block_does_not_answer_acts_at_its_end(pythons_own: None) -> None:
     with pytest.raises(KeyboardInterrupt), Interrupts():
         signal.raise_signal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt), Interrupts():

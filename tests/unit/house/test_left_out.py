@@ -17,18 +17,19 @@ import subprocess
 import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, model_serializer, model_validator
+from pydantic import BaseModel
+from read_table import read_table
 
 import mdc.fingerprint as fp
 from mdc import parts
 from mdc.artefacts import ARTEFACTS
 from mdc.config import read_yaml, validate
 from mdc.config.distortion import LEVELS
-from mdc.config.types import Strict
 from mdc.jobs import read as reading
 from mdc.jobs import score_jobs
 from mdc.jobs.job import Job
@@ -41,11 +42,10 @@ PARAMS = read_yaml(ROOT / "params.yaml")
 SCALES = list(PARAMS["scales"])
 
 
+@cache
 def plan(scale: str) -> Plan:
+    """Without an edit."""
     return Plan(validate({**PARAMS, "scale": scale}))
-
-
-# --- a job is its configuration ---------------------------------------------------------------------------------------
 
 
 def besides(value: Any, told: Any, where: str) -> Iterator[str]:
@@ -73,30 +73,10 @@ def besides(value: Any, told: Any, where: str) -> Iterator[str]:
 def test_a_job_is_its_configuration(scale: str) -> None:
     jobs = plan(scale).jobs
     found = {one for job in jobs.values() for one in besides(job, job.config(), type(job).__name__)}
-    assert jobs
-    assert found == set()
-
-
-class _Followed(Strict):
-    side: int
-    area: int = 0
-
-    @model_validator(mode="before")
-    @classmethod
-    def _area(cls, value: Any) -> Any:
-        return {**value, "area": value["side"] ** 2}
-
-    @model_serializer
-    def _as_written(self) -> dict[str, Any]:
-        return {"side": self.side}
-
-
-def test_what_follows_from_a_class_alone_is_found() -> None:
-    one = _Followed.model_validate({"side": 3})
-    assert list(besides(one, one.model_dump(), "one")) == ["one.area"]
-
-
-# --- jobs are plain data ----------------------------------------------------------------------------------------------
+    assert jobs and found == set()
+    one = next(iter(jobs.values()))
+    told = {key: value for key, value in one.config().items() if key != "fingerprint"}
+    assert list(besides(one, told, "job")) == ["job.fingerprint"], "what it does not tell is found"
 
 
 def classes() -> set[type[BaseModel]]:
@@ -124,7 +104,7 @@ def _subclasses(cls: type) -> Iterator[type]:
 
 def computed(cls: type[BaseModel]) -> set[str]:
     """The names of a class of ours that are no fields: properties, methods and values that no configuration holds."""
-    own = [one for one in cls.__mro__ if one.__module__.startswith("mdc.") or one.__module__ == __name__]
+    own = [one for one in cls.__mro__ if one.__module__.startswith("mdc.")]
     return (
         {name for one in own for name in vars(one) if not name.startswith("_")}
         - set(cls.model_fields)
@@ -159,22 +139,8 @@ def test_code_reads_nothing_of_a_job_but_its_fields(trees: dict[str, ast.Module]
     """By the names of attributes, whatever they are read of."""
     nodes = (node for tree in trees.values() for node in ast.walk(tree))
     asked = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    assert computed(Job) >= OF_JOBS
     assert {f"{cls.__name__}.{name}" for cls in classes() for name in computed(cls) & asked - OF_JOBS} == set()
-
-
-def test_what_a_class_computes_is_found() -> None:
-    class Planted(Strict):
-        field: int
-        TABLE: typing.ClassVar[int] = 2
-
-        @property
-        def level(self) -> int:
-            return 3 * self.field
-
-    assert computed(Planted) == {"TABLE", "level"}
-
-
-# --- what is imported -------------------------------------------------------------------------------------------------
 
 
 def taken(tree: ast.Module) -> Iterator[str]:
@@ -197,118 +163,66 @@ def plain(name: str) -> bool:
     return typing.get_origin(found) is not None
 
 
-_REFUSES = "says what is refused, and in which words"
-_PROCEEDS = "says how a job proceeds, which changes no result"
-_PLACES = "says where files lie: those that are elsewhere are missing, and made"
 #: what else is imported → why an edit of it reruns what it decides, or decides nothing
-TAKEN = {
-    "mdc.config.first_problem": _REFUSES,
-    "mdc.config.DataRuntime": _PROCEEDS,
-    "mdc.config.DownloadRuntime": _PROCEEDS,
-    "mdc.config.ProbeRuntime": _PROCEEDS,
-    "mdc.config.Runtime": _PROCEEDS,
-    "mdc.config.caption.WAYS": _REFUSES,
-    "mdc.config.caption.WRITES": _REFUSES,
-    "mdc.config.score.estimators_of": "edited below: the jobs of scores hold what it gives",
-    "mdc.jobs.folder.ScaleFolder": _PLACES,
-    "mdc.jobs.folder.verb_of": _PLACES,
-    "mdc.jobs.read.as_job": "reads a job, which is its configuration",
-    "mdc.jobs.job.Job": "the class of all jobs",
-    "mdc.artefacts.ARTEFACTS": "edited below: the fingerprint covers the module that it names",
-    "mdc.parts": "edited below: the fingerprint covers the modules that it names",
-    "mdc.parts.OBJECTIVES": "the same",
-    "mdc.parts.ABILITIES": "the same",
-    "mdc.parts.TOWERS": "the same",
-    "mdc.parts.load": "imports what these name",
-    "mdc.registry.datasets.REGISTRY": "edited below, and in tests/unit/data/test_registry.py field by field: the jobs hold it",
-    "mdc.registry.datasets.find": "the same",
-    "mdc.registry.entry.RegistryEntry": "the same",
-    "mdc.registry.entry.RemoteFile": "the same",
-    "mdc.registry.entry.Mirror": "the same",
-    "mdc.registry.entry.Check": "the same",
-}
+TAKEN = read_table(__file__, "taken")
 
 
 def test_nothing_else_is_imported(trees: dict[str, ast.Module]) -> None:
     found = {name for tree in trees.values() for name in taken(tree)}
     assert {name for name in found if name not in TAKEN and not plain(name)} == set()
     assert set(TAKEN) <= found, "TAKEN holds what nobody takes any more"
+    assert not plain("mdc.config.distortion.LEVELS")
 
 
-def test_a_value_that_is_imported_is_found() -> None:
-    tree = ast.parse("def f():\n    from mdc.config.distortion import LEVELS\n    return LEVELS\n")
-    (name,) = taken(tree)
-    assert name == "mdc.config.distortion.LEVELS" and not plain(name)
+def changed(before: Plan) -> set[str]:
+    """The jobs of a plan that have another configuration after an edit."""
+    after = Plan(before.params).jobs
+    assert before.jobs.keys() == after.keys()
+    return {name for name, job in before.jobs.items() if job.sha256 != after[name].sha256}
 
 
-# --- the edits --------------------------------------------------------------------------------------------------------
-
-
-def hashes(scale: str) -> dict[str, str]:
-    return {name: job.sha256 for name, job in plan(scale).jobs.items()}
-
-
-def changed(scale: str, edit: Callable[[], None]) -> set[str]:
-    """The jobs of a scale that have another configuration after ``edit``."""
-    before = hashes(scale)
-    edit()
-    after = hashes(scale)
-    assert before.keys() == after.keys()
-    return {name for name in before if before[name] != after[name]}
-
-
-def test_another_module_reruns_what_loads_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    other = parts.OBJECTIVES["contrastive"]
-    found = changed("mini", lambda: monkeypatch.setitem(parts.OBJECTIVES, "masked", other))
+def test_an_edit_reruns_what_it_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another module of an objective and of a table; other estimators; another checksum in the registry."""
+    given, entry = score_jobs.estimators_of, REGISTRY["sugarcrepe"]
+    with monkeypatch.context() as patch:
+        patch.setitem(parts.OBJECTIVES, "masked", parts.OBJECTIVES["contrastive"])
+        found = changed(plan("mini"))
     assert "runs/alt/ViT-T-12/mdc/s0" in found and "runs/alt/ViT-T-12/clip/s0" not in found
-
-
-def test_another_module_of_a_table_makes_it_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    edited = dataclasses.replace(ARTEFACTS["table4"], module=ARTEFACTS["table1"].module)
-    assert changed("mini", lambda: monkeypatch.setitem(ARTEFACTS, "table4", edited)) == {"table4"}
-
-
-def test_other_estimators_rerun_scores(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = score_jobs.estimators_of
-    found = changed("mini", lambda: monkeypatch.setattr(score_jobs, "estimators_of", lambda *of: given(*of)[::-1]))
-    assert {name.partition("/")[0] for name in found} >= {"scores", "retrieval", "table2"}
-
-
-def test_another_checksum_in_the_registry_obtains_a_dataset_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = REGISTRY["sugarcrepe"]
-    first = dataclasses.replace(entry.files[0], sha256="0" * 64)
-    edited = dataclasses.replace(entry, files=(first, *entry.files[1:]))
-    assert "data/obtained/sugarcrepe" in changed("paper", lambda: monkeypatch.setitem(REGISTRY, "sugarcrepe", edited))
+    with monkeypatch.context() as patch:
+        patch.setitem(ARTEFACTS, "table4", dataclasses.replace(ARTEFACTS["table4"], module=ARTEFACTS["table1"].module))
+        assert changed(plan("mini")) == {"table4"}
+    with monkeypatch.context() as patch:
+        patch.setattr(score_jobs, "estimators_of", lambda *of: given(*of)[::-1])
+        assert {name.partition("/")[0] for name in changed(plan("mini"))} >= {"scores", "retrieval", "table2"}
+    files = (dataclasses.replace(entry.files[0], sha256="0" * 64), *entry.files[1:])
+    monkeypatch.setitem(REGISTRY, "sugarcrepe", dataclasses.replace(entry, files=files))
+    assert "data/obtained/sugarcrepe" in changed(plan("paper"))
 
 
 def test_another_level_of_a_distortion_writes_its_captions_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    scale, levels = "flickr8k-long", LEVELS["noise"]
-    policies = {name: str(job.config().get("policies")) for name, job in plan(scale).jobs.items()}
-    found = changed(scale, lambda: monkeypatch.setitem(LEVELS, "noise", (levels[0] / 2, *levels[1:])))
+    before, levels = plan("flickr8k-long"), LEVELS["noise"]
+    policies = {name: str(job.config().get("policies")) for name, job in before.jobs.items()}
     noisy = {name for name, told in policies.items() if "'kind': 'noise', 'strength': 1," in told}
+    monkeypatch.setitem(LEVELS, "noise", (levels[0] / 2, *levels[1:]))
+    found = changed(before)
     assert noisy and {name for name in found if name.startswith("captions/")} == noisy
     assert "figure_robustness" in found
 
 
-#: file, text, edited text, and of which runs that decides the result
-EDITS: list[tuple[str, str, str, Callable[[dict[str, Any]], bool]]] = [
-    ("backbones.py", '"width": width, "layers"', '"width": 2 * width, "layers"', lambda backbone: "blocks" in backbone),
-    (
-        "backbones.py",
-        'reads: Reads = "patches"',
-        'reads: Reads = "mean"',
-        lambda backbone: backbone.get("reads") == "patches",
-    ),
+#: a line of config/backbones.py, the edited one, and of which runs that decides the result
+EDITS: list[tuple[str, str, Callable[[dict[str, Any]], bool]]] = [
+    ('"width": width, "layers"', '"width": 2 * width, "layers"', lambda backbone: "blocks" in backbone),
+    ('reads: Reads = "patches"', 'reads: Reads = "mean"', lambda backbone: backbone.get("reads") == "patches"),
 ]
 
 
-@pytest.mark.parametrize(("file", "text", "edited", "decides"), EDITS, ids=[edit[2] for edit in EDITS])
+@pytest.mark.parametrize(("text", "edited", "decides"), EDITS, ids=[edit[1] for edit in EDITS])
 def test_an_edited_class_trains_anew(
-    tmp_path: Path, file: str, text: str, edited: str, decides: Callable[[dict[str, Any]], bool]
+    tmp_path: Path, text: str, edited: str, decides: Callable[[dict[str, Any]], bool]
 ) -> None:
     """What follows from other values, and what holds where nothing is said: in a copy of the package."""
-    shutil.copytree(fp.ROOT, tmp_path / "mdc", ignore=shutil.ignore_patterns("__pycache__"))
-    path = tmp_path / "mdc/config" / file
+    shutil.copytree(fp.ROOT, tmp_path / "mdc")  # with what is compiled
+    path = tmp_path / "mdc/config/backbones.py"
     before = path.read_text(encoding="utf-8")
     assert before.count(text) == 1
     path.write_text(before.replace(text, edited), encoding="utf-8")

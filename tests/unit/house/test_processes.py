@@ -16,20 +16,18 @@ import psutil
 import pytest
 import run_cases
 import torch
+import toy
 from run_cases import CASES, STEPS
+from shown import planned
 
 from mdc.cli import main
-from mdc.config import load
 from mdc.jobs.call import Call
 from mdc.jobs.folder import ScaleFolder, verb_of
-from mdc.jobs.plan import Plan
 from mdc.jobs.read import read_job
 from mdc.processes import launch
 from mdc.processes.group import ALONE
 from mdc.records import json_text, read_json_lines
 from mdc.training.segments import Segment
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -115,16 +113,12 @@ def test_all_processes_stop_at_a_loss_that_is_none(runs: Path) -> None:
     assert "step 7" in first and "sample0" in first and "sample7" in first
 
 
-# --- starting and ending -------------------------------------------------------------------------------------------
-
-
 def _config(folder: Path, **recipe: object) -> list[str]:
     """Arguments of a pretraining whose data nobody will come to read."""
-    plan = Plan(load(ROOT / "params.yaml", "mini"))
-    config = plan.jobs["runs/alt/ViT-T-12/mdc/s0"].config()
+    config = planned("mini")["runs/alt/ViT-T-12/mdc/s0"].config()
     config["recipe"] |= recipe
     (folder / "config.json").write_text(json_text(config))
-    (folder / "runtime.json").write_text(json_text(plan.scale.training.runtime.model_dump(mode="json")))
+    (folder / "runtime.json").write_text(json_text(toy.RUNTIME.model_dump(mode="json")))
     for job in config["inputs"]:
         place = ScaleFolder(folder / "scale").manifest(job, verb_of(job))
         place.parent.mkdir(parents=True)

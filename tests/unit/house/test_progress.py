@@ -42,11 +42,8 @@ def test_what_is_done_sooner_says_nothing_in_a_file(clock: list[float], capsys: 
 
 
 def test_a_screen_has_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Screen(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    screen = Screen()
+    screen = io.StringIO()
+    monkeypatch.setattr(screen, "isatty", lambda: True)
     monkeypatch.setattr("sys.stderr", screen)
     list(progress(range(3), desc="few"))
     assert "\r" in screen.getvalue() and "3/3" in screen.getvalue()

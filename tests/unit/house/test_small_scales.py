@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from changed import put
 
 from mdc.config import read_yaml, validate
 from mdc.jobs import plan as plans
@@ -68,36 +69,27 @@ def _refusal(scale: dict[str, Any]) -> str:
 
 def _changed(scale: dict[str, Any], path: tuple[str, ...], value: Any) -> dict[str, Any]:
     """``scale`` with another value at ``path``, or without that key if it is ..."""
-    found = copy.deepcopy(scale)
-    inner = found
-    for step in path[:-1]:
-        inner = inner[step]
-    if value is ...:
-        del inner[path[-1]]
-    else:
-        inner[path[-1]] = value
-    return found
+    return put(copy.deepcopy(scale), path, None if value is ... else value)
 
 
-# --- what is planned --------------------------------------------------------------------------------------------------
-
+UNTRAINED = [f"probe/untrained/ViT-T-12/{pooling}/s0" for pooling in ("cls", "patch_mean")]
 TRAINED = [f"runs/own/ViT-T-12/{method}/s0" for method in METHODS]
 
 
-def test_one_corpus_one_probe_and_table_1_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert _jobs(ONE_TABLE, monkeypatch) == sorted(
-        [
-            *("data/corpora/own", "data/probes/shape", "data/vocabularies/words", "table1"),
-            *TRAINED,
-            *(run.replace("runs", "probe", 1) for run in TRAINED),
-            *("probe/untrained/ViT-T-12/cls/s0", "probe/untrained/ViT-T-12/patch_mean/s0"),
-        ]
-    )
+ALONE = ["data/corpora/own", "data/vocabularies/words", *TRAINED]
+PROBED = [*(run.replace("runs", "probe", 1) for run in TRAINED), *UNTRAINED]
 
 
-def test_no_probe_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = ["data/corpora/own", "data/vocabularies/clip", "figure3", "figure_loss", *TRAINED]
-    assert _jobs(NO_PROBE, monkeypatch) == sorted(expected)
+@pytest.mark.parametrize(
+    ("scale", "jobs"),
+    [
+        (ONE_TABLE, [*ALONE, *PROBED, "data/probes/shape", "table1"]),
+        (NO_PROBE, ["data/corpora/own", "data/vocabularies/clip", *TRAINED, "figure3", "figure_loss"]),
+    ],
+    ids=["one table", "no probe"],
+)
+def test_of_one_corpus(scale: dict[str, Any], jobs: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _jobs(scale, monkeypatch) == sorted(jobs)
 
 
 def test_nothing_but_data(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,12 +118,7 @@ def test_each_artefact_of_mini_can_stay_away(name: str, monkeypatch: pytest.Monk
     assert set(planned) & set(MINI["tables"]) == set(tables)
 
 
-# --- what is refused --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("name", "scale"), [("one table", ONE_TABLE), ("no probe", NO_PROBE)], ids=["one table", "no probe"]
-)
+@pytest.mark.parametrize(("name", "scale"), [("one table", ONE_TABLE), ("no probe", NO_PROBE)])
 def test_what_cannot_do_without(name: str, scale: dict[str, Any]) -> None:
     for where, *value, said in yaml.safe_load(Path(__file__).with_name("refused.yaml").read_text())[name]:
         path = tuple(where.split(".")[2:])

@@ -27,6 +27,10 @@ from mdc.report.tables.method_table import TITLES
 World = tuple[Any, dict[str, Path]]
 
 
+def _written(made: ProbingWorld, folder: Path) -> World:
+    return made.job, made.write(folder)
+
+
 def _probing(artefact: str) -> Callable[[Path], World]:
     def skill(corpus: str | None, method: str, probe: str, seed: int) -> float:
         return {"mdc": 0.7, "arc": 0.6}.get(method, 0.4) + 0.05 * (corpus == "dense")
@@ -34,25 +38,18 @@ def _probing(artefact: str) -> Callable[[Path], World]:
     def world(folder: Path) -> World:
         corpora = {"alt": ["arc", "mdc"], "dense": ["arc", "mdc"]}
         pairs, ranges = {"alt": 800, "dense": 1600}, {"arc": (0.3, 0.3), "mdc": (0.5, 1.0)}
-        made = ProbingWorld(corpora, skill, pairs, artefact=artefact, ranges=ranges, contrasts=[("mdc", "arc")])
-        return made.job, made.write(folder)
+        more: dict[str, Any] = {"artefact": artefact, "ranges": ranges, "contrasts": [("mdc", "arc")]}
+        return _written(ProbingWorld(corpora, skill, pairs, **more), folder)
 
     return world
-
-
-def _repetition(folder: Path) -> World:
-    made = RepeatedWorld()
-    return made.job, made.write(folder)
 
 
 def _logs(artefact: str, **fields: Any) -> Callable[[Path], World]:
     def world(folder: Path) -> World:
         made = LoggedRuns(folder)
         for method, low in (("mdc_0_100", 0.0), ("mdc", 0.5)):
-            lines = [
-                {"step": step, "loss": 2 + low + (step % 7) / 10, "grad_norm": 1 + (step % 9) / 9, "tokens": 40}
-                for step in range(10, 410, 10)
-            ]
+            told = [(step, 2 + low + (step % 7) / 10, 1 + (step % 9) / 9, 40) for step in range(10, 410, 10)]
+            lines = [dict(zip(("step", "loss", "grad_norm", "tokens"), line, strict=True)) for line in told]
             config = {"method": {"weight": "inverse_t", "normaliser": "valid_tokens"}}
             config |= {"protocol": {"pretrain": {"least_t": 1e-3}}}
             made.add(shown_run("a", method, 0, t_range=[low, 1.0], clip_norm=1.0), lines, **config)
@@ -80,7 +77,7 @@ def _planned(artefact: str) -> Callable[[Path], World]:
 
 SCHEDULES = {"reference": "mdc", "primary": ["a/mdc_0_100"], "statistics": STATISTICS}
 WORLDS = {name: _probing(name) for name in ("table1", "table4", "figure4", "figure5")} | {
-    "figure_repetition": _repetition,
+    "figure_repetition": lambda folder: _written(RepeatedWorld(), folder),
     "figure_loss": _logs("figure_loss"),
     "figure_schedules": _logs("figure_schedules", **SCHEDULES),
     "figure_position": positions_world,

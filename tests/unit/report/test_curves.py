@@ -75,17 +75,5 @@ def test_of_parallel_lines_the_interval_is_that_of_the_heights(seeds: int) -> No
     assert interval.seeds == seeds and interval.n == images and interval.p is not None
 
 
-def test_seeds_that_disagree_widen_it() -> None:
-    images = 60
-    a, _ = _estimated(np.random.default_rng(1), 3, images, 100, 11)
-    b, _ = _estimated(np.random.default_rng(0), 3, images, 100, 10)
-    near = difference(a, b, images)
-    a[..., 1] += np.array([-3.0, 0.0, 3.0])[:, None, None]
-    far = difference(a, b, images)
-    assert near is not None and far is not None
-    assert far[0].high - far[0].low > 3 * (near[0].high - near[0].low)
-    assert far[0].value == pytest.approx(near[0].value, abs=1e-9)
-
-
 def test_curves_that_share_no_x_cannot_be_compared() -> None:
     assert difference(line(1, 0, 0, 1)[None, None], line(1, 0, 2, 3)[None, None], 5) is None

@@ -39,9 +39,6 @@ def trends(made: ProbingWorld, folder: Path) -> list[Trend]:
     return Sizes(made.job, made.write(folder)).trends()
 
 
-# --- the trend ------------------------------------------------------------------------------------------------------
-
-
 def test_slope_weights_are_least_squares() -> None:
     rng = np.random.default_rng(0)
     for _ in range(50):
@@ -131,9 +128,6 @@ def test_only_trends_that_were_named_have_a_verdict_and_it_is_of_the_whole_rise(
     assert found[0.5].verdict == "cannot be told" and max(abs(found[0.5].low), abs(found[0.5].high)) < 0.5
 
 
-# --- files ----------------------------------------------------------------------------------------------------------
-
-
 def test_every_number_has_its_pairs_and_the_samples_seen(tmp_path: Path) -> None:
     made = world(epochs=4)
     out = made.make(tmp_path)
@@ -146,6 +140,8 @@ def test_every_number_has_its_pairs_and_the_samples_seen(tmp_path: Path) -> None
     svg = (out / "figure5.svg").read_text(encoding="utf-8")
     for words in ("image–caption pairs", "2,000", "8,000", "points a doubling of the pairs"):
         assert words in svg, "as a comment beside the drawn letters"
+    told = {750: "750", 999_499: "999,499", 999_500: "1M", 4_912_345: "4.91M", 1_280_000_000: "1.28B"}
+    assert {count: accuracy_panels.count_words(count) for count in told} == told
 
 
 def test_methods_of_one_size_have_a_point_and_no_trend(tmp_path: Path) -> None:
@@ -173,11 +169,6 @@ def test_a_run_by_two_estimators_has_two_trends(tmp_path: Path) -> None:
     ]
 
 
-def test_counts_are_short() -> None:
-    told = {750: "750", 6000: "6,000", 999_499: "999,499", 999_500: "1M", 4_912_345: "4.91M", 1_280_000_000: "1.28B"}
-    assert {count: accuracy_panels.count_words(count) for count in told} == told
-
-
 def test_what_makes_no_trend_is_refused(tmp_path: Path) -> None:
     def refused(match: str, made: ProbingWorld) -> None:
         with pytest.raises(UserError, match=match) as told:
@@ -192,10 +183,5 @@ def test_what_makes_no_trend_is_refused(tmp_path: Path) -> None:
     made = world()
     made.records["probe/d2000/B/mdc/s0"]["training"] = None
     refused("the record of probe/d2000/B/mdc/s0 does not tell its pairs", made)
-    made = world()
-    made.fields["primary_column"] = "average"
-    made.probes = ("shape", "shape2")
-    made.records = {
-        name: {**r, "probes": dict.fromkeys(made.probes, r["probes"]["shape"])} for name, r in made.records.items()
-    }
+    made = world(probes=("shape", "shape2"), primary_column="average")
     refused("figure 5: it has no average; primary_column must be one of shape, shape2", made)

@@ -16,33 +16,18 @@ from mdc.report.estimates import Estimator
 from mdc.report.judged import judged
 
 #: of each seed: image → the systems by letter, and the votes of the letters; None: no answer
-SEEDS: list[dict[str, tuple[list[str], list[float] | None]]] = [
-    {
-        "a": (["x", "y"], [1.0, 0.0]),
-        "b": (["y", "x"], [1.0, 0.0]),
-        "c": (["x", "y"], [0.5, 0.5]),
-        "d": (["x", "y"], None),
-    },
-    {
-        "a": (["y", "x"], [0.0, 1.0]),
-        "b": (["x", "y"], None),
-        "c": (["y", "x"], [1.0, 0.0]),
-        "d": (["x", "y"], [1.0, 0.0]),
-    },
+SEEDS: list[dict[str, tuple[str, list[float] | None]]] = [
+    {"a": ("xy", [1.0, 0.0]), "b": ("yx", [1.0, 0.0]), "c": ("xy", [0.5, 0.5]), "d": ("xy", None)},
+    {"a": ("yx", [0.0, 1.0]), "b": ("xy", None), "c": ("yx", [1.0, 0.0]), "d": ("xy", [1.0, 0.0])},
 ]
 
 
 def test_an_image_without_an_answer_with_some_seed_counts_for_no_system(tmp_path: Path) -> None:
     given = {}
     for seed, answers in enumerate(SEEDS):
-        rows = [
-            {
-                "contest": "n",
-                "image": image,
-                "systems": systems,
-                "votes": votes,
-                "status": "chosen" if votes else "failed",
-            }
+        rows: list[dict[str, Any]] = [
+            {"contest": "n", "image": image, "systems": list(systems), "votes": votes}
+            | {"status": "chosen" if votes else "failed"}
             for image, (systems, votes) in answers.items()
         ]
         folder = tmp_path / f"s{seed}"

@@ -69,12 +69,8 @@ def test_another_scale_has_its_own(tmp_path: Path) -> None:
 
 
 def test_who_differs_is_named() -> None:
-    usual = {
-        **dict.fromkeys(("optimizer", "lr_schedule"), "x"),
-        **dict.fromkeys(("lr", "beta1"), 0.5),
-        "clip_norm": 1.0,
-    }
-    usual |= {"beta2": 0.5, "weight_decay": 0.5, "warmup_steps": 5, "batch_size": 8, "epochs": 2}
+    usual: dict[str, Any] = {**dict.fromkeys(("optimizer", "lr_schedule"), "x"), "clip_norm": 1.0, "epochs": 2}
+    usual |= {**dict.fromkeys(("lr", "beta1", "beta2", "weight_decay"), 0.5), "warmup_steps": 5, "batch_size": 8}
 
     def run(label: str, objective: str, **changes: Any) -> RecipeRun:
         return RecipeRun(label=label, objective=objective, ranked=True, training=usual | changes)

@@ -13,14 +13,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from shown import LoggedRuns, make, read_rows, shown_run
+from shown import STATISTICS, LoggedRuns, make, read_rows, shown_run
 
 from mdc.jobs.shown import SchedulesJob
 from mdc.records import UserError
 from mdc.report.figures import schedule_panels, schedules
 from mdc.report.figures.schedule_lines import Track, measure
 from mdc.report.given import run_log
-from mdc.statistics import steadiness
 from mdc.statistics.contrasts import holm
 
 RANGES = {"mdc_0_100": [0.0, 1.0], "mdc_30_80": [0.3, 0.8], "mdc": [0.5, 1.0]}
@@ -38,9 +37,8 @@ def log(method: str, seed: int, count: int) -> Log:
         loss, norm = 2 + 4 * math.exp(-step / 100), 0.5 + math.exp(-step / 60)
         noise = 1 + NOISE[method] * rng.standard_normal(2)
         wild = {"loss": 50.0, "grad_norm": 40.0} if step <= WARMUP else {}  # must not be counted
-        lines.append(
-            {"step": step, "loss": loss * noise[0], "grad_norm": norm * noise[1] ** 2, "tokens": TOKENS, **wild}
-        )
+        told = {"step": step, "loss": loss * noise[0], "grad_norm": norm * noise[1] ** 2, "tokens": TOKENS}
+        lines.append(told | wild)
         if step % 50 == 0:
             lines.append({"step": step, "validation_loss": loss})
     return lines
@@ -62,10 +60,7 @@ class Project(LoggedRuns):
 
     @property
     def job(self) -> SchedulesJob:
-        statistics = {"level": 0.95, "comparable": 2.0, "power": 0.8, "bootstrap": 500}
-        asked = self.asked("figure_schedules", reference="mdc", primary=self.primary, statistics=statistics)
-        assert isinstance(asked, SchedulesJob)
-        return asked
+        return self.asked("figure_schedules", reference="mdc", primary=self.primary, statistics=STATISTICS)  # type: ignore[no-any-return]
 
     def lines(self, method: str, seed: int) -> Log:
         return [json.loads(line) for line in self.log_of(f"runs/short/B/{method}/s{seed}").read_text().splitlines()]
@@ -91,10 +86,6 @@ def of(rows: list[dict[str, str]], statistic: str, method: str) -> dict[str, str
     return found
 
 
-def number(row: dict[str, str], *names: str) -> list[float]:
-    return [float(row[name]) for name in names]
-
-
 def test_the_noise_put_in_comes_out_without_the_warm_up(tmp_path: Path) -> None:
     rows = Project(tmp_path, (0, 1, 2, 3), count=200).rows()
     assert list(dict.fromkeys(row["method"] for row in rows)) == [LABELS[name] for name in RANGES], "as in the table"
@@ -102,7 +93,7 @@ def test_the_noise_put_in_comes_out_without_the_warm_up(tmp_path: Path) -> None:
         row = of(rows, "loss_cv", method)
         assert float(row["value"]) == pytest.approx(noise, rel=0.1)
         assert row["interval"] == "t over 4 seeds" and row["seeds"] == "0 1 2 3" and row["logged_steps"] == "197"
-        assert number(row, "t_low", "t_high") == RANGES[method]
+        assert [float(row["t_low"]), float(row["t_high"])] == RANGES[method]
         assert float(of(rows, "grad_norm_largest_over_median", method)["value"]) < 2  # the warm-up's 40 is not counted
     told = of(rows, "loss_cv", "mdc_0_100")
     assert float(told["ratio_to_reference"]) == pytest.approx(3, rel=0.1)
@@ -117,14 +108,13 @@ def test_every_number_follows_from_the_log_by_hand(tmp_path: Path) -> None:
     project = Project(tmp_path, (0,))
     rows = project.rows()
     counted = [line for line in project.lines("mdc", 0) if "loss" in line and line["step"] > WARMUP]
-    loss = np.array([line["loss"] for line in counted])
-    norm = np.array([line["grad_norm"] for line in counted])
-    middle = (loss[:-2] + loss[2:]) / 2 - loss[1:-1]
-    assert float(of(rows, "loss_variance", "mdc")["value"]) == pytest.approx((middle**2).mean() / 1.5, rel=1e-5)
-    middle = (norm[:-2] + norm[2:]) / 2 - norm[1:-1]
-    assert float(of(rows, "grad_norm_variance", "mdc")["value"]) == pytest.approx((middle**2).mean() / 1.5, rel=1e-5)
+    for name in ("loss", "grad_norm"):
+        logged = np.array([line[name] for line in counted])
+        middle = (logged[:-2] + logged[2:]) / 2 - logged[1:-1]
+        variance = float(of(rows, f"{name}_variance", "mdc")["value"])
+        assert variance == pytest.approx((middle**2).mean() / 1.5, rel=1e-5)
     share = of(rows, "grad_norm_share_over_clip", "mdc")
-    assert float(share["value"]) == pytest.approx((norm > 1.0).mean(), rel=1e-5)
+    assert float(share["value"]) == pytest.approx((logged > 1.0).mean(), rel=1e-5)
     assert share["interval"] == "exact (Clopper-Pearson) over logged steps, this run only"
     expected = math.sqrt((2 * math.log(2) - 1) / TOKENS)  # E[1/t] of [0.5, 1] is ln 4
     assert float(of(rows, "loss_cv", "mdc")["expected"]) == pytest.approx(expected, rel=1e-5)
@@ -194,39 +184,29 @@ def test_without_clipping_or_tokens_nothing_is_said_of_them(tmp_path: Path) -> N
     assert not [row for row in rows if row["statistic"] == "grad_norm_share_over_clip" or row["expected"]]
 
 
-def test_a_short_run_has_numbers_without_an_interval(tmp_path: Path) -> None:
-    rows = Project(tmp_path, (0,), count=3 + steadiness.NEEDED).make()
-    row = of(rows, "loss_cv", "mdc_0_100")
-    assert (row["interval"], row["low"], row["p"], row["verdict"]) == ("none", "", "1", "cannot be told")
-    assert float(row["value"]) > 0 and float(row["ratio_to_reference"]) > 0
-
-
-def _without_norm(lines: Log) -> Log:
-    return [*lines[:3], {"step": 40, "loss": 1.0}, *lines[4:]]
+def every(**changes: float) -> Callable[[Log], Log]:
+    return lambda lines: [{**line, **changes} if "loss" in line else line for line in lines]
 
 
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (lambda p: p.edit("mdc", 0, _without_norm), r"mdc/s0/log.jsonl: step 40 has no grad_norm"),
+        (
+            lambda p: p.edit("mdc", 0, lambda lines: [*lines[:3], {"step": 40, "loss": 1.0}]),
+            r"mdc/s0/log.jsonl: step 40 has no grad_norm",
+        ),
         (lambda p: p.edit("mdc", 0, lambda lines: []), r"log.jsonl: it holds no loss"),
         (
             lambda p: p.edit("mdc", 1, lambda lines: lines[:-3]),
-            r"runs/short/B/mdc_0_100/s0 has 40 logged steps up to 400 and runs/short/B/mdc/s1 has 38 logged steps up to 380",
+            r"mdc_0_100/s0 has 40 logged steps up to 400 and runs/short/B/mdc/s1 has 38 logged steps up to 380",
         ),
         (lambda p: p.runs.pop(), r"has seeds \[0, 1\] of mdc_0_100 and \[0\] of mdc; needed: the same"),
         (
             lambda p: [run.update(warmup_steps=385) for run in p.runs],
             "has 2 logged steps after its warm-up of 385; needed: 3, and 12 for an interval",
         ),
-        (
-            lambda p: p.edit("mdc", 0, lambda lines: [{**x, "loss": 1.0} if "loss" in x else x for x in lines]),
-            "never varies",
-        ),
-        (
-            lambda p: p.edit("mdc", 0, lambda lines: [{**x, "loss": 0.0} if "loss" in x else x for x in lines]),
-            "runs/short/B/mdc/s0: stability: a level of 0",
-        ),
+        (lambda p: p.edit("mdc", 0, every(loss=1.0)), "never varies"),
+        (lambda p: p.edit("mdc", 0, every(loss=0.0)), "runs/short/B/mdc/s0: stability: a level of 0"),
     ],
 )
 def test_what_cannot_be_compared_is_refused_in_one_line(

@@ -17,21 +17,6 @@ from mdc.statistics.verdicts import decide
 LEAST = 1e-3
 
 
-def falling(n: int, sd: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """A loss that falls from 7 to 2 with a relative noise of ``sd``, logged every ten steps and at an odd last one."""
-    steps = np.append(np.arange(10, 10 * n, 10), 10 * n - 3)
-    trend = 2 + 5 * np.exp(-3 * steps / steps[-1])
-    return steps, trend * (1 + sd * rng.standard_normal(n))
-
-
-# --- one run --------------------------------------------------------------------------------------------------------
-
-
-def test_a_straight_line_leaves_no_residual_however_its_steps_lie() -> None:
-    steps = np.array([1, 5, 6, 20, 21, 40])
-    assert stability.residuals(steps, 3.0 - 0.2 * steps) == pytest.approx(np.zeros(4), abs=1e-12)
-
-
 def test_a_residual_is_that_of_the_line_through_the_neighbours() -> None:
     # at step 3 the line through (0, 1) and (4, 5) has 4
     (found,) = stability.residuals([0, 3, 4], [1.0, 7.0, 5.0])
@@ -72,9 +57,6 @@ def test_a_share_over_a_limit_counts_what_is_above_it() -> None:
 def test_series_that_say_nothing_are_refused(steps: list[int], values: list[float], words: str) -> None:
     with pytest.raises(UserError, match=words):
         stability.relative_squares(steps, values)
-
-
-# --- over seeds -----------------------------------------------------------------------------------------------------
 
 
 def test_over_seeds_means_are_geometric_so_that_their_ratio_is_the_mean_ratio() -> None:
@@ -122,9 +104,6 @@ def test_a_comparison_is_decided_on_as_it_is() -> None:
     assert [d.verdict for d in decide([like], comparable=math.log(1.05))] == ["comparable"]
 
 
-# --- over the steps of one run --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("n", "memory"), [(40, 0.0), (40, 0.6), (400, 0.6)])
 def test_the_interval_of_one_run_covers_what_it_estimates(n: int, memory: float) -> None:
     # noise with memory: E[r²] = (1.5 g0 - 2 g1 + 0.5 g2) / 1.5 of its autocovariances g
@@ -170,15 +149,6 @@ def test_what_two_runs_share_cancels_in_their_ratio() -> None:
     assert stability.factors(found) == pytest.approx((2.0, 2.0, 2.0))
 
 
-def test_resampled_means_are_those_of_blocks_taken_one_by_one() -> None:
-    series = np.random.default_rng(7).random((2, 13))
-    made = stability._block_means(series, np.random.default_rng(8), draws=50, block=5, blocks=3)
-    starts = np.random.default_rng(8).integers(0, 13, size=(50, 3))
-    for draw, row in enumerate(starts):
-        picked = [(start + j) % 13 for start in row for j in range(5)]
-        assert made[:, draw] == pytest.approx(series[:, picked].mean(1))
-
-
 def test_too_few_steps_have_a_value_and_no_interval() -> None:
     few, enough = np.arange(1.0, 10.0), np.arange(1.0, 11.0)
     short = stability.over_steps([few], np.random.default_rng(0), 50, 1.0)
@@ -203,9 +173,6 @@ def test_a_share_of_steps_has_the_exact_interval() -> None:
         found = stability.share_over_steps([True] * count + [False] * (n - count))
         exact = binomtest(count, n).proportion_ci(method="exact")
         assert (found.value, found.low, found.high) == pytest.approx((count / n, exact.low, exact.high))
-
-
-# --- what the draw of t and masks gives alone -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (0.3, 0.8), (0.5, 1.0), (0.15, 0.15), (0.0, 0.0005)])

@@ -36,24 +36,15 @@ def scored_set(seed: int = 0, groups: tuple[str, ...] = ("a", "b"), images: int 
 
     by = {}
     for name in ("monte_carlo", "likelihood", "cosine"):
-        one = Scored(
-            values(), errors(), values(), errors(), values(OTHERS), errors(OTHERS), errors(), errors() / 8, errors()
-        )
-        by[name] = one
+        own = (values(), errors(), values(), errors(), values(OTHERS), errors(OTHERS))
+        by[name] = Scored(*own, errors(), errors() / 8, errors())
     same_as = np.tile(np.arange(OPTIONS), (ITEMS, 1))
     same_as[1::7, 1] = 0
     unseen = (rng.random(shape) < 0.1).astype(np.int64)
     unseen[::5, 2] = 1  # of options that are not there
-    return ScoredSet(
-        tuple(f"i{n}" for n in range(ITEMS)),
-        tuple(f"image{n % images}" for n in range(ITEMS)),
-        tuple(groups[n % len(groups)] for n in range(ITEMS)),
-        there,
-        rng.integers(1, 9, size=shape),
-        unseen,
-        same_as,
-        by,
-    )
+    ids = tuple(f"i{n}" for n in range(ITEMS))
+    of = tuple(f"image{n % images}" for n in range(ITEMS)), tuple(groups[n % len(groups)] for n in range(ITEMS))
+    return ScoredSet(ids, *of, there, rng.integers(1, 9, size=shape), unseen, same_as, by)
 
 
 def system(shown: str, estimator: str = "monte_carlo", per_token: bool = False) -> Any:
@@ -122,11 +113,8 @@ def test_items_that_count_with_and_without_equal_options_and_unseen_pieces() -> 
         options = [k for k in range(OPTIONS) if one.there[n, k]]
         distinct = all(one.same_as[n, k] != 0 for k in options if k)
         trained = all(one.unseen[n, k] == 0 for k in options)
-        assert (kept_items(one, "all")[n], kept_items(one, "distinct")[n], kept_items(one, "trained")[n]) == (
-            True,
-            distinct,
-            trained,
-        )
+        found = [bool(kept_items(one, kept)[n]) for kept in ("all", "distinct", "trained")]
+        assert found == [True, distinct, trained]
     assert 0 < kept_items(one, "distinct").sum() < ITEMS and 0 < kept_items(one, "trained").sum() < ITEMS
 
 
@@ -199,9 +187,6 @@ def test_errors_and_bits_a_token_over_all_sets_and_seeds() -> None:
         assert one.error == pytest.approx(math.sqrt(sum(squares) / len(squares)))
         bits = -sum(scores) / sum(tokens) / math.log(2)
         assert one.bits_per_token == (pytest.approx(bits) if control == "none" else None)
-
-
-# --- retrieval ----------------------------------------------------------------------------------------------------------
 
 
 def _rank(scores: list[float], right: list[int]) -> Callable[[int], bool]:

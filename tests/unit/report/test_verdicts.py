@@ -86,12 +86,6 @@ def test_smallest_detectable_is_found_four_times_in_five_over_seeds(seeds: int) 
     assert stats.binomtest(held, 20_000, 0.8).pvalue > 0.01
 
 
-def test_smallest_detectable_is_found_four_times_in_five_over_items() -> None:
-    smallest = smallest_detectable(replace(difference(0, -1, 1, 1), se=1 / 20))
-    means = smallest + np.random.default_rng(2).normal(size=20_000) / 20  # of 400 items of unit variance
-    assert stats.binomtest(int((means * 20 > 1.959964).sum()), 20_000, 0.8).pvalue > 0.01
-
-
 def test_the_level_and_the_power_that_are_asked_for_decide_what_can_be_detected() -> None:
     points = difference(1, -1, 3, 0.3, df=4)
     (found,) = decide([points], level=0.9, power=0.6)
