@@ -21,12 +21,7 @@ from mdc.captions.java import java, java_first
 from mdc.captions.metrics import METRICS, Measured, measure, measure_all, of_counts, tokenized, tokens
 from mdc.records import UserError
 
-CAPTIONS = {
-    "1": "A dog runs on the beach.",
-    "2": "two men riding a horse",
-    "3": "a plate of food",
-    "4": "",
-}
+CAPTIONS = {"1": "A dog runs on the beach.", "2": "two men riding a horse", "3": "a plate of food", "4": ""}
 REFERENCES = {
     "1": ["A brown dog is running along the beach.", "A dog runs on the sand, near the sea!"],
     "2": ["Two men are riding horses", "two people on one horse", "A man - and another - ride (a horse)"],

@@ -16,11 +16,7 @@ from mdc.records import UserError, sha256_file
 from mdc.report.measured_captions import MeasuredCaptions
 
 KEYS = ["COCO_val2014_000000000007", "12", "images/000000000003.jpg"]
-REFERENCES = {
-    KEYS[0]: ["a dog on a sofa", "a puppy sleeps"],
-    KEYS[1]: ["two cats"],
-    KEYS[2]: ["an empty street"],
-}
+REFERENCES = {KEYS[0]: ["a dog on a sofa", "a puppy sleeps"], KEYS[1]: ["two cats"], KEYS[2]: ["an empty street"]}
 CAPTIONS = ["a dog and a cat on a couch", "a cat and a cat and a horse", "a blue sky"]
 
 

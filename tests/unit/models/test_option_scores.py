@@ -17,8 +17,7 @@ from PIL import Image
 from test_caption_scores import images, masked, model, plain
 
 from mdc.evaluation.ask import other_images
-from mdc.evaluation.option_scores import Questions, boxed, score_items, table_rows
-from mdc.formats.pixels import normalise
+from mdc.evaluation.option_scores import Questions, score_items, table_rows
 from mdc.predictors.caption_scores import Pair, Scored
 from mdc.predictors.score import RunScorer, numbers
 from mdc.records import UserError
@@ -230,18 +229,6 @@ def test_a_person_is_never_shown_the_image_itself_as_another(monkeypatch: pytest
 
     for own, expected in ((3, [0, 1, 2, 4, 5, 6, 7, 8]), (0, list(range(1, 9))), (11, list(range(8)))):
         assert numbers(other_images(one, "corpus", pictures[own], CONTEXT)) == expected  # type: ignore[arg-type]
-
-
-def test_pictures_reach_the_model_as_they_are() -> None:
-    """What the brute force above takes for granted: 16 pixels stay 16 pixels."""
-    one = scorer("arc")
-    picture = one.picture(Image.fromarray(images()[0].permute(1, 2, 0).numpy()))
-    assert torch.equal(picture, images()[0]) and normalise(picture[None]).shape == (1, 3, 16, 16)
-
-
-def test_a_box_is_left_top_width_and_height() -> None:
-    pixels = np.arange(8 * 10 * 3, dtype=np.uint8).reshape(8, 10, 3)
-    assert np.array_equal(np.asarray(boxed(Image.fromarray(pixels), (2, 1, 5, 3))), pixels[1:4, 2:7])
 
 
 def test_the_seed_decides_which_images_stand_in_and_which_masks_are_drawn() -> None:

@@ -33,10 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _call(folder: Path, name: str, method: str = "mdc", **recipe: Any) -> Call:
-    inputs = {
-        "data/corpora/alt": folder / "alt/index.json",
-        "data/vocabularies/alt": folder / "vocabulary.json",
-    }
+    inputs = {"data/corpora/alt": folder / "alt/index.json", "data/vocabularies/alt": folder / "vocabulary.json"}
     names = {"job": "runs/alt/toy/m/s0", "corpus": "alt", "vocabulary": "alt", "inputs": list(inputs)}
     job = toy.job(toy.METHODS[method], toy.recipe(**{"epochs": 2, "validate_every": 4, **recipe}), **names)
     return Call(job, folder / name / "out", inputs, folder / "runtime.json", folder / name / "state")

@@ -8,15 +8,15 @@ import math
 import os
 import shutil
 import signal
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
 import toy
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
 from mdc.config import Average, Recipe
 from mdc.loader.batch import CaptionBatch
@@ -31,6 +31,25 @@ from mdc.training.state import LATEST, PREVIOUS
 CPU = torch.device("cpu")
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, torch.Tensor]:
+    """The weights of twelve uninterrupted steps."""
+    return toy.trained(tmp_path_factory.mktemp("whole")).weights
+
+
+def _killed(state: Path, at: int = 7, recipe: Recipe | None = None) -> None:
+    with pytest.raises(toy.Killed):
+        toy.trained(state, by=recipe, kill_at=at)
+
+
+def _steps(state: Path) -> list[int]:
+    return [line["step"] for line in read_json_lines(state / "log.jsonl")]
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
 def _same_pairs(step: int, _: Any) -> CaptionBatch:
     """The pairs stay, the noise is new."""
     batch = toy.batch(8)
@@ -38,62 +57,49 @@ def _same_pairs(step: int, _: Any) -> CaptionBatch:
     return batch
 
 
-def test_overfits_eight_pairs(tmp_path: Path) -> None:
-    """Through the whole loop; test_methods has every method learn by its objective alone."""
-    recipe = toy.recipe(lr=5e-3, weight_decay=0.0, warmup_steps=10)
-    toy.trained(tmp_path, "mdc", 250, recipe, batch_of=_same_pairs)
-    losses = [line["loss"] for line in read_json_lines(tmp_path / "log.jsonl")]
-    assert losses[-1] < 0.05 < losses[0], (losses[0], losses[-1])
-
-
-@pytest.mark.parametrize("method", ["clip", "arc", "mdc", "lstm"])
-def test_a_killed_run_resumes_to_the_bit(method: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("method", "kills"), [("mdc", [3, 7, 11]), ("arc", [7]), ("clip", [7]), ("lstm", [7])])
+def test_a_killed_run_resumes_to_the_bit(method: str, kills: list[int], tmp_path: Path) -> None:
     whole = toy.trained(tmp_path / "whole", method, 12).weights
-    for kill_at in (3, 7, 11):  # before, between and after the checkpoints at 5 and 10
+    for kill_at in kills:  # before, between and after the checkpoints at 5 and 10
         state = tmp_path / f"kill{kill_at}"
         with pytest.raises(toy.Killed):
             toy.trained(state, method, 12, kill_at=kill_at)
-        resumed = toy.trained(state, method, 12).weights
-        assert toy.same_tensors(whole, resumed)
-        steps = [line["step"] for line in read_json_lines(state / "log.jsonl")]
-        assert steps == list(range(1, 13)), "the log has each step once"
+        assert toy.same_tensors(whole, toy.trained(state, method, 12).weights)
+        assert _steps(state) == list(range(1, 13)), "the log has each step once"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(("number", "at"), [(signal.SIGINT, 2), (signal.SIGTERM, 6), (signal.SIGINT, 11)])
 def test_an_interrupted_run_says_what_it_saved_and_resumes_to_the_bit(
-    number: signal.Signals, whole: dict[str, torch.Tensor], tmp_path: Path
+    number: signal.Signals, at: int, whole: dict[str, torch.Tensor], tmp_path: Path
 ) -> None:
     """Between two states that time would have asked for; the step under way is finished."""
     before = signal.getsignal(number)
-    for signal_at, done in ((2, 3), (6, 7), (11, 12)):
 
-        def signalled(step: int, _: Any, at: int = signal_at) -> CaptionBatch:
-            if step == at:
-                signal.raise_signal(number)
-            return toy.batch(8, seed=step)
+    def signalled(step: int, _: Any) -> CaptionBatch:
+        if step == at:
+            signal.raise_signal(number)
+        return toy.batch(8, seed=step)
 
-        with pytest.raises(Interrupted, match=f"{number.name}; saved at step {done} of 12") as left:
-            toy.trained(tmp_path / str(done), batch_of=signalled)
-        assert left.value.number == number and signal.getsignal(number) is before
-        resumed = toy.trained(tmp_path / str(done), kill_at=None if done < 12 else 12).weights
-        assert toy.same_tensors(whole, resumed)
-        assert [line["step"] for line in read_json_lines(tmp_path / str(done) / "log.jsonl")] == list(range(1, 13))
+    with pytest.raises(Interrupted, match=f"{number.name}; saved at step {at + 1} of 12") as left:
+        toy.trained(tmp_path, batch_of=signalled)
+    assert left.value.number == number and signal.getsignal(number) is before
+    assert toy.same_tensors(whole, toy.trained(tmp_path, kill_at=12).weights)
+    assert _steps(tmp_path) == list(range(1, 13))
 
 
-def test_damaged_latest_state_falls_back_to_the_one_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    whole = toy.trained(tmp_path / "whole").weights
+def test_damaged_latest_state_falls_back_to_the_one_before(
+    whole: dict[str, torch.Tensor], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     state = tmp_path / "cut"
-    with pytest.raises(toy.Killed):
-        toy.trained(state, kill_at=11)
+    _killed(state, 11)
     previous = (state / PREVIOUS).read_bytes()
-    flipped = [lambda d, at=at: d[:at] + bytes([d[at] ^ 1]) + d[at + 1 :] for at in (-1, -5000, -100_000)]
+    flipped = [lambda d, at=at: d[:at] + bytes([d[at] ^ 1]) + d[at + 1 :] for at in (-1, -100_000)]
     for spoil in (lambda d: d[: len(d) // 2], lambda d: b"", lambda d: b"not safetensors at all", *flipped):
         data = (state / LATEST).read_bytes()
         (state / LATEST).write_bytes(spoiled := spoil(data))
-        resumed = toy.trained(state).weights
+        assert toy.same_tensors(whole, toy.trained(state).weights)
         assert f"it now lies at {state / 'state.damaged'}" in capsys.readouterr().err
         assert (state / "state.damaged").read_bytes() == spoiled, "nothing is lost"
-        assert toy.same_tensors(whole, resumed)
         # as after the kill: resuming wrote newer states
         (state / LATEST).write_bytes(data)
         (state / PREVIOUS).write_bytes(previous)
@@ -105,28 +111,13 @@ def test_a_state_that_cannot_be_read_at_this_moment_is_neither_lost_nor_passed_o
     _killed(tmp_path)
     before = (tmp_path / LATEST).read_bytes()
 
-    def fails(*_: Any, **__: Any) -> None:
-        raise OSError(5, "Input/output error")
-
-    with monkeypatch.context() as broken:
-        broken.setattr("mdc.training.state.safe_open", fails)
-        with pytest.raises(OSError, match="Input/output"):
-            toy.trained(tmp_path)
+    monkeypatch.setattr("mdc.training.state.safe_open", Mock(side_effect=OSError(5, "Input/output error")))
+    with pytest.raises(OSError, match="Input/output"):
+        toy.trained(tmp_path)
     assert (tmp_path / LATEST).read_bytes() == before
 
 
 # --- whose a state is ---------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, torch.Tensor]:
-    """The weights of twelve uninterrupted steps."""
-    return toy.trained(tmp_path_factory.mktemp("whole")).weights
-
-
-def _killed(state: Path, at: int = 7, recipe: Recipe | None = None, **changes: Any) -> None:
-    with pytest.raises(toy.Killed):
-        toy.trained(state, by=recipe, kill_at=at, **changes)
 
 
 def _aside(state: Path) -> list[Path]:
@@ -151,15 +142,13 @@ def test_a_run_resumes_whatever_changes_but_its_tempo(
     _killed(state)
     first = (state / "log.jsonl").read_text().splitlines()
     found = toy.trained(state, by=toy.recipe(**{key: value}))
-    resumed, segments = found.weights, found.segments
-    tolerance = 0.0 if equal else 2e-4
-    assert all(torch.allclose(whole[name], resumed[name], rtol=0, atol=tolerance) for name in whole)
+    segments, tolerance = found.segments, 0.0 if equal else 2e-4
+    assert all(torch.allclose(whole[name], found.weights[name], rtol=0, atol=tolerance) for name in whole)
     assert not _aside(state), "it is this run's own state"
     lines = (state / "log.jsonl").read_text().splitlines()
     assert lines[:5] == first[:5], "the first five steps were not computed again"
-    assert [(one["first_step"], one["last_step"]) for one in segments] == (
-        [(1, 5), (6, 12)] if key != "device" else [(1, 12)]
-    )
+    told = [(1, 5), (6, 12)] if key != "device" else [(1, 12)]
+    assert [(one["first_step"], one["last_step"]) for one in segments] == told
     if key != "device":  # what was found counts, not what was asked for: both are this CPU
         assert [one.get(key) for one in segments] == [getattr(toy.recipe(), key), value]
     assert all(one["device"] == "cpu" and one["torch"] == torch.__version__ for one in segments)
@@ -193,22 +182,18 @@ def test_a_state_of_another_run_is_set_aside_and_can_be_put_back(
 ) -> None:
     state = tmp_path / "state"
     _killed(state)
-    kept = {path.name: path.read_bytes() for path in state.iterdir() if path.is_file()}
+    kept = _files(state)
     capfd.readouterr()
     other = toy.trained(state, **CHANGES[what])
     (aside,) = _aside(state)
     (line,) = [line for line in capfd.readouterr().err.splitlines() if "set aside" in line]
     assert what in line and str(state) in line and str(aside) in line and "begins at step 0" in line
-    assert {path.name: path.read_bytes() for path in aside.iterdir() if path.is_file()} == kept
-    assert [one["step"] for one in read_json_lines(state / "log.jsonl")] == list(range(1, 13))
-    fresh = toy.trained(tmp_path / "fresh", **CHANGES[what]).weights
-    assert toy.same_tensors(fresh, other.weights)
+    assert _files(aside) == kept and _steps(state) == list(range(1, 13))
+    assert toy.same_tensors(toy.trained(tmp_path / "fresh", **CHANGES[what]).weights, other.weights)
     # put back, it is this run's again
     shutil.rmtree(state)
     aside.rename(state)
-    resumed = toy.trained(state).weights
-    assert toy.same_tensors(whole, resumed)
-    assert [one["step"] for one in read_json_lines(state / "log.jsonl")] == list(range(1, 13))
+    assert toy.same_tensors(whole, toy.trained(state).weights) and _steps(state) == list(range(1, 13))
 
 
 def test_nothing_that_was_set_aside_is_overwritten(tmp_path: Path) -> None:
@@ -225,24 +210,20 @@ def test_a_kill_while_a_state_is_set_aside_loses_nothing(tmp_path: Path, monkeyp
     for renames in range(1, 5):
         state = tmp_path / str(renames) / "state"
         _killed(state, 11)
-        kept = {path.name: path.read_bytes() for path in state.iterdir() if path.is_file()}
+        kept, left = _files(state), iter(range(renames))
         assert {LATEST, PREVIOUS, "log.jsonl"} <= kept.keys()
-        left = [renames]
 
-        def counted(path: Path, target: Path, rename: Any = Path.rename, left: list[int] = left) -> Path:
-            if left[0] == 0:
+        def counted(path: Path, target: Path, rename: Any = Path.rename, left: Iterator[int] = left) -> Path:
+            if next(left, None) is None:
                 raise toy.Killed
-            left[0] -= 1
             return rename(path, target)
 
         with monkeypatch.context() as patch:
             patch.setattr(Path, "rename", counted)
-            if renames < 4:  # the log, TensorBoard's folder, two states
-                with pytest.raises(toy.Killed):
-                    toy.trained(state, by=toy.recipe(lr=1e-3))
-        toy.trained(state, by=toy.recipe(lr=1e-3))
+            _killed(state, 0, toy.recipe(lr=1e-3))
+        toy.trained(state, by=toy.recipe(lr=1e-3), steps=1)
         (aside,) = _aside(state)
-        assert {path.name: path.read_bytes() for path in aside.iterdir() if path.is_file()} == kept
+        assert _files(aside) == kept
 
 
 def test_a_state_of_an_earlier_version_is_set_aside(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -254,30 +235,18 @@ def test_a_state_of_an_earlier_version_is_set_aside(tmp_path: Path, capfd: pytes
     assert "did not note whose it is" in capfd.readouterr().err and len(_aside(state)) == 1
 
 
-@pytest.mark.parametrize("method", ["clip", "arc", "mdc", "lstm"])
-def test_accumulation_changes_nothing_but_memory(method: str, tmp_path: Path) -> None:
-    whole = toy.trained(tmp_path / "one", method, 5, toy.recipe()).weights
-    parts = toy.trained(tmp_path / "four", method, 5, toy.recipe(accumulation=4)).weights
-    for name in whole:
-        assert torch.allclose(whole[name], parts[name], atol=2e-4), name
-
-
-def test_non_finite_loss_stops_with_step_keys_and_hint_and_keeps_the_checkpoint(tmp_path: Path) -> None:
+def test_non_finite_loss_stops_with_step_keys_and_hint_and_keeps_the_checkpoint(
+    whole: dict[str, torch.Tensor], tmp_path: Path
+) -> None:
     def spoiling(step: int, model: torch.nn.Module) -> CaptionBatch:
         if step == 7:
             with torch.no_grad():
                 next(model.parameters()).fill_(math.nan)
         return toy.batch(8, seed=step)
 
-    with pytest.raises(UserError) as error:
+    with pytest.raises(UserError, match=r"step 7(.|\n)*sample0, sample1(.|\n)*hint"):
         toy.trained(tmp_path, batch_of=spoiling)
-    message = str(error.value)
-    assert "step 7" in message and "sample0, sample1" in message and "hint" in message
-    weights = load_file(tmp_path / LATEST)
-    assert all(torch.isfinite(t.float()).all() for t in weights.values())
-    whole = toy.trained(tmp_path / "whole").weights
-    resumed = toy.trained(tmp_path).weights
-    assert toy.same_tensors(whole, resumed)
+    assert toy.same_tensors(whole, toy.trained(tmp_path).weights)
 
 
 def test_bf16_trains(tmp_path: Path) -> None:
@@ -357,8 +326,7 @@ def test_weights_files_load_without_pickle_and_bad_ones_say_so(tmp_path: Path) -
     model = toy.model("arc")
     path = tmp_path / "checkpoint.safetensors"
     save_weights(path, model, {"format": "mdc-weights-1"})
-    encoder = load_weights(path, "encoder.")
-    assert all(torch.equal(encoder[k], v) for k, v in model.encoder.state_dict().items())
+    assert toy.same_tensors(load_weights(path, "encoder."), model.encoder.state_dict())
     with pytest.raises(UserError, match="no such checkpoint"):
         load_weights(tmp_path / "none")
     torch.save({"x": torch.zeros(1)}, path)
@@ -366,14 +334,8 @@ def test_weights_files_load_without_pickle_and_bad_ones_say_so(tmp_path: Path) -
         load_weights(path)
 
 
-def test_weights_files_have_the_same_bytes_in_every_process(tmp_path: Path) -> None:
-    code = (
-        "import sys; sys.path.insert(0, 'tests/support'); import toy; from pathlib import Path\n"
-        "from mdc.models.weights import save_weights\n"
-        "model = toy.model('arc')\n"
-        "save_weights(Path(sys.argv[1]), model, {'a': '1', 'b': '2', 'c': '3', 'd': '4'})"
-    )
-    for name in "12":
-        call = [sys.executable, "-c", code, str(tmp_path / name)]
-        subprocess.run(call, check=True, env={**os.environ, "PYTHONHASHSEED": name})
-    assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes()
+def test_weights_files_have_the_same_bytes_each_time(tmp_path: Path) -> None:
+    """safetensors orders several keys of metadata by a hash that is new with every file."""
+    for name in "123456":
+        save_weights(tmp_path / name, toy.model("arc"), dict(zip("abcd", "1234", strict=True)))
+    assert len({(tmp_path / name).read_bytes() for name in "123456"}) == 1

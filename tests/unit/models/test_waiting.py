@@ -138,8 +138,3 @@ def test_what_is_not_finite_stops_the_run_before_anything_is_kept(
     late.add(2, values(1.0), ["d"])
     with pytest.raises(UserError, match=rf"step 1: .*{what}; samples of this batch: b, c;"):
         late.settled()
-
-
-def test_on_a_cpu_a_bad_step_is_told_at_once() -> None:
-    with pytest.raises(UserError, match="step 5"):
-        Watch(torch.device("cpu"), ALONE).add(5, values(float("inf")), ["a"])
