@@ -14,12 +14,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from mdc.config import Average
 from mdc.loader.batch import CaptionBatch
-from mdc.objectives.objective import Objective
 from mdc.processes.group import ALONE
 from mdc.records import UserError
 from mdc.training import watch
 from mdc.training.average import AveragedWeights
-from mdc.training.feed import fed
 from mdc.training.optimizer import build_optimizer
 from mdc.training.trainer import total_norm
 from mdc.training.watch import Watch
@@ -58,58 +56,33 @@ def test_what_waits_is_counted() -> None:
     assert waits.found == {"_local_scalar_dense": 2, "index": 1, "nonzero": 1, "lift_fresh": 2, "_unique2": 1}
 
 
-def objective_and_batch(method: str, duplicates: float) -> tuple[Objective, CaptionBatch, torch.nn.Module]:
-    model = toy.model(method)
-    objective = toy.build_objective(model, toy.METHODS[method], toy.PROTOCOL, toy.MASK, 8, "fp32", duplicates)
-    return objective, toy.batch(8), model
+def objective_and_batch(method: str | dict[str, Any]) -> tuple[Any, CaptionBatch]:
+    """Of a method by its name, or of mask and replace with such a condition."""
+    if isinstance(method, dict):
+        return diffusion.objective(diffusion.method(**method)), diffusion.batch()
+    objective = toy.build_objective(toy.model(method), toy.METHODS[method], toy.PROTOCOL, toy.MASK, 8, "fp32", 1.0)
+    return objective, toy.batch(8)
 
 
 @pytest.mark.parametrize("parts", [1, 2])
-@pytest.mark.parametrize("method", ["mdc", "arc", "clip", "lstm"])
-def test_no_step_waits(method: str, parts: int) -> None:
-    objective, batch, model = objective_and_batch(method, duplicates=1.0)
+@pytest.mark.parametrize("method", [*toy.METHODS, {}, CFG, MCS], ids=str)
+def test_no_step_waits(method: str | dict[str, Any], parts: int) -> None:
+    objective, batch = objective_and_batch(method)
+    model, backbone = objective.model, toy.BACKBONE if isinstance(method, str) else diffusion.BACKBONE
     optimizer = build_optimizer(model, toy.recipe(), toy.PROTOCOL)
+    average = AveragedWeights(model, Average(decay=0.99, every=1))
     prepared = objective.prepare(batch, parts)
     with Waits() as waits:
-        objective.operations(prepared, toy.BACKBONE)
+        objective.operations(prepared, backbone)
         measured = objective.backward(prepared)
         norm = total_norm([p for p in model.parameters() if p.requires_grad], 1.0)
         optimizer.step()
         optimizer.zero_grad()
+        average.after_step(1)
         objective.after_step()
         torch.stack([value.detach().to(torch.float64) for value in (*measured.values(), norm)])
     assert not waits.found
     assert all(isinstance(value, torch.Tensor) and value.ndim == 0 for value in measured.values())
-
-
-@pytest.mark.parametrize("condition", [{}, CFG, MCS], ids=["plain", "cfg", "mcs"])
-@pytest.mark.parametrize("parts", [1, 2])
-def test_no_step_of_mask_and_replace_waits(parts: int, condition: dict[str, Any]) -> None:
-    objective, batch = diffusion.objective(diffusion.method(**condition)), diffusion.batch()
-    optimizer = build_optimizer(objective.model, toy.recipe(), toy.PROTOCOL)
-    average = AveragedWeights(objective.model, Average(decay=0.99, every=1))
-    prepared = objective.prepare(batch, parts)
-    with Waits() as waits:
-        measured = objective.backward(prepared)
-        optimizer.step()
-        optimizer.zero_grad()
-        average.after_step(1)
-    assert not waits.found and set(measured) == {"loss", "bound"}
-
-
-@pytest.mark.parametrize("method", ["mdc", "arc", "clip", "lstm"])
-def test_what_is_fed_is_what_the_objective_prepared(method: str) -> None:
-    objective, batch, _ = objective_and_batch(method, duplicates=0.0)
-    (one,) = fed([batch], objective.prepare, torch.device("cpu"))
-    assert one.keys == batch.keys
-    for left, right in zip(_tensors(one.prepared), _tensors(objective.prepare(batch)), strict=True):
-        assert torch.equal(left, right)
-
-
-def _tensors(value: Any) -> list[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        return [value]
-    return [tensor for one in value for tensor in _tensors(one)] if isinstance(value, list | tuple) else []
 
 
 def values(loss: float, norm: float = 1.0) -> dict[str, torch.Tensor]:
