@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 import torch
 import toy
@@ -17,6 +18,10 @@ from safetensors import safe_open
 
 from mdc.evaluation.features import FeatureCache
 from mdc.evaluation.probe import main
+from mdc.formats.images import center_resize, decode
+from mdc.loader import central, crops
+from mdc.loader.batch import LabelledBatch
+from mdc.loader.crops import Crops, Kept
 from mdc.loader.labelled import labelled_batches
 from mdc.loader.workers import ahead
 from mdc.predictors.encode import ImageEncoder, untrained_encoder
@@ -52,7 +57,7 @@ def test_features_are_equal_to_the_bit_with_any_number_of_workers(probe_set: Pat
         found = cache(folder, workers).features(probe_set, index, "train")
         assert found[0].shape == (70, toy.BACKBONE.width)
         left = sorted(folder.rglob("*.safetensors"))
-        assert len(left) == 2, "the features, and the crops in one piece"
+        assert len(left) == 5, "the features, and the crops in four pieces"
         files.append([(file.relative_to(folder), file.read_bytes()) for file in left])
     assert files[0] == files[1], "neither a feature nor a crop nor its name depends on workers"
 
@@ -126,7 +131,8 @@ def test_a_killed_job_leaves_nothing_half_written_and_no_worker(probe_set: Path,
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as job:
         assert job.stdout is not None
         assert job.stdout.readline() == "encodes\n"
-        workers = _workers_of(job.pid)
+        workers = psutil.Process(job.pid).children()
+        assert len(workers) == 2
         time.sleep(0.5)  # until both have filled it
         os.kill(job.pid, signal.SIGKILL)
     left = [path for path in tmp_path.rglob("*.safetensors") if not path.name.startswith(".")]
@@ -139,32 +145,93 @@ def test_a_killed_job_leaves_nothing_half_written_and_no_worker(probe_set: Path,
         pass
 
 
-def _workers_of(job: int) -> list[str]:
-    """Both of them."""
-    children = Path(f"/proc/{job}/task/{job}/children").read_text().split()
-    workers = [child for child in children if _command(child)[1:2] == ["-c"]]
-    assert len(workers) == 2
-    return workers
-
-
-def _wait_for_the_end_of(workers: list[str]) -> None:
-    """Until their files are closed too, and with them their locks: a process has no command a moment before that."""
+def _wait_for_the_end_of(workers: list[psutil.Process]) -> None:
     deadline = time.monotonic() + 60
     while any(map(_is_alive, workers)):
         assert time.monotonic() < deadline, "a worker outlives its job"
         time.sleep(0.2)
 
 
-def _is_alive(process: str) -> bool:
+def _is_alive(process: psutil.Process) -> bool:
     try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
-    except OSError:
+        return process.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+    except psutil.NoSuchProcess:
         return False
 
 
-def _command(process: str) -> list[str]:
-    """The words of a process's command; none if it is gone."""
-    try:
-        return Path(f"/proc/{process}/cmdline").read_text().split("\0")
-    except OSError:
-        return []
+# --- crops ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def decodings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """One entry an image that was decoded."""
+    made: list[int] = []
+    monkeypatch.setattr(central, "decode", lambda data: made.append(len(data)) or decode(data))
+    return made
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crops, "PIECE", 20)
+
+
+def batches(probe_set: Path, batch_size: int, kept: Kept | None = None, image_size: int = 8) -> list[LabelledBatch]:
+    return list(labelled_batches(probe_set, "train", image_size=image_size, batch_size=batch_size, kept=kept))
+
+
+@pytest.mark.parametrize("batch_size", [1, 9, 20, 33, 70, 100])
+def test_batches_are_those_of_the_images_one_by_one(probe_set: Path, tmp_path: Path, batch_size: int) -> None:
+    """Whatever the pieces are: decoded, decoded and kept, and read."""
+    reader = ShardReader(probe_set, "train")
+    samples = [reader.read(number) for number in range(70)]
+    kept = Kept(Store(tmp_path), {"code": "c"})
+    for found in (batches(probe_set, batch_size), *(batches(probe_set, batch_size, kept) for _ in range(2))):
+        sizes = [len(batch) for batch in found]
+        assert sizes == [batch_size] * (70 // batch_size) + [70 % batch_size] * bool(70 % batch_size)
+        assert all(batch.images.shape == (len(batch), 3, 8, 8) for batch in found)
+        assert [key for batch in found for key in batch.keys] == [key for key, _, _ in samples]
+        labels = torch.cat([batch.labels for batch in found])
+        assert labels.dtype == torch.int64 and labels.tolist() == [record["label"] for _, _, record in samples]
+        for image, (_, data, _) in zip(torch.cat([batch.images for batch in found]), samples, strict=True):
+            assert torch.equal(image, torch.from_numpy(center_resize(decode(data), 8)).permute(2, 0, 1))
+
+
+def test_a_second_encoder_decodes_nothing(probe_set: Path, tmp_path: Path, decodings: list[int]) -> None:
+    def features(seed: int, size: int, **pixels: str) -> torch.Tensor:
+        backbone = toy.BACKBONE.model_copy(update={"image_size": size})
+        encoder = ImageEncoder(untrained_encoder(backbone, seed), "patch_mean", "fp32", torch.device("cpu"))
+        identity = {"weights": str(seed)}
+        options = {"image_size": size, "batch_size": 9, "identity": identity, "pixels": pixels}
+        cache = FeatureCache(encoder, Store(tmp_path), **options)
+        return cache.features(probe_set, read_index(probe_set), "train")[0]
+
+    size = toy.BACKBONE.image_size
+    first = features(0, size)
+    assert len(decodings) == 70
+    assert not torch.equal(first, features(1, size)) and len(decodings) == 70
+    assert torch.equal(first, features(0, size)) and len(decodings) == 70
+    features(0, 2 * size)
+    assert len(decodings) == 140, "another size has crops of its own"
+    features(0, size, code="edited")
+    assert len(decodings) == 210, "and so has other code"
+
+
+def test_a_damaged_piece_is_made_again(probe_set: Path, tmp_path: Path, decodings: list[int]) -> None:
+    kept = Kept(Store(tmp_path), {})
+    whole = batches(probe_set, 9, kept)
+    pieces = sorted(tmp_path.rglob("*.safetensors"), key=lambda path: path.stat().st_size)
+    assert len(pieces) == 4
+    pieces[-1].write_bytes(pieces[-1].read_bytes()[:200])
+    pieces[0].unlink()
+    decodings.clear()
+    again = batches(probe_set, 9, kept)
+    assert len(decodings) == 20 + 10
+    assert all(torch.equal(ours.images, theirs.images) for ours, theirs in zip(whole, again, strict=True))
+
+
+def test_crops_that_would_fill_the_store_are_not_kept(probe_set: Path, tmp_path: Path) -> None:
+    size = 70 * 3 * 8 * 8
+    for limit, files in ((2 * size - 1, 0), (2 * size, 4)):
+        assert len(batches(probe_set, 9, Kept(Store(tmp_path, limit), {}))) == 8
+        assert len(list(tmp_path.rglob("*.safetensors"))) == files
+    assert Crops(ShardReader(probe_set, "test"), 8).pieces() == [range(0, 20), range(20, 23)]

@@ -8,6 +8,7 @@ import math
 import os
 import shutil
 import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 import torch
 import toy
 from safetensors.torch import save_file
+from torch import nn
 
 from mdc.config import Average, Recipe
 from mdc.loader.batch import CaptionBatch
@@ -24,9 +26,12 @@ from mdc.models.weights import load_weights, save_weights
 from mdc.processes.interrupts import Interrupted
 from mdc.processes.lock import locked
 from mdc.records import UserError, read_json_lines
+from mdc.training.adamw import AdamW, Group
 from mdc.training.average import AveragedWeights
+from mdc.training.kept import KeptWeights
 from mdc.training.optimizer import build_optimizer, learning_rate
-from mdc.training.state import LATEST, PREVIOUS
+from mdc.training.saver import Saver
+from mdc.training.state import LATEST, PREVIOUS, Position, Snapshot, States
 
 CPU = torch.device("cpu")
 
@@ -339,3 +344,140 @@ def test_weights_files_have_the_same_bytes_each_time(tmp_path: Path) -> None:
     for name in "123456":
         save_weights(tmp_path / name, toy.model("arc"), dict(zip("abcd", "1234", strict=True)))
     assert len({(tmp_path / name).read_bytes() for name in "123456"}) == 1
+
+
+def _weights() -> list[nn.Parameter]:
+    noise = torch.Generator().manual_seed(3)
+    return [nn.Parameter(torch.randn(shape, generator=noise)) for shape in ((5, 7), (7,), (3, 2), (4,))]
+
+
+def test_it_is_pytorchs_adamw_to_the_bit() -> None:
+    ours, theirs = _weights(), _weights()
+    betas, eps = (0.9, 0.98), 1e-6
+    adam = AdamW([Group([ours[0], ours[2]], 0.1), Group([ours[1], ours[3]], 0.0)], 1e-3, betas, eps)
+    groups = [
+        {"params": [theirs[0], theirs[2]], "weight_decay": 0.1},
+        {"params": [theirs[1], theirs[3]], "weight_decay": 0.0},
+    ]
+    peer = torch.optim.AdamW(groups, lr=1e-3, betas=betas, eps=eps, fused=True)
+    noise = torch.Generator().manual_seed(4)
+    for step in range(20):
+        adam.lr = 1e-3 * (step + 1)
+        for group in peer.param_groups:
+            group["lr"] = adam.lr
+        for place, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
+            if place == 2 and step < 5:  # learns from its sixth step on only
+                continue
+            mine.grad = torch.randn(mine.shape, generator=noise)
+            other.grad = mine.grad.clone()
+        adam.step()
+        peer.step()
+        adam.zero_grad()
+        peer.zero_grad()
+        assert all(torch.equal(mine, other) for mine, other in zip(ours, theirs, strict=True)), step
+    for mine, other in zip(ours, theirs, strict=True):
+        assert mine.grad is None
+        assert {name: value.tolist() for name, value in adam.state[mine].items()} == {
+            name: value.tolist() for name, value in peer.state[other].items()
+        }
+    assert adam.state[ours[2]]["step"].item() == 15
+
+
+# --- states are written while training goes on ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> tuple[States, Any, Any]:
+    job = toy.job(toy.METHODS["mdc"], toy.recipe())
+    model = toy.model("mdc")
+    return toy.states(tmp_path / "state", job), model, build_optimizer(model, toy.recipe(), toy.PROTOCOL)
+
+
+def test_what_is_saved_is_what_the_model_was(made: tuple[States, Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    states, model, optimizer = made
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    may_write, write = threading.Event(), states.write
+
+    def late(snapshot: Snapshot) -> None:
+        may_write.wait(30)
+        write(snapshot)
+
+    monkeypatch.setattr(states, "write", late)
+    with Saver(states, None, 0) as saver:
+        saver.begin(model, optimizer, Position(3))
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(1)
+        may_write.set()
+    found = states.load(model, optimizer)
+    assert found is not None and found.step == 3
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+
+
+@pytest.mark.parametrize("told_by", ["begin", "settle", "leaving"])
+def test_an_error_of_the_disk_ends_the_run(
+    made: tuple[States, Any, Any], monkeypatch: pytest.MonkeyPatch, told_by: str
+) -> None:
+    states, model, optimizer = made
+
+    def full(_: Snapshot) -> None:
+        raise UserError("the disk is full")
+
+    monkeypatch.setattr(states, "write", full)
+    with pytest.raises(UserError, match="the disk is full"), Saver(states, None, 0) as saver:
+        saver.begin(model, optimizer, Position(3))
+        if told_by == "begin":
+            saver.begin(model, optimizer, Position(4))
+        elif told_by == "settle":
+            saver.settle()
+
+
+def test_another_error_comes_first_and_the_state_is_whole(made: tuple[States, Any, Any]) -> None:
+    states, model, optimizer = made
+    with pytest.raises(ZeroDivisionError), Saver(states, None, 0) as saver:
+        saver.begin(model, optimizer, Position(3))
+        raise ZeroDivisionError
+    found = states.load(model, optimizer)
+    assert found is not None and found.step == 3
+
+
+@pytest.mark.parametrize("takes", [0.01, 3, 400])
+def test_saving_takes_its_share_of_the_time_and_no_more(
+    takes: float, made: tuple[States, Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A day of steps of half a second, where a state takes ``takes`` seconds and the steps go on beside it."""
+    states, model, optimizer = made
+    now, saved = [0.0], []
+
+    def write(_: Snapshot) -> None:
+        now[0] += takes
+
+    monkeypatch.setattr(states, "write", write)
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    with Saver(states, None, 60) as saver:
+        while now[0] < 86_400:
+            now[0] += 0.5
+            if saver.due():
+                saver.begin(model, optimizer, Position(len(saved)))
+                saver.settle()
+                saved.append(now[0])
+    gaps = [late - early for early, late in itertools.pairwise(saved)]
+    # the first one shows how long it takes
+    assert takes * len(gaps) <= 0.02 * 86_400 and min(gaps) >= 60 and max(gaps) <= max(60, 50 * takes) + takes + 1
+
+
+def test_weights_that_are_the_best_later_outlive_a_state_of_before(tmp_path: Path) -> None:
+    """Held-out losses 3, 2, 1 at steps 10, 20, 30; a state of step 20 is written when step 30 was validated already."""
+    job = toy.job(toy.METHODS["mdc"], toy.recipe())
+    kept = KeptWeights(tmp_path, job, 40)
+    model = torch.nn.Linear(2, 2)
+    log = tmp_path / "log.jsonl"
+    for step in (10, 20, 30):
+        with log.open("a") as file:
+            file.write(f'{{"step": {step}, "validation_loss": {4 - step / 10}}}\n')
+        kept.after_validation(step, model)
+    kept.after_save(20)
+    there = sorted(path.name for path in (tmp_path / "kept").iterdir())
+    assert there == ["best-00000020.safetensors", "best-00000030.safetensors"]
+    kept.after_save(30)
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == ["best-00000030.safetensors"]
