@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from functools import cache
 
 import pytest
@@ -14,7 +13,6 @@ from mdc.formats.pixels import normalise
 from mdc.models.captioner import Captioner
 from mdc.predictors.caption_scores import CaptionScorer, Pair, scored
 from mdc.predictors.draws import GROUPS, Draws, draws_of
-from mdc.predictors.folded import hidden_states, remember
 
 CAPTIONS = [
     [toy.SOT, 3, 9, 4, toy.EOT],
@@ -57,19 +55,6 @@ def plain(method: str, image: int, inputs: Tensor) -> Tensor:
 
 def masked(tokens: list[int], places: set[int]) -> Tensor:
     return torch.tensor([toy.MASK if place in places else token for place, token in enumerate(tokens)])
-
-
-@pytest.mark.parametrize("method", ["mdc", "arc"])
-def test_folded_versions_are_what_the_model_computes_of_each_alone(method: str) -> None:
-    captioner = model(method)
-    pictures = normalise(images())
-    with torch.no_grad():
-        visual = captioner.encoder(pictures)[1]
-        tokens = torch.randint(0, toy.V + 1, (3, 5, 7), generator=torch.Generator().manual_seed(2))
-        found = hidden_states(captioner, tokens, remember(captioner, visual))
-        for caption, version in itertools.product(range(3), range(5)):
-            alone = captioner.text(tokens[caption, version][None], torch.tensor([7]), visual[caption : caption + 1])
-            assert torch.allclose(found[caption, version], alone[0], atol=1e-5)
 
 
 def test_arc_is_equation_7() -> None:

@@ -1,4 +1,4 @@
-"""What `mdc clip-benchmark` makes of its command line: every form of an option, and what it refuses in one line."""
+"""What `mdc clip-benchmark` makes of its command line, and where a run is found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The chunked, weighted cross-entropy against PyTorch's own on all logits at once."""
+"""The chunked and the fused cross-entropy against PyTorch's own on all logits at once."""
 
 from __future__ import annotations
 

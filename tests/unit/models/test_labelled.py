@@ -1,4 +1,4 @@
-"""Batches and features of labelled sets: the same bytes however many workers read the images."""
+"""Batches, crops and features of labelled sets: the same bytes however many workers read the images, and decoded once."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 import torch
 import toy
 from calls import Call
+from data_samples import use_scenes, write_probe
 from safetensors import safe_open
 
 from mdc.evaluation.features import FeatureCache
@@ -31,10 +32,28 @@ from mdc.records import UserError, write_json
 from mdc.shards.index import ShardReader, read_index
 
 
-def cache(folder: Path, workers: int = 0) -> FeatureCache:
-    encoder = ImageEncoder(untrained_encoder(toy.BACKBONE, 0), "patch_mean", "fp32", torch.device("cpu"))
-    options = {"image_size": toy.BACKBONE.image_size, "batch_size": 9, "workers": workers}
-    return FeatureCache(encoder, Store(folder), identity={"weights": "0"}, pixels={}, **options)
+@pytest.fixture(scope="module")
+def probe_set(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The index of 70 images to train on and 23 to test on, in shards of 16."""
+    path = tmp_path_factory.mktemp("probe_set")
+    with pytest.MonkeyPatch.context() as patch:
+        use_scenes(patch)
+        source = {"kind": "scenes", "task": "colour", "train": 70, "test": 23, "seed": 3, "pixels": 12}
+        write_probe("colour", source, path / "colour", path, samples_per_shard=16)
+    return path / "colour/index.json"
+
+
+SIZE = toy.BACKBONE.image_size
+
+
+def features(
+    folder: Path, probe_set: Path, workers: int = 0, seed: int = 0, size: int = SIZE, **pixels: str
+) -> torch.Tensor:
+    backbone = toy.BACKBONE.model_copy(update={"image_size": size})
+    encoder = ImageEncoder(untrained_encoder(backbone, seed), "patch_mean", "fp32", torch.device("cpu"))
+    options = {"image_size": size, "batch_size": 9, "workers": workers, "pixels": pixels}
+    cache = FeatureCache(encoder, Store(folder), identity={"weights": str(seed)}, **options)
+    return cache.features(probe_set, read_index(probe_set), "train")[0]
 
 
 def test_workers_change_no_batch_and_leave_the_global_generator_alone(probe_set: Path) -> None:
@@ -50,12 +69,10 @@ def test_workers_change_no_batch_and_leave_the_global_generator_alone(probe_set:
 
 
 def test_features_are_equal_to_the_bit_with_any_number_of_workers(probe_set: Path, tmp_path: Path) -> None:
-    index = read_index(probe_set)
     files = []
     for workers in (0, 2):
         folder = tmp_path / str(workers)
-        found = cache(folder, workers).features(probe_set, index, "train")
-        assert found[0].shape == (70, toy.BACKBONE.width)
+        assert features(folder, probe_set, workers).shape == (70, toy.BACKBONE.width)
         left = sorted(folder.rglob("*.safetensors"))
         assert len(left) == 5, "the features, and the crops in four pieces"
         files.append([(file.relative_to(folder), file.read_bytes()) for file in left])
@@ -82,7 +99,7 @@ def test_a_damaged_sample_is_the_same_line_from_a_worker(
 
     monkeypatch.setattr(ShardReader, "read", torn)
     with pytest.raises(UserError, match=r"^colour, split train: image of 000041 cannot be decoded \(\w+\)$"):
-        cache(tmp_path, workers).features(probe_set, read_index(probe_set), "train")
+        features(tmp_path, probe_set, workers)
     assert not list(tmp_path.rglob("*.safetensors")), "what is not whole is not kept"
 
 
@@ -197,22 +214,13 @@ def test_batches_are_those_of_the_images_one_by_one(probe_set: Path, tmp_path: P
 
 
 def test_a_second_encoder_decodes_nothing(probe_set: Path, tmp_path: Path, decodings: list[int]) -> None:
-    def features(seed: int, size: int, **pixels: str) -> torch.Tensor:
-        backbone = toy.BACKBONE.model_copy(update={"image_size": size})
-        encoder = ImageEncoder(untrained_encoder(backbone, seed), "patch_mean", "fp32", torch.device("cpu"))
-        identity = {"weights": str(seed)}
-        options = {"image_size": size, "batch_size": 9, "identity": identity, "pixels": pixels}
-        cache = FeatureCache(encoder, Store(tmp_path), **options)
-        return cache.features(probe_set, read_index(probe_set), "train")[0]
-
-    size = toy.BACKBONE.image_size
-    first = features(0, size)
+    first = features(tmp_path, probe_set)
     assert len(decodings) == 70
-    assert not torch.equal(first, features(1, size)) and len(decodings) == 70
-    assert torch.equal(first, features(0, size)) and len(decodings) == 70
-    features(0, 2 * size)
+    assert not torch.equal(first, features(tmp_path, probe_set, seed=1)) and len(decodings) == 70
+    assert torch.equal(first, features(tmp_path, probe_set)) and len(decodings) == 70
+    features(tmp_path, probe_set, size=2 * SIZE)
     assert len(decodings) == 140, "another size has crops of its own"
-    features(0, size, code="edited")
+    features(tmp_path, probe_set, code="edited")
     assert len(decodings) == 210, "and so has other code"
 
 

@@ -1,4 +1,4 @@
-"""MDC's loss against Algorithm 1 of the paper, written out plainly: padded to 77, all logits, the same masks; its schedule."""
+"""MDC's loss, trained and held out, against Algorithm 1 written out plainly: padded to 77, all logits, the same masks."""
 
 from __future__ import annotations
 

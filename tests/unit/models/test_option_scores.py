@@ -1,4 +1,4 @@
-"""Scores of choice sets through the scorer: every estimator's row against brute force, the same other images for all methods."""
+"""Scores of choice sets: every estimator's row against brute force, the same other images for all, no work done twice."""
 
 from __future__ import annotations
 
@@ -42,16 +42,21 @@ class _Vocabulary:
 
 
 class _Reader:
-    """Items that were read from shards: (options, image), in memory."""
+    """Items that were read from shards: (options, image), in memory; some of them have a box, by their numbers."""
 
-    def __init__(self, items: list[tuple[list[str], int]], pixels: torch.Tensor) -> None:
-        self.items, self.pixels = items, pixels
+    def __init__(self, items: list[tuple[list[str], int]], pixels: torch.Tensor, boxes: Any) -> None:
+        self.items, self.pixels, self.boxes = items, pixels, boxes
 
     def read(self, number: int) -> tuple[str, bytes, dict[str, Any]]:
         options, image = self.items[number]
         buffer = io.BytesIO()
         Image.fromarray(self.pixels[image].permute(1, 2, 0).numpy()).save(buffer, "png")
-        return f"i{number}", buffer.getvalue(), {"options": options, "image": f"p{image}", "group": "g"}
+        box = {"box": self.boxes[number]} if number in self.boxes else {}
+        told = {"options": options, "captions": options, "image": f"p{image}", "group": "g"}
+        return f"i{number}", buffer.getvalue(), told | box
+
+    def __len__(self) -> int:
+        return len(self.items)
 
 
 def scorer(method: str, samples: int = 512, **more: Any) -> RunScorer:
@@ -63,8 +68,10 @@ def scorer(method: str, samples: int = 512, **more: Any) -> RunScorer:
     return RunScorer(run, samples=samples, precision="fp32", device=torch.device("cpu"))
 
 
-def questions(items: list[tuple[list[str], int]], pixels: torch.Tensor, others: int, samples: int = 512) -> Questions:
-    reader: Any = _Reader(items, pixels)
+def questions(
+    items: list[tuple[list[str], int]], pixels: torch.Tensor, others: int, samples: int = 512, boxes: Any = ()
+) -> Questions:
+    reader: Any = _Reader(items, pixels, boxes)
     named = [f"p{image}" for _, image in items]
     trained = frozenset(clip_pieces("red circle blue"))
     return Questions("set", reader, named, trained, 0, others, samples, CONTEXT)
@@ -189,20 +196,8 @@ def test_a_person_is_never_shown_the_image_itself_as_another(monkeypatch: pytest
     """Wherever it stands among the held-out ones and however often; the places that it leaves are filled up to eight."""
     pixels = torch.randint(0, 256, (12, 3, 16, 16), generator=torch.Generator().manual_seed(7), dtype=torch.uint8)
     pixels[9] = pixels[3]
-    reader = _Reader([([""], n) for n in range(12)], pixels)
-
-    class Split:
-        def __init__(self, path: object, split: str) -> None:
-            assert split == "val"
-
-        def __len__(self) -> int:
-            return 12
-
-        def read(self, number: int) -> tuple[str, bytes, dict[str, Any]]:
-            key, data, _ = reader.read(number)
-            return key, data, {"captions": ["red"]}
-
-    monkeypatch.setattr("mdc.evaluation.retrieval.ShardReader", Split)
+    readers = {"val": _Reader([(["red"], n) for n in range(12)], pixels, ())}
+    monkeypatch.setattr("mdc.evaluation.retrieval.ShardReader", lambda path, split: readers[split])
     pictures = [Image.fromarray(one.permute(1, 2, 0).numpy()) for one in pixels]
     one: Any = scorer("arc")
 
@@ -222,18 +217,6 @@ def test_the_seed_decides_which_images_stand_in_and_which_masks_are_drawn() -> N
 
 
 # --- what scoring computes, counted -----------------------------------------------------------------------------------
-
-
-class _Boxed(_Reader):
-    """Some of the items have a box, by their numbers."""
-
-    def __init__(self, items: Any, pixels: torch.Tensor, boxes: dict[int, tuple[int, int, int, int]]) -> None:
-        super().__init__(items, pixels)
-        self.boxes = boxes
-
-    def read(self, number: int) -> Any:
-        key, data, record = super().read(number)
-        return key, data, record | ({"box": self.boxes[number]} if number in self.boxes else {})
 
 
 def _counted(monkeypatch: pytest.MonkeyPatch, model: Any) -> Counter[str]:
@@ -278,8 +261,7 @@ def test_items_that_show_one_image_have_it_read_once(
     pixels = torch.randint(0, 256, (3, 3, 16, 16), generator=torch.Generator().manual_seed(3), dtype=torch.uint8)
     items = [([f"red {word}", "blue"], image) for word in ("circle", "square") for image in range(3)]
 
-    one, asked = scorer("arc"), questions(items, pixels, 2)
-    object.__setattr__(asked, "reader", _Boxed(items, pixels, dict.fromkeys(boxed_items, (0, 0, 8, 8))))
+    one, asked = scorer("arc"), questions(items, pixels, 2, boxes=dict.fromkeys(boxed_items, (0, 0, 8, 8)))
     count = _counted(monkeypatch, one.captioner.model)
     score_items(one, asked, range(6))
     assert count["images"] == 1 + distinct
@@ -355,8 +337,7 @@ def test_an_item_with_a_box_is_seen_within_it() -> None:
     """As ARO crops: left, top, width, height. Of an item without a box the whole image is seen."""
     pixels = torch.randint(0, 256, (3, 3, 32, 40), generator=torch.Generator().manual_seed(3), dtype=torch.uint8)
 
-    one, asked = scorer("arc"), questions(ITEMS, pixels, 2)
-    object.__setattr__(asked, "reader", _Boxed(ITEMS, pixels, {1: (5, 9, 16, 16)}))
+    one, asked = scorer("arc"), questions(ITEMS, pixels, 2, boxes={1: (5, 9, 16, 16)})
     assert torch.equal(picture(one, asked, 1), pixels[1, :, 9:25, 5:21])
     assert not torch.equal(picture(one, asked, 0), pixels[0, :, 9:25, 5:21])
     whole = Image.new("RGB", (4, 3))

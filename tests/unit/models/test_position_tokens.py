@@ -1,4 +1,4 @@
-"""What a row of the position figure's tokens holds: one blind score for all methods, against loops over single tokens."""
+"""What tokens owe to the image: rows of the position figure, matched contexts and gradients, against loops over single tokens."""
 
 from __future__ import annotations
 

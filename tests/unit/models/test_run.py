@@ -1,4 +1,4 @@
-"""The job of a run, from its manifests to its own: whatever the objective, and with no other objective's code."""
+"""The job of a run, finetuned or not, from its manifests to its own, with no other objective's code; when its patience ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing by unmasking, with a guide too: against the paper's equation 6 taken literally, and policies by their definitions."""
+"""Writing by unmasking, with a guide too, against equation 6 taken literally; beams against all captions of a toy vocabulary."""
 
 from __future__ import annotations
 

@@ -86,13 +86,6 @@ def test_neighbours_stand_as_far_apart_as_by_chance(count: int) -> None:
         assert stats.chisquare(counts, chances * counts.sum()).pvalue > 1e-3
 
 
-def test_fixed_points_are_as_many_as_by_chance() -> None:
-    """One on average in a random permutation, with variance one."""
-    fixed = [int((whole(2000, seed, 2) == np.arange(2000)).sum()) for seed in range(1000)]
-    assert abs(np.mean(fixed) - 1) < 4 / math.sqrt(1000)
-    assert abs(np.var(fixed) - 1) < 0.25
-
-
 # --- by blocks --------------------------------------------------------------------------------------------------------
 
 SIZES = [[1], [10, 10, 3], [1, 40, 7, 7, 2, 300, 1], [5, 0, 9, 0, 0, 4], [50] * 6]
@@ -132,12 +125,6 @@ def test_a_window_touches_few_shards_and_each_is_gone_through_once(sizes: list[i
     for number, size in enumerate(sizes):
         places = np.flatnonzero(shard == number)
         assert places[-1] - places[0] < size + 2 * (buffer - 1), "done with it, no window comes back to a shard"
-
-
-def test_a_batch_of_large_blocks_touches_two() -> None:
-    order = BlockOrder([10_000] * 3000, 8192)
-    batch = order.at(np.arange(81_920, 81_920 + 8192), 3, 4)
-    assert len(set((batch // 10_000).tolist())) <= 2 and len(set(batch.tolist())) == 8192
 
 
 # --- in batches -------------------------------------------------------------------------------------------------------
@@ -191,14 +178,6 @@ def test_each_shard_is_read_ahead_when_its_window_comes(folder: Path, monkeypatc
         keys(folder, start_step=5 * epoch, steps=5 * epoch + 5, buffer=6)
         order = dict.fromkeys(place // 6 for place in by_lists([6] * 6 + [5], 6, 5, epoch)[:40])
         assert told == [f"train-{number:05d}.tar" for number in order] and len(told) == 7
-
-
-def test_ranks_and_workers_change_nothing(folder: Path) -> None:
-    one = keys(folder)
-    for world in (2, 4):
-        ranks = [keys(folder, rank=rank, world=world) for rank in range(world)]
-        assert [sorted(key for rank in ranks for key in rank[step]) for step in range(15)] == [sorted(b) for b in one]
-    assert keys(folder, workers=2) == one
 
 
 # --- in a recipe ------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What each position of the text transformer may depend on, by changing one token at a time."""
+"""What each position of the text transformer depends on, by changing one token at a time; and what its words look at."""
 
 from __future__ import annotations
 

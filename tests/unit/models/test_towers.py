@@ -275,11 +275,6 @@ class Evil:
         return Path.write_text, (self.path, "ran")
 
 
-def test_a_checkpoint_may_hold_its_weights_under_state_dict(tmp_path: Path) -> None:
-    torch.save({"epoch": 3, "state_dict": {"a": torch.ones(2)}}, tmp_path / "w.pth")
-    assert torch.equal(weights_of_file(tmp_path / "w.pth")["a"], torch.ones(2))
-
-
 def test_a_lightning_checkpoint_gives_its_weights_and_runs_nothing(tmp_path: Path) -> None:
     """It names the classes of its callbacks as keys; with one that is not known nothing is read at all."""
     package = "pytorch_lightning.callbacks.model_checkpoint"

@@ -107,35 +107,21 @@ def test_a_guide_leaves_no_other_choice() -> None:
     assert "guide" not in unmasking(5).model_dump(mode="json")
 
 
-def _greedy(image: int, least: int, most: int) -> list[int]:
-    tokens = [toy.SOT]
-    for pieces in range(most + 1):
-        log_probs = plain("arc", image, torch.tensor(tokens))[-1]
-        log_probs[toy.SOT] = -math.inf
-        if pieces < least:
-            log_probs[toy.EOT] = -math.inf
-        tokens.append(toy.EOT if pieces == most else int(log_probs.argmax()))
-        if tokens[-1] == toy.EOT:
-            break
-    return tokens[1:-1]
-
-
-@pytest.mark.parametrize(("least", "most"), [(1, 9), (5, 5)])
-def test_a_beam_of_one_is_greedy_decoding_of_the_plain_model(least: int, most: int) -> None:
+@pytest.mark.parametrize(("width", "least", "most"), [(1, 1, 9), (1, 5, 5), (4, 1, 9)])
+def test_a_searched_captions_probability_is_the_models(width: int, least: int, most: int) -> None:
+    """… over the whole caption at once, which the cache never sees; of width 1 it is greedy decoding."""
     one = writer("arc")
-    found = one.searched(one.look(images()), beam(1, most, least))
-    assert [list(caption.pieces) for caption in found] == [_greedy(image, least, most) for image in range(3)]
-
-
-@pytest.mark.parametrize("width", [1, 4])
-def test_a_searched_captions_probability_is_the_models(width: int) -> None:
-    """… over the whole caption at once, which the cache never sees."""
-    one = writer("arc")
-    for image, found in enumerate(one.searched(one.look(images()), beam(width, 9))):
+    for image, found in enumerate(one.searched(one.look(images()), beam(width, most, least))):
         tokens = torch.tensor([toy.SOT, *found.pieces, toy.EOT])
-        log_probs = plain("arc", image, tokens)[:-1].gather(1, tokens[1:, None]).squeeze(1)
+        every = plain("arc", image, tokens)[:-1]
+        log_probs = every.gather(1, tokens[1:, None]).squeeze(1)
+        assert least <= len(found.pieces) <= most
         assert found.log_prob == pytest.approx(float(log_probs.sum()), abs=1e-4)
         assert found.confidence == pytest.approx(log_probs[:-1].tolist(), abs=1e-4)
+        if width == 1:
+            every[:, toy.SOT] = every[:least, toy.EOT] = -math.inf
+            end = [toy.EOT] * (len(found.pieces) < most)  # else no place is left
+            assert every.argmax(dim=1).tolist()[: len(found.pieces) + len(end)] == [*found.pieces, *end]
 
 
 _POLICIES = [unmasking(6, **more) for more in ({}, {"per_step": 2}, {"threshold": 0.2}, {"temperature": 1.0})]
