@@ -28,7 +28,7 @@ REFERENCES = {
 }
 
 
-LONG = "dog " * 100
+LONG = "red " + "dog " * 100
 
 
 @pytest.fixture(autouse=True)

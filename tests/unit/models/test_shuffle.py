@@ -193,9 +193,7 @@ def test_a_recipe_says_its_order() -> None:
 def test_an_order_that_is_none_is_told() -> None:
     for order, said in (
         ("blocks", "order: neither global nor blocks: {buffer: 10000}"),
-        (7, "order: neither global nor blocks: {buffer: 10000}"),
         ({"blocks": {"buffer": 0}}, "order.blocks.buffer = 0: input should be greater than 0"),
-        ({"blocks": {}}, "order.blocks.buffer: this key is missing"),
         ({"block": {"buffer": 2}}, "order.blocks: this key is missing"),
         ({"blocks": {"buffer": 5, "size": 1}}, "order.blocks.size = 1: no such key is known here"),
     ):
