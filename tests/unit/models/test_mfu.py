@@ -1,9 +1,13 @@
-"""The share of a device's peak that a run's operations are: in its log, on its bar and in host.json, or nowhere."""
+"""The share of a device's peak that operations are, a trace of a run's steps, and which device is chosen."""
 
 from __future__ import annotations
 
 import csv
+import itertools
+import json
+import re
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +16,20 @@ import torch
 import toy
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from mdc.records import read_json_lines
+from mdc.records import UserError, read_json_lines
 from mdc.training import run, trainer
+from mdc.training.device import choose_device
 from mdc.training.log import RunLog
-from mdc.training.peaks import PEAKS, peak_here, peak_of
+from mdc.training.peaks import peak_here, peak_of
+from mdc.training.profile import TABLE, TRACE, WARM, StepProfile
 
 
 def test_peaks_by_name() -> None:
     """Dense TFLOP/s as the makers' data sheets have them, of names as PyTorch says them."""
     for name, *tera in list(csv.reader(Path(__file__).with_name("peaks.csv").read_text().splitlines()))[1:]:
-        bf16, tf32, fp32 = (float(value) * 1e12 for value in tera)
-        assert [peak_of(name, "bf16", False), peak_of(name, "fp32", True), peak_of(name, "fp32", False)] == [
-            bf16,
-            tf32,
-            fp32,
-        ]
-        assert peak_of(name, "bf16", True) == bf16
+        asked = [("bf16", False), ("fp32", True), ("fp32", False), ("bf16", True)]
+        bf16, *others = (float(value) * 1e12 for value in tera)
+        assert [peak_of(name, *one) for one in asked] == [bf16, *others, bf16]
 
 
 def test_what_has_no_such_units_or_is_unknown_has_no_peak() -> None:
@@ -38,40 +40,25 @@ def test_what_has_no_such_units_or_is_unknown_has_no_peak() -> None:
     assert peak_here(torch.device("cpu"), "fp32") is None
 
 
-def test_peaks_are_in_their_order() -> None:
-    for pattern, peak in PEAKS.items():
-        assert peak.fp32 > 0, pattern
-        assert (peak.bf16 is None) == (peak.tf32 is None), pattern
-        if peak.bf16 is not None and peak.tf32 is not None:
-            assert peak.bf16 > peak.tf32 >= peak.fp32 * 0.99, pattern
-            assert 1.97 <= peak.bf16 / peak.tf32 <= 2.02, "tensor cores make half as much of TF32"
-
-
-def trained(folder: Path) -> tuple[dict[str, torch.Tensor], list[dict[str, Any]]]:
-    """A run's weights, and what its log says of training."""
+def trained(folder: Path) -> list[dict[str, Any]]:
+    """What a run's log says of training."""
     runtime = toy.RUNTIME.model_copy(update={"log_every": 2})
-    found = toy.trained(
-        folder, steps=6, by=toy.recipe(validate_every=3), validate=lambda: {"loss": 1.0}, runtime=runtime
-    )
-    return found.weights, [line for line in read_json_lines(folder / "log.jsonl") if "loss" in line]
+    recipe = toy.recipe(validate_every=3)
+    toy.trained(folder, steps=6, by=recipe, validate=lambda: {"loss": 1.0}, runtime=runtime)
+    return [line for line in read_json_lines(folder / "log.jsonl") if "loss" in line]
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each look at the clock is half a second after the one before."""
-    now = [0.0]
-
-    def look() -> float:
-        now[0] += 0.5
-        return now[0]
-
-    monkeypatch.setattr(trainer.time, "perf_counter", look)
+    monkeypatch.setattr(trainer.time, "perf_counter", itertools.count(0.0, 0.5).__next__)
 
 
 @pytest.mark.usefixtures("clock")
 def test_it_is_operations_a_second_over_the_peak(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not any("mfu" in line for line in trained(tmp_path / "without"))
     monkeypatch.setattr(trainer, "peak_here", lambda device, precision: 1e9)
-    _, lines = trained(tmp_path)
+    lines = trained(tmp_path)
     objective = toy.objective("mdc", toy.model("mdc"))
     batches = [objective.prepare(toy.batch(8, seed=step)) for step in range(6)]
     made = [objective.operations(batch, toy.BACKBONE).needed for batch in batches]
@@ -83,16 +70,6 @@ def test_it_is_operations_a_second_over_the_peak(tmp_path: Path, monkeypatch: py
     board = EventAccumulator(str(tmp_path / "tensorboard"))
     board.Reload()
     assert [event.value for event in board.Scalars("mfu")] == pytest.approx([line["mfu"] for line in lines])
-
-
-def test_a_run_ends_in_the_same_bits_with_a_peak_and_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain, without = trained(tmp_path / "plain")
-    monkeypatch.setattr(trainer, "peak_here", lambda device, precision: 1e12)
-    counted, lines = trained(tmp_path / "counted")
-    assert toy.same_tensors(plain, counted)
-    assert not any("mfu" in line for line in without) and all(line["mfu"] > 0 for line in lines)
-    same = [{key: value for key, value in line.items() if key not in ("mfu", "images_per_second")} for line in lines]
-    assert same == [{key: value for key, value in line.items() if key != "images_per_second"} for line in without]
 
 
 def test_the_bar_says_it_where_it_is_known(
@@ -112,3 +89,85 @@ def test_the_bar_says_it_where_it_is_known(
 def test_host_json_has_the_middle_of_the_lines() -> None:
     log = [{"loss": 1.0, "mfu": share} for share in (0.1, 0.5, 0.4)] + [{"validation_loss": 2.0}]
     assert run._middle(log, "mfu") == 0.4 and run._middle(log, "images_per_second") is None
+
+
+# --- a trace of steps -------------------------------------------------------------------------------------------------
+
+
+CPU = torch.device("cpu")
+
+
+def seen(folder: Path) -> Counter[str]:
+    """How often each operation stands in the trace."""
+    events = json.loads((folder / TRACE).read_text())["traceEvents"]
+    return Counter(event["name"] for event in events if event.get("ph") == "X")
+
+
+def test_a_trace_has_the_steps_that_were_asked_for(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    toy.trained(tmp_path / "looked", steps=8, profile=StepProfile(tmp_path / "profile", 2, CPU))
+    said = capfd.readouterr().err
+    assert f"profile: 2 steps after the first {WARM}: {tmp_path / 'profile' / TRACE}, " in said
+    assert {path.name for path in (tmp_path / "profile").iterdir()} == {TRACE, TABLE}
+    found = seen(tmp_path / "profile")
+    steps = [name for name in found if name.startswith("ProfilerStep#")]
+    assert sorted(steps) == [f"ProfilerStep#{WARM}", f"ProfilerStep#{WARM + 1}"]
+    # an operation that each step has once
+    assert found["Optimizer.step#AdamW.step"] == 2
+    table = (tmp_path / "profile" / TABLE).read_text()
+    names = [line.split("  ")[0].strip() for line in table.splitlines() if re.search(r"\d%", line)]
+    assert len(names) == 20 and "Self CPU" in table and any(name.startswith("aten::") for name in names)
+
+
+@pytest.mark.parametrize("steps", [0, -1])
+def test_a_number_of_steps_that_is_none_is_refused(steps: int) -> None:
+    with pytest.raises(UserError, match=f"--profile {steps}: .*allowed: 1 or more"):
+        StepProfile(Path(), steps, CPU)
+
+
+def test_a_run_that_ends_before_leaves_what_there_is(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    toy.trained(tmp_path / "short", steps=WARM + 2, profile=StepProfile(tmp_path / "profile", 100, CPU))
+    assert f"2 steps after the first {WARM}: " in capfd.readouterr().err
+    assert seen(tmp_path / "profile")["Optimizer.step#AdamW.step"] == 2
+
+
+@pytest.mark.parametrize("steps", [WARM - 1, WARM])
+def test_a_run_that_ends_in_the_warm_up_leaves_nothing(
+    steps: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    toy.trained(tmp_path / "short", steps=steps, profile=StepProfile(tmp_path / "profile", 2, CPU))
+    assert f"nothing was written: {steps} steps were left" in capfd.readouterr().err
+    assert not (tmp_path / "profile").exists()
+
+
+# --- which device -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def two_gpus(monkeypatch: pytest.MonkeyPatch) -> list[torch.device]:
+    """As if this machine had two; the ones that were taken."""
+    taken: list[torch.device] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "set_device", taken.append)
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
+    return taken
+
+
+def test_each_process_takes_the_gpu_of_its_number(two_gpus: list[torch.device]) -> None:
+    assert choose_device("auto") == torch.device("cuda", 0) and choose_device("cuda", 1) == torch.device("cuda", 1)
+    assert two_gpus == [torch.device("cuda", 0), torch.device("cuda", 1)]
+    with pytest.raises(UserError, match="process 2 of this machine has no GPU: 2 are visible"):
+        choose_device("cuda", 2)
+
+
+def test_fp32_is_not_computed_as_tf32(two_gpus: list[torch.device]) -> None:
+    assert choose_device("cpu") == torch.device("cpu") and torch.backends.cudnn.allow_tf32
+    choose_device("auto")
+    assert not torch.backends.cudnn.allow_tf32 and torch.get_float32_matmul_precision() == "highest"
+
+
+def test_a_gpu_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert choose_device("auto") == torch.device("cpu")
+    with pytest.raises(UserError, match=r"allowed here: cpu, auto"):
+        choose_device("cuda")

@@ -1,28 +1,34 @@
-"""The probe job: features cached by content, records that name what they are of, and refusals in one line."""
+"""The probe job: features cached by content, records that name what they are of, refusals, and every value of its recipe."""
 
 from __future__ import annotations
 
 import io
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
 import toy
 from calls import Call
-from data_samples import write_probe
+from data_samples import encoded, write_parquet, write_probe
 from PIL import Image
 
+from mdc.config import Probe, ProtocolProbe
+from mdc.evaluation.linear_probe import ProbeRecipe, predict, train_linear_probe
 from mdc.evaluation.probe import main
 from mdc.fingerprint import closure
+from mdc.formats.samples import RawSample, Skipped
 from mdc.jobs.model import ProbeJob
+from mdc.loader.labelled import labelled_batches
 from mdc.models.weights import WEIGHTS_FORMAT, save_weights
-from mdc.predictors.encode import ImageEncoder
+from mdc.predictors.encode import ImageEncoder, untrained_encoder
 from mdc.records import UserError, sha256_file, write_json
+from mdc.shards import probe_set
+from mdc.sources.source import Source
 
 
 def _png(rng: np.random.Generator, bright: int) -> bytes:
@@ -37,14 +43,8 @@ def light(tmp_path: Path) -> Path:
     """Bright against dark images, an easy question."""
     rng = np.random.default_rng(0)
     labels = [i % 2 for i in range(120)]
-    table = pa.table(
-        {
-            "image": [_png(rng, 120 * label) for label in labels],
-            "label": labels,
-            "split": ["train"] * 80 + ["test"] * 40,
-        }
-    )
-    pq.write_table(table, tmp_path / "light.parquet")
+    images, splits = [_png(rng, 120 * label) for label in labels], ["train"] * 80 + ["test"] * 40
+    write_parquet(tmp_path / "light.parquet", {"image": images, "label": labels, "split": splits})
     source = {"kind": "parquet", "path": "light.parquet", "split_column": "split", "label_column": "label"}
     source |= {"image_column": "image", "splits": {"train": "train", "test": "test"}}
     write_probe("light", source, tmp_path / "light", tmp_path)
@@ -94,8 +94,6 @@ def test_record_and_items(light: Path, tmp_path: Path) -> None:
     assert record["inputs"] == {"data/probes/light": sha256_file(light)}
     assert record["outputs"] == {"items.parquet": sha256_file(tmp_path / "out/items.parquet")}
     result = record["probes"]["light"]
-    keys = {"task", "metric", "n", "train", "classes", "chance", "value", "mean_per_class", "skipped"}
-    assert result.keys() == keys
     rows = pq.read_table(tmp_path / "out/items.parquet").to_pylist()
     assert result["n"] == len(rows) == 40 and result["chance"] == 50.0 and result["train"] == 80
     assert result["value"] == pytest.approx(100 * np.mean([row["value"] for row in rows]))
@@ -156,3 +154,77 @@ def test_refusals(light: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"run.json: lacks pairs; train the run again"):
         probe(job, light, cache, out, run)
     assert not (out / "probe.json").exists()
+
+
+# --- every value of the recipe, none in another's place ----------------------------------------------------------------
+
+#: no two values alike, and none a default
+RECIPE: dict[str, Any] = {"lr": 0.04, "epochs": 3, "batch_size": 7, "seed": 5, "fused": True}
+PROTOCOL: dict[str, Any] = {"normalise": True, "weight_decay": 0.6}
+OTHER = {"lr": 0.05, "epochs": 2, "batch_size": 6, "seed": 6, "normalise": False, "weight_decay": 0.5, "fused": False}
+
+
+class _Noise(Source[RawSample]):
+    """Noise with three labels an image: of several labels the scores themselves are written down."""
+
+    task = "multi"
+
+    def __init__(self) -> None:
+        super().__init__({"kind": "noise"})
+        self.classes = ["a", "b", "c"]
+
+    def samples(self, split: str, skipped: Skipped) -> Iterator[RawSample]:
+        for n in range(20):
+            labels = tuple(int(bit) for bit in np.random.default_rng([n, len(split)]).integers(0, 2, 3))
+            yield RawSample(f"{split}{n:02}", encoded(n + 100 * len(split)), "png", labels=labels)
+
+
+@pytest.fixture(scope="module")
+def noise(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("noise")
+    probe_set.write_probe("light", _Noise(), folder)
+    return folder / "index.json"
+
+
+def _job(values: dict[str, Any], seed: int = 3, pooling: str = "cls") -> ProbeJob:
+    recipe = {"feature_batch": 9, "precision": "fp32", "threads": 1, "device": "cpu"}
+    recipe |= {key: values[key] for key in RECIPE}
+    protocol = {key: values[key] for key in PROTOCOL}
+    return toy.probe_job(recipe=Probe(**recipe), protocol=ProtocolProbe(**protocol), seed=seed, pooling=pooling)
+
+
+def _scores(job: ProbeJob, noise: Path, folder: Path) -> np.ndarray:
+    main(Call(job, folder / "out", {"data/probes/light": noise}, cache=folder / "cache"))
+    return np.array(pq.read_table(folder / "out/items.parquet")["scores"].to_pylist(), dtype=np.float32)
+
+
+def _expected(job: ProbeJob, values: dict[str, Any], noise: Path) -> np.ndarray:
+    """The scores without the job: features by the encoder, and one call of the probe."""
+    encoder = ImageEncoder(untrained_encoder(job.backbone, job.seed), job.pooling, "fp32", torch.device("cpu"))
+    train, test = (list(labelled_batches(noise, name, image_size=16, batch_size=20)) for name in ("train", "test"))
+    names = {key: values[key] for key in ("lr", "epochs", "batch_size", "weight_decay", "fused")}
+    recipe = ProbeRecipe(**names, normalize=values["normalise"])
+    head = train_linear_probe(encoder.encode(train[0].images), train[0].labels, 3, recipe, seed=values["seed"])
+    return predict(head, encoder.encode(test[0].images)).numpy()
+
+
+@pytest.mark.parametrize("changed", [None, *OTHER])
+def test_every_value_of_the_recipe_decides_the_probe(changed: str | None, noise: Path, tmp_path: Path) -> None:
+    values = RECIPE | PROTOCOL
+    if changed is not None:
+        values |= {changed: OTHER[changed]}
+    job = _job(values)
+    found = _scores(job, noise, tmp_path)
+    assert np.array_equal(found, _expected(job, values, noise))
+    if changed is not None:
+        before = _expected(job, RECIPE | PROTOCOL, noise)
+        assert not np.array_equal(found, before), f"{changed} changes nothing here, so this test cannot see it"
+
+
+def test_which_encoder_and_pooling_decide_the_probe(noise: Path, tmp_path: Path) -> None:
+    values = RECIPE | PROTOCOL
+    jobs = [_job(values), _job(values, seed=4), _job(values, pooling="patch_mean")]
+    found = [_scores(job, noise, tmp_path) for job in jobs]
+    for job, scores in zip(jobs, found, strict=True):
+        assert np.array_equal(scores, _expected(job, values, noise))
+    assert len({scores.tobytes() for scores in found}) == 3

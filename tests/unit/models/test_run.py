@@ -1,11 +1,14 @@
-"""The job of a run, from its manifests to its own: whatever the objective, and with no other objective's code."""
+"""The job of a run, finetuned or not, from its manifests to its own, with no other objective's code; when its patience ends."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 import toy
 from calls import Call
 from data_samples import write_corpus
@@ -14,11 +17,17 @@ from pydantic import ValidationError
 from mdc.config import Method
 from mdc.fingerprint import closure
 from mdc.jobs.model import PretrainJob, Start
+from mdc.jobs.read import as_job
+from mdc.loader.batch import CaptionBatch
+from mdc.objectives.masked import on_canvas
 from mdc.parts import OBJECTIVES
 from mdc.records import UserError, read_json, read_json_lines, sha256_file, write_json
 from mdc.shards.index import read_index
 from mdc.text import Vocabulary
+from mdc.training.corpus import Corpus
+from mdc.training.filled import filled_length
 from mdc.training.run import main
+from mdc.training.state import decisive
 
 
 @pytest.fixture(scope="module")
@@ -33,10 +42,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _call(folder: Path, name: str, method: str = "mdc", **recipe: Any) -> Call:
-    inputs = {
-        "data/corpora/alt": folder / "alt/index.json",
-        "data/vocabularies/alt": folder / "vocabulary.json",
-    }
+    inputs = {"data/corpora/alt": folder / "alt/index.json", "data/vocabularies/alt": folder / "vocabulary.json"}
     names = {"job": "runs/alt/toy/m/s0", "corpus": "alt", "vocabulary": "alt", "inputs": list(inputs)}
     job = toy.job(toy.METHODS[method], toy.recipe(**{"epochs": 2, "validate_every": 4, **recipe}), **names)
     return Call(job, folder / name / "out", inputs, folder / "runtime.json", folder / name / "state")
@@ -92,12 +98,8 @@ def test_inputs_that_cannot_be_read_are_one_line(folder: Path) -> None:
     call.runtime = folder / "bad.json"
     with pytest.raises(UserError, match=r"bad.json: workers"):
         main(call)
-
-
-def test_too_few_samples(folder: Path) -> None:
-    call = _call(folder, "few", batch_size=64)
     with pytest.raises(UserError, match="40 training samples are fewer than one batch of 64"):
-        main(call)
+        main(_call(folder, "few", batch_size=64))
 
 
 def test_a_run_covers_the_code_of_its_own_objective_alone() -> None:
@@ -125,3 +127,110 @@ def test_a_run_whose_patience_ends_tells_the_steps_it_made_and_its_best_validati
     # so small a rate moves nothing: the second validation is no better than the first
     assert (run["steps"], run["samples_seen"]) == (4, 32)
     assert run["best"] == {"step": 2, "validation_loss": run["validation_loss"]}
+
+
+# --- what it reads off its corpus -------------------------------------------------------------------------------------
+
+
+def test_it_is_the_least_multiple_of_eight_that_holds_them() -> None:
+    for lengths, places in (
+        ({7: 1000}, 8),  # seven pieces and EOT
+        ({8: 1000}, 16),
+        ({7: 995, 40: 5}, 8),  # 99.5 % are held
+        ({7: 994, 40: 6}, 48),
+        ({7: 500, 14: 495, 15: 1, 40: 4}, 16),
+        ({300: 3}, 76),  # no more than the context leaves beside SOT
+    ):
+        assert filled_length(lengths, 77) == places
+
+
+def _corpus(captions: dict[str, Any], **recipe: int) -> Corpus:
+    found: Any = object.__new__(Corpus)
+    protocol = SimpleNamespace(data=SimpleNamespace(context_length=77))
+    method = SimpleNamespace(objective="mask_and_replace")
+    found.job = SimpleNamespace(protocol=protocol, method=method, recipe=SimpleNamespace(**recipe))
+    found.index = {"captions": captions}
+    return found
+
+
+def test_a_caption_whose_end_has_a_place_is_not_cut() -> None:
+    """Seven pieces and EOT fill eight places."""
+    one = _corpus({"per_split": {"train": {"histogram": {"3": 500, "7": 496, "8": 3, "40": 1}}}})
+    assert (one.length, one.cut) == (8, 4)
+
+
+@pytest.mark.parametrize(("batch", "share"), [(1, 0.1), (16, 0.1), (17, 0.2), (32, 0.2), (64, 0.3), (65, 0.3)])
+def test_the_share_of_duplicates_is_that_of_the_next_larger_batch(batch: int, share: float) -> None:
+    assert _corpus({"duplicate_share": {"16": 0.1, "32": 0.2, "64": 0.3}}, batch_size=batch).duplicate_share == share
+
+
+# --- a finetuned one --------------------------------------------------------------------------------------------------
+
+
+START = Start(run="runs/a/b/mdc/s0", config_sha256="0" * 64, weights="last", patience=2, canvas=None)
+
+
+def _train(state: Path, losses: list[float], kill_at: int | None = None, start: Start | None = START) -> int:
+    """Train up to 40 steps with a validation every 2, whose losses are given; returns the last step."""
+    asked = [0]
+
+    def batch(step: int, _: object) -> CaptionBatch:
+        asked.append(step)
+        return toy.batch(8, seed=step)
+
+    def validate() -> dict[str, float]:
+        return {"loss": losses[(asked[-1] + 1) // 2 - 1]}
+
+    by = toy.recipe(validate_every=2)
+    found = toy.trained(state, "mdc", 40, by, kill_at=kill_at, batch_of=batch, validate=validate, start=start)
+    return int(found.segments[-1]["last_step"])
+
+
+LOSSES = [3.0, 2.0, 2.5, 1.9, 2.1, 1.9, *[1.0] * 20]  # equal is not better: over after the sixth, at step 12
+
+
+def test_a_run_ends_when_its_patience_does(tmp_path: Path) -> None:
+    assert _train(tmp_path / "a", LOSSES) == 12
+    lines = read_json_lines(tmp_path / "a/log.jsonl")
+    assert [line["validation_loss"] for line in lines if "validation_loss" in line] == LOSSES[:6]
+    patient = START.model_copy(update={"patience": 30})
+    assert _train(tmp_path / "b", LOSSES, start=patient) == 40
+    assert _train(tmp_path / "c", LOSSES, start=None) == 40
+
+
+@pytest.mark.parametrize("kill_at", [3, 6, 9, 11])
+def test_a_killed_run_ends_where_it_would_have(tmp_path: Path, kill_at: int) -> None:
+    with pytest.raises(toy.Killed):
+        _train(tmp_path, LOSSES, kill_at=kill_at)
+    assert _train(tmp_path, LOSSES) == 12
+    # and one that had ended does not go on
+    assert _train(tmp_path, LOSSES) == 12
+
+
+def test_a_caption_on_a_canvas_is_of_any_length_up_to_it() -> None:
+    batch = toy.batch(8, longest=10)
+    seen: dict[int, set[int]] = {row: set() for row in range(8)}
+    for draw in range(400):
+        uniforms = batch.uniforms.clone()
+        uniforms[:, 0] = (draw + 0.5) / 400
+        found = on_canvas(replace(batch, uniforms=uniforms), 12)
+        assert torch.equal(found.tokens, batch.tokens)
+        for row, length in enumerate(found.lengths.tolist()):
+            seen[row].add(length)
+    for row, length in enumerate(batch.lengths.tolist()):
+        assert seen[row] == set(range(length, 14)), "SOT and 12 tokens at most"
+    assert bool((batch.tokens[:, -1] == toy.EOT).all())
+    longer = on_canvas(batch, 2)
+    assert torch.equal(longer.lengths, batch.lengths), "a caption longer than the canvas stays"
+
+
+def test_only_a_finetuned_run_names_its_start() -> None:
+    """… so that the configuration of every other, and with it its hash, is what it was."""
+    plain = toy.job(toy.METHODS["mdc"], toy.recipe())
+    assert "start" not in plain.config()
+    tuned = toy.job(toy.METHODS["mdc"], toy.recipe(), start=START)
+    assert tuned.config()["start"] == START.model_dump(mode="json")
+    for job in (plain, tuned):
+        again = as_job(job.config(), "pretrain", "here")
+        assert isinstance(again, PretrainJob) and again == job and again.sha256 == job.sha256
+    assert "start" in decisive(tuned.config())

@@ -1,4 +1,4 @@
-"""A step waits for the device nowhere: what would make a host wait for its GPU is counted on a CPU, operation by operation."""
+"""A step waits for the device nowhere, which is counted operation by operation; gradients are summed while it still runs."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import test_mask_and_replace_objective as diffusion
 import torch
 import toy
 from test_mask_and_replace_objective import CFG, MCS
+from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from mdc.config import Average
 from mdc.loader.batch import CaptionBatch
-from mdc.objectives.objective import Objective
-from mdc.processes.group import ALONE
+from mdc.processes.gradient_sums import GradientSums
+from mdc.processes.group import ALONE, Group
 from mdc.records import UserError
 from mdc.training import watch
 from mdc.training.average import AveragedWeights
-from mdc.training.feed import fed
 from mdc.training.optimizer import build_optimizer
 from mdc.training.trainer import total_norm
 from mdc.training.watch import Watch
@@ -58,58 +58,33 @@ def test_what_waits_is_counted() -> None:
     assert waits.found == {"_local_scalar_dense": 2, "index": 1, "nonzero": 1, "lift_fresh": 2, "_unique2": 1}
 
 
-def objective_and_batch(method: str, duplicates: float) -> tuple[Objective, CaptionBatch, torch.nn.Module]:
-    model = toy.model(method)
-    objective = toy.build_objective(model, toy.METHODS[method], toy.PROTOCOL, toy.MASK, 8, "fp32", duplicates)
-    return objective, toy.batch(8), model
+def objective_and_batch(method: str | dict[str, Any]) -> tuple[Any, CaptionBatch]:
+    """Of a method by its name, or of mask and replace with such a condition."""
+    if isinstance(method, dict):
+        return diffusion.objective(diffusion.method(**method)), diffusion.batch()
+    objective = toy.build_objective(toy.model(method), toy.METHODS[method], toy.PROTOCOL, toy.MASK, 8, "fp32", 1.0)
+    return objective, toy.batch(8)
 
 
 @pytest.mark.parametrize("parts", [1, 2])
-@pytest.mark.parametrize("method", ["mdc", "arc", "clip", "lstm"])
-def test_no_step_waits(method: str, parts: int) -> None:
-    objective, batch, model = objective_and_batch(method, duplicates=1.0)
+@pytest.mark.parametrize("method", [*toy.METHODS, {}, CFG, MCS], ids=str)
+def test_no_step_waits(method: str | dict[str, Any], parts: int) -> None:
+    objective, batch = objective_and_batch(method)
+    model, backbone = objective.model, toy.BACKBONE if isinstance(method, str) else diffusion.BACKBONE
     optimizer = build_optimizer(model, toy.recipe(), toy.PROTOCOL)
+    average = AveragedWeights(model, Average(decay=0.99, every=1))
     prepared = objective.prepare(batch, parts)
     with Waits() as waits:
-        objective.operations(prepared, toy.BACKBONE)
+        objective.operations(prepared, backbone)
         measured = objective.backward(prepared)
         norm = total_norm([p for p in model.parameters() if p.requires_grad], 1.0)
         optimizer.step()
         optimizer.zero_grad()
+        average.after_step(1)
         objective.after_step()
         torch.stack([value.detach().to(torch.float64) for value in (*measured.values(), norm)])
     assert not waits.found
     assert all(isinstance(value, torch.Tensor) and value.ndim == 0 for value in measured.values())
-
-
-@pytest.mark.parametrize("condition", [{}, CFG, MCS], ids=["plain", "cfg", "mcs"])
-@pytest.mark.parametrize("parts", [1, 2])
-def test_no_step_of_mask_and_replace_waits(parts: int, condition: dict[str, Any]) -> None:
-    objective, batch = diffusion.objective(diffusion.method(**condition)), diffusion.batch()
-    optimizer = build_optimizer(objective.model, toy.recipe(), toy.PROTOCOL)
-    average = AveragedWeights(objective.model, Average(decay=0.99, every=1))
-    prepared = objective.prepare(batch, parts)
-    with Waits() as waits:
-        measured = objective.backward(prepared)
-        optimizer.step()
-        optimizer.zero_grad()
-        average.after_step(1)
-    assert not waits.found and set(measured) == {"loss", "bound"}
-
-
-@pytest.mark.parametrize("method", ["mdc", "arc", "clip", "lstm"])
-def test_what_is_fed_is_what_the_objective_prepared(method: str) -> None:
-    objective, batch, _ = objective_and_batch(method, duplicates=0.0)
-    (one,) = fed([batch], objective.prepare, torch.device("cpu"))
-    assert one.keys == batch.keys
-    for left, right in zip(_tensors(one.prepared), _tensors(objective.prepare(batch)), strict=True):
-        assert torch.equal(left, right)
-
-
-def _tensors(value: Any) -> list[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        return [value]
-    return [tensor for one in value for tensor in _tensors(one)] if isinstance(value, list | tuple) else []
 
 
 def values(loss: float, norm: float = 1.0) -> dict[str, torch.Tensor]:
@@ -140,6 +115,91 @@ def test_what_is_not_finite_stops_the_run_before_anything_is_kept(
         late.settled()
 
 
-def test_on_a_cpu_a_bad_step_is_told_at_once() -> None:
-    with pytest.raises(UserError, match="step 5"):
-        Watch(torch.device("cpu"), ALONE).add(5, values(float("inf")), ["a"])
+# --- gradients are summed while the backward pass still runs ----------------------------------------------------------
+
+
+class Net(nn.Module):
+    """Three layers, one of which is used twice, and a single number that is used apart from them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.third = nn.Linear(5, 6), nn.Linear(6, 6), nn.Linear(6, 3)
+        self.unused = nn.Linear(2, 2)
+        self.scale = nn.Parameter(torch.tensor(0.5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        found: Tensor = self.third(self.second(self.second(self.first(x).tanh()).tanh()))
+        return found
+
+
+class Network:
+    """In the place of the other process, which has the same gradients: sums are doubles. Notes what was ready when."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self.sent: list[int] = []
+        self.first_was_ready: list[bool] = []
+        self.dtypes: set[torch.dtype] = set()
+
+    def all_reduce(self, flat: Tensor, async_op: bool = False) -> Any:
+        self.sent.append(flat.numel())
+        self.first_was_ready.append(next(self.model.parameters()).grad is not None)
+        self.dtypes.add(flat.dtype)
+
+        class Work:
+            def wait(self) -> None:
+                flat.mul_(2)
+
+        return Work()
+
+
+def plain(parts: int) -> dict[str, Tensor]:
+    torch.manual_seed(0)
+    model = Net()
+    for part in range(parts):
+        model(torch.full((2, 5), 0.1 * (part + 1))).square().sum().backward()
+    (3 * model.scale).backward()
+    return {name: 2 * p.grad for name, p in model.named_parameters() if p.grad is not None}
+
+
+@pytest.mark.parametrize("dtype", [None, torch.bfloat16])
+@pytest.mark.parametrize("parts", [1, 3])
+@pytest.mark.parametrize("size", [1, 40, 10_000])
+def test_sums_are_those_of_all_processes(
+    monkeypatch: pytest.MonkeyPatch, size: int, parts: int, dtype: torch.dtype | None
+) -> None:
+    torch.manual_seed(0)
+    model = Net()
+    network = Network(model)
+    monkeypatch.setattr(torch.distributed, "all_reduce", network.all_reduce)
+    sums = GradientSums(Group(0, 2), list(model.parameters()), dtype, size)
+    for _ in range(2):  # the second step begins anew
+        model.zero_grad(set_to_none=True)
+        network.sent.clear()
+        network.first_was_ready.clear()
+        sums.begin(parts)
+        (3 * model.scale).backward()
+        for part in range(parts):
+            assert not any(network.sent), "a gradient to which more is added is not sent"
+            model(torch.full((2, 5), 0.1 * (part + 1))).square().sum().backward()
+        sums.finish()
+        found = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+        wanted = plain(parts)
+        assert found.keys() == wanted.keys() and "unused.weight" not in found
+        for name, gradient in wanted.items():
+            rounding = 0.0 if dtype is None else 2**-7
+            assert torch.allclose(found[name], gradient, rtol=rounding, atol=0), name
+        assert sum(network.sent) == sum(gradient.numel() for gradient in wanted.values())
+        assert network.dtypes == {dtype or torch.float32}
+
+
+def test_the_last_layers_are_sent_before_the_first_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Net()
+    del model.unused  # what never gets a gradient is waited for until the end, and what comes after it too
+    network = Network(model)
+    monkeypatch.setattr(torch.distributed, "all_reduce", network.all_reduce)
+    sums = GradientSums(Group(0, 2), list(model.parameters()), size=40)
+    sums.begin(1)
+    model(torch.ones(2, 5)).sum().backward()
+    assert network.first_was_ready[0] is False and len(network.sent) >= 2
+    sums.finish()

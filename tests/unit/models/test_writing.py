@@ -96,9 +96,8 @@ def test_a_guide_has_a_say_in_every_piece() -> None:
             tokens[place] = piece
         assert found.pieces == tuple(tokens[1:-1])
     alone = [one.unmasked(one.look(images()[n : n + 1]), policy, [KEYS[n]], guiding([n]))[0].pieces for n in range(3)]
-    assert alone == [found.pieces for found in one.unmasked(one.look(images()), policy, KEYS, guide)]
-    small = writer("mdc", batch_tokens=1)
-    assert alone == [found.pieces for found in small.unmasked(small.look(images()), policy, KEYS, guide)]
+    for other in (one, writer("mdc", batch_tokens=1)):
+        assert alone == [found.pieces for found in other.unmasked(other.look(images()), policy, KEYS, guide)]
 
 
 def test_a_guide_leaves_no_other_choice() -> None:
@@ -108,89 +107,52 @@ def test_a_guide_leaves_no_other_choice() -> None:
     assert "guide" not in unmasking(5).model_dump(mode="json")
 
 
-def _greedy(image: int, least: int, most: int) -> list[int]:
-    tokens = [toy.SOT]
-    for pieces in range(most + 1):
-        log_probs = plain("arc", image, torch.tensor(tokens))[-1]
-        log_probs[toy.SOT] = -math.inf
-        if pieces < least:
-            log_probs[toy.EOT] = -math.inf
-        tokens.append(toy.EOT if pieces == most else int(log_probs.argmax()))
-        if tokens[-1] == toy.EOT:
-            break
-    return tokens[1:-1]
-
-
-@pytest.mark.parametrize(("least", "most"), [(1, 9), (5, 5)])
-def test_a_beam_of_one_is_greedy_decoding_of_the_plain_model(least: int, most: int) -> None:
+@pytest.mark.parametrize(("width", "least", "most"), [(1, 1, 9), (1, 5, 5), (4, 1, 9)])
+def test_a_searched_captions_probability_is_the_models(width: int, least: int, most: int) -> None:
+    """… over the whole caption at once, which the cache never sees; of width 1 it is greedy decoding."""
     one = writer("arc")
-    found = one.searched(one.look(images()), beam(1, most, least))
-    assert [list(caption.pieces) for caption in found] == [_greedy(image, least, most) for image in range(3)]
-
-
-@pytest.mark.parametrize("width", [1, 4])
-def test_a_searched_captions_probability_is_the_models(width: int) -> None:
-    """… over the whole caption at once, which the cache never sees."""
-    one = writer("arc")
-    for image, found in enumerate(one.searched(one.look(images()), beam(width, 9))):
+    for image, found in enumerate(one.searched(one.look(images()), beam(width, most, least))):
         tokens = torch.tensor([toy.SOT, *found.pieces, toy.EOT])
-        log_probs = plain("arc", image, tokens)[:-1].gather(1, tokens[1:, None]).squeeze(1)
+        every = plain("arc", image, tokens)[:-1]
+        log_probs = every.gather(1, tokens[1:, None]).squeeze(1)
+        assert least <= len(found.pieces) <= most
         assert found.log_prob == pytest.approx(float(log_probs.sum()), abs=1e-4)
         assert found.confidence == pytest.approx(log_probs[:-1].tolist(), abs=1e-4)
+        if width == 1:
+            every[:, toy.SOT] = every[:least, toy.EOT] = -math.inf
+            end = [toy.EOT] * (len(found.pieces) < most)  # else no place is left
+            assert every.argmax(dim=1).tolist()[: len(found.pieces) + len(end)] == [*found.pieces, *end]
 
 
-def test_a_wider_beam_finds_captions_at_least_as_good() -> None:
-    one = writer("arc")
-    memory = one.look(images())
-    scores = [[found.log_prob for found in one.searched(memory, beam(width, 6, 6, 0.0))] for width in (1, 200)]
-    assert all(wide >= narrow - 1e-5 for narrow, wide in zip(*scores, strict=True))
+_POLICIES = [unmasking(6, **more) for more in ({}, {"per_step": 2}, {"threshold": 0.2}, {"temperature": 1.0})]
 
 
-@pytest.mark.parametrize(
-    "policy",
-    [
-        unmasking(6),
-        unmasking(6, per_step=2),
-        unmasking(6, threshold=0.2),
-        unmasking(3, 5, 8),
-        unmasking(6, temperature=1.0),
-    ],
-    ids=["paper", "two a step", "threshold", "free length", "drawn"],
-)
-def test_a_caption_does_not_depend_on_what_is_written_beside_it(policy: Unmasking) -> None:
-    together = writer("mdc")
-    found = together.unmasked(together.look(images()), policy, KEYS)
-    small = writer("mdc", batch_tokens=1)
-    assert [one.pieces for one in small.unmasked(small.look(images()), policy, KEYS)] == [one.pieces for one in found]
-    for image, key in enumerate(KEYS):
-        (alone,) = together.unmasked(together.look(images()[image : image + 1]), policy, [key])
-        assert (alone.pieces, alone.step) == (found[image].pieces, found[image].step)
+@pytest.mark.parametrize("policy", [*_POLICIES, unmasking(3, 5, 8), beam(3, 9)])
+def test_a_caption_does_not_depend_on_what_is_written_beside_it(policy: Unmasking | Beam) -> None:
+    def written(numbers: list[int], **more: int) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+        one = writer("arc" if isinstance(policy, Beam) else "mdc", **more)
+        memory, keys = one.look(images()[numbers]), [KEYS[n] for n in numbers]
+        found = one.searched(memory, policy) if isinstance(policy, Beam) else one.unmasked(memory, policy, keys)
+        return [(caption.pieces, caption.step) for caption in found]
+
+    together = written([0, 1, 2])
+    assert written([0, 1, 2], batch_tokens=1) == together == [*written([0]), *written([1]), *written([2])]
 
 
 @pytest.mark.parametrize("method", ["mdc", "arc"])
 def test_an_image_is_read_once_however_many_steps_a_caption_takes(method: str) -> None:
     """… and each layer computes its keys and values for the cross-attention once, for all steps and beams."""
-    one, read = writer(method), list[str]()
-    layers = [block.cross_attention.key_value for block in blocks_of(one.model)]
-    for name, part in (("encoder", one.model.encoder), *(("keys and values", layer) for layer in layers)):
-        part.register_forward_hook(lambda *_, name=name: read.append(name))
+    one, read = writer(method), list[object]()
+    parts = [one.model.encoder, *(block.cross_attention.key_value for block in blocks_of(one.model))]
+    for part in parts:
+        part.register_forward_hook(lambda part, *_: read.append(part))
     memory = one.look(images())
-    once = ["encoder", *["keys and values"] * len(layers)]
-    assert read == once
     if method == "mdc":
-        for policy in (unmasking(9), unmasking(4, 9), unmasking(9, per_step=3), unmasking(9, temperature=1.0)):
+        for policy in (*_POLICIES, unmasking(4, 9)):
             one.unmasked(memory, policy, KEYS)
     else:
-        for width in (1, 6):
-            one.searched(memory, beam(width, 9))
-    assert read == once
-
-
-def test_so_it_is_with_beams() -> None:
-    together = writer("arc")
-    found = together.searched(together.look(images()), beam(3, 9))
-    small = writer("arc", batch_tokens=1)
-    assert [one.pieces for one in small.searched(small.look(images()), beam(3, 9))] == [one.pieces for one in found]
+        one.searched(memory, beam(6, 9))
+    assert read == parts
 
 
 def test_one_at_a_time_is_the_papers_and_more_take_fewer_steps() -> None:
@@ -212,15 +174,6 @@ def test_a_free_length_is_the_best_by_its_own_likelihood() -> None:
         for image in range(3):
             best = max((found[image] for found in each), key=lambda w: w.log_prob / len(w.pieces) ** penalty)
             assert free[image] == best
-
-
-def test_words_that_are_given_stay() -> None:
-    one = writer("mdc")
-    templates = [[3, toy.MASK, 5, toy.MASK], [toy.MASK, 7], [1, 2, 3]]
-    found = one.filled(one.look(images()), templates, unmasking(1), KEYS)
-    for template, written in zip(templates, found, strict=True):
-        for given, piece, step in zip(template, written.pieces, written.step, strict=True):
-            assert (step == 0 and piece == given) if given != toy.MASK else (step > 0 and piece < toy.SOT)
 
 
 def _ending() -> Writer:
@@ -274,45 +227,31 @@ def _learnt(
     objective = toy.build_objective(found, entry, toy.PROTOCOL, toy.MASK, 8, "fp32", **more)
     optimizer = torch.optim.AdamW(found.parameters(), lr=3e-3, weight_decay=0)
     batch, generator = toy.batch(longest=10), torch.Generator().manual_seed(0)
-    for _ in range(300):
+    for _ in range(200):
         noise = {"jitter": torch.rand(8, generator=generator), "uniforms": torch.rand(8, 16, generator=generator)}
         optimizer.zero_grad()
         objective.backward(objective.prepare(replace(batch, **noise)))
         optimizer.step()
-    captions = [
-        tuple(row[1 : length - 1]) for row, length in zip(batch.tokens.tolist(), batch.lengths.tolist(), strict=True)
-    ]
+    rows = zip(batch.tokens.tolist(), batch.lengths.tolist(), strict=True)
+    captions = [tuple(row[1 : length - 1]) for row, length in rows]
     return Writer(found.eval(), WORDS, "fp32", torch.device("cpu")), batch.images, captions
 
 
 @pytest.mark.parametrize("more", _WAYS, ids=str)
 def test_a_masked_model_that_knows_eight_images_writes_their_captions(more: dict[str, object]) -> None:
-    one, pictures, captions = _learnt("mdc")
-    memory = one.look(pictures)
-    for number, caption in enumerate(captions):
-        (found,) = one.unmasked(memory.of([number]), unmasking(len(caption), **more), ["x"])
-        assert found.pieces == caption
-    # with some of its words given, it finds the others
-    templates = [[toy.MASK if n % 2 else piece for n, piece in enumerate(caption)] for caption in captions]
-    filled = one.filled(memory, templates, unmasking(1, **more), [str(n) for n in range(8)])
-    assert [found.pieces for found in filled] == captions
-
-
-@pytest.mark.parametrize("more", _WAYS, ids=str)
-def test_of_several_lengths_it_finds_each_captions_own(more: dict[str, object]) -> None:
     """Free length by the model's own likelihood. Lengths are two apart: a caption without its last piece is about as likely a
     piece as the whole one, since no caption that was learnt says that its image may not have a shorter one."""
     one, pictures, captions = _learnt("mdc")
     memory = one.look(pictures)
     for number, caption in enumerate(captions):
-        lengths = [length for length in range(2, 14) if (length - len(caption)) % 2 == 0]
-        (found,) = one.unmasked(memory.of([number]), unmasking(*lengths, **more), ["x"])
-        assert found.pieces == caption
-
-
-@pytest.mark.parametrize("more", _WAYS, ids=str)
-def test_one_that_has_learnt_where_its_captions_end_ends_them_there(more: dict[str, object]) -> None:
-    """Free length on a canvas."""
+        for lengths in ([len(caption)], [length for length in range(2, 14) if (length - len(caption)) % 2 == 0]):
+            (found,) = one.unmasked(memory.of([number]), unmasking(*lengths, **more), ["x"])
+            assert found.pieces == caption
+    # with some of its words given, it finds the others
+    templates = [[toy.MASK if n % 2 else piece for n, piece in enumerate(caption)] for caption in captions]
+    filled = one.filled(memory, templates, unmasking(1, **more), [str(n) for n in range(8)])
+    assert [found.pieces for found in filled] == captions
+    # one that has learnt where its captions end, on a canvas, ends them there
     one, pictures, captions = _learnt("mdc", canvas=12)
     found = one.unmasked(one.look(pictures), unmasking(12, ends=True, **more), [str(n) for n in range(8)])
     assert [caption.pieces for caption in found] == captions
