@@ -22,9 +22,9 @@ import training_batches
 from torch import Tensor, nn
 
 from mdc.config import Backbone, ProtocolPretrain, load
-from mdc.formats.pixels import normalise
 from mdc.models.contrastive import Contrastive
 from mdc.models.encoder import Encoder
+from mdc.models.normalise import normalise
 from mdc.objectives.contrastive import build_model, build_objective
 from mdc.objectives.micro_batches import each_tensor
 from mdc.text import Vocabulary

@@ -30,8 +30,8 @@ from turns import in_turns
 
 from mdc.formats import pixels
 from mdc.formats.data_folder import data_folder
-from mdc.formats.pixels import OPENAI_MEAN, OPENAI_STD
 from mdc.loader.batches import CaptionBatches
+from mdc.models.normalise import OPENAI_MEAN, OPENAI_STD
 from mdc.text import Vocabulary
 
 SCALE, RATIO = (0.9, 1.0), (3 / 4, 4 / 3)

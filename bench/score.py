@@ -23,8 +23,8 @@ from turns import in_turns
 
 from mdc.config import Backbone, Decoder
 from mdc.diffusion.likelihood import mask_counts
-from mdc.formats.pixels import normalise
 from mdc.models.captioner import Captioner
+from mdc.models.normalise import normalise
 from mdc.predictors.caption_scores import CaptionScorer, Pair
 from mdc.predictors.draws import GROUPS, draws_of
 

@@ -8,9 +8,9 @@ from torch import Tensor
 
 from mdc.config import Backbone
 from mdc.encoders.tower import Tower, fill
-from mdc.formats.pixels import OPENAI_MEAN, OPENAI_STD
 from mdc.jobs.encoder_model import EncoderJob
 from mdc.models.encoder import build_encoder
+from mdc.models.normalise import OPENAI_MEAN, OPENAI_STD
 from mdc.models.weights import load_weights
 
 

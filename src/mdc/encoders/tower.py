@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from mdc.formats.pixels import normalise
+from mdc.models.normalise import normalise
 from mdc.records import UserError
 
 

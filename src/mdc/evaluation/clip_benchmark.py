@@ -22,8 +22,8 @@ from torch import Tensor, nn
 from mdc.config import OnTokens
 from mdc.evaluation.ask import run_folder
 from mdc.formats.images import center_resize
-from mdc.formats.pixels import normalise
 from mdc.models.encoder import pool
+from mdc.models.normalise import normalise
 from mdc.predictors.runs import WEIGHTS, open_run
 from mdc.predictors.score import caption_tokens
 from mdc.records import UserError, read_json

@@ -18,7 +18,7 @@ from PIL import Image
 
 from mdc.estimators import ESTIMATORS
 from mdc.formats.images import ImageError, decode
-from mdc.formats.pixels import OPENAI_MEAN
+from mdc.models.normalise import OPENAI_MEAN
 from mdc.predictors.blind import Blind, log_mean_probability, mean_score
 from mdc.predictors.caption_scores import Pair, Scored
 from mdc.predictors.draws import Draws, draws_of

@@ -16,10 +16,10 @@ from torch import Tensor
 
 from mdc.config import Backbone, OnTokens, ResNet
 from mdc.config.backbones import Decoder
-from mdc.formats.pixels import OPENAI_MEAN, OPENAI_STD
 from mdc.jobs.model import PretrainJob
 from mdc.models.contrastive import Contrastive
 from mdc.models.decoder import TextTransformer
+from mdc.models.normalise import OPENAI_MEAN, OPENAI_STD
 from mdc.predictors.runs import RunModel
 from mdc.records import UserError
 from mdc.text import CLIP_EOT, CLIP_SIZE, CLIP_SOT, Vocabulary

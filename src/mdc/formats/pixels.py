@@ -1,4 +1,4 @@
-"""Pixels as tensors: random crops and normalisation, the way OpenCLIP trains (OpenCLIP ``transform.py``)."""
+"""Pixels as tensors: random crops, the way OpenCLIP trains (OpenCLIP ``transform.py``)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import torch
 
 from mdc.formats.images import decode
 
-OPENAI_MEAN = (0.48145466, 0.4578275, 0.40821073)
-OPENAI_STD = (0.26862954, 0.26130258, 0.27577711)
 CROP_DRAWS = 40  # uniform numbers that one random crop may use: ten tries of four
 
 
@@ -63,23 +61,3 @@ def random_resized_crop(
     left, top, right, bottom = crop_box(pixels.shape[1], pixels.shape[0], uniforms, scale, ratio)
     crop = pixels[top:bottom, left:right].permute(2, 0, 1)[None]  # a view in the layout that PyTorch resizes fastest
     return torch.nn.functional.interpolate(crop, (size, size), mode="bicubic", antialias=True)[0]
-
-
-def normalise(
-    images: torch.Tensor, mean: Sequence[float] = OPENAI_MEAN, std: Sequence[float] = OPENAI_STD
-) -> torch.Tensor:
-    """uint8 images (B, 3, H, W) or (B, H, W, 3) to float32 (B, 3, H, W): (x / 255 − mean) / std for each channel."""
-    scale, shift = (each.to(images.device) for each in pixel_statistics(mean, std))
-    return scaled(images if images.shape[1] == 3 else images.permute(0, 3, 1, 2), scale, shift)
-
-
-def pixel_statistics(mean: Sequence[float], std: Sequence[float]) -> tuple[torch.Tensor, torch.Tensor]:
-    """The factors 1 / (255 std) and the shifts mean / std, float32 (1, 3, 1, 1) each, that :func:`scaled` takes."""
-    scale = torch.tensor([1 / (255 * s) for s in std], dtype=torch.float32)
-    shift = torch.tensor([m / s for m, s in zip(mean, std, strict=True)], dtype=torch.float32)
-    return scale.view(1, 3, 1, 1), shift.view(1, 3, 1, 1)
-
-
-def scaled(images: torch.Tensor, scale: torch.Tensor, shift: torch.Tensor) -> torch.Tensor:
-    """``images`` (B, 3, H, W) uint8 times ``scale`` less ``shift``, float32; nothing waits for the device."""
-    return images.to(torch.float32).contiguous().mul_(scale).sub_(shift)

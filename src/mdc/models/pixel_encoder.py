@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from mdc.formats.pixels import OPENAI_MEAN, OPENAI_STD, pixel_statistics, scaled
+from mdc.models.normalise import OPENAI_MEAN, OPENAI_STD, pixel_statistics, scaled
 
 
 class PixelEncoder(nn.Module):

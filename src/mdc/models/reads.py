@@ -33,7 +33,7 @@ def read(reads: Reads, cls: Tensor, patches: Tensor, pixels: Tensor | None = Non
         case "objects":
             assert pixels is not None
             # SciPy's labels of what hangs together take a tenth of a second to import, which only such a run waits for
-            from mdc.scenes.regions import object_boxes
+            from mdc.models.regions import object_boxes
 
             boxes = torch.from_numpy(object_boxes(pixels.cpu().numpy(), OBJECTS)).to(patches.device)
             return torch.cat([patches.mean(dim=1, keepdim=True), boxed(patches, boxes / pixels.shape[-1])], dim=1)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from mdc.formats.pixels import normalise
 from mdc.models.contrastive import Contrastive
+from mdc.models.normalise import normalise
 from mdc.models.precision import autocast
 
 _BATCH = 256

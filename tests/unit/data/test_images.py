@@ -10,6 +10,7 @@ from torchvision.transforms import CenterCrop, InterpolationMode, Normalize, Ran
 from torchvision.transforms import functional as F
 
 from mdc.formats import images, pixels
+from mdc.models.normalise import OPENAI_MEAN, OPENAI_STD, normalise
 
 
 def noise(width: int, height: int, seed: int = 0) -> Image.Image:
@@ -94,9 +95,9 @@ def test_a_training_crop_is_within_a_grey_level_of_torchvisions(shape: tuple[int
 def test_normalise_equals_torchvision_for_both_layouts() -> None:
     batch = [noise(20, 20, seed) for seed in range(3)]
     shown = torch.from_numpy(np.stack([np.asarray(image) for image in batch]))
-    theirs = torch.stack([Normalize(pixels.OPENAI_MEAN, pixels.OPENAI_STD)(ToTensor()(image)) for image in batch])
+    theirs = torch.stack([Normalize(OPENAI_MEAN, OPENAI_STD)(ToTensor()(image)) for image in batch])
     for layout in (shown, shown.permute(0, 3, 1, 2).contiguous()):
         before = layout.clone()
-        ours = pixels.normalise(layout)
+        ours = normalise(layout)
         assert ours.dtype == torch.float32 and ours.is_contiguous() and torch.equal(layout, before)
         torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=0)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mdc.scenes.drawing import draw_scene
-from mdc.scenes.regions import object_boxes
-from mdc.scenes.render import render
+from mdc.models.regions import BRIGHT, object_boxes
+from mdc.scenes.drawing import GREYS, SHADES, TINT, draw_scene
+from mdc.scenes.render import CONTRAST, RGB, SHADE_STEP, render
 from mdc.scenes.shapes import outline
 from mdc.scenes.world import UNITS, Scene
 
@@ -37,6 +37,11 @@ def near(found: np.ndarray, scene: Scene) -> bool:
             return False
         left.remove(close[0])
     return not left and missing == len(found) - len(true)
+
+
+def test_every_object_is_brighter_than_any_ground() -> None:
+    darkest = min(max(rgb) for rgb in RGB.values()) - SHADES * SHADE_STEP
+    assert GREYS[1] + TINT + CONTRAST < BRIGHT < darkest
 
 
 @pytest.mark.parametrize("task", ["caption", "count", "corners"])

@@ -9,8 +9,8 @@ import torch
 import toy
 from torch import Tensor
 
-from mdc.formats.pixels import normalise
 from mdc.models.captioner import Captioner
+from mdc.models.normalise import normalise
 from mdc.predictors.caption_scores import CaptionScorer, Pair, scored
 from mdc.predictors.draws import GROUPS, Draws, draws_of
 

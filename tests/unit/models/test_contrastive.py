@@ -6,8 +6,8 @@ import pytest
 import torch
 import toy
 
-from mdc.formats.pixels import normalise
 from mdc.models.contrastive import Contrastive
+from mdc.models.normalise import normalise
 from mdc.objectives.contrastive import ContrastiveObjective, contrastive_loss, duplicate_share
 from mdc.open_clip_parts import load
 from mdc.predictors.similarity import Similarity

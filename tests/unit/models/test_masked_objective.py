@@ -11,10 +11,10 @@ import toy
 
 from mdc.config import Method
 from mdc.diffusion.schedule import MaskSchedule
-from mdc.formats.pixels import normalise
 from mdc.loader.batch import CaptionBatch
 from mdc.models.attention import Attention
 from mdc.models.captioner import Captioner
+from mdc.models.normalise import normalise
 from mdc.objectives import left_to_right
 from mdc.objectives.masked import supervise
 

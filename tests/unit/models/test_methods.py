@@ -13,8 +13,8 @@ import torch
 import toy
 
 from mdc.config import load
-from mdc.formats.pixels import normalise
 from mdc.loader.batch import CaptionBatch
+from mdc.models.normalise import normalise
 from mdc.objectives.captioning import Supervision
 from mdc.objectives.masked import masked, schedule_of, supervise
 from mdc.training.optimizer import build_optimizer

@@ -15,7 +15,7 @@ from torch import Tensor
 from mdc.diffusion.schedule import MaskSchedule
 from mdc.evaluation.positions import _about, _Captions, token_values
 from mdc.evaluation.visual_tokens import gradient_norms, prefix_scores
-from mdc.formats.pixels import normalise
+from mdc.models.normalise import normalise
 from mdc.predictors.draws import draws_of
 
 

@@ -23,12 +23,12 @@ from toy import BACKBONE
 
 from mdc.config import FrozenTokens
 from mdc.encoders.tower import Tower, places, weights_of_file
-from mdc.formats.pixels import normalise
 from mdc.jobs.call import Call
 from mdc.jobs.encoder_model import EncoderJob
 from mdc.jobs.folder import ScaleFolder
 from mdc.jobs.read import as_job
 from mdc.models.encoder import Encoder
+from mdc.models.normalise import normalise
 from mdc.models.weights import WEIGHTS_FORMAT, save_weights
 from mdc.parts import TOWERS, load
 from mdc.precompute import import_encoder

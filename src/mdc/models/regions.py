@@ -1,4 +1,4 @@
-"""Where a scene's objects are, found in its picture: every object's colour, in every shade, is brighter than any ground.
+"""Where the objects of a rendered scene are, found in its picture: every object, in every shade, is brighter than any ground.
 
 A detector that is never wrong here, so that a captioner on regions of objects is not judged by its detector.
 """
@@ -8,13 +8,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import ndimage
 
-from mdc.scenes.drawing import GREYS, SHADES, TINT
-from mdc.scenes.render import CONTRAST, RGB, SHADE_STEP
-
-# of 255: the brightest channel that a ground can have, and the least bright one that an object can have
-_GROUND = GREYS[1] + TINT + CONTRAST
-_OBJECT = min(max(rgb) for rgb in RGB.values()) - SHADES * SHADE_STEP
-_BRIGHT = (_GROUND + _OBJECT) / 2
+BRIGHT = 138  # of 255: between the brightest channel of any ground of a scene and the least bright object
 _EIGHT = np.zeros((3, 3, 3), dtype=bool)  # a pixel's eight neighbours, and none in another image
 _EIGHT[1] = True
 
@@ -27,7 +21,7 @@ def object_boxes(images: np.ndarray, most: int) -> np.ndarray:
     """
     count, size = images.shape[0], images.shape[-1]
     boxes = np.tile(np.array([0, 0, size, size]), (count, most, 1))
-    labels, _ = ndimage.label(images.max(axis=1) > _BRIGHT, structure=_EIGHT)
+    labels, _ = ndimage.label(images.max(axis=1) > BRIGHT, structure=_EIGHT)
     found: list[list[tuple[int, int, int, int]]] = [[] for _ in range(count)]
     for image, rows, columns in ndimage.find_objects(labels):
         found[image.start].append((columns.start, rows.start, columns.stop, rows.stop))
