@@ -10,6 +10,9 @@ CORES ?= all
 .PHONY: help setup test test-slow lint adopt bench lock clean FORCE
 .DEFAULT_GOAL := help
 
+# jobs and tests start hundreds of processes, each of which would compile the package anew
+unexport PYTHONDONTWRITEBYTECODE
+
 help:
 	@echo "make results/table1.csv   set up, then make Table 1 at the scale that params.yaml names"
 	@echo "make results              set up, then make every table and figure"

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from mdc.evaluation.tell import policy
 from mdc.predictors.runs import open_run
 from mdc.shards.index import ShardReader
 
-pytest.importorskip("gradio", reason="Gradio is not installed")
+pytestmark = pytest.mark.skipif(find_spec("gradio") is None, reason="Gradio is not installed")
 
 TUNED, ARC, CLIP = "alt/ViT-T-12/mdc/s0/ft-tuned", "alt/ViT-T-12/arc/s0", "alt/ViT-T-12/clip/s0"
 LSTM, MCD = "alt/cnn/lstm/s0", "described/on-codes/mcd_cfg/s0"

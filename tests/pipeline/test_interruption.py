@@ -112,14 +112,14 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     return Place(tmp_path_factory.mktemp("killing"))
 
 
-def test_a_training_killed_at_twenty_random_moments(place: Place) -> None:
+def test_a_training_killed_at_random_moments(place: Place) -> None:
     rng = random.Random(20)
     seconds = place.whole["seconds"][0]
     # every other try is killed a second time while it makes up for the first
-    kills = [[{"seconds": rng.uniform(0, seconds)} for _ in range(1 + n % 2)] for n in range(20)]
+    kills = [[{"seconds": rng.uniform(0, seconds)} for _ in range(1 + n % 2)] for n in range(12)]
     told = place.carry_out("moments", {"argv": place.pretrain("moment{n}"), "kills": kills})
     # a machine that was busier while it was measured is quicker now, and some end before they can be killed
-    assert sum(one["statuses"][0] == -9 for one in told) >= 10, "too few were killed before their end"
+    assert sum(one["statuses"][0] == -9 for one in told) > 5, "too few were killed before their end"
     for n, one in enumerate(told):
         assert one["statuses"][-1] == 0
         place.assert_whole(f"moment{n}")
@@ -169,7 +169,7 @@ def test_a_full_disk_while_saving_is_one_line_and_the_last_state_stays(place: Pl
 def test_a_signal_ends_a_training_of_two_processes_with_a_state_that_resumes_to_the_bit(place: Place) -> None:
     """Sent to the launcher alone, to all at once (as clusters do), or to one worker; the workers are in sessions of their own."""
     config = place.folder / "two.json"
-    write_json(config, plan(processes=2, epochs=60).jobs[f"runs/{RUN}"].config())
+    write_json(config, plan(processes=2, epochs=30).jobs[f"runs/{RUN}"].config())
     place.runtime("rarely")
     mdc = [sys.executable, "-m", "mdc.cli"]
 
@@ -199,7 +199,7 @@ def test_a_signal_ends_a_training_of_two_processes_with_a_state_that_resumes_to_
         assert last.startswith("mdc pretrain: ") and number.name in last and "saved at step" in last, said
         subprocess.run(command(name), check=True)
         steps = [line["step"] for line in read_json_lines(place.folder / "out" / name / "log.jsonl") if "loss" in line]
-        assert steps == list(range(1, 361))
+        assert steps == list(range(1, 181))
         for file in ("checkpoint.safetensors", "best.safetensors"):
             assert (place.folder / "out" / name / file).read_bytes() == (whole / file).read_bytes(), (name, file)
 
