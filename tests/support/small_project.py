@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -80,10 +80,12 @@ def config(r: Path, job: str) -> Path:
     return ScaleFolder(r).config(job)
 
 
-def publish(r: Path) -> None:
-    """The copies at ``results/``, as the workflow's rules make them."""
+def publish(r: Path, names: Container[str] = ARTEFACTS) -> None:
+    """The copies at ``results/`` of these tables and figures, as the workflow's rules make them."""
     for name, artefact in ARTEFACTS.items():
         record = ScaleFolder(r).record(name, "make")
+        if name not in names:
+            continue
         for file in (record.name, *artefact.files) if record.is_file() else ():
             (r.parent / file).unlink(missing_ok=True)  # it may be a hard link
             shutil.copy(record.parent / file, r.parent / file)

@@ -52,19 +52,21 @@ def _plan() -> Plan:
     return small_project.plan((0, 1))
 
 
-def seal(r: Path) -> None:
-    """Hide a change: write every hash anew that is written above it, and the copies."""
+def seal(r: Path, changed: Path) -> None:
+    """Hide a change of a file: write every hash anew that is written above it, and the copies."""
     plan, folder = _plan(), ScaleFolder(r)
+    above: set[str] = set()
     for name, job in plan.jobs.items():  # each after those that it is made from
         path = folder.record(name, job.verb)
-        if not path.is_file():
+        if not path.is_file() or not (above & {*job.inputs} or changed.is_relative_to(folder.job(name))):
             continue
+        above.add(name)
         record = read_json(path)
         record["outputs"] = {file: sha256_file(path.parent / file) for file in record["outputs"]}
         manifests = {other: folder.manifest(other, plan.jobs[other].verb) for other in job.inputs}
         record["inputs"] = {other: sha256_file(manifests[other]) for other in record["inputs"] if other in manifests}
         write_json(path, record)
-    small_project.publish(r)
+    small_project.publish(r, above)
 
 
 def lines(path: Path) -> list[dict[str, str]]:
@@ -119,7 +121,7 @@ def plant(r: Path, change: dict[str, Any]) -> None:
     }
     (kinds.get(kind) or globals()[kind])(r / first, *rest)
     if change.get("hidden"):
-        seal(r)
+        seal(r, r / first)
 
 
 def set_key(found: dict[str, Any], key: str, to: Any) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
+from multiprocessing.synchronize import Event
+from multiprocessing.util import Finalize
 from typing import Any, TypeVar
 
 import torch
@@ -36,12 +39,21 @@ def ahead(function: Callable[[_Item], _Result], items: Sequence[_Item], workers:
         # Only the workers' own seeds come from it, which nothing uses; without it the loader would draw from the
         # global generator, and a run with workers would differ from one without.
         generator=torch.Generator().manual_seed(0),
-        worker_init_fn=partial(_end_with, os.getpid()),
+        worker_init_fn=partial(_end_with, os.getpid(), _ending(os.getpid())),
     )
     return map(_checked, loader)
 
 
-def _end_with(parent: int, _: int) -> None:
+@cache
+def _ending(process: int) -> Event:
+    """Set when ``process``, this one, is about to end. After an error, results that nobody takes are still alive then, and Python would
+    end their workers by a SIGTERM, which they ignore, and wait for them for ever."""
+    event = multiprocessing.Event()
+    Finalize(None, event.set, exitpriority=0)  # called before Python waits for its children
+    return event
+
+
+def _end_with(parent: int, ending: Event, _: int) -> None:
     """End this worker soon after the process ``parent``, from a thread beside its work, and by no signal that is meant for all.
 
     torch's own workers, too, see that their parent is gone; but one that has a result left then waits for somebody to take
@@ -49,9 +61,9 @@ def _end_with(parent: int, _: int) -> None:
     """
 
     def watch() -> None:
-        while os.getppid() == parent:
+        while os.getppid() == parent and not ending.is_set():
             time.sleep(_LOOK_EVERY)
-        os._exit(1)
+        os._exit(0)
 
     leave_to_parent()
     threading.Thread(target=watch, daemon=True).start()
