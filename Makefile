@@ -7,7 +7,7 @@ UV := .tools/bin/uv
 BIN := .venv/bin
 CORES ?= all
 
-.PHONY: help setup test test-slow lint adopt bench lock clean FORCE
+.PHONY: help setup test pytest test-slow lint adopt bench lock clean FORCE
 .DEFAULT_GOAL := help
 
 # jobs and tests start hundreds of processes, each of which would compile the package anew
@@ -53,7 +53,10 @@ adopt: setup
 
 # A file stays with one worker, which makes once what its tests share. tests/durations.json says which files start first;
 # MEASURE=--measure writes it anew
-test: setup lint
+test: setup
+	$(MAKE) -j2 lint pytest
+
+pytest: setup
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(MEASURE) -m "not slow"
 
 test-slow: setup

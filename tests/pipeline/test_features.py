@@ -194,6 +194,7 @@ def wait_until_unlocked(folder: Path) -> None:
             time.sleep(0.2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", ["1", "2"])
 def test_a_killed_call_goes_on(r: Path, photos: dict[str, bytes], tmp_path: Path, processes: str) -> None:
     place, out = folder_of(photos, tmp_path / "photos"), tmp_path / "out.parquet"

@@ -121,7 +121,7 @@ def plant(r: Path, change: dict[str, Any]) -> None:
     }
     (kinds.get(kind) or globals()[kind])(r / first, *rest)
     if change.get("hidden"):
-        seal(r, r / first)
+        seal(r, rest[0] if kind == "copy" else r / first)
 
 
 def set_key(found: dict[str, Any], key: str, to: Any) -> None:

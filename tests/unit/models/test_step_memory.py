@@ -154,6 +154,7 @@ def test_the_command_line_says_it_in_one_line(
         assert why in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_large_model_of_the_paper_takes_no_memory() -> None:
     """ViT-B/32 has 0.15 billion parameters, 0.6 GB; what Python takes for them here must stay below 150 MB."""
     script = """
