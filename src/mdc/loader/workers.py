@@ -46,8 +46,11 @@ def ahead(function: Callable[[_Item], _Result], items: Sequence[_Item], workers:
 
 @cache
 def _ending(process: int) -> Event:
-    """Set when ``process``, this one, is about to end. After an error, results that nobody takes are still alive then, and Python would
-    end their workers by a SIGTERM, which they ignore, and wait for them for ever."""
+    """Set when ``process``, this one, is about to end.
+
+    After an error, results that nobody takes are still alive then. Python would end their workers by a SIGTERM, which they
+    ignore, and wait for them for ever.
+    """
     event = multiprocessing.Event()
     Finalize(None, event.set, exitpriority=0)  # called before Python waits for its children
     return event
