@@ -111,7 +111,9 @@ def test_results_keep_the_order_of_the_items_and_other_errors_stay_errors() -> N
 
 
 def test_an_error_of_whoever_takes_the_results_ends_the_process_too() -> None:
-    code = "from mdc.loader.workers import ahead\nresults = ahead(abs, range(100), 1)\nnext(results)\nraise RuntimeError"
+    code = (
+        "from mdc.loader.workers import ahead\nresults = ahead(abs, range(100), 1)\nnext(results)\nraise RuntimeError"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and done.stderr.rstrip().endswith("RuntimeError")
 
