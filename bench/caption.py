@@ -20,12 +20,12 @@ import torch
 from score import B32
 from turns import in_turns
 
-from mdc.config.caption import Beam, Guide, Unmasking
+from mdc.evaluation.predictors.similarity import Similarity
+from mdc.evaluation.predictors.writing import Guiding, Writer
 from mdc.models.captioner import Captioner
 from mdc.models.contrastive import Contrastive
-from mdc.predictors.similarity import Similarity
-from mdc.predictors.writing import Guiding, Writer
-from mdc.text import Vocabulary
+from mdc.models.text import Vocabulary
+from mdc.plan.config.caption import Beam, Guide, Unmasking
 
 ROOT = Path(__file__).resolve().parents[1]
 TOKENS = 15

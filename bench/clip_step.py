@@ -21,13 +21,13 @@ import torch
 import training_batches
 from torch import Tensor, nn
 
-from mdc.config import Backbone, ProtocolPretrain, load
 from mdc.models.contrastive import Contrastive
 from mdc.models.encoder import Encoder
 from mdc.models.normalise import normalise
-from mdc.objectives.contrastive import build_model, build_objective
-from mdc.objectives.micro_batches import each_tensor
-from mdc.text import Vocabulary
+from mdc.models.text import Vocabulary
+from mdc.plan.config import Backbone, ProtocolPretrain, load
+from mdc.training.objectives.contrastive import build_model, build_objective
+from mdc.training.objectives.micro_batches import each_tensor
 from mdc.training.optimizer import build_optimizer
 
 CONTEXT = training_batches.CONTEXT

@@ -24,14 +24,14 @@ from diffusers import VQDiffusionScheduler
 from torch import Tensor
 from turns import in_turns
 
-from mdc.config import Method, OnTokens, load
-from mdc.config.caption import Diffusing
 from mdc.diffusion.mask_and_replace import ReplaceSchedule, bound_terms, corrupt, draw
+from mdc.evaluation.predictors.diffusing import DiffusionWriter
 from mdc.models.diffusion_captioner import DiffusionCaptioner
-from mdc.objectives.mask_and_replace import MaskAndReplace, Noised, build_model
-from mdc.predictors.diffusing import DiffusionWriter
-from mdc.processes.group import ALONE
-from mdc.text import Vocabulary
+from mdc.models.text import Vocabulary
+from mdc.plan.config import Method, OnTokens, load
+from mdc.plan.config.caption import Diffusing
+from mdc.plan.processes.group import ALONE
+from mdc.training.objectives.mask_and_replace import MaskAndReplace, Noised, build_model
 
 STEPS, LENGTH, VECTORS, WIDTH = 25, 32, 144, 64
 SCALE = 2.0

@@ -116,10 +116,10 @@ def write_list(folder: Path, captions: list[str], urls: list[str]) -> None:
 
 def ours(folder: Path, settings: dict[str, object]) -> tuple[float, float, dict[str, object]]:
     """Seconds of the download and of the shards made of it, and the download's account."""
-    from mdc.config.sources import PairsCorpus
-    from mdc.obtain.urls import obtain
-    from mdc.shards.corpus import write_corpus
-    from mdc.sources.source import open_corpus
+    from mdc.data.obtain.urls import obtain
+    from mdc.data.shards.corpus import write_corpus
+    from mdc.data.sources.source import open_corpus
+    from mdc.plan.config.sources import PairsCorpus
 
     columns = {"format": "parquet", "url_column": "url", "caption_column": "caption", "path": "list/list.parquet"}
     config = {"dataset": {"path": "ours", "list": columns, "subset": None}, "download": settings}

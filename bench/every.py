@@ -18,7 +18,7 @@ from pathlib import Path
 import rows
 import table
 
-from mdc.records import UserError, write_json
+from mdc.plan.records import UserError, write_json
 
 BENCHES = (
     *("step", "clip_step", "probe", "resilience", "reading", "loader"),

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
-from mdc.config import load
-from mdc.jobs.folder import ScaleFolder
-from mdc.jobs.plan import Plan
-from mdc.jobs.shown import ProbingJob, System
-from mdc.records import read_json
+from mdc.plan.config import load
+from mdc.plan.jobs.folder import ScaleFolder
+from mdc.plan.jobs.plan import Plan
+from mdc.plan.jobs.shown import ProbingJob, System
+from mdc.plan.records import read_json
 from mdc.report.estimates import Estimator
 from mdc.report.items import ProbeItems, read_items
 

@@ -34,16 +34,16 @@ from PIL import Image
 from torchvision.io import decode_jpeg
 from tqdm import tqdm
 
-from mdc.config.sources import ParquetCorpus
-from mdc.formats import images
-from mdc.formats.data_folder import data_folder
-from mdc.formats.pixels import crop_box
-from mdc.loader import batches as loader
-from mdc.loader import pictures
-from mdc.loader.batches import CaptionBatches
-from mdc.shards.corpus import write_corpus
-from mdc.sources.source import open_corpus
-from mdc.text import Vocabulary
+from mdc.data.formats import images
+from mdc.data.formats.pixels import crop_box
+from mdc.data.loader import batches as loader
+from mdc.data.loader import pictures
+from mdc.data.loader.batches import CaptionBatches
+from mdc.data.shards.corpus import write_corpus
+from mdc.data.sources.source import open_corpus
+from mdc.models.text import Vocabulary
+from mdc.plan.config.sources import ParquetCorpus
+from mdc.plan.data_folder import data_folder
 
 SIZE, SHORTER, BATCH = 224, 256, 64
 OURS = "whole: Pillow, torch"  # what training runs

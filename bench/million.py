@@ -31,10 +31,10 @@ CHILD = """
 import json, resource, sys, time
 from pathlib import Path
 stage, data, config = sys.argv[1], Path(sys.argv[2]), json.loads(sys.argv[3])
-from mdc.obtain.urls import download_group, make_the_plan
-from mdc.records import sha256_file
-from mdc.shards.parts import Group, write_parts
-from mdc.sources.source import open_corpus
+from mdc.data.obtain.urls import download_group, make_the_plan
+from mdc.plan.records import sha256_file
+from mdc.data.shards.parts import Group, write_parts
+from mdc.data.sources.source import open_corpus
 def used():
     return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 before, began = used(), time.perf_counter()

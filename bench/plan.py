@@ -74,13 +74,13 @@ def plan_once(case: dict[str, Any]) -> dict[str, Any]:
     import pyarrow.ipc
     import pyarrow.parquet  # noqa: F401  (imports are not counted)
 
-    from mdc.obtain.plan import make_plan
-    from mdc.obtain.url_list import Columns, list_files
+    from mdc.data.obtain.plan import make_plan
+    from mdc.data.obtain.url_list import Columns, list_files
 
     columns = Columns("url", "caption", "key" if case["kind"] == "parquet" else None)
     files = list_files(Path(case["list"]), columns)
     if case.get("broken_off"):
-        import mdc.obtain.plan as planning
+        import mdc.data.obtain.plan as planning
 
         def read_and_end(_: Path, rows: Iterator[Any], *__: Any) -> list[Any]:
             next(rows)

@@ -28,11 +28,11 @@ import webdataset
 from PIL import Image
 from turns import in_turns
 
-from mdc.formats import pixels
-from mdc.formats.data_folder import data_folder
-from mdc.loader.batches import CaptionBatches
+from mdc.data.formats import pixels
+from mdc.data.loader.batches import CaptionBatches
 from mdc.models.normalise import OPENAI_MEAN, OPENAI_STD
-from mdc.text import Vocabulary
+from mdc.models.text import Vocabulary
+from mdc.plan.data_folder import data_folder
 
 SCALE, RATIO = (0.9, 1.0), (3 / 4, 4 / 3)
 BUFFER = 5000  # open_clip's _SAMPLE_SHUFFLE_SIZE

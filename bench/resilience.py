@@ -27,15 +27,15 @@ import torch
 import mdc.training.corpus as corpus
 import mdc.training.results as results
 import mdc.training.run as run
-from mdc.config import load
-from mdc.jobs.call import Call
-from mdc.jobs.folder import ScaleFolder
-from mdc.jobs.model import PretrainJob
-from mdc.jobs.plan import Plan
-from mdc.records import json_text, write_text
+from mdc.app.work import do
+from mdc.plan.config import load
+from mdc.plan.jobs.call import Call
+from mdc.plan.jobs.folder import ScaleFolder
+from mdc.plan.jobs.model import PretrainJob
+from mdc.plan.jobs.plan import Plan
+from mdc.plan.records import json_text, write_text
 from mdc.training.saver import Saver
 from mdc.training.state import LATEST, States
-from mdc.work import do
 
 # what is timed: (module or class, function) → part
 PARTS = {

@@ -18,9 +18,9 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from mdc.config import first_problem
-from mdc.host import _processor
-from mdc.records import UserError, read_json, versions, write_json
+from mdc.plan.config import first_problem
+from mdc.plan.host import _processor
+from mdc.plan.records import UserError, read_json, versions, write_json
 
 FOLDER = Path(__file__).resolve().parents[1] / "results/bench"
 #: unit → whether more of it is better; of seconds and of scatter less is

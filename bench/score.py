@@ -21,12 +21,12 @@ import torch
 from torch import Tensor
 from turns import in_turns
 
-from mdc.config import Backbone, Decoder
 from mdc.diffusion.likelihood import mask_counts
+from mdc.evaluation.predictors.caption_scores import CaptionScorer, Pair
+from mdc.evaluation.predictors.draws import GROUPS, draws_of
 from mdc.models.captioner import Captioner
 from mdc.models.normalise import normalise
-from mdc.predictors.caption_scores import CaptionScorer, Pair
-from mdc.predictors.draws import GROUPS, draws_of
+from mdc.plan.config import Backbone, Decoder
 
 B32 = Backbone(
     label="ViT-B/32",

@@ -30,14 +30,14 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from mdc.config import Scoring
+from mdc.data.shards.index import read_index
 from mdc.diffusion.likelihood import controlled_terms, enumerated_bound, mean_of_groups, token_terms
 from mdc.evaluation.option_scores import Questions, picture
+from mdc.evaluation.predictors.caption_scores import Pair
+from mdc.evaluation.predictors.draws import GROUPS, draws_of
 from mdc.evaluation.scored_run import run_scorer
-from mdc.predictors.caption_scores import Pair
-from mdc.predictors.draws import GROUPS, draws_of
-from mdc.predictors.runs import open_run
-from mdc.shards.index import read_index
+from mdc.models.runs import open_run
+from mdc.plan.config import Scoring
 
 LEVEL = 0.05
 _ITEMS = 16  # scored at a time

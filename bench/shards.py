@@ -36,16 +36,16 @@ CHILD = """
 import json, resource, sys, time
 from pathlib import Path
 how, data, out, processes, source = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4]), json.loads(sys.argv[5])
-from mdc.sources.source import open_corpus
-from mdc.text import clip_pieces
+from mdc.data.sources.source import open_corpus
+from mdc.models.text import clip_pieces
 clip_pieces("warm")
 if how == "parts":
-    from mdc.records import write_json
-    from mdc.shards.from_parts import join_parts
-    from mdc.shards.parts import Group, write_parts
+    from mdc.plan.records import write_json
+    from mdc.data.shards.from_parts import join_parts
+    from mdc.data.shards.parts import Group, write_parts
     splits = ("train", "val")
 else:
-    from mdc.shards.corpus import write_corpus
+    from mdc.data.shards.corpus import write_corpus
 def used():
     return [sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
 before, began = sum(used()), time.perf_counter()

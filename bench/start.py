@@ -29,10 +29,10 @@ import numpy as np
 import rows
 from tqdm import tqdm
 
-from mdc.formats.tar import TarWriter, sample_spans, tar_members
-from mdc.records import sha256_file, write_json
-from mdc.shards.index import ShardReader, read_index
-from mdc.shards.offsets import offsets_name, write_offsets
+from mdc.data.formats.tar import TarWriter, sample_spans, tar_members
+from mdc.data.shards.index import ShardReader, read_index
+from mdc.data.shards.offsets import offsets_name, write_offsets
+from mdc.plan.records import sha256_file, write_json
 
 RECORD = b'{"captions":["a photo of a dog near two boats"]}'
 BEFORE = 512  # shards that were held open whatever the limit

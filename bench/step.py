@@ -18,13 +18,13 @@ import torch
 import torch.nn.functional as F
 import training_batches
 
-from mdc.config import Backbone, Method, ProtocolPretrain, load
-from mdc.loader.batch import CaptionBatch
+from mdc.data.loader.batch import CaptionBatch
 from mdc.models.captioner import Captioner
 from mdc.models.precision import autocast
-from mdc.objectives.masked import build_model, build_objective
-from mdc.objectives.micro_batches import each_tensor
-from mdc.text import Vocabulary
+from mdc.models.text import Vocabulary
+from mdc.plan.config import Backbone, Method, ProtocolPretrain, load
+from mdc.training.objectives.masked import build_model, build_objective
+from mdc.training.objectives.micro_batches import each_tensor
 
 CONTEXT = training_batches.CONTEXT
 

@@ -15,7 +15,7 @@ import rows
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PackageLoader, StrictUndefined
 from rows import Row
 
-from mdc.records import UserError, write_text
+from mdc.plan.records import UserError, write_text
 from mdc.report.figures.drawing import drawing, headline
 from mdc.report.figures.styles import METHOD_STYLE
 from mdc.report.tidy import csv_text

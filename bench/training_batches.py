@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from mdc.loader.batch import CaptionBatch
-from mdc.text import Vocabulary
+from mdc.data.loader.batch import CaptionBatch
+from mdc.models.text import Vocabulary
 
 CONTEXT = 77
 #: of a thousand captions of COCO's val2017 so many have so many pieces (5,000 drawn of 25,014; 11.5 pieces in the mean)

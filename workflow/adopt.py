@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from mdc.artefacts import ARTEFACTS
+from mdc.plan.artefacts import ARTEFACTS
 
 BIN = Path(sys.executable).parent
 #: the stage of the page that shows every table and figure

@@ -17,8 +17,8 @@ from confined import full_disk
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mdc.obtain.archives import unpack
-from mdc.records import UserError
+from mdc.data.obtain.archives import unpack
+from mdc.plan.records import UserError
 
 Member = tuple[str, bytes] | tarfile.TarInfo
 

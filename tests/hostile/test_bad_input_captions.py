@@ -14,10 +14,10 @@ from data_samples import encoded, iter_corpus, write_parquet
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mdc.formats.captions import MAX_CHARACTERS, clean_caption, clean_captions
-from mdc.formats.samples import Skipped, texts_of
-from mdc.records import UserError
-from mdc.text import Vocabulary, clip_pieces
+from mdc.data.formats.captions import MAX_CHARACTERS, clean_caption, clean_captions
+from mdc.data.formats.samples import Skipped, texts_of
+from mdc.models.text import Vocabulary, clip_pieces
+from mdc.plan.records import UserError
 
 
 def parquet(folder: Path, captions: Any) -> dict[str, Any]:

@@ -22,13 +22,13 @@ from data_samples import complete, encoded, iter_corpus, probe_of, write_corpus,
 from probing_world import ProbingWorld
 from safetensors.torch import save_file
 
-from mdc.config import read_yaml
-from mdc.config.sources import ProbeSource
+from mdc.evaluation.predictors.encode import trained_encoder
+from mdc.models.runs import read_run
+from mdc.models.text import Vocabulary
 from mdc.models.weights import load_weights, save_weights
-from mdc.predictors.encode import trained_encoder
-from mdc.predictors.runs import read_run
-from mdc.records import UserError, read_json_lines, sha256_file, write_json
-from mdc.text import Vocabulary
+from mdc.plan.config import read_yaml
+from mdc.plan.config.sources import ProbeSource
+from mdc.plan.records import UserError, read_json_lines, sha256_file, write_json
 from mdc.training.optimizer import build_optimizer
 from mdc.training.state import LATEST, Position
 

@@ -18,11 +18,11 @@ from confined import forked
 from data_samples import encoded, write_parquet
 from PIL import Image, PngImagePlugin
 
-from mdc.cli import main
-from mdc.formats import images
-from mdc.formats.images import ImageError, decode
-from mdc.formats.samples import MAX_FILE, Skipped, checked_image, image_file
-from mdc.records import read_json, read_json_lines, sha256_file
+from mdc.app.cli import main
+from mdc.data.formats import images
+from mdc.data.formats.images import ImageError, decode
+from mdc.data.formats.samples import MAX_FILE, Skipped, checked_image, image_file
+from mdc.plan.records import read_json, read_json_lines, sha256_file
 
 
 def save(image: Image.Image, kind: str, **options: Any) -> bytes:

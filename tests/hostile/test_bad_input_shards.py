@@ -12,10 +12,10 @@ import pytest
 from bad_input import WRONG, corpus_config, downloaded, job_config, tar_of, told, write_config
 from data_samples import encoded, scenes, use_scenes, write_corpus, write_parquet, write_shard
 
-from mdc.formats.foreign_tar import tar_samples
-from mdc.formats.tar import parse_header, tar_members
-from mdc.records import UserError
-from mdc.shards.index import ShardReader, read_index
+from mdc.data.formats.foreign_tar import tar_samples
+from mdc.data.formats.tar import parse_header, tar_members
+from mdc.data.shards.index import ShardReader, read_index
+from mdc.plan.records import UserError
 
 # --- tars of others ---------------------------------------------------------------------------------------------------
 

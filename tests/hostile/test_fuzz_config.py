@@ -16,12 +16,12 @@ from fuzzing import ANY, SMALL, changed_bytes, changed_tree, fuzz
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdc.cli import main
-from mdc.config import read_yaml, validate
-from mdc.jobs.plan import Plan
-from mdc.jobs.read import read_job
-from mdc.records import UserError, json_text
-from mdc.verbs import VERBS
+from mdc.app.cli import main
+from mdc.plan.config import read_yaml, validate
+from mdc.plan.jobs.plan import Plan
+from mdc.plan.jobs.read import read_job
+from mdc.plan.records import UserError, json_text
+from mdc.plan.verbs import VERBS
 
 TEXT = (ROOT / "params.yaml").read_text()
 VALUES = read_yaml(ROOT / "params.yaml")

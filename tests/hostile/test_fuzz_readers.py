@@ -21,21 +21,21 @@ from hypothesis import strategies as st
 from PIL import Image
 from probing_world import ProbingWorld
 
-from mdc.formats.images import MAX_ASPECT, MAX_PIXELS, ImageError, center_resize, decode
-from mdc.jobs.read import as_job
-from mdc.loader.batches import CaptionBatches
-from mdc.loader.labelled import labelled_batches
+from mdc.data.formats.images import MAX_ASPECT, MAX_PIXELS, ImageError, center_resize, decode
+from mdc.data.loader.batches import CaptionBatches
+from mdc.data.loader.labelled import labelled_batches
+from mdc.data.shards.index import ShardReader, read_index
+from mdc.evaluation.predictors.encode import trained_encoder
+from mdc.models.runs import read_run
+from mdc.models.text import Vocabulary
 from mdc.models.weights import load_weights, save_weights
-from mdc.predictors.encode import trained_encoder
-from mdc.predictors.runs import read_run
-from mdc.records import UserError, read_json_lines, sha256_file, write_json
+from mdc.plan.jobs.read import as_job
+from mdc.plan.records import UserError, read_json_lines, sha256_file, write_json
 from mdc.report.estimates import Estimator
 from mdc.report.figures import losses
 from mdc.report.given import run_log
 from mdc.report.items import read_items
 from mdc.report.measured import measured
-from mdc.shards.index import ShardReader, read_index
-from mdc.text import Vocabulary
 from mdc.training.optimizer import build_optimizer
 from mdc.training.state import LATEST, Position
 

@@ -13,11 +13,11 @@ import pytest
 from bad_input import WRONG
 from url_server import Server, image, serving
 
-from mdc.obtain.reasons import Failure, outcome_of, reason_of
-from mdc.obtain.transfers import guard
-from mdc.obtain.transfers.addresses import allowed, networks
-from mdc.obtain.transfers.guard import Limits, Opener, fetch
-from mdc.records import UserError
+from mdc.data.obtain.reasons import Failure, outcome_of, reason_of
+from mdc.data.obtain.transfers import guard
+from mdc.data.obtain.transfers.addresses import allowed, networks
+from mdc.data.obtain.transfers.guard import Limits, Opener, fetch
+from mdc.plan.records import UserError
 
 HERE = networks(["127.0.0.0/8"])
 LIMITS = Limits(timeout=0.5, deadline=1.0, max_bytes=300_000, exceptions=HERE)

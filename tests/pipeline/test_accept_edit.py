@@ -11,15 +11,15 @@ import pytest
 import small_project
 from safetensors.numpy import save_file
 
-from mdc import accept_edit
-from mdc.cli import main
-from mdc.fingerprint import fingerprint
-from mdc.jobs import plan as plans
-from mdc.jobs.accepted import Accepted, Edit, read_accepted, write_accepted
-from mdc.jobs.folder import ScaleFolder
-from mdc.jobs.model import PretrainJob
-from mdc.jobs.plan import Plan
-from mdc.records import UserError, write_json
+from mdc.app.cli import main
+from mdc.checks import accept_edit
+from mdc.plan.fingerprint import fingerprint
+from mdc.plan.jobs import plan as plans
+from mdc.plan.jobs.accepted import Accepted, Edit, read_accepted, write_accepted
+from mdc.plan.jobs.folder import ScaleFolder
+from mdc.plan.jobs.model import PretrainJob
+from mdc.plan.jobs.plan import Plan
+from mdc.plan.records import UserError, write_json
 from mdc.training.state import decisive
 
 RUN = "runs/alt/ViT-T-12/mdc/s0"

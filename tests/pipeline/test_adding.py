@@ -19,7 +19,7 @@ import yaml
 from data_samples import encoded
 from small_project import SCALE
 
-from mdc.records import read_json
+from mdc.plan.records import read_json
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/adding.md").read_text(encoding="utf-8")
@@ -58,31 +58,31 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         where = re.search(r"`src/(mdc/[\w/]+\.py)`:\n\n" + re.escape(f"    {start}"), PAGE)
         assert where is not None, start
         (folder / "src" / where[1]).write_text(block(start), encoding="utf-8")
-    put(package / "parts.py", "\nOBJECTIVES = {\n", block('"opening":'))
-    put(package / "parts.py", "\nCORPORA = {\n", block('"sidecar":'))
-    put(package / "artefacts.py", "\nARTEFACTS = {\n", block('"table_runs": Artefact('))
-    put(package / "config/tables.py", "    table9: Plain | None = None\n", f"    {block('table_runs: Plain')}")
+    put(package / "plan/parts.py", "\nOBJECTIVES = {\n", block('"opening":'))
+    put(package / "plan/parts.py", "\nCORPORA = {\n", block('"sidecar":'))
+    put(package / "plan/artefacts.py", "\nARTEFACTS = {\n", block('"table_runs": Artefact('))
+    put(package / "plan/config/tables.py", "    table9: Plain | None = None\n", f"    {block('table_runs: Plain')}")
     put(
         package / "diffusion/sampling.py",
         "    return Unmasked(tokens, steps, confidences)\n",
         f"\n\n{block('def leftmost')}",
     )
-    put(package / "config/caption.py", "    per_step: Positive = 1\n", f"    {block('leftmost: bool')}")
+    put(package / "plan/config/caption.py", "    per_step: Positive = 1\n", f"    {block('leftmost: bool')}")
     put(
-        package / "predictors/writing.py",
+        package / "evaluation/predictors/writing.py",
         "def _policy(policy: Unmasking) -> Policy:\n",
         textwrap.indent(block("if policy.leftmost:"), "    "),
     )
-    writing = package / "predictors/writing.py"
+    writing = package / "evaluation/predictors/writing.py"
     text = writing.read_text(encoding="utf-8")
     writing.write_text(text.replace("greedy, most_confident", "greedy, leftmost, most_confident"), encoding="utf-8")
     metrics = package / "evaluation/caption_metrics.py"
     put(metrics, '            "words": len(ours.split()),\n', f"            {block(f'{QUOTED}: len')}")
     put(metrics, '            ("words", pa.int32()),\n', f"            {block(f'({QUOTED}')}")
-    put(package / "jobs/caption_plans.py", '\n    "words": {\n', f"        {block(f'{QUOTED}: {QUOTED}')}")
+    put(package / "plan/jobs/caption_plans.py", '\n    "words": {\n', f"        {block(f'{QUOTED}: {QUOTED}')}")
     own, union = block("class SidecarCorpus").split("CorpusSource = ")
     assert union.count("| SidecarCorpus,") == 1
-    sources = package / "config/sources.py"
+    sources = package / "plan/config/sources.py"
     text = sources.read_text(encoding="utf-8").replace("\nCorpusSource = ", f"\n{own}\nCorpusSource = ")
     sources.write_text(text.replace("    | CubCorpus,\n", "    | CubCorpus\n    | SidecarCorpus,\n"), encoding="utf-8")
 
@@ -106,7 +106,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (pictures / f"{i}.jpg").write_bytes(encoded(i, 32, 32, "jpeg"))
         (pictures / f"{i}.txt").write_text(f"picture number {i}")
     code = (
-        "from mdc.config import load\nfrom mdc.jobs.plan import Plan\nfrom small_project import do_jobs\n"
+        "from mdc.plan.config import load\nfrom mdc.plan.jobs.plan import Plan\nfrom small_project import do_jobs\n"
         "plan, tables = Plan(load('params.yaml')), {'table1', 'table3', 'table5', 'table_runs'}\n"
         "needed = tables.union(*map(plan.behind, tables))\n"
         "do_jobs(plan, [job for job in plan.jobs if job in needed])\n"
@@ -158,7 +158,7 @@ def test_the_table_has_a_row_for_each_run(made: Path) -> None:
 
 
 def test_the_registry_entry_is_one() -> None:
-    from mdc.registry import entry as registry
+    from mdc.plan.registry import entry as registry
 
     found = eval(block("RegistryEntry(").rstrip().rstrip(","), vars(registry))
     assert found.name == "my_pairs" and found.origin == "urls"

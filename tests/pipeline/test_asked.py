@@ -9,10 +9,10 @@ import pytest
 import small_project
 import yaml
 
-from mdc.artefacts import ARTEFACTS
-from mdc.cli import main
-from mdc.records import read_json
-from mdc.shards.index import ShardReader
+from mdc.app.cli import main
+from mdc.data.shards.index import ShardReader
+from mdc.plan.artefacts import ARTEFACTS
+from mdc.plan.records import read_json
 
 ASKED = yaml.safe_load(Path(small_project.__file__).with_name("asked.yaml").read_text(encoding="utf-8"))
 

@@ -13,11 +13,11 @@ from typing import Any
 import pyarrow.parquet as parquet
 import pytest
 
-from mdc.captions import metrics
-from mdc.captions.files import read_captions
-from mdc.cli import main
-from mdc.shards.index import ShardReader
-from mdc.text import clip_pieces
+from mdc.app.cli import main
+from mdc.data.shards.index import ShardReader
+from mdc.evaluation.metrics import metrics
+from mdc.evaluation.metrics.files import read_captions
+from mdc.models.text import clip_pieces
 
 TUNED = "alt/ViT-T-12/mdc/s0/ft-tuned"
 
@@ -121,6 +121,6 @@ def test_a_name_that_is_no_text_is_no_hindrance(r: Path, tmp_path: Path) -> None
     name = os.fsdecode(b"caf\xe9.png")
     (folder / "0.png").rename(folder / name)
     command = ["caption", "--run", "alt/ViT-T-12/mdc/s0", "--scale", r.name, "--temperature", "1", str(folder)]
-    done = subprocess.run([sys.executable, "-m", "mdc.cli", *command], capture_output=True, check=False)
+    done = subprocess.run([sys.executable, "-m", "mdc.app.cli", *command], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count(b"\n") == 3 and b"caf\\udce9.png" in done.stdout

@@ -20,23 +20,23 @@ from PIL import Image
 from small_project import SCALE
 from small_project import config as config_of
 
-from mdc.captions.java import java
-from mdc.captions.metrics import tokens
-from mdc.captions.words import content_recall, content_words, distinct, self_bleu
-from mdc.cli import main
-from mdc.config import validate
+from mdc.app.cli import main
+from mdc.data.scenes.oracle import judge
+from mdc.data.scenes.world import Scene
+from mdc.data.shards.index import ShardReader
 from mdc.evaluation.captioned import Captioned
+from mdc.evaluation.metrics.java import java
+from mdc.evaluation.metrics.metrics import tokens
+from mdc.evaluation.metrics.words import content_recall, content_words, distinct, self_bleu
 from mdc.evaluation.scored_run import run_scorer
-from mdc.jobs.folder import ScaleFolder
-from mdc.jobs.plan import Plan
-from mdc.jobs.shown_captions import CaptionTableJob, ShownCaptions
-from mdc.predictors.runs import open_run
-from mdc.records import read_json, sha256_file
+from mdc.models.runs import open_run
+from mdc.plan.config import validate
+from mdc.plan.jobs.folder import ScaleFolder
+from mdc.plan.jobs.plan import Plan
+from mdc.plan.jobs.shown_captions import CaptionTableJob, ShownCaptions
+from mdc.plan.records import read_json, sha256_file
 from mdc.report.caption_numbers import Captioned as Numbers
 from mdc.report.figures import figure6
-from mdc.scenes.oracle import judge
-from mdc.scenes.world import Scene
-from mdc.shards.index import ShardReader
 
 TUNED = "alt/ViT-T-12/mdc/s0/ft-tuned"
 JOB = f"captions/{TUNED}/best/described"
@@ -151,7 +151,7 @@ def test_what_is_measured_of_each_image(r: Path) -> None:
     """The oracle, CLIPScore and repetition, from the captions by hand."""
     images, measured = _images(r), _rows(r / METRICS / "metrics.parquet")
     run, _ = open_run(r / "runs/alt/ViT-T-12/clip/s0")
-    from mdc.config import Scoring
+    from mdc.plan.config import Scoring
 
     how = {"samples": 16, "mismatched": 1, "seed": 0, "batch_tokens": 4096, "precision": "fp32"}
     scoring = Scoring(**how, processes=1, threads=1, device="cpu")
@@ -315,8 +315,8 @@ def test_a_judge_behind_an_endpoint_is_asked_once_for_each_image(
     r: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Choices are kept: a killed job resumes with what is missing, and what failed or named no letter is asked for again."""
-    from mdc.judge import endpoint as module
-    from mdc.judge.endpoint import Answer
+    from mdc.evaluation.judges import endpoint as module
+    from mdc.evaluation.judges.endpoint import Answer
 
     asked: list[str] = []
     down = {"after": 5}

@@ -12,16 +12,16 @@ import pytest
 import small_project
 from changed import with_other
 
-from mdc.artefacts import ARTEFACTS
-from mdc.config import validate
-from mdc.fingerprint import fingerprint
-from mdc.jobs import plan as plans
-from mdc.jobs.folder import ScaleFolder
-from mdc.jobs.plan import Plan
-from mdc.provenance.differences import what_changed
-from mdc.provenance.place import Place
-from mdc.records import write_json
-from mdc.verbs import VERBS
+from mdc.checks.differences import what_changed
+from mdc.checks.place import Place
+from mdc.plan.artefacts import ARTEFACTS
+from mdc.plan.config import validate
+from mdc.plan.fingerprint import fingerprint
+from mdc.plan.jobs import plan as plans
+from mdc.plan.jobs.folder import ScaleFolder
+from mdc.plan.jobs.plan import Plan
+from mdc.plan.records import write_json
+from mdc.plan.verbs import VERBS
 
 SCALE = ("scales", small_project.SCALE)
 

@@ -11,18 +11,18 @@ import pyarrow.parquet as parquet
 import pytest
 import torch
 
-from mdc.cli import main
-from mdc.config.caption import Unmasking
-from mdc.config.distortion import Distortion
+from mdc.app.cli import main
+from mdc.data.formats.images import decode
+from mdc.data.shards.index import ShardReader
 from mdc.evaluation.distortions import distort
-from mdc.formats.images import decode
-from mdc.jobs.folder import ScaleFolder
-from mdc.parts import ABILITIES, load
-from mdc.predictors.runs import open_run
-from mdc.records import read_json, write_json
-from mdc.shards.index import ShardReader
-from mdc.statistics.splits import over_splits
-from mdc.statistics.verdicts import decide
+from mdc.models.runs import open_run
+from mdc.plan.config.caption import Unmasking
+from mdc.plan.config.distortion import Distortion
+from mdc.plan.jobs.folder import ScaleFolder
+from mdc.plan.parts import ABILITIES, load
+from mdc.plan.records import read_json, write_json
+from mdc.report.statistics.splits import over_splits
+from mdc.report.statistics.verdicts import decide
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:

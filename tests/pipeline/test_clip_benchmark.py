@@ -15,11 +15,11 @@ import torch
 from clip_benchmark_peer import without_assertions
 from PIL import Image
 
-from mdc.cli import main
+from mdc.app.cli import main
+from mdc.data.formats.images import decode
+from mdc.data.shards.index import ShardReader
 from mdc.evaluation.clip_benchmark import benchmark_model
-from mdc.formats.images import decode
-from mdc.records import read_json
-from mdc.shards.index import ShardReader
+from mdc.plan.records import read_json
 
 
 class _Labelled(torch.utils.data.Dataset[tuple[torch.Tensor, int]]):

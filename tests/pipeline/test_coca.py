@@ -13,15 +13,15 @@ import pytest
 import small_project
 from small_project import SCALE, do_jobs
 
-from mdc.config import validate
-from mdc.jobs.plan import Plan
-from mdc.others import coca
-from mdc.records import UserError
+from mdc.evaluation.others import coca
+from mdc.plan.config import validate
+from mdc.plan.jobs.plan import Plan
+from mdc.plan.records import UserError
 
 COCA = Path(os.environ.get("MDC_COCA", Path(__file__).resolve().parents[2] / ".coca"))
 JOBS = ["captions/coca/coca/described", "metrics/described/s0", "metrics/described/s1", "judged/described/s0"]
 JOBS += ["judged/described/s1", "judged/on_clip/s0", "judged/on_clip/s1", "table3", "figure6"]
-#: writes as `mdc.others.coca` does, and counts how often it is asked
+#: writes as `mdc.evaluation.others.coca` does, and counts how often it is asked
 STAND_IN = """
 import json, sys
 from pathlib import Path

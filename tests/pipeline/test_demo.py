@@ -23,10 +23,10 @@ import pytest
 from browser import needs_chromium, opened
 from playwright.sync_api import TimeoutError as NotYet
 
-from mdc.cli import main
+from mdc.app.cli import main
+from mdc.data.shards.index import ShardReader
 from mdc.evaluation.tell import policy
-from mdc.predictors.runs import open_run
-from mdc.shards.index import ShardReader
+from mdc.models.runs import open_run
 
 pytestmark = pytest.mark.skipif(find_spec("gradio") is None, reason="Gradio is not installed")
 
@@ -48,7 +48,7 @@ class Served:
     """The page of a run, in a process of its own."""
 
     def __init__(self, run: str, scale: str, log: Path) -> None:
-        call = [sys.executable, "-m", "mdc.cli", "demo", run, "--port", "0", "--scale", scale]
+        call = [sys.executable, "-m", "mdc.app.cli", "demo", run, "--port", "0", "--scale", scale]
         self.log, self.kept = log, log.with_name("kept")
         self.kept.mkdir(exist_ok=True)
         with log.open("w") as errors:
@@ -263,7 +263,7 @@ def test_options_left_at_0_are_the_command_lines_own(r: Path) -> None:
 
     import torch
 
-    from mdc.demo.answers import Demo
+    from mdc.app.demo.answers import Demo
 
     run, _ = open_run(r / "runs" / TUNED, "best")
     names = ("policy", "length", "per_step", "threshold", "temperature", "beam", "steps", "guidance", "fill")

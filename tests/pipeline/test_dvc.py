@@ -13,10 +13,10 @@ import pytest
 import yaml
 from fields import Others, Place, changed
 
-from mdc.artefacts import ARTEFACTS
-from mdc.config import read_yaml, validate
-from mdc.jobs.plan import Plan
-from mdc.records import UserError
+from mdc.plan.artefacts import ARTEFACTS
+from mdc.plan.config import read_yaml, validate
+from mdc.plan.jobs.plan import Plan
+from mdc.plan.records import UserError
 
 ROOT = Path(__file__).resolve().parents[2]
 DVC = yaml.safe_load((ROOT / "dvc.yaml").read_text())
@@ -203,7 +203,7 @@ def test_a_stage_a_layer_and_an_entry_of_the_matrix_an_artefact() -> None:
     assert list(stages) == [*dict.fromkeys(STAGE.values()), "index"]
     index = stages.pop("index")  # it has no outs: the page is made of what lies here, and says what that took
     assert "outs" not in index and index["deps"] == [f"results/${{scale}}/{name}" for name in ARTEFACTS]
-    # the one list of artefacts that DVC cannot read from mdc.artefacts
+    # the one list of artefacts that DVC cannot read from mdc.plan.artefacts
     assert stages["artefact"]["matrix"] == {"name": list(ARTEFACTS)}
     assert stages["artefact"]["cmd"] == "snakemake stage_${item.name} --cores all"
     for name, stage in stages.items():

@@ -18,9 +18,9 @@ from edits import EDITS, SCALE, Sandbox
 from toy_project import ROOT, Project
 from warm import environment
 
-from mdc.artefacts import ARTEFACTS
-from mdc.config import validate
-from mdc.jobs.plan import Plan
+from mdc.plan.artefacts import ARTEFACTS
+from mdc.plan.config import validate
+from mdc.plan.jobs.plan import Plan
 
 pytestmark = pytest.mark.slow
 

@@ -19,14 +19,14 @@ from PIL import Image, ImageOps
 from safetensors import safe_open
 from tampering import put
 
-from mdc.cli import main
-from mdc.export.results import Results, results_of
-from mdc.formats.images import center_resize, decode
+from mdc.app.cli import main
+from mdc.app.export.results import Results, results_of
+from mdc.data.formats.images import center_resize, decode
+from mdc.data.shards.index import ShardReader
+from mdc.evaluation.predictors.score import caption_tokens
 from mdc.models.encoder import pool
-from mdc.predictors.runs import open_run
-from mdc.predictors.score import caption_tokens
-from mdc.records import read_json, sha256_file, write_json
-from mdc.shards.index import ShardReader
+from mdc.models.runs import open_run
+from mdc.plan.records import read_json, sha256_file, write_json
 
 ROOT = Path(__file__).resolve().parents[2]
 ARC, MDC, CLIP = (f"alt/ViT-T-12/{method}/s0" for method in ("arc", "mdc", "clip"))
@@ -249,7 +249,7 @@ def test_a_finetuned_runs_card_names_all_that_it_was_trained_on(r: Path, tmp_pat
 def test_licences_that_differ_are_all_named(r: Path) -> None:
     from dataclasses import replace
 
-    from mdc.export.model_card import Stage, data_of, model_card
+    from mdc.app.export.model_card import Stage, data_of, model_card
 
     run, manifest = open_run(r / "runs" / MDC)
     index = read_json(r / "data/corpora/alt/index.json")
@@ -340,7 +340,7 @@ def test_clips_card_says_which_feature_was_probed_and_how_to_get_it(r: Path, tmp
 
 
 def test_data_that_the_registry_does_not_know_has_no_licence_that_we_could_tell(r: Path, tmp_path: Path) -> None:
-    from mdc.export.model_card import data_of
+    from mdc.app.export.model_card import data_of
 
     index = read_json(r / "data/corpora/alt/index.json")
     own = data_of({**index, "source": {"kind": "parquet", "path": "mine.parquet"}})

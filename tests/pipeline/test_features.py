@@ -21,13 +21,13 @@ import torch
 from PIL import Image
 from tqdm import tqdm
 
-from mdc.cli import main
-from mdc.export import pictures
-from mdc.formats.images import center_resize
+from mdc.app.cli import main
+from mdc.app.export import pictures
+from mdc.data.formats.images import center_resize
 from mdc.models.encoder import pool
-from mdc.predictors.runs import open_run
-from mdc.processes.lock import locked
-from mdc.records import UserError, read_json
+from mdc.models.runs import open_run
+from mdc.plan.processes.lock import locked
+from mdc.plan.records import UserError, read_json
 
 ARC, MDC, CLIP = (f"alt/ViT-T-12/{method}/s0" for method in ("arc", "mdc", "clip"))
 COUNT = 70
@@ -151,7 +151,7 @@ def test_any_number_of_processes_gives_the_same_bytes(r: Path, photos: dict[str,
 
 SLOW = """
 import sys, time
-from mdc.export import features, pictures
+from mdc.app.export import features, pictures
 pictures._FILES = 16
 write = features._write
 def slow(path, found):
@@ -159,7 +159,7 @@ def slow(path, found):
     print(path.name, flush=True)
     time.sleep(5)
 features._write = slow
-from mdc.cli import main
+from mdc.app.cli import main
 sys.exit(main(sys.argv[1:]))
 """
 
@@ -167,7 +167,7 @@ sys.exit(main(sys.argv[1:]))
 def test_a_bar_counts_the_images_that_are_done(
     r: Path, photos: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mdc.export import features
+    from mdc.app.export import features
 
     bars: list[Any] = []
 
@@ -209,7 +209,7 @@ def test_a_killed_call_goes_on(r: Path, photos: dict[str, bytes], tmp_path: Path
     assert set(first) <= set(kept) and len(kept) < 5 and not out.exists()
     seen: list[int] = []
     with pytest.MonkeyPatch.context() as patch:
-        from mdc.export import features
+        from mdc.app.export import features
 
         made = features._write
         patch.setattr(features, "_write", lambda path, found: (seen.append(int(path.stem)), made(path, found)))

@@ -14,20 +14,20 @@ from small_project import SCALE, do_jobs, plan, values, write_params
 from small_project import config as config_of
 from tampering import put
 
-from mdc.config import OnTokens, validate
-from mdc.formats.images import center_resize, decode
-from mdc.jobs.call import Call
-from mdc.jobs.folder import ScaleFolder
-from mdc.jobs.plan import Plan
-from mdc.jobs.read import read_job
-from mdc.loader.batches import CaptionBatches
-from mdc.loader.stored import open_stored
-from mdc.objectives import masked
-from mdc.precompute import beside_shards, encode_corpus
-from mdc.predictors.runs import open_run
-from mdc.predictors.towers import read_tower
-from mdc.records import UserError, read_json, sha256_file, write_json
-from mdc.shards.index import ShardReader, read_index
+from mdc.data.formats.images import center_resize, decode
+from mdc.data.loader.batches import CaptionBatches
+from mdc.data.loader.stored import open_stored
+from mdc.data.shards.index import ShardReader, read_index
+from mdc.models.runs import open_run
+from mdc.models.towers import read_tower
+from mdc.plan.config import OnTokens, validate
+from mdc.plan.jobs.call import Call
+from mdc.plan.jobs.folder import ScaleFolder
+from mdc.plan.jobs.plan import Plan
+from mdc.plan.jobs.read import read_job
+from mdc.plan.records import UserError, read_json, sha256_file, write_json
+from mdc.training.objectives import masked
+from mdc.training.precompute import beside_shards, encode_corpus
 
 RUN = "runs/alt/on-clip/mdc/s0"
 ENCODED = "encoded/clip/alt"

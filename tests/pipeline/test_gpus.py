@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from mdc.processes import gpus
-from mdc.processes.gpus import claim_gpus, gpu_ids, wanted_gpus
-from mdc.records import UserError
+from mdc.plan.processes import gpus
+from mdc.plan.processes.gpus import claim_gpus, gpu_ids, wanted_gpus
+from mdc.plan.records import UserError
 
 HOLD = """
 import os, sys
 from functools import partial
 from pathlib import Path
-from mdc.processes.gpus import claim_gpus
+from mdc.plan.processes.gpus import claim_gpus
 claim_gpus(int(sys.argv[1]), "mdc test", Path(sys.argv[2]))
 print(os.environ["CUDA_VISIBLE_DEVICES"], flush=True)
 sys.stdin.read()

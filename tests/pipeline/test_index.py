@@ -15,11 +15,11 @@ import small_project
 import yaml
 from browser import needs_chromium, opened
 
-from mdc.artefacts import ARTEFACTS
-from mdc.cli import main
-from mdc.config import read_yaml
-from mdc.jobs.folder import ScaleFolder, verb_of
-from mdc.records import read_json, write_json
+from mdc.app.cli import main
+from mdc.plan.artefacts import ARTEFACTS
+from mdc.plan.config import read_yaml
+from mdc.plan.jobs.folder import ScaleFolder, verb_of
+from mdc.plan.records import read_json, write_json
 from mdc.report.claimed import Claim, claims
 from mdc.report.index_page import Times, Writing, behind, duration, times, writing
 

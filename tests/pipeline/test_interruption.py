@@ -18,12 +18,12 @@ import small_project
 import torch
 from small_project import SCALE
 
-from mdc.cli import main
-from mdc.config import validate
-from mdc.jobs.folder import ScaleFolder
-from mdc.jobs.plan import Plan
+from mdc.app.cli import main
 from mdc.models.weights import load_weights
-from mdc.records import read_json, read_json_lines, write_json
+from mdc.plan.config import validate
+from mdc.plan.jobs.folder import ScaleFolder
+from mdc.plan.jobs.plan import Plan
+from mdc.plan.records import read_json, read_json_lines, write_json
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = "alt/ViT-T-12/mdc/s0"
@@ -171,7 +171,7 @@ def test_a_signal_ends_a_training_of_two_processes_with_a_state_that_resumes_to_
     config = place.folder / "two.json"
     write_json(config, plan(processes=2, epochs=30).jobs[f"runs/{RUN}"].config())
     place.runtime("rarely")
-    mdc = [sys.executable, "-m", "mdc.cli"]
+    mdc = [sys.executable, "-m", "mdc.app.cli"]
 
     def command(name: str) -> list[str]:
         return [*mdc, *place.pretrain(name, "rarely", config)]

@@ -16,8 +16,8 @@ import pytest
 from judge_server import Reply, Server, said, without_proxies
 from small_project import config as config_of
 
-from mdc.cli import main
-from mdc.records import read_json, sha256_file
+from mdc.app.cli import main
+from mdc.plan.records import read_json, sha256_file
 
 pytestmark = pytest.mark.usefixtures("own_copy")
 
@@ -89,7 +89,7 @@ def test_a_killed_job_resumes_with_what_was_not_answered(
 ) -> None:
     _config(r, judge.server)
     with Path("log").open("w") as log:
-        killed = subprocess.Popen([sys.executable, "-m", "mdc.cli", *COMMAND, str(r)], stdout=log, stderr=log)
+        killed = subprocess.Popen([sys.executable, "-m", "mdc.app.cli", *COMMAND, str(r)], stdout=log, stderr=log)
         try:
             assert judge.held.wait(180), Path("log").read_text()
         finally:

@@ -17,27 +17,27 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 from small_project import config as config_of
 
-from mdc.cli import main as mdc
-from mdc.config import GumbelVqgan, OnTokens, VqVae
-from mdc.encoders.codes import CodesEncoder
-from mdc.jobs.call import Call
-from mdc.jobs.encoder_model import TokenizerJob
-from mdc.jobs.folder import ScaleFolder
-from mdc.jobs.read import read_job
-from mdc.loader.central import central
-from mdc.loader.stored import open_stored
+from mdc.app.cli import main as mdc
+from mdc.data.loader.central import central
+from mdc.data.loader.stored import open_stored
+from mdc.data.shards.index import ShardReader, read_index
+from mdc.models.encoders.codes import CodesEncoder
+from mdc.models.runs import open_run
 from mdc.models.tokenizers.gumbel_vqgan import GumbelTokenizer, renamed
 from mdc.models.tokenizers.vq_vae import nearest, perplexity, pixels
-from mdc.objectives.mask_and_replace import build_objective
-from mdc.precompute import image_tokens, import_encoder
-from mdc.predictors.runs import open_run
-from mdc.predictors.towers import TOWER, read_tower
-from mdc.processes.group import ALONE
-from mdc.processes.interrupts import Interrupted
-from mdc.records import UserError, read_json, sha256_file
-from mdc.shards.index import ShardReader, read_index
+from mdc.models.towers import TOWER, read_tower
+from mdc.plan.config import GumbelVqgan, OnTokens, VqVae
+from mdc.plan.jobs.call import Call
+from mdc.plan.jobs.encoder_model import TokenizerJob
+from mdc.plan.jobs.folder import ScaleFolder
+from mdc.plan.jobs.read import read_job
+from mdc.plan.processes.group import ALONE
+from mdc.plan.processes.interrupts import Interrupted
+from mdc.plan.records import UserError, read_json, sha256_file
 from mdc.training import run, tokenizer, trainer
 from mdc.training.corpus import Corpus
+from mdc.training.objectives.mask_and_replace import build_objective
+from mdc.training.precompute import image_tokens, import_encoder
 
 RUN = "runs/described/on-codes/mcd/s0"
 CODES = "image-tokens/vq/described"

@@ -15,14 +15,14 @@ from open_clip.tokenizer import HFTokenizer
 from small_project import do_jobs
 from tiny_clip import write_clip
 
-from mdc.config import validate
+from mdc.data.formats.images import decode
+from mdc.data.shards.index import ShardReader
 from mdc.evaluation.option_scores import boxed
-from mdc.formats.images import decode
-from mdc.jobs.plan import Plan
-from mdc.predictors.open_clip_score import OpenClipScorer
-from mdc.predictors.score import TooLong
-from mdc.records import UserError, read_json, sha256_file
-from mdc.shards.index import ShardReader
+from mdc.evaluation.predictors.open_clip_score import OpenClipScorer
+from mdc.evaluation.predictors.score import TooLong
+from mdc.plan.config import validate
+from mdc.plan.jobs.plan import Plan
+from mdc.plan.records import UserError, read_json, sha256_file
 
 
 @pytest.fixture

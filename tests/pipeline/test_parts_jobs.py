@@ -13,16 +13,16 @@ import small_project
 import yaml
 from url_server import serving
 
-from mdc import cli
-from mdc.config import validate
-from mdc.jobs.plan import Plan
-from mdc.processes.lock import locked
-from mdc.records import UserError, json_text, sha256_file
-from mdc.shards import parts_job
-from mdc.shards.index import ShardReader, read_index
-from mdc.shards.parts import Group
-from mdc.sources.cleaned import InParts
-from mdc.verbs import VERBS
+from mdc.app import cli
+from mdc.data.shards import parts_job
+from mdc.data.shards.index import ShardReader, read_index
+from mdc.data.shards.parts import Group
+from mdc.data.sources.cleaned import InParts
+from mdc.plan.config import validate
+from mdc.plan.jobs.plan import Plan
+from mdc.plan.processes.lock import locked
+from mdc.plan.records import UserError, json_text, sha256_file
+from mdc.plan.verbs import VERBS
 
 SCALE, ROWS = "web", 110
 

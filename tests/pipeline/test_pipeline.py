@@ -21,12 +21,12 @@ import pytest
 from toy_project import BIN, Project
 from warm import environment
 
-from mdc.artefacts import ARTEFACTS
-from mdc.config import load, validate
-from mdc.fingerprint import closure, left_out
-from mdc.jobs.plan import Plan
-from mdc.records import sha256_file
-from mdc.verbs import VERBS
+from mdc.plan.artefacts import ARTEFACTS
+from mdc.plan.config import load, validate
+from mdc.plan.fingerprint import closure, left_out
+from mdc.plan.jobs.plan import Plan
+from mdc.plan.records import sha256_file
+from mdc.plan.verbs import VERBS
 
 pytestmark = pytest.mark.slow
 
@@ -251,7 +251,7 @@ def test_fingerprints_cover_what_a_real_job_imports(project: Project, tmp_path: 
     arguments = [job.verb, name, "--out", str(tmp_path / "out")]
     arguments += ["--cache", str(tmp_path / "cache")] if "cache" in VERBS[job.verb].options else []
     code = (
-        "import sys; from mdc.cli import main\n"
+        "import sys; from mdc.app.cli import main\n"
         "assert main(sys.argv[1:]) == 0\n"
         "print(*(m for m in sys.modules if (m == 'mdc' or m.startswith('mdc.')) and '._open_clip' not in m))"
     )
@@ -259,12 +259,13 @@ def test_fingerprints_cover_what_a_real_job_imports(project: Project, tmp_path: 
     done = subprocess.run(command, cwd=project.folder, capture_output=True, text=True, env=project.environment)
     assert done.returncode == 0, done.stderr
     # the command line itself decides no result
-    starting = {"mdc.cli", "mdc.estimators", "mdc.fingerprint", "mdc.host", "mdc.processes", "mdc.progress", "mdc.work"}
-    starting |= {f"mdc.processes.{module}" for module in ("launch", "gpus", "interrupts", "lock", "lost")}
-    starting |= {"mdc.commands", *(f"mdc.commands.{module}" for module in ("models", "parameters", "project"))}
+    starting = {"mdc.app", "mdc.app.cli", "mdc.app.work", "mdc.training", "mdc.training.launch", "mdc.plan.processes"}
+    starting |= {f"mdc.plan.{module}" for module in ("estimators", "fingerprint", "host", "progress")}
+    starting |= {f"mdc.plan.processes.{module}" for module in ("gpus", "interrupts", "lock", "lost")}
+    starting |= {"mdc.app.commands", *(f"mdc.app.commands.{module}" for module in ("models", "parameters", "project"))}
     parts = {
-        "data/corpora/alt": "mdc.sources.corpora.scenes",
-        "probe/untrained/tiny/cls/s0": "mdc.predictors.encode",
+        "data/corpora/alt": "mdc.data.sources.corpora.scenes",
+        "probe/untrained/tiny/cls/s0": "mdc.evaluation.predictors.encode",
         "table1": ARTEFACTS["table1"].module,
     }
     covered = set(closure(parts[name], VERBS[job.verb].module))

@@ -17,18 +17,18 @@ import yaml
 from small_project import SCALE
 from tampering import cell, edit, flip, plant, put, seal
 
-from mdc.artefacts import ARTEFACTS
-from mdc.cli import main
-from mdc.fingerprint import fingerprint
-from mdc.jobs import plan as plans
-from mdc.jobs.folder import ScaleFolder
-from mdc.provenance import walk
-from mdc.provenance.copies import check_copies
-from mdc.provenance.place import Broken
-from mdc.provenance.verify import _WORDS, place_of
-from mdc.records import read_json, sha256_file
-from mdc.shards.index import read_index, shard_list
-from mdc.verbs import VERBS
+from mdc.app.cli import main
+from mdc.checks import walk
+from mdc.checks.copies import check_copies
+from mdc.checks.place import Broken
+from mdc.checks.verify import _WORDS, place_of
+from mdc.data.shards.index import read_index, shard_list
+from mdc.plan.artefacts import ARTEFACTS
+from mdc.plan.fingerprint import fingerprint
+from mdc.plan.jobs import plan as plans
+from mdc.plan.jobs.folder import ScaleFolder
+from mdc.plan.records import read_json, sha256_file
+from mdc.plan.verbs import VERBS
 
 pytestmark = pytest.mark.usefixtures("own_copy")
 
@@ -311,11 +311,11 @@ def test_what_decides_nothing_is_no_staleness(data_and_models: Path, capsys: pyt
 
 
 CODE = {
-    "mdc.shards.corpus_job": "data/corpora/alt",
-    "mdc.shards.vocabulary_job": "data/vocabularies/words",
-    "mdc.shards.probe_set_job": "data/probes/",
-    "mdc.objectives.masked": "runs/alt/ViT-T-12/mdc",
-    "mdc.predictors.encode": "probe/alt/ViT-T-12/",
+    "mdc.data.shards.corpus_job": "data/corpora/alt",
+    "mdc.data.shards.vocabulary_job": "data/vocabularies/words",
+    "mdc.data.shards.probe_set_job": "data/probes/",
+    "mdc.training.objectives.masked": "runs/alt/ViT-T-12/mdc",
+    "mdc.evaluation.predictors.encode": "probe/alt/ViT-T-12/",
     **{ARTEFACTS[name].module: name for name in ("figure_schedules", "figure_loss", "figure3", "table9")},
 }
 

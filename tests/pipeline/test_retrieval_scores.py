@@ -10,13 +10,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from mdc.formats.images import decode
-from mdc.predictors.caption_scores import Pair
-from mdc.predictors.draws import draws_of
-from mdc.predictors.runs import open_run
-from mdc.predictors.score import RunScorer
-from mdc.records import read_json
-from mdc.shards.index import ShardReader
+from mdc.data.formats.images import decode
+from mdc.data.shards.index import ShardReader
+from mdc.evaluation.predictors.caption_scores import Pair
+from mdc.evaluation.predictors.draws import draws_of
+from mdc.evaluation.predictors.score import RunScorer
+from mdc.models.runs import open_run
+from mdc.plan.records import read_json
 
 SEEDS = (0, 1)
 ESTIMATORS = {"mdc": "monte_carlo", "arc": "likelihood", "clip": "cosine"}

@@ -13,16 +13,16 @@ import pytest
 import torch
 from small_project import config as config_of
 
-from mdc.cli import main
-from mdc.formats.images import decode
-from mdc.jobs.shown import ChoiceTableJob
-from mdc.predictors.caption_scores import Pair, Scored
-from mdc.predictors.draws import draws_of
-from mdc.predictors.runs import open_run
-from mdc.predictors.score import RunScorer
-from mdc.records import read_json, sha256_file
+from mdc.app.cli import main
+from mdc.data.formats.images import decode
+from mdc.data.shards.index import ShardReader
+from mdc.evaluation.predictors.caption_scores import Pair, Scored
+from mdc.evaluation.predictors.draws import draws_of
+from mdc.evaluation.predictors.score import RunScorer
+from mdc.models.runs import open_run
+from mdc.plan.jobs.shown import ChoiceTableJob
+from mdc.plan.records import read_json, sha256_file
 from mdc.report.scores import Choices, Store
-from mdc.shards.index import ShardReader
 
 RUN = "alt/ViT-T-12/mdc/s0"
 

@@ -17,10 +17,10 @@ import slurm_stand_in
 from small_project import config as config_of
 from toy_project import BIN, Project
 
-from mdc.cli import main
-from mdc.config import validate
-from mdc.jobs.plan import Plan
-from mdc.records import json_text, read_json_lines, write_text
+from mdc.app.cli import main
+from mdc.plan.config import validate
+from mdc.plan.jobs.plan import Plan
+from mdc.plan.records import json_text, read_json_lines, write_text
 
 pytestmark = pytest.mark.slow
 
@@ -113,7 +113,7 @@ def test_a_training_of_two_processes_survives_the_loss_of_one(project: Project, 
     arguments += ["--out", str(whole), "--state", str(tmp_path / "state")]
     torchrun = [str(BIN / "torchrun"), "--standalone", "--local-addr", "127.0.0.1", "--nproc-per-node", "2"]
     environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo"}
-    done = subprocess.run([*torchrun, "-m", "mdc.cli", *arguments], capture_output=True, text=True, env=environment)
+    done = subprocess.run([*torchrun, "-m", "mdc.app.cli", *arguments], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     for name in ("run.json", "checkpoint.safetensors"):
         assert (whole / name).read_bytes() == Path(f"results/toy/{RUN}/{name}").read_bytes()

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.parquet as parquet
 import pytest
 
-from mdc.records import read_json
+from mdc.plan.records import read_json
 
 SEEDS = (0, 1)
 MEASURES = {"Relation", "Order", "Average"}

@@ -15,19 +15,19 @@ import yaml
 from small_project import SCALE
 from tampering import cell, edit, flip, lines, put, seal
 
-from mdc.artefacts import ARTEFACTS, Artefact
-from mdc.cli import main
-from mdc.config import ProtocolStatistics
-from mdc.jobs import plan as plans
-from mdc.jobs.accepted import Edit, write_accepted
-from mdc.jobs.folder import ScaleFolder
-from mdc.jobs.job import Job
-from mdc.jobs.shown import Labelled, ProbingJob, System
-from mdc.provenance.cells import cells, choose
-from mdc.provenance.place import Broken, Place
-from mdc.provenance.walk import Walk
-from mdc.records import UserError, read_json, sha256_file, write_json
-from mdc.verbs import VERBS, Verb
+from mdc.app.cli import main
+from mdc.checks.cells import cells, choose
+from mdc.checks.place import Broken, Place
+from mdc.checks.walk import Walk
+from mdc.plan.artefacts import ARTEFACTS, Artefact
+from mdc.plan.config import ProtocolStatistics
+from mdc.plan.jobs import plan as plans
+from mdc.plan.jobs.accepted import Edit, write_accepted
+from mdc.plan.jobs.folder import ScaleFolder
+from mdc.plan.jobs.job import Job
+from mdc.plan.jobs.shown import Labelled, ProbingJob, System
+from mdc.plan.records import UserError, read_json, sha256_file, write_json
+from mdc.plan.verbs import VERBS, Verb
 
 MDC = "alt/ViT-T-12/mdc/s0"
 
@@ -147,7 +147,7 @@ def test_a_host_file_of_another_record_is_not_believed(r: Path, capsys: pytest.C
 
 def test_it_imports_no_large_library(r: Path) -> None:
     code = (
-        "import sys; from mdc.cli import main\n"
+        "import sys; from mdc.app.cli import main\n"
         "assert main(['why', 'results/table1.csv', '--row', 'alt-text, mdc', '--column', 'shape']) == 0\n"
         "found = {'torch', 'pandas', 'matplotlib', 'scipy'} & set(sys.modules)\n"
         "assert not found, found"

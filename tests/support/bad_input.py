@@ -15,10 +15,10 @@ import pytest
 import yaml
 from data_samples import complete, encoded
 
-from mdc.cli import main
-from mdc.config import load
-from mdc.config.sources import CorpusSource
-from mdc.jobs.plan import Plan
+from mdc.app.cli import main
+from mdc.plan.config import load
+from mdc.plan.config.sources import CorpusSource
+from mdc.plan.jobs.plan import Plan
 
 ROOT = Path(__file__).resolve().parents[2]
 #: inputs that are wrong in one way each, by the test that tries them

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mdc.records import sha256_file
+from mdc.plan.records import sha256_file
 
 
 @dataclass

@@ -16,14 +16,14 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from mdc.config.choice_sources import ChoiceSource
-from mdc.config.sources import CaptionList, CorpusSource, ProbeSource
-from mdc.formats.samples import ChoiceSample, RawSample, Skipped
-from mdc.formats.tar import TarWriter
-from mdc.records import read_json, sha256_file, write_json
-from mdc.shards import choices, corpus, probe_set, texts_job
-from mdc.shards.offsets import write_offsets
-from mdc.sources.source import Source, open_choices, open_corpus, open_probe, open_texts
+from mdc.data.formats.samples import ChoiceSample, RawSample, Skipped
+from mdc.data.formats.tar import TarWriter
+from mdc.data.shards import choices, corpus, probe_set, texts_job
+from mdc.data.shards.offsets import write_offsets
+from mdc.data.sources.source import Source, open_choices, open_corpus, open_probe, open_texts
+from mdc.plan.config.choice_sources import ChoiceSource
+from mdc.plan.config.sources import CaptionList, CorpusSource, ProbeSource
+from mdc.plan.records import read_json, sha256_file, write_json
 
 COLOURS = ("red", "green", "blue", "yellow")
 
@@ -66,7 +66,7 @@ def use_scenes(monkeypatch: pytest.MonkeyPatch) -> None:
         return opened
 
     for room, open_source in (("corpora", lambda source, folder: Corpus(source)), ("probes", open_probe_of_noise)):
-        world = ModuleType(f"mdc.sources.{room}.scenes")
+        world = ModuleType(f"mdc.data.sources.{room}.scenes")
         world.open_source = open_source  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, world.__name__, world)
 

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 from changed import put
 
-from mdc.config import read_yaml
+from mdc.plan.config import read_yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs/edits.md"
@@ -24,10 +24,10 @@ EDITS: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_suffix(".yaml")
 #: what `mdc accept-edit` would write about every job that is stale by its code
 ACCEPT = f"""
 from pathlib import Path
-from mdc.config import load
-from mdc.jobs.accepted import Accepted, Edit, write_accepted
-from mdc.jobs.folder import ScaleFolder
-from mdc.accept_edit import stale_by_code
+from mdc.plan.config import load
+from mdc.plan.jobs.accepted import Accepted, Edit, write_accepted
+from mdc.plan.jobs.folder import ScaleFolder
+from mdc.checks.accept_edit import stale_by_code
 place = ScaleFolder(Path("results/{SCALE}"))
 found, _ = stale_by_code(load("params.yaml"), Accepted(), place, Path(".state"), ["*"])
 assert found
@@ -93,14 +93,14 @@ class Sandbox:
     def part(self, dictionary: str, module: str) -> None:
         self.write(f"src/mdc/{module.replace('.', '/')}.py", "NEW = True\n")
         opening = f"\n{dictionary} = {{\n"
-        self.replace("src/mdc/parts.py", opening, f'{opening}    "new": "mdc.{module}",\n')
+        self.replace("src/mdc/plan/parts.py", opening, f'{opening}    "new": "mdc.{module}",\n')
 
     def artefact(self, named: bool) -> None:
         self.write("src/mdc/report/tables/table99.py", "from mdc.report.tables.table9 import make\n")
         entry = '"table99": Artefact("mdc.report.tables.table99", "licences", "Tables", ("table99.csv",), {}, "More."),'
-        self.replace("src/mdc/artefacts.py", "\nARTEFACTS = {\n", f"\nARTEFACTS = {{\n    {entry}\n")
+        self.replace("src/mdc/plan/artefacts.py", "\nARTEFACTS = {\n", f"\nARTEFACTS = {{\n    {entry}\n")
         line = "    table9: Plain | None = None\n"
-        self.replace("src/mdc/config/tables.py", line, line + line.replace("table9", "table99"))
+        self.replace("src/mdc/plan/config/tables.py", line, line + line.replace("table9", "table99"))
         if named:
             self.set("tables.table99", {})
 

@@ -13,8 +13,8 @@ from changed import with_other
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from mdc.config import validate
-from mdc.records import UserError
+from mdc.plan.config import validate
+from mdc.plan.records import UserError
 
 GONE: Any = object()  #: in the place of a value: the key is not there
 Path = tuple[str | int, ...]

@@ -19,9 +19,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mdc.cli import main
-from mdc.records import sha256_file
-from mdc.verbs import VERBS
+from mdc.app.cli import main
+from mdc.plan.records import sha256_file
+from mdc.plan.verbs import VERBS
 
 
 def kill_after_operation(number: int) -> None:
@@ -56,7 +56,7 @@ def kill_after_operation(number: int) -> None:
 
     for name in ("fsync", "replace", "unlink"):
         setattr(os, name, ticking(getattr(os, name)))
-    for module in ("mdc.training.state", "mdc.models.weights", "mdc.evaluation.features", "mdc.loader.crops"):
+    for module in ("mdc.training.state", "mdc.models.weights", "mdc.evaluation.features", "mdc.data.loader.crops"):
         part = importlib.import_module(module)
         part.save_file = torn(part.save_file)
 
@@ -128,13 +128,13 @@ def _try(case: dict[str, Any], n: int, kills: list[dict[str, Any]]) -> dict[str,
 if __name__ == "__main__":
     for verb in ("pretrain", "probe"):
         importlib.import_module(VERBS[verb].module)
-    for part in ("mdc.objectives.masked", "mdc.predictors.encode"):
+    for part in ("mdc.training.objectives.masked", "mdc.evaluation.predictors.encode"):
         importlib.import_module(part)
     # what a job imports or makes late, here once for all children
     import torch
     import torch.utils.tensorboard
 
-    from mdc.text import clip_pieces
+    from mdc.models.text import clip_pieces
 
     clip_pieces("a word")
     torch.optim.AdamW([torch.zeros(1, requires_grad=True)], fused=True)

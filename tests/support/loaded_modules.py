@@ -19,10 +19,10 @@ _SLOW = ("matplotlib.pyplot", "pandas", "pyarrow.parquet", "torch.utils.tensorbo
 
 def run(call: dict[str, Any], told: Path) -> None:
     """Do the job as the command line does, without the command line's own modules."""
-    from mdc.jobs.call import Call
-    from mdc.jobs.folder import ScaleFolder
-    from mdc.jobs.read import read_job
-    from mdc.verbs import VERBS
+    from mdc.plan.jobs.call import Call
+    from mdc.plan.jobs.folder import ScaleFolder
+    from mdc.plan.jobs.read import read_job
+    from mdc.plan.verbs import VERBS
 
     verb = VERBS[call["verb"]]
     places = {name: Path(call[name]) for name in verb.options if name in call}

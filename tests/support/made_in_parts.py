@@ -8,11 +8,11 @@ from typing import Any
 from data_samples import corpus_of
 from obtained_pairs import SOURCE
 
-from mdc.records import sha256_file, write_json
-from mdc.shards.from_parts import join_parts
-from mdc.shards.index import ShardReader
-from mdc.shards.parts import Group, read_parts, write_parts
-from mdc.sources.cleaned import InParts
+from mdc.data.shards.from_parts import join_parts
+from mdc.data.shards.index import ShardReader
+from mdc.data.shards.parts import Group, read_parts, write_parts
+from mdc.data.sources.cleaned import InParts
+from mdc.plan.records import sha256_file, write_json
 
 HELD: dict[str, Any] = {**SOURCE, "val_share": 0.3}
 SPLITS = ("train", "val")

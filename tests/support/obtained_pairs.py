@@ -11,7 +11,7 @@ from typing import Any
 from bad_input import tar_of
 from data_samples import encoded
 
-from mdc.records import sha256_file
+from mdc.plan.records import sha256_file
 
 PER_SHARD, CHOSEN = 10, 34
 SOURCE: dict[str, Any] = {"kind": "pairs", "dataset": "d", "path": "d", "from": "urls", "pairs": None, "val_share": 0.0}

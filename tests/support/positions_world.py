@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 from shown import STATISTICS, shown_job, write_manifest
 
-from mdc.records import sha256_file
+from mdc.plan.records import sha256_file
 
 METHODS = {"arc": "ARC", "rtl": "ARC right to left", "mdc": "MDC"}
 PIECES = 6

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from shown import STATISTICS, make, shown_job, write_manifest
 
-from mdc.jobs.shown import ProbingJob
-from mdc.records import sha256_file, sha256_text
+from mdc.plan.jobs.shown import ProbingJob
+from mdc.plan.records import sha256_file, sha256_text
 from mdc.report.items import ProbeItems
-from mdc.statistics.metrics import mean_average_precision
+from mdc.report.statistics.metrics import mean_average_precision
 
 #: (corpus or None for an untrained encoder, method, probe, seed) -> the share of items that it gets right
 Skill = Callable[[str | None, str, str, int], float]

@@ -18,11 +18,11 @@ from unittest.mock import patch
 import torch
 import toy
 
-from mdc.config import Method
-from mdc.loader.batch import CaptionBatch
-from mdc.processes.group import Group, process_group
-from mdc.processes.interrupts import Interrupted
-from mdc.records import UserError
+from mdc.data.loader.batch import CaptionBatch
+from mdc.plan.config import Method
+from mdc.plan.processes.group import Group, process_group
+from mdc.plan.processes.interrupts import Interrupted
+from mdc.plan.records import UserError
 from mdc.training import watch
 from mdc.training.segments import Segment
 from mdc.training.trainer import Training, train

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from mdc.artefacts import ARTEFACTS
-from mdc.config import load
-from mdc.jobs.plan import Plan
-from mdc.jobs.read import as_job
-from mdc.records import sha256_text
+from mdc.plan.artefacts import ARTEFACTS
+from mdc.plan.config import load
+from mdc.plan.jobs.plan import Plan
+from mdc.plan.jobs.read import as_job
+from mdc.plan.records import sha256_text
 
 STATISTICS = {"level": 0.95, "comparable": 2.0, "power": 0.8, "bootstrap": 500}
 OBJECTIVES = {"clip": "contrastive", "clip_lb": "contrastive", "arc": "autoregressive"}

@@ -12,15 +12,15 @@ from typing import Any
 
 import yaml
 
-from mdc.artefacts import ARTEFACTS
-from mdc.config import read_yaml, validate
-from mdc.jobs.call import Call
-from mdc.jobs.folder import ScaleFolder
-from mdc.jobs.plan import Plan
-from mdc.jobs.read import read_job
-from mdc.records import json_text, write_text, write_text_if_changed
-from mdc.verbs import VERBS
-from mdc.work import do
+from mdc.app.work import do
+from mdc.plan.artefacts import ARTEFACTS
+from mdc.plan.config import read_yaml, validate
+from mdc.plan.jobs.call import Call
+from mdc.plan.jobs.folder import ScaleFolder
+from mdc.plan.jobs.plan import Plan
+from mdc.plan.jobs.read import read_job
+from mdc.plan.records import json_text, write_text, write_text_if_changed
+from mdc.plan.verbs import VERBS
 
 ROOT = Path(__file__).resolve().parents[2]
 SCALE = "golden"

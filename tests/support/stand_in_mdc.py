@@ -14,9 +14,9 @@ from pathlib import Path
 
 sys.path.insert(0, os.environ["PYTHONPATH"].split(os.pathsep)[0])
 
-from mdc.artefacts import ARTEFACTS
-from mdc.jobs.folder import ScaleFolder, verb_of
-from mdc.verbs import VERBS
+from mdc.plan.artefacts import ARTEFACTS
+from mdc.plan.jobs.folder import ScaleFolder, verb_of
+from mdc.plan.verbs import VERBS
 
 
 def sha256(content):

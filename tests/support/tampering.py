@@ -12,9 +12,9 @@ from typing import Any
 import small_project
 from changed import put as set_value
 
-from mdc.jobs.folder import ScaleFolder
-from mdc.jobs.plan import Plan
-from mdc.records import read_json, sha256_file, sha256_json, write_json
+from mdc.plan.jobs.folder import ScaleFolder
+from mdc.plan.jobs.plan import Plan
+from mdc.plan.records import read_json, sha256_file, sha256_json, write_json
 from mdc.report.tidy import csv_text
 
 

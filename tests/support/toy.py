@@ -10,7 +10,9 @@ from unittest.mock import patch
 
 import torch
 
-from mdc.config import (
+from mdc.data.loader.batch import CaptionBatch
+from mdc.models.image_text import ImageText
+from mdc.plan.config import (
     Backbone,
     Decoder,
     Method,
@@ -22,12 +24,10 @@ from mdc.config import (
     ResNet,
     Runtime,
 )
-from mdc.jobs.model import PretrainJob, ProbeJob, Protocol
-from mdc.loader.batch import CaptionBatch
-from mdc.models.image_text import ImageText
-from mdc.objectives.micro_batches import each_tensor
-from mdc.objectives.objective import Objective
-from mdc.parts import OBJECTIVES, load
+from mdc.plan.jobs.model import PretrainJob, ProbeJob, Protocol
+from mdc.plan.parts import OBJECTIVES, load
+from mdc.training.objectives.micro_batches import each_tensor
+from mdc.training.objectives.objective import Objective
 from mdc.training.saver import Saver
 from mdc.training.state import Owner, States
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import yaml
 
-from mdc.artefacts import ARTEFACTS
-from mdc.config import read_yaml
+from mdc.plan.artefacts import ARTEFACTS
+from mdc.plan.config import read_yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent

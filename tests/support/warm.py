@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 STAND_IN = Path(__file__).with_name("stand_in_mdc.py")
-REAL = "import sys\nfrom mdc.cli import main\nsys.exit(main())\n"
+REAL = "import sys\nfrom mdc.app.cli import main\nsys.exit(main())\n"
 #: what the tools import once they work; the project's own package must not be among it
 LATE = (
     *("pandas", "pydantic", "yte", "rich", "pyparsing", "pygit2"),

@@ -13,17 +13,17 @@ from snakemake.exceptions import WorkflowError
 # jobs call the `mdc` of the environment that runs Snakemake, whether it is activated or not
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
-from mdc.artefacts import ARTEFACTS
-from mdc.config import overlaid, read_yaml, validate
-from mdc.formats.data_folder import data_folder
-from mdc.jobs.configs import delete_others, write_configs
-from mdc.jobs.folder import ScaleFolder
-from mdc.jobs.plan import Plan, datasets_of
-from mdc.jobs.accepted import read_accepted
-from mdc.processes.failures import causes
-from mdc.processes.gpus import gpu_ids, wanted_gpus
-from mdc.records import UserError, json_text, write_text_if_changed
-from mdc.verbs import VERBS
+from mdc.plan.artefacts import ARTEFACTS
+from mdc.plan.config import overlaid, read_yaml, validate
+from mdc.plan.data_folder import data_folder
+from mdc.plan.jobs.configs import delete_others, write_configs
+from mdc.plan.jobs.folder import ScaleFolder
+from mdc.plan.jobs.plan import Plan, datasets_of
+from mdc.plan.jobs.accepted import read_accepted
+from mdc.plan.processes.failures import causes
+from mdc.plan.processes.gpus import gpu_ids, wanted_gpus
+from mdc.plan.records import UserError, json_text, write_text_if_changed
+from mdc.plan.verbs import VERBS
 
 
 def written(name, values):

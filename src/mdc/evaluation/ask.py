@@ -13,18 +13,18 @@ import torch
 from PIL import Image
 from pydantic import ValidationError
 
-from mdc.config import Scoring, first_problem
-from mdc.config.score import estimators_of
-from mdc.estimators import ESTIMATORS
+from mdc.data.formats.images import ImageError, decode
+from mdc.evaluation.predictors.blind import log_mean_probability, mean_score
+from mdc.evaluation.predictors.caption_scores import Pair, Scored
+from mdc.evaluation.predictors.draws import draws_of
 from mdc.evaluation.retrieval import HeldOut
 from mdc.evaluation.scored_run import run_scorer
-from mdc.formats.images import ImageError, decode
-from mdc.predictors.blind import log_mean_probability, mean_score
-from mdc.predictors.caption_scores import Pair, Scored
-from mdc.predictors.draws import draws_of
-from mdc.predictors.runs import open_run, scale_of, weights_of
-from mdc.records import UserError
-from mdc.text import clip_pieces, clip_text
+from mdc.models.runs import open_run, scale_of, weights_of
+from mdc.models.text import clip_pieces, clip_text
+from mdc.plan.config import Scoring, first_problem
+from mdc.plan.config.score import estimators_of
+from mdc.plan.estimators import ESTIMATORS
+from mdc.plan.records import UserError
 from mdc.training.device import choose_device
 
 _BLIND = 8  # held-out images that stand in for the caption's own
@@ -101,7 +101,7 @@ def run_folder(run: str, params: str, scale: str | None) -> Path:
         return Path(run)
     results, own = Path("results"), scale
     if own is None:
-        from mdc.config import load
+        from mdc.plan.config import load
 
         own = load(params).scale
     name = run.removeprefix("runs/")

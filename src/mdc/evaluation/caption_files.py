@@ -12,15 +12,15 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
-from mdc.captions.files import image_ids, read_captions, read_file_names, read_ids, read_references
-from mdc.captions.java import java
-from mdc.captions.metrics import measure_all, tokens
-from mdc.captions.words import content_recall, distinct, self_bleu
-from mdc.config import first_problem
-from mdc.config.caption_table import OpenClip
+from mdc.data.shards.index import ShardReader
 from mdc.evaluation.captioned import Captioned
-from mdc.records import UserError, json_text, write_text
-from mdc.shards.index import ShardReader
+from mdc.evaluation.metrics.files import image_ids, read_captions, read_file_names, read_ids, read_references
+from mdc.evaluation.metrics.java import java
+from mdc.evaluation.metrics.metrics import measure_all, tokens
+from mdc.evaluation.metrics.words import content_recall, distinct, self_bleu
+from mdc.plan.config import first_problem
+from mdc.plan.config.caption_table import OpenClip
+from mdc.plan.records import UserError, json_text, write_text
 
 _CLIP, _CLIP_WEIGHTS = "ViT-B-32-quickgelu", "openai"  # that of CLIPScore's authors, and of the paper
 _CLIP_SCORES = ("CLIPScore", "RefCLIPScore")

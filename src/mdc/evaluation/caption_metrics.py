@@ -12,22 +12,22 @@ from typing import Any
 
 import torch
 
-from mdc.captions.java import java
-from mdc.captions.metrics import METRICS, Measured, Tokenized, measure_all, tokens
-from mdc.captions.words import content_recall, content_words, distinct, self_bleu
+from mdc.data.scenes.oracle import COUNTS, KINDS, judge
+from mdc.data.scenes.true_words import true_words
+from mdc.data.scenes.world import Scene
+from mdc.data.shards.index import ShardReader
 from mdc.evaluation.captioned import Captioned
 from mdc.evaluation.clip_score import ClipScore
+from mdc.evaluation.metrics.java import java
+from mdc.evaluation.metrics.metrics import METRICS, Measured, Tokenized, measure_all, tokens
+from mdc.evaluation.metrics.words import content_recall, content_words, distinct, self_bleu
 from mdc.evaluation.objects import Objects, objects
 from mdc.evaluation.scored_run import clip_scorer, open_clip_scorer
 from mdc.evaluation.trained_run import trained_run
 from mdc.evaluation.written import written
-from mdc.jobs.call import Call, record
-from mdc.jobs.model import CaptionMetricsJob
-from mdc.records import atomic_path, clear_leftovers, write_json
-from mdc.scenes.oracle import COUNTS, KINDS, judge
-from mdc.scenes.true_words import true_words
-from mdc.scenes.world import Scene
-from mdc.shards.index import ShardReader
+from mdc.plan.jobs.call import Call, record
+from mdc.plan.jobs.model import CaptionMetricsJob
+from mdc.plan.records import atomic_path, clear_leftovers, write_json
 from mdc.training.device import choose_device
 
 FILE = "metrics.parquet"
@@ -38,7 +38,7 @@ Captions = Mapping[str, Mapping[str, str]]
 
 
 def main(call: Call) -> None:
-    """``call.job``: a :class:`mdc.jobs.model.CaptionMetricsJob`."""
+    """``call.job``: a :class:`mdc.plan.jobs.model.CaptionMetricsJob`."""
     job: CaptionMetricsJob = call.job
     torch.set_num_threads(job.captioning.threads)
     images = Captioned.open(call.input(f"data/corpora/{job.corpus}"), job.split, job.images)

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from mdc.formats.images import ImageError, decode
-from mdc.records import UserError
-from mdc.shards.index import ShardReader, read_index
+from mdc.data.formats.images import ImageError, decode
+from mdc.data.shards.index import ShardReader, read_index
+from mdc.plan.records import UserError
 
 
 @dataclass(frozen=True)
 class Captioned:
-    """The first images of a split. ``truths``: of a scene (see :meth:`mdc.scenes.world.Scene.from_json`), else None."""
+    """The first images of a split. ``truths``: of a scene (see :meth:`mdc.data.scenes.world.Scene.from_json`), else None."""
 
     reader: ShardReader
     keys: list[str]

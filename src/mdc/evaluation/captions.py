@@ -16,20 +16,20 @@ from typing import Any
 import torch
 from PIL import Image
 
-from mdc.config.caption import Unmasking
-from mdc.config.distortion import AtLevel
+from mdc.data.shards.index import ShardReader
 from mdc.evaluation.captioned import Captioned
 from mdc.evaluation.coca import NOTHING, of_coca
 from mdc.evaluation.distortions import distort
 from mdc.evaluation.parts import identity_of, in_parts
 from mdc.evaluation.scored_run import clip_scorer
 from mdc.evaluation.trained_run import trained_run
-from mdc.jobs.call import Call, record
-from mdc.jobs.model import CaptionsJob, Policy
-from mdc.parts import ABILITIES, load
-from mdc.processes.group import global_rank, local_rank, process_group
-from mdc.records import atomic_path, clear_leftovers, write_json
-from mdc.shards.index import ShardReader
+from mdc.plan.config.caption import Unmasking
+from mdc.plan.config.distortion import AtLevel
+from mdc.plan.jobs.call import Call, record
+from mdc.plan.jobs.model import CaptionsJob, Policy
+from mdc.plan.parts import ABILITIES, load
+from mdc.plan.processes.group import global_rank, local_rank, process_group
+from mdc.plan.records import atomic_path, clear_leftovers, write_json
 from mdc.training.device import choose_device
 
 CAPTIONS = "captions.parquet"
@@ -42,7 +42,7 @@ Row = dict[str, Any]
 
 
 def main(call: Call) -> dict[str, Any] | None:
-    """Run the job, or one process's share of it. ``call.job``: a :class:`mdc.jobs.model.CaptionsJob`.
+    """Run the job, or one process's share of it. ``call.job``: a :class:`mdc.plan.jobs.model.CaptionsJob`.
 
     Returns what its host file tells besides, ``writing``: {system: {captions, seconds}} where a run of ours wrote. Seconds are
     summed over processes; reading the images is not among them, since all systems of a run share it.

@@ -2,7 +2,7 @@
 
 Writes ``scores.parquet``, a row an option and estimator: its score against its own image, against other images of the set
 and against an image of the mean colour, each with its standard error; the errors of the blind scores that Table 2 takes of
-the other images, and the covariance of the main one's with the score's own (:mod:`mdc.predictors.blind`); and last
+the other images, and the covariance of the main one's with the score's own (:mod:`mdc.evaluation.predictors.blind`); and last
 ``scores.json``.
 """
 
@@ -15,14 +15,14 @@ from typing import Any
 
 import torch
 
+from mdc.data.shards.index import read_index
 from mdc.evaluation.option_scores import Questions, score_items, table_rows
 from mdc.evaluation.parts import identity_of, in_parts
 from mdc.evaluation.scored_run import open_clip_scorer, scored_run
-from mdc.jobs.call import Call, record
-from mdc.jobs.model import ChoicesJob
-from mdc.processes.group import global_rank, local_rank, process_group
-from mdc.records import atomic_path, clear_leftovers, sha256_json, write_json
-from mdc.shards.index import read_index
+from mdc.plan.jobs.call import Call, record
+from mdc.plan.jobs.model import ChoicesJob
+from mdc.plan.processes.group import global_rank, local_rank, process_group
+from mdc.plan.records import atomic_path, clear_leftovers, sha256_json, write_json
 from mdc.training.device import choose_device
 
 SCORES = "scores.parquet"
@@ -30,7 +30,7 @@ _PART = 32  # items that are scored at a time, and lost at most by a kill
 
 
 def main(call: Call) -> None:
-    """Run the job, or one process's share of it. ``call.job``: a :class:`mdc.jobs.model.ChoicesJob`."""
+    """Run the job, or one process's share of it. ``call.job``: a :class:`mdc.plan.jobs.model.ChoicesJob`."""
     job: ChoicesJob = call.job
     scoring = job.scoring
     torch.set_num_threads(scoring.threads)

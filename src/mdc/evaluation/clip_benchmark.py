@@ -19,14 +19,14 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from mdc.config import OnTokens
+from mdc.data.formats.images import center_resize
 from mdc.evaluation.ask import run_folder
-from mdc.formats.images import center_resize
+from mdc.evaluation.predictors.score import caption_tokens
 from mdc.models.encoder import pool
 from mdc.models.normalise import normalise
-from mdc.predictors.runs import WEIGHTS, open_run
-from mdc.predictors.score import caption_tokens
-from mdc.records import UserError, read_json
+from mdc.models.runs import WEIGHTS, open_run
+from mdc.plan.config import OnTokens
+from mdc.plan.records import UserError, read_json
 
 TYPE = "mdc"
 

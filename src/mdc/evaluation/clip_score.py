@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from mdc.evaluation.captioned import Captioned
-from mdc.predictors.score import TooLong
-from mdc.records import UserError
+from mdc.evaluation.predictors.score import TooLong
+from mdc.plan.records import UserError
 
 _WEIGHT = 2.5  # of the paper's equation 1
 _BATCH = 64

@@ -1,4 +1,4 @@
-"""Captions by open_clip's CoCa, which writes in an environment of its own (:mod:`mdc.others.coca`)."""
+"""Captions by open_clip's CoCa, which writes in an environment of its own (:mod:`mdc.evaluation.others.coca`)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from mdc.evaluation.captioned import Captioned
-from mdc.jobs.call import Call
-from mdc.jobs.model import CaptionsJob, CocaModel
-from mdc.others import coca as script
-from mdc.records import UserError, sha256_json
+from mdc.evaluation.others import coca as script
+from mdc.plan.jobs.call import Call
+from mdc.plan.jobs.model import CaptionsJob, CocaModel
+from mdc.plan.records import UserError, sha256_json
 from mdc.training.device import choose_device
 
 #: the environment's folder, unless MDC_COCA names another

@@ -11,7 +11,7 @@ import io
 import numpy as np
 from PIL import Image, ImageFilter
 
-from mdc.config.distortion import AtLevel
+from mdc.plan.config.distortion import AtLevel
 
 _FULL = 224  # the shorter side in pixels that blur is told for
 _GREY = 128

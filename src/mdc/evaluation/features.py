@@ -15,15 +15,15 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from mdc.loader.crops import Kept
-from mdc.loader.labelled import labelled_batches
-from mdc.processes.store import Store
-from mdc.progress import progress
-from mdc.records import atomic_path
+from mdc.data.loader.crops import Kept
+from mdc.data.loader.labelled import labelled_batches
+from mdc.plan.processes.store import Store
+from mdc.plan.progress import progress
+from mdc.plan.records import atomic_path
 
 
 class Encodes(Protocol):
-    """What ``mdc.predictors.encode`` makes."""
+    """What ``mdc.evaluation.predictors.encode`` makes."""
 
     def encode(self, images: Tensor) -> Tensor:
         """images (B, 3, S, S) uint8 → features (B, D) float32 on the CPU."""

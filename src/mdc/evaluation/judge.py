@@ -14,14 +14,14 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from mdc.config.judge import ByEndpoint
 from mdc.evaluation.captioned import Captioned
+from mdc.evaluation.judges.endpoint import Answer, Endpoint
+from mdc.evaluation.judges.question import Question, question, votes
 from mdc.evaluation.written import written
-from mdc.jobs.call import Call, record
-from mdc.jobs.model import JudgeJob
-from mdc.judge.endpoint import Answer, Endpoint
-from mdc.judge.question import Question, question, votes
-from mdc.records import (
+from mdc.plan.config.judge import ByEndpoint
+from mdc.plan.jobs.call import Call, record
+from mdc.plan.jobs.model import JudgeJob
+from mdc.plan.records import (
     UserError,
     atomic_path,
     clear_leftovers,
@@ -42,7 +42,7 @@ Row = dict[str, Any]
 
 
 def main(call: Call) -> None:
-    """``call.job``: a :class:`mdc.jobs.model.JudgeJob`."""
+    """``call.job``: a :class:`mdc.plan.jobs.model.JudgeJob`."""
     job: JudgeJob = call.job
     images = Captioned.open(call.input(f"data/corpora/{job.corpus}"), job.split, job.images)
     captions = {name: one.captions for name, one in written(call, job.captions, images).items()}
@@ -105,7 +105,7 @@ def _by_endpoint(
     call: Call, how: ByEndpoint, images: Captioned, asked: Sequence[tuple[str, int, Question]]
 ) -> list[Row]:
     """Ask for each image and contest, several at a time; what was answered is kept, so a killed job resumes."""
-    from mdc.progress import progress
+    from mdc.plan.progress import progress
 
     endpoint, losses = Endpoint(how), _Losses(call.job.job)
 

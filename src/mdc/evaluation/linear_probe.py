@@ -31,7 +31,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mdc.records import UserError
+from mdc.plan.records import UserError
 
 _BETA1, _BETA2, _EPS = 0.9, 0.999, 1e-8  # torch.optim.AdamW's defaults, which CLIP-benchmark leaves alone
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mdc.captions.chair import hallucinated, mentioned, read_instances
 from mdc.evaluation.captioned import Captioned
-from mdc.formats.data_folder import data_folder
-from mdc.records import sha256_file
+from mdc.evaluation.metrics.chair import hallucinated, mentioned, read_instances
+from mdc.plan.data_folder import data_folder
+from mdc.plan.records import sha256_file
 
 _HOW = (
     "bring it from http://images.cocodataset.org/annotations/annotations_trainval2014.zip (or name the file that is there under "

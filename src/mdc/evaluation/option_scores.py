@@ -16,16 +16,16 @@ import numpy as np
 import torch
 from PIL import Image
 
-from mdc.estimators import ESTIMATORS
-from mdc.formats.images import ImageError, decode
+from mdc.data.formats.images import ImageError, decode
+from mdc.data.shards.index import ShardReader
+from mdc.evaluation.predictors.blind import Blind, log_mean_probability, mean_score
+from mdc.evaluation.predictors.caption_scores import Pair, Scored
+from mdc.evaluation.predictors.draws import Draws, draws_of
+from mdc.evaluation.predictors.score import Scorer, TooLong, sampled
 from mdc.models.normalise import OPENAI_MEAN
-from mdc.predictors.blind import Blind, log_mean_probability, mean_score
-from mdc.predictors.caption_scores import Pair, Scored
-from mdc.predictors.draws import Draws, draws_of
-from mdc.predictors.score import Scorer, TooLong, sampled
-from mdc.records import UserError
-from mdc.shards.index import ShardReader
-from mdc.text import clip_pieces
+from mdc.models.text import clip_pieces
+from mdc.plan.estimators import ESTIMATORS
+from mdc.plan.records import UserError
 
 SPLIT = "test"
 

@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 
 import torch
 
-from mdc.config import Scoring
-from mdc.config.caption import Captioning
-from mdc.processes.group import Group
-from mdc.records import UserError, clear_leftovers, read_json, sha256_json, write_text
+from mdc.plan.config import Scoring
+from mdc.plan.config.caption import Captioning
+from mdc.plan.processes.group import Group
+from mdc.plan.records import UserError, clear_leftovers, read_json, sha256_json, write_text
 
 Part = TypeVar("Part")
 
@@ -34,7 +34,7 @@ def in_parts(
 
     ``identity`` with ``name(part)`` decides a part's result.
     """
-    from mdc.progress import progress
+    from mdc.plan.progress import progress
 
     files = [
         cache / key[:2] / f"{key}.json" for part in parts for key in [sha256_json({**identity, "part": name(part)})]

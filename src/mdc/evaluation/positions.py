@@ -17,24 +17,24 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mdc.data.scenes.language import kind_of_word
+from mdc.data.shards.index import read_index
 from mdc.evaluation.parts import identity_of, in_parts
+from mdc.evaluation.predictors.caption_scores import Pair
+from mdc.evaluation.predictors.draws import Draws, draws_of
 from mdc.evaluation.retrieval import HeldOut
 from mdc.evaluation.scored_run import ScoredRun, scored_run
 from mdc.evaluation.visual_tokens import gradient_norms, prefix_scores
-from mdc.jobs.call import Call, record
-from mdc.jobs.model import PositionsJob
+from mdc.models.runs import read_run
+from mdc.models.text import pieces_by_word
 from mdc.models.weights import load_weights
-from mdc.objectives.masked import schedule_of
-from mdc.parts import OBJECTIVES, load
-from mdc.predictors.caption_scores import Pair
-from mdc.predictors.draws import Draws, draws_of
-from mdc.predictors.runs import read_run
-from mdc.processes.group import global_rank, local_rank, process_group
-from mdc.records import UserError, atomic_path, clear_leftovers, write_json
-from mdc.scenes.language import kind_of_word
-from mdc.shards.index import read_index
-from mdc.text import pieces_by_word
+from mdc.plan.jobs.call import Call, record
+from mdc.plan.jobs.model import PositionsJob
+from mdc.plan.parts import OBJECTIVES, load
+from mdc.plan.processes.group import global_rank, local_rank, process_group
+from mdc.plan.records import UserError, atomic_path, clear_leftovers, write_json
 from mdc.training.device import choose_device
+from mdc.training.objectives.masked import schedule_of
 
 TOKENS, GRADIENTS = "tokens.parquet", "gradients.parquet"
 _PART = 8  # captions that are scored at a time
@@ -42,7 +42,7 @@ _SEED = 0
 
 
 def main(call: Call) -> None:
-    """Run the job, or one process's share of it. ``call.job``: a :class:`mdc.jobs.model.PositionsJob`."""
+    """Run the job, or one process's share of it. ``call.job``: a :class:`mdc.plan.jobs.model.PositionsJob`."""
     job: PositionsJob = call.job
     torch.set_num_threads(job.scoring.threads)
     device = choose_device(job.scoring.device, local_rank())

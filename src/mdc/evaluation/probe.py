@@ -19,20 +19,20 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
-from mdc.config import Backbone, FrozenTokens, ProbeRuntime, first_problem
-from mdc.encoders.tower import Tower
+from mdc.data.shards.index import read_index
 from mdc.evaluation.features import FeatureCache
 from mdc.evaluation.linear_probe import ProbeRecipe, predict, train_linear_probe
-from mdc.jobs.call import Call, record
-from mdc.jobs.model import ProbeJob
 from mdc.models.encoder import Encoder
-from mdc.parts import ABILITIES, load
-from mdc.predictors.runs import CHECKPOINT, read_run
-from mdc.predictors.towers import TOWER, read_tower
-from mdc.processes.store import Store
-from mdc.records import UserError, atomic_path, clear_leftovers, read_json, write_json
-from mdc.shards.index import read_index
-from mdc.statistics.metrics import mean_average_precision, mean_per_class_accuracy, per_item_top1
+from mdc.models.encoders.tower import Tower
+from mdc.models.runs import CHECKPOINT, read_run
+from mdc.models.towers import TOWER, read_tower
+from mdc.plan.config import Backbone, FrozenTokens, ProbeRuntime, first_problem
+from mdc.plan.jobs.call import Call, record
+from mdc.plan.jobs.model import ProbeJob
+from mdc.plan.parts import ABILITIES, load
+from mdc.plan.processes.store import Store
+from mdc.plan.records import UserError, atomic_path, clear_leftovers, read_json, write_json
+from mdc.report.statistics.metrics import mean_average_precision, mean_per_class_accuracy, per_item_top1
 from mdc.training.device import choose_device
 
 #: of a run's manifest, what a table says about the training: the pairs of images and captions that there really were
@@ -40,9 +40,9 @@ _TOLD = ("pairs", "steps", "samples_seen")
 
 
 def main(call: Call) -> None:
-    """Run the job. ``call``: a :class:`mdc.jobs.call.Call` with job, input, runtime, cache and out. Without a runtime
+    """Run the job. ``call``: a :class:`mdc.plan.jobs.call.Call` with job, input, runtime, cache and out. Without a runtime
     all is done in this process."""
-    from mdc.progress import progress
+    from mdc.plan.progress import progress
 
     job: ProbeJob = call.job
     runtime = _runtime(call.runtime)

@@ -16,19 +16,19 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from mdc.data.formats.images import ImageError, decode
+from mdc.data.shards.index import ShardReader, read_index
 from mdc.evaluation.parts import identity_of, in_parts
+from mdc.evaluation.predictors.caption_scores import Pair
+from mdc.evaluation.predictors.draws import Draws, draws_of
+from mdc.evaluation.predictors.score import sampled
 from mdc.evaluation.scored_run import scored_run
-from mdc.formats.images import ImageError, decode
-from mdc.jobs.call import Call, record
-from mdc.jobs.model import RetrievalJob
+from mdc.models.text import clip_pieces
 from mdc.models.weights import save_tensors
-from mdc.predictors.caption_scores import Pair
-from mdc.predictors.draws import Draws, draws_of
-from mdc.predictors.score import sampled
-from mdc.processes.group import global_rank, local_rank, process_group
-from mdc.records import UserError, clear_leftovers, write_json
-from mdc.shards.index import ShardReader, read_index
-from mdc.text import clip_pieces
+from mdc.plan.jobs.call import Call, record
+from mdc.plan.jobs.model import RetrievalJob
+from mdc.plan.processes.group import global_rank, local_rank, process_group
+from mdc.plan.records import UserError, clear_leftovers, write_json
 from mdc.training.device import choose_device
 
 MATRIX = "matrix.safetensors"
@@ -37,7 +37,7 @@ _PART = 8  # images that are scored at a time
 
 
 def main(call: Call) -> None:
-    """Run the job, or one process's share of it. ``call.job``: a :class:`mdc.jobs.model.RetrievalJob`."""
+    """Run the job, or one process's share of it. ``call.job``: a :class:`mdc.plan.jobs.model.RetrievalJob`."""
     job: RetrievalJob = call.job
     scoring = job.scoring
     torch.set_num_threads(scoring.threads)

@@ -7,13 +7,13 @@ from typing import Any
 
 import torch
 
-from mdc.config import Scoring
-from mdc.config.caption import Captioning
 from mdc.evaluation.trained_run import TrainedRun, trained_run
-from mdc.jobs.call import Call
-from mdc.parts import ABILITIES, load
-from mdc.predictors.runs import RunModel
-from mdc.records import sha256_file
+from mdc.models.runs import RunModel
+from mdc.plan.config import Scoring
+from mdc.plan.config.caption import Captioning
+from mdc.plan.jobs.call import Call
+from mdc.plan.parts import ABILITIES, load
+from mdc.plan.records import sha256_file
 
 
 @dataclass(frozen=True)

@@ -14,17 +14,17 @@ import torch
 from PIL import Image
 from pydantic import ValidationError
 
-from mdc.captions.files import image_ids
-from mdc.config import first_problem
-from mdc.config.caption import WAYS, WRITES, Beam, Diffusing, Unmasking
+from mdc.data.formats.images import ImageError, decode
 from mdc.evaluation.ask import run_folder
-from mdc.formats.images import ImageError, decode
-from mdc.jobs.model import PretrainJob
-from mdc.parts import ABILITIES, load
-from mdc.predictors.runs import open_run, weights_of
-from mdc.progress import progress
-from mdc.records import UserError
-from mdc.text import Vocabulary, clip_pieces
+from mdc.evaluation.metrics.files import image_ids
+from mdc.models.runs import open_run, weights_of
+from mdc.models.text import Vocabulary, clip_pieces
+from mdc.plan.config import first_problem
+from mdc.plan.config.caption import WAYS, WRITES, Beam, Diffusing, Unmasking
+from mdc.plan.jobs.model import PretrainJob
+from mdc.plan.parts import ABILITIES, load
+from mdc.plan.progress import progress
+from mdc.plan.records import UserError
 from mdc.training.device import choose_device
 
 #: names of files that are looked at in a folder

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mdc.config import OnTokens
-from mdc.jobs.call import Call
-from mdc.jobs.model import PretrainJob
-from mdc.jobs.read import as_job
-from mdc.predictors.runs import WEIGHTS, RunModel, read_run
-from mdc.records import UserError, read_json
-from mdc.text import Vocabulary
+from mdc.models.runs import WEIGHTS, RunModel, read_run
+from mdc.models.text import Vocabulary
+from mdc.plan.config import OnTokens
+from mdc.plan.jobs.call import Call
+from mdc.plan.jobs.model import PretrainJob
+from mdc.plan.jobs.read import as_job
+from mdc.plan.records import UserError, read_json
 
 #: of a run's manifest, what a table says about the training
 _TOLD = ("pairs", "steps", "samples_seen")

@@ -12,12 +12,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mdc.autoregressive.direction import right_to_left
+from mdc.diffusion.direction import right_to_left
 from mdc.diffusion.likelihood import suffix_masks
 from mdc.diffusion.schedule import MaskSchedule
+from mdc.evaluation.predictors.caption_scores import CaptionScorer, Pair
 from mdc.models.captioner import Captioner
 from mdc.models.memory import Memory
-from mdc.predictors.caption_scores import CaptionScorer, Pair
 
 
 def prefix_scores(scorer: CaptionScorer, memory: Memory, pairs: Sequence[Pair]) -> list[Tensor]:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from mdc.evaluation.captioned import Captioned
-from mdc.jobs.call import Call
-from mdc.records import UserError, read_json, sha256_file
+from mdc.plan.jobs.call import Call
+from mdc.plan.records import UserError, read_json, sha256_file
 
 
 @dataclass(frozen=True)

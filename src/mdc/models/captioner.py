@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from mdc.config import Backbone, OnTokens
 from mdc.models.cross_entropy import weighted_cross_entropy_sum
 from mdc.models.decoder import TextTransformer
 from mdc.models.image_text import ImageCaptioner, word_head
 from mdc.models.packing import Packing
+from mdc.plan.config import Backbone, OnTokens
 
 
 class Captioner(ImageCaptioner):

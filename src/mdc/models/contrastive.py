@@ -8,12 +8,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mdc.config import Backbone
 from mdc.models.decoder import TextTransformer
 from mdc.models.encoder import build_encoder
 from mdc.models.image_text import ImageText
 from mdc.models.initial import normal_
 from mdc.models.packing import Packing
+from mdc.plan.config import Backbone
 
 
 class Contrastive(ImageText):

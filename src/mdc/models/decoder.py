@@ -13,10 +13,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mdc.config import Decoder as DecoderShape
 from mdc.models.attention import Attention
 from mdc.models.initial import normal_
 from mdc.models.packing import Packing, key_mask
+from mdc.plan.config import Decoder as DecoderShape
 
 
 class Block(nn.Module):

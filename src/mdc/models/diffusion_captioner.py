@@ -9,12 +9,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from mdc.config import Backbone, Guidance, Method, OnTokens
 from mdc.diffusion.mask_and_replace import ReplaceSchedule
 from mdc.models.image_text import ImageCaptioner, word_head
 from mdc.models.initial import normal_
 from mdc.models.memory import Memory
 from mdc.models.timed_decoder import TimedDecoder
+from mdc.plan.config import Backbone, Guidance, Method, OnTokens
 
 
 class DiffusionCaptioner(ImageCaptioner):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mdc.config import Backbone, ResNet
 from mdc.models.initial import seeded
+from mdc.models.open_clip_parts import load
 from mdc.models.pixel_encoder import PixelEncoder
-from mdc.open_clip_parts import load
+from mdc.plan.config import Backbone, ResNet
 
 
 class Encoder(PixelEncoder):

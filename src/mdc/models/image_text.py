@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from mdc.config import Backbone, OnTokens, Reads
 from mdc.models.encoder import build_encoder
 from mdc.models.initial import normal_
 from mdc.models.pixel_encoder import PixelEncoder
 from mdc.models.reads import read
 from mdc.models.token_encoder import TokenEncoder
+from mdc.plan.config import Backbone, OnTokens, Reads
 
 
 class ImageText(nn.Module):

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mdc.config import Backbone, OnTokens, ResNet
-from mdc.config import Decoder as DecoderShape
 from mdc.models.reads import OBJECTS
+from mdc.plan.config import Backbone, OnTokens, ResNet
+from mdc.plan.config import Decoder as DecoderShape
 
 
 class Operations(NamedTuple):

@@ -20,12 +20,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from mdc.config import Backbone, OnTokens
 from mdc.models.cross_entropy import weighted_cross_entropy_sum
 from mdc.models.image_text import ImageCaptioner, word_head
 from mdc.models.initial import normal_
 from mdc.models.memory import Memory
 from mdc.models.packing import Packing
+from mdc.plan.config import Backbone, OnTokens
 
 
 class State(NamedTuple):

@@ -10,9 +10,9 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torchvision.models import resnet
 
-from mdc.config import ResNet
 from mdc.models.initial import seeded
 from mdc.models.pixel_encoder import PixelEncoder
+from mdc.plan.config import ResNet
 
 _GROUPS = 32  # Wu and He's, which divides every width
 

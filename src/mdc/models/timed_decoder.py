@@ -13,11 +13,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mdc.config import Decoder as DecoderShape
 from mdc.models.attention import Attention
 from mdc.models.decoder import initialise
 from mdc.models.initial import normal_
 from mdc.models.memory import Memory
+from mdc.plan.config import Decoder as DecoderShape
 
 
 class TimedNorm(nn.Module):

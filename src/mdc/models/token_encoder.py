@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mdc.config import OnTokens
 from mdc.models.initial import normal_
+from mdc.plan.config import OnTokens
 
 #: images that pass the tower together: with more, a processor spends its time on fetching memory
 _AT_ONCE = 8
@@ -19,7 +19,7 @@ class TokenEncoder(nn.Module):
 
     A feature map says nothing of where its vectors stand, so the places are learnt. B images of S×S pixels.
 
-    ``tower`` is the encoder itself (:class:`mdc.encoders.tower.Tower`). In training there is none, because its tokens were
+    ``tower`` is the encoder itself (:class:`mdc.models.encoders.tower.Tower`). In training there is none, because its tokens were
     stored once; whoever shows a trained model new images gives it one. It is no part of the model's weights.
     """
 

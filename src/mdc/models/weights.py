@@ -11,7 +11,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from mdc.records import UserError, atomic_path
+from mdc.plan.records import UserError, atomic_path
 
 WEIGHTS_FORMAT = "mdc-weights-1"
 

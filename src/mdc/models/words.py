@@ -7,10 +7,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from mdc.config import FrozenWords
+from mdc.models.text import CLIP_EOT, Vocabulary
 from mdc.models.weights import load_weights
-from mdc.records import UserError, read_json, sha256_file
-from mdc.text import CLIP_EOT, Vocabulary
+from mdc.plan.config import FrozenWords
+from mdc.plan.records import UserError, read_json, sha256_file
 
 WORDS = "words.safetensors"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from mdc.jobs.shown_captions import CaptionTableJob
-from mdc.records import UserError
+from mdc.plan.jobs.shown_captions import CaptionTableJob
+from mdc.plan.records import UserError
 from mdc.report.given import Given, path_of, record_of, title
 from mdc.report.measured_captions import FILE, MeasuredCaptions, read_measured
 from mdc.report.probing import Probing

@@ -2,7 +2,7 @@
 
 One seed, or the mean of two: percentile bootstrap over test items, which speaks of these checkpoints only; instead, the
 exact interval for one seed's right or wrong answers on one column whose items share nothing. Three seeds or more:
-Student's t that counts seeds and test items (see :mod:`mdc.statistics.seeds`). All results are in per cent or points.
+Student's t that counts seeds and test items (see :mod:`mdc.report.statistics.seeds`). All results are in per cent or points.
 
 Every estimate starts from the same generator, so a number does not depend on which others were made before it.
 """
@@ -16,12 +16,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from mdc.records import UserError
+from mdc.plan.records import UserError
 from mdc.report.items import ProbeItems
-from mdc.statistics.bootstrap import Column, level_over_items, percentile, replicate
-from mdc.statistics.interval import DRAWS, LEVEL, Interval
-from mdc.statistics.metrics import mean_average_precision
-from mdc.statistics.seeds import student
+from mdc.report.statistics.bootstrap import Column, level_over_items, percentile, replicate
+from mdc.report.statistics.interval import DRAWS, LEVEL, Interval
+from mdc.report.statistics.metrics import mean_average_precision
+from mdc.report.statistics.seeds import student
 
 #: one encoder a seed, each with its items by column
 Group = Sequence[Mapping[str, ProbeItems]]
@@ -69,7 +69,7 @@ class Estimator:
     def combination(self, terms: Terms, columns: Sequence[str]) -> Interval:
         """Σ factor · level over ``terms`` [(factor, group)], in points, with ``p`` of its being 0.
 
-        A difference has the factors 1 and -1; a least-squares slope those of :func:`mdc.statistics.trend.slope_weights`.
+        A difference has the factors 1 and -1; a least-squares slope those of :func:`mdc.report.statistics.trend.slope_weights`.
         Paired by item, and by seed (the i-th member of each group). UserError if the groups have unlike numbers of seeds
         or were not tested on the same items.
         """

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mdc.jobs.shown import ArtefactJob
-from mdc.records import UserError, read_json, read_json_lines
+from mdc.plan.jobs.shown import ArtefactJob
+from mdc.plan.records import UserError, read_json, read_json_lines
 
 Given = Mapping[str, Path]
 

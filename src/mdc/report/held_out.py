@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mdc.records import UserError, sha256_file
+from mdc.plan.records import UserError, sha256_file
 
 Floats = NDArray[np.float64]
 

@@ -16,9 +16,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mdc.artefacts import ARTEFACTS, Artefact
-from mdc.jobs.folder import ScaleFolder, verb_of
-from mdc.records import UserError, read_json
+from mdc.plan.artefacts import ARTEFACTS, Artefact
+from mdc.plan.jobs.folder import ScaleFolder, verb_of
+from mdc.plan.records import UserError, read_json
 from mdc.report.claimed import Claim, claims
 from mdc.report.tables.render import write_page
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mdc.records import UserError, sha256_file
-from mdc.statistics.bootstrap import Statistic
+from mdc.plan.records import UserError, sha256_file
+from mdc.report.statistics.bootstrap import Statistic
 
 
 @dataclass(frozen=True, eq=False)

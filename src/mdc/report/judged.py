@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mdc.jobs.shown_captions import CaptionTableJob, ShownContest
-from mdc.records import UserError, sha256_file
+from mdc.plan.jobs.shown_captions import CaptionTableJob, ShownContest
+from mdc.plan.records import UserError, sha256_file
 from mdc.report.estimates import Estimator
 from mdc.report.given import Given, path_of, record_of
 from mdc.report.items import mean_items
-from mdc.statistics.interval import Interval
-from mdc.statistics.places import places_p
+from mdc.report.statistics.interval import Interval
+from mdc.report.statistics.places import places_p
 
 _VOTES = "votes"
 

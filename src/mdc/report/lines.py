@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from mdc.jobs.shown import System
+from mdc.plan.jobs.shown import System
 from mdc.report.tidy import csv_text
 
 AVERAGE = "Average"

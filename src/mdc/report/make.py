@@ -1,6 +1,6 @@
 """The verb ``mdc make``: one table or figure from the records that it needs, whichever it is.
 
-Its own module (see :mod:`mdc.artefacts`) writes its files; then the record is written, which names by sha256 every file
+Its own module (see :mod:`mdc.plan.artefacts`) writes its files; then the record is written, which names by sha256 every file
 and every record that they were made from.
 """
 
@@ -9,13 +9,13 @@ from __future__ import annotations
 import importlib
 from pathlib import Path
 
-from mdc.artefacts import ARTEFACTS
-from mdc.jobs.call import Call, record
-from mdc.records import clear_leftovers, write_json
+from mdc.plan.artefacts import ARTEFACTS
+from mdc.plan.jobs.call import Call, record
+from mdc.plan.records import clear_leftovers, write_json
 
 
 def main(call: Call) -> None:
-    """Run the job: ``call.job`` is a :class:`mdc.jobs.shown.ArtefactJob`."""
+    """Run the job: ``call.job`` is a :class:`mdc.plan.jobs.shown.ArtefactJob`."""
     call.out.mkdir(parents=True, exist_ok=True)
     clear_leftovers(call.out)
     importlib.import_module(ARTEFACTS[call.job.artefact].module).make(call.job, call.given, call.out)

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from mdc.config import first_problem
-from mdc.jobs.shown import SystemsJob
-from mdc.records import UserError
+from mdc.plan.config import first_problem
+from mdc.plan.jobs.shown import SystemsJob
+from mdc.plan.records import UserError
 from mdc.report.estimates import Estimator
 from mdc.report.given import Given, path_of, record_of, title
 from mdc.report.items import ProbeItems, read_items

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mdc.captions.corpus_scores import bleu, meteor
-from mdc.records import UserError, sha256_file
+from mdc.data.scenes.oracle import COUNTS, KINDS
+from mdc.data.scenes.true_words import WORD_KINDS
+from mdc.plan.records import UserError, sha256_file
 from mdc.report.items import ProbeItems, mean_items
-from mdc.scenes.oracle import COUNTS, KINDS
-from mdc.scenes.true_words import WORD_KINDS
+from mdc.report.statistics.corpus_scores import bleu, meteor
 
 Floats = NDArray[np.float64]
 FILE = "metrics.parquet"
@@ -24,8 +24,8 @@ _YES_OR_NO = ("repeated",)
 @dataclass(frozen=True, eq=False)
 class MeasuredCaptions:
     """One system on N images. ``columns``: name → (N,), of metrics that are available; ``bleu`` (N, 10) and ``meteor`` (N,
-    23): what they count; ``truth`` (N, kinds, counts) as :mod:`mdc.scenes.oracle` has them; ``objects`` (N, 2): those that a
-    caption names, and those of them that are not there; ``true_words`` (N, kinds · 2) as :mod:`mdc.scenes.true_words` has
+    23): what they count; ``truth`` (N, kinds, counts) as :mod:`mdc.data.scenes.oracle` has them; ``objects`` (N, 2): those that a
+    caption names, and those of them that are not there; ``true_words`` (N, kinds · 2) as :mod:`mdc.data.scenes.true_words` has
     them. None where there is none."""
 
     images: tuple[str, ...]

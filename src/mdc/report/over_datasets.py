@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from mdc.jobs.shown_captions import CaptionTableJob, Over
-from mdc.records import UserError, read_json
+from mdc.plan.jobs.shown_captions import CaptionTableJob, Over
+from mdc.plan.records import UserError, read_json
 from mdc.report import words
 from mdc.report.caption_numbers import Captioned
 from mdc.report.given import Given, path_of
+from mdc.report.statistics.interval import Interval
+from mdc.report.statistics.splits import over_splits
+from mdc.report.statistics.verdicts import Decision, decide
 from mdc.report.tables.table import Cell, Column, Row, Table
-from mdc.statistics.interval import Interval
-from mdc.statistics.splits import over_splits
-from mdc.statistics.verdicts import Decision, decide
 
 
 @dataclass(frozen=True)

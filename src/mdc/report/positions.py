@@ -22,13 +22,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mdc.jobs.shown import PositionsFigureJob, PositionSystem
-from mdc.records import UserError, sha256_file
+from mdc.plan.jobs.shown import PositionsFigureJob, PositionSystem
+from mdc.plan.records import UserError, sha256_file
 from mdc.report.given import Given, path_of, record_of
-from mdc.statistics.bootstrap import Column, percentile, replicate
-from mdc.statistics.interval import Interval
-from mdc.statistics.seeds import student
-from mdc.statistics.verdicts import Decision, decide
+from mdc.report.statistics.bootstrap import Column, percentile, replicate
+from mdc.report.statistics.interval import Interval
+from mdc.report.statistics.seeds import student
+from mdc.report.statistics.verdicts import Decision, decide
 
 Floats = NDArray[np.float64]
 CONTEXTS = {"own": "own contexts", "prefix": "matched contexts"}

@@ -5,16 +5,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 
-from mdc.jobs.shown import System, SystemsJob
-from mdc.records import UserError
+from mdc.plan.jobs.shown import System, SystemsJob
+from mdc.plan.records import UserError
 from mdc.report import published, words
 from mdc.report.estimates import Estimator, interval_label
 from mdc.report.given import Given, title
 from mdc.report.items import ProbeItems
 from mdc.report.lines import AVERAGE, METRICS, Contrast, Number
 from mdc.report.measured import measured
-from mdc.statistics.interval import Interval
-from mdc.statistics.verdicts import Decision, decide
+from mdc.report.statistics.interval import Interval
+from mdc.report.statistics.verdicts import Decision, decide
 
 #: two systems' keys, the first minus the second
 Pair = tuple[str, str]

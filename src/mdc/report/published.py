@@ -5,7 +5,7 @@ A published value is shown only at scale ``paper``: at any other scale nothing o
 
 from __future__ import annotations
 
-from mdc.records import UserError
+from mdc.plan.records import UserError
 
 TABLE1_BENCHMARKS = ("ImageNet-1K", "Food101", "CIFAR-10", "CIFAR-100", "Pets", "Average")
 

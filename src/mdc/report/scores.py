@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from mdc.estimators import ESTIMATORS
-from mdc.jobs.shown import ChoiceTableJob, RetrievalTableJob, ScoredSystem, ShownColumn
-from mdc.records import UserError
+from mdc.plan.estimators import ESTIMATORS
+from mdc.plan.jobs.shown import ChoiceTableJob, RetrievalTableJob, ScoredSystem, ShownColumn
+from mdc.plan.records import UserError
 from mdc.report.given import Given, path_of, record_of
 from mdc.report.held_out import Matrix, best_alpha, less_blind, read_matrix, recall
 from mdc.report.items import ProbeItems
 from mdc.report.probing import Probing
 from mdc.report.scored_sets import Floats, ScoredSet, log_mean_exp, read_scores, right_share
-from mdc.statistics.bootstrap import Column
+from mdc.report.statistics.bootstrap import Column
 
 METRIC = "right"
 #: which items of a column count: all; without those where a wrong option is the right caption itself; without those with

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from mdc.config import ProtocolStatistics
-from mdc.jobs.shown import ArtefactJob, System
+from mdc.plan.config import ProtocolStatistics
+from mdc.plan.jobs.shown import ArtefactJob, System
 from mdc.report.estimates import interval_label
 from mdc.report.lines import POOLINGS
-from mdc.statistics.interval import Interval
-from mdc.statistics.verdicts import Decision
+from mdc.report.statistics.interval import Interval
+from mdc.report.statistics.verdicts import Decision
 
 #: what a mini or a self-made scale must not be taken for
 _WARNING = "not a reproduction of the paper's numbers"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from mdc.records import UserError, read_json, write_json
+from mdc.plan.records import UserError, read_json, write_json
 
 T = TypeVar("T")
 _EVERY = 10.0  # seconds between notes: what a kill may lose

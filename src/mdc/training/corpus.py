@@ -9,19 +9,19 @@ from typing import Any
 
 import torch
 
-from mdc.config import Blocks, OnTokens
-from mdc.jobs.model import PretrainJob
-from mdc.loader.batch import CaptionBatch
-from mdc.loader.batches import CaptionBatches, validation_batches
-from mdc.loader.draws import FewMasks, MoreDraws
-from mdc.loader.stored import Stored, open_stored
-from mdc.objectives.objective import Objective
-from mdc.processes.group import Group
-from mdc.records import UserError
-from mdc.shards.index import read_index
-from mdc.text import Vocabulary
+from mdc.data.loader.batch import CaptionBatch
+from mdc.data.loader.batches import CaptionBatches, validation_batches
+from mdc.data.loader.draws import FewMasks, MoreDraws
+from mdc.data.loader.stored import Stored, open_stored
+from mdc.data.shards.index import read_index
+from mdc.models.text import Vocabulary
+from mdc.plan.config import Blocks, OnTokens
+from mdc.plan.jobs.model import PretrainJob
+from mdc.plan.processes.group import Group
+from mdc.plan.records import UserError
 from mdc.training.feed import fed
 from mdc.training.filled import filled_length
+from mdc.training.objectives.objective import Objective
 
 
 class Corpus:

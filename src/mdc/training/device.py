@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from mdc.records import UserError
+from mdc.plan.records import UserError
 
 
 def choose_device(wanted: str, local_rank: int = 0) -> torch.device:

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from mdc.loader.batch import CaptionBatch
-from mdc.objectives.micro_batches import each_tensor
+from mdc.data.loader.batch import CaptionBatch
+from mdc.training.objectives.micro_batches import each_tensor
 
 
 class Fed(NamedTuple):

@@ -13,9 +13,9 @@ from typing import Any
 
 from torch import nn
 
-from mdc.jobs.model import PretrainJob
 from mdc.models.weights import WEIGHTS_FORMAT, save_weights
-from mdc.records import UserError, atomic_path, read_json_lines
+from mdc.plan.jobs.model import PretrainJob
+from mdc.plan.records import UserError, atomic_path, read_json_lines
 
 FOLDER = "kept"
 BEST = "best.safetensors"

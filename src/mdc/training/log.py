@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from mdc.records import read_json_lines, write_text
+from mdc.plan.records import read_json_lines, write_text
 
 
 class NoLog:
@@ -29,7 +29,7 @@ class RunLog:
     def __init__(self, folder: Path, start_step: int, steps: int, title: str) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        from mdc.progress import progress
+        from mdc.plan.progress import progress
 
         folder.mkdir(parents=True, exist_ok=True)
         if not start_step:  # an earlier configuration's curves are not this run's

@@ -14,18 +14,18 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from mdc.config import OnTokens
-from mdc.jobs.job import Job
-from mdc.jobs.model import PretrainJob
-from mdc.loader.batch import CaptionBatch
+from mdc.data.loader.batch import CaptionBatch
 from mdc.models.recomputing import recompute_layers
-from mdc.objectives.micro_batches import each_tensor, trimmed
-from mdc.objectives.objective import ObjectiveModule
-from mdc.parts import OBJECTIVES, load
-from mdc.processes.group import Group
-from mdc.records import UserError, read_json
-from mdc.text import Vocabulary
+from mdc.models.text import Vocabulary
+from mdc.plan.config import OnTokens
+from mdc.plan.jobs.job import Job
+from mdc.plan.jobs.model import PretrainJob
+from mdc.plan.parts import OBJECTIVES, load
+from mdc.plan.processes.group import Group
+from mdc.plan.records import UserError, read_json
 from mdc.training.filled import filled_length
+from mdc.training.objectives.micro_batches import each_tensor, trimmed
+from mdc.training.objectives.objective import ObjectiveModule
 from mdc.training.unallocated import Live, Saved, unallocated
 
 _FP32 = 4

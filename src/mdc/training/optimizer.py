@@ -6,7 +6,7 @@ import math
 
 from torch import nn
 
-from mdc.config import ProtocolPretrain, Recipe
+from mdc.plan.config import ProtocolPretrain, Recipe
 from mdc.training.adamw import AdamW, Group
 
 

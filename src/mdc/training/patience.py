@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mdc.records import read_json_lines
+from mdc.plan.records import read_json_lines
 from mdc.training.state import States
 
 

@@ -10,7 +10,7 @@ from types import TracebackType
 import torch
 from torch.profiler import ProfilerActivity, profile, schedule
 
-from mdc.records import UserError, atomic_path, write_text
+from mdc.plan.records import UserError, atomic_path, write_text
 
 TRACE, TABLE = "trace.json", "operations.txt"
 #: steps before those that are looked at: the first ones make room in memory, choose kernels and compile

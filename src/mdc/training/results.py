@@ -8,10 +8,10 @@ from typing import Any
 
 from torch import nn
 
-from mdc.jobs.call import Call, record
 from mdc.models.initial import count_parameters
 from mdc.models.weights import WEIGHTS_FORMAT, save_weights
-from mdc.records import UserError, atomic_path, read_json, read_json_lines, sha256_file, write_json
+from mdc.plan.jobs.call import Call, record
+from mdc.plan.records import UserError, atomic_path, read_json, read_json_lines, sha256_file, write_json
 from mdc.training.corpus import Corpus
 from mdc.training.kept import KeptWeights, best_validation, snapshot_steps
 from mdc.training.segments import Segment

@@ -18,23 +18,23 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
-from mdc.config import OnTokens, Runtime, first_problem
-from mdc.jobs.call import Call
-from mdc.jobs.model import PretrainJob, Start
 from mdc.models.recomputing import recompute_layers
+from mdc.models.runs import WEIGHTS, read_run
+from mdc.models.text import Vocabulary
 from mdc.models.weights import load_weights
 from mdc.models.words import read_words
-from mdc.objectives.objective import ObjectiveModule
-from mdc.parts import OBJECTIVES, load
-from mdc.predictors.runs import WEIGHTS, read_run
-from mdc.processes.group import Group, global_rank, local_rank, process_group
-from mdc.processes.lock import another_was_waited_for, locked
-from mdc.records import UserError, clear_leftovers, read_json, sha256_file
-from mdc.text import Vocabulary
+from mdc.plan.config import OnTokens, Runtime, first_problem
+from mdc.plan.jobs.call import Call
+from mdc.plan.jobs.model import PretrainJob, Start
+from mdc.plan.parts import OBJECTIVES, load
+from mdc.plan.processes.group import Group, global_rank, local_rank, process_group
+from mdc.plan.processes.lock import another_was_waited_for, locked
+from mdc.plan.records import UserError, clear_leftovers, read_json, sha256_file
 from mdc.training.clock import RunClock
 from mdc.training.corpus import Corpus, Validation
 from mdc.training.device import choose_device
 from mdc.training.kept import KeptWeights
+from mdc.training.objectives.objective import ObjectiveModule
 from mdc.training.profile import StepProfile
 from mdc.training.results import LOG, is_whole, write_results
 from mdc.training.state import Owner, States
@@ -44,7 +44,7 @@ from mdc.training.trainer import Training, train
 def main(call: Call) -> dict[str, Any]:
     """Run the job, or one process's part of it; returns what ``pretrain`` does, or that another process had done it all.
 
-    ``call``: a :class:`mdc.jobs.call.Call` with job, input, runtime, out, state, wait and profile.
+    ``call``: a :class:`mdc.plan.jobs.call.Call` with job, input, runtime, out, state, wait and profile.
     """
     job: PretrainJob = call.job
     runtime = _runtime(call)

@@ -21,9 +21,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from mdc.jobs.model import PretrainJob
 from mdc.models.weights import saving
-from mdc.records import atomic_path, sha256_json, sha256_text
+from mdc.plan.jobs.model import PretrainJob
+from mdc.plan.records import atomic_path, sha256_json, sha256_text
 from mdc.training.adamw import AdamW
 from mdc.training.average import AveragedWeights
 from mdc.training.segments import TEMPO, Segment

@@ -16,22 +16,22 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mdc.config import GumbelVqgan, VqVae
-from mdc.encoders.codes import tokenizer_of
-from mdc.encoders.tower import fill, weights_of_file
-from mdc.formats.data_folder import data_folder
-from mdc.jobs.call import Call, record
-from mdc.jobs.encoder_model import TokenizerJob
-from mdc.loader.central import central, corpus_images
-from mdc.loader.shuffle import shuffled
+from mdc.data.loader.central import central, corpus_images
+from mdc.data.loader.shuffle import shuffled
+from mdc.data.shards.index import ShardReader, read_index
+from mdc.models.encoders.codes import tokenizer_of
+from mdc.models.encoders.tower import fill, weights_of_file
 from mdc.models.initial import seeded
 from mdc.models.tokenizers.gumbel_vqgan import renamed
 from mdc.models.tokenizers.vq_vae import VqTokenizer, perplexity, pixels, psnr
 from mdc.models.weights import WEIGHTS_FORMAT, save_weights
-from mdc.processes.interrupts import Interrupted, Interrupts
-from mdc.progress import progress
-from mdc.records import UserError, atomic_path, clear_leftovers, sha256_file, write_json
-from mdc.shards.index import ShardReader, read_index
+from mdc.plan.config import GumbelVqgan, VqVae
+from mdc.plan.data_folder import data_folder
+from mdc.plan.jobs.call import Call, record
+from mdc.plan.jobs.encoder_model import TokenizerJob
+from mdc.plan.processes.interrupts import Interrupted, Interrupts
+from mdc.plan.progress import progress
+from mdc.plan.records import UserError, atomic_path, clear_leftovers, sha256_file, write_json
 from mdc.training.adamw import AdamW, Group
 from mdc.training.device import choose_device
 from mdc.training.saver import Saver
@@ -43,7 +43,7 @@ _SAVE_EVERY = 60  # seconds between two states, at least
 
 
 def main(call: Call) -> None:
-    """Run the job. ``call.job``: a :class:`mdc.jobs.encoder_model.TokenizerJob`."""
+    """Run the job. ``call.job``: a :class:`mdc.plan.jobs.encoder_model.TokenizerJob`."""
     job: TokenizerJob = call.job
     clear_leftovers(call.out)
     call.out.mkdir(parents=True, exist_ok=True)

@@ -11,21 +11,21 @@ from typing import Protocol as Interface
 import torch
 from torch import Tensor, nn
 
-from mdc.config import Runtime
-from mdc.jobs.model import PretrainJob
-from mdc.loader.batch import CaptionBatch
+from mdc.data.loader.batch import CaptionBatch
 from mdc.models.image_text import ImageText
-from mdc.objectives.objective import Objective
-from mdc.processes.gradient_sums import GradientSums
-from mdc.processes.group import ALONE, Group
-from mdc.processes.interrupts import Interrupted, Interrupts
-from mdc.records import UserError
+from mdc.plan.config import Runtime
+from mdc.plan.jobs.model import PretrainJob
+from mdc.plan.processes.group import ALONE, Group
+from mdc.plan.processes.interrupts import Interrupted, Interrupts
+from mdc.plan.records import UserError
 from mdc.training.adamw import AdamW
 from mdc.training.average import AveragedWeights
 from mdc.training.clock import RunClock
 from mdc.training.feed import Fed, fed
+from mdc.training.gradient_sums import GradientSums
 from mdc.training.kept import KeptWeights, snapshot_steps
 from mdc.training.log import NoLog, RunLog
+from mdc.training.objectives.objective import Objective
 from mdc.training.optimizer import build_optimizer, learning_rate
 from mdc.training.patience import Patience, losses_until
 from mdc.training.peaks import peak_here

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from mdc.processes.group import Group
-from mdc.records import UserError
+from mdc.plan.processes.group import Group
+from mdc.plan.records import UserError
 
 #: steps that a GPU may be ahead of what is read of it
 BEHIND = 4

@@ -18,9 +18,9 @@ from data_samples import iter_probe, probe_of, write_probe
 from PIL import Image
 from read_table import read_table
 
-from mdc.formats.samples import RawSample, Skipped
-from mdc.records import UserError
-from mdc.shards.index import ShardReader, read_index
+from mdc.data.formats.samples import RawSample, Skipped
+from mdc.data.shards.index import ShardReader, read_index
+from mdc.plan.records import UserError
 
 # our name, CLIP-benchmark's, its training split, the folder that must be there, who writes the files
 SETS: dict[str, tuple[str, str, str, Callable[[Path], Path]]] = {

@@ -11,9 +11,9 @@ import pytest
 from data_samples import iter_corpus, write_corpus
 from read_table import read_table
 
-from mdc.formats.samples import RawSample, Skipped
-from mdc.records import UserError
-from mdc.shards.index import ShardReader, read_index
+from mdc.data.formats.samples import RawSample, Skipped
+from mdc.data.shards.index import ShardReader, read_index
+from mdc.plan.records import UserError
 
 KARPATHY: dict[str, Any] = {"kind": "karpathy", "dataset": "mscoco", "path": "there"}
 COCO = {"kind": "coco_captions", "dataset": "mscoco", "path": "there"}

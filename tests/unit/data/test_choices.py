@@ -20,11 +20,11 @@ import pytest
 from data_samples import choices_of, write_choices, write_shard
 from read_table import read_table
 
-from mdc.formats.samples import ChoiceSample, Skipped
-from mdc.records import UserError
-from mdc.shards.index import ShardReader, read_index
-from mdc.sources.choices import perturbations, tagging
-from mdc.sources.choices.orders import generator, options_of
+from mdc.data.formats.samples import ChoiceSample, Skipped
+from mdc.data.shards.index import ShardReader, read_index
+from mdc.data.sources.choices import perturbations, tagging
+from mdc.data.sources.choices.orders import generator, options_of
+from mdc.plan.records import UserError
 
 SUGARCREPE = {"kind": "sugarcrepe", "dataset": "sugarcrepe", "path": "sc", "images": "coco/val2017", "task": "swap_obj"}
 ARO = {"kind": "aro", "dataset": "aro", "path": "aro", "task": "relation"}

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from data_samples import encoded, iter_corpus, write_corpus, write_parquet
 
-from mdc.config.sources import ParquetCorpus
-from mdc.formats.rank import rank_hash
-from mdc.formats.samples import Skipped
-from mdc.records import UserError
-from mdc.shards.index import ShardReader
-from mdc.shards.set_job import splits_of
-from mdc.sources.corpora.dealing import dealt
+from mdc.data.formats.rank import rank_hash
+from mdc.data.formats.samples import Skipped
+from mdc.data.shards.index import ShardReader
+from mdc.data.shards.set_job import splits_of
+from mdc.data.sources.corpora.dealing import dealt
+from mdc.plan.config.sources import ParquetCorpus
+from mdc.plan.records import UserError
 
 SOURCE: dict[str, Any] = {"kind": "parquet", "path": "a.parquet", "key_column": "image_id"}
 SPLITS = ("train", "val", "test")

@@ -11,8 +11,8 @@ from PIL import Image
 from pydantic import ValidationError
 from scipy.ndimage import gaussian_filter
 
-from mdc.config.distortion import LEVELS, Distortion, expanded
 from mdc.evaluation.distortions import distort
+from mdc.plan.config.distortion import LEVELS, Distortion, expanded
 
 
 def picture(width: int = 90, height: int = 60) -> Image.Image:

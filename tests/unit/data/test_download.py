@@ -30,16 +30,16 @@ from PIL import Image
 from read_table import read_table
 from url_server import IMAGES, Server, image, serving, turned
 
-from mdc.formats.foreign_tar import tar_samples
-from mdc.formats.samples import Skipped
-from mdc.obtain import crew, worker
-from mdc.obtain.accounts import Incomplete, Silence, account_file, shard_files, take_account
-from mdc.obtain.plan import part_file, read_part
-from mdc.obtain.resize import Resize
-from mdc.obtain.transfers.addresses import networks
-from mdc.obtain.transfers.guard import Limits, Opener
-from mdc.obtain.urls import download_group, make_the_plan, obtain
-from mdc.records import UserError, read_json, sha256_file
+from mdc.data.formats.foreign_tar import tar_samples
+from mdc.data.formats.samples import Skipped
+from mdc.data.obtain import crew, worker
+from mdc.data.obtain.accounts import Incomplete, Silence, account_file, shard_files, take_account
+from mdc.data.obtain.plan import part_file, read_part
+from mdc.data.obtain.resize import Resize
+from mdc.data.obtain.transfers.addresses import networks
+from mdc.data.obtain.transfers.guard import Limits, Opener
+from mdc.data.obtain.urls import download_group, make_the_plan, obtain
+from mdc.plan.records import UserError, read_json, sha256_file
 
 Whole = tuple[Path, dict[str, Any]]
 
@@ -180,7 +180,7 @@ def test_groups_of_jobs_download_the_same(whole: Whole, server: Server, tmp_path
     assert not (folder / "set/shards").exists() and len(plan["parts"]) == 6
     sha256 = sha256_file(folder / "set/plan/plan.json")
     code = (
-        "import json, pathlib, sys; from mdc.obtain.urls import download_group as g; "
+        "import json, pathlib, sys; from mdc.data.obtain.urls import download_group as g; "
         "print(json.dumps(g(json.loads(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]), 3)))"
     )
     command = [sys.executable, "-c", code, json.dumps(config()), str(folder), sha256]
@@ -220,7 +220,7 @@ def test_full_disk_and_kill(whole: Whole, server: Server, tmp_path: Path, monkey
     assert not list((folder / "set/shards").iterdir())  # nothing half-written is left
 
     code = (
-        "import json, pathlib, sys; from mdc.obtain.urls import obtain; "
+        "import json, pathlib, sys; from mdc.data.obtain.urls import obtain; "
         "obtain(json.loads(sys.argv[1]), None, pathlib.Path(sys.argv[2]))"
     )
     command = [sys.executable, "-c", code, json.dumps(config()), str(folder)]
@@ -250,7 +250,7 @@ def test_a_shard_that_was_tampered_with_is_downloaded_again(whole: Whole, monkey
     assert obtain(config(), None, folder) == told
     asked: list[int] = []
     monkeypatch.setattr(
-        "mdc.obtain.urls.download",
+        "mdc.data.obtain.urls.download",
         lambda settings, orders, believe: asked.extend(shard for shard, _ in orders) or iter(()),
     )
     saved = {path: path.read_bytes() for path in [*shard_files(place, 1), account_file(place, 1)]}
@@ -324,7 +324,7 @@ def test_an_outage_is_not_taken_for_link_rot(tmp_path: Path, monkeypatch: pytest
             else:
                 yield crew.Answer(shard, "")
 
-    monkeypatch.setattr("mdc.obtain.urls.download", download)
+    monkeypatch.setattr("mdc.data.obtain.urls.download", download)
     said = r"20 of 20 rows met no server at all; is this machine connected\? 0 of 2 shards"
     with pytest.raises(UserError, match=said):
         obtain(config(rows_per_shard=20), None, tmp_path)
@@ -398,7 +398,7 @@ def grey_of(picture: Image.Image) -> np.ndarray:
 
 @pytest.mark.parametrize("kind", ["gif", "cmyk", "deep", "turned", "large"])
 def test_what_is_no_small_rgb_jpeg_becomes_one(kind: str) -> None:
-    from mdc.formats.images import decode
+    from mdc.data.formats.images import decode
 
     data, width, height, *original, trouble = resized(IMAGES[kind](4))
     assert trouble is None and data is not None

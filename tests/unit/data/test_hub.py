@@ -13,17 +13,17 @@ import pytest
 import small_project
 from file_server import Server, serving
 
-from mdc.config import validate
-from mdc.jobs.call import Call
-from mdc.jobs.folder import ScaleFolder
-from mdc.jobs.plan import Plan
-from mdc.obtain import download_job, seals
-from mdc.obtain import job as job_module
-from mdc.obtain.files import fetch_list
-from mdc.obtain.hub import fetch_mirror
-from mdc.records import UserError
-from mdc.registry.datasets import REGISTRY
-from mdc.registry.entry import Mirror
+from mdc.data.obtain import download_job, seals
+from mdc.data.obtain import job as job_module
+from mdc.data.obtain.files import fetch_list
+from mdc.data.obtain.hub import fetch_mirror
+from mdc.plan.config import validate
+from mdc.plan.jobs.call import Call
+from mdc.plan.jobs.folder import ScaleFolder
+from mdc.plan.jobs.plan import Plan
+from mdc.plan.records import UserError
+from mdc.plan.registry.datasets import REGISTRY
+from mdc.plan.registry.entry import Mirror
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 LARGE = {f"set-train-{number:04}.tar": bytes([number]) * 5000 for number in range(3)}

@@ -9,7 +9,7 @@ from PIL import Image
 from torchvision.transforms import CenterCrop, InterpolationMode, Normalize, RandomResizedCrop, Resize, ToTensor
 from torchvision.transforms import functional as F
 
-from mdc.formats import images, pixels
+from mdc.data.formats import images, pixels
 from mdc.models.normalise import OPENAI_MEAN, OPENAI_STD, normalise
 
 

@@ -11,9 +11,9 @@ import pytest
 from bad_input import downloaded, tar_of
 from data_samples import encoded, iter_corpus, write_probe
 
-from mdc.formats.samples import Skipped
-from mdc.records import UserError
-from mdc.shards.index import ShardReader
+from mdc.data.formats.samples import Skipped
+from mdc.data.shards.index import ShardReader
+from mdc.plan.records import UserError
 
 TABLE: dict[str, Any] = {"kind": "caption_table", "path": "captions.csv"}
 

@@ -20,18 +20,18 @@ from confined import full_disk
 from file_server import Page, Server, serving
 from read_table import read_table
 
-from mdc.jobs.call import Call
-from mdc.jobs.folder import ScaleFolder
-from mdc.obtain import files as files_module
-from mdc.obtain import job as job_module
-from mdc.obtain.files import fetch, fetch_list, obtain_file
-from mdc.obtain.mirror import mirror_of
-from mdc.obtain.show import main_check, main_list
-from mdc.obtain.transfers import http as http_module
-from mdc.processes.lock import locked
-from mdc.records import UserError, sha256_file
-from mdc.registry.datasets import REGISTRY
-from mdc.registry.entry import Check, Mirror, RegistryEntry, RemoteFile
+from mdc.data.obtain import files as files_module
+from mdc.data.obtain import job as job_module
+from mdc.data.obtain.files import fetch, fetch_list, obtain_file
+from mdc.data.obtain.mirror import mirror_of
+from mdc.data.obtain.show import main_check, main_list
+from mdc.data.obtain.transfers import http as http_module
+from mdc.plan.jobs.call import Call
+from mdc.plan.jobs.folder import ScaleFolder
+from mdc.plan.processes.lock import locked
+from mdc.plan.records import UserError, sha256_file
+from mdc.plan.registry.datasets import REGISTRY
+from mdc.plan.registry.entry import Check, Mirror, RegistryEntry, RemoteFile
 
 BODY = random.Random(7).randbytes(300_000)
 SHA256 = hashlib.sha256(BODY).hexdigest()
@@ -345,7 +345,7 @@ def test_an_own_copy_that_is_missing_is_told(server: Server, tmp_path: Path, mon
     assert "datasets.imagenet1k.path" in text and not (tmp_path / "out").exists() and not (tmp_path / "data").exists()
     with pytest.raises(UserError, match=r"Train_GCC-training.tsv: missing; CC3M cannot be fetched: download .*list"):
         # its module is asked for only once the list is there
-        monkeypatch.setitem(sys.modules, "mdc.obtain.urls", types.SimpleNamespace(obtain=None))
+        monkeypatch.setitem(sys.modules, "mdc.data.obtain.urls", types.SimpleNamespace(obtain=None))
         run_job(tmp_path, monkeypatch, "cc3m")
 
 
@@ -386,7 +386,7 @@ def test_lists_of_urls_are_fetched_first(server: Server, tmp_path: Path, monkeyp
         lists.append(config["dataset"]["list"])
         return {"rows": 2, "outcomes": {"obtained": 1, "dead": 1}, "versions": {"img2dataset": "1"}}
 
-    monkeypatch.setitem(sys.modules, "mdc.obtain.urls", types.SimpleNamespace(obtain=obtain))
+    monkeypatch.setitem(sys.modules, "mdc.data.obtain.urls", types.SimpleNamespace(obtain=obtain))
     record = run_job(tmp_path, monkeypatch)
     assert calls == [(listed, True)] and record["rows"] == 2 and record["from"] == "urls" and lists == [None]
     assert record["versions"]["img2dataset"] == "1" and "python" in record["versions"]

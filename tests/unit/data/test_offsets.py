@@ -18,12 +18,12 @@ import pytest
 from confined import forked
 from data_samples import encoded, iter_corpus, scenes, use_scenes, write_corpus
 
-from mdc.formats.tar import TarWriter, split_span
-from mdc.records import UserError, sha256_file
-from mdc.shards import opened
-from mdc.shards.index import ShardReader, read_index
-from mdc.shards.offsets import offsets_name, size_of, write_offsets
-from mdc.shards.opened import RESERVE, OpenShards, room
+from mdc.data.formats.tar import TarWriter, split_span
+from mdc.data.shards import opened
+from mdc.data.shards.index import ShardReader, read_index
+from mdc.data.shards.offsets import offsets_name, size_of, write_offsets
+from mdc.data.shards.opened import RESERVE, OpenShards, room
+from mdc.plan.records import UserError, sha256_file
 
 
 @pytest.fixture

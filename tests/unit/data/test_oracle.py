@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from read_table import read_table
 
-from mdc.scenes.captions import compose, describe
-from mdc.scenes.drawing import draw_scene
-from mdc.scenes.language import ARRANGEMENT_WORDS, COLOUR_WORDS, NUMBER_WORDS, RELATION_WORDS, SHAPE_WORDS
-from mdc.scenes.oracle import KINDS, Tally, judge
-from mdc.scenes.true_words import WORD_KINDS, true_words
-from mdc.scenes.world import COLOURS, SHAPES, Scene, SceneObject
+from mdc.data.scenes.captions import compose, describe
+from mdc.data.scenes.drawing import draw_scene
+from mdc.data.scenes.language import ARRANGEMENT_WORDS, COLOUR_WORDS, NUMBER_WORDS, RELATION_WORDS, SHAPE_WORDS
+from mdc.data.scenes.oracle import KINDS, Tally, judge
+from mdc.data.scenes.true_words import WORD_KINDS, true_words
+from mdc.data.scenes.world import COLOURS, SHAPES, Scene, SceneObject
 
 #: a small red circle left of two large blue stars, one above the other
 SHOWN = (("circle", "red", 40, 30, 96), ("star", "blue", 70, 150, 40), ("star", "blue", 70, 150, 150))

@@ -11,9 +11,9 @@ from bad_input import tar_of
 from data_samples import encoded, iter_corpus, write_corpus
 from obtained_pairs import CHOSEN, SOURCE, downloaded, sample, take_account
 
-from mdc.formats.foreign_tar import tar_places, tar_samples
-from mdc.formats.samples import Skipped
-from mdc.records import UserError, sha256_file
+from mdc.data.formats.foreign_tar import tar_places, tar_samples
+from mdc.data.formats.samples import Skipped
+from mdc.plan.records import UserError, sha256_file
 
 
 def places(folder: Path, split: str = "train", **changes: Any) -> list[int]:

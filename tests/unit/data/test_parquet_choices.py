@@ -12,10 +12,10 @@ import evaluation_files as files
 import pytest
 from data_samples import choices_of, encoded, write_parquet
 
-from mdc.formats.samples import ChoiceSample, Skipped
-from mdc.records import UserError
-from mdc.sources.choices import order_parquet
-from mdc.sources.choices.orders import generator, options_of
+from mdc.data.formats.samples import ChoiceSample, Skipped
+from mdc.data.sources.choices import order_parquet
+from mdc.data.sources.choices.orders import generator, options_of
+from mdc.plan.records import UserError
 
 CREPE = {"kind": "sugarcrepe_parquet", "path": "sc", "task": "swap_obj", "images": "images.parquet"}
 ORDER = {"kind": "order_parquet", "path": "captions.json.gz", "images": "coco.parquet", "tagger": "textblob"}

@@ -10,8 +10,8 @@ import pytest
 from data_samples import encoded, write_corpus, write_parquet
 from made_in_parts import SPLITS, group_of, hashes, join, samples_of
 
-from mdc.config.sources import ParquetCorpus
-from mdc.shards.index import read_index
+from mdc.data.shards.index import read_index
+from mdc.plan.config.sources import ParquetCorpus
 
 ROWS = [5, 1, 7, 3]
 

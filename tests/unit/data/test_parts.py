@@ -16,10 +16,10 @@ from data_samples import write_corpus
 from made_in_parts import HELD, SPLITS, group_of, hashes, join, samples_of
 from obtained_pairs import CHOSEN, PER_SHARD, downloaded, sample, take_account
 
-from mdc.records import UserError, write_json
-from mdc.shards import part, parts
-from mdc.shards.index import read_index
-from mdc.shards.parts import read_parts
+from mdc.data.shards import part, parts
+from mdc.data.shards.index import read_index
+from mdc.data.shards.parts import read_parts
+from mdc.plan.records import UserError, write_json
 
 
 @pytest.fixture

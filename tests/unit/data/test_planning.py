@@ -17,12 +17,12 @@ import pyarrow.parquet as pq
 import pytest
 from confined import forked
 
-from mdc.formats.rank import rank_hash
-from mdc.obtain import reading, seals, whole
-from mdc.obtain import subset as choosing
-from mdc.obtain.plan import make_plan, read_part, rows_digest
-from mdc.obtain.url_list import BadRow, Columns, Row, pair_digest, read_rows, rows_about
-from mdc.records import UserError, sha256_file
+from mdc.data.formats.rank import rank_hash
+from mdc.data.obtain import reading, seals, whole
+from mdc.data.obtain import subset as choosing
+from mdc.data.obtain.plan import make_plan, read_part, rows_digest
+from mdc.data.obtain.url_list import BadRow, Columns, Row, pair_digest, read_rows, rows_about
+from mdc.plan.records import UserError, sha256_file
 
 SHAPE: dict[str, Any] = {
     **{"image_size": 64, "rows_per_shard": 10, "max_bytes": 10, "min_image_size": 1, "max_pixels": 10},
@@ -266,7 +266,7 @@ def test_a_subset_that_grows_hashes_nothing_anew(tmp_path: Path, monkeypatch: py
 def broken_off(folder: Path, files: list[Path], subset: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A planning that read everything and was ended before it wrote its first part."""
     with monkeypatch.context() as patch:
-        patch.setattr("mdc.obtain.plan._write_parts", lambda folder, rows, number: [next(rows), 1 / 0])
+        patch.setattr("mdc.data.obtain.plan._write_parts", lambda folder, rows, number: [next(rows), 1 / 0])
         with pytest.raises(ZeroDivisionError):
             make_plan(folder, files, COLUMNS["own"], subset, SHAPE)
 

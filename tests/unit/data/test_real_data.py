@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from data_samples import write_corpus, write_probe
 
-from mdc.config import load
-from mdc.formats.samples import Skipped
-from mdc.jobs.plan import Plan
-from mdc.sources.source import open_choices
-from mdc.text import Vocabulary, clip_pieces
+from mdc.data.formats.samples import Skipped
+from mdc.data.sources.source import open_choices
+from mdc.models.text import Vocabulary, clip_pieces
+from mdc.plan.config import load
+from mdc.plan.jobs.plan import Plan
 
 ROOT = Path(__file__).resolve().parents[3]
 DATA = Path(os.environ.get("MDC_DATA") or ROOT / "data")

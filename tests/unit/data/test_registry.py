@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 import pytest
 from read_table import read_table
 
-from mdc.formats.data_folder import data_folder
-from mdc.obtain.checks import look, run_checks
-from mdc.registry.datasets import REGISTRY, find
-from mdc.registry.entry import Check, ListColumns, Mirror, RegistryEntry, RemoteFile, decisive, known_bytes
+from mdc.data.obtain.checks import look, run_checks
+from mdc.plan.data_folder import data_folder
+from mdc.plan.registry.datasets import REGISTRY, find
+from mdc.plan.registry.entry import Check, ListColumns, Mirror, RegistryEntry, RemoteFile, decisive, known_bytes
 
 
 @pytest.mark.parametrize("entry", REGISTRY.values(), ids=REGISTRY)

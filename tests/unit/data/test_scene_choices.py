@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from read_table import read_table
 
-from mdc.formats.samples import ChoiceSample, Skipped
-from mdc.scenes.check import check_caption
-from mdc.scenes.drawing import bucket, owner
-from mdc.scenes.language import kind_of_word
-from mdc.scenes.world import Scene, SceneObject
-from mdc.scenes.wrong import QUESTIONS, tags_of, text_of, words_of
-from mdc.sources.choices.perturbations import published_form
-from mdc.sources.choices.scenes import _what
-from mdc.sources.source import open_choices
+from mdc.data.formats.samples import ChoiceSample, Skipped
+from mdc.data.scenes.check import check_caption
+from mdc.data.scenes.drawing import bucket, owner
+from mdc.data.scenes.language import kind_of_word
+from mdc.data.scenes.world import Scene, SceneObject
+from mdc.data.scenes.wrong import QUESTIONS, tags_of, text_of, words_of
+from mdc.data.sources.choices.perturbations import published_form
+from mdc.data.sources.choices.scenes import _what
+from mdc.data.sources.source import open_choices
 
 
 def choices(question: str, items: int = 60, seed: int = 4) -> tuple[list[ChoiceSample], dict[str, Any]]:

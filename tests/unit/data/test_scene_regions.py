@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from mdc.data.scenes.drawing import GREYS, SHADES, TINT, draw_scene
+from mdc.data.scenes.render import CONTRAST, RGB, SHADE_STEP, render
+from mdc.data.scenes.shapes import outline
+from mdc.data.scenes.world import UNITS, Scene
 from mdc.models.regions import BRIGHT, object_boxes
-from mdc.scenes.drawing import GREYS, SHADES, TINT, draw_scene
-from mdc.scenes.render import CONTRAST, RGB, SHADE_STEP, render
-from mdc.scenes.shapes import outline
-from mdc.scenes.world import UNITS, Scene
 
 SIDE = 48
 

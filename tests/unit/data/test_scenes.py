@@ -16,17 +16,17 @@ from PIL import Image
 from read_table import read_table
 from scipy import ndimage
 
-from mdc.open_clip_parts import load
-from mdc.records import UserError
-from mdc.scenes import language
-from mdc.scenes.captions import STYLES, compose, describe
-from mdc.scenes.check import check_caption, missing_from
-from mdc.scenes.drawing import bucket, draw_scene, owner
-from mdc.scenes.render import RGB, render
-from mdc.scenes.shapes import outline
-from mdc.scenes.world import BACKGROUNDS, COLOURS, PROBE_CLASSES, RELATIONS, SHAPES, Scene, SceneObject, label_of
-from mdc.sources.corpora.scenes import corpus_samples
-from mdc.sources.probes.scenes import probe_samples
+from mdc.data.scenes import language
+from mdc.data.scenes.captions import STYLES, compose, describe
+from mdc.data.scenes.check import check_caption, missing_from
+from mdc.data.scenes.drawing import bucket, draw_scene, owner
+from mdc.data.scenes.render import RGB, render
+from mdc.data.scenes.shapes import outline
+from mdc.data.scenes.world import BACKGROUNDS, COLOURS, PROBE_CLASSES, RELATIONS, SHAPES, Scene, SceneObject, label_of
+from mdc.data.sources.corpora.scenes import corpus_samples
+from mdc.data.sources.probes.scenes import probe_samples
+from mdc.models.open_clip_parts import load
+from mdc.plan.records import UserError
 
 SPLITS = [("caption", "train"), ("caption", "val")] + [(t, s) for t in PROBE_CLASSES for s in ("train", "test")]
 
@@ -264,7 +264,7 @@ def test_pretraining_meets_every_probe_situation() -> None:
 
 DIGEST = """
 import hashlib, json
-from mdc.sources.corpora.scenes import corpus_samples
+from mdc.data.sources.corpora.scenes import corpus_samples
 def digest(seed):
     found = corpus_samples("alt", "train", 40, seed, 48)
     return hashlib.sha256(b"".join(s.image + json.dumps(s.captions).encode() for s in found)).hexdigest()

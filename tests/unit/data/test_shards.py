@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from data_samples import encoded, iter_corpus, scenes, use_scenes, write_corpus, write_parquet, write_probe
 
-from mdc.formats.tar import TarWriter, padded, tar_members
-from mdc.records import UserError, sha256_file
-from mdc.shards import index as shards
-from mdc.shards.duplicates import duplicate_share
-from mdc.text import clip_pieces
+from mdc.data.formats.tar import TarWriter, padded, tar_members
+from mdc.data.shards import index as shards
+from mdc.data.shards.duplicates import duplicate_share
+from mdc.models.text import clip_pieces
+from mdc.plan.records import UserError, sha256_file
 
 PROBE = {"kind": "scenes", "task": "colour", "train": 8, "test": 7, "seed": 3, "pixels": 12}
 

@@ -12,14 +12,14 @@ import pytest
 from data_samples import encoded, iter_corpus, iter_probe, probe_of, write_parquet
 from PIL import Image
 
-from mdc import parts
-from mdc.fingerprint import closure
-from mdc.formats.captions import clean_captions
-from mdc.formats.rank import rank_hash
-from mdc.formats.samples import Skipped
-from mdc.records import UserError
-from mdc.sources.probes import nouns
-from mdc.text import clip_pieces
+from mdc.data.formats.captions import clean_captions
+from mdc.data.formats.rank import rank_hash
+from mdc.data.formats.samples import Skipped
+from mdc.data.sources.probes import nouns
+from mdc.models.text import clip_pieces
+from mdc.plan import parts
+from mdc.plan.fingerprint import closure
+from mdc.plan.records import UserError
 
 NOWHERE = Path("nowhere")
 
@@ -207,24 +207,26 @@ def test_caption_nouns_count_on_train_only_and_label_dev_and_test(tmp_path: Path
 
 def test_a_kind_is_made_anew_by_what_it_runs_alone() -> None:
     """The writers know no kind, and a kind no other that it is not built on."""
-    named = {f"mdc.sources.{name}" for name in ("source", "cleaned")}
+    named = {f"mdc.data.sources.{name}" for name in ("source", "cleaned")}
     for module in ("corpus", "probe_set", "choices", "texts_job"):
-        found = set(closure(f"mdc.shards.{module}"))
-        assert {name for name in found if name.startswith("mdc.sources.")} == {"mdc.sources.source"}
-        others = {f"mdc.shards.{name}" for name in ("corpus", "probe_set", "choices", "texts_job") if name != module}
+        found = set(closure(f"mdc.data.shards.{module}"))
+        assert {name for name in found if name.startswith("mdc.data.sources.")} == {"mdc.data.sources.source"}
+        others = {
+            f"mdc.data.shards.{name}" for name in ("corpus", "probe_set", "choices", "texts_job") if name != module
+        }
         assert not found & others
-    assert not [name for name in closure("mdc.shards.writer") if name.startswith("mdc.sources.")]
-    assert "mdc.shards.caption_statistics" not in closure("mdc.shards.probe_set")
+    assert not [name for name in closure("mdc.data.shards.writer") if name.startswith("mdc.data.sources.")]
+    assert "mdc.data.shards.caption_statistics" not in closure("mdc.data.shards.probe_set")
     kinds = {module for which in (parts.CORPORA, parts.PROBES, parts.CHOICES, parts.TEXTS) for module in which.values()}
     built_on = {
-        "mdc.sources.corpora.pairs": {"mdc.sources.corpora.webdataset"},  # a mirror's tars
-        "mdc.sources.probes.builder": {"mdc.sources.probes.class_folder"},  # ImageNet
-        "mdc.sources.choices.caption_order": {"mdc.sources.corpora.karpathy"},
-        "mdc.sources.choices.sugarcrepe_parquet": {"mdc.sources.choices.sugarcrepe"},
+        "mdc.data.sources.corpora.pairs": {"mdc.data.sources.corpora.webdataset"},  # a mirror's tars
+        "mdc.data.sources.probes.builder": {"mdc.data.sources.probes.class_folder"},  # ImageNet
+        "mdc.data.sources.choices.caption_order": {"mdc.data.sources.corpora.karpathy"},
+        "mdc.data.sources.choices.sugarcrepe_parquet": {"mdc.data.sources.choices.sugarcrepe"},
     }
     for module in kinds:
         assert callable(importlib.import_module(module).open_source)
         assert (set(closure(module)) - named) & kinds == {module} | built_on.get(module, set())
-    styles = {"mdc.scenes.captions", "mdc.scenes.language"}
-    assert styles <= set(closure("mdc.sources.corpora.scenes"))
-    assert not styles & set(closure("mdc.sources.probes.scenes"))
+    styles = {"mdc.data.scenes.captions", "mdc.data.scenes.language"}
+    assert styles <= set(closure("mdc.data.sources.corpora.scenes"))
+    assert not styles & set(closure("mdc.data.sources.probes.scenes"))

@@ -16,14 +16,14 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from mdc.config.sources import ParquetCorpus, TableCorpus
-from mdc.formats.rank import rank_hash
-from mdc.formats.samples import Skipped, safe_key
-from mdc.records import UserError
-from mdc.sources.choices.parquet_images import parquet_images
-from mdc.sources.corpora import caption_table
-from mdc.sources.corpora import parquet as corpus
-from mdc.sources.source import open_corpus
+from mdc.data.formats.rank import rank_hash
+from mdc.data.formats.samples import Skipped, safe_key
+from mdc.data.sources.choices.parquet_images import parquet_images
+from mdc.data.sources.corpora import caption_table
+from mdc.data.sources.corpora import parquet as corpus
+from mdc.data.sources.source import open_corpus
+from mdc.plan.config.sources import ParquetCorpus, TableCorpus
+from mdc.plan.records import UserError
 
 
 @cache
@@ -112,8 +112,8 @@ def test_each_image_has_the_captions_of_all_rows(tmp_path: Path, monkeypatch: py
 PEAK = """
 import json, resource, sys
 from pathlib import Path
-from mdc.formats.samples import Skipped
-from mdc.sources.source import open_corpus
+from mdc.data.formats.samples import Skipped
+from mdc.data.sources.source import open_corpus
 import pyarrow.parquet
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 source = open_corpus(json.loads(sys.argv[1]), Path(sys.argv[2]))

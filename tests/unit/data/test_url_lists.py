@@ -14,14 +14,14 @@ import pyarrow.parquet as pq
 import pytest
 from read_table import read_table
 
-from mdc.obtain import subset as choosing
-from mdc.obtain.plan import make_plan, read_part
-from mdc.obtain.reasons import Failure
-from mdc.obtain.transfers.web_url import web_url
-from mdc.obtain.url_list import BadRow, Columns, Row, list_files, pair_digest, read_rows
-from mdc.obtain.urls import obtain
-from mdc.records import UserError
-from mdc.registry.datasets import REGISTRY
+from mdc.data.obtain import subset as choosing
+from mdc.data.obtain.plan import make_plan, read_part
+from mdc.data.obtain.reasons import Failure
+from mdc.data.obtain.transfers.web_url import web_url
+from mdc.data.obtain.url_list import BadRow, Columns, Row, list_files, pair_digest, read_rows
+from mdc.data.obtain.urls import obtain
+from mdc.plan.records import UserError
+from mdc.plan.registry.datasets import REGISTRY
 
 HARD = ['say "hi"', "two  spaces", "emoji 🦆", "comma, semicolon; 'x'", "x" * 10_000]
 URLS = [f"http://a.example/{n}.jpg" for n in range(len(HARD))]
@@ -111,7 +111,7 @@ def test_the_short_way_for_plain_urls_is_the_long_one(monkeypatch: pytest.Monkey
 
     short = outcomes()
     plain = sum(one == text for one, text in zip(short, texts, strict=True))
-    monkeypatch.setattr("mdc.obtain.transfers.web_url._FIT", re.compile("never"))
+    monkeypatch.setattr("mdc.data.obtain.transfers.web_url._FIT", re.compile("never"))
     assert short == outcomes() and 50 < plain < len(texts) - 1000
 
 
@@ -183,7 +183,7 @@ def seen_by(
         seen.extend((sorted(file.name for file in files), columns))
         raise UserError("seen")
 
-    monkeypatch.setattr("mdc.obtain.urls.make_plan", plan)
+    monkeypatch.setattr("mdc.data.obtain.urls.make_plan", plan)
     config = {"dataset": {"path": "set", "subset": None, **dataset}, "download": {"allow_addresses": []}}
     with pytest.raises(UserError, match=r"^seen$"):
         obtain(config, entry, data)

@@ -6,11 +6,11 @@ import pytest
 import torch
 import toy
 
+from mdc.evaluation.predictors.similarity import Similarity
 from mdc.models.contrastive import Contrastive
 from mdc.models.normalise import normalise
-from mdc.objectives.contrastive import ContrastiveObjective, contrastive_loss, duplicate_share
-from mdc.open_clip_parts import load
-from mdc.predictors.similarity import Similarity
+from mdc.models.open_clip_parts import load
+from mdc.training.objectives.contrastive import ContrastiveObjective, contrastive_loss, duplicate_share
 
 
 def _features(size: int = 12) -> tuple[torch.Tensor, torch.Tensor]:

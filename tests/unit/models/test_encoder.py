@@ -14,17 +14,17 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 from torchvision.models import resnet
 
-from mdc.config import Backbone, ResNet, TrainedBackbone
-from mdc.export.open_clip_model import parts
+from mdc.app.export.open_clip_model import parts
+from mdc.evaluation.predictors.folded import hidden_states, read_images
 from mdc.models.captioner import Captioner
 from mdc.models.encoder import build_encoder, pool
 from mdc.models.operations import image_encoder, read_tokens, visual_tokens
 from mdc.models.pixel_encoder import PixelEncoder
 from mdc.models.reads import boxed, read
-from mdc.predictors.folded import hidden_states, read_images
-from mdc.predictors.runs import RunModel
-from mdc.records import UserError
-from mdc.text import Vocabulary
+from mdc.models.runs import RunModel
+from mdc.models.text import Vocabulary
+from mdc.plan.config import Backbone, ResNet, TrainedBackbone
+from mdc.plan.records import UserError
 
 
 def test_equals_open_clips_tower() -> None:

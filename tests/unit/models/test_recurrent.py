@@ -10,12 +10,12 @@ import torch
 import toy
 from torch import Tensor
 
-from mdc.config.caption import Beam
-from mdc.demo.attention import looked_at
+from mdc.app.demo.attention import looked_at
+from mdc.evaluation.predictors.caption_scores import CaptionScorer, Pair
+from mdc.evaluation.predictors.writing import Writer
 from mdc.models.recurrent import RecurrentCaptioner
-from mdc.predictors.caption_scores import CaptionScorer, Pair
-from mdc.predictors.writing import Writer
-from mdc.text import Vocabulary
+from mdc.models.text import Vocabulary
+from mdc.plan.config.caption import Beam
 
 LSTM = toy.METHODS["lstm"]
 #: as many ids as the toy models have

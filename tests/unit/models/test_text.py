@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mdc.open_clip_parts import load
-from mdc.records import UserError
-from mdc.text import CLIP_EOT, CLIP_SIZE, CLIP_SOT, Vocabulary, clip_pieces, has_piece
+from mdc.models.open_clip_parts import load
+from mdc.models.text import CLIP_EOT, CLIP_SIZE, CLIP_SOT, Vocabulary, clip_pieces, has_piece
+from mdc.plan.records import UserError
 
 ODD_CAPTIONS = [
     "",

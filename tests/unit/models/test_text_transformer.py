@@ -7,14 +7,14 @@ import torch
 import toy
 from torch import Tensor
 
-from mdc.config import Decoder
-from mdc.demo.attention import cross_attention, looked_at
+from mdc.app.demo.attention import cross_attention, looked_at
+from mdc.evaluation.predictors.folded import hidden_states, read_images
+from mdc.evaluation.predictors.writing import Written
 from mdc.models.captioner import Captioner
 from mdc.models.decoder import TextTransformer
 from mdc.models.packing import packing
-from mdc.predictors.folded import hidden_states, read_images
-from mdc.predictors.writing import Written
-from mdc.text import Vocabulary
+from mdc.models.text import Vocabulary
+from mdc.plan.config import Decoder
 
 V, CONTEXT, MEMORY = 40, 16, 24
 

@@ -21,19 +21,19 @@ from torch import Tensor
 from torchvision.models._api import BUILTIN_MODELS
 from toy import BACKBONE
 
-from mdc.config import FrozenTokens
-from mdc.encoders.tower import Tower, places, weights_of_file
-from mdc.jobs.call import Call
-from mdc.jobs.encoder_model import EncoderJob
-from mdc.jobs.folder import ScaleFolder
-from mdc.jobs.read import as_job
 from mdc.models.encoder import Encoder
+from mdc.models.encoders.tower import Tower, places, weights_of_file
 from mdc.models.normalise import normalise
+from mdc.models.towers import read_tower
 from mdc.models.weights import WEIGHTS_FORMAT, save_weights
-from mdc.parts import TOWERS, load
-from mdc.precompute import import_encoder
-from mdc.predictors.towers import read_tower
-from mdc.records import UserError, read_json, write_json
+from mdc.plan.config import FrozenTokens
+from mdc.plan.jobs.call import Call
+from mdc.plan.jobs.encoder_model import EncoderJob
+from mdc.plan.jobs.folder import ScaleFolder
+from mdc.plan.jobs.read import as_job
+from mdc.plan.parts import TOWERS, load
+from mdc.plan.records import UserError, read_json, write_json
+from mdc.training.precompute import import_encoder
 
 
 def job(entry: dict[str, Any], **changes: Any) -> EncoderJob:

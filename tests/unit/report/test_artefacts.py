@@ -17,10 +17,10 @@ from positions_world import positions_world
 from probing_world import ProbingWorld, RepeatedWorld
 from shown import STATISTICS, LoggedRuns, make, planned, read_rows, shown_job, shown_run
 
-from mdc.artefacts import ARTEFACTS
-from mdc.config import MethodTable
-from mdc.config.tables import ScheduleTable, Tables
-from mdc.records import UserError
+from mdc.plan.artefacts import ARTEFACTS
+from mdc.plan.config import MethodTable
+from mdc.plan.config.tables import ScheduleTable, Tables
+from mdc.plan.records import UserError
 from mdc.report.given import title
 from mdc.report.tables.method_table import TITLES
 

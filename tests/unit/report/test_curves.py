@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mdc.statistics.bootstrap import Column, percentile, replicate
-from mdc.statistics.curves import above, common, difference, reached
-from mdc.statistics.seeds import Component, student
+from mdc.report.statistics.bootstrap import Column, percentile, replicate
+from mdc.report.statistics.curves import above, common, difference, reached
+from mdc.report.statistics.seeds import Component, student
 
 Floats = NDArray[np.float64]
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mdc.records import UserError
+from mdc.plan.records import UserError
 from mdc.report import estimates
 from mdc.report.estimates import Estimator
 from mdc.report.items import ProbeItems
-from mdc.statistics import exact
-from mdc.statistics.metrics import mean_average_precision
+from mdc.report.statistics import exact
+from mdc.report.statistics.metrics import mean_average_precision
 
 Encoders = list[dict[str, ProbeItems]]
 

@@ -13,13 +13,13 @@ from data_samples import write_parquet, write_texts
 from open_clip import SimpleTokenizer
 from shown import make, read_rows, shown_job
 
-from mdc.config import load
-from mdc.jobs.call import Call
-from mdc.jobs.folder import ScaleFolder
-from mdc.jobs.read import as_job
-from mdc.records import UserError
+from mdc.data.shards.texts_job import main as texts_main
+from mdc.plan.config import load
+from mdc.plan.jobs.call import Call
+from mdc.plan.jobs.folder import ScaleFolder
+from mdc.plan.jobs.read import as_job
+from mdc.plan.records import UserError
 from mdc.report.figures import figure3
-from mdc.shards.texts_job import main as texts_main
 
 ROOT = Path(__file__).resolve().parents[3]
 TEXT = "a photo of an old dog near two boats & the café, isn't 12,000 ½ antidisestablishmentarianism 日本 ."
@@ -197,7 +197,7 @@ def test_a_bad_list_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mdc.formats.gzipped._LARGEST_JSON", 1000)
+    monkeypatch.setattr("mdc.data.formats.gzipped._LARGEST_JSON", 1000)
     (tmp_path / "c.json.gz").write_bytes(gzip.compress(b" " * 100_000 + b"{}"))
     with pytest.raises(UserError, match="more than 1000 bytes of JSON"):
         write_texts("c", {"path": "c.json.gz"}, tmp_path / "out", tmp_path, 77)

@@ -10,11 +10,11 @@ import pytest
 from probing_world import ProbingWorld
 from shown import STATISTICS, read_rows
 
-from mdc.records import UserError
+from mdc.plan.records import UserError
 from mdc.report.figures import accuracy_panels
 from mdc.report.figures.trends import Sizes, Trend
-from mdc.statistics.contrasts import holm
-from mdc.statistics.trend import slope_weights
+from mdc.report.statistics.contrasts import holm
+from mdc.report.statistics.trend import slope_weights
 
 PAIRS = {"d750": 750, "d2000": 2000, "d6000": 6000}
 LOGS = np.log2(list(PAIRS.values()))

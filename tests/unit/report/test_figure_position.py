@@ -12,9 +12,9 @@ from positions_world import CAPTIONS, METHODS, norm, positions_world, token_rows
 from scipy import stats
 from shown import make, read_rows
 
-from mdc.config import read_yaml, validate
-from mdc.jobs.plan import Plan
-from mdc.records import UserError
+from mdc.plan.config import read_yaml, validate
+from mdc.plan.jobs.plan import Plan
+from mdc.plan.records import UserError
 from mdc.report.positions import Positions
 
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
-from mdc.jobs.shown_captions import ShownContest
-from mdc.records import sha256_file, write_json
+from mdc.plan.jobs.shown_captions import ShownContest
+from mdc.plan.records import sha256_file, write_json
 from mdc.report.estimates import Estimator
 from mdc.report.judged import judged
 

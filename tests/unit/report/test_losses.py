@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from shown import LoggedRuns, make, shown_run
 
-from mdc.jobs.shown import ShownRun
-from mdc.records import UserError
+from mdc.plan.jobs.shown import ShownRun
+from mdc.plan.records import UserError
 from mdc.report.figures import loss_panels
 from mdc.report.figures.loss_panels import Curve
 from mdc.report.figures.styles import METHOD_STYLE

@@ -13,7 +13,7 @@ from probing_world import ProbingWorld
 from shown import planned, read_rows
 from test_report import ALT, DENSE
 
-from mdc.records import UserError
+from mdc.plan.records import UserError
 from mdc.report import published
 
 BOTH: Mapping[str, Sequence[str]] = {"alt": ["arc", "mdc"], "dense": ["arc", "mdc"]}

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, balanced_accuracy_score
 
-from mdc.records import UserError
-from mdc.statistics import metrics
+from mdc.plan.records import UserError
+from mdc.report.statistics import metrics
 
 
 def test_top1_counts_a_tie_as_a_share() -> None:

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mdc.records import UserError
+from mdc.plan.records import UserError
 from mdc.report.over_datasets import OverDatasets
-from mdc.statistics.splits import over_splits
+from mdc.report.statistics.splits import over_splits
 
 
 def test_without_a_correction_it_is_students_t() -> None:

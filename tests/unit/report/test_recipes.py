@@ -7,9 +7,9 @@ import csv
 from pathlib import Path
 from typing import Any
 
-from mdc.config import read_yaml, validate
-from mdc.jobs.plan import Plan
-from mdc.jobs.shown import RecipeRun, RecipesJob
+from mdc.plan.config import read_yaml, validate
+from mdc.plan.jobs.plan import Plan
+from mdc.plan.jobs.shown import RecipeRun, RecipesJob
 from mdc.report.tables.recipes import make, rows, scientific
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -9,7 +9,7 @@ import pytest
 from probing_world import REPEATED, RepeatedWorld
 from shown import read_rows
 
-from mdc.records import UserError
+from mdc.plan.records import UserError
 from mdc.report.figures import repetition
 from mdc.report.figures.repetition import Repetition, Seen, times
 

@@ -20,9 +20,9 @@ from probing_world import ProbingWorld
 from shown import page, read_rows
 from sklearn.metrics import average_precision_score
 
-from mdc.artefacts import ARTEFACTS
-from mdc.export import model_card
-from mdc.records import UserError
+from mdc.app.export import model_card
+from mdc.plan.artefacts import ARTEFACTS
+from mdc.plan.records import UserError
 from mdc.report import index_page, published, words
 from mdc.report.figures import drawing as figures
 from mdc.report.figures.styles import METHOD_STYLE, method_styles
@@ -439,7 +439,7 @@ def test_the_package_ships_its_templates() -> None:
     folder = resources.files("mdc.report") / "templates"
     # all are named, so that fingerprints cover them, and a wheel holds what is named
     assert {f"report/templates/{file.name}" for file in folder.iterdir()} == {*DATA_FILES, *index_page.DATA_FILES}
-    assert shipped["mdc.report"] == shipped["mdc.export"] == ["templates/*"]
+    assert shipped["mdc.report"] == shipped["mdc.app.export"] == ["templates/*"]
     assert all((resources.files("mdc") / name).is_file() for name in (*DATA_FILES, *model_card.DATA_FILES))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from mdc.report.held_out import blind_scores, less_blind, recall
 from mdc.report.scored_sets import log_mean_exp, right_share
-from mdc.statistics.bootstrap import Column, replicate
+from mdc.report.statistics.bootstrap import Column, replicate
 
 
 def test_a_tie_among_k_counts_one_kth() -> None:

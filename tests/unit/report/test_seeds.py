@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mdc.records import UserError
-from mdc.statistics.bootstrap import Column, replicate
-from mdc.statistics.seeds import Component, satterthwaite, student, t_pvalue
+from mdc.plan.records import UserError
+from mdc.report.statistics.bootstrap import Column, replicate
+from mdc.report.statistics.seeds import Component, satterthwaite, student, t_pvalue
 
 
 def test_seeds_alone_are_students_interval() -> None:

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from mdc.diffusion.schedule import MaskSchedule
-from mdc.records import UserError
-from mdc.statistics import steadiness as stability
-from mdc.statistics.verdicts import decide
+from mdc.plan.records import UserError
+from mdc.report.statistics import steadiness as stability
+from mdc.report.statistics.verdicts import decide
 
 LEAST = 1e-3
 

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mdc.records import UserError
-from mdc.statistics import resampling
-from mdc.statistics.bootstrap import Column, level_over_items, percentile, replicate
-from mdc.statistics.contrasts import holm
-from mdc.statistics.exact import proportion, right_or_wrong
-from mdc.statistics.interval import Interval
-from mdc.statistics.metrics import mean_average_precision
-from mdc.statistics.resampling import Resampler
+from mdc.plan.records import UserError
+from mdc.report.statistics import resampling
+from mdc.report.statistics.bootstrap import Column, level_over_items, percentile, replicate
+from mdc.report.statistics.contrasts import holm
+from mdc.report.statistics.exact import proportion, right_or_wrong
+from mdc.report.statistics.interval import Interval
+from mdc.report.statistics.metrics import mean_average_precision
+from mdc.report.statistics.resampling import Resampler
 
 
 def rng(seed: int = 0) -> np.random.Generator:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from shown import planned, read_rows
 
-from mdc.formats.sizes import size
-from mdc.jobs.shown import LicencesJob
-from mdc.registry.datasets import REGISTRY
+from mdc.data.formats.sizes import size
+from mdc.plan.jobs.shown import LicencesJob
+from mdc.plan.registry.datasets import REGISTRY
 from mdc.report.tables.table9 import make
 
 # the paper's appendix, its fifteen rows; it prints "SugarCreep"

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mdc.records import UserError
-from mdc.statistics.interval import Interval
-from mdc.statistics.verdicts import decide, smallest_detectable
+from mdc.plan.records import UserError
+from mdc.report.statistics.interval import Interval
+from mdc.report.statistics.verdicts import decide, smallest_detectable
 
 
 def difference(value: float, low: float, high: float, p: float | None, df: float | None = None) -> Interval:

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mdc.config import VqVae
+from mdc.plan.config import VqVae
 
 
 class Residual(nn.Module):

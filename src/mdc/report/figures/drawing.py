@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mdc.records import UserError, atomic_path
+from mdc.plan.records import UserError, atomic_path
 from mdc.report.figures.styles import STYLE, method_styles
 
 if TYPE_CHECKING:

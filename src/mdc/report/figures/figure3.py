@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mdc.jobs.shown import CaptionSet, LengthsJob
-from mdc.records import UserError, read_json, write_text
+from mdc.plan.jobs.shown import CaptionSet, LengthsJob
+from mdc.plan.records import UserError, read_json, write_text
 from mdc.report.figures.drawing import drawing, headline
 from mdc.report.given import Given, path_of
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mdc.jobs.shown import ProbingJob, System
-from mdc.records import write_text
+from mdc.plan.jobs.shown import ProbingJob, System
+from mdc.plan.records import write_text
 from mdc.report import words
 from mdc.report.figures.accuracy_panels import (
     NARROW,

@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from mdc.formats.images import ImageError, decode
-from mdc.jobs.shown_captions import CaptionExamples, CaptionFigureJob, ShownCaptions
-from mdc.records import UserError, sha256_file, write_text
+from mdc.data.formats.images import ImageError, decode
+from mdc.data.shards.index import ShardReader
+from mdc.plan.jobs.shown_captions import CaptionExamples, CaptionFigureJob, ShownCaptions
+from mdc.plan.records import UserError, sha256_file, write_text
 from mdc.report import words
 from mdc.report.figures.drawing import drawing, headline
 from mdc.report.given import Given, path_of, record_of
 from mdc.report.tables.render import write_page
 from mdc.report.tidy import csv_text
-from mdc.shards.index import ShardReader
 
 _HEADINGS = {"figure6": "Figure 6. Captions", "mcd_examples": "MC-Diffusion, table 2. Captions"}
 _LINE = ("scale", "dataset", "image", "system", "caption")

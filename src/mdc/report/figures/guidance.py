@@ -1,6 +1,6 @@
 """MC-Diffusion, figure 3: CLIPScore of captions over each of their metrics against references, as guidance grows.
 
-Guidance trades one for the other, so kinds of guidance are compared at equal CIDEr (:mod:`mdc.statistics.curves`).
+Guidance trades one for the other, so kinds of guidance are compared at equal CIDEr (:mod:`mdc.report.statistics.curves`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mdc.jobs.shown_captions import Curve, GuidanceFigureJob
-from mdc.records import write_text
+from mdc.plan.jobs.shown_captions import Curve, GuidanceFigureJob
+from mdc.plan.records import write_text
 from mdc.report import words
 from mdc.report.caption_numbers import Captioned
 from mdc.report.figures.accuracy_panels import bottom_legend
@@ -21,10 +21,10 @@ from mdc.report.figures.drawing import drawing, headline
 from mdc.report.figures.styles import method_styles
 from mdc.report.given import Given
 from mdc.report.lines import Number, tidy
+from mdc.report.statistics.curves import Floats, difference
+from mdc.report.statistics.interval import Interval
+from mdc.report.statistics.verdicts import Decision, decide
 from mdc.report.tidy import csv_text
-from mdc.statistics.curves import Floats, difference
-from mdc.statistics.interval import Interval
-from mdc.statistics.verdicts import Decision, decide
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mdc.jobs.shown import ShownRun
+from mdc.plan.jobs.shown import ShownRun
 from mdc.report.figures.drawing import drawing, headline, line_handle, smooth
 from mdc.report.figures.styles import method_styles
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from mdc.jobs.shown import LossesJob
-from mdc.records import write_text
+from mdc.plan.jobs.shown import LossesJob
+from mdc.plan.records import write_text
 from mdc.report.figures.loss_panels import Curve, draw
 from mdc.report.given import Given, run_log
 

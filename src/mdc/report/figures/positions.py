@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mdc.jobs.shown import PositionsFigureJob, PositionSystem
-from mdc.records import write_text
+from mdc.plan.jobs.shown import PositionsFigureJob, PositionSystem
+from mdc.plan.records import write_text
 from mdc.report import words
 from mdc.report.figures.drawing import drawing, headline, line_handle
 from mdc.report.figures.styles import method_styles
 from mdc.report.given import Given
 from mdc.report.positions import CONTEXTS, SUFFIX, Positions
+from mdc.report.statistics.interval import Interval
 from mdc.report.tidy import csv_text
-from mdc.statistics.interval import Interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mdc.jobs.shown import ProbingJob, System
-from mdc.records import UserError, write_text
+from mdc.plan.jobs.shown import ProbingJob, System
+from mdc.plan.records import UserError, write_text
 from mdc.report import words
 from mdc.report.figures.accuracy_panels import (
     WIDTH,

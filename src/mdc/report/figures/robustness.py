@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from mdc.config.distortion import Kind
-from mdc.jobs.shown_captions import RobustnessFigureJob, Worsening
-from mdc.records import write_text
+from mdc.plan.config.distortion import Kind
+from mdc.plan.jobs.shown_captions import RobustnessFigureJob, Worsening
+from mdc.plan.records import write_text
 from mdc.report import words
 from mdc.report.caption_numbers import Captioned
 from mdc.report.figures.accuracy_panels import bottom_legend
@@ -25,10 +25,10 @@ from mdc.report.figures.styles import method_styles
 from mdc.report.given import Given
 from mdc.report.items import ProbeItems
 from mdc.report.lines import Number, tidy
+from mdc.report.statistics.drawn import of_resamples
+from mdc.report.statistics.interval import Interval
+from mdc.report.statistics.verdicts import Decision, decide
 from mdc.report.tidy import csv_text
-from mdc.statistics.drawn import of_resamples
-from mdc.statistics.interval import Interval
-from mdc.statistics.verdicts import Decision, decide
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

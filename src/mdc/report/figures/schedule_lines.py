@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from mdc.config import ProtocolStatistics
-from mdc.jobs.shown import SchedulesJob, ShownRun
-from mdc.records import UserError
+from mdc.plan.config import ProtocolStatistics
+from mdc.plan.jobs.shown import SchedulesJob, ShownRun
+from mdc.plan.records import UserError
+from mdc.report.statistics import steadiness
+from mdc.report.statistics.interval import Interval
+from mdc.report.statistics.verdicts import Decision, decide
 from mdc.report.words import finite
-from mdc.statistics import steadiness
-from mdc.statistics.interval import Interval
-from mdc.statistics.verdicts import Decision, decide
 
 LOSS, NORM, SPIKE, VARIANCE, NORM_VARIANCE, OVER = (
     "loss_cv",
@@ -62,7 +62,7 @@ class Line:
     ``grad_norm_variance`` in the norm's unit squared. Over seeds the mean is geometric, but for the share over the clipping
     norm. ``ratio``: the logarithm of what it is of the reference's. ``decision``: of the primary comparisons, whose claim is
     that the schedule varies more than the reference. ``expected``: from the draw of t and masks alone
-    (:func:`mdc.statistics.steadiness.loss_variance`).
+    (:func:`mdc.report.statistics.steadiness.loss_variance`).
     """
 
     run: ShownRun

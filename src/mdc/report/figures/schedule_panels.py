@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mdc.jobs.shown import SchedulesJob, ShownRun
+from mdc.plan.jobs.shown import SchedulesJob, ShownRun
 from mdc.report import words
 from mdc.report.figures.accuracy_panels import marked
 from mdc.report.figures.drawing import drawing, error_bars, headline, line_handle
 from mdc.report.figures.schedule_lines import LOSS, NORM, SPIKE, Line, Track, place_name, places
 from mdc.report.figures.styles import method_styles
-from mdc.statistics import steadiness
+from mdc.report.statistics import steadiness
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

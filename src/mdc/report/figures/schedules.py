@@ -1,7 +1,7 @@
 """The figure of the noise schedules: how unsteady training is with each range of t, measured and drawn.
 
 The paper leaves out small t because "loss is very unstable when pretrained on CC3M, where many captions are very short"
-(its section on the noise schedule, Table 5). Here that is a number with an interval: see :mod:`mdc.statistics.steadiness`.
+(its section on the noise schedule, Table 5). Here that is a number with an interval: see :mod:`mdc.report.statistics.steadiness`.
 
 A run's log holds clocks, so no hash of it can stand in a record; ``figure_schedules_curves.csv`` holds every number that is
 read from it.
@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from mdc.jobs.shown import SchedulesJob, ShownRun
-from mdc.records import UserError, write_text
+from mdc.plan.jobs.shown import SchedulesJob, ShownRun
+from mdc.plan.records import UserError, write_text
 from mdc.report.figures.schedule_lines import Line, Track, measure
 from mdc.report.figures.schedule_panels import draw
 from mdc.report.given import Given, RunLog, run_log
-from mdc.statistics import steadiness
+from mdc.report.statistics import steadiness
 
 
 def make(job: SchedulesJob, given: Given, out: Path) -> None:

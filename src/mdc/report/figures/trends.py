@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mdc.jobs.shown import Labelled, ProbingJob, System
-from mdc.records import UserError
+from mdc.plan.jobs.shown import Labelled, ProbingJob, System
+from mdc.plan.records import UserError
 from mdc.report import words
 from mdc.report.estimates import interval_label
 from mdc.report.given import Given
 from mdc.report.probing import Probing
-from mdc.statistics.interval import Interval
-from mdc.statistics.trend import slope_weights
-from mdc.statistics.verdicts import Decision, decide
+from mdc.report.statistics.interval import Interval
+from mdc.report.statistics.trend import slope_weights
+from mdc.report.statistics.verdicts import Decision, decide
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Trend:
     named beforehand, on the primary column, whose claim is that accuracy rises; of all others ``p``, ``p_holm``,
     ``smallest_detectable`` and ``verdict`` are empty. It is comparable if the whole rise, from the smallest corpus to the
     largest, is. ``smallest_detectable``: the slope that would have been found, see
-    :func:`mdc.statistics.verdicts.smallest_detectable`. ``residual_sd``: what one point lies off the line, None where two
+    :func:`mdc.report.statistics.verdicts.smallest_detectable`. ``residual_sd``: what one point lies off the line, None where two
     points make it. ``system``: the first of the line, which is no column.
     """
 

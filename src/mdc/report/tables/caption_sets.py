@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mdc.jobs.shown_captions import CaptionedSystem
+from mdc.plan.jobs.shown_captions import CaptionedSystem
 from mdc.report import words
 from mdc.report.caption_numbers import Captioned
 from mdc.report.tables.table import Cell, Column, Row, Table

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mdc.jobs.shown import System
+from mdc.plan.jobs.shown import System
 from mdc.report import words
 from mdc.report.lines import AVERAGE
 from mdc.report.probing import Pair, Probing

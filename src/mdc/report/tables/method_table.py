@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from mdc.jobs.shown import ProbingJob, System
-from mdc.records import UserError, write_text
+from mdc.plan.jobs.shown import ProbingJob, System
+from mdc.plan.records import UserError, write_text
 from mdc.report import words
 from mdc.report.given import Given
 from mdc.report.lines import Contrast, Number, tidy

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mdc.jobs.shown import RecipeRun, RecipesJob
-from mdc.records import write_text
+from mdc.plan.jobs.shown import RecipeRun, RecipesJob
+from mdc.plan.records import write_text
 from mdc.report.tables.render import write_html, write_latex, write_markdown
 from mdc.report.tables.table import Row, Table
 from mdc.report.tidy import csv_text

@@ -10,7 +10,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from mdc.records import UserError, write_text
+from mdc.plan.records import UserError, write_text
 from mdc.report.tables.table import Table
 from mdc.report.tidy import csv_text
 

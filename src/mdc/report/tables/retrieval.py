@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mdc.jobs.shown import RetrievalTableJob
+from mdc.plan.jobs.shown import RetrievalTableJob
 from mdc.report.given import Given
 from mdc.report.scores import Retrieval
 from mdc.report.tables import comparisons, score_rows

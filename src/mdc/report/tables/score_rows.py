@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from mdc.estimators import ESTIMATORS
-from mdc.jobs.shown import ScoredSystem
-from mdc.records import write_text
+from mdc.plan.estimators import ESTIMATORS
+from mdc.plan.jobs.shown import ScoredSystem
+from mdc.plan.records import write_text
 from mdc.report import words
 from mdc.report.lines import Contrast, Number, tidy
 from mdc.report.scores import Choices, Retrieval

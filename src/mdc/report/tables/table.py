@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from mdc.records import UserError
+from mdc.plan.records import UserError
 
 #: best is bold, second best underlined, grey is shown but not ranked
 Mark = Literal["best", "second", "grey"]

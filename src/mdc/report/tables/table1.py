@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from mdc.jobs.shown import ProbingJob
-from mdc.records import write_json, write_text
+from mdc.plan.jobs.shown import ProbingJob
+from mdc.plan.records import write_json, write_text
 from mdc.report import words
 from mdc.report.figures.drawing import table1_bars
 from mdc.report.given import Given

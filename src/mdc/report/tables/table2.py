@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from mdc.estimators import ESTIMATORS
-from mdc.jobs.shown import ChoiceTableJob, ScoredSystem, ShownColumn
-from mdc.records import write_text
+from mdc.plan.estimators import ESTIMATORS
+from mdc.plan.jobs.shown import ChoiceTableJob, ScoredSystem, ShownColumn
+from mdc.plan.records import write_text
 from mdc.report.given import Given
 from mdc.report.scores import KEPT, Choices, Store, chosen_items, shown_errors, shown_scores
 from mdc.report.tables import comparisons, score_rows

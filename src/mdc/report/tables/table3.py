@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from mdc.jobs.shown_captions import CaptionColumn, CaptionedSystem, CaptionTableJob
-from mdc.records import write_text
+from mdc.plan.jobs.shown_captions import CaptionColumn, CaptionedSystem, CaptionTableJob
+from mdc.plan.records import write_text
 from mdc.report import published, words
 from mdc.report.caption_numbers import Captioned
 from mdc.report.estimates import interval_label

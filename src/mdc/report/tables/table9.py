@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from mdc.formats.sizes import size
-from mdc.jobs.shown import LicencesJob
-from mdc.records import write_text
+from mdc.data.formats.sizes import size
+from mdc.plan.jobs.shown import LicencesJob
+from mdc.plan.records import write_text
 from mdc.report.tables.render import write_html, write_latex, write_markdown
 from mdc.report.tables.table import Row, Table
 from mdc.report.tidy import csv_text

@@ -1,0 +1,308 @@
+"""The command line: one verb per job of the pipeline, and a few for a person.
+
+Exit codes: 0 done; 1 an unexpected failure (a bug: the traceback is shown); 2 a mistake in the input, told in one
+line; 3 a link in the chain behind a number does not hold (``verify``, ``why``); 4 another process of the run is gone;
+130 interrupted; 128 + n a process of the run was ended by signal n.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from mdc.app.commands import models, project
+from mdc.app.commands.parameters import params as _params
+from mdc.app.commands.parameters import plan_of
+from mdc.app.work import do
+from mdc.plan.artefacts import ARTEFACTS
+from mdc.plan.jobs.call import Call
+from mdc.plan.jobs.folder import ScaleFolder
+from mdc.plan.jobs.read import read_job
+from mdc.plan.processes.interrupts import Interrupted
+from mdc.plan.processes.lost import LostPeer
+from mdc.plan.records import UserError
+from mdc.plan.verbs import OPTIONS, VERBS
+from mdc.training import launch
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Parse, import only the verb's own module, run it."""
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    for stream in (sys.stdout, sys.stderr):  # a file's name need not be text
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    args = build_parser().parse_args(arguments)
+    try:
+        if args.verb in VERBS:
+            do(args.verb, _call(args, arguments))
+        else:
+            (getattr(args, "run_verb", None) or args.run)(args)
+    except UserError as error:
+        launch.say(args.verb, str(error))
+        return error.exit_code
+    except launch.Failed as error:
+        launch.say(args.verb, str(error))
+        return error.code
+    except LostPeer as error:
+        return launch.lost_peer(args.verb, str(error))
+    except BrokenPipeError:
+        return 0
+    except OSError as error:  # no permission, no space, a path that cannot be: the user's to mend
+        where = error.filename or "a file"
+        launch.say(args.verb, f"{where}: {error.strerror or error}; nothing was half-written")
+        return 2
+    except Interrupted as error:
+        launch.say(args.verb, str(error))
+        return 128 + error.number
+    except KeyboardInterrupt:
+        launch.say(args.verb, "interrupted; what was finished is kept")
+        return 130
+    return 0
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """All verbs, a person's first. Those of the pipeline take a job's resolved configuration, which the workflow writes."""
+    parser = argparse.ArgumentParser(
+        prog="mdc",
+        description="Masked diffusion captioning. Results are made by Snakemake: snakemake results/table1.csv --cores all",
+        epilog="exit codes: 0 done, 1 unexpected failure, 2 mistake in the input, 3 a link does not hold (verify, why), "
+        "130 interrupted",
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB", help="`mdc VERB --help` explains each")
+    _init_verb(verbs)
+    _parameter_verbs(verbs)
+    _job_verbs(verbs, ["make"])
+    models.add(verbs)
+    project.add(verbs)
+    _provenance_verbs(verbs)
+    _data_verbs(verbs)
+    jobs = [name for name in VERBS if name != "make"]
+    parser.add_argument_group(
+        "the pipeline's own verbs", f"one for each kind of job, which Snakemake calls: {', '.join(jobs)}"
+    )
+    _job_verbs(verbs, jobs)
+    return parser
+
+
+class _Version(argparse.Action):
+    """Looks for the version only where it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        print(f"mdc {metadata.version('mdc')}")
+        parser.exit()
+
+
+def _job_verbs(verbs: Any, names: list[str]) -> None:
+    """Verbs that do a job. Only those for a person, too, have a line of their own in the list of all."""
+    for name in names:
+        verb = VERBS[name]
+        listed = {"help": verb.text} if name == "make" else {}
+        sub = verbs.add_parser(name, description=verb.text, **listed)
+        what = f"one of {', '.join(ARTEFACTS)}" if name == "make" else "a job's name, as `mdc config list` has it"
+        sub.add_argument(
+            "config", metavar="JOB", help=f"{what}; or its configuration (.json), as `mdc config JOB` prints it"
+        )
+        _params(sub)
+        sub.add_argument("--folder", metavar="DIR", help="the scale's folder, with its inputs; default: results/SCALE")
+        sub.add_argument("--out", metavar="DIR", help="where its files go; default: FOLDER/JOB")
+        for option in verb.options:
+            sub.add_argument(f"--{option}", **OPTIONS[option])
+
+
+def _parameter_verbs(verbs: Any) -> None:
+    sub = verbs.add_parser("check", help="check params.yaml", description="Check params.yaml and say what it asks for.")
+    _params(sub)
+    sub.set_defaults(run=_check)
+    sub = verbs.add_parser(
+        "config",
+        help="print a job's resolved configuration",
+        description="Print everything that decides a job's result, as the workflow hands it to the job.",
+    )
+    sub.add_argument("job", help="for example runs/alt/ViT-T-12/mdc/s0, data/corpora/alt, table1; `list` names all")
+    sub.add_argument("--memory", nargs="?", const=0, type=int, metavar="N", help="what a step holds; see docs/gpus.md")
+    _params(sub)
+    sub.set_defaults(run=_config)
+
+
+def _provenance_verbs(verbs: Any) -> None:
+    sub = verbs.add_parser(
+        "verify",
+        help="walk the chain behind the tables and name the first link that does not hold",
+        description="Recompute every hash from the tables' cells down to shards, configurations and code. Exit code 3 "
+        "and one line if a link does not hold.",
+    )
+    _params(sub)
+    sub.add_argument("--deep", action="store_true", help="hash every file, however large")
+    sub.set_defaults(run=_verify)
+    sub = verbs.add_parser(
+        "accept-edit",
+        help="say that an edit of the code changes no result, so that nothing reruns",
+        description="Accept the edit behind every job whose record differs from what is asked for now by its code alone: "
+        "write the old and the new fingerprint to accepted_edits.json, with the reason.",
+    )
+    _params(sub)
+    sub.add_argument("jobs", nargs="*", metavar="JOB", help="patterns, as 'runs/*'; default: all")
+    sub.add_argument("--reason", required=True, metavar="TEXT", help="why the edit changes no result")
+    sub.set_defaults(run=_accept_edit)
+    sub = verbs.add_parser(
+        "why",
+        help="print what stands behind one number of a table",
+        description="Print one number's interval, runs and seeds, configuration, exact commands, library versions, run "
+        "times and logs, and whether its chain holds (exit code 3 if not).",
+    )
+    sub.add_argument("table", help="results/table1.csv, or results/SCALE/table1/table1.csv; so too every other table")
+    sub.add_argument("--row", required=True, metavar="LABELS", help='as much as tells it: "Alt-text, ViT-T/12, MDC"')
+    sub.add_argument("--column", required=True, metavar="LABEL", help="a column's label, as Shape or Average")
+    sub.add_argument("--deep", action="store_true", help="hash every file, however large")
+    sub.add_argument("--params", default="params.yaml", metavar="FILE", help="default: params.yaml")
+    sub.set_defaults(run=_why)
+
+
+def _init_verb(verbs: Any) -> None:
+    sub = verbs.add_parser(
+        "init",
+        help="append a scale for your own data to params.yaml",
+        description="Append a small scale for your own data to params.yaml, with every value that it needs, and print the "
+        "command that runs it. No image is opened. All files lie under the folder that MDC_DATA names (default: data/), and "
+        "params.yaml names them relative to it; here a path may start from there or from the current folder. A file that "
+        "lies elsewhere is refused.",
+    )
+    sub.add_argument("name", metavar="NAME", help="of the new scale; its results lie under results/NAME")
+    sub.add_argument("--images", required=True, metavar="FOLDER", help="the image names in FILE start from this folder")
+    sub.add_argument(
+        "--captions",
+        required=True,
+        metavar="FILE",
+        help="a table of image names and captions: .csv, .tsv or .jsonl, in UTF-8, with or without a header",
+    )
+    sub.add_argument(
+        "--probe",
+        metavar="FOLDER",
+        help="labelled images, as FOLDER/train/CLASS/x.jpg and FOLDER/test/CLASS/x.jpg; without it there is no Table 1",
+    )
+    sub.add_argument("--params", default="params.yaml", metavar="FILE", help="default: params.yaml")
+    sub.set_defaults(run=_init)
+
+
+def _data_verbs(verbs: Any) -> None:
+    parser = verbs.add_parser(
+        "data",
+        help="the datasets: what each is, where it lies, whether its files are good",
+        description="What the registry and params.yaml say of the datasets, and what their files show.",
+    )
+    asked = parser.add_subparsers(dest="asked", required=True, metavar="list|check", help="all of them, or one")
+    sub = asked.add_parser(
+        "list", help="every dataset", description="Name, use, items, size, licence and place of each."
+    )
+    _params(sub)
+    sub.add_argument("--json", action="store_true", help="everything that is known of them, as JSON")
+    sub.set_defaults(run=_data)
+    sub = asked.add_parser(
+        "check",
+        help="look at one dataset's files",
+        description="What the registry says of a dataset, and every check that its files must pass. Exit code 2 if one "
+        "does not.",
+    )
+    sub.add_argument("name", help="as `mdc data list` has it")
+    _params(sub)
+    sub.add_argument("--json", action="store_true", help="as JSON")
+    sub.set_defaults(run=_data)
+
+
+def _data(args: argparse.Namespace) -> None:
+    from mdc.data.obtain.show import main_check, main_list
+
+    plan = plan_of(args)
+    args.datasets = {name: plan.obtain(name).config()["dataset"] for name in plan.scale.data.datasets}
+    (main_list if args.asked == "list" else main_check)(args)
+
+
+def _call(args: argparse.Namespace, arguments: list[str]) -> Call:
+    """The job that is asked for, checked, with the folders that belong to it."""
+    path, name = Path(args.config), args.config
+    root: Path | None
+    if not path.is_file() and path.suffix != ".json":
+        plan = plan_of(args)
+        if name in ARTEFACTS and name not in plan.jobs:
+            raise UserError(plan.not_named(name))
+        if name not in plan.jobs or plan.jobs[name].verb != args.verb:
+            there = f"no file, and no job of `mdc {args.verb}` at scale {plan.params.scale}"
+            raise UserError(f"{name}: {there}; `mdc config list` names all jobs")
+        job, root = plan.jobs[name], Path("results") / plan.params.scale
+    else:
+        job = read_job(path, args.verb)
+        by_hand, written = (str(ScaleFolder(Path()).config(job.job, sha256)) for sha256 in ("", "?" * 64))
+        root = path.parents[job.job.count("/") + 1] if path.match(by_hand) or path.match(written) else None
+        if path.match(written) and path.name != ScaleFolder(Path()).config(job.job, job.sha256).name:
+            raise UserError(f"{path}: its content is not what its name's hash says; delete it and rerun Snakemake")
+    root = Path(args.folder) if args.folder else root
+    if job.inputs and root is None:
+        raise UserError(f"{path}: --folder is missing; it says where {job.inputs[0]} and what else it needs lies")
+    if not args.out and root is None:
+        raise UserError(f"{path}: --out is missing; it says where the job's files go")
+    folder = ScaleFolder(root or Path())
+    places = {key: Path(value) for key in ("runtime", "state", "cache") if (value := getattr(args, key, None))}
+    out = Path(args.out) if args.out else folder.job(job.job)
+    return Call(
+        job,
+        folder,
+        out,
+        wait=getattr(args, "wait", False),
+        profile=getattr(args, "profile", None),
+        arguments=tuple(arguments),
+        **places,
+    )
+
+
+def _init(args: argparse.Namespace) -> None:
+    from mdc.app.init import main as init
+
+    init(args)
+
+
+def _check(args: argparse.Namespace) -> None:
+    plan = plan_of(args)
+    print(f"{args.params}: good; scale {plan.params.scale}: {len(plan.jobs)} jobs, {len(plan.runs)} of them trainings")
+
+
+def _config(args: argparse.Namespace) -> None:
+    jobs = (plan := plan_of(args)).jobs
+    if args.job == "list":
+        print("\n".join(jobs))
+        return
+    if args.job not in jobs:
+        raise UserError(f"no job '{args.job}'; `mdc config list` names all {len(jobs)}")
+    if args.memory is not None:
+        from mdc.training.memory import main as memory
+
+        return memory(jobs[args.job], Path("results") / plan.params.scale, args.memory)
+    print(json.dumps(jobs[args.job].config(), indent=1, sort_keys=True))
+
+
+def _verify(args: argparse.Namespace) -> None:
+    from mdc.checks.verify import main as verify
+
+    verify(args)
+
+
+def _accept_edit(args: argparse.Namespace) -> None:
+    from mdc.checks.accept_edit import main as accept_edit
+
+    accept_edit(args)
+
+
+def _why(args: argparse.Namespace) -> None:
+    from mdc.checks.why import main as why
+
+    why(args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,184 @@
+"""Verbs that ask a trained model, or measure what one has written."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from mdc.app.commands.parameters import params
+from mdc.plan.estimators import ESTIMATORS
+
+
+def add(verbs: Any) -> None:
+    """Add them to the command line's ``verbs``."""
+    _score_verb(verbs)
+    _caption_verbs(verbs)
+    _clip_benchmark_verb(verbs)
+    _export_verb(verbs)
+    _features_verb(verbs)
+    _demo_verb(verbs)
+
+
+def _main_of(module: str) -> Callable[[argparse.Namespace], None]:
+    """``main`` of a module that is imported when it is called, since each of them imports torch."""
+
+    def call(args: argparse.Namespace) -> None:
+        importlib.import_module(module).main(args)
+
+    return call
+
+
+def _score_verb(verbs: Any) -> None:
+    sub = verbs.add_parser(
+        "score",
+        help="score captions for an image with a run",
+        description="Print how likely a run finds each caption, given the image: log-likelihood (or what stands in for it, see "
+        "docs/scoring.md), its standard error, and what each token adds.",
+    )
+    sub.add_argument("image", metavar="IMAGE", help="an image file")
+    sub.add_argument("captions", metavar="CAPTION", nargs="+", help="captions, each in quotation marks")
+    sub.add_argument("--run", required=True, metavar="RUN", help="a run's id, as dense/ViT-T-12/mdc/s0, or its folder")
+    sub.add_argument("--estimator", choices=list(ESTIMATORS), help="default: the method's own, as in Table 2")
+    sub.add_argument("--weights", choices=["last", "best"], help="default: last, of a finetuned run best")
+    sub.add_argument("--samples", type=int, default=256, metavar="N", help="masks of a sampled estimator; default: 256")
+    sub.add_argument("--seed", type=int, default=0, metavar="N", help="of the masks; default: 0")
+    sub.add_argument("--blind", action="store_true", help="also score with held-out images of the run's corpus instead")
+    sub.add_argument("--json", action="store_true", help="as JSON")
+    params(sub)
+    sub.set_defaults(run_verb=_main_of("mdc.evaluation.ask"))
+
+
+def _caption_verbs(verbs: Any) -> None:
+    sub = verbs.add_parser(
+        "caption",
+        help="caption images with a run",
+        description="Print what a run writes for each image. Masked models reveal the likeliest piece at each step, and by "
+        "default the likeliest of 10, 15 and 20 pieces, or as many as they choose if they have learnt where captions end; "
+        "autoregressive ones search with a beam of 6; those of mask-and-replace diffusion undo it in 25 strides. See "
+        "docs/captioning.md and docs/mc-diffusion.md.",
+    )
+    sub.add_argument("images", metavar="IMAGE", nargs="+", help="image files, or folders of them")
+    sub.add_argument("--run", required=True, metavar="RUN", help="a run's id, as dense/ViT-T-12/mdc/s0, or its folder")
+    sub.add_argument("--weights", choices=["last", "best"], help="default: last, of a finetuned run best")
+    sub.add_argument(
+        "--policy", choices=["unmask", "beam", "posterior", "best_first"], help="default: what the run's method has"
+    )
+    sub.add_argument("--length", type=int, metavar="N", help="word pieces of the caption")
+    sub.add_argument(
+        "--per-step", type=int, metavar="K", help="word pieces revealed a step; default: 1, as in the paper"
+    )
+    sub.add_argument(
+        "--threshold", type=float, metavar="P", help="reveal all pieces of at least this probability a step"
+    )
+    sub.add_argument(
+        "--temperature", type=float, metavar="T", help="draw pieces at this temperature; default: the likeliest"
+    )
+    sub.add_argument("--beam", type=int, metavar="N", help="beams of an autoregressive model; 1 is greedy; default: 6")
+    sub.add_argument("--steps", type=int, metavar="N", help="strides of a diffusion; default: 25")
+    sub.add_argument(
+        "--guidance", type=float, metavar="S", help="scale of guidance of a diffusion; default: 1, which is none"
+    )
+    sub.add_argument("--seed", type=int, default=0, metavar="N", help="of what is drawn; default: 0")
+    sub.add_argument(
+        "--fill", metavar="TEXT", help='complete a caption: ? stands for a missing word piece, as "a ? dog"'
+    )
+    sub.add_argument(
+        "--explain", action="store_true", help="also print when each piece was revealed, and how likely it was"
+    )
+    sub.add_argument(
+        "--json", action="store_true", help="as JSON: COCO results, with more of each, as mdc metrics reads them"
+    )
+    params(sub)
+    sub.set_defaults(run_verb=_main_of("mdc.evaluation.tell"))
+    sub = verbs.add_parser(
+        "metrics",
+        help="measure anybody's captions against references",
+        description="BLEU, METEOR, ROUGE-L, CIDEr and SPICE of a COCO results file, as the COCO caption challenge computes them; "
+        "with --images also CLIPScore and RefCLIPScore.",
+    )
+    sub.add_argument("predictions", metavar="PREDICTIONS", help='COCO results: [{"image_id": …, "caption": …}, …]')
+    sub.add_argument(
+        "references", metavar="REFERENCES", help="COCO annotations, a list as above, or {image: [caption, …]}"
+    )
+    sub.add_argument("--images", metavar="FOLDER", help="the captioned images, by their numbers or names")
+    sub.add_argument("--clip", metavar="MODEL", help="a name of open_clip, or a folder; default: OpenAI's ViT-B/32")
+    sub.add_argument("--clip-weights", metavar="WEIGHTS", help="of a name: that of its weights, or their file")
+    sub.add_argument("--out", metavar="FILE", help="write everything, with a line an image, to this file (JSON)")
+    sub.add_argument("--json", action="store_true", help="as JSON")
+    sub.set_defaults(run_verb=_main_of("mdc.evaluation.caption_files"))
+
+
+def _clip_benchmark_verb(verbs: Any) -> None:
+    sub = verbs.add_parser(
+        "clip-benchmark",
+        help="CLIP-benchmark's command line, with our runs among its models",
+        description="Everything behind clip-benchmark goes to CLIP-benchmark's own command line. --model is a run's id or "
+        "folder, --pretrained last or best. Example: mdc clip-benchmark eval --model dense/ViT-T-12/clip/s0 --pretrained last "
+        "--task zeroshot_retrieval --dataset wds/NAME --dataset_root FOLDER",
+    )
+    params(sub)
+    sub.add_argument(
+        "arguments", nargs=argparse.REMAINDER, metavar="…", help="eval or build, and what CLIP-benchmark takes"
+    )
+    sub.set_defaults(run_verb=_main_of("mdc.evaluation.clip_benchmark"))
+
+
+def _export_verb(verbs: Any) -> None:
+    sub = verbs.add_parser(
+        "export",
+        help="write a run as a model folder for open_clip or the Hugging Face hub",
+        description="Write a run as a folder that open_clip loads by local-dir:FOLDER (CLIP whole, of a captioner the image "
+        "encoder); with --to hub also a model card made from its record, and the run itself. See docs/export.md.",
+    )
+    sub.add_argument("run", metavar="RUN", help="a run's id, as dense/ViT-T-12/mdc/s0, or its folder")
+    sub.add_argument("folder", metavar="FOLDER", help="the folder to make; it must not be there, or be empty")
+    sub.add_argument("--to", choices=["open_clip", "hub"], required=True, help="what the folder is for")
+    sub.add_argument("--weights", choices=["last", "best"], help="default: last, of a finetuned run best")
+    params(sub)
+    sub.set_defaults(run_verb=_main_of("mdc.app.export.tell"))
+
+
+def _features_verb(verbs: Any) -> None:
+    sub = verbs.add_parser(
+        "features",
+        help="what a run's encoder makes of your images, as a parquet file",
+        description="Encode a folder of images, parquet files or webdataset shards (.tar), and write key, features and the run's "
+        "hash of each image. A call that was interrupted goes on where it stopped. See docs/export.md.",
+    )
+    sub.add_argument("run", metavar="RUN", help="a run's id, as dense/ViT-T-12/mdc/s0, or its folder")
+    sub.add_argument(
+        "images", metavar="FOLDER", help="a folder of images, of .parquet or of .tar files, or one such file"
+    )
+    sub.add_argument("--out", required=True, metavar="FILE", help="the parquet file to write")
+    sub.add_argument(
+        "--feature",
+        choices=["probed", "cls", "patch_mean", "embedding"],
+        default="probed",
+        help="probed: as linear probes see it, [CLS] of CLIP and the mean of patches of captioners; embedding: CLIP's own; "
+        "default: probed",
+    )
+    sub.add_argument("--weights", choices=["last", "best"], help="default: last, of a finetuned run best")
+    sub.add_argument("--processes", type=int, metavar="N", help="default: as many as this process may use cores")
+    sub.add_argument("--image-column", metavar="NAME", help="of parquet files; default: image, or what is usual")
+    sub.add_argument(
+        "--key-column", metavar="NAME", help="of parquet files; default: key, or what is usual, or row numbers"
+    )
+    params(sub)
+    sub.set_defaults(run_verb=_main_of("mdc.app.export.features"))
+
+
+def _demo_verb(verbs: Any) -> None:
+    sub = verbs.add_parser(
+        "demo",
+        help="try a run on a page on this machine",
+        description="Serve a page on 127.0.0.1: drop an image, see its caption being written, what each word looks at, scores of "
+        "captions that you type, and gaps filled in. Nothing leaves this machine. Needs Gradio; see docs/export.md.",
+    )
+    sub.add_argument("run", metavar="RUN", help="a run's id, as dense/ViT-T-12/mdc/s0/ft-described, or its folder")
+    sub.add_argument("--weights", choices=["last", "best"], help="default: last, of a finetuned run best")
+    sub.add_argument("--port", type=int, default=7860, metavar="N", help="default: 7860; 0: any that is free")
+    sub.add_argument("--open", action="store_true", help="open the page in a browser")
+    params(sub)
+    sub.set_defaults(run_verb=_main_of("mdc.app.demo.page"))

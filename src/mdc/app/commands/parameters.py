@@ -1,0 +1,22 @@
+"""Options that verbs share."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+
+def params(parser: argparse.ArgumentParser) -> None:
+    """The parameter file, and a scale in place of its own."""
+    parser.add_argument("--params", default="params.yaml", metavar="FILE", help="default: params.yaml")
+    parser.add_argument("--scale", metavar="NAME", help="instead of the file's own scale")
+
+
+def plan_of(args: argparse.Namespace) -> Any:
+    """The jobs of the scale that the command line and the parameter file name."""
+    from mdc.plan.config import load
+    from mdc.plan.jobs.accepted import read_accepted
+    from mdc.plan.jobs.plan import Plan
+
+    return Plan(load(args.params, args.scale), read_accepted(Path(args.params).parent))

@@ -1,0 +1,46 @@
+"""Verbs that look at what a project has made."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from mdc.app.commands.parameters import params, plan_of
+from mdc.plan.artefacts import ARTEFACTS
+
+
+def add(verbs: Any) -> None:
+    """Add them to the command line's ``verbs``."""
+    sub = verbs.add_parser(
+        "index",
+        help="make the page that shows every table and figure",
+        description="Write one page with all tables and figures of the scale: thumbnails, captions, run times; it says what is "
+        "missing. Open it in a browser; it needs no server.",
+    )
+    sub.add_argument("names", metavar="NAME", nargs="*", help="tables and figures; default: all that the scale names")
+    sub.add_argument("--out", metavar="FILE", help="default: results/index.html")
+    params(sub)
+    sub.set_defaults(run_verb=_index)
+
+
+def _index(args: argparse.Namespace) -> None:
+    from mdc.plan.config import read_yaml
+    from mdc.plan.records import UserError, sha256_json
+    from mdc.report.index_page import write_index
+
+    values = read_yaml(args.params)
+    scale = args.scale or str(values.get("scale"))
+    scales = values.get("scales")
+    if not isinstance(scales, dict) or not isinstance(scales.get(scale), dict):
+        raise UserError(f"{args.params}: has no scale '{scale}'; allowed: {', '.join(scales or {})}")
+    place, root = Path(args.out or "results/index.html"), Path("results") / scale
+    if unknown := [name for name in args.names if name not in ARTEFACTS]:
+        raise UserError(f"no table or figure '{unknown[0]}'; allowed: {', '.join(ARTEFACTS)}")
+    plan = plan_of(args)
+    named = args.names or list(plan.params.scales[scale].tables.named())
+    asked = {name: sha256_json(plan.jobs[name].config()) for name in named if name in plan.jobs}
+    label = str(scales[scale].get("label", scale))
+    missing = write_index(root, scale, label, named, place, asked, others=not (args.names or args.out))
+    told = f"; not made yet: {', '.join(missing)}" if missing else ""
+    print(f"{place}: {len(named) - len(missing)} of {len(named)} tables and figures{told}")

@@ -1,0 +1,64 @@
+"""What each word of a caption looks at: the decoder's cross-attention, or an LSTM's α, when the word was written."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from mdc.evaluation.predictors.folded import AnyCaptioner, blocks_of
+from mdc.evaluation.predictors.writing import Written
+from mdc.models.captioner import Captioner
+from mdc.models.memory import Memory
+from mdc.models.recurrent import RecurrentCaptioner
+from mdc.models.text import Vocabulary
+
+
+@torch.no_grad()
+def cross_attention(model: Captioner, tokens: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+    """Attention weights (C, T, M), the mean over layers and heads, and hidden states (C, T, W).
+
+    ``tokens`` (C, T) int64 read one image's ``memory``. Each row of weights sums to 1.
+    """
+    text = model.text
+    x = text.token_embedding(tokens) + text.positional_embedding[: tokens.shape[1]]
+    layers = []
+    for block, (key, value) in zip(blocks_of(model), memory.layers, strict=True):
+        x = x + block.self_attention(block.norm_self(x), causal=text.causal)
+        attention = block.cross_attention
+        query = attention.query(block.norm_cross(x)).unflatten(-1, (attention.heads, -1)).transpose(1, 2)
+        weights = (query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5).softmax(dim=-1)  # (C, H, T, M)
+        layers.append(weights.float().mean(dim=1))
+        x = x + attention.out((weights @ value).transpose(1, 2).flatten(2))
+        x = x + block.mlp(block.norm_mlp(x))
+    return torch.stack(layers).mean(dim=0), text.norm(x)
+
+
+@torch.no_grad()
+def looked_at(
+    model: AnyCaptioner, vocabulary: Vocabulary, memory: Memory, written: Written, *, reverse: bool = False
+) -> Tensor:
+    """Of each piece of a caption what its place looked at when it was written, (pieces, M).
+
+    A masked model saw what was revealed before, and masks; what stood behind the caption's end is left out. An autoregressive one
+    saw the pieces before (with ``reverse`` those behind). A piece that was given is looked up in the whole caption.
+    """
+    pieces = torch.tensor(written.pieces, dtype=torch.int64)
+    if not len(pieces):
+        return torch.empty(0, memory.layers[0][0].shape[2])
+    device = memory.device
+    sot, eot = torch.tensor([vocabulary.sot]), torch.tensor([vocabulary.eot])
+    if isinstance(model, RecurrentCaptioner):
+        keys, visual = (one[:, 0] for one in memory.layers[0])
+        return model.text(torch.cat([sot, pieces])[None].to(device), keys, visual)[1][0, :-1].cpu()
+    if model.text.causal:
+        order = pieces.flip(0) if reverse else pieces
+        found = cross_attention(model, torch.cat([sot, order])[None].to(device), memory)[0][0, :-1].cpu()
+        return found.flip(0) if reverse else found
+    steps = torch.tensor(written.step)
+    # a row a moment: before the pieces of this step were written; 0 is the whole caption
+    moments = steps.unique()
+    seen = torch.stack([pieces.masked_fill((steps >= m) & (m > 0), vocabulary.mask_id) for m in moments])
+    ends = (torch.full((len(moments), 1), int(end)) for end in (sot, eot))
+    first, last = ends
+    weights = cross_attention(model, torch.cat([first, seen, last], dim=1).to(device), memory)[0][:, 1:-1].cpu()
+    return weights[torch.searchsorted(moments, steps), torch.arange(len(pieces))]

@@ -1,0 +1,238 @@
+"""The page itself, made with Gradio. It is served to this machine alone; nothing is counted, shared or loaded from elsewhere."""
+
+from __future__ import annotations
+
+import argparse
+import html
+import os
+import signal
+import socket
+import tempfile
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mdc.app.demo.answers import HIDDEN, Demo, Told, read
+from mdc.evaluation.ask import run_folder
+from mdc.models.runs import open_run, weights_of
+from mdc.plan.records import UserError
+from mdc.training.device import choose_device
+
+_HOST = "127.0.0.1"
+_STYLE = """
+table.moments, table.moments tr { border: 0; }
+table.moments { border-collapse: collapse; font-size: 1rem; }
+table.moments td { padding: .12rem .45rem; white-space: nowrap; border: 0; }
+table.moments tr { animation: written .3s both; animation-delay: calc(var(--step) * .25s); }
+@keyframes written { from { opacity: 0; } }
+@media (prefers-reduced-motion: reduce) { table.moments tr { animation: none; } }
+table.moments td.step { color: gray; text-align: right; font-variant-numeric: tabular-nums; }
+table.moments td.new { font-weight: 700; background: rgba(230, 60, 30, .18); border-radius: .25rem; }
+table.moments td.hidden { color: gray; }
+div.moments { overflow-x: auto; }
+p.written { font-size: 1.35rem; margin: .2rem 0 .8rem; }
+"""
+
+
+def main(args: argparse.Namespace) -> None:
+    """``args``: run, weights, port, open, params, scale. Serves until it is interrupted."""
+    if not 0 <= args.port <= 65535:
+        raise UserError(f"--port {args.port}: 1 to 65535, or 0 for any that is free")
+    gradio = _gradio()
+    folder = run_folder(args.run, args.params, args.scale)
+    weights = args.weights or weights_of(folder)
+    run, manifest = open_run(folder, weights)
+    demo = Demo(run, choose_device("auto"))
+    # ended from elsewhere it tidies up as after ctrl-c
+    for ending in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(ending, signal.default_int_handler)
+    with tempfile.TemporaryDirectory(prefix="mdc-demo-") as kept:
+        os.environ["GRADIO_TEMP_DIR"] = kept  # pictures that people drop go with the page
+        page = build(gradio, demo, f"{manifest['id']} ({weights} weights)")
+        try:
+            page.queue(default_concurrency_limit=2).launch(
+                server_name=_HOST,
+                server_port=args.port or _free_port(),
+                share=False,
+                inbrowser=args.open,
+                quiet=True,
+                footer_links=[],
+                theme=_theme(gradio),
+                css=_STYLE,
+                prevent_thread_lock=True,
+            )
+        except OSError:
+            raise UserError(f"--port {args.port}: taken already on this machine; name another, or 0 for any") from None
+        print(f"{manifest['id']}: http://{_HOST}:{page.server_port}  (ctrl-c ends it)", flush=True)
+        page.block_thread()
+
+
+def _gradio() -> Any:
+    """The package, told before it is imported that it is to send nothing. UserError if it is not installed."""
+    os.environ |= {"GRADIO_ANALYTICS_ENABLED": "False", "HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_OFFLINE": "1"}
+    for name in ("no_proxy", "NO_PROXY"):  # it asks its own page whether it is there, and a proxy is another machine
+        os.environ[name] = ",".join(filter(None, (os.environ.get(name), _HOST, "localhost")))
+    try:
+        import gradio
+    except ImportError:
+        raise UserError("mdc demo needs Gradio, which is not installed; pip install 'gradio>=6.12,<7'") from None
+    return gradio
+
+
+def _free_port() -> int:
+    # Gradio takes 0 for a port of that number
+    with socket.socket() as one:
+        one.bind((_HOST, 0))
+        return int(one.getsockname()[1])
+
+
+def _theme(gradio: Any) -> Any:
+    # Gradio's own themes load their fonts from a server
+    return gradio.themes.Default(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"])
+
+
+def build(gradio: Any, demo: Demo, title: str) -> Any:
+    """The page of a run, as Gradio's blocks."""
+    with gradio.Blocks(title=f"mdc demo: {title}", analytics_enabled=False) as page:
+        gradio.Markdown(f"## {title}")
+        with gradio.Row():
+            with gradio.Column(scale=2):
+                image = gradio.File(label="Image: drop a file here", file_types=None, elem_id="image")
+                shown = gradio.Image(label="as it was read", interactive=False, height=260, buttons=[])
+            with gradio.Column(scale=5):
+                if demo.writes:
+                    with gradio.Tab("Caption"):
+                        _captions(gradio, demo, image)
+                if demo.objective == "masked":
+                    with gradio.Tab("Fill in"):
+                        _gaps(gradio, demo, image)
+                if demo.scorer is not None:
+                    with gradio.Tab("Score"):
+                        _scores(gradio, demo, image)
+        image.change(_told_plainly(gradio, lambda path: read(path) if path else None), image, shown)
+    return page
+
+
+def _captions(gradio: Any, demo: Demo, image: Any) -> None:
+    options = _options(gradio, demo)
+    button = gradio.Button("Caption", variant="primary", elem_id="caption")
+    written, moments, looks = _answer(gradio, demo)
+
+    def caption(path: str | None, *values: Any) -> tuple[str, str, Any]:
+        how = {name: value for name, value in zip(options, values, strict=True) if value not in (None, "", 0)}
+        return _shown(demo.caption(_image(path), **how))
+
+    button.click(_told_plainly(gradio, caption), [image, *options.values()], [written, moments, looks])
+
+
+def _options(gradio: Any, demo: Demo) -> dict[str, Any]:
+    """What can be chosen of how the run writes; 0 for `mdc caption`'s defaults."""
+    number = gradio.Number
+    with gradio.Row():
+        if demo.objective == "masked":
+            return {
+                "length": number(label="word pieces", info="0: the run's default", value=0, precision=0),
+                "per_step": number(label="pieces a step", info="0: 1, as in the paper", value=0, precision=0),
+                "threshold": number(label="or all of at least this probability", info="0: no", value=0),
+                "temperature": number(label="temperature", info="0: the likeliest", value=0),
+            }
+        if demo.objective in ("autoregressive", "recurrent"):
+            return {
+                "length": number(label="word pieces", info="0: as many as it likes", value=0, precision=0),
+                "beam": number(label="beams", info="0: 6; 1 is greedy", value=0, precision=0),
+            }
+        return {
+            "policy": gradio.Radio(["posterior", "best_first"], label="policy", value="posterior"),
+            "steps": number(label="strides", info="0: 25", value=0, precision=0),
+            "guidance": number(label="guidance", info="0: 1, which is none", value=0),
+        }
+
+
+def _gaps(gradio: Any, demo: Demo, image: Any) -> None:
+    text = gradio.Textbox(
+        label="a caption with gaps", info="? stands for a missing word piece", value="a ? and a ?", elem_id="gaps"
+    )
+    button = gradio.Button("Fill in", variant="primary", elem_id="fill")
+    written, moments, looks = _answer(gradio, demo)
+    button.click(
+        _told_plainly(gradio, lambda path, asked: _shown(demo.fill(_image(path), asked))),
+        [image, text],
+        [written, moments, looks],
+    )
+
+
+def _scores(gradio: Any, demo: Demo, image: Any) -> None:
+    gradio.Markdown(f"Score: {demo.estimator_text}.")
+    text = gradio.Textbox(label="captions, one a line", lines=4, elem_id="captions")
+    button = gradio.Button("Score", variant="primary", elem_id="score")
+    table = gradio.HTML(elem_id="scores")
+
+    def scores(path: str | None, typed: str) -> str:
+        found = demo.scores(_image(path), [line.strip() for line in typed.splitlines() if line.strip()])
+        rows = [
+            [
+                f"{one.score:.2f}",
+                f"{one.error:.2f}",
+                f"{one.score / len(one.tokens):.2f}" if one.tokens else "–",
+                one.caption,
+            ]
+            for one in sorted(found, key=lambda one: -one.score)
+        ]
+        return _table(["score", "± s.e.", "a token", "caption"], rows)
+
+    button.click(_told_plainly(gradio, scores), [image, text], table)
+
+
+def _answer(gradio: Any, demo: Demo) -> tuple[Any, Any, Any]:
+    written = gradio.HTML(elem_classes="caption")
+    moments = gradio.HTML(elem_classes="writing")
+    gradio.Markdown(demo.looks_text)
+    looks = gradio.Gallery(
+        show_label=False,
+        columns=6,
+        height="auto",
+        interactive=False,
+        elem_classes="looks",
+        buttons=[],
+        visible=demo.looks_anywhere,
+    )
+    return written, moments, looks
+
+
+def _shown(told: Told) -> tuple[str, str, list[tuple[Any, str]]]:
+    """A caption, its writing and what it looked at, as the page shows them."""
+    rows: list[str] = []
+    for moment in told.moments:
+        cells = []
+        for place, piece in enumerate(moment.pieces):
+            kind = "hidden" if piece == HIDDEN else "new" if place in moment.new and moment.step else ""
+            value = told.probabilities[place]
+            tip = f' title="probability {value:.3f}"' if kind == "new" and value is not None else ""
+            cells.append(f'<td class="{kind}"{tip}>{html.escape(piece)}</td>')
+        step = f"step {moment.step}" if moment.step else "given"
+        rows.append(f'<tr style="--step: {len(rows)}"><td class="step">{step}</td>{"".join(cells)}</tr>')
+    writing = f'<div class="moments"><table class="moments">{"".join(rows)}</table></div>'
+    return f'<p class="written">{html.escape(told.caption)}</p>', writing, told.looks
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [f"<tr>{''.join(f'<th>{html.escape(cell)}</th>' for cell in head)}</tr>"]
+    lines += [f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows]
+    return f"<table>{''.join(lines)}</table>"
+
+
+def _image(path: str | None) -> Any:
+    if not path:
+        raise UserError("drop an image first")
+    return read(path)
+
+
+def _told_plainly(gradio: Any, answer: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, with a mistake of the user's told on the page."""
+
+    def call(*given: Any) -> Any:
+        try:
+            return answer(*given)
+        except UserError as error:
+            raise gradio.Error(str(error), duration=None, print_exception=False) from None
+
+    return call

@@ -1,0 +1,270 @@
+"""The verb ``mdc features``: what a run's encoder makes of anybody's images, as a parquet file.
+
+Each piece of the images is kept as a small file of its own when it is done, so an interrupted call goes on where it stopped. On a
+CPU several processes encode, with one thread each, so that the numbers do not depend on how many there are; on a GPU one encodes
+what several have decoded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mdc.app.export.pictures import Piece, pieces_of
+from mdc.data.formats.images import ImageError, center_resize, decode
+from mdc.data.loader.workers import ahead
+from mdc.evaluation.ask import run_folder
+from mdc.models.encoder import pool
+from mdc.models.runs import RunModel, open_run, weights_of
+from mdc.plan.config import OnTokens
+from mdc.plan.processes.lock import locked
+from mdc.plan.progress import progress
+from mdc.plan.records import UserError, atomic_path, read_json, sha256_file, sha256_json, write_json
+from mdc.training.device import choose_device
+
+#: --feature: what of an image is wanted
+FEATURES = ("probed", "cls", "patch_mean", "embedding")
+_BATCH = 64
+_STATE = "state.json"
+
+
+@dataclass(frozen=True)
+class Pixels:
+    """Images of a piece: ``keys``, their central crops (B, 3, S, S) uint8, and of those that cannot be read key and reason."""
+
+    keys: list[str]
+    images: Tensor
+    bad: list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Found:
+    """Of a piece: ``keys``, their features (B, D) float32, and what could not be read."""
+
+    keys: list[str]
+    features: np.ndarray[Any, np.dtype[np.float32]]
+    bad: list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """Reads and decodes; ``size``: pixels of a side that the encoder takes."""
+
+    size: int
+
+    def of(self, piece: Piece) -> Pixels:
+        """The images of a piece."""
+        keys, crops, bad = [], [], []
+        for key, data in piece.read():
+            try:
+                if isinstance(data, str):
+                    raise ImageError(data)
+                crops.append(center_resize(decode(data), self.size))
+                keys.append(key)
+            except ImageError as error:
+                bad.append((key, str(error)))
+        stacked = np.stack(crops) if crops else np.empty((0, self.size, self.size, 3), dtype=np.uint8)
+        return Pixels(keys, torch.from_numpy(stacked).permute(0, 3, 1, 2), bad)
+
+
+class Features:
+    """A run's encoder on ``device``. ``feature``: one of FEATURES; ``width``: numbers of one."""
+
+    def __init__(self, run: RunModel, feature: str, device: torch.device) -> None:
+        backbone = run.job.backbone
+        if isinstance(backbone, OnTokens):
+            raise UserError(
+                f"{run.job.job}: stands on a frozen encoder, {backbone.frozen.job}, and has none of its own; allowed: runs that "
+                "train their encoder"
+            )
+        clip = run.job.method.objective == "contrastive"
+        if feature == "embedding" and not clip:
+            raise UserError(
+                f"--feature embedding: {run.job.method_name} has none; allowed: {', '.join(FEATURES[:-1])}, or a CLIP run"
+            )
+        self.model = run.load().to(device).eval()
+        self.device, self.decoder = device, Decoder(backbone.image_size)
+        self.feature = feature if feature != "probed" else "cls" if clip else "patch_mean"
+        self.width = backbone.embed_dim if feature == "embedding" else backbone.width
+
+    @torch.no_grad()
+    def encode(self, pixels: Pixels) -> Found:
+        """Their features, in float32."""
+        found = [self._encoded(pixels.images[first : first + _BATCH]) for first in range(0, len(pixels.keys), _BATCH)]
+        return Found(
+            pixels.keys, torch.cat(found).numpy() if found else np.empty((0, self.width), np.float32), pixels.bad
+        )
+
+    def _encoded(self, images: Tensor) -> Tensor:
+        prepared = self.model.encoder.prepared(images.to(self.device))
+        if self.feature == "embedding":
+            embedded: Tensor = self.model.embed_images(prepared)
+            return embedded.float().cpu()
+        cls, patches = self.model.encoder(prepared)
+        return pool(cls, patches, self.feature).float().cpu()
+
+    def of(self, piece: Piece) -> Found:
+        """Decoded and encoded in one process."""
+        torch.set_num_threads(1)
+        return self.encode(self.decoder.of(piece))
+
+
+def main(args: argparse.Namespace) -> None:
+    """``args``: run, images, out, feature, weights, processes, image_column, key_column, params, scale.
+
+    UserError, after all others were encoded, if an image cannot be read.
+    """
+    out = Path(args.out)
+    if out.suffix != ".parquet":
+        raise UserError(f"--out {out}: a parquet file, whose name ends in .parquet")
+    if args.processes is not None and args.processes < 1:
+        raise UserError(f"--processes {args.processes}: at least 1")
+    folder = run_folder(args.run, args.params, args.scale)
+    weights = args.weights or weights_of(folder)
+    run, manifest = open_run(folder, weights)
+    device = choose_device("auto")
+    features = Features(run, args.feature, device)
+    images = Path(args.images)
+    pieces = pieces_of(images, args.image_column, args.key_column, apart_from=out)
+    told = {
+        "run": str(manifest["id"]),
+        "weights": weights,
+        "checkpoint_sha256": sha256_file(run.checkpoint),
+        "config_sha256": str(manifest["config_sha256"]),
+        "feature": features.feature,
+        "image_size": str(features.decoder.size),
+    }
+    columns = [args.image_column, args.key_column]
+    asked = {**told, "images": sha256_json([_sealed(images, pieces), columns, [len(piece) for piece in pieces]])}
+    parts = out.with_name(f".{out.name}.parts")
+    if out.exists():
+        found = _told(out)
+        if found.get("asked") != sha256_json(asked):
+            raise UserError(f"--out {out}: is there already, and not of these images by this run; name another file")
+        shutil.rmtree(parts, ignore_errors=True)  # of a call that was ended between its last two acts
+        print(f"{out}: is there already, of these images by this run")
+        _complain(out, found["unread"])
+        return
+    parts.mkdir(parents=True, exist_ok=True)
+    with locked(parts, doing="is computing these features"):
+        _begin(parts, asked)
+        processes = args.processes or len(os.sched_getaffinity(0))
+        bad = _made(parts, pieces, features, processes)
+        count = _whole(out, parts, len(pieces), features.width, {**told, "asked": sha256_json(asked), "unread": bad})
+        shutil.rmtree(parts)
+    print(f"{out}: {count} images, {features.feature} features of {manifest['id']} ({weights} weights)")
+    _complain(out, bad)
+
+
+def _complain(out: Path, bad: Sequence[tuple[str, str]]) -> None:
+    """UserError if images could not be read; a second call says it again, since they are still missing."""
+    import pyarrow.parquet as pq
+
+    if bad:
+        count = pq.read_metadata(out).num_rows + len(bad)
+        shown = "; ".join(f"{key} ({why})" for key, why in bad[:3])
+        raise UserError(
+            f"{len(bad)} of {count} images could not be read and are not in {out}: {shown}{'; …' * (len(bad) > 3)}"
+        )
+
+
+def _sealed(place: Path, pieces: Sequence[Piece]) -> list[list[Any]]:
+    """Names below ``place``, sizes and times of the files that are read, by which another state of them is told, whatever the
+    folder is called and whatever else lies there."""
+    paths = sorted({path for piece in pieces for path in piece.files()})
+    return [[path.relative_to(place).as_posix(), (status := path.stat()).st_size, status.st_mtime_ns] for path in paths]
+
+
+def _begin(parts: Path, asked: dict[str, str]) -> None:
+    """Keep what is there of the same images and run, and nothing else."""
+    state = parts / _STATE
+    if not state.is_file() or read_json(state) != asked:
+        for path in parts.glob("*.parquet"):
+            path.unlink()
+        write_json(state, asked)
+
+
+def _made(parts: Path, pieces: Sequence[Piece], features: Features, processes: int) -> list[tuple[str, str]]:
+    """Make the pieces that are missing; what could not be read, of all."""
+    missing = [number for number in range(len(pieces)) if not (parts / f"{number:08d}.parquet").is_file()]
+    wanted = [pieces[number] for number in missing]
+    done = sum(map(len, pieces)) - sum(map(len, wanted))
+    with progress(total=sum(map(len, pieces)), initial=done, desc="features", unit="image") as bar:
+        for number, found in zip(missing, _found(wanted, features, processes), strict=True):
+            _write(parts / f"{number:08d}.parquet", found)
+            bar.update(len(pieces[number]))
+    return [pair for number in range(len(pieces)) for pair in _bad(parts / f"{number:08d}.parquet")]
+
+
+def _found(pieces: Sequence[Piece], features: Features, processes: int) -> Iterator[Found]:
+    workers = processes if processes > 1 else 0
+    if features.device.type == "cpu":
+        return ahead(features.of, pieces, workers)
+    return map(features.encode, ahead(features.decoder.of, pieces, workers))
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def _schema(width: int) -> Any:
+    import pyarrow as pa
+
+    return pa.schema([("key", pa.string()), ("features", pa.list_(pa.float32(), width))])
+
+
+def _write(path: Path, found: Found) -> None:
+    """A piece's file, with what could not be read in its metadata."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = _schema(found.features.shape[1]).with_metadata({"bad": json.dumps(found.bad)})
+    values = pa.FixedSizeListArray.from_arrays(pa.array(found.features.ravel()), found.features.shape[1])
+    with atomic_path(path) as temporary:
+        pq.write_table(pa.Table.from_arrays([pa.array(found.keys, pa.string()), values], schema=schema), temporary)
+
+
+def _bad(path: Path) -> list[tuple[str, str]]:
+    import pyarrow.parquet as pq
+
+    return [(key, why) for key, why in json.loads(pq.read_schema(path).metadata[b"bad"])]
+
+
+def _whole(out: Path, parts: Path, count: int, width: int, told: dict[str, Any]) -> int:
+    """All pieces in one file, which says of each image by which checkpoint its features are; how many images."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = _schema(width).append(pa.field("run", pa.dictionary(pa.int32(), pa.string())))
+    images = 0
+    with (
+        atomic_path(out) as temporary,
+        pq.ParquetWriter(temporary, schema.with_metadata({"mdc": json.dumps(told)})) as file,
+    ):
+        for number in range(count):
+            part = pq.read_table(parts / f"{number:08d}.parquet")
+            run = pa.array([told["checkpoint_sha256"]] * len(part), schema.field("run").type)
+            file.write_table(pa.Table.from_arrays([*part.columns, run], schema=file.schema))
+            images += len(part)
+    return images
+
+
+def _told(out: Path) -> dict[str, Any]:
+    """What a file says of itself; {} of one that is not ours."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        found: dict[str, Any] = json.loads((pq.read_schema(out).metadata or {})[b"mdc"])
+    except (OSError, pa.ArrowException, KeyError, ValueError):
+        return {}
+    return found

@@ -1,0 +1,110 @@
+"""The README of a model on the Hugging Face hub, made from a run's record and from the tables that show it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from mdc.app.export.results import Results
+from mdc.plan.config import Backbone
+from mdc.plan.jobs.model import PretrainJob
+from mdc.plan.registry.datasets import REGISTRY
+
+#: a file below the package that decides what is written here
+DATA_FILES = ("app/export/templates/model_card.md.j2",)
+#: licences as the hub names them; of any other it wants "other", a name, and where the text stands: the card itself
+_HUB_LICENCES = {
+    "MIT License": "mit",
+    "CC BY 4.0": "cc-by-4.0",
+    "CC BY-NC 4.0": "cc-by-nc-4.0",
+    "Apache License 2.0": "apache-2.0",
+}
+
+
+@dataclass(frozen=True)
+class Data:
+    """What a run was trained on: a corpus by name, where its pairs come from, and under which licence."""
+
+    corpus: str
+    source: str
+    licence: str
+    note: str
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A training: a run's ``manifest``, its ``job``, and its ``data``."""
+
+    manifest: dict[str, Any]
+    job: PretrainJob
+    data: Data
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """Its recipe, as params.yaml has it."""
+        return self.job.recipe.model_dump(mode="json", exclude_none=True)
+
+
+def data_of(index: dict[str, Any]) -> Data:
+    """Of a corpus's index. Data that the registry does not know is the user's own, and so is its licence to tell."""
+    source = index["source"]
+    name = "scenes" if source["kind"] == "scenes" else source.get("dataset")
+    if name not in REGISTRY:
+        return Data(
+            index["name"],
+            f"own files of kind {source['kind']} ({json.dumps(source, sort_keys=True)})",
+            "not known to this project",
+            "Whoever publishes this model has to say under which licence these files are.",
+        )
+    entry = REGISTRY[name]
+    where = f"[{entry.label}]({entry.url})" if entry.url else f"{entry.label}: {entry.reference}"
+    return Data(index["name"], where, entry.licence, entry.licence_note)
+
+
+def model_card(
+    stages: Sequence[Stage],
+    config: dict[str, Any],
+    results: Results,
+    scale_label: str,
+) -> str:
+    """The card of a run. ``stages``: its trainings, its own the last; ``config``: open_clip's with our part; ``results``: what
+    tables say of it; ``scale_label``: what its scale is, in words."""
+    job = stages[-1].job
+    assert isinstance(job.backbone, Backbone)
+    licences = list(dict.fromkeys(stage.data.licence for stage in stages))
+    environment = Environment(
+        loader=PackageLoader("mdc.app.export"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,  # Markdown
+        keep_trailing_newline=True,
+    )
+    clip = job.method.objective == "contrastive"
+    return environment.get_template("model_card.md.j2").render(
+        name=job.job.removeprefix("runs/"),
+        stages=stages,
+        manifest=stages[-1].manifest,
+        job=job,
+        backbone=job.backbone,
+        clip=clip,
+        told=config["mdc"],
+        width=config["model_cfg"]["embed_dim"],
+        licence=_HUB_LICENCES.get(licences[0], "other") if len(licences) == 1 else "other",
+        results=results,
+        several=any(len(one.seeds.split()) > 1 for one in results.found),
+        probed=any(one.gain != "–" for one in results.found),
+        marks=_marks([one.interval for one in results.found]),
+        scale=scale_label,
+        quoted=json.dumps,
+    )
+
+
+def _marks(intervals: Sequence[str]) -> dict[str, str]:
+    """A footnote's mark for each kind of interval in a table; "" for none."""
+    kinds = dict.fromkeys(one for one in intervals if one)
+    return {"": "", **{kind: f" <sup>{chr(ord('a') + place)}</sup>" for place, kind in enumerate(kinds)}}

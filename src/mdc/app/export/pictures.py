@@ -1,0 +1,234 @@
+"""Anybody's images in pieces: a folder of image files, parquet files with an image column, or webdataset shards (tar).
+
+A piece is what a process reads and encodes at a time, and what is kept if the work is interrupted. Pieces follow from the files
+alone, so the same data gives the same ones. Hidden files are left out, as those are that a system lays beside its pictures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from mdc.data.formats.foreign_tar import tar_places
+from mdc.data.formats.parquet_file import open_parquet, readable
+from mdc.data.formats.samples import IMAGE_ENDINGS, MAX_FILE
+from mdc.plan.records import UserError
+
+_FILES, _ROWS, _SAMPLES = 256, 1024, 256  # of a piece
+_BATCH = 64
+#: columns that hold images, and those that hold keys, where nobody says which
+_IMAGE_COLUMNS, _KEY_COLUMNS = ("image", "jpg", "png", "img", "bytes"), ("key", "__key__", "id", "image_id")
+
+#: (key, encoded bytes), or (key, why there are none)
+Read = tuple[str, bytes | str]
+
+
+class Piece(Protocol):
+    """So many images, read in their order."""
+
+    def __len__(self) -> int: ...
+
+    def files(self) -> list[Path]:
+        """What it is read from."""
+        ...
+
+    def read(self) -> Iterator[Read]: ...
+
+
+@dataclass(frozen=True)
+class Files:
+    """Image files below ``root``; their names below it are their keys."""
+
+    root: Path
+    names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def files(self) -> list[Path]:
+        return [self.root / name for name in self.names]
+
+    def read(self) -> Iterator[Read]:
+        for name in self.names:
+            plain = name.encode(errors="backslashreplace").decode()
+            if plain != name:
+                yield plain, "its name is no UTF-8, and a key has to be"
+                continue
+            try:
+                path = self.root / name
+                yield name, path.read_bytes() if path.stat().st_size <= MAX_FILE else _too_large(path.stat().st_size)
+            except OSError as error:
+                yield name, error.strerror or str(error)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """``count`` rows of a row ``group`` of a parquet ``file``, from ``first`` on. ``prefix`` stands before each key, which is the
+    value of the column ``key``, or else the row's number in the file."""
+
+    file: Path
+    prefix: str
+    group: int
+    before: int
+    first: int
+    count: int
+    image: str
+    key: str | None
+
+    def __len__(self) -> int:
+        return self.count
+
+    def files(self) -> list[Path]:
+        return [self.file]
+
+    def read(self) -> Iterator[Read]:
+        columns = [self.image, *([self.key] if self.key else [])]
+        place, stop = 0, self.first + self.count
+        with open_parquet(self.file) as parquet, readable(self.file, "damaged"):
+            for batch in parquet.iter_batches(_BATCH, row_groups=[self.group], columns=columns):
+                numbers = range(place, place + len(batch))
+                place += len(batch)
+                wanted = [number for number in numbers if self.first <= number < stop]
+                if not wanted:
+                    continue
+                part = batch.slice(wanted[0] - numbers[0], len(wanted)).to_pydict()
+                keys = part[self.key] if self.key else [self.before + number for number in wanted]
+                for name, value in zip(keys, part[self.image], strict=True):
+                    yield f"{self.prefix}{name}", _bytes_of(value)
+                if place >= stop:
+                    return
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Samples of a webdataset ``shard``: (key, offset, bytes) of each one's image."""
+
+    shard: Path
+    places: tuple[tuple[str, int, int], ...]
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def files(self) -> list[Path]:
+        return [self.shard]
+
+    def read(self) -> Iterator[Read]:
+        with self.shard.open("rb") as file:
+            for key, offset, size in self.places:
+                file.seek(offset)
+                yield key, file.read(size) if size <= MAX_FILE else _too_large(size)
+
+
+def pieces_of(place: Path, image: str | None, key: str | None, *, apart_from: Path | None = None) -> list[Piece]:
+    """All images of ``place``: a folder of images, of .parquet files or of .tar files, or one such file.
+
+    ``image`` and ``key``: columns of parquet files; ``apart_from``: a file of the folder that does not belong to them. UserError
+    if there are none, if kinds are mixed, and for files that cannot be read as what they are called.
+    """
+    if place.is_file():
+        kind = place.suffix
+        if kind not in (".parquet", ".tar"):
+            raise UserError(f"{place}: allowed: a folder of images, or .parquet or .tar files, or a folder of either")
+        found = _rows(place, "", image, key) if kind == ".parquet" else _samples(place, "")
+        return found
+    if not place.is_dir():
+        raise UserError(f"{place}: no such file or folder")
+    by_kind: dict[str, list[Path]] = {}
+    for path in sorted(place.rglob("*")):
+        ending = path.suffix.lower().removeprefix(".")
+        hidden = any(part.startswith(".") for part in path.relative_to(place).parts)
+        if hidden or (apart_from is not None and path.resolve() == apart_from.resolve()):
+            continue
+        if path.is_file() and ending in {"parquet", "tar", *IMAGE_ENDINGS}:
+            by_kind.setdefault(ending if ending in ("parquet", "tar") else "images", []).append(path)
+    if len(by_kind) != 1:
+        there = ", ".join(f"{len(paths)} {kind}" for kind, paths in by_kind.items()) or "none"
+        raise UserError(
+            f"{place}: needed: images, or .parquet files, or .tar files, of one kind alone; it holds {there}"
+        )
+    ((kind, paths),) = by_kind.items()
+    names = [path.relative_to(place).as_posix() for path in paths]
+    if kind == "images":
+        return [Files(place, tuple(names[first : first + _FILES])) for first in range(0, len(names), _FILES)]
+    listed: list[Piece] = []
+    for path, name in zip(paths, names, strict=True):
+        listed += _rows(path, f"{name}/", image, key) if kind == "parquet" else _samples(path, f"{name}/")
+    return listed
+
+
+def _rows(path: Path, prefix: str, image: str | None, key: str | None) -> list[Piece]:
+    with open_parquet(path) as parquet:
+        names = parquet.schema_arrow.names
+        sizes = [parquet.metadata.row_group(group).num_rows for group in range(parquet.num_row_groups)]
+        for option, asked in (("--image-column", image), ("--key-column", key)):
+            if asked is not None and asked not in names:
+                raise UserError(f"{option} {asked}: {path} has no such column; it has {', '.join(names)}")
+        chosen = image or next((name for name in _IMAGE_COLUMNS if name in names), None)
+        if chosen is None:
+            raise UserError(f"{path}: which column holds the images? --image-column; it has {', '.join(names)}")
+        if key is not None and (why := _no_keys(path, parquet, key)):
+            raise UserError(
+                f"--key-column {key}: {path}: {why}; allowed: a column of texts or whole numbers, each once"
+            )
+        usual = [name for name in _KEY_COLUMNS if name in names]
+        keys = key or next((name for name in usual if not _no_keys(path, parquet, name)), None)
+    found: list[Piece] = []
+    before = 0
+    for group, size in enumerate(sizes):
+        for first in range(0, size, _ROWS):
+            found.append(Rows(path, prefix, group, before, first, min(_ROWS, size - first), chosen, keys))
+        before += size
+    return found
+
+
+def _no_keys(path: Path, parquet: Any, column: str) -> str:
+    """Why a column's values do not tell rows apart, "" if they do."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = parquet.schema_arrow.field(column).type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind)):
+        return f"it holds {kind}"
+    with readable(path, "damaged"):
+        values = parquet.read(columns=[column])[column]
+    if values.null_count:
+        return f"{values.null_count} of {len(values)} rows have none"
+    counts = pc.value_counts(values)
+    if len(counts) < len(values):
+        twice = next(one for one in counts.to_pylist() if one["counts"] > 1)
+        return f"{twice['counts']} rows have {twice['values']!r}"
+    return ""
+
+
+def _samples(path: Path, prefix: str) -> list[Piece]:
+    places = []
+    for sample in tar_places(path):
+        if _hidden(sample.key):
+            continue
+        ending = next((one for one in sample.files if one.rpartition(".")[2] in IMAGE_ENDINGS), None)
+        if ending is not None:
+            places.append((f"{prefix}{sample.key}", *sample.files[ending]))
+    if not places:
+        raise UserError(f"{path}: no sample has an image; looked for: {', '.join(sorted(IMAGE_ENDINGS))}")
+    return [Samples(path, tuple(places[first : first + _SAMPLES])) for first in range(0, len(places), _SAMPLES)]
+
+
+def _hidden(key: str) -> bool:
+    """Whether a sample's files are those that a system lays beside its pictures (``._a.png``, ``.DS_Store``)."""
+    *folders, name = key.split("/")
+    # a key ends at its name's first point, so a hidden file's is empty
+    return not name or any(part.startswith(".") and part != "." for part in folders)
+
+
+def _bytes_of(value: Any) -> bytes | str:
+    if isinstance(value, dict):  # as the datasets library writes images
+        value = value.get("bytes")
+    if not isinstance(value, bytes):
+        return f"no image, but {type(value).__name__}"
+    return value if len(value) <= MAX_FILE else _too_large(len(value))
+
+
+def _too_large(size: int) -> str:
+    return f"{size} bytes, at most {MAX_FILE} allowed"

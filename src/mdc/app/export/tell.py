@@ -1,0 +1,96 @@
+"""The verb ``mdc export``: a run as a folder that open_clip reads, or as a model folder for the Hugging Face hub.
+
+Weights are safetensors. A folder is made beside its place and moved there when it is whole.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from mdc.app.export.model_card import Stage, data_of, model_card
+from mdc.app.export.open_clip_model import CONFIG, WEIGHTS, parts
+from mdc.app.export.results import results_of
+from mdc.evaluation.ask import run_folder
+from mdc.models.runs import WEIGHTS as RUN_WEIGHTS
+from mdc.models.runs import RunModel, open_run, scale_of, weights_of
+from mdc.models.weights import save_tensors
+from mdc.plan.jobs.folder import ScaleFolder
+from mdc.plan.jobs.model import PretrainJob
+from mdc.plan.jobs.read import as_job
+from mdc.plan.records import UserError, read_json, sha256_file, write_json, write_text
+
+FORMATS = ("open_clip", "hub")
+
+
+def main(args: argparse.Namespace) -> None:
+    """``args``: run, folder, to, weights, params, scale."""
+    place = Path(args.folder).resolve()
+    if place.exists() and (not place.is_dir() or any(place.iterdir())):
+        raise UserError(f"{place}: is there already; name a folder that is not, or an empty one")
+    if place == Path.cwd():  # which is about to be replaced
+        raise UserError(f"{place}: is the folder that you are in; name another")
+    source = run_folder(args.run, args.params, args.scale)
+    weights = args.weights or weights_of(source)
+    run, manifest = open_run(source, weights)
+    beside = place.with_name(f".{place.name}.{os.getpid()}")
+    beside.mkdir(parents=True)
+    try:
+        write(beside, args.to, source, run, manifest, weights)
+        if place.is_dir():
+            place.rmdir()
+        beside.rename(place)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    print(f"{place}: {manifest['id']} for open_clip.create_model_and_transforms('local-dir:{place}')")
+
+
+def write(folder: Path, to: str, source: Path, run: RunModel, manifest: dict[str, Any], weights: str) -> None:
+    """Fill an empty ``folder`` with a run, whose own folder is ``source``."""
+    pieces = run.vocabulary.pieces
+    told: dict[str, Any] = {
+        "run": manifest["id"],
+        "scale": run.job.scale,
+        "weights": weights,
+        "config_sha256": manifest["config_sha256"],
+        "checkpoint_sha256": sha256_file(run.checkpoint),
+        "pieces": None if pieces is None else len(pieces),
+    }
+    config, tensors = parts(run, told)
+    if to == "hub":
+        config["mdc"]["folder"] = f"mdc/{manifest['id']}"
+        _whole_run(folder / "mdc", source, run, manifest)
+        scale = scale_of(source, manifest)
+        exported = manifest["outputs"].get(run.checkpoint.name)
+        same = {one for one, file in RUN_WEIGHTS.items() if manifest["outputs"].get(file) == exported}
+        results = results_of(scale, str(manifest["id"]).removeprefix("runs/"), same)
+        card = model_card(_stages(ScaleFolder(scale), manifest, run.job), config, results, run.job.scale)
+        write_text(folder / "README.md", card)
+        for table, why in results.left_out:
+            print(f"{table}: left out of the card, since {why}")
+    save_tensors(folder / WEIGHTS, tensors, {"format": "open_clip", "run": str(manifest["id"])})
+    write_json(folder / CONFIG, config)
+
+
+def _stages(scale: ScaleFolder, manifest: dict[str, Any], job: PretrainJob) -> list[Stage]:
+    """How a run was trained, from its first training on: its encoder owes something to the data of each."""
+    index = read_json(scale.manifest(f"data/corpora/{job.corpus}", "corpus"))
+    before: list[Stage] = []
+    if job.start is not None:
+        path = scale.manifest(job.start.run, "pretrain")
+        first = read_json(path)
+        before = _stages(scale, first, as_job(first.get("config", {}), "pretrain", str(path)))
+    return [*before, Stage(manifest, job, data_of(index))]
+
+
+def _whole_run(folder: Path, source: Path, run: RunModel, manifest: dict[str, Any]) -> None:
+    """The run with its word pieces, laid out as in a scale's folder, so that the verbs which use a run (caption, score,
+    features, demo) take it."""
+    place = folder / manifest["id"]
+    place.mkdir(parents=True)
+    for name in ("run.json", *{file for file in RUN_WEIGHTS.values() if file in manifest["outputs"]}):
+        shutil.copyfile(source / name, place / name)
+    write_json(folder / f"data/vocabularies/{run.job.vocabulary}/vocabulary.json", run.vocabulary.to_json())

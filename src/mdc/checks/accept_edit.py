@@ -1,0 +1,118 @@
+"""The verb ``mdc accept-edit``: say that an edit of the code changes no result, so that nothing reruns.
+
+Of every job whose record differs from what is asked for now by the code alone, the old and the new fingerprint are written
+to ``accepted_edits.json`` (see :mod:`mdc.plan.jobs.accepted`), with the reason and the date.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from mdc.plan.config import Params, load
+from mdc.plan.jobs.accepted import FILE, Accepted, Edit, read_accepted, write_accepted
+from mdc.plan.jobs.folder import ScaleFolder
+from mdc.plan.jobs.model import PretrainJob
+from mdc.plan.jobs.plan import Plan
+from mdc.plan.records import UserError, read_json
+
+#: (verb, old fingerprint, new one) → the jobs that it makes good
+Stale = dict[tuple[str, str, str], list[str]]
+
+
+def main(args: argparse.Namespace) -> None:
+    """``args``: params, scale, jobs (patterns), reason. UserError, and nothing is written, without a reason or a stale job."""
+    params = load(args.params, args.scale)
+    folder = Path(args.params).parent
+    before = read_accepted(folder)
+    if not args.reason.strip():
+        raise UserError("--reason is empty; it says in a sentence why the edit changes no result")
+    place = ScaleFolder(folder / "results" / params.scale)
+    stale, left = stale_by_code(params, before, place, folder / ".state" / params.scale, args.jobs or ["*"])
+    if not stale:
+        raise UserError(
+            "no job's record differs from what is asked for now by its code alone; no edit to accept (`mdc verify` says "
+            "what is stale)"
+        )
+    edits = _edits(stale, before, args.reason)
+    write_accepted([*before.edits, *edits], folder)
+    for edit, jobs in zip(edits, stale.values(), strict=True):
+        print(f"{edit.verb}: {edit.old[:12]}… → {edit.new[:12]}…, {_few(jobs)}")
+    if left:
+        print(f"made by other code than most, so they will run: {_few(left)}")
+    print(f"{FILE}: edits added: {len(edits)}; commit the file")
+
+
+def _few(jobs: Sequence[str]) -> str:
+    more = f" and {len(jobs) - 3} more" if len(jobs) > 3 else ""
+    return f"{', '.join(jobs[:3])}{more}"
+
+
+def stale_by_code(
+    params: Params, accepted: Accepted, place: ScaleFolder, states: Path, patterns: Sequence[str]
+) -> tuple[Stale, list[str]]:
+    """The edits that make good the jobs which differ from their records by the code alone, and the jobs that none makes good.
+
+    Of an interrupted training, its state (below ``states``) says what it began with. Only jobs that match one of
+    ``patterns`` are looked at; an edit holds for all jobs with this code. It changes what rests on them, so edits are sought
+    until no more are found. A code gives what one other gave: where records were made by several, what most were made by.
+    """
+    from mdc.training.state import decisive  # brings PyTorch
+
+    found: Stale = {}
+    while True:
+        plan = Plan(params, Accepted((*accepted.edits, *_edits(found, accepted))))
+        fresh: Stale = {}
+        left: list[str] = []
+        same: dict[str, list[str]] = {}
+        for name, job in plan.jobs.items():
+            done, now = _config(place.record(name, job.verb)), job.config()
+            if not done and isinstance(job, PretrainJob):
+                done, now = _begun(states / name), decisive(now)
+            if done == now:
+                same.setdefault(plan.code[name], []).append(name)
+                continue
+            if {**done, "fingerprint": ""} != {**now, "fingerprint": ""}:
+                continue
+            old, new = str(done["fingerprint"]), plan.code[name]
+            if old == new or plan.accepted.oldest(new) != new:
+                left.append(name)
+            elif any(fnmatchcase(name, pattern) for pattern in patterns):
+                fresh.setdefault((job.verb, old, new), []).append(name)
+        if not fresh:
+            return {key: same.get(key[2], []) for key in found}, left
+        for key in sorted(fresh, key=lambda key: -len(fresh[key])):
+            if key[2] not in {known for _, _, known in found}:
+                found[key] = fresh[key]
+
+
+def _edits(stale: Stale, accepted: Accepted, reason: str = "-") -> list[Edit]:
+    """Each starts from the last code that gives what the records' code gave, so that earlier reasons are shown too."""
+    today = datetime.date.today().isoformat()
+    return [Edit(verb=verb, old=accepted.newest(old), new=new, reason=reason, date=today) for verb, old, new in stale]
+
+
+def _config(record: Path) -> dict[str, Any]:
+    """What a record was made with; nothing where there is none."""
+    try:
+        return dict(read_json(record)["config"])
+    except (UserError, KeyError, TypeError, ValueError):
+        return {}
+
+
+def _begun(state: Path) -> dict[str, Any]:
+    """What decides the run whose resumable state lies in a folder; nothing where there is none."""
+    from safetensors import SafetensorError, safe_open
+
+    for path in (state / "state.safetensors", state / "state.previous.safetensors"):
+        try:
+            with safe_open(str(path), framework="numpy") as file:
+                return dict(json.loads(file.metadata()["mdc"])["owner"]["config"])
+        except (OSError, SafetensorError, KeyError, TypeError, ValueError):
+            continue
+    return {}

@@ -1,0 +1,84 @@
+"""Where a scale's jobs keep their things, what is asked of each now, and the commands that mend them."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from mdc.plan.artefacts import ARTEFACTS
+from mdc.plan.jobs.folder import ScaleFolder
+from mdc.plan.jobs.job import Job
+from mdc.plan.jobs.plan import Plan
+from mdc.plan.records import UserError, read_json, sha256_file
+
+RESULTS = Path("results")
+
+
+class Broken(UserError):
+    """A link in the chain behind a number does not hold."""
+
+    exit_code = 3
+
+
+@dataclass(frozen=True)
+class Place:
+    """``plan``: the jobs of the scale looked at. ``elsewhere``: it is another one than params.yaml names by itself."""
+
+    plan: Plan
+    elsewhere: bool = False
+    results: Path = RESULTS
+
+    @property
+    def scale(self) -> str:
+        return self.plan.params.scale
+
+    @property
+    def folder(self) -> ScaleFolder:
+        return ScaleFolder(self.results / self.scale)
+
+    @property
+    def jobs(self) -> dict[str, Job]:
+        """What params.yaml and the code now ask for, by job."""
+        return self.plan.jobs
+
+    def record(self, job: str) -> Path:
+        return self.folder.record(job, self.jobs[job].verb)
+
+    def manifest(self, job: str) -> Path:
+        return self.folder.manifest(job, self.jobs[job].verb)
+
+    def target(self, job: str) -> Path:
+        """What to ask the workflow for so that a job is up to date: a table's copy, or the job's own manifest."""
+        return RESULTS / ARTEFACTS[job].target if job in ARTEFACTS else self.manifest(job)
+
+    def snakemake(self, job: str) -> str:
+        """The command that brings a job, and what it is made from, up to date."""
+        return self._call(self.target(job))
+
+    def again(self, wanted: str, damaged: str) -> str:
+        """The command that does a damaged job anew, then what rests on it up to ``wanted`` if it came out differently.
+
+        Snakemake takes what is there for what it made, and makes nothing that is missing between two good ends: so it
+        is told to. In two calls, because in one it would also make anew all that rests on an equal file.
+        """
+        path = self.manifest(damaged)
+        anew = f"{self._call(path)} --forcerun {shlex.quote(str(path))}"
+        return anew if self.target(wanted) == path else f"{anew} && {self.snakemake(wanted)}"
+
+    def mend(self, wanted: str, job: str) -> str:
+        """The command for a manifest that is not the one named above it.
+
+        Where its host file says that its job wrote it so, it was made since, and what rests on it is stale; otherwise
+        it was changed.
+        """
+        try:
+            told = read_json(self.folder.host(job)).get("manifest_sha256")
+            as_made = told == sha256_file(self.manifest(job))
+        except UserError:
+            as_made = False
+        return self.snakemake(wanted) if as_made else self.again(wanted, job)
+
+    def _call(self, target: Path) -> str:
+        scale = f" --config scale={self.scale}" if self.elsewhere else ""
+        return f"snakemake {shlex.quote(str(target))} --cores all{scale}"

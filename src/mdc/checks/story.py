@@ -1,0 +1,104 @@
+"""What stands behind a job, in words: record, command, run time, log, configuration, library versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from mdc.checks.differences import leaves
+from mdc.checks.place import Place
+from mdc.plan.records import UserError, read_json, sha256_file
+
+_INDENT = 14
+#: layers whose configurations are printed: those that decide a number
+_CONFIGURED = (
+    *("pretrain", "probe", "score-choices", "score-pairs", "score-positions"),
+    *("write-captions", "measure-captions", "judge-captions"),
+)
+
+
+def story(place: Place, jobs: Iterable[str]) -> list[str]:
+    """A section a job, in the order given; of a verb's second job only what differs from the first's configuration."""
+    said: list[str] = []
+    first: dict[str, Mapping[str, Any]] = {}
+    versions: Any = None
+    for job in jobs:
+        record, verb = read(place.record(job)), place.jobs[job].verb
+        said += ["", *_job(place, job, record)]
+        if verb in _CONFIGURED:
+            if record.get("versions") != versions:
+                versions = record.get("versions")
+                said.append(line("versions", _joined(versions)))
+            said += _config(record.get("config", {}), first.get(verb))
+            first.setdefault(verb, record.get("config", {}))
+        for edit in place.plan.edits.get(job, []):
+            said.append(
+                line("edit", f"code {edit.old[:12]}… → {edit.new[:12]}…, accepted on {edit.date}: {edit.reason}")
+            )
+    return said
+
+
+def _job(place: Place, job: str, record: Mapping[str, Any]) -> list[str]:
+    path = place.record(job)
+    said = [job, line("record", str(path) if path.is_file() else f"{path} is missing")]
+    if "steps" in record:
+        training = f"{record['steps']} steps, {record['samples_seen']} samples seen, last loss {record['loss']:.3f}"
+        said.append(line("training", training))
+    for name, sha256 in record.get("outputs", {}).items():
+        if name.endswith(".safetensors"):
+            said.append(line("checkpoint", f"{path.parent / name}, sha256 {sha256[:12]}…"))
+    host = _host(place, job)
+    if host is None:
+        return [*said, line("command", "not known: no host file of this record is here"), _log(place, job)]
+    threads = f"{host['threads']} thread{'' if host['threads'] == 1 else 's'}" if "threads" in host else None
+    where = ", ".join(filter(None, (host.get("device"), host["processor"], host["machine"], threads)))
+    speed = f", {host['images_per_second']:.0f} images/s" if host.get("images_per_second") else ""
+    earlier = f", {host['seconds_before']:.0f} s of them before a restart" if host.get("seconds_before") else ""
+    return [
+        *said,
+        line("command", host["command"]),
+        line("run time", f"{host['seconds']:.1f} s{earlier}{speed} ({where})"),
+        _log(place, job, host["log"]),
+    ]
+
+
+def _host(place: Place, job: str) -> dict[str, Any] | None:
+    """The host file of a job, if it is there and about this very manifest."""
+    host, manifest = read(place.folder.host(job)), place.manifest(job)
+    return host if host and manifest.is_file() and host.get("manifest_sha256") == sha256_file(manifest) else None
+
+
+def _log(place: Place, job: str, told: str | None = None) -> str:
+    path = Path(told) if told else place.folder.log(job)
+    return line("log", str(path) if path.is_file() else f"{path} (not here)")
+
+
+def _config(config: Mapping[str, Any], before: Mapping[str, Any] | None) -> list[str]:
+    """A resolved configuration; of a later seed only what differs from the first's."""
+    if not config:
+        return []
+    if before is not None:
+        changed = ", ".join(f"{path} {new}" for path, _, new in leaves(before, config) if path != "job")
+        return [line("config", f"as the first one's, but {changed}")]
+    text = yaml.safe_dump(dict(config), sort_keys=False, default_flow_style=None, width=100, allow_unicode=True)
+    return [line("config", ""), *(f"    {one}" for one in text.rstrip().splitlines())]
+
+
+def read(path: Path) -> dict[str, Any]:
+    """A record, or nothing where there is none: what is missing is told by the walk."""
+    try:
+        return read_json(path)
+    except UserError:
+        return {}
+
+
+def _joined(versions: Mapping[str, str] | None) -> str:
+    return ", ".join(f"{name} {version}" for name, version in (versions or {}).items()) or "not known"
+
+
+def line(name: str, text: str) -> str:
+    """``  name        text``, as all lines of `mdc why` stand."""
+    return f"  {name:<{_INDENT - 2}}{text}".rstrip()

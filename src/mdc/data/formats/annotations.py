@@ -1,0 +1,83 @@
+"""Annotation files as the datasets publish them, JSON and plain text, read whole with one line for whatever is wrong."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, TypeAdapter, ValidationError
+
+from mdc.data.formats.folders import existing_file
+from mdc.plan.records import UserError
+
+Form = TypeVar("Form")
+
+
+def _number(value: Any) -> Any:
+    if type(value) not in (int, float) or not abs(value) <= sys.float_info.max:  # NaN, infinity, integers beyond both
+        raise ValueError("needed: a number")
+    return value
+
+
+Number = Annotated[Any, AfterValidator(_number)]  # a whole one stays one
+
+
+def read_published(path: Path, dataset: str, form: type[Form], keep: Collection[str] | None = None) -> Form:
+    """The JSON value of a file as ``form``, a type that pydantic knows (dataclasses of its strict types, in lists).
+
+    With ``keep``, objects hold these keys alone, and what is not kept goes as soon as its object is read: Karpathy's COCO
+    file is nine tenths token lists. UserError naming file, place and what is needed for a value of another form.
+    """
+
+    def slim(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            raise ValueError("an object has a key twice")
+        return found if keep is None else {key: value for key, value in pairs if key in keep}
+
+    try:
+        value = json.loads(existing_file(path, dataset).read_bytes().decode("utf-8"), object_pairs_hook=slim)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path}: not valid JSON ({str(error)[:200]}); get the file again") from None
+    try:
+        return TypeAdapter(form).validate_python(value)
+    except ValidationError as error:
+        raise UserError(f"{path}: {_first(error)}; is it the published file?") from None
+
+
+def _first(error: ValidationError) -> str:
+    """The first thing that is wrong: place, value, what is needed."""
+    problem = error.errors(include_url=False)[0]
+    place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in problem["loc"]).lstrip(".")
+    if problem["type"] == "missing":
+        return f"{place} is missing"
+    needed = {
+        "dataclass_type": "needed: an object",
+        "value_error": problem["msg"].removeprefix("Value error, "),
+    }.get(problem["type"], problem["msg"].replace("Input should be", "needed:"))
+    return f"{place or 'the file'} is {_shown(problem['input'])}; {needed}"
+
+
+def _shown(value: Any) -> str:
+    try:
+        return f"{value!r:.60}"
+    except ValueError:  # an integer of thousands of digits
+        return f"a {type(value).__name__} too large to show"
+
+
+def published_lines(path: Path, dataset: str) -> Iterator[tuple[int, str]]:
+    """(number from 1, text) of the lines that are not blank, ends taken off. UserError for a file that is no UTF-8."""
+    try:
+        text = existing_file(path, dataset).read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not UTF-8 ({error.reason} at byte {error.start}); get the file again") from None
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            yield number, line.rstrip("\r")

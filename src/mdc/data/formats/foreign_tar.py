@@ -1,0 +1,119 @@
+"""Tar files of other writers (GNU, PAX, with folders in them), read in order and never unpacked to disk.
+
+Our own shards have a stricter and faster reader (:mod:`mdc.data.formats.tar`).
+"""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Container, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from mdc.data.formats.samples import MAX_FILE
+from mdc.data.formats.tar import BLOCK, sample_key
+from mdc.plan.records import UserError
+
+
+@dataclass
+class TarSample:
+    """Consecutive files with one key: content by extension (None: the file is larger than ``MAX_FILE``)."""
+
+    key: str
+    files: dict[str, bytes | None]
+
+
+@dataclass
+class TarPlaces:
+    """A sample's files by extension: where each begins in the tar, and its size in bytes."""
+
+    key: str
+    files: dict[str, tuple[int, int]]
+
+
+def tar_samples(path: Path) -> Iterator[TarSample]:
+    """The samples of a tar in order.
+
+    UserError naming the file, and the member if there is one to blame, for an archive that is damaged or cut off, and
+    for members that are absolute, climb with '..', or are links, devices or pipes. Folders are passed over.
+    """
+    sample: TarSample | None = None
+    with _readable(path) as tar:
+        for member in _members(path, tar):
+            key = sample_key(member.name)
+            if sample is None or sample.key != key:
+                if sample is not None:
+                    yield sample
+                sample = TarSample(key, {})
+            content = tar.extractfile(member)
+            assert content is not None  # a plain file
+            with content:
+                data = content.read() if member.size <= MAX_FILE else None
+            if data is not None and len(data) != member.size:
+                raise tarfile.ReadError(f"cut off in {member.name!r}")
+            sample.files[_new_ending(path, member, key, sample.files)] = data
+    if sample is not None:
+        yield sample
+
+
+def tar_places(path: Path) -> list[TarPlaces]:
+    """Where the samples of a tar lie, in the order of their keys. Only headers are read. Errors as in ``tar_samples``."""
+    found: dict[str, TarPlaces] = {}
+    with _readable(path) as tar:
+        for member in _members(path, tar):
+            key = sample_key(member.name)
+            sample = found.setdefault(key, TarPlaces(key, {}))
+            sample.files[_new_ending(path, member, key, sample.files)] = (member.offset_data, member.size)
+    return [found[key] for key in sorted(found)]
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[tarfile.TarFile]:
+    try:
+        with tarfile.open(path, "r:") as tar:
+            yield tar
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None
+    except (tarfile.TarError, ValueError, ArithmeticError, LookupError, EOFError) as error:
+        # tarfile raises many kinds on damaged headers
+        raise UserError(f"{path}: a damaged tar ({error}); download or make this shard again") from None
+
+
+def _members(path: Path, tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    """All plain files in order; afterwards, a check that the archive is not cut off."""
+    before = -1
+    while (member := tar.next()) is not None:
+        # Python's tarfile has looped forever on negative sizes
+        if member.size < 0 or tar.offset <= before:
+            raise tarfile.ReadError(f"{member.name!r} has no possible size")
+        before = tar.offset
+        _allowed(path, member)
+        if not member.isdir():
+            yield member
+        tar.members.clear()  # type: ignore[attr-defined]  # otherwise tarfile keeps every header in memory
+    _at_end_mark(path, max(before, 0))
+
+
+def _new_ending(path: Path, member: tarfile.TarInfo, key: str, files: Container[str]) -> str:
+    ending = member.name[len(key) + 1 :].lower()
+    if ending in files:
+        raise UserError(f"{path}: {member.name!r} stands twice; each file of a sample needs its own name")
+    return ending
+
+
+def _allowed(path: Path, member: tarfile.TarInfo) -> None:
+    name = member.name
+    if name.startswith("/") or ".." in name.split("/") or "\0" in name:
+        raise UserError(f"{path}: member {name!r} is absolute or leads outside; such an archive is not read")
+    if not (member.isdir() or (member.isreg() and not member.issparse())):
+        raise UserError(f"{path}: member {name!r} is a link, a device or the like; such an archive is not read")
+
+
+def _at_end_mark(path: Path, position: int) -> None:
+    """Check for the end mark. tarfile takes a damaged header, or a file cut off between two members, for a regular end."""
+    with path.open("rb") as file:
+        file.seek(position)
+        block = file.read(BLOCK)
+    if len(block) != BLOCK or any(block):
+        raise tarfile.ReadError(f"cut off or damaged at byte {position}: the end mark is missing")

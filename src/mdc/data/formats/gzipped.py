@@ -1,0 +1,33 @@
+"""JSON files that may be gzipped, as MSCOCO's annotations are passed on."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from pathlib import Path
+from typing import Any
+
+from mdc.plan.records import UserError
+
+_LARGEST_JSON = 1 << 30  # bytes unpacked; COCO's largest captions file has 92 million
+
+
+def read_json_object(path: Path) -> dict[str, Any]:
+    """A JSON object, of bounded size: a few kilobytes of gzip can unpack to gigabytes."""
+    try:
+        with path.open("rb") as raw:
+            zipped = raw.read(2) == b"\x1f\x8b"
+            raw.seek(0)
+            data = (gzip.GzipFile(fileobj=raw) if zipped else raw).read(_LARGEST_JSON + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise UserError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+    if len(data) > _LARGEST_JSON:
+        raise UserError(f"{path}: more than {_LARGEST_JSON} bytes of JSON; is it a captions file?")
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path}: not valid JSON ({error})") from None
+    if not isinstance(value, dict):
+        raise UserError(f"{path}: holds a JSON {type(value).__name__} where COCO's captions file has an object")
+    return value

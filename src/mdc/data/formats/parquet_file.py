@@ -1,0 +1,38 @@
+"""Parquet files from any writer, opened so that damaged bytes end in an error of one line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from mdc.plan.records import UserError
+
+_BUFFER = 1 << 20  # bytes of a column that are read from the file at once
+
+
+@contextmanager
+def readable(path: Path, trouble: str) -> Iterator[None]:
+    """Turn what PyArrow raises on damaged bytes into a UserError: file, ``trouble``, PyArrow's own words."""
+    import pyarrow
+
+    try:
+        yield
+    except (OSError, pyarrow.ArrowException, ValueError, OverflowError) as error:  # ValueError: text that is not UTF-8
+        raise UserError(f"{path}: {trouble} ({str(error)[:200]})") from None
+
+
+@contextmanager
+def open_parquet(path: Path) -> Iterator[Any]:
+    """The file as a ``pyarrow.parquet.ParquetFile`` whose schema can be read; UserError otherwise.
+
+    Batches of it are read page by page: without a buffer size, pyarrow reads all of a row group's column at once.
+    """
+    import pyarrow.parquet
+
+    with readable(path, "not a readable parquet file"):
+        file = pyarrow.parquet.ParquetFile(path, buffer_size=_BUFFER)
+        _ = file.schema_arrow  # a schema can be damaged although the footer is good
+    with file:
+        yield file

@@ -1,0 +1,157 @@
+"""One sample on its way from a source into a shard, and the account of those that were left out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import stat
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from mdc.data.formats.images import ImageError, image_format
+from mdc.plan.records import atomic_path
+
+EXTENSIONS = {"JPEG": "jpg", "MPO": "jpg", "PNG": "png", "WEBP": "webp", "GIF": "gif", "BMP": "bmp", "TIFF": "tif"}
+IMAGE_ENDINGS = frozenset({*EXTENSIONS.values(), "jpeg", "tiff"})
+MAX_FILE = 1 << 28  # bytes of an encoded image: far above any photo, and a file of that size still fits the memory
+_SHOWN = 200  # characters of a detail
+
+
+@dataclass(frozen=True)
+class RawSample:
+    """One sample as it goes into a shard: ``image`` is encoded bytes, ``extension`` names their format.
+
+    A corpus sample has captions; a probe sample has a ``label`` (single) or ``labels`` of zeros and ones (multi).
+    """
+
+    key: str
+    image: bytes
+    extension: str
+    captions: tuple[str, ...] = ()
+    truth: dict[str, Any] | None = None
+    label: int | None = None
+    labels: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class ChoiceSample(RawSample):
+    """An image and captions of which one is right: the first of ``options``.
+
+    ``group`` is what the published score is averaged over (a relation, a pair of attributes) or the task; ``id`` is the
+    published file's own number of the item. ``box`` is (left, top, width, height) in pixels of the image as stored,
+    where the image is to be cropped before it is scored. ``image_name`` is what the image is called in all sets that show it:
+    items that share an image are resampled together.
+    """
+
+    options: tuple[str, ...] = ()
+    group: str = ""
+    id: str = ""
+    box: tuple[float, float, float, float] | None = None
+    image_name: str = ""
+
+
+class Skipped:
+    """What was left out: ``counts`` by reason, the first of each reason as an example, and every one in a list.
+
+    ``split`` is the split being read. ``lines``, if given, takes one JSON object a line for each sample left out.
+    """
+
+    def __init__(self, lines: IO[str] | None = None) -> None:
+        self.counts: Counter[str] = Counter()
+        self.examples: dict[str, str] = {}
+        self.split = ""
+        self._lines = lines
+
+    def add(self, reason: str, key: str, file: str = "", detail: str = "") -> None:
+        """Leave out one sample. ``key`` and ``file`` say where it stood, ``detail`` what was the matter."""
+        self.counts[reason] += 1
+        where = {"split": self.split, "key": key, "file": file}
+        self.examples.setdefault(reason, ", ".join(f"{name} {_short(value)}" for name, value in where.items() if value))
+        if self._lines is not None:
+            row = {**where, "reason": reason, "detail": detail}
+            self._lines.write(json.dumps({name: _short(value) for name, value in row.items()}) + "\n")
+
+    def join(self, lines: Iterable[str]) -> None:
+        """Take over the list of another account, after what is there."""
+        for line in lines:
+            row = json.loads(line)
+            self.split = row["split"]
+            self.add(row["reason"], row["key"], row["file"], row["detail"])
+
+    def __str__(self) -> str:
+        """The reasons, the commonest first, each with its count and its first example."""
+        ranked = sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
+        return "; ".join(f"{reason}: {count} (first: {self.examples[reason]})" for reason, count in ranked)
+
+
+@contextmanager
+def skipped_list(path: Path) -> Iterator[Skipped]:
+    """An account whose list becomes ``path`` when the block ends well; no list where nothing was left out."""
+    with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as lines:
+        skipped = Skipped(lines)
+        yield skipped
+    if not skipped.counts:
+        path.unlink()
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+
+
+def checked_image(image: object, skipped: Skipped, key: str, file: str = "") -> tuple[bytes, str] | None:
+    """Encoded bytes with their extension if they decode in full; otherwise None, and the sample is left out."""
+    if not isinstance(image, bytes) or not image:
+        skipped.add("no image", key, file, "zero bytes" if image == b"" else "")
+        return None
+    if len(image) > MAX_FILE:
+        skipped.add("image too large", key, file, f"{len(image)} bytes, at most {MAX_FILE} allowed")
+        return None
+    try:
+        return image, EXTENSIONS[image_format(image)]
+    except ImageError as error:
+        skipped.add(error.reason, key, file, str(error))
+        return None
+
+
+def image_file(path: Path, skipped: Skipped, key: str, file: str) -> tuple[bytes, str] | None:
+    """``checked_image`` of a file, which must be a plain one: reading a pipe would wait for ever."""
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            skipped.add("image file cannot be read", key, file, "not a plain file")
+            return None
+        if status.st_size > MAX_FILE:
+            skipped.add("image too large", key, file, f"{status.st_size} bytes, at most {MAX_FILE} allowed")
+            return None
+        image = path.read_bytes()
+    except FileNotFoundError:
+        skipped.add("image file is missing", key, file)
+        return None
+    except (OSError, ValueError) as error:  # ValueError: a name with a NUL in it
+        skipped.add("image file cannot be read", key, file, getattr(error, "strerror", None) or str(error))
+        return None
+    return checked_image(image, skipped, key, file)
+
+
+def texts_of(value: Any) -> list[str]:
+    """The texts of a source's field: itself, or those in a list; numbers, bytes, nested lists and the like are none."""
+    if isinstance(value, str):
+        return [value]
+    return [text for text in value if isinstance(text, str)] if isinstance(value, list | tuple) else []
+
+
+def safe_key(name: str) -> str:
+    """``name`` as a webdataset key: letters, digits, '-' and '_' stay, all else becomes '_' (a dot would end the key).
+
+    A name of more than 80 characters keeps its last 80. Whether keys stay apart is checked where shards are written.
+    """
+    return "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "_" for c in name)[-80:] or "_"
+
+
+def held_out(name: str, share: float) -> bool:
+    """Whether ``name`` falls into the held-out ``share``: a matter of its hash, so more data moves nothing across."""
+    return int.from_bytes(hashlib.blake2b(name.encode("utf-8", "replace"), digest_size=8).digest()) < share * 2**64

@@ -1,0 +1,102 @@
+"""Rows of text tables (CSV, TSV, JSON lines) in UTF-8, read in order.
+
+A file that is wrong as a whole (not UTF-8, an unknown column, a broken quotation) raises a UserError that names the line. A
+row that does not fit is yielded with a complaint, so that the reader can count it.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from mdc.plan.records import UserError
+
+Column = str | int
+Row = tuple[int, dict[Column, Any], str]  # line, values by column, complaint or ""
+
+ENDINGS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+_LONGEST_LINE = 1 << 24  # bytes
+_LONGEST_FIELD = 1 << 20  # characters
+
+
+def json_rows(path: Path, errors: str = "strict") -> Iterator[Row]:
+    """Rows of a JSON-lines file; empty lines are skipped. ``errors`` as in ``table_rows``."""
+    for number, text in _lines(path, errors):
+        if not text.strip():
+            continue
+        try:
+            row = json.loads(text)
+        except (ValueError, RecursionError):
+            row = None
+        yield (number, row, "") if isinstance(row, dict) else (number, {}, "row is no JSON object")
+
+
+def table_rows(
+    path: Path, kind: str, header: bool, wanted: Iterable[Column | None], errors: str = "strict"
+) -> Iterator[Row]:
+    """Rows of a CSV file (with quoted fields), a TSV file (where a quotation mark is an ordinary character) or JSON lines.
+
+    Columns are called by name, or by number from 0 if ``header`` is false. UserError if a ``wanted`` column is missing.
+    With ``errors`` "surrogateescape", bytes that are not UTF-8 become lone surrogates; otherwise they are a UserError.
+    """
+    if kind == "jsonl":
+        yield from json_rows(path, errors)
+        return
+    names: list[Column] = []
+    for line, cells in _csv_cells(path, errors) if kind == "csv" else _tsv_cells(path, errors):
+        if not cells:
+            continue
+        if not names:
+            names = [cell.strip() for cell in cells] if header else list(range(len(cells)))
+            _known_columns(path, names, wanted)
+            if header:
+                continue
+        if len(cells) == len(names):
+            yield line, dict(zip(names, cells, strict=True)), ""
+        else:
+            yield line, {}, "row has another number of columns"
+
+
+def _tsv_cells(path: Path, errors: str) -> Iterator[tuple[int, list[str]]]:
+    for line, text in _lines(path, errors):
+        text = text.rstrip("\r\n")
+        yield line, text.split("\t") if text else []
+
+
+def _csv_cells(path: Path, errors: str) -> Iterator[tuple[int, list[str]]]:
+    csv.field_size_limit(_LONGEST_FIELD)
+    reader = csv.reader((text for _, text in _lines(path, errors)), strict=True)
+    try:
+        for cells in reader:
+            yield reader.line_num, cells
+    except csv.Error as error:
+        raise UserError(f"{path}, line {reader.line_num}: {error}; is a quotation left open?") from None
+
+
+def _lines(path: Path, errors: str) -> Iterator[tuple[int, str]]:
+    try:
+        with path.open("rb") as file:
+            number = 0
+            while line := file.readline(_LONGEST_LINE + 1):
+                number += 1
+                if len(line) > _LONGEST_LINE:
+                    raise UserError(f"{path}, line {number}: longer than {_LONGEST_LINE} bytes; is it a table?")
+                try:
+                    yield number, line.decode("utf-8-sig" if number == 1 else "utf-8", errors)
+                except UnicodeDecodeError as error:
+                    raise UserError(f"{path}, line {number}: not UTF-8 ({error.reason}); convert the file") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def _known_columns(path: Path, names: list[Column], wanted: Iterable[Column | None]) -> None:
+    for column in wanted:
+        if column is not None and column not in names:
+            has = ", ".join(map(str, names))[:200]
+            raise UserError(f"{path}: has no column {column!r}; it has {has}; header: false counts columns from 0")
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise UserError(f"{path}: column {twice!r} stands twice")

@@ -1,0 +1,173 @@
+"""Tar shards: webdataset samples (consecutive files ``<key>.<extension>``) with the same bytes for the same content."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from mdc.plan.records import UserError
+
+BLOCK = 512
+_RECORD = 20 * BLOCK  # a tar's length is a multiple of this
+# name, size, checksum; mode 0644, owner, group and time 0, a plain file, no link, no names of owners, no device, no prefix
+_HEAD = (
+    b"%b0000644\0"
+    + 2 * b"0000000\0"
+    + b"%b\0"
+    + b"0" * 11
+    + b"\0%b0"
+    + bytes(100)
+    + b"ustar\x0000"
+    + bytes(64 + 16 + 155 + 12)
+)
+_WINDOW = 8 * BLOCK  # bytes that are read at once on the way from header to header
+
+
+@dataclass(frozen=True)
+class Member:
+    """A file in a tar: its name, where its content begins, and its size in bytes."""
+
+    name: str
+    offset: int
+    size: int
+
+
+class TarWriter:
+    """Appends plain files to an open binary file, as USTAR with time 0, owner 0 and mode 0644: nothing depends on the machine.
+
+    The bytes are those of Python's ``tarfile``, which takes longer for them and changed them once.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._written = file, 0
+
+    def add(self, name: str, content: bytes) -> None:
+        """Append one file; ``name`` is at most 100 bytes, ``content`` below 8 GiB. ValueError for what does not fit."""
+        rest = -len(content) % BLOCK
+        self._file.write(_header(name, len(content)))
+        self._file.write(content)
+        self._file.write(bytes(rest))
+        self._written += BLOCK + len(content) + rest
+
+    def close(self) -> None:
+        """Write the end of the archive; the file itself stays open."""
+        self._file.write(bytes(2 * BLOCK))
+        self._file.write(bytes(-(self._written + 2 * BLOCK) % _RECORD))
+
+
+def _header(name: str, size: int) -> bytes:
+    """The 512 bytes before a plain file's content (POSIX 1003.1)."""
+    coded, digits = name.encode().ljust(100, b"\0"), b"%011o" % size
+    if len(coded) > 100 or len(digits) > 11:
+        raise ValueError(f"{name!r} of {size} bytes: a tar shard has names of at most 100 bytes and files below 8 GiB")
+    head = _HEAD % (coded, digits, b" " * 8)
+    return _HEAD % (coded, digits, b"%06o\0 " % sum(head))
+
+
+def parse_header(block: bytes) -> tuple[str, int]:
+    """Name and size in a 512-byte USTAR header (POSIX 1003.1). ValueError if it is no header, or not that of a plain file.
+
+    Links, devices, folders and extension headers are refused, and so are names that are absolute or climb with '..'.
+    """
+    if len(block) != BLOCK or block[257:262] != b"ustar":
+        raise ValueError("no tar header where one must be")
+    # the sum of all bytes, with the checksum's own field counted as blanks; leaving out the many zeros first is faster
+    if sum(block.translate(None, b"\0")) - sum(block[148:156]) + 8 * 32 != _octal(block[148:156]):
+        raise ValueError("a tar header with a wrong checksum")
+    prefix, _, _ = block[345:500].partition(b"\0")
+    raw, _, _ = block[:100].partition(b"\0")
+    name = (prefix + b"/" + raw if prefix else raw).decode("utf-8", errors="replace")
+    if block[156:157] not in (b"0", b"\0"):
+        raise ValueError(f"{name!r} is not a plain file (tar type {block[156:157]!r})")
+    if not raw or name.startswith("/") or "\\" in name or ".." in name.split("/"):
+        raise ValueError(f"{name!r} is not an allowed name")
+    return name, _octal(block[124:136])
+
+
+def _octal(field: bytes) -> int:
+    digits = field.strip(b"\0 ")
+    # `int` would also accept signs and underscores, and with a negative size reading would never end
+    if not digits.isdigit():
+        raise ValueError(f"a tar header with {bytes(digits)!r} where a number must be")
+    return int(digits, 8)
+
+
+def padded(size: int) -> int:
+    """``size`` rounded up to whole tar blocks."""
+    return -(-size // BLOCK) * BLOCK
+
+
+def tar_members(path: str | Path) -> list[Member]:
+    """All files of a tar in order; only the headers are read.
+
+    UserError naming the file if it is missing, cut off, damaged, or holds anything but plain files (see
+    ``parse_header``).
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be opened ({error.strerror}); it must be a tar shard") from None
+    try:
+        return list(_walk(descriptor, os.fstat(descriptor).st_size))
+    except ValueError as error:
+        raise UserError(f"{path}: {error}; make the shards again") from None
+    finally:
+        os.close(descriptor)
+
+
+def _walk(descriptor: int, end: int) -> Iterator[Member]:
+    position = 0
+    # the part of the file that was read last: the headers of a sample's small files lie close together
+    start, window = 0, b""
+    while position < end:
+        if not start <= position <= start + len(window) - BLOCK:
+            start, window = position, os.pread(descriptor, _WINDOW, position)
+        block = window[position - start : position - start + BLOCK]
+        if not any(block):  # the end of the archive is marked by zero blocks
+            return
+        name, size = parse_header(block)
+        if position + BLOCK + size > end:
+            raise ValueError(f"cut off in {name!r}")
+        yield Member(name, position + BLOCK, size)
+        position += BLOCK + padded(size)
+    raise ValueError("cut off: the end mark is missing")
+
+
+def sample_key(name: str) -> str:
+    """webdataset's key of a file name: everything before the first dot of the last path component."""
+    folder, slash, base = name.rpartition("/")
+    return folder + slash + base.partition(".")[0]
+
+
+def sample_spans(members: list[Member]) -> list[tuple[int, int]]:
+    """(start, length) in bytes of each sample, headers included: consecutive members with the same key are a sample."""
+    spans: list[tuple[int, int]] = []
+    previous = None
+    for member in members:
+        key = sample_key(member.name)
+        start = member.offset - BLOCK if key != previous else spans.pop()[0]
+        spans.append((start, member.offset + padded(member.size) - start))
+        previous = key
+    return spans
+
+
+def split_span(span: bytes) -> dict[str, bytes]:
+    """The files of one sample by extension, from its bytes; the key stands under ``"__key__"``, as in webdataset.
+
+    ValueError if they are not whole files of one key.
+    """
+    files: dict[str, bytes] = {}
+    position = 0
+    while position < len(span):
+        name, size = parse_header(span[position : position + BLOCK])
+        key = sample_key(name)
+        if files.setdefault("__key__", key.encode()) != key.encode():
+            raise ValueError(f"{name!r} is of another sample")
+        if position + BLOCK + padded(size) > len(span):
+            raise ValueError(f"cut off in {name!r}")
+        files[name[len(key) + 1 :]] = span[position + BLOCK : position + BLOCK + size]
+        position += BLOCK + padded(size)
+    return files

@@ -1,0 +1,247 @@
+"""Batches as a pure function of (seed, step): the same bytes with any number of workers, on any rank, after any resume.
+
+An epoch is a permutation of the samples (of all alike, or shard by shard: see blocks.py); step s of an epoch takes its s-th run
+of ``batch_size`` (global), and rank r of w every w-th sample of it from the r-th on. Everything random about a sample comes from
+one Philox stream named by (seed, epoch, sample).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from mdc.data.formats.pixels import CROP_DRAWS, random_resized_crop
+from mdc.data.loader.batch import CaptionBatch
+from mdc.data.loader.blocks import BlockOrder
+from mdc.data.loader.central import central
+from mdc.data.loader.draws import VALIDATION, FewMasks, MoreDraws, sample_rng
+from mdc.data.loader.pictures import KEPT, Pictures
+from mdc.data.loader.shuffle import shuffled
+from mdc.data.loader.stored import Stored
+from mdc.data.loader.workers import ahead
+from mdc.data.shards.index import ShardReader, token_hash
+from mdc.models.text import Vocabulary
+from mdc.plan.records import UserError
+
+_AT_ONCE = 32  # samples that are read before the first of them is decoded
+_TEXT_CACHE = 1 << 16  # captions whose ids may be kept: tokenising costs as much as decoding a small image
+
+
+class CaptionBatches:
+    """Training batches of one rank, from ``start_step`` to ``steps``; iterate it once.
+
+    ``batch_size`` is the global batch; ``world`` must divide it. An epoch has ``steps_per_epoch`` = ⌊N / batch_size⌋
+    steps and drops the rest of its permutation (OpenCLIP's ``drop_last``). ``workers`` processes prepare whole batches
+    ahead (0: none, in this process). Images are random resized crops of ``crop_scale`` and ``crop_ratio``. A sample with
+    several captions shows one, drawn anew each time. A batch has B = batch_size / world samples of at least ``least_tokens``
+    token places.
+
+    ``buffer``: the epoch's order is that of ``BlockOrder`` with this buffer, not a permutation of all samples alike.
+
+    With ``tokens`` a batch shows those of a frozen encoder (B, M, E) in the place of images; the draws stay the same.
+
+    A sample's draws, in float32 from ``sample_rng(seed, epoch, index)``, always in this order: caption, jitter,
+    ``CROP_DRAWS`` for the crop, then one for each token place. ``more``: draws of other streams besides.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        split: str,
+        vocabulary: Vocabulary,
+        *,
+        image_size: int,
+        batch_size: int,
+        seed: int,
+        steps: int,
+        crop_scale: tuple[float, float],
+        crop_ratio: tuple[float, float],
+        context_length: int,
+        start_step: int = 0,
+        rank: int = 0,
+        world: int = 1,
+        workers: int = 0,
+        least_tokens: int = 0,
+        tokens: Stored | None = None,
+        more: MoreDraws | FewMasks | None = None,
+        buffer: int | None = None,
+    ) -> None:
+        self.reader = ShardReader(path, split)
+        self._blocks = None if buffer is None else BlockOrder(self.reader.sizes, buffer)
+        if self._blocks is not None:
+            self.reader.read_ahead(self._blocks.shards_at_once())
+        if batch_size % world or not 0 <= rank < world:
+            raise UserError(f"a global batch of {batch_size} cannot be shared by {world} ranks; it must be a multiple")
+        if len(self.reader) < batch_size:
+            raise UserError(
+                f"{path}: split {split} has {len(self.reader)} samples, fewer than a batch of {batch_size}; "
+                "allowed: a smaller batch_size or more samples"
+            )
+        self.seed, self.batch_size, self.image_size = seed, batch_size, image_size
+        self.start_step, self.steps, self.workers = start_step, steps, workers
+        self.crop_scale, self.crop_ratio = crop_scale, crop_ratio
+        self.steps_per_epoch = len(self.reader) // batch_size
+        # Every ``world``-th place, so that each rank's times cover their range: of contiguous parts the last would mask the most.
+        self._local = np.arange(rank, batch_size, world)
+        shown = len(self) * len(self._local) / max(workers, 1)  # by each process that prepares batches
+        self._texts = _Texts(vocabulary, context_length, least_tokens, _captions_kept(len(self.reader), shown))
+        # of several workers each meets a sample seldom again
+        again = workers == 0 and steps - start_step > self.steps_per_epoch
+        self._pictures = Pictures(self.reader, KEPT if again else 0)
+        self._tokens, self._more = tokens, more
+
+    def __len__(self) -> int:
+        """Steps left."""
+        return max(self.steps - self.start_step, 0)
+
+    def __iter__(self) -> Iterator[CaptionBatch]:
+        return ahead(self.batch, range(self.start_step, self.steps), self.workers)
+
+    def batch(self, step: int) -> CaptionBatch:
+        """The batch of one step; a function of the constructor's arguments and ``step`` only."""
+        epoch, position = divmod(step, self.steps_per_epoch)
+        places = position * self.batch_size + self._local
+        indices: list[int] = self._order(places, epoch).tolist()
+        images, rows = self._shown(indices, epoch)
+        found = self._texts.collate(images, rows, torch.from_numpy(self._local))
+        return found if self._more is None else self._more.of_training(found, self.seed, epoch, indices)
+
+    def _order(self, places: np.ndarray, epoch: int) -> np.ndarray:
+        if self._blocks is not None:
+            return self._blocks.at(places, self.seed, epoch)
+        return shuffled(places, len(self.reader), self.seed, epoch)
+
+    def _shown(self, indices: list[int], epoch: int) -> tuple[torch.Tensor, list[_Row]]:
+        """The images of some samples, or the tokens in their place, and the rest of them."""
+        rows: list[_Row] = []
+        if self._tokens is not None:
+            for index in indices:
+                key, _, record = self.reader.read(index)
+                rows.append(_Row(key, record, self._texts.draws(sample_rng(self.seed, epoch, index))))
+            return self._tokens.of(indices), rows
+        images = torch.empty((len(indices), 3, self.image_size, self.image_size), dtype=torch.uint8)
+        for part in range(0, len(indices), _AT_ONCE):
+            rows += self._samples(indices[part : part + _AT_ONCE], epoch, images[part : part + _AT_ONCE])
+        return images, rows
+
+    def _samples(self, indices: list[int], epoch: int, images: torch.Tensor) -> list[_Row]:
+        """A few samples; their pixels go into ``images`` (n, 3, S, S). One kind of work after the other: changing
+        between them image by image costs a tenth more, because each finds the processor's caches cold."""
+        draws = [self._texts.draws(sample_rng(self.seed, epoch, index)) for index in indices]
+        crops = [drawn[2 : 2 + CROP_DRAWS].tolist() for drawn in draws]
+        read = self._pictures.read(indices)
+        for one, crop, image in zip(read, crops, images, strict=True):
+            image.copy_(random_resized_crop(one.pixels, self.image_size, crop, self.crop_scale, self.crop_ratio))
+        return [_Row(one.key, one.record, drawn) for one, drawn in zip(read, draws, strict=True)]
+
+
+def validation_batches(
+    path: str | Path,
+    split: str,
+    vocabulary: Vocabulary,
+    *,
+    image_size: int,
+    batch_size: int,
+    context_length: int,
+    limit: int | None = None,
+    rank: int = 0,
+    world: int = 1,
+    least_tokens: int = 0,
+    tokens: Stored | None = None,
+    more: MoreDraws | FewMasks | None = None,
+) -> Iterator[CaptionBatch]:
+    """All samples of a corpus's split (or the first ``limit``) in order; the last batch may be short. Several ranks take
+    whole batches in turn. A batch has at least ``least_tokens`` token places.
+
+    Images are CLIP's central crop, or ``tokens`` stand in their place. A sample's draws are its own, so that validation sees
+    the same captions and masks every time; ``place`` is the sample's position in the batch.
+    """
+    reader = ShardReader(path, split)
+    texts = _Texts(vocabulary, context_length, least_tokens)
+    total = len(reader) if limit is None else min(limit, len(reader))
+    for indices in _runs(total, batch_size, rank, world):
+        if tokens is None:
+            images, read = central(reader, indices, image_size)
+        else:
+            images, read = tokens.of(indices), [(key, record) for key, _, record in map(reader.read, indices)]
+        draws = [texts.draws(sample_rng(0, 0, index, VALIDATION)) for index in indices]
+        rows = [_Row(key, record, drawn) for (key, record), drawn in zip(read, draws, strict=True)]
+        found = texts.collate(images, rows, torch.arange(len(rows)))
+        yield found if more is None else more.of_validation(found, indices)
+
+
+def _runs(total: int, size: int, rank: int, world: int) -> Iterator[range]:
+    """Ranges of ``size`` that cover range(total), every ``world``-th of them from the ``rank``-th on."""
+    return (range(first, min(first + size, total)) for first in range(rank * size, total, world * size))
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One sample on its way into a batch, without its image."""
+
+    key: str
+    record: dict[str, Any]
+    draws: np.ndarray
+
+
+def _captions_kept(samples: int, shown: float) -> int:
+    """Of how many captions a process keeps the ids that is ``shown`` so many samples of a corpus: none where it meets few of
+    them again, or where they would push each other out before that."""
+    return _TEXT_CACHE if samples < shown and samples <= _TEXT_CACHE else 0
+
+
+class _Texts:
+    """Draws, tokens and their collation, the same for training and validation. ``kept``: captions whose ids are kept."""
+
+    def __init__(self, vocabulary: Vocabulary, context_length: int, least_tokens: int = 0, kept: int = 0) -> None:
+        self.vocabulary, self.context_length, self.least_tokens = vocabulary, context_length, least_tokens
+        self.kept = kept
+        self._ids = self._reader_of_ids()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_ids"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._ids = self._reader_of_ids()
+
+    def _reader_of_ids(self) -> Callable[[str], tuple[list[int], int]]:
+        return lru_cache(self.kept)(self._encode) if self.kept else self._encode
+
+    def _encode(self, caption: str) -> tuple[list[int], int]:
+        ids = self.vocabulary.encode(caption, self.context_length)
+        return ids, token_hash(ids)
+
+    def draws(self, rng: np.random.Generator) -> np.ndarray:
+        """float32 (2 + CROP_DRAWS + context_length,) in [0, 1)."""
+        return rng.random(2 + CROP_DRAWS + self.context_length, dtype=np.float32)
+
+    def collate(self, images: torch.Tensor, rows: list[_Row], place: torch.Tensor) -> CaptionBatch:
+        """The batch of ``images`` (B, 3, S, S), or of tokens, and B rows, which stand at ``place`` (B,) of the global batch."""
+        encoded = []
+        for row in rows:
+            captions = row.record["captions"]
+            encoded.append(self._ids(captions[int(float(row.draws[0]) * len(captions))]))
+        lengths = [len(ids) for ids, _ in encoded]
+        width = min(-(-max(*lengths, self.least_tokens) // 8) * 8, self.context_length)
+        tokens = np.full((len(rows), width), self.vocabulary.eot, dtype=np.int64)
+        for row_tokens, (ids, _) in zip(tokens, encoded, strict=True):
+            row_tokens[: len(ids)] = ids
+        draws = np.stack([row.draws for row in rows])
+        first = 2 + CROP_DRAWS
+        return CaptionBatch(
+            images=images,
+            keys=[row.key for row in rows],
+            tokens=torch.from_numpy(tokens),
+            lengths=torch.tensor(lengths, dtype=torch.int64),
+            jitter=torch.from_numpy(draws[:, 1].copy()),
+            uniforms=torch.from_numpy(draws[:, first : first + width].copy()),
+            place=place,
+            caption_hash=torch.tensor([hashed for _, hashed in encoded], dtype=torch.int64),
+        )

@@ -1,0 +1,45 @@
+"""Images of a split in order, each resized and cropped to the middle as CLIP does: nothing about them is random."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from PIL import Image
+
+from mdc.data.formats.images import ImageError, center_resize, decode
+from mdc.data.shards.index import ShardReader
+from mdc.plan.records import UserError
+
+
+def central(
+    reader: ShardReader, indices: Sequence[int], image_size: int
+) -> tuple[torch.Tensor, list[tuple[str, dict[str, Any]]]]:
+    """The central crops (B, 3, S, S) uint8 of some samples, and their keys and records."""
+    images = torch.empty((len(indices), 3, image_size, image_size), dtype=torch.uint8)
+    read = []
+    for index, image in zip(indices, images, strict=True):
+        key, data, record = reader.read(index)
+        pixels = center_resize(decoded(data, key, reader), image_size)
+        image.copy_(torch.from_numpy(pixels).permute(2, 0, 1))
+        read.append((key, record))
+    return images, read
+
+
+def corpus_images(
+    path: str | Path, split: str, *, image_size: int, batch_size: int, start: int, stop: int
+) -> Iterator[torch.Tensor]:
+    """The images ``start`` to ``stop`` of a corpus's split, (B, 3, S, S) uint8; the last batch may be short."""
+    reader = ShardReader(path, split)
+    for first in range(start, stop, batch_size):
+        yield central(reader, range(first, min(first + batch_size, stop)), image_size)[0]
+
+
+def decoded(data: bytes, key: str, reader: ShardReader) -> Image.Image:
+    """The image of a sample; UserError, which names it, if there is none."""
+    try:
+        return decode(data)
+    except ImageError as error:
+        raise UserError(f"{reader.index['name']}, split {reader.split}: image of {key} {error}") from None

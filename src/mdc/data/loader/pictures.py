@@ -1,0 +1,56 @@
+"""The training samples of a split, decoded; those that fit into a budget of memory are decoded once and kept.
+
+An epoch shows every sample once, so whichever are kept are met once an epoch: the first ones that come are as good as any.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+
+from mdc.data.formats.images import ImageError
+from mdc.data.formats.pixels import decode_pixels
+from mdc.data.shards.index import ShardReader
+from mdc.plan.records import UserError
+
+KEPT = 1 << 28  # bytes of pixels of one process: 256 MiB
+
+
+class Sample(NamedTuple):
+    """``pixels`` (H, W, 3) uint8, which nobody may change."""
+
+    key: str
+    pixels: torch.Tensor
+    record: dict[str, Any]
+
+
+class Pictures:
+    """``budget``: bytes of pixels that are kept; 0 where no sample is met twice in this process."""
+
+    def __init__(self, reader: ShardReader, budget: int) -> None:
+        self.reader, self.room = reader, budget
+        self._kept: dict[int, Sample] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_kept": {}}  # a worker keeps its own
+
+    def read(self, numbers: list[int]) -> list[Sample]:
+        """The samples of these ``numbers``; UserError names one whose image cannot be decoded.
+
+        All are read before the first is decoded.
+        """
+        missing = {number: self.reader.read(number) for number in numbers if number not in self._kept}
+        found = {number: self._decoded(*sample) for number, sample in missing.items()}
+        for number, sample in found.items():
+            size = sample.pixels.numel()
+            if size <= self.room:
+                self.room -= size
+                self._kept[number] = sample
+        return [found[number] if number in found else self._kept[number] for number in numbers]
+
+    def _decoded(self, key: str, data: bytes, record: dict[str, Any]) -> Sample:
+        try:
+            return Sample(key, decode_pixels(data), record)
+        except ImageError as error:
+            raise UserError(f"{self.reader.index['name']}, split {self.reader.split}: image of {key} {error}") from None

@@ -1,0 +1,102 @@
+"""A function of many items, computed ahead by worker processes, its results in the order of the items."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from multiprocessing.synchronize import Event
+from multiprocessing.util import Finalize
+from typing import Any, TypeVar
+
+import torch
+
+from mdc.plan.processes.interrupts import leave_to_parent
+from mdc.plan.records import UserError
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+_LOOK_EVERY = 0.5  # seconds
+
+
+def ahead(function: Callable[[_Item], _Result], items: Sequence[_Item], workers: int) -> Iterator[_Result]:
+    """``function`` of each item. ``workers`` processes compute ahead of whoever takes the results; 0: none, in this process.
+
+    A UserError of ``function`` arrives as the same UserError. Workers end with the process that started them, however that ends.
+    """
+    if not workers:
+        return map(function, items)
+    loader = torch.utils.data.DataLoader(
+        _Computed(function),
+        batch_size=None,  # a work item is whole
+        sampler=items,
+        num_workers=min(workers, max(len(items), 1)),
+        collate_fn=_unchanged,
+        # Only the workers' own seeds come from it, which nothing uses; without it the loader would draw from the
+        # global generator, and a run with workers would differ from one without.
+        generator=torch.Generator().manual_seed(0),
+        worker_init_fn=partial(_end_with, os.getpid(), _ending(os.getpid())),
+    )
+    return map(_checked, loader)
+
+
+@cache
+def _ending(process: int) -> Event:
+    """Set when ``process``, this one, is about to end.
+
+    After an error, results that nobody takes are still alive then. Python would end their workers by a SIGTERM, which they
+    ignore, and wait for them for ever.
+    """
+    event = multiprocessing.Event()
+    Finalize(None, event.set, exitpriority=0)  # called before Python waits for its children
+    return event
+
+
+def _end_with(parent: int, ending: Event, _: int) -> None:
+    """End this worker soon after the process ``parent``, from a thread beside its work, and by no signal that is meant for all.
+
+    torch's own workers, too, see that their parent is gone; but one that has a result left then waits for somebody to take
+    it, and meanwhile holds the locks that it inherited.
+    """
+
+    def watch() -> None:
+        while os.getppid() == parent and not ending.is_set():
+            time.sleep(_LOOK_EVERY)
+        os._exit(0)
+
+    leave_to_parent()
+    threading.Thread(target=watch, daemon=True).start()
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """A UserError on its way out of a worker."""
+
+    message: str
+
+
+class _Computed(torch.utils.data.Dataset[Any]):
+    """A map from item to result, for torch's workers."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self.function = function
+
+    def __getitem__(self, item: Any) -> Any:
+        try:
+            return self.function(item)
+        except UserError as error:  # torch would bury the message in the worker's traceback
+            return _Refused(str(error))
+
+
+def _unchanged(result: Any) -> Any:
+    return result
+
+
+def _checked(result: Any) -> Any:
+    if isinstance(result, _Refused):
+        raise UserError(result.message)
+    return result

@@ -1,0 +1,103 @@
+"""What a dataset's files must show, looked at."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mdc.plan.progress import progress
+from mdc.plan.records import UserError
+from mdc.plan.registry.entry import Check, RegistryEntry, Way
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A check with what was found; ``found`` is None, and ``trouble`` says why, where the file could not be looked at."""
+
+    check: Check
+    found: int | str | None
+    trouble: str = ""
+
+    @property
+    def good(self) -> bool:
+        if self.found is None:
+            return False
+        if self.check.at_least:
+            return int(self.found) >= int(self.check.expected)
+        return self.found == self.check.expected
+
+    @property
+    def expected(self) -> str:
+        """What is expected, in words."""
+        return f"at least {self.check.expected}" if self.check.at_least else str(self.check.expected)
+
+    @property
+    def shown(self) -> str:
+        """What was found, in words."""
+        return self.trouble if self.found is None else str(self.found)
+
+
+def run_checks(entry: RegistryEntry, folder: Path, way: Way, parts: Sequence[str] | None = None) -> list[Finding]:
+    """All checks of ``entry`` for data obtained by ``way`` at ``folder``; ``parts`` leaves out what was not asked for."""
+    wanted = entry.parts if parts is None else parts
+    checks = [check for check in entry.checks if check.of == way and (not check.part or check.part in wanted)]
+    bar = progress(checks, desc=f"{entry.label}: checks", leave=False)
+    return [look(check, folder) for check in bar]
+
+
+def look(check: Check, folder: Path) -> Finding:
+    """One check."""
+    try:
+        if check.kind == "files":
+            return Finding(check, sum(1 for path in folder.glob(check.path) if path.is_file()))
+        if check.kind == "folders":
+            return Finding(check, sum(1 for path in folder.glob(check.path) if path.is_dir()))
+        path = folder / check.path
+        if check.kind in ("sha256", "md5"):
+            with path.open("rb") as file:
+                return Finding(check, hashlib.file_digest(file, check.kind).hexdigest())
+        if check.kind == "lines":
+            return Finding(check, _lines(path))
+        return _json_items(check, path)
+    except FileNotFoundError:
+        return Finding(check, None, "missing")
+    except OSError as error:
+        return Finding(check, None, error.strerror or str(error))
+
+
+def _lines(path: Path) -> int:
+    """Lines of a file, a last one without line end too."""
+    count, last = 0, b"\n"
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            count += block.count(b"\n")
+            last = block[-1:]
+    return count + (last != b"\n")
+
+
+def _json_items(check: Check, path: Path) -> Finding:
+    try:
+        value: Any = json.loads(path.read_bytes())
+    except (ValueError, RecursionError):
+        return Finding(check, None, "not valid JSON")
+    if check.key:
+        value = value.get(check.key) if isinstance(value, dict) else None
+    if not isinstance(value, dict | list):
+        return Finding(check, None, f"has no list or object {check.key}".rstrip())
+    return Finding(check, len(value))
+
+
+def demand(name: str, folder: Path, findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    """The findings as a record names them. UserError naming the first that is not good."""
+    bad = [finding for finding in findings if not finding.good]
+    if bad:
+        first = bad[0]
+        more = f" ({len(bad) - 1} more fail: mdc data check {name})" if len(bad) > 1 else ""
+        raise UserError(
+            f"{name}: {first.check.title} in {folder}: found {first.shown}, expected {first.expected}{more}"
+        )
+    return [{"check": f.check.title, "found": f.found, "expected": f.check.expected} for f in findings]

@@ -1,0 +1,128 @@
+"""The files that a dataset's publisher offers: fetched, verified, unpacked; nothing twice."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from pathlib import Path
+from typing import Any
+
+from mdc.data.obtain.archives import noted, unpack_beside
+from mdc.data.obtain.transfers.http import BrokenOff, Part, fetch_part
+from mdc.plan.progress import progress
+from mdc.plan.records import UserError
+from mdc.plan.registry.entry import RegistryEntry, RemoteFile
+
+TIMEOUT = 60.0  # seconds without a byte
+ATTEMPTS = 4  # each goes on where the one before broke off
+PAUSE = 2.0  # seconds before the second attempt, twice as long before each later one
+ARCHIVES = "archives"
+
+
+def fetch_list(entry: RegistryEntry, folder: Path) -> list[dict[str, Any]]:
+    """Bring the list of URLs of ``entry`` into ``folder``/list; what a record says of its files.
+
+    A list that only the user can get has to be there already: its digest is taken.
+    """
+    if entry.list_mirror is not None:
+        from mdc.data.obtain.hub import fetch_mirror
+
+        # sealed where the plan looks for them, so that a list of hundreds of gigabytes is hashed once
+        files = fetch_mirror(entry.list_mirror, folder / "list", folder / "plan" / "list")
+        return [{**file, "file": f"list/{file['file']}"} for file in files]
+    if entry.list_files:
+        return [obtain_file(file, folder) for file in entry.list_files]
+    return [_record(folder / needed, needed) for needed in entry.needs if (folder / needed).is_file()]
+
+
+def obtain_file(file: RemoteFile, folder: Path, *, timeout: float = TIMEOUT, pause: float = PAUSE) -> dict[str, Any]:
+    """Have ``file`` in ``folder``, unpacked if it is an archive; what a record says of it.
+
+    An archive that was unpacked, and whose files are all there, is neither fetched nor unpacked again.
+    """
+    if file.unpack is None:
+        place = f"{file.into}/{file.name}" if file.into else file.name
+        return {"file": place, **fetch(file, folder / place, timeout=timeout, pause=pause)}
+    place = f"{ARCHIVES}/{file.name}"
+    record = noted(file, folder)
+    if record is None:
+        told = fetch(file, folder / place, timeout=timeout, pause=pause)
+        record = unpack_beside(file, folder / place, folder, told)
+    return {"file": place, **record}
+
+
+def fetch(file: RemoteFile, target: Path, *, timeout: float = TIMEOUT, pause: float = PAUSE) -> dict[str, Any]:
+    """``{"bytes", "sha256"}`` of ``file`` at ``target``, fetched unless it is there.
+
+    The target is written only once size and checksums are what was published. UserError if they are not, for a file that
+    lies there and is another one, and for everything that goes wrong on the way.
+    """
+    if target.exists():
+        told, wrong = _verified(file, target)
+        if wrong:
+            raise UserError(f"{target}: {wrong}; it is not the published file: move it away and call again")
+        return told
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = Part(target.with_name(f".{target.name}.part"))
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            fetch_part(file.url, part, file.bytes, timeout)
+            break
+        except BrokenOff as error:
+            if attempt == ATTEMPTS:
+                kept = f"{part.size} bytes are kept, call again to go on" if part.size else "nothing came"
+                raise UserError(f"{file.name}: not fetched from {file.url}: {error}; {kept}") from None
+            time.sleep(pause * 2 ** (attempt - 1))
+    told, wrong = _verified(file, part.path)
+    if wrong:
+        part.remove()
+        raise UserError(f"{file.name}: fetched from {file.url}: {wrong}; it was thrown away")
+    if file.sha256 is None and file.md5 is None and _is_page(part.path):
+        part.remove()
+        raise UserError(
+            f"{file.name}: {file.url} sent a web page in its place; fetch it in a browser and put it at {target}"
+        )
+    part.path.replace(target)
+    part.remove()
+    return told
+
+
+def _verified(file: RemoteFile, path: Path) -> tuple[dict[str, Any], str]:
+    """Size and sha256 of the file at ``path``, and in words what is not as published."""
+    size = path.stat().st_size
+    if file.bytes is not None and size != file.bytes:
+        return {}, f"{size} bytes where {file.bytes} were published"
+    sha256, md5 = _digests(path, file.md5 is not None)
+    told = {"bytes": size, "sha256": sha256}
+    if file.sha256 is not None and sha256 != file.sha256:
+        return told, f"sha256 {sha256} where {file.sha256} was published"
+    if file.md5 is not None and md5 != file.md5:
+        return told, f"md5 {md5} where {file.md5} was published"
+    return told, ""
+
+
+def _digests(path: Path, also_md5: bool) -> tuple[str, str]:
+    sha256, md5 = hashlib.sha256(), hashlib.md5(usedforsecurity=False)
+    total = path.stat().st_size
+    with (
+        path.open("rb") as handle,
+        progress(total=total, unit="B", unit_scale=True, desc=f"{path.name}: checksum", leave=False) as bar,
+    ):
+        while block := handle.read(1 << 20):
+            sha256.update(block)
+            if also_md5:
+                md5.update(block)
+            bar.update(len(block))
+    return sha256.hexdigest(), md5.hexdigest()
+
+
+def _record(path: Path, place: str) -> dict[str, Any]:
+    sha256, _ = _digests(path, False)
+    return {"file": place, "bytes": path.stat().st_size, "sha256": sha256}
+
+
+def _is_page(path: Path) -> bool:
+    """Hosts that want a click, or have enough of a file's readers, answer with a page and the status 200."""
+    with path.open("rb") as handle:
+        start = handle.read(512).lstrip().lower()
+    return start.startswith((b"<!doctype html", b"<html"))

@@ -1,0 +1,164 @@
+"""The job ``mdc obtain``: one dataset brought into the data folder, from where ``datasets.<name>.from`` says.
+
+Writes ``obtained.json``, which says what was obtained and what its files showed, and beside it ``made.json``, which says
+what the job was asked and by which versions it was done. Equal files give equal bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from mdc.data.obtain.checks import demand, run_checks
+from mdc.plan.config import DownloadRuntime, first_problem
+from mdc.plan.data_folder import data_folder
+from mdc.plan.jobs.call import Call, write_made
+from mdc.plan.processes.lock import locked
+from mdc.plan.records import UserError, read_json, write_json
+from mdc.plan.registry.datasets import REGISTRY, find
+from mdc.plan.registry.entry import RegistryEntry, Way
+
+RECORD = "obtained.json"
+_DOING = "is filling this folder"
+WAYS: tuple[Way, ...] = ("urls", "mirror", "files")
+
+
+def main(call: Call) -> None:
+    """Run the job: ``call.job`` is a :class:`mdc.plan.jobs.model.ObtainJob`; ``call.runtime`` is needed for a list of URLs."""
+    config = call.job.config()
+    if config["download"] is not None:
+        config = with_runtime(config, call.runtime)
+    found = obtain(config, data_folder())
+    packages = found.pop("versions", {})  # that a way uses besides
+    told = {"kind": "obtained", **head(call), "from": way(config)}
+    if clash := sorted(set(told) & set(found)):
+        raise AssertionError(f"a way of obtaining may not write {clash}")
+    written = call.out / RECORD
+    write_json(written, told | found)
+    write_made(call, [written], packages)
+
+
+def head(call: Call) -> dict[str, Any]:
+    """What the manifests of all jobs that obtain begin with."""
+    config = call.job.config()
+    return {"id": config["job"], "name": config["name"], "path": config["dataset"]["path"]}
+
+
+def with_runtime(config: dict[str, Any], runtime: Path | None) -> dict[str, Any]:
+    """The configuration of a job that downloads from URLs, with how it is to proceed. UserError if nobody says so."""
+    if runtime is None:
+        raise UserError(f"{config['job']}: --runtime is missing; a list of URLs cannot be downloaded without")
+    return {**config, "download": config["download"] | _runtime(runtime)}
+
+
+def _runtime(path: Path) -> dict[str, Any]:
+    try:
+        return DownloadRuntime.model_validate(read_json(path)).model_dump(mode="json")
+    except ValidationError as error:
+        raise UserError(f"{path}: {first_problem(error)}") from None
+
+
+def way(config: Mapping[str, Any]) -> Way:
+    """Where the dataset comes from. UserError if it cannot be obtained so."""
+    name, dataset = config["name"], config["dataset"]
+    entry = REGISTRY.get(name)
+    asked = dataset.get("from")
+    if asked is not None and asked not in WAYS:
+        raise UserError(f"params.yaml: datasets.{name}.from: {asked}: allowed: {', '.join(WAYS)}")
+    own_list = bool((dataset.get("list") or {}).get("path"))
+    own_mirror = bool(dataset.get("mirror"))
+    if entry is None and not (asked == "urls" and own_list) and not (asked == "mirror" and own_mirror):
+        raise UserError(
+            f"params.yaml: datasets.{name}: none of the registry's ({', '.join(REGISTRY)}); a dataset of your own needs "
+            "from: urls and list.path, or from: mirror and mirror"
+        )
+    if entry is not None and entry.origin == "embedded":
+        raise UserError(f"params.yaml: datasets.{name}: there is nothing to obtain; {entry.note.rstrip('.').lower()}")
+    chosen: Way = asked or (entry.ways[0] if entry else "urls")
+    own = (chosen == "urls" and own_list) or (chosen == "mirror" and own_mirror)
+    if entry is not None and chosen not in entry.ways and not own:
+        raise UserError(f"params.yaml: datasets.{name}.from: {chosen}: allowed for it: {', '.join(entry.ways)}")
+    return chosen
+
+
+def obtain(config: dict[str, Any], data_dir: Path) -> dict[str, Any]:
+    """Bring the dataset to ``data_dir``/path; what ``obtained.json`` says about it besides its head."""
+    chosen, entry = way(config), REGISTRY.get(config["name"])
+    folder = data_dir / config["dataset"]["path"]
+    if chosen == "urls":
+        return _from_urls(config, entry, data_dir, folder)
+    if chosen == "files":
+        return _from_files(config, folder)
+    from mdc.data.obtain.mirror import from_mirror
+
+    with locked(folder, doing=_DOING):
+        return from_mirror(config, entry, folder)
+
+
+def _from_urls(config: dict[str, Any], entry: RegistryEntry | None, data_dir: Path, folder: Path) -> dict[str, Any]:
+    from mdc.data.obtain.urls import obtain as obtain_urls
+
+    config, listed = with_list(config, entry, folder)
+    found = obtain_urls(config, entry, data_dir)
+    return {**found, **{key: [*some, *found.get(key, [])] for key, some in listed.items()}}
+
+
+def with_list(
+    config: dict[str, Any], entry: RegistryEntry | None, folder: Path
+) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+    """The configuration with the list's columns, the list itself being there now; the files and checks of the registry's."""
+    if (config["dataset"].get("list") or {}).get("path"):
+        return _with_columns(config, entry), {}
+    assert entry is not None  # way() asks for the path of a list that is not the registry's
+    from mdc.data.obtain.files import fetch_list
+
+    own_copy(entry, folder)
+    with locked(folder, doing=_DOING):
+        files = fetch_list(entry, folder)
+    checks = demand(entry.name, folder, run_checks(entry, folder, "urls"))
+    return {**config, "dataset": {**config["dataset"], "list": None}}, {"files": files, "checks": checks}
+
+
+def _with_columns(config: dict[str, Any], entry: RegistryEntry | None) -> dict[str, Any]:
+    """A user's own copy of a list that the registry knows has its columns, unless params.yaml names others."""
+    own = {key: value for key, value in config["dataset"]["list"].items() if value is not None}
+    known = asdict(entry.list_columns) if entry is not None and entry.list_columns is not None else {}
+    return {**config, "dataset": {**config["dataset"], "list": known | own}}
+
+
+def _from_files(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    from mdc.data.obtain.files import obtain_file
+
+    entry, dataset = find(config["name"]), config["dataset"]
+    parts = chosen_parts(entry, dataset)
+    own_copy(entry, folder)
+    wanted = [file for file in entry.files if not file.part or file.part in parts]
+    files = []
+    if wanted:  # nothing is written into a user's own copy to which nothing is added: it may be read-only
+        with locked(folder, doing=_DOING):
+            files = [obtain_file(file, folder) for file in wanted]
+    return {"files": files, "checks": demand(entry.name, folder, run_checks(entry, folder, "files", parts))}
+
+
+def chosen_parts(entry: RegistryEntry, dataset: Mapping[str, Any]) -> tuple[str, ...]:
+    """The parts that ``datasets.<name>.parts`` asks for, all by default. UserError for one that there is not."""
+    asked = dataset.get("parts")
+    if asked is None:
+        return entry.parts
+    for part in asked:
+        if part not in entry.parts:
+            allowed = ", ".join(entry.parts) or "it has no parts"
+            raise UserError(f"params.yaml: datasets.{entry.name}.parts: {part}: allowed: {allowed}")
+    return tuple(part for part in entry.parts if part in asked)
+
+
+def own_copy(entry: RegistryEntry, folder: Path) -> None:
+    """UserError that says what the user has to get, and where to put it, if it is not there."""
+    for needed in entry.needs:
+        if not (folder / needed).exists():
+            told = entry.own_copy.format(path=folder, name=entry.name)
+            raise UserError(f"{folder / needed}: missing; {entry.label} cannot be fetched: {told}")

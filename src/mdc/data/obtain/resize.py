@@ -1,0 +1,60 @@
+"""What a downloaded image becomes before it goes into a shard.
+
+An image is decoded once, in full, by the project's own rules (:mod:`mdc.data.formats.images`), so that a shard holds nothing that
+cannot be trained on. What is a small enough upright RGB JPEG already keeps its bytes; everything else becomes an RGB JPEG
+whose shorter side is ``image_size`` at most.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from typing import Any
+
+from PIL import Image
+
+from mdc.data.formats.images import ImageError, decode_at_least
+from mdc.data.obtain.reasons import LARGE_IMAGE, NARROW_IMAGE, NO_IMAGE, SMALL_IMAGE
+
+_DRAFT = 2  # a JPEG may be decoded at a fraction of its size, but not below so many times the wanted one
+_REASONS = {"image too large": LARGE_IMAGE, "image too narrow": NARROW_IMAGE}
+_METADATA = 1 << 16  # bytes that a kept JPEG may have beyond its raw pixels
+
+Result = tuple[bytes | None, int | None, int | None, int | None, int | None, str | None]
+
+
+@dataclass(frozen=True)
+class Resize:
+    """Called by img2dataset's Downloader in the place of its own Resizer."""
+
+    image_size: int
+    quality: int
+    min_image_size: int
+    max_pixels: int
+    max_aspect: float
+
+    def __call__(self, img_stream: Any, blurring_bbox_list: Any = None) -> Result:
+        """(encoded bytes, width, height, original width, original height, None), or the reason in the last place."""
+        data = img_stream.read()
+        try:
+            image, (width, height), as_it_is = decode_at_least(
+                data, _DRAFT * self.image_size, self.max_pixels, self.max_aspect
+            )
+        except ImageError as error:
+            return None, None, None, None, None, _REASONS.get(error.reason, NO_IMAGE)
+        if min(width, height) < self.min_image_size:
+            return None, None, None, None, None, SMALL_IMAGE
+        small = min(width, height) <= self.image_size
+        if small and as_it_is and len(data) <= 3 * width * height + _METADATA:
+            return data, width, height, width, height, None
+        if not small:
+            image = image.resize(_scaled(width, height, self.image_size), Image.Resampling.BICUBIC)
+        buffer = io.BytesIO()
+        image.save(buffer, "JPEG", quality=self.quality)
+        return buffer.getvalue(), *image.size, width, height, None
+
+
+def _scaled(width: int, height: int, shorter: int) -> tuple[int, int]:
+    """Sizes with the shorter side ``shorter`` and the same aspect, rounded."""
+    least = min(width, height)
+    return max(shorter, round(width * shorter / least)), max(shorter, round(height * shorter / least))

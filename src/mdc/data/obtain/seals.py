@@ -1,0 +1,63 @@
+"""What files hash to that are large: each is hashed once, a seal tells by size and time whether it is still the same.
+
+Seals lie in a folder, one file each, written as soon as the file is hashed, so that a kill loses the files under way only.
+Four files are hashed at a time, since one core hashes more slowly than most disks read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from mdc.plan.progress import progress
+from mdc.plan.records import UserError, clear_leftovers, read_json, sha256_file, write_json
+
+_THREADS = 4
+
+
+def seal_files(place: Path, files: Sequence[Path]) -> list[dict[str, Any]]:
+    """The seals of ``files`` in their order, kept in ``place``; what was not sealed yet is hashed."""
+    with ThreadPoolExecutor(min(_THREADS, len(files))) as pool:
+        sealing = pool.map(partial(sealed, place), files)
+        return list(progress(sealing, "list", len(files), unit="file"))
+
+
+def sealed(place: Path, file: Path) -> dict[str, Any]:
+    """The seal of ``file``, which is hashed unless ``place`` has it: bytes, mtime_ns, sha256.
+
+    UserError if it cannot be read, or changes meanwhile.
+    """
+    # relative: a data set that is moved with its list keeps its seals
+    name = os.path.relpath(file, place)
+    now = {"file": name, **_look(file)}
+    path = place / f"{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}.json"
+    clear_leftovers(place, path.name)
+    try:
+        there = read_json(path) if path.exists() else {}
+    except UserError:
+        there = {}
+    if isinstance(there.get("sha256"), str) and {name: there.get(name) for name in now} == now:
+        return there
+    seal = {**now, "sha256": sha256_file(file)}
+    need_unchanged(file, seal)
+    write_json(path, seal)
+    return seal
+
+
+def need_unchanged(file: Path, seal: Mapping[str, Any]) -> None:
+    """UserError if ``file`` is no longer the one that was sealed."""
+    if _look(file) != {name: seal[name] for name in ("bytes", "mtime_ns")}:
+        raise UserError(f"{file}: changed while it was read; run again when nothing writes to it any more")
+
+
+def _look(file: Path) -> dict[str, int]:
+    try:
+        status = file.stat()
+    except OSError as error:
+        raise UserError(f"{file}: cannot be read ({error.strerror})") from None
+    return {"bytes": status.st_size, "mtime_ns": status.st_mtime_ns}

@@ -1,0 +1,183 @@
+"""``mdc data list`` and ``mdc data check NAME``: the registry for a person."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mdc.data.formats.sizes import size
+from mdc.data.obtain.checks import Finding, demand, run_checks
+from mdc.data.obtain.job import chosen_parts, own_copy, way
+from mdc.plan.data_folder import data_folder
+from mdc.plan.records import UserError
+from mdc.plan.registry.datasets import REGISTRY
+from mdc.plan.registry.entry import RegistryEntry, Way
+
+Datasets = Mapping[str, Mapping[str, Any]]
+
+
+def main_list(args: argparse.Namespace) -> None:
+    """Print every dataset. ``args``: datasets (name → {path, from, …} of a scale, may be empty), json."""
+    rows = listing(args.datasets, data_folder())
+    if getattr(args, "json", False):
+        print(json.dumps(rows, indent=1, ensure_ascii=False))
+        return
+    heads = ("name", "used for", "items", "size", "from", "there", "licence")
+    table = [tuple(str(row["shown"][head]) for head in heads) for row in rows]
+    print("\n".join(aligned(heads, table)))
+    places = [(row["name"], row["place"]) for row in rows if row["place"]]
+    if places:
+        print("\nThis scale's datasets lie at:")
+        print("\n".join(f"  {line}" for line in aligned((), places)))
+    else:
+        print("\nThis scale names no dataset of these.")
+
+
+def listing(datasets: Datasets, data_dir: Path) -> list[dict[str, Any]]:
+    """One row a dataset, the registry's first, then the scale's own; ``shown`` holds the texts of the columns."""
+    rows = []
+    for name in [*REGISTRY, *(name for name in datasets if name not in REGISTRY)]:
+        entry, dataset = REGISTRY.get(name), datasets.get(name)
+        chosen = way({"name": name, "dataset": dataset}) if dataset and not _embedded(entry) else None
+        place = data_dir / dataset["path"] if dataset and chosen else None
+        there = _there(entry, dataset, place, chosen) if dataset and place and chosen else ""
+        if _embedded(entry):
+            there = "yes"
+        rows.append(
+            {
+                "name": name,
+                "label": entry.label if entry else name,
+                "used_for": list(entry.used_for) if entry else [],
+                "items": dict(entry.items) if entry else {},
+                "bytes": entry.size_bytes if entry else None,
+                "licence": entry.licence if entry else None,
+                "licence_note": entry.licence_note if entry else None,
+                "citation": entry.citation if entry else None,
+                "url": entry.url if entry else None,
+                "ways": list(entry.ways) if entry else [],
+                "from": chosen,
+                "place": str(place) if place else None,
+                "there": there or None,
+                "shown": {
+                    "name": name,
+                    "used for": ", ".join(entry.used_for) if entry else "your own",
+                    "items": _items(entry),
+                    "size": (size(entry.size_bytes) if entry else "") or "–",
+                    "from": _from(entry, chosen),
+                    "there": there or "–",
+                    "licence": entry.licence if entry else "",
+                },
+            }
+        )
+    return rows
+
+
+def main_check(args: argparse.Namespace) -> None:
+    """Print each check of ``args.name`` with its finding; UserError naming the first that fails.
+
+    ``args``: name, datasets (as for the list), json.
+    """
+    entry = REGISTRY.get(args.name)
+    if entry is None:
+        own = "; it is your own, and nothing is known of its files" if args.name in args.datasets else ""
+        raise UserError(f"no dataset '{args.name}' in the registry{own}; allowed: {', '.join(REGISTRY)}")
+    if _embedded(entry):
+        print(f"{entry.label}: nothing to check; {entry.note}")
+        return
+    dataset = args.datasets.get(entry.name) or {"path": entry.name}
+    chosen = way({"name": entry.name, "dataset": dataset})
+    folder = data_folder() / dataset["path"]
+    as_json = getattr(args, "json", False)
+    if not as_json:
+        print("\n".join(_about(entry, folder, chosen)))
+    if not folder.is_dir():
+        own_copy(entry, folder)
+        raise UserError(f"{folder}: no such folder; obtain {entry.name} first, or set MDC_DATA")
+    findings = _findings(entry, dataset, folder, chosen)
+    if as_json:
+        told = [
+            {"check": f.check.title, "found": f.found, "expected": f.check.expected, "good": f.good} for f in findings
+        ]
+        print(json.dumps(told, indent=1, ensure_ascii=False))
+    else:
+        lines = [("good" if f.good else "BAD", f.check.title, _told(f)) for f in findings]
+        print("\n".join(f"  {line}" for line in aligned((), lines)) or "  nothing is checked of a list of your own")
+    demand(entry.name, folder, findings)
+
+
+def _findings(entry: RegistryEntry, dataset: Mapping[str, Any], folder: Path, chosen: Way) -> list[Finding]:
+    if (chosen == "urls" and (dataset.get("list") or {}).get("path")) or (chosen == "mirror" and dataset.get("mirror")):
+        return []  # not the registry's files
+    return run_checks(entry, folder, chosen, chosen_parts(entry, dataset))
+
+
+def _from(entry: RegistryEntry | None, chosen: Way | None) -> str:
+    """How the scale has it, or how it can be had."""
+    ways = (chosen,) if chosen else entry.ways if entry else ()
+    own = entry is not None and entry.origin == "own copy"
+    return " | ".join("own copy" if own and one == "files" else one for one in ways) or "embedded"
+
+
+def _told(finding: Finding) -> str:
+    if finding.good:
+        return f"{finding.found:,}" if isinstance(finding.found, int) else str(finding.found)
+    return f"found {finding.shown}, expected {finding.expected}"
+
+
+def _about(entry: RegistryEntry, folder: Path, chosen: Way) -> list[str]:
+    facts = [
+        ("place", f"{folder} (from: {chosen})"),
+        ("source", entry.url),
+        ("citation", f"{entry.citation}: {entry.reference}"),
+        ("licence", entry.licence),
+        ("", entry.licence_note),
+        ("note", entry.note),
+    ]
+    lines = [entry.label]
+    for head, text in facts:
+        if text:
+            wrapped = textwrap.wrap(text, 96, break_long_words=False, break_on_hyphens=False)
+            lines += [f"  {head if number == 0 else '':9}{line}" for number, line in enumerate(wrapped)]
+    return lines
+
+
+def _embedded(entry: RegistryEntry | None) -> bool:
+    return entry is not None and entry.origin == "embedded"
+
+
+def _there(entry: RegistryEntry | None, dataset: Mapping[str, Any], place: Path, chosen: Way) -> str:
+    """A quick look: whether something lies wherever a check will look."""
+    own = (chosen == "urls" and (dataset.get("list") or {}).get("path")) or (
+        chosen == "mirror" and dataset.get("mirror")
+    )
+    parts = chosen_parts(entry, dataset) if entry else ()
+    patterns = [
+        check.path
+        for check in (entry.checks if entry and not own else ())
+        if check.of == chosen and (not check.part or check.part in parts)
+    ]
+    if chosen == "urls":
+        patterns.append("shards/*.tar")
+    if chosen == "mirror" and own:
+        patterns.append("mirror/**/*.tar")
+    found = [next(iter(place.glob(pattern)), None) is not None for pattern in patterns]
+    return "yes" if found and all(found) else "partly" if any(found) else "no"
+
+
+def _items(entry: RegistryEntry | None) -> str:
+    if entry is None or not entry.items:
+        return ""
+    if len(entry.items) > 3:
+        return f"{sum(entry.items.values()):,} in {len(entry.items)} tasks"
+    return ", ".join(f"{split} {count:,}" for split, count in entry.items.items())
+
+
+def aligned(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """``rows`` in columns that are as wide as their widest text, two spaces apart; ``heads`` first, if there are any."""
+    table = [tuple(heads), *map(tuple, rows)] if heads else list(map(tuple, rows))
+    widths = [max(len(row[place]) for row in table) for place in range(len(table[0]))] if table else []
+    return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in table]

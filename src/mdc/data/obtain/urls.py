@@ -1,0 +1,223 @@
+"""A data set that its makers publish as a list of URLs: asked for, shard by shard, and accounted for row by row.
+
+Under the data set's folder: ``list/`` (the list), ``plan/`` (what is asked for in which order), ``shards/`` (tars as
+img2dataset writes them, with a parquet file and stats beside each), ``accounts/`` (what became of each shard). Whatever ends
+a run, the next one keeps every shard that is whole.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import fnmatch
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, is_dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from mdc.data.obtain.accounts import Incomplete, read_account, remove_shard, shard_files, summary, take_account_again
+from mdc.data.obtain.crew import download
+from mdc.data.obtain.plan import PLAN, make_plan
+from mdc.data.obtain.reasons import NOT_CHOSEN, OBTAINED
+from mdc.data.obtain.transfers.addresses import networks
+from mdc.data.obtain.url_list import Columns, columns_of, list_files
+from mdc.data.obtain.worker import DISK, NETWORK, present
+from mdc.plan.processes.lock import locked
+from mdc.plan.progress import progress
+from mdc.plan.records import UserError, clear_leftovers, read_json, sha256_file
+
+_DOING = "is downloading into this folder"
+_ROUNDS = 2  # a shard that failed is tried once more, when all others are done
+
+
+def obtain(config: Mapping[str, Any], entry: Any, data_dir: Path) -> dict[str, Any]:
+    """Download what is not there yet, and return the account of the whole: a part of ``obtained.json``.
+
+    ``config`` has ``dataset`` {path, list, subset} and ``download``; ``entry`` is the registry's, or None for a list of the
+    user's own. ``rows`` of the list = ``chosen`` + all of ``left_out``; ``outcomes`` add up to ``chosen``. UserError for a
+    list or a folder that does not fit, a full disk, and shards that could not be completed.
+    """
+    settings = config["download"]
+    networks(settings["allow_addresses"])  # a wrong one is told before anything is read
+    folder = Path(data_dir) / config["dataset"]["path"]
+    with locked(folder, doing=_DOING):
+        plan = _planned(config, entry, Path(data_dir))
+        found = summary(_shards(folder, plan, settings, range(len(plan["parts"])), folder))
+    _tell(folder, plan, found)
+    return {
+        "list": {"files": plan["asked"]["list"], "columns": plan["asked"]["columns"], "rows": plan["rows"]},
+        "subset": plan["asked"]["subset"],
+        "rows": plan["rows"],
+        "left_out": plan["left_out"],
+        "chosen": plan["chosen"],
+        **found,
+        "versions": package_versions(),
+    }
+
+
+def package_versions() -> dict[str, str]:
+    """Of the packages that download."""
+    return {name: metadata.version(name) for name in ("img2dataset", "webdataset")}
+
+
+def make_the_plan(config: Mapping[str, Any], entry: Any, data_dir: Path) -> dict[str, Any]:
+    """Fix what will be asked for, and nothing more; the plan's record. Errors as ``obtain``."""
+    with locked(Path(data_dir) / config["dataset"]["path"], doing=_DOING):
+        return _planned(config, entry, Path(data_dir))
+
+
+def download_group(
+    config: Mapping[str, Any], data_dir: Path, plan_sha256: str, group: int, groups: int
+) -> dict[str, Any]:
+    """Download the parts ``group``, ``group`` + ``groups``, … of the plan with this hash; their account.
+
+    Other groups may do the same beside it, also on other machines; nobody may download the whole meanwhile. UserError if
+    the list was planned anew, and for all that ``obtain`` tells.
+    """
+    settings = config["download"]
+    networks(settings["allow_addresses"])
+    folder = Path(data_dir) / config["dataset"]["path"]
+    own = folder / "groups" / f"{group}-of-{groups}"
+    with locked(folder, doing=_DOING, shared=True), locked(own, doing="is downloading this group"):
+        place = folder / "plan" / PLAN
+        if not place.is_file() or sha256_file(place) != plan_sha256:
+            raise UserError(
+                f"{place}: is missing or was made anew since this job was given it; plan the data set again"
+            )
+        plan = read_json(place)
+        return summary(_shards(folder, plan, settings, range(group, len(plan["parts"]), groups), own))
+
+
+def _planned(config: Mapping[str, Any], entry: Any, data_dir: Path) -> dict[str, Any]:
+    dataset = config["dataset"]
+    folder = data_dir / dataset["path"]
+    columns, place = _list_of(dataset, entry, folder, data_dir)
+    files = [file for file in list_files(place, columns) if not _is_own(file, folder)]
+    if not (dataset.get("list") or {}).get("path"):
+        files = _published(files, place, entry)
+    if not files:
+        raise UserError(f"{place}: holds no list but what was downloaded; put the list there, or set list.path")
+    try:
+        return make_plan(folder, files, columns, dataset.get("subset"), config["download"])
+    except OSError as error:
+        raise UserError(_cannot_write(folder, str(error.strerror or error), "")) from None
+
+
+def _list_of(dataset: Mapping[str, Any], entry: Any, folder: Path, data_dir: Path) -> tuple[Columns, Path]:
+    """The list's columns and place: as params.yaml says, otherwise as the registry does."""
+    described = dataset.get("list")
+    if described is None:
+        known = getattr(entry, "list_columns", None)
+        if known is None:
+            raise UserError(
+                f"data set {dataset['path']}: no list of URLs is known for it; give its list: in params.yaml"
+            )
+        described = asdict(known) if is_dataclass(known) and not isinstance(known, type) else dict(known)
+    path = described.get("path")
+    return columns_of(described), folder / "list" if path is None else data_dir / path
+
+
+def _is_own(file: Path, folder: Path) -> bool:
+    """Whether a download wrote ``file``: a list may lie anywhere, also in the data set's own folder."""
+    return any(file.is_relative_to(folder / name) for name in ("plan", "shards", "accounts", "groups"))
+
+
+def _published(files: list[Path], place: Path, entry: Any) -> list[Path]:
+    """Those of the files in ``place`` that are the registry's list: a validation split may lie beside it."""
+    names = [*getattr(entry, "needs", ()), *(f"{one.into}/{one.name}" for one in getattr(entry, "list_files", ()))]
+    patterns = [name.removeprefix("list/") for name in names]
+    mirror = getattr(entry, "list_mirror", None)
+    patterns += mirror.patterns if mirror is not None else ()
+    wanted = [file for file in files if any(fnmatch.fnmatch(str(file.relative_to(place)), one) for one in patterns)]
+    if patterns and not wanted:
+        raise UserError(
+            f"{place}: holds none of the registry's files ({', '.join(patterns)}); put them there, or set list.path"
+        )
+    return wanted if patterns else files
+
+
+def _shards(
+    folder: Path, plan: Mapping[str, Any], settings: Mapping[str, Any], numbers: range, crew: Path
+) -> list[dict[str, Any]]:
+    """The accounts of these shards, those downloaded that are not there. ``crew``: the folder whose lock the workers hold."""
+    try:
+        with present(crew, fcntl.LOCK_EX):
+            pass  # the workers of a run that was killed are gone
+        return _all_of(
+            folder, plan, {**settings, "folder": str(folder.resolve()), "crew": str(crew.resolve())}, numbers
+        )
+    except OSError as error:
+        raise UserError(_cannot_write(folder, str(error.strerror or error), "")) from None
+
+
+def _all_of(folder: Path, plan: Mapping[str, Any], settings: Mapping[str, Any], numbers: range) -> list[dict[str, Any]]:
+    (folder / "shards").mkdir(parents=True, exist_ok=True)
+    for number in numbers:
+        clear_leftovers(folder / "accounts", f"{number:05d}.json")
+        (folder / "shards" / f".rows-{number:05d}.arrow").unlink(missing_ok=True)
+    parts: dict[int, dict[str, Any]] = {number: plan["parts"][number] for number in numbers}
+    accounts = {shard: account for shard, part in parts.items() if (account := _kept(folder, shard, part))}
+    troubles: dict[int, str] = {}
+    with progress(total=sum(part["rows"] for part in parts.values()), desc=folder.name, unit="row") as bar:
+        bar.update(sum(account["rows"] for account in accounts.values()))
+        # a shard of an earlier run with a pair in it tells that there is a way out
+        connected, silent = any(account["reasons"].get("") for account in accounts.values()), 0
+        for _ in range(_ROUNDS):
+            orders = [(shard, part) for shard, part in parts.items() if shard not in accounts]
+            for answer in download(settings, orders, believe=connected):
+                done = f"{len(accounts)} of {len(parts)} shards are whole and stay"
+                if answer.kind == DISK:
+                    raise UserError(_cannot_write(folder, answer.trouble, done))
+                connected, silent = connected or not answer.trouble, silent + 1 if answer.kind == NETWORK else 0
+                # a whole shard may be of one dead host, so silence alone is no verdict where others answered
+                if silent > (2 * settings["processes"] if connected else 0):
+                    raise UserError(
+                        f"{folder}: shard {answer.shard:05d}: {answer.trouble} {done}: run again when it is"
+                    )
+                account = None if answer.trouble else read_account(folder, answer.shard, parts[answer.shard])
+                if account is None:
+                    troubles[answer.shard] = answer.trouble or "its account is missing"
+                else:
+                    accounts[answer.shard] = account
+                    bar.update(account["rows"])
+    missing = [shard for shard in parts if shard not in accounts]
+    if missing:
+        first = missing[0]
+        why = troubles.get(first, "no process was left to download it")
+        raise UserError(
+            f"{folder}: {len(missing)} of {len(parts)} shards are not whole after {_ROUNDS} tries (shard {first:05d}: {why}); "
+            "run again: what is there stays"
+        )
+    return [accounts[shard] for shard in parts]
+
+
+def _kept(folder: Path, shard: int, part: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The account of a shard that is there. One that was whole when a run was killed is taken; the rest is removed."""
+    account = read_account(folder, shard, part)
+    if account is None and any(path.exists() for path in shard_files(folder, shard)):
+        try:
+            account = take_account_again(folder, shard, part)
+        except Incomplete:
+            remove_shard(folder, shard)
+    return account
+
+
+def _cannot_write(folder: Path, why: str, done: str) -> str:
+    free = shutil.disk_usage(folder).free // 2**20
+    return f"{folder}: cannot be written ({why}; {free} MiB free); {done or 'what was whole stays'}: make room, then run again"
+
+
+def _tell(folder: Path, plan: Mapping[str, Any], found: Mapping[str, Any]) -> None:
+    """One summary of every row on standard error."""
+    chosen, obtained = plan["chosen"], found["outcomes"][OBTAINED]
+    left_out = {reason: count for reason, count in plan["left_out"].items() if reason != NOT_CHOSEN}
+    lines = [
+        f"{folder}: {obtained} of {chosen} pairs obtained ({obtained / chosen:.1%}), {plan['rows']} rows in the list",
+        *(f"  {count:>10}  {outcome}" for outcome, count in found["outcomes"].items() if count),
+        *(f"  {count:>10}  left out before: {reason}" for reason, count in left_out.items()),
+        "  reasons:" if found["reasons"] else "",
+        *(f"  {count:>10}  {reason}" for reason, count in sorted(found["reasons"].items(), key=lambda one: -one[1])),
+    ]
+    print("\n".join(line for line in lines if line), file=sys.stderr, flush=True)

@@ -1,0 +1,76 @@
+"""Random streams: each sample has its own, so that it can be drawn without the samples before it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from mdc.plan.records import UserError
+
+T = TypeVar("T")
+
+# The numbers of the random streams must not change; a new stream takes a new number.
+_STREAM = {
+    "caption": 0,
+    "shape": 1,
+    "colour": 2,
+    "relation": 3,
+    "count": 4,
+    "background": 5,
+    "alt": 6,
+    "dense": 7,
+    "brief": 8,
+    "choices": 9,
+    "choices/relation": 10,
+    "choices/attribute": 11,
+    "choices/add_obj": 12,
+    "choices/add_att": 13,
+    "choices/replace_obj": 14,
+    "choices/replace_att": 15,
+    "choices/replace_rel": 16,
+    "choices/swap_obj": 17,
+    "choices/swap_att": 18,
+    "corners": 19,
+}
+_SPLIT = {"train": 0, "val": 1, "test": 2}
+
+
+class Draws:
+    """Small random choices from a numpy generator, drawn in blocks because single draws are slow."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+        self._left: list[float] = []
+
+    def uniform(self) -> float:
+        """A number in [0, 1)."""
+        if not self._left:
+            self._left = self._rng.random(48).tolist()
+        return self._left.pop()
+
+    def between(self, low: int, high: int) -> int:
+        """An integer in [low, high]; ``low`` when the range is empty."""
+        return low + int(self.uniform() * max(high - low + 1, 1))
+
+    def pick(self, items: Sequence[T]) -> T:
+        """One item, all equally likely."""
+        return items[int(self.uniform() * len(items))]
+
+    def chance(self, share: float) -> bool:
+        """True with this probability."""
+        return self.uniform() < share
+
+    def sample(self, items: Sequence[T], count: int) -> list[T]:
+        """``count`` different items in random order."""
+        pool = list(items)
+        return [pool.pop(int(self.uniform() * len(pool))) for _ in range(count)]
+
+
+def draws_for(stream: str, split: str, seed: int, index: int, attempt: int = 0) -> Draws:
+    """The random stream of one sample: Philox with the seed as its key, and everything else in its counter."""
+    if not (0 <= seed < 2**64 and 0 <= index < 2**64):
+        raise UserError(f"scenes: seed and index must be in 0..2^64-1, got seed {seed}, index {index}")
+    counter = [0, index, _STREAM[stream] * 8 + _SPLIT[split], attempt]
+    return Draws(np.random.Generator(np.random.Philox(key=seed, counter=counter)))

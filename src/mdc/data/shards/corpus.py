@@ -1,0 +1,83 @@
+"""Corpora on disk: captioned images as shards with an ``index.json`` that tells what their captions are like."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from mdc.data.formats.samples import RawSample
+from mdc.data.shards.caption_statistics import UNIT, CaptionStatistics
+from mdc.data.shards.index import INDEX
+from mdc.data.shards.writer import canonical, write_splits
+from mdc.data.sources.source import Source
+from mdc.models.text import CONTEXT_LENGTH
+from mdc.plan.records import write_json
+
+
+def write_corpus(
+    name: str,
+    source: Source[RawSample],
+    out_dir: str | Path,
+    *,
+    samples_per_shard: int = 4000,
+    max_skipped: float = 0.05,
+    context_length: int = CONTEXT_LENGTH,
+    splits: Sequence[str] = ("train", "val"),
+) -> dict[str, Any]:
+    """Write a corpus into ``out_dir`` and return its index (also in ``out_dir/index.json``), see ``corpus_index``.
+
+    UserError if ``train`` is empty, keys repeat within a split, or more than ``max_skipped`` of the samples had to be left
+    out. What was left out stands in ``skipped.jsonl``, one sample a line.
+    """
+    statistics = {split: CaptionStatistics(context_length) for split in splits}
+
+    def files(split: str, sample: RawSample) -> list[tuple[str, bytes]]:
+        statistics[split].add(sample.captions)
+        return beside_image(sample)
+
+    streams = {split: partial(source.samples, split) for split in splits}
+    found = write_splits(name, streams, files, Path(out_dir), samples_per_shard, max_skipped)
+    index = corpus_index(name, source, found, statistics)
+    write_json(Path(out_dir) / INDEX, index)
+    return index
+
+
+def beside_image(sample: RawSample) -> list[tuple[str, bytes]]:
+    """What stands beside a corpus's image, as (extension, content)."""
+    record: dict[str, Any] = {"captions": list(sample.captions)}
+    if sample.truth is not None:
+        record["truth"] = sample.truth
+    # webdataset users read the text; our loader reads the record
+    return [("json", canonical(record)), ("txt", sample.captions[0].encode("utf-8", errors="replace"))]
+
+
+def corpus_index(
+    name: str, source: Source[RawSample], found: Mapping[str, Any], statistics: Mapping[str, CaptionStatistics]
+) -> dict[str, Any]:
+    """The index of a corpus, of whose shards ``found`` tells (``splits``, ``skipped``, its list).
+
+    It lists the shards of each split (samples, bytes, sha256), the lengths of captions in CLIP pieces (SOT and EOT not
+    counted; ``truncated_share`` is what the context cuts), the share of samples in a random training batch whose caption
+    stands there twice, for batches of 16, 32, 64, …, every CLIP piece that occurs (``pieces``), and those that training
+    sees: of ``train`` alone, and before the cut (``train_pieces``).
+    """
+    return {
+        "kind": "corpus",
+        "name": name,
+        "source": source.config,
+        **source.facts,
+        **found,
+        "captions": {
+            "unit": UNIT,
+            "per_split": {split: counted.summary() for split, counted in statistics.items()},
+            "duplicate_share": statistics["train"].duplicate_shares(),
+        },
+        "train_pieces": sorted(statistics["train"].seen),
+        "pieces": sorted(_all(counted.pieces for counted in statistics.values())),
+    }
+
+
+def _all(sets: Iterable[set[int]]) -> set[int]:
+    return set().union(*sets)

@@ -1,0 +1,298 @@
+"""Corpora, probe sets and choice sets on disk, read: the index of a set, and random access to its samples.
+
+What writes them is :mod:`mdc.data.shards.writer`; reading knows nothing of where samples come from, so a new source
+retrains nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from mdc.data.formats.tar import sample_spans, split_span, tar_members
+from mdc.data.shards.offsets import read_offsets, span_of
+from mdc.data.shards.opened import OpenShards, check_offsets, check_sizes
+from mdc.models.text import CLIP_SOT
+from mdc.plan.config import first_problem
+from mdc.plan.records import UserError, read_json, sha256_file
+
+INDEX = "index.json"
+PARTS = "../../parts/"  # where the parts of corpora lie, from a corpus's folder
+Kind = Literal["corpus", "probe", "choices"]
+_QUICK = 4 << 30  # bytes that are hashed without asking
+
+
+def token_hash(ids: Sequence[int]) -> int:
+    """A stable 63-bit hash of token ids: the same in every process, for finding equal captions in a batch."""
+    digest = hashlib.blake2b(np.asarray(ids, dtype="<i4").tobytes(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 1
+
+
+class _Part(BaseModel):
+    """Of an index, what readers rely on; there may be more."""
+
+    model_config = ConfigDict(strict=True)
+
+
+Count = Annotated[int, Field(ge=0, lt=1 << 53)]
+_NAME = r"[A-Za-z0-9_-][A-Za-z0-9_.-]*"
+# beside the index or, of a corpus in parts, in a folder of parts beside the corpora: nowhere else
+FileName = Annotated[str, Field(pattern=rf"^(\.\./\.\./parts/{_NAME}/)?{_NAME}$")]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class FileOf(_Part):
+    """A file as an index names it."""
+
+    file: FileName
+    bytes: Count
+    sha256: Sha256
+
+
+class Shard(FileOf):
+    """A shard as an index names it."""
+
+    samples: Count
+    offsets: FileOf
+
+
+class _Split(_Part):
+    samples: Count
+    shards: list[Shard]
+
+    @model_validator(mode="after")
+    def _adds_up(self) -> Self:
+        found = sum(shard.samples for shard in self.shards)
+        if found != self.samples:
+            raise ValueError(f"samples = {self.samples}, but those of the shards add up to {found}")
+        return self
+
+
+class _Captions(_Part):
+    duplicate_share: Annotated[
+        dict[Annotated[str, Field(pattern="^[0-9]{1,9}$")], Annotated[float, Field(ge=0, le=1)]], Field(min_length=1)
+    ]
+
+
+class _CorpusIndex(_Part):
+    kind: Literal["corpus"]
+    name: str
+    splits: dict[str, _Split]
+    skipped: dict[str, Count]
+    captions: _Captions
+    pieces: list[Annotated[int, Field(ge=0, lt=CLIP_SOT)]]
+
+    @model_validator(mode="after")
+    def _has_train(self) -> Self:
+        if "train" not in self.splits:
+            raise ValueError("splits: train is missing")
+        return self
+
+
+class _ProbeIndex(_Part):
+    kind: Literal["probe"]
+    name: str
+    task: Literal["single", "multi"]
+    classes: Annotated[list[str], Field(min_length=2)]
+    chance: Annotated[float, Field(ge=0, le=1)]
+    splits: dict[str, _Split]
+    skipped: dict[str, Count]
+
+    @model_validator(mode="after")
+    def _has_both(self) -> Self:
+        for split in ("train", "test"):
+            if split not in self.splits or not self.splits[split].samples:
+                raise ValueError(f"splits: {split} is missing or empty")
+        return self
+
+
+class _ChoiceIndex(_Part):
+    kind: Literal["choices"]
+    name: str
+    chance: Annotated[float, Field(gt=0, lt=1)]
+    options: dict[Annotated[str, Field(pattern="^[0-9]{1,9}$")], Count]
+    groups: dict[str, Count]
+    splits: dict[str, _Split]
+    skipped: dict[str, Count]
+
+    @model_validator(mode="after")
+    def _counts(self) -> Self:
+        if "test" not in self.splits or not self.splits["test"].samples:
+            raise ValueError("splits: test is missing or empty")
+        for name, counts in (("options", self.options), ("groups", self.groups)):
+            if sum(counts.values()) != self.splits["test"].samples:
+                raise ValueError(f"{name}: the counts do not add up to the samples of test")
+        return self
+
+
+def read_index(path: str | Path, verify: bool | Literal["auto"] = False, kind: Kind | None = None) -> dict[str, Any]:
+    """The index of a corpus, probe set or choice set (its folder, or its ``index.json``), of this ``kind`` if one is given.
+
+    ``verify`` counts the samples of every shard and computes its sha256 anew; "auto" does so up to 4 GiB (seconds) and
+    looks at the shards' sizes beyond. UserError for an index that lacks something or does not add up; it names the
+    first shard that does not hold.
+    """
+    path = _index_path(path)
+    index = read_json(path)
+    allowed: dict[str, type[BaseModel]] = {"corpus": _CorpusIndex, "probe": _ProbeIndex, "choices": _ChoiceIndex}
+    found = index.get("kind")
+    if not isinstance(found, str) or found not in allowed:
+        raise UserError(
+            f"{path}: describes neither a corpus nor a set of probes or choices; make it with `snakemake data`"
+        )
+    if kind is not None and found != kind:
+        there, needed = ("choice set" if each == "choices" else each for each in (found, kind))
+        raise UserError(f"{path}: describes a {there}, a {needed} is needed here")
+    try:
+        allowed[found].model_validate(index)
+    except ValidationError as error:
+        raise UserError(f"{path}: {first_problem(error, index)}; make the set again") from None
+    if verify:
+        listed = shard_list(index)
+        whole = verify is True or sum(shard["bytes"] for shard in listed) <= _QUICK
+        for shard in listed:
+            verify_shard(path.parent, shard, whole)
+    return index
+
+
+def shard_list(index: dict[str, Any]) -> list[dict[str, Any]]:
+    """The shards of all splits, as the index describes them."""
+    return [shard for split in index["splits"].values() for shard in split["shards"]]
+
+
+def _index_path(path: str | Path) -> Path:
+    path = Path(path)
+    return path / INDEX if path.is_dir() else path
+
+
+def verify_shard(folder: Path, shard: dict[str, Any], whole: bool) -> None:
+    """Hold the sizes of a shard and of its offsets against its index's words, and, if ``whole``, what is in them: their
+    sha256, the number of samples, and that these lie where the offsets say.
+
+    UserError says what does not hold.
+    """
+    check_sizes(folder, shard)
+    if not whole:
+        return
+    path, offsets = folder / shard["file"], folder / shard["offsets"]["file"]
+    if sha256_file(path) != shard["sha256"]:
+        raise UserError(f"{path}: the shard's sha256 is not the one in {INDEX}; make the set again")
+    check_offsets(folder, shard, sha256_file(offsets))
+    spans = np.asarray(sample_spans(tar_members(path)), dtype=np.int64).reshape(-1, 2)
+    if len(spans) != shard["samples"]:
+        raise UserError(f"{path}: the shard holds {len(spans)} samples, {INDEX} says {shard['samples']}")
+    bounds = read_offsets(offsets, shard["samples"])
+    if not (np.array_equal(bounds[:-1], spans[:, 0]) and np.array_equal(bounds[1:], spans.sum(1))):
+        raise UserError(f"{offsets}: the samples of {path.name} lie elsewhere; make the set again")
+
+
+def _check_record(record: Any, index: dict[str, Any]) -> None:
+    """ValueError unless a sample's record holds what its set says: captions, a label, a label for each class, or options."""
+    if not isinstance(record, dict):
+        raise ValueError("its record is no JSON object")
+    if index["kind"] == "corpus":
+        captions = record.get("captions")
+        if not isinstance(captions, list) or not captions or not all(isinstance(text, str) for text in captions):
+            raise ValueError("its record has no captions")
+    elif index["kind"] == "choices":
+        _check_choice(record)
+    elif index["task"] == "single":
+        label = record.get("label")
+        if type(label) is not int or not 0 <= label < len(index["classes"]):
+            raise ValueError("its label is none of the classes")
+    else:
+        labels = record.get("labels")
+        if not isinstance(labels, list) or len(labels) != len(index["classes"]):
+            raise ValueError("its labels are not one for each class")
+        if not all(type(label) is int and label in (0, 1) for label in labels):
+            raise ValueError("its labels are not a 0 or 1 for each class")
+
+
+def _check_choice(record: dict[str, Any]) -> None:
+    options, answer, box = record.get("options"), record.get("answer"), record.get("box")
+    if not isinstance(options, list) or len(options) < 2 or not all(isinstance(text, str) for text in options):
+        raise ValueError("its record has no two options")
+    if type(answer) is not int or not 0 <= answer < len(options):
+        raise ValueError("its answer is none of the options")
+    if not all(isinstance(record.get(key), str) for key in ("group", "id", "image")):
+        raise ValueError("its record has no group, no id or no image")
+    if box is not None and not (
+        isinstance(box, list) and len(box) == 4 and all(type(side) in (int, float) for side in box) and min(box[2:]) > 0
+    ):
+        raise ValueError("its box is not left, top, width and height")
+
+
+class ShardReader:
+    """Random access to the samples of one split, numbered 0…n−1 in the order of the shards.
+
+    Only the index is read at the start. A shard is opened when one of its samples is asked for (``most``: how many are held
+    open, see :class:`OpenShards`), and a sample is two ``pread``: where it lies, and its bytes. An object can be forked or
+    pickled into workers.
+    """
+
+    def __init__(self, path: str | Path, split: str, most: int | None = None) -> None:
+        index_path = _index_path(path)
+        self.index = read_index(index_path)
+        if split not in self.index["splits"]:
+            allowed = ", ".join(sorted(self.index["splits"]))
+            raise UserError(f"{index_path}: has no split {split!r}; allowed: {allowed}")
+        self.split = split
+        self._shards = OpenShards(index_path.parent, self.index["splits"][split]["shards"], most)
+        self._firsts = list(accumulate((shard["samples"] for shard in self._shards.shards), initial=0))
+
+    def __len__(self) -> int:
+        return self._firsts[-1]
+
+    def __del__(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close this process's file handles; reading opens them again."""
+        if "_shards" in self.__dict__:  # not where the constructor raised
+            self._shards.close()
+
+    def read_ahead(self, most: int) -> None:
+        """From now on hold at most ``most`` shards open, and let the system read each ahead as a whole when it is opened."""
+        self._shards.read_ahead(most)
+
+    @property
+    def sizes(self) -> list[int]:
+        """The number of samples of each shard, in order."""
+        return [int(shard["samples"]) for shard in self._shards.shards]
+
+    def read(self, number: int) -> tuple[str, bytes, dict[str, Any]]:
+        """(key, encoded image, record) of sample ``number``; the record holds "captions", "label", "labels" or "options".
+
+        IndexError for a number outside 0…n−1; UserError, which names the shard, for a sample that is damaged.
+        """
+        if not 0 <= number < self._firsts[-1]:
+            raise IndexError(f"no sample {number} among {self._firsts[-1]}")
+        place = bisect_right(self._firsts, number) - 1
+        shard = self._shards.shards[place]
+        opened = self._shards[place]
+        try:
+            start, end = span_of(opened.offsets, number - self._firsts[place])
+            if not 0 <= start < end <= shard["bytes"]:
+                raise ValueError("its offsets lie outside the shard")
+            span = os.pread(opened.tar, end - start, start)
+            if len(span) != end - start:
+                raise ValueError("cut off")
+            files = split_span(span)
+            key = files.pop("__key__").decode()
+            record = json.loads(files.pop("json"))
+            files.pop("txt", None)
+            (image,) = files.values()
+            _check_record(record, self.index)
+        except (ValueError, KeyError, RecursionError) as error:
+            path = self._shards.folder / shard["file"]
+            raise UserError(f"{path}: sample {number} of {self.split} is damaged ({error})") from None
+        return key, image, record

@@ -1,0 +1,71 @@
+"""Where the samples of a shard lie: an array beside each tar, so that nobody has to walk over the tar's headers.
+
+``train-00000.offsets.npy`` belongs to ``train-00000.tar`` with n samples: n + 1 int64 in numpy's format 1.0, the byte at which
+each sample begins (its first header), and last the byte at which the last one ends. ``np.load(path, mmap_mode="r")`` opens it.
+The reader here asks for two neighbouring numbers by ``pread`` instead of a mapping: that holds as many descriptors, but no memory
+of the process, and a file that is cut short under its hands is an error and no SIGBUS.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mdc.plan.records import UserError, atomic_path, sha256_file
+
+SUFFIX = ".offsets.npy"
+_HEADER = 128  # bytes; numpy wants a multiple of 64
+_EACH = 8  # bytes of one number
+_PAIR = struct.Struct("<2q")
+
+
+def offsets_name(shard: str) -> str:
+    """The name of the file that belongs to a shard's."""
+    return shard.removesuffix(".tar") + SUFFIX
+
+
+def write_offsets(path: Path, bounds: Sequence[int]) -> dict[str, Any]:
+    """Write ``bounds`` (n + 1 increasing numbers, see above); returns what an index says of the file."""
+    with atomic_path(path) as temporary:
+        # the header is written here, since numpy's own differs from version to version and a set's bytes must not
+        numbers = np.asarray(bounds, dtype="<i8")
+        temporary.write_bytes(_header(len(numbers)) + numbers.tobytes())
+        return {"file": path.name, "bytes": temporary.stat().st_size, "sha256": sha256_file(temporary)}
+
+
+def read_offsets(path: Path, samples: int) -> np.ndarray:
+    """The whole array, int64 (``samples`` + 1,). UserError if the file is missing or none of so many samples."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror}); make the set again") from None
+    header = _header(samples + 1)
+    if data[:_HEADER] != header or len(data) != size_of(samples):
+        raise UserError(f"{path}: not the offsets of {samples} samples; make the set again")
+    return np.frombuffer(data, dtype="<i8", offset=_HEADER)
+
+
+def size_of(samples: int) -> int:
+    """Bytes of the file of a shard with so many samples."""
+    return _HEADER + _EACH * (samples + 1)
+
+
+def span_of(descriptor: int, sample: int) -> tuple[int, int]:
+    """(start, end) in bytes of sample number ``sample`` of the shard whose offsets are open; ValueError if they end before."""
+    pair = os.pread(descriptor, _PAIR.size, _HEADER + _EACH * sample)
+    if len(pair) != _PAIR.size:
+        raise ValueError("its offsets are cut off")
+    start, end = _PAIR.unpack(pair)
+    return start, end
+
+
+def _header(count: int) -> bytes:
+    """The head of a one-dimensional array of ``count`` int64 in numpy's format, version 1.0."""
+    told = f"{{'descr': '<i8', 'fortran_order': False, 'shape': ({count},), }}".encode()
+    magic = b"\x93NUMPY\x01\x00" + struct.pack("<H", _HEADER - 10)
+    return magic + told.ljust(_HEADER - len(magic) - 1) + b"\n"

@@ -1,0 +1,104 @@
+"""One part of a corpus that lies in parts: its shards, what was left out, and what must be known of its captions.
+
+A part becomes ``<split>-NNNNN.tar`` for each split, NNNNN its number, with ``captions-NNNNN.safetensors`` and, where something
+was left out, ``skipped-NNNNN.jsonl``. Nothing in them depends on the other parts or on who makes them, so any number of
+processes and jobs make the same bytes, and corpora that take the same parts share them.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mdc.data.formats.samples import skipped_list
+from mdc.data.shards.caption_statistics import CaptionStatistics
+from mdc.data.shards.corpus import beside_image
+from mdc.data.shards.shard_file import new_shard
+from mdc.data.shards.writer import described
+from mdc.data.sources.cleaned import InParts
+from mdc.plan.records import UserError, atomic_path, sha256_file
+
+_KEYS = "keys"  # array of a split's keys' hashes, beside those of its captions
+
+
+def write_part(source: InParts, part: int, splits: Sequence[str], folder: Path, context_length: int) -> dict[str, Any]:
+    """Write one part into ``folder``; what an index of parts says of it.
+
+    ``splits`` {split: its shard} of those that have a sample, ``skipped`` {reason: how many}, and the files ``captions`` and
+    ``skipped_list`` (where there is one).
+    """
+    statistics = {split: CaptionStatistics(context_length) for split in splits}
+    left_out = folder / f"skipped-{part:05d}.jsonl"
+    with skipped_list(left_out) as skipped, ExitStack() as stack:
+        shards: dict[str, Any] = {}
+        for split, sample in source.samples_in(part, splits, skipped):
+            if split not in shards:
+                shards[split] = stack.enter_context(new_shard(folder / f"{split}-{part:05d}.tar"))
+            statistics[split].add(sample.captions)
+            shards[split].add(sample, beside_image(sample))
+    entry = {
+        "part": part,
+        "splits": {split: shards[split].entry for split in splits if split in shards},
+        "skipped": dict(skipped.counts),
+        "captions": _write_captions(folder / f"captions-{part:05d}.safetensors", statistics, shards),
+    }
+    if skipped.counts:
+        entry["skipped_list"] = described(left_out)
+    return entry
+
+
+def files_of(entry: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """All files of a part, each as {file, bytes, sha256}."""
+    for shard in entry["splits"].values():
+        yield shard
+        yield shard["offsets"]
+    yield entry["captions"]
+    if "skipped_list" in entry:
+        yield entry["skipped_list"]
+
+
+def remove_part(folder: Path, part: int) -> None:
+    """Remove whatever lies there of a part."""
+    for pattern in (f"*-{part:05d}.tar", f"*-{part:05d}.offsets.npy", f"captions-{part:05d}.safetensors"):
+        for path in folder.glob(pattern):
+            path.unlink()
+    (folder / f"skipped-{part:05d}.jsonl").unlink(missing_ok=True)
+
+
+def _write_captions(
+    path: Path, statistics: Mapping[str, CaptionStatistics], shards: Mapping[str, Any]
+) -> dict[str, Any]:
+    from safetensors.numpy import save_file
+
+    arrays = {
+        f"{split}.{name}": values
+        for split, counted in statistics.items()
+        for name, values in {
+            **counted.arrays(),
+            _KEYS: np.frombuffer(shards[split].keys if split in shards else array("Q"), dtype=np.uint64),
+        }.items()
+    }
+    with atomic_path(path) as temporary:
+        save_file(arrays, temporary)
+    return described(path)
+
+
+def read_captions(
+    folder: Path, entry: Mapping[str, Any], statistics: Mapping[str, CaptionStatistics], keys: Mapping[str, array[int]]
+) -> None:
+    """Join a part's captions and its keys to those of the parts before. UserError if the file is not the part's."""
+    from safetensors.numpy import load
+
+    path = folder / entry["captions"]["file"]
+    if not path.is_file() or sha256_file(path) != entry["captions"]["sha256"]:
+        raise UserError(f"{path}: is missing or was changed; make the corpus's parts again")
+    arrays = load(path.read_bytes())
+    for split, counted in statistics.items():
+        of_split = {name.partition(".")[2]: values for name, values in arrays.items() if name.startswith(f"{split}.")}
+        keys[split].frombytes(of_split.pop(_KEYS).tobytes())
+        counted.join(of_split)

@@ -1,0 +1,56 @@
+"""One shard of any set while it is written: its tar, where its samples lie, and what an index says of both."""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from mdc.data.formats.samples import RawSample
+from mdc.data.formats.tar import TarWriter
+from mdc.data.shards.offsets import offsets_name, write_offsets
+from mdc.plan.records import atomic_path, sha256_file
+
+
+class NewShard:
+    """Takes samples one by one. ``bounds``: where each begins, and last where the last one ends; ``keys``: 64 bits of each
+    key's hash."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._tar = file, TarWriter(file)
+        self.bounds, self.keys = array("q", [0]), array("Q")
+        self.entry: dict[str, Any] = {}
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def add(self, sample: RawSample, beside: Sequence[tuple[str, bytes]]) -> None:
+        """Append a sample: its image, and what stands ``beside`` it as (extension, content)."""
+        for extension, content in ((sample.extension, sample.image), *beside):
+            self._tar.add(f"{sample.key}.{extension}", content)
+        self.keys.append(key_hash(sample.key))
+        self.bounds.append(self._file.tell())
+
+    def close(self) -> None:
+        self._tar.close()
+
+
+@contextmanager
+def new_shard(path: Path) -> Iterator[NewShard]:
+    """A shard at ``path`` with its offsets beside it, there when the block ends well; then ``entry`` describes it."""
+    with atomic_path(path) as temporary:
+        with temporary.open("wb") as file:
+            shard = NewShard(file)
+            yield shard
+            shard.close()
+        description = {"bytes": temporary.stat().st_size, "sha256": sha256_file(temporary)}
+    offsets = write_offsets(path.with_name(offsets_name(path.name)), shard.bounds)
+    shard.entry |= {"file": path.name, "samples": len(shard), **description, "offsets": offsets}
+
+
+def key_hash(key: str) -> int:
+    """64 bits that tell whether keys repeat."""
+    return int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest())

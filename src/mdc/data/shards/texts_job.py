@@ -1,0 +1,75 @@
+"""The job ``mdc texts``: how long the captions of a list are, without any image. Writes ``index.json``.
+
+The captions are cleaned as those of a corpus are, so that a list and the corpus made of it are counted alike; what was
+left out stands in ``skipped.jsonl``, one row a line.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from mdc.data.formats.captions import clean_caption, clean_captions
+from mdc.data.formats.samples import Skipped, skipped_list
+from mdc.data.shards.caption_statistics import UNIT, CaptionLengths
+from mdc.data.shards.index import INDEX
+from mdc.data.shards.set_job import source_of
+from mdc.data.sources.source import Source, open_texts
+from mdc.models.text import clip_pieces
+from mdc.plan.data_folder import data_folder
+from mdc.plan.jobs.call import Call, write_made
+from mdc.plan.records import UserError, clear_leftovers, sha256_file, write_json
+
+SKIPPED = "skipped.jsonl"
+SPLIT = "all"
+
+
+def main(call: Call) -> None:
+    """Run the job: ``call.job`` is a :class:`mdc.plan.jobs.model.TextsJob`."""
+    source = open_texts(source_of(call), data_folder())
+    write_texts(call.job.name, source, call.out, call.job.protocol.context_length)
+    write_made(call, [call.out / INDEX])
+
+
+def write_texts(name: str, source: Source[list[str]], out_dir: str | Path, context_length: int) -> dict[str, Any]:
+    """Count the captions of ``source`` and return the index that is written into ``out_dir``.
+
+    The index has ``captions`` as a corpus's, with one split "all" (histogram of CLIP pieces, SOT and EOT not counted).
+    UserError if there is no caption at all.
+    """
+    out = Path(out_dir)
+    out.mkdir(parents=True, exist_ok=True)
+    clear_leftovers(out)
+    for old in (INDEX, SKIPPED):
+        (out / old).unlink(missing_ok=True)
+    with skipped_list(out / SKIPPED) as skipped:
+        lengths = _count_lengths(source, context_length, skipped)
+    summary = lengths.summary()
+    if not summary["count"]:
+        raise UserError(f"{name}: {source.config['path']} has no caption ({skipped or 'no row was left out'})")
+    index: dict[str, Any] = {"kind": "texts", "name": name, "source": source.config, "skipped": dict(skipped.counts)}
+    index["captions"] = {"unit": UNIT, "per_split": {SPLIT: summary}}
+    if skipped.counts:
+        listed = out / SKIPPED
+        index["skipped_list"] = {"file": SKIPPED, "bytes": listed.stat().st_size, "sha256": sha256_file(listed)}
+    write_json(out / INDEX, index)
+    return index
+
+
+def _count_lengths(source: Source[list[str]], context_length: int, skipped: Skipped) -> CaptionLengths:
+    """The lengths of a source's captions in CLIP pieces; a row without a caption is added to ``skipped``."""
+    from mdc.plan.progress import progress
+
+    found = CaptionLengths(context_length)
+    mode, most = source.config["caption_mode"], source.config["max_pieces"]
+    rows = progress(source.samples(SPLIT, skipped), desc=f"{source.config['path']}", unit=" rows")
+    for number, texts in enumerate(rows):
+        if mode == "each":  # as `clean_captions`, which would tokenise to see whether there is a piece, and we again
+            counts = [len(clip_pieces(clean_caption(text))) for text in texts]
+        else:
+            counts = [len(clip_pieces(text)) for text in clean_captions(texts, mode, most)]
+        kept = [count for count in counts if count]
+        found.lengths.update(kept)
+        if not kept:
+            skipped.add("no caption", f"row {number}", detail=repr(texts[0]) if texts else "")
+    return found

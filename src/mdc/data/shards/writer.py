@@ -1,0 +1,169 @@
+"""Shards of any set: tars that webdataset can read, where their samples lie, and the part of an index that describes them.
+
+The same source gives the same bytes, file by file. Shards come first and the index last, so an index never describes
+shards that are not there.
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from mdc.data.formats.samples import RawSample, Skipped, skipped_list
+from mdc.data.formats.tar import sample_key, tar_members
+from mdc.data.shards.index import INDEX, shard_list
+from mdc.data.shards.offsets import SUFFIX, offsets_name
+from mdc.data.shards.shard_file import key_hash, new_shard
+from mdc.plan.records import UserError, clear_leftovers, read_json, sha256_file
+
+Sample = TypeVar("Sample", bound=RawSample)
+SKIPPED = "skipped.jsonl"
+
+
+def canonical(record: dict[str, Any]) -> bytes:
+    """A sample's record as it stands in a shard: JSON with sorted keys and no spaces."""
+    return json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+def write_splits(
+    name: str,
+    streams: Mapping[str, Callable[[Skipped], Iterator[Sample]]],
+    files: Callable[[str, Sample], list[tuple[str, bytes]]],
+    out_dir: Path,
+    samples_per_shard: int,
+    max_skipped: float,
+) -> dict[str, Any]:
+    """Write the shards of all splits and remove older ones; returns "splits", "skipped" and its list of an index.
+
+    ``files`` gives what stands beside the image, as (extension, content). Older ones are those that the folder's index
+    names, and those that are called as shards of these splits, with their offsets: a tar of somebody else's stays.
+    """
+    older = begin(out_dir)
+    with skipped_list(out_dir / SKIPPED) as skipped:
+        splits = _each_split(name, streams, files, out_dir, samples_per_shard, skipped)
+    return finish(name, out_dir, splits, skipped, max_skipped, older)
+
+
+def begin(out_dir: Path) -> set[str]:
+    """Take away what would describe other shards from here on; returns the files of the shards that the old index names."""
+    clear_leftovers(out_dir)
+    older = _named_by_index(out_dir / INDEX)
+    (out_dir / INDEX).unlink(missing_ok=True)
+    (out_dir / SKIPPED).unlink(missing_ok=True)
+    return older
+
+
+def finish(
+    name: str, out_dir: Path, splits: dict[str, Any], skipped: Skipped, max_skipped: float, older: Collection[str]
+) -> dict[str, Any]:
+    """Check what was written, remove ``older`` shards, and return "splits", "skipped" and its list of an index."""
+    left_out, kept = sum(skipped.counts.values()), sum(split["samples"] for split in splits.values())
+    if left_out > max_skipped * (left_out + kept):
+        raise UserError(
+            f"{name}: {left_out} of {left_out + kept} samples had to be left out, max_skipped allows a share of "
+            f"{max_skipped}; {skipped}; all of them are listed in {out_dir / SKIPPED}"
+        )
+    for split, there in splits.items():
+        if not there["samples"] and split in ("train", "test"):
+            why = f"{skipped}" if left_out else "none was left out"
+            raise UserError(f"{name}: split {split} has no samples ({why}); look at its source's splits")
+    current = {name for split in splits.values() for shard in split["shards"] for name in _files_of(shard)}
+    for path in [*out_dir.glob("*.tar"), *out_dir.glob(f"*{SUFFIX}")]:
+        if path.name not in current and (path.name in older or _is_shard(path.name, splits)):
+            path.unlink()
+    found: dict[str, Any] = {"splits": splits, "skipped": dict(skipped.counts)}
+    if left_out:
+        found["skipped_list"] = described(out_dir / SKIPPED)
+    return found
+
+
+def described(path: Path) -> dict[str, Any]:
+    """A file as an index names it."""
+    return {"file": path.name, "bytes": path.stat().st_size, "sha256": sha256_file(path)}
+
+
+def _named_by_index(path: Path) -> set[str]:
+    """The files of the shards that an earlier index names, none if there is no such index."""
+    try:
+        return {name for shard in shard_list(read_json(path)) for name in _files_of(shard)}
+    except (UserError, AttributeError, KeyError, TypeError):
+        return set()
+
+
+def _files_of(shard: Mapping[str, Any]) -> tuple[str, str]:
+    """A shard's tar and its offsets, which an index of earlier times does not name."""
+    return shard["file"], offsets_name(shard["file"])
+
+
+def _is_shard(name: str, splits: Collection[str]) -> bool:
+    split, _, number = name.removesuffix(SUFFIX).removesuffix(".tar").rpartition("-")
+    return split in splits and len(number) == 5 and number.isascii() and number.isdigit()
+
+
+def _each_split(
+    name: str,
+    streams: Mapping[str, Callable[[Skipped], Iterator[Sample]]],
+    files: Callable[[str, Sample], list[tuple[str, bytes]]],
+    out_dir: Path,
+    samples_per_shard: int,
+    skipped: Skipped,
+) -> dict[str, Any]:
+    splits: dict[str, Any] = {}
+    for split, stream in streams.items():
+        hashes = array("Q")
+        skipped.split = split
+        shards = list(_write_shards(split, stream(skipped), files, out_dir, samples_per_shard, hashes))
+        splits[split] = split_of(shards)
+        no_key_twice(name, split, hashes, [out_dir / shard["file"] for shard in shards])
+    return splits
+
+
+def split_of(shards: list[dict[str, Any]]) -> dict[str, Any]:
+    """A split as an index has it."""
+    samples, size = sum(shard["samples"] for shard in shards), sum(shard["bytes"] for shard in shards)
+    return {"samples": samples, "bytes": size, "shards": shards}
+
+
+def no_key_twice(name: str, split: str, hashes: array[int], shards: list[Path]) -> None:
+    """UserError if a key repeats; ``hashes``: 64 bits of each key's hash of the split, whose shards lie at ``shards``."""
+    if not hashes:
+        return
+    found, counts = np.unique(np.frombuffer(hashes, dtype=np.uint64), return_counts=True)
+    repeated = set(found[counts > 1].tolist())
+    if not repeated:
+        return
+    keys = (sample_key(member.name) for path in shards for member in tar_members(path))
+    example = next(key for key in keys if key_hash(key) in repeated)
+    raise UserError(
+        f"{name}, split {split}: {len(repeated)} keys repeat, the first is {example!r}; "
+        "each sample needs a key of its own (for parquet and tables, see key_column)"
+    )
+
+
+def _write_shards(
+    split: str,
+    samples: Iterator[Sample],
+    files: Callable[[str, Sample], list[tuple[str, bytes]]],
+    out_dir: Path,
+    samples_per_shard: int,
+    hashes: array[int],
+) -> Iterator[dict[str, Any]]:
+    """One description for each shard; ``hashes`` takes 64 bits of every key's hash."""
+    from mdc.plan.progress import progress
+
+    rest: Iterator[Sample] = iter(progress(samples, desc=f"{out_dir.name} {split}", unit=" samples", leave=False))
+    number = 0
+    while (first := next(rest, None)) is not None:
+        with new_shard(out_dir / f"{split}-{number:05d}.tar") as shard:
+            sample: Sample | None = first
+            while sample is not None:
+                shard.add(sample, files(split, sample))
+                sample = next(rest, None) if len(shard) < samples_per_shard else None
+        hashes.extend(shard.keys)
+        yield shard.entry
+        number += 1

@@ -1,0 +1,68 @@
+"""ARO's caption order (:mod:`mdc.data.sources.choices.caption_order`) of MSCOCO's annotations and a parquet file of images."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from mdc.data.formats.gzipped import read_json_object
+from mdc.data.formats.samples import ChoiceSample, Skipped
+from mdc.data.sources.choices.orders import generator, options_of
+from mdc.data.sources.choices.parquet_images import parquet_images
+from mdc.data.sources.choices.tagging import tagger, treebank_words
+from mdc.data.sources.cleaned import Choices
+from mdc.plan.records import UserError
+
+
+class OrderParquet(Choices):
+    """One sample a caption whose image is in the parquet file, in the order of the captions' ids, which are the samples'."""
+
+    def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
+        super().__init__(source)
+        self._tag, which = tagger(source["tagger"])
+        self._words, tokenizer = treebank_words()
+        self.facts = {"tagger": which, "tokenizer": tokenizer}
+        self._images, path = data_dir / source["images"], data_dir / source["path"]
+        listed = read_json_object(path).get("annotations")
+        if not isinstance(listed, list) or not all(map(_is_annotation, listed)):
+            raise UserError(f"{path}: not COCO's captions file; its 'annotations' need id, image_id and caption each")
+        self._captions = sorted((one["id"], str(one["image_id"]), one["caption"]) for one in listed)
+
+    def found(self, skipped: Skipped) -> Iterator[ChoiceSample]:
+        source = self.config
+        images = parquet_images(self._images, source["image_column"], source["id_column"], skipped)
+        counts: Counter[str] = Counter()
+        chosen = []
+        for one in self._captions:
+            counts[one[1]] += 1
+            if one[1] in images and counts[one[1]] <= (source["per_image"] or len(self._captions)):
+                chosen.append(one)
+        if not chosen:
+            raise UserError(f"{source['path']}: none of its images is in {source['images']}")
+        for number, (caption_id, image, caption) in enumerate(chosen):
+            rng = generator(source["seed"], str(caption_id))
+            options = options_of(caption, self._tag(caption), self._words(caption), rng, source["max_words"])
+            yield ChoiceSample(
+                f"{number:08d}",
+                *images[image],
+                options=tuple(options),
+                group="order",
+                id=str(caption_id),
+                image_name=f"coco:{int(image)}",
+            )
+
+
+def _is_annotation(entry: Any) -> bool:
+    return (
+        isinstance(entry, dict)
+        and type(entry.get("id")) is int
+        and type(entry.get("image_id")) is int
+        and isinstance(entry.get("caption"), str)
+    )
+
+
+def open_source(source: Mapping[str, Any], data_dir: Path) -> OrderParquet:
+    """See mdc.data.sources.source."""
+    return OrderParquet(source, data_dir)

@@ -1,0 +1,53 @@
+"""The images of a parquet file by name, for choice sets whose images are not a folder of files."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from mdc.data.formats.parquet_file import open_parquet
+from mdc.data.formats.samples import Skipped, checked_image
+from mdc.data.sources.parquet import IMAGES, need_columns, stream
+from mdc.plan.records import UserError
+
+
+class StoredImages:
+    """Name → (encoded bytes, extension). The images lie in a temporary file (under TMPDIR); memory holds where."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as this object)
+        self._places: dict[str, tuple[int, int, str]] = {}
+
+    def add(self, name: str, image: bytes, extension: str) -> None:
+        """Store the image of a name that is not there yet."""
+        self._places[name] = self._file.seek(0, 2), len(image), extension
+        self._file.write(image)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._places
+
+    def __getitem__(self, name: str) -> tuple[bytes, str]:
+        offset, size, extension = self._places[name]
+        self._file.seek(offset)
+        return self._file.read(size), extension
+
+
+def parquet_images(path: Path, image_column: str, name_column: str, skipped: Skipped) -> StoredImages:
+    """Every image that can be decoded, by name; the others are counted as skipped.
+
+    UserError if the file is missing, cannot be read, lacks a column, or has a name twice.
+    """
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; put it there, or set MDC_DATA to the folder with it")
+    found = StoredImages()
+    with open_parquet(path) as file:
+        need_columns(path, set(file.schema_arrow.names), image_column, name_column)
+        for row in stream(path, file, sorted({image_column, name_column}), IMAGES):
+            name, image = str(row[name_column]), row[image_column]
+            image = image.get("bytes") if isinstance(image, dict) else image
+            if name in found:
+                raise UserError(f"{path}: two rows have the {name_column} {name!r}; each image stands there once")
+            checked = checked_image(image, skipped, name, path.name)
+            if checked is not None:
+                found.add(name, *checked)
+    return found

@@ -1,0 +1,117 @@
+"""Choice sets of the embedded world: rendered scenes with a right caption and wrong ones, in the manner of ARO and SugarCrepe.
+
+A wrong caption is false by construction: it is checked against the scene. The order sets are made by ARO's four
+perturbations with the grammar's own parts of speech; there a perturbed caption can be false, unreadable, or by chance
+still true, and the index says how many were what.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mdc.data.formats.samples import ChoiceSample, Skipped
+from mdc.data.scenes.captions import compose
+from mdc.data.scenes.check import check_caption
+from mdc.data.scenes.drawing import draw_scene
+from mdc.data.scenes.render import encode_png, render
+from mdc.data.scenes.streams import draws_for
+from mdc.data.scenes.world import Scene
+from mdc.data.scenes.wrong import tags_of, text_of, words_of, wrong_pair
+from mdc.data.sources.choices import perturbations
+from mdc.data.sources.source import Source
+
+_ORDERS = {"dense_order": "dense", "alt_order": "alt"}
+_MARKS = {".", ",", ":", "-"}
+#: captions of fewer words have two of ARO's groups of three at most, and every second shuffle of two changes nothing
+_LEAST_WORDS = 7
+
+
+class SceneChoices(Source[ChoiceSample]):
+    """``items`` scenes of a ``question``; ``id`` is the place of the scene in its stream, in which some pose no question."""
+
+    def __init__(self, source: Mapping[str, Any]) -> None:
+        super().__init__(source)
+        self._kept: Counter[str] = Counter()
+        if source["question"] in _ORDERS:
+            self.facts = {"tagger": {"tagger": "the grammar's own tags"}, "perturbed": self._kept}
+
+    def samples(self, split: str, skipped: Skipped) -> Iterator[ChoiceSample]:
+        source = self.config
+        question, seed = source["question"], source["seed"]
+        self._kept.clear()
+        found = index = 0
+        while found < source["items"]:
+            scene = draw_scene("choices", "test", seed, index)
+            made = self._order(scene, index) if question in _ORDERS else self._pair(scene, index)
+            if made is not None:
+                options, group = made
+                png = encode_png(render(scene, source["pixels"]))
+                name = f"scenes:{seed}:{index}"
+                truth = scene.to_json()
+                yield ChoiceSample(
+                    f"{found:08d}",
+                    png,
+                    "png",
+                    truth=truth,
+                    options=options,
+                    group=group,
+                    id=str(index),
+                    image_name=name,
+                )
+                found += 1
+            index += 1
+
+    def _pair(self, scene: Scene, index: int) -> tuple[tuple[str, ...], str] | None:
+        question, seed = self.config["question"], self.config["seed"]
+        pair = wrong_pair(question, scene, draws_for(f"choices/{question}", "test", seed, index), seed, index)
+        return None if pair is None else (pair[:2], pair[2])
+
+    def _order(self, scene: Scene, index: int) -> tuple[tuple[str, ...], str] | None:
+        """A true caption and its four perturbations, in ARO's form."""
+        style, seed, most = _ORDERS[self.config["question"]], self.config["seed"], self.config["max_words"]
+        caption = compose(scene, style, seed, index).text
+        words = words_of(caption)
+        # the right caption is true and readable as it is shown: of so many words, put together again from its words
+        shown = text_of(_cut(words, most))
+        if check_caption(scene, caption) or check_caption(scene, shown):
+            return None
+        if len([word for word in words if word not in _MARKS]) < _LEAST_WORDS:
+            return None
+        rng = np.random.Generator(np.random.Philox(key=seed, counter=[0, index, 0, len(style)]))
+        orders = [perturb(words, tags_of(words), rng) for perturb in perturbations.TAGGED]
+        orders += [perturb(words, rng) for perturb in perturbations.UNTAGGED]
+        for order in orders:
+            self._kept[_what(scene, words, order, most)] += 1
+        texts = [perturbations.published_form(" ".join(one), most) for one in (words, *orders)]
+        return tuple(texts), "order"
+
+
+def open_source(source: Mapping[str, Any], data_dir: Path) -> SceneChoices:
+    """See mdc.data.sources.source."""
+    return SceneChoices(source)
+
+
+def _what(scene: Scene, words: list[str], order: list[str], most: int) -> str:
+    """What became of a caption: "the same", "unreadable", "false", or "still true"; its marks are read with it."""
+    if _cut(order, most) == _cut(words, most):
+        return "the same"
+    found = check_caption(scene, text_of(_cut(order, most)))
+    if any(claim.startswith("cannot read") for claim in found):
+        return "unreadable"
+    return "false" if found else "still true"
+
+
+def _cut(words: list[str], most: int) -> list[str]:
+    """The first ``most`` words, and the marks between them."""
+    kept, count = [], 0
+    for word in words:
+        count += word not in _MARKS
+        if count > most:
+            break
+        kept.append(word)
+    return kept

@@ -1,0 +1,50 @@
+"""SugarCrepe (Hsieh et al., 2023): a caption of a COCO val2017 image against a fluent, false one.
+
+Format: one JSON object a task, ``{"0": {"filename", "caption", "negative_caption"}, …}``; numbers can be left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import StrictStr
+
+from mdc.data.formats.annotations import read_published
+from mdc.data.formats.folders import NamedImages, coco_image, dataset_folder, existing_folder
+from mdc.data.formats.samples import ChoiceSample, Skipped
+from mdc.data.sources.cleaned import Choices
+
+
+@dataclass(slots=True)
+class Item:
+    filename: StrictStr
+    caption: StrictStr
+    negative_caption: StrictStr
+
+
+class SugarCrepe(Choices):
+    """The items of ``task`` in the order of the file; an item whose image is missing is left out and counted."""
+
+    def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
+        super().__init__(source)
+        self._task = source["task"]
+        path = dataset_folder(source, data_dir) / f"{self._task}.json"
+        self._items = read_published(path, source["dataset"], dict[str, Item])
+        self._images = existing_folder(data_dir / source["images"], "mscoco")
+
+    def found(self, skipped: Skipped) -> Iterator[ChoiceSample]:
+        images = NamedImages(self._images, skipped)
+        for number, (name, item) in enumerate(self._items.items()):
+            key = f"{number:08d}"
+            if (image := images.read(key, item.filename)) is not None:
+                options = (item.caption, item.negative_caption)
+                shown = coco_image(item.filename)
+                yield ChoiceSample(key, *image, options=options, group=self._task, id=name, image_name=shown)
+
+
+def open_source(source: Mapping[str, Any], data_dir: Path) -> SugarCrepe:
+    """See mdc.data.sources.source."""
+    return SugarCrepe(source, data_dir)

@@ -1,0 +1,98 @@
+"""Sources whose captions are cleaned on their way, all in the same manner (see :mod:`mdc.data.formats.captions`)."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from mdc.data.formats.captions import clean_caption, clean_captions
+from mdc.data.formats.samples import ChoiceSample, RawSample, Skipped
+from mdc.data.sources.source import Source
+from mdc.models.text import has_piece
+
+
+class Found(NamedTuple):
+    """An image of a corpus as it was found: ``file`` says where, ``image`` is encoded bytes, ``captions`` as they stand."""
+
+    key: str
+    file: str
+    image: bytes
+    extension: str
+    captions: list[str]
+
+
+class CaptionedImages(Source[RawSample]):
+    """A corpus: a sample without a caption that has a word is left out and counted."""
+
+    @abstractmethod
+    def found(self, split: str, skipped: Skipped) -> Iterator[Found]:
+        """The images of one split in a fixed order."""
+
+    def samples(self, split: str, skipped: Skipped) -> Iterator[RawSample]:
+        for found in self.found(split, skipped):
+            if (sample := self.cleaned(found, skipped)) is not None:
+                yield sample
+
+    def cleaned(self, found: Found, skipped: Skipped) -> RawSample | None:
+        """The sample of what was found; None, and counted, if none of its captions has a word."""
+        captions = clean_captions(found.captions, self.config["caption_mode"], self.config["max_pieces"])
+        if captions:
+            return RawSample(found.key, found.image, found.extension, captions)
+        skipped.add("no caption", found.key, found.file, repr(found.captions[0]) if found.captions else "")
+        return None
+
+
+class InParts(CaptionedImages):
+    """A corpus that lies in files of which each can be read alone: its parts, numbered from 0.
+
+    Parts are what jobs and processes share among them; each becomes a shard of each split, whoever makes it.
+    """
+
+    @property
+    @abstractmethod
+    def parts(self) -> int:
+        """How many parts there are."""
+
+    @abstractmethod
+    def seal(self, part: int) -> Any:
+        """What changes when somebody changes the part's files, as JSON has it: names, sizes, times of change."""
+
+    def is_cut(self, part: int) -> bool:
+        """Whether this corpus takes the beginning of the part alone."""
+        return False
+
+    @abstractmethod
+    def found_in(self, part: int, splits: Collection[str], skipped: Skipped) -> Iterator[tuple[str, Found]]:
+        """The images of one part in a fixed order, each with its split, of ``splits`` alone.
+
+        ``skipped.split`` is the split of whatever is left out.
+        """
+
+    def found(self, split: str, skipped: Skipped) -> Iterator[Found]:
+        for part in range(self.parts):
+            for _, found in self.found_in(part, {split}, skipped):
+                yield found
+
+    def samples_in(self, part: int, splits: Collection[str], skipped: Skipped) -> Iterator[tuple[str, RawSample]]:
+        """The samples of one part, each with its split."""
+        for split, found in self.found_in(part, splits, skipped):
+            if (sample := self.cleaned(found, skipped)) is not None:
+                yield split, sample
+
+
+class Choices(Source[ChoiceSample]):
+    """A choice set: a sample with an option that has no word is left out and counted."""
+
+    @abstractmethod
+    def found(self, skipped: Skipped) -> Iterator[ChoiceSample]:
+        """The samples in the order of the published file."""
+
+    def samples(self, split: str, skipped: Skipped) -> Iterator[ChoiceSample]:
+        for sample in self.found(skipped):
+            options = tuple(map(clean_caption, sample.options))
+            if all(map(has_piece, options)):
+                yield replace(sample, options=options)
+            else:
+                skipped.add("no caption", sample.key, sample.id, repr(sample.options)[:200])

@@ -1,0 +1,58 @@
+"""Flickr8k as its two archives unpack: Flicker8k_Dataset/, Flickr8k.token.txt and Flickr_8k.{train,dev,test}Images.txt.
+
+Format (Hodosh, Young and Hockenmaier, 2013): a line of the token file is ``name.jpg#number<TAB>caption``, five an
+image; a split's file has one image name a line. The token file captions one image ("….jpg.1") that does not exist and
+some that are in no split: only the splits' images are taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from mdc.data.formats.annotations import published_lines
+from mdc.data.formats.folders import NamedImages, dataset_folder, existing_folder
+from mdc.data.formats.samples import Skipped, safe_key
+from mdc.data.sources.cleaned import CaptionedImages, Found
+from mdc.plan.records import UserError
+
+_SPLITS = {"train": "train", "val": "dev", "test": "test"}
+
+
+class Flickr8k(CaptionedImages):
+    """The images of one split in the order of the split's file."""
+
+    def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
+        super().__init__(source)
+        self._root, self._dataset = dataset_folder(source, data_dir), source["dataset"]
+        self._captions = _captions(self._root / "Flickr8k.token.txt", self._dataset)
+        self._images = existing_folder(self._root / "Flicker8k_Dataset", self._dataset)
+
+    def found(self, split: str, skipped: Skipped) -> Iterator[Found]:
+        images = NamedImages(self._images, skipped)
+        for _, line in published_lines(self._root / f"Flickr_8k.{_SPLITS[split]}Images.txt", self._dataset):
+            name = line.strip()
+            key = safe_key(Path(name).stem)
+            if (read := images.read(key, name)) is not None:
+                yield Found(key, name, *read, self._captions.get(name, []))
+
+
+def open_source(source: Mapping[str, Any], data_dir: Path) -> Flickr8k:
+    """See mdc.data.sources.source."""
+    return Flickr8k(source, data_dir)
+
+
+def _captions(path: Path, dataset: str) -> dict[str, list[str]]:
+    """The captions of each image in the order of their numbers."""
+    numbered: dict[str, dict[int, str]] = {}
+    for line_number, line in published_lines(path, dataset):
+        place, tab, caption = line.partition("\t")
+        name, mark, number = place.strip().rpartition("#")
+        if not tab or not mark or not name or not (number.isascii() and number.isdigit()):
+            raise UserError(f"{path}, line {line_number}: {line[:60]!r} is not `image.jpg#number<TAB>caption`")
+        of_image = numbered.setdefault(name, {})
+        if int(number) in of_image:
+            raise UserError(f"{path}, line {line_number}: caption {place.strip()!r} stands twice; get the file again")
+        of_image[int(number)] = caption
+    return {name: [texts[number] for number in sorted(texts)] for name, texts in numbered.items()}

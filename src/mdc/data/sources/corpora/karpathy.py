@@ -1,0 +1,111 @@
+"""Captioned images by Karpathy's split files: dataset_coco.json, dataset_flickr30k.json, dataset_flickr8k.json.
+
+Format (Karpathy and Li, 2015): ``{"dataset": …, "images": [{"filename", "split", "sentences": [{"raw", "sentid", …}],
+COCO alone: "filepath" (train2014 or val2014), "cocoid"}, …]}``; splits are train, val, test and, for COCO, restval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, StrictInt, StrictStr
+
+from mdc.data.formats.annotations import read_published
+from mdc.data.formats.folders import NamedImages, dataset_folder, existing_folder
+from mdc.data.formats.samples import Skipped, safe_key
+from mdc.data.sources.cleaned import CaptionedImages, Found
+from mdc.plan.records import UserError
+
+#: annotation file and image folder of each set, as its archives unpack
+PLACES = {
+    "mscoco": ("dataset_coco.json", "."),
+    "flickr30k": ("dataset_flickr30k.json", "flickr30k-images"),
+    "flickr8k": ("dataset_flickr8k.json", "Flicker8k_Dataset"),
+}
+
+
+@dataclass(slots=True)
+class _Sentence:
+    raw: StrictStr
+    sentid: StrictInt | None = None
+
+
+@dataclass(slots=True)
+class _Image:
+    filename: StrictStr
+    split: StrictStr
+    sentences: list[_Sentence]
+    filepath: StrictStr = ""
+
+
+@dataclass(slots=True)
+class _File:
+    images: Annotated[list[_Image], Field(min_length=1)]
+
+
+_KEPT = frozenset(field.name for kind in (_File, _Image, _Sentence) for field in fields(kind))
+
+
+@dataclass(frozen=True)
+class KarpathyImage:
+    """An image of the file: its name under the image folder, its split there, its captions and their numbers."""
+
+    key: str
+    name: str
+    split: str
+    captions: tuple[str, ...]
+    caption_ids: tuple[str, ...]
+
+
+class Karpathy(CaptionedImages):
+    """The images of one split of ours in the order of the file."""
+
+    def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
+        super().__init__(source)
+        self._folder = image_folder(source, data_dir)
+        self._images = listed(source, data_dir)
+
+    def found(self, split: str, skipped: Skipped) -> Iterator[Found]:
+        wanted = self._their_splits(split)
+        images = NamedImages(self._folder, skipped)
+        for image in self._images:
+            if image.split in wanted and (read := images.read(image.key, image.name)) is not None:
+                yield Found(image.key, image.name, *read, list(image.captions))
+
+    def _their_splits(self, split: str) -> set[str]:
+        theirs = self.config["splits"].get(split)
+        joined = {"restval"} if theirs == "train" and self.config["restval"] else set()
+        return joined | {theirs} - {None}
+
+
+def open_source(source: Mapping[str, Any], data_dir: Path) -> Karpathy:
+    """See mdc.data.sources.source."""
+    return Karpathy(source, data_dir)
+
+
+def image_folder(source: Mapping[str, Any], data_dir: Path) -> Path:
+    """Where image names start: ``images`` (relative to ``path``, or absolute), or the set's usual folder."""
+    folder = dataset_folder(source, data_dir)
+    named = source["images"] or PLACES[source["dataset"]][1]
+    return existing_folder(folder / named, source["dataset"])
+
+
+def listed(source: Mapping[str, Any], data_dir: Path) -> list[KarpathyImage]:
+    """All images of the annotation file. UserError if it is not of the format, or names an image twice."""
+    path = dataset_folder(source, data_dir) / (source["annotations"] or PLACES[source["dataset"]][0])
+    found: list[KarpathyImage] = []
+    seen: set[str] = set()
+    for number, image in enumerate(read_published(path, source["dataset"], _File, _KEPT).images):
+        name = f"{image.filepath}/{image.filename}" if image.filepath else image.filename
+        if name in seen:
+            raise UserError(
+                f"{path}: images[{number}]: {name} stands twice, so splits could share it; get the file again"
+            )
+        seen.add(name)
+        texts = tuple(sentence.raw for sentence in image.sentences)
+        ids = (f"{number}-{i}" if s.sentid is None else str(s.sentid) for i, s in enumerate(image.sentences))
+        found.append(KarpathyImage(safe_key(Path(image.filename).stem), name, image.split, texts, tuple(ids)))
+    return found

@@ -1,0 +1,138 @@
+"""Pairs that were obtained from a list of URLs, or as a mirror's tars, and lie under the data set's folder.
+
+From URLs: ``<path>/shards``, read shard by shard, each in the order of its keys, for the threads that downloaded it wrote in
+the order in which strangers answered. ``pairs: N`` takes the rows with place below N: of a list downloaded in the order of
+rank, exactly the smaller subset. Held out is by URL, so that the captions of one image stay together.
+From a mirror: ``<path>/mirror``, read as it stands.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Mapping
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from mdc.data.formats.foreign_tar import TarPlaces, tar_places
+from mdc.data.formats.samples import MAX_FILE, Skipped, checked_image, held_out, safe_key, texts_of
+from mdc.data.sources.cleaned import CaptionedImages, Found, InParts
+from mdc.data.sources.corpora.webdataset import Webdataset
+from mdc.plan.records import UserError, read_json
+
+_JPEG_START, _JPEG_END = b"\xff\xd8\xff", b"\xff\xd9"
+
+
+class Pairs(InParts):
+    """The pairs of the splits "train" and "val" in the order of their places; a part is a shard of the download.
+
+    UserError for data that were not obtained, or not in full, and for ``pairs`` beyond what the plan has.
+    """
+
+    def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
+        super().__init__(source)
+        self._folder = data_dir / source["path"]
+        path = self._folder / "plan" / "plan.json"
+        if not path.is_file():
+            raise UserError(f"{self._folder}: nothing was downloaded into it; obtain this data set first")
+        plan = read_json(path)
+        asked, wanted = plan["asked"]["subset"], source["pairs"]
+        there = asked["pairs"] if asked else plan["chosen"]
+        if wanted is not None and wanted > there:
+            raise UserError(f"{self._folder}: {wanted} pairs are asked for, its list has {there} that were planned")
+        self._most: int = plan["chosen"] if wanted is None else wanted
+        self._firsts = list(accumulate((part["rows"] for part in plan["parts"]), initial=0))
+
+    @property
+    def parts(self) -> int:
+        return bisect_left(self._firsts, self._most)
+
+    def is_cut(self, part: int) -> bool:
+        return self._firsts[part + 1] > self._most
+
+    def seal(self, part: int) -> Any:
+        """The account of the part: what was found in its files, and how large and old they were then."""
+        shard = self._shard(part)
+        path = self._folder / "accounts" / f"{part:05d}.json"
+        try:
+            account = read_json(path) if path.is_file() else {}
+            names = sorted(account["files"])
+            now = {name: _size_and_time(self._folder / "shards" / name) for name in names}
+            if shard.name not in names or now != account["files"]:
+                raise KeyError("files")
+            return {"sha256": account["sha256"], "files": now}
+        except (KeyError, TypeError, AttributeError, OSError):
+            raise UserError(
+                f"{shard}: was not downloaded in full, or has changed since; obtain this data set again: what is good stays"
+            ) from None
+
+    def found_in(self, part: int, splits: Collection[str], skipped: Skipped) -> Iterator[tuple[str, Found]]:
+        self.seal(part)
+        share, field = self.config["val_share"], self.config["caption_field"]
+        shard = self._shard(part)
+        with shard.open("rb") as tar:
+            for place in tar_places(shard):
+                record = _record(shard, place, tar)
+                if record["place"] >= self._most:
+                    break  # keys are in the order of places
+                split = "val" if held_out(record["url"], share) else "train"
+                if split not in splits:
+                    continue
+                skipped.split = split
+                key = safe_key(place.key)
+                image = _downloaded(_read(place, "jpg", tar), skipped, key, shard.name)
+                if image is not None:
+                    yield split, Found(key, shard.name, *image, _captions(place, tar, record, field))
+
+    def _shard(self, part: int) -> Path:
+        return self._folder / "shards" / f"{part:05d}.tar"
+
+
+def open_source(source: Mapping[str, Any], data_dir: Path) -> CaptionedImages:
+    """See mdc.data.sources.source."""
+    if source["from"] != "mirror":
+        return Pairs(source, data_dir)
+    if source["pairs"] is not None:
+        raise UserError(
+            f"{source['path']}: pairs: counts the places of a list of URLs; a mirror has none, set it to null"
+        )
+    return Webdataset(source, data_dir / source["path"] / "mirror", splits=None)
+
+
+def _size_and_time(path: Path) -> list[int]:
+    status = path.stat()
+    return [status.st_size, status.st_mtime_ns]
+
+
+def _downloaded(image: bytes | None, skipped: Skipped, key: str, file: str) -> tuple[bytes, str] | None:
+    """As ``checked_image``, without decoding what the download decoded and wrote as one whole JPEG."""
+    if image and image.startswith(_JPEG_START) and image.endswith(_JPEG_END):
+        return image, "jpg"
+    return checked_image(image, skipped, key, file)
+
+
+def _read(place: TarPlaces, ending: str, tar: Any) -> bytes | None:
+    offset, size = place.files.get(ending, (0, 0))
+    if not 0 < size <= MAX_FILE:
+        return None
+    tar.seek(offset)
+    data: bytes = tar.read(size)
+    return data
+
+
+def _record(shard: Path, place: TarPlaces, tar: Any) -> dict[str, Any]:
+    try:
+        record = json.loads(_read(place, "json", tar) or b"")
+        if isinstance(record["place"], int) and isinstance(record["url"], str):
+            return dict(record)
+    except (ValueError, RecursionError, TypeError, KeyError):
+        pass
+    raise UserError(f"{shard}: sample {place.key} has no record of its place and url; obtain this data set again")
+
+
+def _captions(place: TarPlaces, tar: Any, record: dict[str, Any], field: str | None) -> list[str]:
+    if field is not None:
+        return texts_of(record.get(field))
+    text = _read(place, "txt", tar)
+    return [] if text is None else [text.decode("utf-8", errors="replace")]

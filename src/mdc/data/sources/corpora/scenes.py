@@ -1,0 +1,45 @@
+"""The embedded world as a corpus: rendered scenes of coloured shapes with a caption whose truth is known.
+
+Every sample follows from (style, split, seed, index) alone, to the byte, so it does not matter who makes it or in which
+order. The splits are disjoint from each other and from the probes' by construction (see :mod:`mdc.data.scenes.drawing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from mdc.data.formats.samples import RawSample, Skipped
+from mdc.data.scenes.captions import compose
+from mdc.data.scenes.drawing import at_least_one, draw_scene, owner
+from mdc.data.scenes.render import encode_png, render
+from mdc.data.sources.source import Source
+
+
+class ScenesCorpus(Source[RawSample]):
+    """As many captioned scenes a split as the source's key of that name says."""
+
+    def samples(self, split: str, skipped: Skipped) -> Iterator[RawSample]:
+        source = self.config
+        return corpus_samples(source["style"], split, source.get(split, 0), source["seed"], source["pixels"])
+
+
+def open_source(source: Mapping[str, Any], data_dir: Path) -> ScenesCorpus:
+    """See mdc.data.sources.source."""
+    return ScenesCorpus(source)
+
+
+def corpus_samples(style: str, split: str, count: int, seed: int, pixels: int) -> Iterator[RawSample]:
+    """``count`` captioned scenes of ``split`` ("train", "val" or "test"), caption style "alt", "dense" or "brief".
+
+    The same seed shows the same pictures in all styles, as the paper's corpora would if one were a recaptioned copy.
+    ``truth`` is `Scene.to_json` and ``errors``: the caption's deliberate false claims as `check_caption` words them.
+    Raises `UserError` for a style, split, count, seed or size out of range.
+    """
+    owner("caption", split)
+    for index in range(at_least_one(count)):
+        scene = draw_scene("caption", split, seed, index)
+        caption = compose(scene, style, seed, index)
+        truth = scene.to_json() | {"errors": list(caption.errors)}
+        yield RawSample(f"{split}-{index:07d}", encode_png(render(scene, pixels)), "png", (caption.text,), truth)

@@ -1,0 +1,215 @@
+"""Parquet files: rows of one split, streamed; what the kinds ``parquet`` and ``caption_nouns`` are made of.
+
+``path`` is a file or a folder of them; the columns' names come from the source's mapping (mdc.plan.config.sources).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mdc.data.formats.parquet_file import open_parquet, readable
+from mdc.data.formats.samples import Skipped, checked_image, safe_key, texts_of
+from mdc.plan.records import UserError
+
+Given = Mapping[str, Any]
+IMAGES = 64  # rows with images that are in memory at once
+#: in the place of a split's name: all rows, whatever split they are of
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class ParquetRow:
+    """A row whose image can be decoded."""
+
+    key: str
+    file: str
+    image: bytes
+    extension: str
+    captions: list[str]
+    label: Any
+    split: str
+
+
+def rows(
+    source: Given,
+    split: str,
+    data_dir: Path,
+    skipped: Skipped,
+    *,
+    captions: bool = False,
+    label_column: str | None = None,
+    chosen: Callable[[str], bool] | None = None,
+) -> Iterator[ParquetRow]:
+    """Rows of one split whose image can be decoded, streamed; of keys that are ``chosen`` alone, if that is given.
+
+    ``split`` "all": the rows of all files, whatever split they are of.
+    """
+    numbers: Counter[str] = Counter()
+    for path in split_files(source, split, data_dir):
+        of_split = {} if chosen is None else {split: chosen}
+        more: dict[str, Any] = {"captions": captions, "label_column": label_column, "chosen": of_split}
+        yield from rows_of_file(path, source, [split], numbers, skipped, **more)
+
+
+def rows_of_file(
+    path: Path,
+    source: Given,
+    splits: Sequence[str],
+    numbers: Counter[str],
+    skipped: Skipped,
+    *,
+    captions: bool = False,
+    label_column: str | None = None,
+    chosen: Mapping[str, Callable[[str], bool]] | None = None,
+) -> Iterator[ParquetRow]:
+    """Those rows of one file that are of ``splits`` and whose image can be decoded, in the file's order.
+
+    Where no column names a row's split, the file is of all of ``splits``. ``numbers`` counts the rows of each split through
+    all files; ``chosen`` has, of a split that is not taken whole, which keys are.
+    """
+    image_column, key_column, split_column = (source[f"{name}_column"] for name in ("image", "key", "split"))
+    split_column = None if list(splits) == [ALL] else split_column
+    values = {split: source["splits"].get(split, split) for split in splits}
+    with open_parquet(path) as file:
+        schema = file.schema_arrow
+        names = set(schema.names)
+        caption_column = _caption_column(source["caption_column"], names) if captions else None
+        need_columns(path, names, image_column, key_column, split_column, caption_column, label_column)
+        _images_can_be(path, schema.field(image_column))
+        if caption_column:
+            _text_captions(path, schema.field(caption_column))
+        columns = {image_column, key_column, split_column, caption_column, label_column} - {None}
+        for row in stream(path, file, sorted(columns), IMAGES):
+            for split in splits:
+                if split_column is not None and row[split_column] != values[split]:
+                    continue
+                # Numbered before anything is left out, so that a key names its row in the source.
+                key = f"{numbers[split]:08d}" if key_column is None else safe_key(str(row[key_column]))
+                numbers[split] += 1
+                if chosen and split in chosen and not chosen[split](key):
+                    continue
+                image = row[image_column]
+                image = image.get("bytes") if isinstance(image, dict) else image
+                if split != ALL:
+                    skipped.split = split
+                found = checked_image(image, skipped, key, path.name)
+                if found is not None:
+                    texts = texts_of(row[caption_column]) if caption_column else []
+                    label = row[label_column] if label_column else None
+                    yield ParquetRow(key, path.name, *found, texts, label, split)
+
+
+def stream(path: Path, file: Any, columns: list[str], at_once: int = 1024) -> Iterator[dict[str, Any]]:
+    """The rows of an open file as dictionaries of ``columns``; memory holds ``at_once`` rows, however large a row group is."""
+    for group in range(file.num_row_groups):
+        with readable(path, f"row group {group} cannot be read"):
+            batches = file.iter_batches(at_once, row_groups=[group], columns=columns)
+        while True:
+            with readable(path, f"row group {group} cannot be read"):
+                batch = next(batches, None)
+                listed = [] if batch is None else batch.to_pylist()
+            if batch is None:
+                break
+            yield from listed
+
+
+def _caption_column(named: str | None, names: set[str]) -> str | None:
+    """The column that holds captions: the one named, else ``captions`` or ``caption`` where there is one."""
+    return named or next((name for name in ("captions", "caption") if name in names), None)
+
+
+def captions_of_split(source: Given, split_value: str, data_dir: Path) -> list[list[str]]:
+    """The captions of every row whose split column holds ``split_value``, images unseen."""
+    caption_column, split_column = source["caption_column"], source["split_column"]
+    return [
+        captions
+        for path in parquet_files(source, data_dir)
+        for captions in captions_of_file(path, caption_column, split_column, split_value)
+    ]
+
+
+def captions_of_file(
+    path: Path, caption_column: str | None, split_column: str | None, split_value: str | None
+) -> Iterator[list[str]]:
+    """The captions of every row of a file, images unseen; with ``split_column`` of rows that hold ``split_value``."""
+    with open_parquet(path) as file:
+        names = set(file.schema_arrow.names)
+        column = _caption_column(caption_column, names) or "captions"
+        need_columns(path, names, column, split_column)
+        _text_captions(path, file.schema_arrow.field(column))
+        for row in stream(path, file, [column] if split_column is None else sorted({column, split_column})):
+            if split_column is None or row[split_column] == split_value:
+                yield texts_of(row[column])
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def parquet_files(source: Given, data_dir: Path) -> list[Path]:
+    """The file, or all files of the folder in the order of their names. UserError if there is none."""
+    path = Path(data_dir) / source["path"]  # an absolute path wins
+    if path.is_dir():
+        found = sorted(path.rglob("*.parquet"))
+        if not found:
+            raise UserError(f"{path}: holds no .parquet file")
+        return found
+    if not path.is_file():
+        raise UserError(
+            f"{path}: no such file or folder; put the data there, or set MDC_DATA to the folder that has it"
+        )
+    return [path]
+
+
+def split_files(source: Given, split: str, data_dir: Path) -> list[Path]:
+    """Files that can hold rows of a split: all, where a column names the split; else those named after it.
+
+    Named after it: a folder ``<split>/``, a file ``<split>.parquet`` or ``<split>-….parquet`` (Hugging Face's habit).
+    Where no file is named after any split, all of them are "train".
+    """
+    files = parquet_files(source, data_dir)
+    if source["split_column"] is not None or split == ALL:
+        return files
+    root = Path(data_dir) / source["path"]
+    splits = {"train": "train", "val": "val", "test": "test", **source["splits"]}
+
+    def named(path: Path, name: str) -> bool:
+        relative = path.relative_to(root) if path != root else Path(path.name)
+        return name in relative.parts[:-1] or relative.stem == name or relative.stem.startswith(name + "-")
+
+    if not any(named(path, name) for path in files for name in splits.values()):
+        return files if split == "train" else []
+    return [path for path in files if named(path, splits[split])]
+
+
+# --- columns ----------------------------------------------------------------------------------------------------------
+
+
+def need_columns(path: Path, names: set[str], *columns: str | None) -> None:
+    """UserError naming the first of ``columns`` that is not among ``names``."""
+    for column in columns:
+        if column is not None and column not in names:
+            raise UserError(f"{path}: has no column {column!r}; it has {', '.join(sorted(names))}")
+
+
+def _images_can_be(path: Path, field: Any) -> None:
+    import pyarrow.types as types
+
+    kind = field.type
+    inner = kind
+    if types.is_struct(kind):
+        inner = next((kind.field(i).type for i in range(kind.num_fields) if kind.field(i).name == "bytes"), None)
+    if inner is None or not (types.is_binary(inner) or types.is_large_binary(inner) or types.is_null(inner)):
+        raise UserError(f"{path}: column '{field.name}' holds {kind}; images are bytes, or a struct with bytes")
+
+
+def _text_captions(path: Path, field: Any) -> None:
+    import pyarrow.types as types
+
+    inner = field.type.value_type if types.is_list(field.type) or types.is_large_list(field.type) else field.type
+    inner = inner.value_type if types.is_dictionary(inner) else inner
+    if not (types.is_string(inner) or types.is_large_string(inner) or types.is_null(inner)):
+        raise UserError(f"{path}: column '{field.name}' holds {field.type}; captions are texts or lists of texts")

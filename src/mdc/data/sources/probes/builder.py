@@ -1,0 +1,134 @@
+"""The paper's probes, read as CLIP-benchmark's dataset builder reads them, from the user's own copy.
+
+Splits and labels are those of CLIP-benchmark's linear probe (``--train_split train``, Pets ``trainval``; ``test``):
+
+    imagenet1k   train / val, classes in the order of their WordNet numbers      ``imagenet1k-unverified``
+    food101      train / test                                                    ``food101``
+    cifar10/100  train / test                                                    ``cifar10``, ``cifar100``
+    pets         trainval / test                                                 ``pets``
+    stl10        train (5,000 labelled) / test                                   ``stl10``
+    flowers102   train (1,020; its val split is not used) / test (6,149)         ``flowers``
+    voc2007      train (2,501) / test (4,952), multi-label: each of the 20       ``voc2007_multilabel``
+                 classes with an object in the image, "difficult" ones included
+
+Nothing is downloaded. Images that are files keep their bytes; those in arrays become lossless PNG. Four sets do not go
+through the builder itself, with equal results: the CIFARs and STL-10 (:mod:`mdc.data.sources.probes.array_sets`) and ImageNet (a
+list of 1.3 million paths). Flowers102's two MATLAB files are read only if they have the published MD5, which
+torchvision checks: SciPy's reader can crash on others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from mdc.data.formats.folders import dataset_folder, existing_folder, inside
+from mdc.data.formats.samples import RawSample, Skipped, image_file
+from mdc.data.sources.probes.array_sets import Cifar, Stl10
+from mdc.data.sources.probes.class_folder import ClassFolder
+from mdc.data.sources.source import Source
+from mdc.plan.records import UserError, read_json
+
+#: CLIP-benchmark's name of a set, the folder that its builder looks for, and the builder's splits
+_BUILT = {
+    "food101": ("food101", "food-101", {"train": "train", "test": "test"}),
+    "pets": ("pets", "oxford-iiit-pet", {"train": "trainval", "test": "test"}),
+    "flowers102": ("flowers", "flowers-102", {"train": "train", "test": "test"}),
+    "voc2007": ("voc2007_multilabel", "VOCdevkit/VOC2007", {"train": "train", "test": "test"}),
+}
+_IMAGENET_SPLITS = {"train": "train", "test": "val"}
+
+
+def open_source(source: Mapping[str, Any], data_dir: Path) -> Source[RawSample]:
+    """See mdc.data.sources.source."""
+    kinds: dict[str, Callable[[Mapping[str, Any], Path], Source[RawSample]]] = {
+        "imagenet1k": ImageNet,
+        **dict.fromkeys(_BUILT, Built),
+        "cifar10": Cifar,
+        "cifar100": Cifar,
+        "stl10": Stl10,
+    }
+    return kinds[source["dataset"]](source, data_dir)
+
+
+class Built(Source[RawSample]):
+    """A set of image files: "train" or "test" in the builder's order; keys number them."""
+
+    labelled_by_people = True
+
+    def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
+        super().__init__(source)
+        self._name: str = source["dataset"]
+        self._root = dataset_folder(source, data_dir).resolve()
+        self._sets = {split: _build(self._name, self._root, split) for split in ("train", "test")}
+        found = {split: [str(name) for name in theirs.classes] for split, theirs in self._sets.items()}
+        if found["train"] != found["test"]:
+            raise UserError(f"{self._root}: the classes of {self._name} differ between train and test")
+        self.classes = found["train"]
+        self.task = "multi" if self._name == "voc2007" else "single"
+
+    def samples(self, split: str, skipped: Skipped) -> Iterator[RawSample]:
+        for number, (path, target) in enumerate(self._files(split)):
+            key = f"{number:08d}"
+            try:
+                name = path.relative_to(self._root).as_posix()
+            except ValueError:
+                name = path.as_posix()
+            place = inside(self._root, name)
+            if place is None:
+                skipped.add("image outside the folder", key, name)
+            elif (found := image_file(place, skipped, key, name)) is not None:
+                yield RawSample(key, *found, **target)
+
+    def _files(self, split: str) -> Iterator[tuple[Path, dict[str, Any]]]:
+        """(file, label or labels) of each image."""
+        dataset = self._sets[split]
+        match self._name:
+            case "voc2007":
+                for name, labels in zip(dataset.paths, dataset.labels.int().tolist(), strict=True):
+                    yield Path(dataset.path_images) / f"{name}.jpg", {"labels": tuple(labels)}
+            case "pets":  # the one builder that takes no loader
+                for path, label in zip(dataset._images, dataset._labels, strict=True):
+                    yield Path(path), {"label": int(label)}
+            case _:
+                for number in range(len(dataset)):
+                    path, label = dataset[number]
+                    yield path, {"label": int(label)}
+
+
+def _build(name: str, root: Path, split: str) -> Any:
+    from clip_benchmark.datasets.builder import build_dataset
+
+    theirs, folder, splits = _BUILT[name]
+    existing_folder(root / folder, name)
+    # their loader opens an image; ours hands on where it lies
+    loader = {"loader": Path} if name in ("food101", "flowers102") else {}
+    try:
+        return build_dataset(theirs, root=str(root), split=splits[split], download=False, **loader)
+    except Exception as error:  # what the builders and their parsers raise on missing and broken files is of many kinds
+        said = str(error).replace(" You can use download=True to download it", "") or type(error).__name__
+        raise UserError(
+            f"{root / folder}: the {split} split of {name} cannot be read ({said[:200]}); unpack its archives "
+            f"again, see datasets.{name} of params.yaml"
+        ) from None
+
+
+class ImageNet(ClassFolder):
+    """Folders by WordNet number, with CLIP-benchmark's names; a part of ImageNet-1k (ImageNet-100, say) has fewer."""
+
+    def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
+        from clip_benchmark.datasets import builder
+
+        root = dataset_folder(source, data_dir)
+        for theirs in _IMAGENET_SPLITS.values():
+            existing_folder(root / theirs, "imagenet1k")
+        super().__init__(source, data_dir, _IMAGENET_SPLITS)
+        names = read_json(Path(builder.__file__).with_name("en_classnames.json"))["imagenet1k"]
+        named = dict(zip(builder.all_imagenet_wordnet_ids, names, strict=True))
+        if unknown := [folder for folder in self.folder_names if folder not in named]:
+            raise UserError(
+                f"{root / 'train'}: {len(unknown)} folders are no class of ImageNet-1k, the first is {unknown[0]!r}; each "
+                "class has a folder called by its WordNet number, like n01440764 (the validation images too)"
+            )
+        self.classes = [str(named[folder]) for folder in self.folder_names]

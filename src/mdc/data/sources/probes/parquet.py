@@ -1,0 +1,110 @@
+"""Labelled images in a parquet file or a folder of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from mdc.data.formats.parquet_file import open_parquet, readable
+from mdc.data.formats.samples import RawSample, Skipped
+from mdc.data.sources.parquet import need_columns, rows, split_files
+from mdc.data.sources.source import Source
+from mdc.plan.records import UserError
+
+_MOST_CLASSES = 1_000_000  # a number beyond this is an identifier, not a class
+
+
+class ParquetProbe(Source[RawSample]):
+    """The labelled rows of one split in the order of the files; a row without a label is left out and counted."""
+
+    labelled_by_people = True
+
+    def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
+        super().__init__(source)
+        self._data_dir = data_dir
+        self.classes, self._labels = _class_table(source, data_dir)
+
+    def samples(self, split: str, skipped: Skipped) -> Iterator[RawSample]:
+        for row in rows(self.config, split, self._data_dir, skipped, label_column=self.config["label_column"]):
+            if row.label in self._labels:
+                yield RawSample(row.key, row.image, row.extension, label=self._labels[row.label])
+            elif row.label is None:
+                skipped.add("no label", row.key, row.file)
+            else:
+                raise UserError(
+                    f"{self.config['path']}: label {row.label!r} is outside the {len(self.classes)} classes"
+                )
+
+
+def open_source(source: Mapping[str, Any], data_dir: Path) -> ParquetProbe:
+    """See mdc.data.sources.source."""
+    return ParquetProbe(source, data_dir)
+
+
+def _class_table(source: Mapping[str, Any], data_dir: Path) -> tuple[list[str], dict[Any, int]]:
+    """Class names, and the number of each label value; over all rows, so that every split counts alike.
+
+    Integer labels are their own number; their names come from ``class_name_column``, from Hugging Face's schema
+    metadata, or are the numbers. Text labels are numbered alphabetically.
+    """
+    column, name_column = source["label_column"], source["class_name_column"]
+    names_of: dict[Any, set[str]] = {}
+    listed: list[str] = []
+    # only the splits that are probed: a hub's unlabelled test split holds -1
+    files = {path: None for split in ("train", "test") for path in split_files(source, split, data_dir)}
+    for path in files:
+        with open_parquet(path) as file:
+            schema = file.schema_arrow
+            need_columns(path, set(schema.names), column, name_column)
+            _scalar_labels(path, schema.field(column))
+            listed = listed or _listed_names(schema.metadata or {}, column)
+            for row in _different(path, file, [column] if name_column is None else [column, name_column]):
+                names_of.setdefault(row[column], set()).update([str(row[name_column])] if name_column else [])
+    values = [value for value in names_of if value is not None]
+    if len({type(value) for value in values}) > 1:
+        raise UserError(f"{source['path']}: column {column!r} holds numbers in one file and texts in another")
+    values.sort()
+    if values and isinstance(values[0], str):
+        return values, {value: number for number, value in enumerate(values)}
+    if not values or values[0] < 0 or values[-1] >= _MOST_CLASSES:
+        raise UserError(f"{source['path']}: column {column!r} must hold class names or numbers from 0")
+    names = listed or [str(value) for value in range(values[-1] + 1)]
+    if len(names) <= values[-1]:
+        raise UserError(f"{source['path']}: label {values[-1]} is outside the {len(names)} classes of its schema")
+    for value in values:
+        if name_column:
+            if len(names_of[value]) != 1:
+                raise UserError(f"{source['path']}: label {value} has several names: {sorted(names_of[value])[:5]}")
+            names[value] = str(*names_of[value])
+    return names, {number: number for number in range(len(names))}
+
+
+def _different(path: Path, file: Any, columns: list[str]) -> Iterator[dict[str, Any]]:
+    """What occurs in the columns, once in each batch of rows."""
+    import pyarrow
+
+    with readable(path, "the labels cannot be read"):
+        for batch in file.iter_batches(columns=columns):
+            table = pyarrow.Table.from_batches([batch])
+            yield from table.group_by(table.column_names).aggregate([]).to_pylist()
+
+
+def _scalar_labels(path: Path, field: Any) -> None:
+    import pyarrow.types as types
+
+    kind = field.type.value_type if types.is_dictionary(field.type) else field.type
+    if not (types.is_integer(kind) or types.is_string(kind) or types.is_large_string(kind)):
+        raise UserError(
+            f"{path}: column '{field.name}' holds {field.type}; a label is a whole number or a text "
+            "(a missing number makes a column float: drop such rows)"
+        )
+
+
+def _listed_names(metadata: Mapping[bytes, bytes], column: str) -> list[str]:
+    try:
+        feature = json.loads(metadata[b"huggingface"])["info"]["features"][column]
+        return [str(name) for name in feature["names"]]
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return []

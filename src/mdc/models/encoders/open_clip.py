@@ -1,0 +1,86 @@
+"""The image tower of an open_clip model."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from mdc.models.encoders.tower import Tower, places
+from mdc.plan.config.encoders import OpenClipTower
+from mdc.plan.jobs.encoder_model import EncoderJob
+from mdc.plan.records import UserError
+
+
+class OpenClip(Tower):
+    """The feature is the embedding that CLIP compares; tokens are those of its last layer: patches, or a feature map."""
+
+    def __init__(self, visual: Any) -> None:
+        super().__init__(visual.image_mean, visual.image_std)
+        self.visual = visual
+        if hasattr(visual, "output_tokens"):
+            visual.output_tokens = True
+
+    def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        visual: Any = self.visual
+        if hasattr(visual, "output_tokens"):
+            feature, tokens = visual(images)
+            return feature, tokens
+        if hasattr(visual, "trunk"):  # a timm model
+            found = visual.trunk.forward_features(images)
+            feature = visual.head(visual.trunk.forward_head(found))
+            prefix = getattr(visual.trunk, "num_prefix_tokens", 0)
+            return feature, found[:, prefix:] if found.ndim == 3 else places(found)
+        maps = visual.stem(images)
+        for layer in (visual.layer1, visual.layer2, visual.layer3, visual.layer4):
+            maps = layer(maps)
+        return visual.attnpool(maps), places(maps)
+
+
+def build(job: EncoderJob) -> OpenClip:
+    """The architecture, without weights; the folder of a ``local-dir:`` model says what it is."""
+    return OpenClip(_visual(job, None))
+
+
+def fetched(job: EncoderJob, root: Path, checkpoint: Path | None) -> OpenClip:
+    """The same with its weights, which open_clip finds or fetches."""
+    return OpenClip(_visual(job, root))
+
+
+def _visual(job: EncoderJob, root: Path | None) -> Any:
+    """``root``: where files of weights lie; None for the architecture alone."""
+    assert isinstance(job.entry, OpenClipTower)
+    return created(job.entry.model, job.entry.weights, root).visual
+
+
+def created(name: str, named: str | None, root: Path | None) -> Any:
+    """The open_clip model ``name`` with the weights ``named``, which open_clip finds or fetches; ``root``: where files of weights
+    lie; None for the architecture alone. UserError if it cannot be had."""
+    load = root is not None
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    import open_clip
+
+    weights = named if load else None
+    if root is not None and weights is not None and (root / weights).is_file():
+        weights = str(root / weights)
+    try:
+        with warnings.catch_warnings():
+            # a tower with another activation than its weights were trained with runs, and sees little
+            warnings.filterwarnings("error", message="QuickGELU mismatch")
+            return open_clip.create_model(
+                name,
+                pretrained=weights,
+                load_weights=load,
+                pretrained_text=False,
+                require_pretrained=load,
+                weights_only=True,
+            )
+    except Exception as error:  # open_clip, the hub and torch raise whatever they like
+        raise UserError(
+            f"open_clip model {name!r} with weights {named!r} cannot be loaded "
+            f"({' '.join(str(error).split())[:200]}); allowed: a name and weights that `open_clip.list_pretrained()` lists, "
+            "or local-dir:FOLDER"
+        ) from None

@@ -1,0 +1,41 @@
+"""The encoder of a run of ours, frozen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from torch import Tensor
+
+from mdc.models.encoder import build_encoder
+from mdc.models.encoders.tower import Tower, fill
+from mdc.models.normalise import OPENAI_MEAN, OPENAI_STD
+from mdc.models.weights import load_weights
+from mdc.plan.config import Backbone
+from mdc.plan.jobs.encoder_model import EncoderJob
+
+
+class RunEncoder(Tower):
+    """Its tokens are the patch tokens after the final norm, as its own decoder read them; its feature is [CLS] of a contrastive
+    method, and the mean of the patches of others (paper, section 4.2)."""
+
+    def __init__(self, backbone: Backbone, contrastive: bool) -> None:
+        super().__init__(OPENAI_MEAN, OPENAI_STD)
+        self.encoder, self.contrastive = build_encoder(backbone, seed=0), contrastive
+
+    def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        cls, patches = self.encoder(images)
+        return cls if self.contrastive else patches.mean(dim=1), patches
+
+
+def build(job: EncoderJob) -> RunEncoder:
+    """The architecture, without weights."""
+    assert job.backbone is not None
+    return RunEncoder(job.backbone, job.contrastive)
+
+
+def fetched(job: EncoderJob, root: Path, checkpoint: Path | None) -> RunEncoder:
+    """The same with the encoder's weights of a run's ``checkpoint``."""
+    assert checkpoint is not None
+    tower = build(job)
+    fill(tower.encoder, load_weights(checkpoint, prefix="encoder."), checkpoint)
+    return tower

@@ -1,0 +1,73 @@
+"""An image encoder of torchvision, whose tokens are what one of its layers gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from mdc.models.encoders.tower import Tower, fill, places, weights_of_file
+from mdc.plan.config.encoders import TorchvisionTower
+from mdc.plan.jobs.encoder_model import EncoderJob
+from mdc.plan.records import UserError
+
+_MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of all torchvision's ImageNet weights
+_FILES = (".pt", ".pth", ".safetensors")
+
+
+class Torchvision(Tower):
+    """Tokens are what ``layer`` gives, but for the first ``prefix`` of a sequence ([CLS]); the feature is their mean."""
+
+    def __init__(self, net: Any, entry: TorchvisionTower) -> None:
+        from torchvision.models.feature_extraction import create_feature_extractor
+
+        super().__init__(_MEAN, _STD)
+        try:
+            self.net = create_feature_extractor(net.eval(), {entry.layer: "tokens"})
+        except (ValueError, RuntimeError) as error:
+            raise UserError(
+                f"torchvision model {entry.model!r} has no layer {entry.layer!r} ({' '.join(str(error).split())[:160]}); "
+                "torchvision.models.feature_extraction.get_graph_node_names lists them"
+            ) from None
+        self.prefix = entry.prefix
+
+    def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        found = self.net(images)["tokens"]
+        tokens = found[:, self.prefix :] if found.ndim == 3 else places(found)
+        return tokens.mean(dim=1), tokens
+
+
+def build(job: EncoderJob) -> Torchvision:
+    """The architecture, without weights."""
+    entry = _entry(job)
+    return Torchvision(_model(entry, None), entry)
+
+
+def fetched(job: EncoderJob, root: Path, checkpoint: Path | None) -> Torchvision:
+    """The same with its weights: those of the file, which lies below ``root``, or those that torchvision fetches by name."""
+    entry = _entry(job)
+    if not entry.weights.endswith(_FILES):
+        return Torchvision(_model(entry, entry.weights), entry)
+    net = _model(entry, None)
+    fill(net, weights_of_file(root / entry.weights), root / entry.weights)
+    return Torchvision(net, entry)
+
+
+def _entry(job: EncoderJob) -> TorchvisionTower:
+    assert isinstance(job.entry, TorchvisionTower)
+    return job.entry
+
+
+def _model(entry: TorchvisionTower, weights: str | None) -> Any:
+    from torchvision.models import get_model
+
+    size = {"image_size": entry.image_size} if entry.model.startswith("vit_") else {}
+    try:
+        return get_model(entry.model, weights=weights, **size)
+    except Exception as error:  # torchvision and the download raise whatever they like
+        raise UserError(
+            f"torchvision model {entry.model!r} with weights {weights!r} cannot be had "
+            f"({' '.join(str(error).split())[:200]}); allowed: a name of torchvision.models.list_models() and one of its "
+            "weights, or a file of weights below MDC_DATA where there is no network"
+        ) from None

@@ -1,0 +1,82 @@
+"""What every frozen encoder is: an image to one feature and a sequence of tokens."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from mdc.models.normalise import normalise
+from mdc.plan.records import UserError
+
+
+class Tower(nn.Module, ABC):
+    """B images of S×S pixels, M tokens of width E, a feature of width D.
+
+    ``mean`` and ``std``: of each channel, as the weights were trained.
+    """
+
+    def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
+        super().__init__()
+        self.mean, self.std = tuple(mean), tuple(std)
+
+    def prepared(self, images: Tensor) -> Tensor:
+        """images (B, 3, S, S) uint8 → what ``forward`` takes, float32."""
+        return normalise(images, self.mean, self.std)
+
+    @abstractmethod
+    def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, 3, S, S) → the feature (B, D), tokens (B, M, E)."""
+
+    def learnt(self) -> int:
+        """How many learnt numbers make an image's tokens."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
+
+def places(maps: Tensor) -> Tensor:
+    """A feature map (B, E, h, w) as tokens (B, h·w, E), row by row."""
+    return maps.flatten(2).transpose(1, 2)
+
+
+class _Named:
+    """Stands for a class that a file names, and that nothing here is to run."""
+
+
+_LIGHTNING = [
+    f"{package}.callbacks.{module}.{name}"
+    for package in ("pytorch_lightning", "lightning.pytorch")
+    for module, name in (("model_checkpoint", "ModelCheckpoint"), ("early_stopping", "EarlyStopping"))
+]
+
+
+def weights_of_file(path: Path) -> dict[str, Tensor]:
+    """The tensors of a .safetensors, .pt, .pth or .ckpt file; of the latter nothing but tensors is ever unpickled.
+
+    A checkpoint of PyTorch Lightning names the classes of its callbacks beside its weights: they are read as ``_Named``, which
+    does nothing. UserError for a file that is not there or holds something else.
+    """
+    try:
+        if path.suffix == ".safetensors":
+            return load_file(str(path))
+        with torch.serialization.safe_globals([(_Named, name) for name in _LIGHTNING]):
+            found = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file of weights") from None
+    except Exception as error:  # safetensors, zip and pickle raise whatever a broken file provokes
+        raise UserError(f"{path}: no weights can be read from it ({' '.join(str(error).split())[:160]})") from None
+    found = found.get("state_dict", found) if isinstance(found, dict) else found
+    if not isinstance(found, dict) or not all(isinstance(value, Tensor) for value in found.values()):
+        raise UserError(f"{path}: holds no dictionary of tensors; needed: a model's state_dict")
+    return dict(found)
+
+
+def fill(module: nn.Module, weights: dict[str, Tensor], where: object) -> None:
+    """Load ``weights`` into ``module``; UserError, naming ``where`` they come from, if they do not fit."""
+    try:
+        module.load_state_dict(weights)
+    except RuntimeError as error:
+        raise UserError(f"{where}: does not fit the model ({' '.join(str(error).split())[:200]})") from None

@@ -1,0 +1,96 @@
+"""A trained run as predictors load it: its manifest, checked against its checkpoint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mdc.models.text import Vocabulary
+from mdc.models.towers import read_tower
+from mdc.models.weights import load_weights
+from mdc.plan.config import OnTokens
+from mdc.plan.jobs.folder import ScaleFolder
+from mdc.plan.jobs.model import PretrainJob
+from mdc.plan.jobs.read import as_job
+from mdc.plan.parts import OBJECTIVES, load
+from mdc.plan.records import UserError, read_json, sha256_file
+
+CHECKPOINT, BEST = "checkpoint.safetensors", "best.safetensors"
+#: which weights of a run → their file: the last ones, or those with the least held-out loss
+WEIGHTS = {"last": CHECKPOINT, "best": BEST}
+
+
+def weights_of(folder: Path) -> str:
+    """The best ones of a finetuned run, the last ones of any other."""
+    config = read_json(folder / "run.json").get("config")
+    return "best" if isinstance(config, dict) and config.get("start") else "last"
+
+
+def read_run(run: str | Path, name: str = CHECKPOINT) -> tuple[Path, dict[str, Any]]:
+    """The weights ``name`` and the manifest of a run, from its folder or its ``run.json``; the weights are checked by hash."""
+    path = Path(run)
+    path = path / "run.json" if path.is_dir() else path
+    manifest = read_json(path)
+    try:
+        expected = manifest["outputs"][name]
+    except (KeyError, TypeError):
+        raise UserError(f"{path}: not a run manifest (its outputs name no {name})") from None
+    checkpoint = path.parent / name
+    if sha256_file(checkpoint) != expected:
+        raise UserError(f"{checkpoint}: not the checkpoint that {path} names (its sha256 differs); train the run again")
+    return checkpoint, manifest
+
+
+@dataclass(frozen=True)
+class RunModel:
+    """What a predictor is made of: a run's ``checkpoint``, how it was trained, its word pieces, and, if it stands on a frozen
+    encoder, that encoder's manifest (``tower``)."""
+
+    checkpoint: Path
+    job: PretrainJob
+    vocabulary: Vocabulary
+    tower: Path | None = None
+
+    @property
+    def context_length(self) -> int:
+        """Tokens of a caption, SOT and EOT counted."""
+        return self.job.protocol.data.context_length
+
+    def load(self) -> Any:
+        """The model with its weights, which can be shown images; UserError if the weights do not fit."""
+        job = self.job
+        module = load(OBJECTIVES, job.method.objective)
+        model = module.build_model(
+            job.method, job.backbone, job.protocol.pretrain, self.vocabulary.size, self.context_length, seed=0
+        )
+        try:
+            model.load_state_dict(load_weights(self.checkpoint))
+        except RuntimeError as error:
+            raise UserError(
+                f"{self.checkpoint}: does not fit its configuration ({' '.join(str(error).split())[:200]})"
+            ) from None
+        if isinstance(job.backbone, OnTokens):
+            if self.tower is None:
+                raise UserError(f"{self.checkpoint}: stands on {job.backbone.frozen.job}, which is not given")
+            model.encoder.stand_on(read_tower(self.tower, job.backbone.frozen))
+        return model
+
+
+def open_run(folder: Path, weights: str = "last") -> tuple[RunModel, dict[str, Any]]:
+    """The run in a scale's ``folder`` with its ``weights``, and its manifest; what it stands on lies in the same scale.
+
+    UserError if something of it is missing or not as its manifest says.
+    """
+    checkpoint, manifest = read_run(folder, WEIGHTS[weights])
+    job: PretrainJob = as_job(manifest.get("config", {}), "pretrain", str(folder / "run.json"))
+    scale = ScaleFolder(scale_of(folder, manifest))
+    vocabulary = Vocabulary.read(scale.manifest(f"data/vocabularies/{job.vocabulary}", "vocabulary"))
+    frozen = job.backbone.frozen.job if isinstance(job.backbone, OnTokens) else None
+    tower = scale.manifest(frozen, "import-encoder") if frozen is not None else None
+    return RunModel(checkpoint, job, vocabulary, tower), manifest
+
+
+def scale_of(folder: Path, manifest: dict[str, Any]) -> Path:
+    """The folder of the scale that a run's ``folder`` lies in."""
+    return folder.resolve().parents[len(Path(manifest["id"]).parts) - 1]

@@ -1,0 +1,32 @@
+"""A frozen encoder as its job kept it: the architecture from its kind, the weights from safetensors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mdc.models.encoders.tower import Tower, fill, weights_of_file
+from mdc.plan.config import FrozenTokens
+from mdc.plan.jobs.encoder_model import EncoderJob
+from mdc.plan.jobs.read import as_job
+from mdc.plan.parts import TOWERS, load
+from mdc.plan.records import UserError, read_json, sha256_file
+
+TOWER = "encoder.safetensors"
+
+
+def read_tower(path: Path, asked: FrozenTokens) -> Tower:
+    """The encoder of the manifest ``path``, ready to look at images.
+
+    UserError if it is not the one that ``asked`` means, or if its weights are not those that the manifest names.
+    """
+    manifest = read_json(path)
+    if manifest.get("config_sha256") != asked.config_sha256:
+        raise UserError(f"{path}: another encoder than {asked.job} was when this was made; make it again")
+    job: EncoderJob = as_job(manifest["config"], "import-encoder", str(path))
+    weights = path.parent / TOWER
+    if sha256_file(weights) != manifest["outputs"].get(TOWER):
+        raise UserError(f"{weights}: not the weights that {path} names (its sha256 differs); import the encoder again")
+    tower: Tower = load(TOWERS, job.entry.kind).build(job)
+    fill(tower, weights_of_file(weights), weights)
+    tower.mean, tower.std = tuple(manifest["mean"]), tuple(manifest["std"])
+    return tower.eval().requires_grad_(False)

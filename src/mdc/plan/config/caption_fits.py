@@ -1,0 +1,237 @@
+"""Whether what captioning asks for can be done: each system by its method, its finetuning and its vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from mdc.plan.config.backbones import FrozenBackbone
+from mdc.plan.config.caption import WRITES, Diffusing, Unmasking, longest
+from mdc.plan.config.caption_table import (
+    CaptionedImages,
+    CaptionSystem,
+    CaptionTable,
+    CaptionView,
+    GuidanceFigure,
+    RobustnessFigure,
+    RunClip,
+    same_dataset,
+)
+from mdc.plan.config.distortion import STRENGTHS, distorted
+from mdc.plan.config.pretrain import Method
+from mdc.plan.config.types import known, own_labels
+
+if TYPE_CHECKING:
+    from mdc.plan.config.params import Scale
+    from mdc.plan.config.tables import ShownInPart
+
+
+def check_captioning(scale: Scale, methods: Mapping[str, Method], context_length: int, where: str) -> None:
+    """ValueError, which begins with ``where``, for the first thing that does not fit."""
+    data = scale.data
+    for name, tuned in scale.finetune.items():
+        known(f"{where}.finetune.{name}.corpus", tuned.corpus, data.corpora, "corpus")
+        if tuned.canvas is not None and tuned.canvas > context_length - 1:
+            raise ValueError(
+                f"{where}.finetune.{name}.canvas = {tuned.canvas}: at most {context_length - 1} tokens fit the context"
+            )
+    for place, table in scale.captioned().items():
+        _table(scale, table, methods, context_length, f"{where}.{place}")
+    shown = [name for table in scale.captioned().values() for name in table.datasets]
+    if len(set(shown)) < len(shown):
+        twice = next(name for name in shown if shown.count(name) > 1)
+        place = [place for place, table in scale.captioned().items() if twice in table.datasets][-1]
+        raise ValueError(f"{where}.{place}.datasets.{twice}: another has a dataset of this name; give it another")
+    for name, view in scale.tables.of_captions().items():
+        _view(scale, view, f"{where}.tables.{name}")
+
+
+def _table(scale: Scale, table: CaptionTable, methods: Mapping[str, Method], context_length: int, where: str) -> None:
+    for name in table.backbones:
+        known(f"{where}.backbones", name, scale.training.backbones, "backbone")
+    own_labels(f"{where}.datasets", {key: dataset.label for key, dataset in table.datasets.items()})
+    own_labels(f"{where}.systems", {key: f"{one.label} · {one.length}" for key, one in table.systems.items()})
+    for key, dataset in table.datasets.items():
+        _dataset(scale, dataset, f"{where}.datasets.{key}")
+        if dataset.backbone is not None:
+            known(f"{where}.datasets.{key}.backbone", dataset.backbone, scale.training.backbones, "backbone")
+        for system, one in table.systems_of(key).items():
+            _system(scale, methods, dataset, one, context_length, f"{where}.systems.{system}")
+            _on(scale, methods[one.method], table.backbone_of(key, system), f"{where}.systems.{system}")
+    for place, clip in (("clip_score", table.clip_score), ("guide", table.guide)):
+        if isinstance(clip, RunClip):
+            _clip(scale, methods, clip, f"{where}.{place}")
+    if isinstance(table.clip_score, RunClip) and table.guide is not None:
+        scored, guide = (
+            (clip.method, clip.on(table), clip.of(scale.training.seeds)) for clip in (table.clip_score, table.guide)
+        )
+        if scored == guide:
+            raise ValueError(
+                f"{where}.guide: is the run that CLIPScore is by, which would reward what it has chosen itself; give one of them "
+                "another method, backbone or seed"
+            )
+
+
+def _on(scale: Scale, method: Method, backbone: str, where: str) -> None:
+    known(f"{where}.backbone", backbone, scale.training.backbones, "backbone")
+    stands = scale.training.backbones[backbone]
+    if isinstance(stands, FrozenBackbone) and stands.words is not None and method.objective != "mask_and_replace":
+        raise ValueError(
+            f"{where}.backbone = {backbone}: has word embeddings of others, which only mask_and_replace takes"
+        )
+    if method.guidance is not None and not isinstance(scale.training.backbones[backbone], FrozenBackbone):
+        raise ValueError(
+            f"{where}.method: it learns guidance, for which its condition must be a frozen encoder's; {backbone} trains its own"
+        )
+
+
+def _view(scale: Scale, view: ShownInPart, where: str) -> None:
+    """What a table or figure shows must be there, in one section, of each seed that it is of."""
+    first_named = view.datasets[0] if isinstance(view, CaptionView) else view.dataset
+    everything = {key: name for name, table in scale.shown_in_part().items() for key in table.datasets}
+    known(
+        f"{where}.dataset{'s' * isinstance(view, CaptionView)}",
+        first_named,
+        everything,
+        "dataset (of mc_diffusion or claims)",
+    )
+    section, table = everything[first_named], scale.section_of(first_named)
+    if isinstance(view, CaptionView):
+        datasets, systems, first = view.datasets, view.systems, view.first_seed
+        if view.choose_on is not None:
+            known(f"{where}.choose_on", view.choose_on, table.datasets, f"dataset ({section}.datasets)")
+        for place, pairs in (("contrasts", view.contrasts), ("primary", view.primary)):
+            for pair in pairs:
+                for side in pair:
+                    dataset, _, system = side.partition("/")
+                    if dataset not in datasets or system not in systems:
+                        raise ValueError(f"{where}.{place}: {side} is no dataset/system of this table")
+                    _captions(table, dataset, system, f"{where}.{place}", section)
+                same_dataset(f"{where}.{place}", pair)
+        for pair in view.over:
+            for dataset, system in ((dataset, side) for dataset in datasets for side in pair):
+                _captions(table, dataset, system, f"{where}.over", section)
+    elif isinstance(view, GuidanceFigure):
+        datasets, first = [view.dataset], False
+        systems = [key for curve in view.curves.values() for key in curve.systems]
+        for side in (side for pair in view.primary for side in pair):
+            known(f"{where}.primary", side, view.curves, "curve (curves)")
+        for key in systems:
+            known(f"{where}.curves", key, table.systems, f"system ({section}.systems)")
+            if not isinstance(table.systems[key].write, Diffusing):
+                raise ValueError(
+                    f"{where}.curves: {key} has no scale of guidance; only systems that write by diffuse have"
+                )
+    elif isinstance(view, RobustnessFigure):
+        datasets, systems, first = [view.dataset], _distorted_systems(table, view, where, section), False
+    else:
+        datasets, systems, first = [view.dataset], view.systems, True
+    for name in datasets:
+        known(f"{where}.datasets", name, table.datasets, f"dataset ({section}.datasets)")
+    for key in systems:
+        known(f"{where}.systems", key, table.systems, f"system ({section}.systems)")
+        if not any(key in table.systems_of(name) for name in datasets):
+            _captions(table, datasets[0], key, f"{where}.systems", section)
+        if table.systems[key].first_seed and not first:
+            raise ValueError(f"{where}.systems: {key} is of the first seed alone, and this shows all")
+
+
+def _captions(table: CaptionTable, dataset: str, system: str, where: str, section: str) -> None:
+    """ValueError if a system does not caption a dataset; names that are not known are told of elsewhere."""
+    if dataset in table.datasets and system in table.systems and system not in table.systems_of(dataset):
+        raise ValueError(
+            f"{where}: {system} does not caption {dataset}; name it under {section}.datasets.{dataset}.systems"
+        )
+
+
+def _distorted_systems(table: CaptionTable, view: RobustnessFigure, where: str, section: str) -> list[str]:
+    """The systems of a figure of robustness as they are and at every strength."""
+    for side in (side for pair in view.primary for side in pair):
+        known(f"{where}.primary", side, dict.fromkeys(view.systems), "system of this figure (systems)")
+    found = []
+    for key in view.systems:
+        known(f"{where}.systems", key, table.systems, f"system ({section}.systems)")
+        for kind in view.kinds:
+            wanted = [distorted(key, kind, strength) for strength in range(1, STRENGTHS + 1)]
+            if not all(one in table.systems for one in wanted):
+                raise ValueError(
+                    f"{where}.kinds: {key} is not shown images with {kind}; give {section}.systems.{key} "
+                    f"distorted: {{{kind}: {list(range(1, STRENGTHS + 1))}}}"
+                )
+            found += wanted
+    return [*view.systems, *found]
+
+
+def _dataset(scale: Scale, dataset: CaptionedImages, where: str) -> None:
+    data = scale.data
+    for key in ("corpus", "pretrained", "training"):
+        known(f"{where}.{key}", getattr(dataset, key), data.corpora, "corpus")
+    vocabulary = data.vocabulary_of(dataset.pretrained)
+    for key, name in dataset.tuned.items():
+        if name is None:
+            continue
+        known(f"{where}.tuned.{key}", name, scale.finetune, "finetuning (finetune)")
+        corpus = scale.finetune[name].corpus
+        if data.vocabulary_of(corpus) != vocabulary:
+            raise ValueError(
+                f"{where}.tuned.{key}: {corpus} has the vocabulary {data.vocabulary_of(corpus)}, and {dataset.pretrained}, on "
+                f"which the runs are pretrained, has {vocabulary}; a run keeps its vocabulary, so give both the same"
+            )
+        listed = data.vocabularies[vocabulary]
+        if listed != "full" and corpus not in listed:
+            raise ValueError(
+                f"{where}.tuned.{key}: the vocabulary {vocabulary} does not cover {corpus}; add it to its list"
+            )
+
+
+def _system(
+    scale: Scale,
+    methods: Mapping[str, Method],
+    dataset: CaptionedImages,
+    system: CaptionSystem,
+    context_length: int,
+    where: str,
+) -> None:
+    known(f"{where}.method", system.method, dict(methods), "method")
+    objective, write = methods[system.method].objective, system.write
+    if objective not in WRITES:
+        raise ValueError(f"{where}.method = {system.method}: the objective {objective} writes no captions")
+    if write.kind != WRITES[objective]:
+        raise ValueError(f"{where}.write.kind = {write.kind}: {system.method} writes by {WRITES[objective]}")
+    if isinstance(write, Diffusing):
+        return _diffuses(methods[system.method], system, write, where)
+    room = context_length - (1 if isinstance(write, Unmasking) and write.ends else 2)
+    if longest(write) > room:
+        raise ValueError(f"{where}.write: {longest(write)} word pieces; at most {room} fit the context")
+    name = dataset.tuned_as(system)
+    tuned = scale.finetune[name] if name is not None else None
+    if tuned is not None and tuned.canvas is not None and objective != "masked":
+        raise ValueError(f"{where}.tuned = {system.tuned}: it has a canvas, which {system.method} cannot learn")
+    if isinstance(write, Unmasking) and write.ends and (tuned is None or tuned.canvas is None):
+        raise ValueError(f"{where}.write.ends: needs a finetuning with a canvas, on which a model learns where to end")
+
+
+def _diffuses(method: Method, system: CaptionSystem, write: Diffusing, where: str) -> None:
+    assert method.diffusion_steps is not None
+    if write.steps is not None and write.steps > method.diffusion_steps:
+        raise ValueError(f"{where}.write.steps = {write.steps}: {system.method} has {method.diffusion_steps} at most")
+    none, printed = (1, "1") if write.orientation == "cfg" else (0, "0 as_printed")
+    if write.guidance != none and method.guidance is None:
+        raise ValueError(
+            f"{where}.write.guidance = {write.guidance}: {system.method} is not trained for it; only {printed} is possible"
+        )
+    if system.tuned is not None:
+        raise ValueError(f"{where}.tuned = {system.tuned}: {system.method} is not finetuned; leave this key out")
+
+
+def _clip(scale: Scale, methods: Mapping[str, Method], clip: RunClip, where: str) -> None:
+    known(f"{where}.method", clip.method, dict(methods), "method")
+    if methods[clip.method].objective != "contrastive":
+        raise ValueError(
+            f"{where}.method = {clip.method}: its objective is {methods[clip.method].objective}, not CLIP's"
+        )
+    if clip.backbone is not None:
+        known(f"{where}.backbone", clip.backbone, scale.training.backbones, "backbone")
+    if clip.seed is not None and clip.seed not in scale.training.seeds:
+        there = ", ".join(map(str, scale.training.seeds))
+        raise ValueError(f"{where}.seed = {clip.seed}: not one of the scale's (pretrain.seeds: {there})")

@@ -1,0 +1,362 @@
+"""Table 3 and Figure 6: whose captions of which images are measured, and what is claimed of them."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from mdc.plan.config.caption import Diffusing, Unmasking, Writing
+from mdc.plan.config.distortion import Distortion, Kind, expanded
+from mdc.plan.config.judge import ByClipScore, Contest, Judge
+from mdc.plan.config.score import OpenClipModel, own_weights
+from mdc.plan.config.types import (
+    MOST_CLAIMS,
+    DataPath,
+    Name,
+    Names,
+    NonNegative,
+    Positive,
+    Side,
+    SidePair,
+    Strict,
+    each_once,
+    known,
+    own_labels,
+    pairs_once,
+)
+
+#: the row of the floor that needs no model: the most frequent training caption
+FLOOR = "most_frequent"
+#: the metrics of which a claim can be made
+Claimed = Literal["BLEU-4", "METEOR", "CIDEr", "SPICE", "ROUGE-L", "CLIPScore", "RefCLIPScore", "true", "told"]
+
+
+class CaptionedImages(Strict):
+    """The first ``images`` of a corpus's ``split``; their captions are the references.
+
+    ``pretrained``: the corpus of the runs that caption them. ``tuned``: what the table's systems call a finetuning → its key
+    in the scale's ``finetune``, or None where there is none (the run was trained on these captions from the start).
+    ``training``: the corpus whose training captions are looked for among those that were written; its most frequent one is
+    the floor. ``backbone``: of the runs, if it is not the table's; ``systems``: those of the table's that caption these
+    images, None for all. ``instances``: MSCOCO's file of the objects in these images, by which CHAIR is measured.
+    """
+
+    label: str
+    corpus: Name
+    split: Literal["train", "val", "test"] = "test"
+    images: Annotated[int, Field(ge=2)]
+    pretrained: Name
+    tuned: dict[Name, Name | None] = Field(default_factory=dict)
+    training: Name
+    backbone: Name | None = None
+    systems: Names | None = None
+    instances: DataPath | None = None
+
+    def tuned_as(self, system: CaptionSystem) -> str | None:
+        """The key of a system's finetuning here; None if it writes as it was pretrained."""
+        return self.tuned[system.tuned] if system.tuned is not None else None
+
+
+class CaptionSystem(Strict):
+    """A row (docs/captioning.md): a ``method`` after a finetuning that the datasets name (None: as it was pretrained), and how
+    it writes.
+
+    ``length``: what the column of that name says. ``images: other`` shows it another image than the one that it should
+    caption, which is what language alone can do. ``backbone``: of its runs, if it is not the dataset's. ``first_seed``: only
+    the first seed's run captions, for a table that shows that seed alone. ``distortion``: what is done to the images before it
+    sees them; in params.yaml ``distorted: {noise: [1, 2]}`` stands for the system and one more for each kind and strength.
+    """
+
+    label: str
+    method: Name
+    backbone: Name | None = None
+    first_seed: bool = False
+    tuned: Name | None = None
+    weights: Literal["last", "best"] = "best"
+    write: Writing
+    length: str = "–"
+    images: Literal["own", "other"] = "own"
+    ranked: bool = True
+    distortion: Distortion | None = None
+
+    @property
+    def guided(self) -> bool:
+        """Whether a CLIP has a say in what it writes."""
+        return isinstance(self.write, Unmasking) and self.write.guide is not None
+
+    def policy(self) -> dict[str, Any]:
+        """What a job of captions is told of it (:class:`mdc.plan.jobs.model.Policy`)."""
+        found = self.model_dump(mode="json", include={"write", "images"})
+        if self.distortion is not None:
+            found["distortion"] = self.distortion.at_level().model_dump(mode="json")
+        return found
+
+
+class Coca(Strict):
+    """open_clip's CoCa as a row of reference: ``model`` with ``weights`` by name, or ``local-dir:FOLDER``; it captions
+    ``datasets``, by beam search with so many ``beams`` (1 is greedy), at most ``most`` tokens with its start and end."""
+
+    label: str
+    model: str
+    weights: str | None = None
+    datasets: Names
+    beams: Positive = 6
+    most: Annotated[int, Field(ge=6, le=76)] = 30
+
+    @model_validator(mode="after")
+    def _trained(self) -> Self:
+        own_weights(self.model, self.weights)
+        return self
+
+
+class RunClip(Strict):
+    """A CLIP run of the scale: ``method`` trained on the dataset's ``pretrained`` corpus, on the table's backbone or another one,
+    with the scale's first ``seed`` or another one of its seeds."""
+
+    kind: Literal["run"]
+    method: Name
+    backbone: Name | None = None
+    seed: NonNegative | None = None
+
+    def on(self, table: CaptionTable) -> str:
+        """Its backbone in a table."""
+        return self.backbone or table.backbones[0]
+
+    def of(self, seeds: list[int]) -> int:
+        """Its seed, in a scale of these seeds."""
+        return seeds[0] if self.seed is None else self.seed
+
+
+class OpenClip(OpenClipModel):
+    """CLIPScore by a model of open_clip; ``prefix`` stands before every caption."""
+
+    kind: Literal["open_clip"]
+    prefix: str = "A photo depicts "
+
+
+class CaptionTable(Strict):
+    """Table 3. ``contrasts`` and ``primary``: pairs of systems, as dataset/system, the first minus the second, all of their
+    metrics and ``claimed`` alone.
+
+    ``coca``: rows of reference by a model of others. ``left_out``: metrics that are not to be measured; their programs take
+    long. ``examples``: how many images Figure 6 shows, drawn with ``seed``. ``steps``: strides of the systems that diffuse and
+    name none themselves. ``clip_score``: what CLIPScore is by. ``guide``: of the systems that write with one; it must be another
+    model than that of CLIPScore, which would else reward what it has chosen itself.
+    """
+
+    datasets: Annotated[dict[Name, CaptionedImages], Field(min_length=1)]
+    backbones: Annotated[Names, Field(max_length=1)]
+    systems: Annotated[dict[Name, CaptionSystem], Field(min_length=1)]
+    coca: dict[Name, Coca] = Field(default_factory=dict)
+    left_out: Annotated[list[Literal["METEOR", "SPICE"]], AfterValidator(each_once)] = Field(default_factory=list)
+    clip_score: Annotated[RunClip | OpenClip, Field(discriminator="kind")] | None = None
+    guide: RunClip | None = None
+    judge: Judge | None = None
+    claimed: Claimed = "CIDEr"
+    contrasts: list[SidePair] = Field(default_factory=list)
+    primary: Annotated[list[SidePair], Field(max_length=MOST_CLAIMS)] = Field(default_factory=list)
+    examples: Positive = 3
+    seed: NonNegative = 0
+    steps: Positive | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _distorted(cls, values: Any) -> Any:
+        return expanded(values)
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if FLOOR in self.systems:
+            raise ValueError(f"systems.{FLOOR}: this row stands in every table; give the system another key")
+        for name, other in self.coca.items():
+            if name in self.systems or name == FLOOR:
+                raise ValueError(f"coca.{name}: a system is called so; give it another key")
+            for shown in other.datasets:
+                known(f"coca.{name}.datasets", shown, self.datasets, "dataset")
+        for name, dataset in self.datasets.items():
+            for key in dataset.systems or ():
+                known(f"datasets.{name}.systems", key, self.systems, "system")
+            for key, system in self.systems_of(name).items():
+                if system.tuned is not None and system.tuned not in dataset.tuned:
+                    there = ", ".join(dataset.tuned) or "none"
+                    raise ValueError(
+                        f"systems.{key}.tuned = {system.tuned}: datasets.{name}.tuned does not name it; it has {there}"
+                    )
+        if self.judge is not None:
+            self._contests(self.judge)
+        self._guides()
+        for where, pairs in (("contrasts", self.contrasts), ("primary", self.primary)):
+            pairs_once(where, pairs)
+            for pair in pairs:
+                self._stand(where, pair)
+        return self
+
+    def _guides(self) -> None:
+        guided = [key for key, system in self.systems.items() if system.guided]
+        if guided and self.guide is None:
+            raise ValueError(f"systems.{guided[0]}.write.guide: names no model; name a CLIP run under guide")
+
+    def systems_of(self, dataset: str) -> dict[str, CaptionSystem]:
+        """The systems that caption a dataset's images, in the table's order, with the table's ``steps`` where they name none."""
+        listed = self.datasets[dataset].systems
+        return {key: one for key, one in self.whole_systems.items() if listed is None or key in listed}
+
+    @cached_property
+    def whole_systems(self) -> dict[str, CaptionSystem]:
+        """All systems, with the table's ``steps`` where they name none; planning asks for them hundreds of times."""
+        return {key: self._whole(one) for key, one in self.systems.items()}
+
+    def coca_of(self, dataset: str) -> dict[str, Coca]:
+        """The models of others that caption a dataset's images."""
+        return {key: one for key, one in self.coca.items() if dataset in one.datasets}
+
+    def contests_of(self, dataset: str) -> dict[str, Contest]:
+        """The judge's contests of a dataset: those whose systems all caption it; models of others enter where they do."""
+        own, others = self.systems_of(dataset), self.coca_of(dataset)
+        found = {}
+        for name, contest in self.judge.contests.items() if self.judge is not None else ():
+            systems = [one for one in contest.systems if one in own or one in others]
+            if len(systems) > 1 and all(one in systems or one in self.coca for one in contest.systems):
+                found[name] = contest.model_copy(update={"systems": systems})
+        return found
+
+    def backbone_of(self, dataset: str, system: str | None = None) -> str:
+        """The backbone of a dataset's runs, or of a system's there."""
+        own = self.systems[system].backbone if system is not None else None
+        return own or self.datasets[dataset].backbone or self.backbones[0]
+
+    def view(self, asked: CaptionView) -> CaptionTable:
+        """The part of this table that ``asked`` shows."""
+        datasets = {
+            name: dataset.model_copy(update={"systems": [key for key in asked.systems if key in self.systems_of(name)]})
+            for name, dataset in self.datasets.items()
+            if name in asked.datasets
+        }
+        pairs = {"contrasts": asked.contrasts, "primary": asked.primary, "claimed": asked.claimed or self.claimed}
+        return self.model_copy(update={"datasets": datasets, "coca": {}, "judge": None, **pairs})
+
+    def _whole(self, system: CaptionSystem) -> CaptionSystem:
+        if isinstance(system.write, Diffusing) and system.write.steps is None:
+            return system.model_copy(update={"write": system.write.model_copy(update={"steps": self.steps})})
+        return system
+
+    def _contests(self, judge: Judge) -> None:
+        for name, contest in judge.contests.items():
+            for system in contest.systems:
+                known(f"judge.contests.{name}.systems", system, {**self.systems, **self.coca}, "system")
+        own_labels("judge.contests", {name: contest.label for name, contest in judge.contests.items()})
+        if isinstance(judge.by, ByClipScore) and self.clip_score is None:
+            raise ValueError("judge.by: clip_score needs a model; name one under clip_score")
+
+    def _stand(self, where: str, pair: list[Side]) -> None:
+        for side in pair:
+            dataset, _, system = side.partition("/")
+            if dataset not in self.datasets or system not in self.systems_of(dataset):
+                there = ", ".join(f"{one}/{other}" for one in self.datasets for other in self.systems_of(one))
+                raise ValueError(f"{where}: {side} is no dataset/system of this table; allowed: {there}")
+        same_dataset(where, pair)
+
+
+def same_dataset(where: str, pair: list[Side]) -> None:
+    """ValueError for a ``pair`` of dataset/system whose datasets differ."""
+    if len({side.partition("/")[0] for side in pair}) > 1:
+        raise ValueError(f"{where}: [{', '.join(pair)}] compares datasets, whose images differ")
+
+
+class CaptionView(Strict):
+    """A table of some ``systems`` on some ``datasets`` of the captions that one section of the scale asks for.
+
+    The section is the one that has these datasets: ``mc_diffusion`` or ``claims``. ``contrasts`` and ``primary`` as there.
+    ``choose_on``: the dataset on which the best of the systems is chosen by the metric that is claimed; it is named below the
+    table. ``first_seed``: it is of the first seed alone. ``over``: pairs of systems that are compared over all its
+    datasets, which are splits of the same images, but for those that stand ``beside``, as an official split does beside random
+    ones; of each it is claimed that the first is better. ``claimed``: the metric that is claimed, if it is not the section's.
+    """
+
+    datasets: Annotated[Names, Field(min_length=1)]
+    systems: Annotated[Names, Field(min_length=1)]
+    claimed: Claimed | None = None
+    contrasts: list[SidePair] = Field(default_factory=list)
+    primary: Annotated[list[SidePair], Field(max_length=MOST_CLAIMS)] = Field(default_factory=list)
+    choose_on: Name | None = None
+    first_seed: bool = False
+    over: list[SidePair] = Field(default_factory=list)
+    beside: list[Name] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _enough(self) -> Self:
+        for name in self.beside:
+            known("beside", name, dict.fromkeys(self.datasets), "dataset of this table (datasets)")
+        compared = [name for name in self.datasets if name not in self.beside]
+        if self.over and len(compared) < 2:
+            raise ValueError(f"over: compares over datasets, and there is {' '.join(compared) or 'none'} alone")
+        if self.beside and not self.over:
+            raise ValueError("beside: beside the datasets that are compared over, and over names no pair of systems")
+        pairs_once("over", self.over)
+        for side in (side for pair in self.over for side in pair):
+            known("over", side, dict.fromkeys(self.systems), "system of this table (systems)")
+        return self
+
+
+class GuidanceCurve(Strict):
+    """Systems that differ in their scale of guidance alone, in the order of the scales."""
+
+    label: str
+    systems: Annotated[Names, Field(min_length=2)]
+
+
+class GuidanceFigure(Strict):
+    """CLIPScore over each metric against references, a curve a kind of guidance (MC-Diffusion, figure 3), on one dataset.
+
+    ``primary``: pairs of curves, the first minus the second at equal CIDEr, by interpolation.
+    """
+
+    dataset: Name
+    curves: Annotated[dict[Name, GuidanceCurve], Field(min_length=1)]
+    primary: Annotated[list[SidePair], Field(max_length=MOST_CLAIMS)] = Field(default_factory=list)
+
+
+class RobustnessFigure(Strict):
+    """How fast the captions of ``systems`` on one dataset become worse as its images do, a panel a kind of distortion.
+
+    ``primary``: pairs of systems; what is claimed is that the first keeps more of its quality at the strongest distortion of each
+    kind that is ``claimed``, by default of all ``kinds``. Of the others the difference is shown.
+    """
+
+    dataset: Name
+    systems: Annotated[Names, Field(min_length=1)]
+    kinds: Annotated[list[Kind], Field(min_length=1), AfterValidator(each_once)]
+    primary: list[SidePair] = Field(default_factory=list)
+    claimed: Annotated[list[Kind], AfterValidator(each_once)] | None = None
+
+    @property
+    def claimed_kinds(self) -> list[Kind]:
+        return self.kinds if self.claimed is None else self.claimed
+
+    @model_validator(mode="after")
+    def _few_claims(self) -> Self:
+        for kind in self.claimed_kinds:
+            known("claimed", kind, dict.fromkeys(self.kinds), "kind of this figure (kinds)")
+        count = len(self.primary) * len(self.claimed_kinds)
+        if count > MOST_CLAIMS:
+            raise ValueError(
+                f"primary: {len(self.primary)} pairs on {len(self.claimed_kinds)} kinds are {count} claims, allowed: "
+                f"{MOST_CLAIMS}; name fewer pairs, or the kinds that are claimed (claimed: [{self.kinds[0]}])"
+            )
+        return self
+
+
+class CaptionExamplesOf(Strict):
+    """Examples of a section's captions by ``systems`` on one dataset (MC-Diffusion, table 2)."""
+
+    dataset: Name
+    systems: Annotated[Names, Field(min_length=1)]
+
+
+class CaptionFigure(Strict):
+    """Figure 6: example images of Table 3 with the captions of all its systems; ``leave_out`` names those that its page alone
+    shows, not its picture."""
+
+    leave_out: Annotated[list[Name], AfterValidator(each_once)] = Field(default_factory=list)

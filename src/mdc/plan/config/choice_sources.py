@@ -1,0 +1,100 @@
+"""Where sets of right and wrong captions come from: a class for each kind, with its keys."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from mdc.plan.config.sources import OfDataset
+from mdc.plan.config.types import DataPath, NonNegative, Positive, Strict
+
+
+class ScenesChoice(Strict):
+    """The embedded world: right captions and wrong ones, in the manner of ARO (relation, attribute, order) and SugarCrepe."""
+
+    kind: Literal["scenes"]
+    question: Literal[
+        "relation",
+        "attribute",
+        "dense_order",
+        "alt_order",
+        "add_obj",
+        "add_att",
+        "replace_obj",
+        "replace_att",
+        "replace_rel",
+        "swap_obj",
+        "swap_att",
+    ]
+    items: Positive
+    seed: NonNegative
+    pixels: Annotated[int, Field(ge=16, le=512)]
+    max_words: Positive = 30
+
+
+class SugarCrepeChoice(OfDataset):
+    """One of SugarCrepe's seven tasks; its images are MSCOCO's val2017 (``images`` in the dataset ``images_from``)."""
+
+    kind: Literal["sugarcrepe"]
+    dataset: Literal["sugarcrepe"]
+    task: Literal["add_att", "add_obj", "replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj"]
+    images_from: Literal["mscoco"] = "mscoco"
+    images: DataPath = "val2017"
+
+
+class AroChoice(OfDataset):
+    """ARO's Visual Genome Relation or Attribution: two options, and the image is cropped to its box."""
+
+    kind: Literal["aro"]
+    dataset: Literal["aro"]
+    task: Literal["relation", "attribution"]
+
+
+class OrderChoice(OfDataset):
+    """ARO's caption order: a caption of a Karpathy split beside four other orders of its words.
+
+    ``tagger`` is a package that the user installs: spacy with its model en_core_web_sm, as published, or textblob.
+    """
+
+    kind: Literal["caption_order"]
+    dataset: Literal["mscoco", "flickr30k"]
+    annotations: DataPath | None = None
+    images: DataPath | None = None
+    split: Literal["val", "test"] = "test"
+    seed: NonNegative = 0
+    max_words: Positive = 30
+    tagger: Literal["spacy", "textblob"] = "spacy"
+
+
+class FilesChoice(Strict):
+    """One of SugarCrepe's seven files in the folder ``path``, and a parquet file of those of its images that are at hand."""
+
+    kind: Literal["sugarcrepe_parquet"]
+    path: DataPath
+    task: Literal["add_att", "add_obj", "replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj"]
+    images: DataPath
+    image_column: str = "image"
+    name_column: str = "filename"
+
+
+class FilesOrder(Strict):
+    """ARO's caption order from MSCOCO's own annotation file ``path``, and a parquet file of images of it with their ids.
+
+    ``per_image``: so many captions of each image, the first ones by their ids; None: all.
+    """
+
+    kind: Literal["order_parquet"]
+    path: DataPath
+    images: DataPath
+    image_column: str = "image"
+    id_column: str = "image_id"
+    per_image: Positive | None = None
+    seed: NonNegative = 0
+    max_words: Positive = 30
+    tagger: Literal["spacy", "textblob"]
+
+
+ChoiceSource = Annotated[
+    ScenesChoice | SugarCrepeChoice | AroChoice | OrderChoice | FilesChoice | FilesOrder, Field(discriminator="kind")
+]

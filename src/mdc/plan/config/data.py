@@ -1,0 +1,279 @@
+"""The data of a scale: its datasets, the sets that are made from them, and how these are cut into shards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from mdc.plan.config.choice_sources import ChoiceSource
+from mdc.plan.config.problems import short
+from mdc.plan.config.sources import (
+    CaptionList,
+    CorpusSource,
+    PairsCorpus,
+    ProbeSource,
+)
+from mdc.plan.config.types import (
+    Column,
+    DataPath,
+    Name,
+    Names,
+    Network,
+    NonNegative,
+    Positive,
+    Share,
+    Strict,
+    Threads,
+    known,
+)
+from mdc.plan.registry.datasets import REGISTRY
+
+
+class Corpus(Strict):
+    """Captioned images. ``vocabulary``: the one of ``data.vocabularies`` that models trained on it use; by default the first."""
+
+    label: str
+    source: CorpusSource
+    vocabulary: Name | None = None
+
+
+class ProbeSet(Strict):
+    """Labelled images."""
+
+    label: str
+    source: ProbeSource
+
+
+class ChoiceSet(Strict):
+    """Images with one right caption among several."""
+
+    label: str
+    source: ChoiceSource
+
+
+class TextSet(Strict):
+    """Captions without images, for Figure 3."""
+
+    label: str
+    source: CaptionList
+
+
+class UrlList(Strict):
+    """A list of image URLs and captions: a file under MDC_DATA or a folder of them, and its columns.
+
+    Keys that are left out have the registry's values if it knows the list. Otherwise the format follows from the file
+    name's ending, there is a header, and the columns are ``url`` and ``caption``. A subset is drawn by the values of
+    ``key_column``, or by the pairs themselves if there is no such column.
+    """
+
+    path: DataPath
+    format: Literal["tsv", "csv", "jsonl", "parquet"] | None = None
+    header: bool | None = None
+    url_column: Column | None = None
+    caption_column: Column | None = None
+    key_column: Column | None = None
+
+
+class Subset(Strict):
+    """So many ``pairs`` of a list, drawn by a hash of (seed, key), so that each smaller subset lies within every larger one."""
+
+    pairs: Positive
+    seed: NonNegative = 0
+
+
+class HubMirror(Strict):
+    """A repository of the Hugging Face hub, its commit and files; keys that are left out have the registry's values."""
+
+    repo: str | None = None
+    revision: str | None = None
+    patterns: list[str] | None = None
+
+
+class Dataset(Strict):
+    """Where a dataset lies and how it is obtained. mdc.plan.registry says what it is (see ``mdc data list``).
+
+    ``from: urls``: every image of a list by its URL. ``mirror``: ready shards from a repository of the Hugging Face hub.
+    ``files``: its own archives, or the user's copy of them. By default it is the first way that the registry names.
+    """
+
+    path: DataPath
+    origin: Annotated[Literal["urls", "mirror", "files"] | None, Field(alias="from")] = None
+    list: UrlList | None = None
+    subset: Subset | None = None
+    mirror: HubMirror | None = None
+    parts: Names | None = None  # parts of its files to obtain; None: all
+
+
+class Download(Strict):
+    """How images are downloaded from their URLs, and in which form they are kept."""
+
+    image_size: Positive  # pixels of the shorter side; larger images are made smaller
+    rows_per_shard: Positive
+    max_bytes: Positive
+    min_image_size: NonNegative
+    max_pixels: Annotated[int, Field(gt=0, le=89_478_485)]  # the limit of mdc.data.formats.images
+    max_aspect: Annotated[float, Field(ge=1, le=200)]  # … and this one
+    quality: Annotated[int, Field(ge=1, le=100)]
+    respect_robots: bool  # leave out images whose X-Robots-Tag forbids their use
+    runtime: DownloadRuntime
+
+
+class DataRuntime(Strict):
+    """How corpora that lie in parts (kinds pairs and webdataset, parquet with ``in_parts``) are cut into shards.
+
+    It decides no byte of them. So many ``jobs`` share the parts of a corpus, each with so many ``processes``.
+    """
+
+    jobs: Positive = 1
+    processes: Threads = 1
+
+
+class DownloadRuntime(Strict):
+    """How a download proceeds. A change downloads nothing again. So many ``jobs`` share a list, each with so many processes."""
+
+    jobs: Positive = 1
+    processes: Threads
+    threads: Threads  # of each process
+    timeout: Annotated[float, Field(gt=0)]  # seconds without a byte
+    deadline: Annotated[float, Field(gt=0)]  # seconds for one whole transfer
+    retries: NonNegative
+    allow_addresses: list[Network]  # private networks that may be asked nevertheless
+    use_proxy: bool  # the proxy that the environment names
+
+
+def _full_or_corpora(value: Any) -> Any:
+    """Refuse anything else in one sentence; a union of types would complain once for each type."""
+    names = value if isinstance(value, list) else []
+    each_once = bool(names) and all(isinstance(name, str) for name in names) and len(set(names)) == len(names)
+    if value != "full" and not each_once:
+        raise ValueError(f"{short(value)} is no vocabulary; allowed: full, or a list of corpora, each once")
+    return value
+
+
+Vocabulary = Annotated[Literal["full"] | list[str], BeforeValidator(_full_or_corpora)]
+
+
+class Data(Strict):
+    """``vocabularies``: each is ``full``, CLIP's own word pieces, or a list of what its pieces are made from: corpora, and
+    choice sets whose captions are to be scored.
+
+    They are needed only for corpora that a model is trained on. ``primary_probe`` stands in for ImageNet-1k: the primary
+    comparisons of a table without an average are about it.
+    """
+
+    vocabularies: dict[Name, Vocabulary] = Field(default_factory=dict)
+    samples_per_shard: Positive
+    max_skipped: Share
+    runtime: DataRuntime = Field(default=DataRuntime())
+    datasets: dict[Name, Dataset] = Field(default_factory=dict)
+    download: Download | None = None
+    corpora: dict[Name, Corpus] = Field(default_factory=dict)
+    probes: dict[Name, ProbeSet] = Field(default_factory=dict)
+    choices: dict[Name, ChoiceSet] = Field(default_factory=dict)
+    texts: dict[Name, TextSet] = Field(default_factory=dict)
+    primary_probe: Name | None = None
+
+    @model_validator(mode="after")
+    def _primary(self) -> Self:
+        if self.primary_probe is not None:
+            known("primary_probe", self.primary_probe, self.probes, "probe")
+        for name, corpora in self.vocabularies.items():
+            for corpus in corpora if corpora != "full" else ():
+                known(f"vocabularies.{name}", corpus, {**self.corpora, **self.choices}, "corpus or choice set")
+                if corpus in self.corpora and corpus in self.choices:
+                    raise ValueError(f"vocabularies.{name}: {corpus} is both a corpus and a choice set; rename one")
+        for name, one in self.corpora.items():
+            if one.vocabulary is not None:
+                known(f"corpora.{name}.vocabulary", one.vocabulary, self.vocabularies, "vocabulary")
+        if "untrained" in self.corpora:
+            raise ValueError("corpora.untrained: this name is taken by the untrained controls; choose another")
+        return self
+
+    def vocabulary_of(self, corpus: str) -> str:
+        """The vocabulary of models that are trained on ``corpus``."""
+        return self.corpora[corpus].vocabulary or next(iter(self.vocabularies))
+
+    @model_validator(mode="after")
+    def _datasets(self) -> Self:
+        for name, dataset in self.datasets.items():
+            _obtainable(name, dataset)
+            if self.download is None and origin_of(name, dataset) == "urls":
+                raise ValueError(f"datasets.{name} is fetched by its URLs: data.download must say how")
+        sets: tuple[tuple[str, Mapping[str, Any]], ...] = (
+            ("corpora", self.corpora),
+            ("probes", self.probes),
+            ("choices", self.choices),
+            ("texts", self.texts),
+        )
+        for section, entries in sets:
+            for name, entry in entries.items():
+                self._source(f"{section}.{name}.source", entry.source)
+        return self
+
+    @model_validator(mode="after")
+    def _one_folder_each(self) -> Self:
+        taken: dict[str, str] = {}
+        for name, dataset in self.datasets.items():
+            other = taken.setdefault(str(PurePath(dataset.path)), name)
+            if other != name:
+                raise ValueError(
+                    f"datasets.{name}.path = {dataset.path}: is the path of {other} too; each needs a folder of its own"
+                )
+        return self
+
+    def _source(self, where: str, source: Any) -> None:
+        for key in ("dataset", "images_from"):
+            if getattr(source, key, None) is not None:
+                known(f"{where}.{key}", getattr(source, key), self.datasets, "dataset")
+        if getattr(source, "dataset", None) is None:
+            return
+        if source.path is not None:
+            raise ValueError(f"{where}: path stands in datasets.{source.dataset}; give dataset or path, not both")
+        if isinstance(source, PairsCorpus):
+            if source.origin is not None:
+                raise ValueError(f"{where}: from stands in datasets.{source.dataset}; leave it out here")
+            dataset = self.datasets[source.dataset]
+            origin = origin_of(source.dataset, dataset)
+            if origin == "files":
+                raise ValueError(f"{where}: {source.dataset} has no list of pairs; give its source another kind")
+            if source.pairs is not None and (dataset.subset is None or origin != "urls"):
+                raise ValueError(f"{where}.pairs: datasets.{source.dataset} draws no subset of a list of URLs")
+            if source.pairs is not None and dataset.subset is not None and source.pairs > dataset.subset.pairs:
+                most = dataset.subset.pairs
+                raise ValueError(f"{where}.pairs = {source.pairs}: datasets.{source.dataset} draws {most}")
+
+
+def origin_of(name: str, dataset: Dataset) -> str:
+    """How a dataset is obtained: as params.yaml says; otherwise in the registry's first way, or by the user's own list."""
+    if dataset.origin is not None:
+        return dataset.origin
+    entry = REGISTRY.get(name)
+    return entry.ways[0] if entry is not None and entry.ways and dataset.list is None else "urls"
+
+
+def _obtainable(name: str, dataset: Dataset) -> None:
+    entry, origin = REGISTRY.get(name), origin_of(name, dataset)
+    if entry is None:
+        whole = dataset.mirror is not None and None not in dataset.mirror.model_dump().values()
+        if not (origin == "urls" and dataset.list is not None) and not (origin == "mirror" and whole):
+            raise ValueError(
+                f"datasets.{name}: not in the registry ({', '.join(REGISTRY)}); one of your own has from: urls and list, "
+                "or from: mirror and mirror (repo, revision, patterns)"
+            )
+    elif not entry.ways:
+        raise ValueError(f"datasets.{name}: is embedded; there is nothing to obtain")
+    elif (
+        origin not in entry.ways
+        and not (origin == "urls" and dataset.list)
+        and not (origin == "mirror" and dataset.mirror)
+    ):
+        raise ValueError(f"datasets.{name}.from = {origin}: allowed: {', '.join(entry.ways)}")
+    if origin != "urls" and (dataset.list is not None or dataset.subset is not None):
+        raise ValueError(f"datasets.{name}: list and subset go with from: urls")
+    if origin != "mirror" and dataset.mirror is not None:
+        raise ValueError(f"datasets.{name}: mirror goes with from: mirror")
+    for part in dataset.parts or []:
+        known(f"datasets.{name}.parts", part, dict.fromkeys(entry.parts) if entry else {}, "part")

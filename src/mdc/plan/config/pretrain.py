@@ -1,0 +1,267 @@
+"""Pretraining: methods, the recipe, and the runs that differ from it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    SerializerFunctionWrapHandler,
+    Tag,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
+
+from mdc.plan.config.backbones import AnyBackbone
+from mdc.plan.config.problems import first_problem
+from mdc.plan.config.types import Name, NonNegative, Positive, Share, Strict, Threads, known
+from mdc.plan.parts import OBJECTIVES
+
+
+def _objective(name: str) -> str:
+    if name not in OBJECTIVES:
+        raise ValueError(f"no objective is named '{name}'; allowed: {', '.join(OBJECTIVES)}")
+    return name
+
+
+class Guidance(Strict):
+    """How a model learns what its condition does (MC-Diffusion): of a share ``degraded`` of samples it sees less of the image.
+
+    ``cfg``: every vector of the condition becomes zeros. ``mcs``: each becomes [MASK], a vector that is learnt, with the
+    probability ``mask_rate``.
+    """
+
+    kind: Literal["cfg", "mcs"]
+    degraded: Annotated[float, Field(gt=0, lt=1)]
+    mask_rate: Annotated[float, Field(gt=0, le=1)] | None = None
+
+    @model_validator(mode="after")
+    def _rate(self) -> Self:
+        if (self.kind == "mcs") != (self.mask_rate is not None):
+            need = "needs" if self.mask_rate is None else "does not take"
+            raise ValueError(f"guidance of kind {self.kind} {need} mask_rate")
+        return self
+
+
+class Method(Strict):
+    """An objective with its values. MDC, its ablations and BERT-r are one masked objective with different values.
+
+    ``direction: right_to_left``: an autoregressive method that predicts a caption's pieces from the last to the first.
+
+    Of a masked method with one mask ratio: how many ``masks`` each caption has, which come in turns; without it every pass draws
+    new ones. Of mask-and-replace diffusion: ``diffusion_steps`` T, the share ``replaced`` of tokens that another class has
+    replaced at T (the others are [MASK]), and ``guidance``. Of an LSTM with soft attention, the weight λ of the
+    ``doubly_stochastic`` term.
+    """
+
+    label: str
+    objective: Annotated[str, AfterValidator(_objective)]
+    pooling: Literal["patch_mean", "cls"]
+    t_range: tuple[Share, Share] | None = None
+    weight: Literal["inverse_t", "none"] | None = None
+    normaliser: Literal["valid_tokens", "masked_tokens"] | None = None
+    masks: Positive | None = None
+    direction: Literal["right_to_left"] | None = None
+    diffusion_steps: Annotated[int, Field(ge=2)] | None = None
+    replaced: Annotated[float, Field(ge=0, lt=1)] | None = None
+    guidance: Guidance | None = None
+    doubly_stochastic: Annotated[float, Field(ge=0)] | None = None
+    batch_factor: Positive = 1
+    ranked: bool = True
+
+    @model_validator(mode="before")
+    @classmethod
+    def _list_is_a_pair(cls, value: Any) -> Any:
+        # YAML has only lists, and strict mode refuses a list where a tuple is declared
+        if isinstance(value, dict) and isinstance(value.get("t_range"), list):
+            value = {**value, "t_range": tuple(value["t_range"])}
+        return value
+
+    @model_validator(mode="after")
+    def _masked(self) -> Self:
+        own: dict[str, dict[str, object]] = {
+            "masked": {"t_range": self.t_range, "weight": self.weight, "normaliser": self.normaliser},
+            "mask_and_replace": {"diffusion_steps": self.diffusion_steps, "replaced": self.replaced},
+            "recurrent": {"doubly_stochastic": self.doubly_stochastic},
+        }
+        for objective, values in own.items():
+            for key, value in values.items():
+                if (self.objective == objective) != (value is not None):
+                    need = "needs" if value is None else "does not take"
+                    raise ValueError(f"objective {self.objective} {need} {key}")
+        if self.direction is not None and self.objective != "autoregressive":
+            raise ValueError(f"objective {self.objective} does not take direction")
+        if self.guidance is not None and self.objective != "mask_and_replace":
+            raise ValueError(f"objective {self.objective} does not take guidance")
+        if self.t_range is not None:
+            low, high = self.t_range
+            if low > high:
+                raise ValueError(f"t_range [{low}, {high}] is reversed; write [low, high] with 0 <= low <= high <= 1")
+            if high == 0:
+                raise ValueError("t_range [0, 0] masks nothing; its upper end must be above 0")
+        if self.masks is not None and self.fixed_ratio is None:
+            raise ValueError(f"masks: {self.masks}: only a masked method with one mask ratio (t_range [r, r]) takes it")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _own_values(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A key of another objective is left out, so that a new objective with keys of its own changes no run that exists."""
+        found: dict[str, Any] = dump(self)
+        return {key: value for key, value in found.items() if value is not None}
+
+    @property
+    def fixed_ratio(self) -> float | None:
+        """The share of tokens that is masked, if it is the same for all captions; otherwise None."""
+        return self.t_range[0] if self.t_range is not None and self.t_range[0] == self.t_range[1] else None
+
+
+def _increasing(shares: list[float]) -> list[float]:
+    if sorted(set(shares)) != shares:
+        raise ValueError(f"{shares} must be increasing, each once")
+    return shares
+
+
+class Average(Strict):
+    """A moving average of the weights: every so many steps it keeps the share ``decay`` of itself, and less in the beginning
+    (:mod:`mdc.training.average`). It is what a run with one validates and leaves."""
+
+    decay: Annotated[float, Field(gt=0, lt=1)]
+    every: Positive
+
+
+class Buffer(Strict):
+    """How many consecutive samples are shuffled among themselves."""
+
+    buffer: Positive
+
+
+class Blocks(Strict):
+    """An epoch shows the shards in random order, and what follows from that is shuffled within a buffer."""
+
+    blocks: Buffer
+
+
+def _which_order(value: Any) -> str:
+    return "blocks" if isinstance(value, dict | Blocks) else "global"
+
+
+def _an_order(value: Any) -> Any:
+    if value != "global" and not isinstance(value, dict | Blocks):
+        raise ValueError("neither global nor blocks: {buffer: 10000}")
+    return value
+
+
+AnyOrder = Annotated[
+    Annotated[Literal["global"], Tag("global")] | Annotated[Blocks, Tag("blocks")],
+    Discriminator(_which_order),
+    BeforeValidator(_an_order),
+]
+
+
+class Recipe(Strict):
+    """How a run is optimised. Overrides may change any key for some runs.
+
+    ``snapshots``: after which shares of its steps a run keeps its weights, besides the last ones and the best on held-out
+    pairs. ``lr_schedule``: ``constant`` after the warm-up, where the protocol's cosine is not wanted. ``clip_steps``: after so
+    many steps ``clip_norm`` clips no more. ``average``: of the weights. ``auxiliary``: of mask-and-replace diffusion, the
+    weight λ of predicting the caption itself. ``reduce``: what gradients are rounded to on their way between processes, if not
+    sent as they are. ``recompute``: activations are computed again in the backward pass, not kept. ``order``: of an epoch's
+    samples: a permutation of all alike, or shard by shard.
+    """
+
+    epochs: Positive
+    batch_size: Positive
+    accumulation: Positive
+    processes: Positive
+    lr: Annotated[float, Field(gt=0, lt=1)]
+    warmup_steps: NonNegative
+    weight_decay: Annotated[float, Field(ge=0, lt=1)]
+    beta1: Annotated[float, Field(ge=0, lt=1)]
+    beta2: Annotated[float, Field(ge=0, lt=1)]
+    clip_norm: Annotated[float, Field(gt=0)] | None
+    precision: Literal["fp32", "bf16"]
+    compile: bool
+    threads: Threads
+    device: Literal["auto", "cpu", "cuda"]
+    validate_every: Positive
+    snapshots: Annotated[list[Annotated[float, Field(gt=0, lt=1)]], AfterValidator(_increasing)] = Field(
+        default_factory=list
+    )
+    lr_schedule: Literal["constant"] | None = None
+    clip_steps: Positive | None = None
+    average: Average | None = None
+    auxiliary: Annotated[float, Field(ge=0)] | None = None
+    reduce: Literal["bf16"] | None = None
+    recompute: Literal[True] | None = None
+    order: AnyOrder = "global"
+
+    @model_serializer(mode="wrap")
+    def _given(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A key of few runs is left out of all others, which it does not concern."""
+        found: dict[str, Any] = dump(self)
+        optional = ("lr_schedule", "clip_steps", "average", "auxiliary", "reduce", "recompute")
+        return {key: value for key, value in found.items() if key not in optional or value is not None}
+
+    @model_validator(mode="after")
+    def _parts(self) -> Self:
+        if self.batch_size % (self.accumulation * self.processes):
+            raise ValueError(
+                f"batch_size {self.batch_size} must be a multiple of accumulation times processes "
+                f"({self.accumulation} · {self.processes})"
+            )
+        return self
+
+
+class Runtime(Strict):
+    """How a run proceeds. These keys never change a result, so a change reruns nothing.
+
+    ``save_every``: the least seconds from one resumable state to the next; more pass where saving would take more than 2 % of
+    the run's time. 0: a state after every step.
+    """
+
+    workers: NonNegative
+    log_every: Positive
+    save_every: NonNegative = 60
+
+
+class When(Strict):
+    """The runs that an override is for. Every key that is given must match."""
+
+    corpus: list[Name] | None = None
+    backbone: list[Name] | None = None
+    method: list[Name] | None = None
+
+    def matches(self, corpus: str, backbone: str, method: str) -> bool:
+        pairs = ((self.corpus, corpus), (self.backbone, backbone), (self.method, method))
+        return all(allowed is None or value in allowed for allowed, value in pairs)
+
+
+class Override(Strict):
+    when: When
+    set: dict[str, Any]
+
+
+class Pretrain(Strict):
+    backbones: dict[Name, AnyBackbone]
+    seeds: Annotated[list[NonNegative], Field(min_length=1)]
+    recipe: Recipe
+    runtime: Runtime
+    overrides: list[Override] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _overrides(self) -> Self:
+        if len(set(self.seeds)) != len(self.seeds):
+            raise ValueError(f"seeds {self.seeds} repeat one")
+        for number, override in enumerate(self.overrides):
+            for name in override.when.backbone or []:
+                known(f"overrides[{number}].when.backbone", name, self.backbones, "backbone")
+            values = {**self.recipe.model_dump(), **override.set}
+            try:
+                Recipe.model_validate(values)
+            except ValidationError as error:
+                raise ValueError(f"overrides[{number}].set: {first_problem(error, values)}") from None
+        return self

@@ -1,0 +1,69 @@
+"""How captions are scored, and which models Table 2 shows besides the runs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from mdc.plan.config.types import NonNegative, Positive, Strict, Threads
+
+
+class Scoring(Strict):
+    """How scores are computed (docs/scoring.md).
+
+    ``samples``: masks of each estimator that draws them, in 16 groups. ``mismatched``: other images that each item's
+    captions are scored against as well. ``batch_tokens``: tokens that are computed at a time, a matter of memory.
+    ``processes``: that share a job, one GPU each; they change no result.
+    """
+
+    samples: Annotated[int, Field(ge=16, le=2**20, multiple_of=16)]
+    mismatched: Positive
+    seed: NonNegative
+    batch_tokens: Annotated[int, Field(ge=128)]
+    precision: Literal["fp32", "bf16"]
+    processes: Positive
+    threads: Threads
+    device: Literal["auto", "cpu", "cuda"]
+
+
+class OpenClipModel(Strict):
+    """A CLIP that open_clip loads: ``model`` is one of its names, with ``weights`` by name or as a file, or ``local-dir:FOLDER``
+    or ``hf-hub:NAME`` without."""
+
+    label: str
+    model: str
+    weights: str | None = None
+
+    @model_validator(mode="after")
+    def _weights(self) -> Self:
+        own_weights(self.model, self.weights)
+        return self
+
+
+def own_weights(model: str, weights: str | None) -> None:
+    """ValueError unless a name of open_clip stands with weights, and a folder or a model of the hub without.
+
+    open_clip itself would draw random weights for the one, and ignore those of the other.
+    """
+    own = model.startswith(("local-dir:", "hf-hub:"))
+    if own != (weights is None):
+        rule = "brings its own weights, so leave this key out" if own else "needs weights: a name or a file"
+        raise ValueError(f"weights = {weights}: {model} {rule}")
+
+
+def estimators_of(objective: str, t_range: tuple[float, float] | None) -> tuple[str, ...]:
+    """The estimators of a method, the paper's own first; none for an objective that cannot score."""
+    if objective == "contrastive":
+        return ("cosine",)
+    if objective in ("autoregressive", "recurrent"):
+        return ("likelihood",)
+    if objective != "masked" or t_range is None:
+        return ()
+    low, high = t_range
+    if low == high == 1:
+        return ("parallel",)
+    if low == high:
+        return ("fixed_ratio", "pseudo_likelihood")
+    within = () if (low, high) == (0, 1) else ("monte_carlo_range",)
+    return ("monte_carlo", "heuristic", *within, "parallel")

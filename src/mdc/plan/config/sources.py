@@ -1,0 +1,335 @@
+"""Where samples come from: a class for each ``kind`` of source, with all its keys (see mdc.data.sources.source)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+
+from mdc.plan.config.types import Column, DataPath, HeldOut, Name, NonNegative, Positive, Strict, has
+
+
+class Captions(Strict):
+    """What every source of captions has: all of an image's captions as samples of their own, joined, or cut to length."""
+
+    caption_mode: Literal["each", "join", "cut"] = "each"
+    max_pieces: Positive | None = None
+
+    @model_validator(mode="after")
+    def _length(self) -> Self:
+        if (self.caption_mode == "cut") != (self.max_pieces is not None):
+            raise ValueError("max_pieces goes with caption_mode: cut, and only with it")
+        return self
+
+
+class ScenesCorpus(Strict):
+    """The embedded world, captioned in one of three styles. A smaller ``train`` is the beginning of a larger one."""
+
+    kind: Literal["scenes"]
+    style: Literal["alt", "dense", "brief"]
+    train: Positive
+    val: Positive
+    test: Positive | None = None
+    seed: NonNegative
+    pixels: Annotated[int, Field(ge=16, le=512)]
+
+    @model_serializer(mode="wrap")
+    def _without_test(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A corpus without the split keeps the configuration that it had before there was one."""
+        return {key: value for key, value in dump(self).items() if key != "test" or value is not None}
+
+
+class Dealt(Strict):
+    """Images dealt into splits anew, by a hash of (``seed``, key): so many to test and to val, all others to train."""
+
+    seed: NonNegative
+    test: Positive
+    val: NonNegative = 0
+
+
+class ParquetCorpus(Captions):
+    """Image–caption pairs in a parquet file or a folder of them; ``path`` is relative to MDC_DATA or absolute.
+
+    ``pairs: N`` trains on N rows of the train split, chosen by a hash of their keys: a smaller N lies in every larger one.
+    ``dealt`` takes the rows of all files, whatever split they say they are of, and deals them anew. ``in_parts`` makes each file
+    a part, a shard of each split, so that several jobs and processes share a folder of many files (``data.runtime``).
+    """
+
+    kind: Literal["parquet"]
+    path: DataPath
+    image_column: str = "image"
+    caption_column: str | None = None
+    split_column: str | None = "split"
+    splits: dict[Literal["train", "val", "test"], str] = Field(default={"train": "train", "val": "val"})
+    key_column: str | None = None
+    pairs: Positive | None = None
+    dealt: Dealt | None = None
+    in_parts: bool = False
+
+    @model_validator(mode="after")
+    def _splits(self) -> Self:
+        has(self.splits, "train")
+        defaults = {name: type(self).model_fields[name].default for name in ("split_column", "splits")}
+        for name, default in defaults.items():
+            if self.dealt is not None and getattr(self, name) != default:
+                raise ValueError(f"dealt: makes splits of its own; leave out {name}")
+        if self.dealt is not None and self.in_parts:
+            raise ValueError("in_parts: images that are dealt anew are read by one job; leave out in_parts, or dealt")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A corpus that is neither dealt nor in parts has the configuration that it had before there were these keys."""
+        return {key: value for key, value in dump(self).items() if key not in ("dealt", "in_parts") or value}
+
+
+class TableCorpus(Captions):
+    """A folder of images and a table that captions them: CSV, TSV (without quotation) or JSON lines, in UTF-8.
+
+    Columns are called by name. ``header: false`` says that a CSV or TSV has no header; columns are then called by number
+    from 0. Several rows of one image, or several caption columns, give it several captions. Unless given, ``format``
+    follows from the name's ending (.csv, .tsv, .tab, .jsonl, .ndjson). Image names are relative to ``images`` (by default
+    the table's own folder); a name that leads outside this folder is left out. Without a split
+    column, the share ``val_share`` of the images, chosen by a hash of their names, is held out.
+    """
+
+    kind: Literal["caption_table"]
+    path: DataPath
+    images: DataPath | None = None
+    format: Literal["csv", "tsv", "jsonl"] | None = None
+    header: bool = True
+    image_column: Column = "image"
+    caption_column: Column | Annotated[list[Column], Field(min_length=1)] = "caption"
+    split_column: Column | None = None
+    splits: dict[Literal["train", "val", "test"], str] = Field(default={"train": "train", "val": "val"})
+    val_share: HeldOut = 0.0
+    key_column: Column | None = None
+
+    @model_validator(mode="after")
+    def _columns(self) -> Self:
+        has(self.splits, "train")
+        captions = self.caption_column if isinstance(self.caption_column, list) else [self.caption_column]
+        for column in (self.image_column, *captions, self.split_column, self.key_column):
+            if column is not None and isinstance(column, int) == self.header:
+                raise ValueError(f"column {column!r}: a name with header: true, a number from 0 with header: false")
+        if self.val_share and self.split_column is not None:
+            raise ValueError("val_share holds images out where no split_column does; give one of them")
+        return self
+
+
+class WebdatasetCorpus(Captions):
+    """Tar shards as img2dataset writes them: one tar, or a folder of tars with its subfolders.
+
+    The caption is the sample's .txt, or the field ``caption_field`` of its .json. ``splits`` names a folder of shards
+    under ``path`` for each split; without it, the share ``val_share`` of the samples, chosen by a hash of their keys,
+    is held out.
+    """
+
+    kind: Literal["webdataset"]
+    path: DataPath
+    caption_field: str | None = None
+    splits: dict[Literal["train", "val", "test"], DataPath] | None = None
+    val_share: HeldOut = 0.0
+
+    @model_validator(mode="after")
+    def _splits(self) -> Self:
+        if self.splits is not None:
+            has(self.splits, "train")
+            if self.val_share:
+                raise ValueError("val_share holds samples out where no splits do; give one of them")
+        return self
+
+
+class ScenesProbe(Strict):
+    """A question about the embedded world with one right answer an image."""
+
+    kind: Literal["scenes"]
+    task: Literal["shape", "colour", "relation", "corners", "count", "background"]
+    train: Positive
+    test: Positive
+    seed: NonNegative
+    pixels: Annotated[int, Field(ge=16, le=512)]
+
+
+class DigitsProbe(Strict):
+    """The handwritten digits that come with scikit-learn: real images that need no download."""
+
+    kind: Literal["digits"]
+    seed: NonNegative = 0
+
+
+class ParquetProbe(Strict):
+    """Labelled images in a parquet file or a folder of them."""
+
+    kind: Literal["parquet"]
+    path: DataPath
+    image_column: str = "image"
+    label_column: str = "label"
+    class_name_column: str | None = None
+    split_column: str | None = "split"
+    splits: dict[Literal["train", "test"], str] = Field(default={"train": "train", "test": "test"})
+    key_column: str | None = None
+
+    @model_validator(mode="after")
+    def _splits(self) -> Self:
+        has(self.splits, "train", "test")
+        return self
+
+
+class FolderProbe(Strict):
+    """A folder of images for each class: ``<path>/<split>/<class>/<image>``; both splits have the same classes."""
+
+    kind: Literal["class_folder"]
+    path: DataPath
+    splits: dict[Literal["train", "test"], DataPath] = Field(default={"train": "train", "test": "test"})
+
+    @model_validator(mode="after")
+    def _splits(self) -> Self:
+        has(self.splits, "train", "test")
+        return self
+
+
+class NounsProbe(Strict):
+    """A multi-label probe made from any captioned parquet file: which of the commonest nouns does an image show?"""
+
+    kind: Literal["caption_nouns"]
+    path: DataPath
+    count: Positive = 60
+    image_column: str = "image"
+    caption_column: str | None = None
+    split_column: str = "split"
+    splits: dict[Literal["vocabulary", "train", "test"], str] = Field(
+        default={"vocabulary": "train", "train": "dev", "test": "test"}
+    )
+    key_column: str | None = None
+
+    @model_validator(mode="after")
+    def _splits(self) -> Self:
+        has(self.splits, "vocabulary", "train", "test")
+        return self
+
+
+# --- datasets as their publishers lay them out ------------------------------------------------------------------------
+
+
+Split = Literal["train", "val", "test"]
+
+
+class OfDataset(Strict):
+    """A source that reads a dataset in its publisher's own layout.
+
+    ``dataset`` is a name under ``data.datasets``, where its ``path`` stands: the resolved configuration has that beside it.
+    """
+
+    dataset: Name
+    path: DataPath | None = None
+
+
+class PairsCorpus(OfDataset, Captions):
+    """The image–caption pairs that were obtained from a dataset's list of URLs or from a mirror.
+
+    ``pairs``: the first so many of the list's random subset, obtained or not; by default all. The share ``val_share``
+    of the pairs, chosen by a hash of their URLs (of a mirror: their keys), is held out. ``from`` is the dataset's.
+    """
+
+    kind: Literal["pairs"]
+    origin: Annotated[Literal["urls", "mirror"] | None, Field(alias="from")] = None
+    pairs: Positive | None = None
+    val_share: HeldOut = 0.0
+    caption_field: str | None = None
+
+
+class KarpathyCorpus(OfDataset, Captions):
+    """Captioned images by Karpathy's split file (``annotations``, by default the set's usual one).
+
+    ``restval`` joins COCO's split of that name to "train", as is usual for training on COCO captions.
+    """
+
+    kind: Literal["karpathy"]
+    dataset: Literal["mscoco", "flickr30k", "flickr8k"]
+    annotations: DataPath | None = None  # relative to the dataset's folder, as images
+    images: DataPath | None = None
+    splits: dict[Literal["train", "val", "test"], str] = Field(default={"train": "train", "val": "val", "test": "test"})
+    restval: bool = True
+
+    @model_validator(mode="after")
+    def _splits(self) -> Self:
+        has(self.splits, "train")
+        return self
+
+
+class CocoCorpus(OfDataset, Captions):
+    """MSCOCO by its official captions files of one year; splits train and val."""
+
+    kind: Literal["coco_captions"]
+    dataset: Literal["mscoco"]
+    year: Literal[2014, 2017] = 2017
+
+
+class Flickr8kCorpus(OfDataset, Captions):
+    """Flickr8k's classic folder of text files and images; splits train, val and test."""
+
+    kind: Literal["flickr8k"]
+    dataset: Literal["flickr8k"]
+    splits: list[Split] = Field(default=["train", "val", "test"])
+
+
+class CubCorpus(OfDataset, Captions):
+    """CUB-200-2011 with ten captions an image; ``val_share`` of the training images, by a hash of their names, are val.
+    ``split``: which are for testing, as published with the images, or by classes as published with the captions."""
+
+    kind: Literal["cub"]
+    dataset: Literal["cub200"]
+    split: Literal["images", "classes"] = "images"
+    val_share: HeldOut = 0.0
+    splits: list[Split] = Field(default=["train", "val", "test"])
+
+
+class BuilderProbe(OfDataset):
+    """A probe as CLIP-benchmark's dataset builder reads it: its splits, labels and class names."""
+
+    kind: Literal["builder"]
+    dataset: Literal["imagenet1k", "food101", "cifar10", "cifar100", "pets", "stl10", "flowers102", "voc2007"]
+
+
+class CaptionList(Captions):
+    """Captions without images: a file or folder under MDC_DATA, or the list of a dataset.
+
+    ``format`` follows from the name's ending; coco_json is MSCOCO's own file of captions, plain or gzipped. With
+    ``split_column``, only rows with the value ``split`` in it are read. ``caption_mode`` is as in a corpus.
+    """
+
+    kind: Literal["caption_list"]
+    dataset: Name | None = None
+    path: DataPath | None = None
+    file: str | None = None
+    format: Literal["tsv", "csv", "jsonl", "parquet", "coco_json"] | None = None
+    header: bool = True
+    caption_column: Column = "caption"
+    split_column: Column | None = None
+    split: str | None = None
+
+    @model_validator(mode="after")
+    def _parts(self) -> Self:
+        if self.dataset is None and self.path is None:
+            raise ValueError("give path, a file or folder, or dataset, a name under data.datasets")
+        if (self.split is None) != (self.split_column is None):
+            raise ValueError("split_column and split go together: the column, and what it must hold")
+        return self
+
+
+CorpusSource = Annotated[
+    ScenesCorpus
+    | ParquetCorpus
+    | TableCorpus
+    | WebdatasetCorpus
+    | PairsCorpus
+    | KarpathyCorpus
+    | CocoCorpus
+    | Flickr8kCorpus
+    | CubCorpus,
+    Field(discriminator="kind"),
+]
+ProbeSource = Annotated[
+    ScenesProbe | DigitsProbe | ParquetProbe | NounsProbe | FolderProbe | BuilderProbe, Field(discriminator="kind")
+]

@@ -1,0 +1,356 @@
+"""The tables and figures of a scale, one class for each. All are optional; what a scale does not name is not made."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from mdc.plan.config.caption_table import (
+    CaptionExamplesOf,
+    CaptionFigure,
+    CaptionTable,
+    CaptionView,
+    GuidanceFigure,
+    RobustnessFigure,
+)
+from mdc.plan.config.score import OpenClipModel
+from mdc.plan.config.types import (
+    MOST_CLAIMS,
+    Name,
+    Names,
+    Positive,
+    ScoredPair,
+    Side,
+    SidePair,
+    Strict,
+    each_once,
+    pairs_once,
+    sides_stand,
+)
+
+
+class ProbeTable(Strict):
+    """The runs in a table of linear probes, and the differences between them that it shows.
+
+    ``contrasts``: pairs, the first minus the second: of methods within a corpus and backbone (where both stand), or, as
+    ``[dense/mdc, single/mdc]``, of encoders of two corpora within a backbone. ``primary``: at most six comparisons, as
+    ``[dense/mdc, dense/arc]``, on the first of ``backbones``, which alone get a verdict (docs/statistics.md).
+    ``encoders``: of others, probed beside the runs for orientation and not ranked.
+    """
+
+    corpora: Annotated[dict[Name, Names], Field(min_length=1)]
+    backbones: Names
+    probes: Names
+    encoders: Annotated[list[Name], AfterValidator(each_once)] = Field(default_factory=list)
+    contrasts: list[SidePair] = Field(default_factory=list)
+    primary: Annotated[list[SidePair], Field(max_length=MOST_CLAIMS)] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _sides_stand(self) -> Self:
+        sides_stand("contrasts", self.contrasts, self.corpora)
+        sides_stand("primary", self.primary, self.corpora)
+        pairs_once("contrasts", self.contrasts)
+        pairs_once("primary", self.primary)
+        for pair in self.primary:
+            if "/" not in pair[0]:
+                raise ValueError(f"primary: [{', '.join(pair)}] must name both sides as corpus/method")
+        return self
+
+
+class MethodTable(ProbeTable):
+    """A table of one backbone: a row for each method, a group of columns for each corpus, comparisons within a corpus."""
+
+    backbones: Annotated[Names, Field(max_length=1)]
+
+    @model_validator(mode="after")
+    def _within_a_corpus(self) -> Self:
+        for pair in self.contrasts:
+            if "/" in "".join(pair):
+                raise ValueError(
+                    f"contrasts: [{', '.join(pair)}] compares corpora, which only table1 does; name methods alone"
+                )
+        for pair in self.primary:
+            if len({side.rpartition("/")[0] for side in pair}) > 1:
+                raise ValueError(f"primary: [{', '.join(pair)}] compares corpora, which only table1 does")
+        return self
+
+
+class ScheduleTable(MethodTable):
+    """Table 5: one objective under several ranges of t. The others are compared with the last method of a corpus."""
+
+    @property
+    def reference(self) -> str:
+        """The method that stands last in every corpus."""
+        return next(iter(self.corpora.values()))[-1]
+
+    @model_validator(mode="after")
+    def _one_reference(self) -> Self:
+        for corpus, methods in self.corpora.items():
+            if methods[-1] != self.reference:
+                raise ValueError(
+                    f"corpora.{corpus} ends with {methods[-1]}, the first corpus with {self.reference}; the method that the "
+                    "others are held against stands last in each"
+                )
+        return self
+
+
+class RatioFigure(MethodTable):
+    """Figure 4: methods that mask a fixed share of every caption, beside others, in one panel for each corpus."""
+
+
+class PairsFigure(MethodTable):
+    """Figure 5: methods over corpora of different numbers of pairs. What it compares is the trend of each method.
+
+    ``trends``: methods of which it is claimed that more pairs raise the accuracy; these alone get a verdict.
+    """
+
+    corpora: Annotated[dict[Name, Names], Field(min_length=2)]
+    trends: Annotated[list[Name], Field(max_length=6), AfterValidator(each_once)] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _no_contrasts(self) -> Self:
+        for key, pairs in (("contrasts", self.contrasts), ("primary", self.primary)):
+            if pairs:
+                raise ValueError(
+                    f"{key}: this figure compares the corpora of a method by their trend alone; leave it out"
+                )
+        for name in self.trends:
+            if sum(name in methods for methods in self.corpora.values()) < 2:
+                raise ValueError(f"trends: {name} stands in fewer than two corpora, so it has no trend")
+        return self
+
+
+class RepetitionFigure(MethodTable):
+    """Corpora of the same pairs seen more and more often, and of more and more pairs; what was seen is read from their runs."""
+
+    corpora: Annotated[dict[Name, Names], Field(min_length=2)]
+
+
+WhichWeights = Literal["last", "best"]
+
+
+def _last() -> list[WhichWeights]:
+    return ["last"]
+
+
+class _OfScores(Strict):
+    """What is read from scores: the runs it shows, of which weights, and the claims about them.
+
+    ``weights``: the last ones of a run, those that were best on held-out pairs, or both. ``contrasts`` and ``primary``:
+    pairs of corpus/method/estimator, the first minus the second, on the first of ``backbones`` and of ``weights``; at most
+    six are primary and get a verdict.
+    """
+
+    corpora: Annotated[dict[Name, Names], Field(min_length=1)]
+    backbones: Annotated[Names, Field(max_length=1)]
+    weights: Annotated[list[WhichWeights], Field(min_length=1), AfterValidator(each_once)] = Field(
+        default_factory=_last
+    )
+    contrasts: list[ScoredPair] = Field(default_factory=list)
+    primary: Annotated[list[ScoredPair], Field(max_length=MOST_CLAIMS)] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _claims(self) -> Self:
+        pairs_once("contrasts", self.contrasts)
+        pairs_once("primary", self.primary)
+        for key, pairs in (("contrasts", self.contrasts), ("primary", self.primary)):
+            for side in (side for pair in pairs for side in pair):
+                corpus, method, _ = side.split("/")
+                if method not in self.corpora.get(corpus, []):
+                    there = ", ".join(f"{corpus}/{one}" for corpus, methods in self.corpora.items() for one in methods)
+                    raise ValueError(
+                        f"{key}: {side} does not stand in corpora; allowed: {there}, and an estimator behind it"
+                    )
+        return self
+
+
+class ChoiceColumn(Strict):
+    """A column of Table 2: ``sets`` of data.choices. It is the plain mean over its ``parts``, as its benchmark defines it.
+
+    ``parts``: the sets, or the groups within them (ARO's relations, or pairs of attributes). Of groups, those with fewer
+    than ``least`` items and those in ``leave_out`` do not count.
+    """
+
+    label: str
+    sets: Names
+    parts: Literal["sets", "groups"] = "sets"
+    least: Positive = 1
+    leave_out: list[str] = Field(default_factory=list)
+
+
+class ChoiceTable(_OfScores):
+    """Table 2: compositionality. ``open_clip``: models of others as rows. ``alphas``: which shares of a blind score are tried
+    on held-out pairs, to be taken off. ``also``: runs on other backbones as rows, {backbone: {corpus: methods}}; what is
+    compared is of ``backbones``."""
+
+    also: dict[Name, Annotated[dict[Name, Names], Field(min_length=1)]] = Field(default_factory=dict)
+    columns: Annotated[dict[Name, ChoiceColumn], Field(min_length=1)]
+    open_clip: dict[Name, OpenClipModel] = Field(default_factory=dict)
+    alphas: Annotated[list[Annotated[float, Field(ge=0, le=2)]], Field(min_length=2)]
+
+    @property
+    def sets(self) -> list[str]:
+        """The choice sets of all columns, each once."""
+        return list(dict.fromkeys(name for column in self.columns.values() for name in column.sets))
+
+
+class RetrievalTable(_OfScores):
+    """Retrieval among ``pairs`` held-out pairs of each run's own corpus, by score."""
+
+    pairs: Annotated[int, Field(ge=10)]
+
+
+class PositionFigure(Strict):
+    """What the image tells about a token, by its position, on ``captions`` held-out captions of each corpus.
+
+    ``gradient_captions`` of them, with ``gradient_draws`` masks each: the learning signal. ``bins``: of relative position.
+    ``comparable``: in nats, as protocol.statistics has it in points. ``primary``: methods (corpus/method) whose fall from
+    the first to the last third of a caption is claimed to be smaller than that of the corpus's ``reference``.
+    """
+
+    corpora: Annotated[dict[Name, Names], Field(min_length=1)]
+    backbones: Annotated[Names, Field(max_length=1)]
+    reference: Name
+    captions: Annotated[int, Field(ge=10)]
+    gradient_captions: Positive
+    gradient_draws: Positive
+    bins: Annotated[int, Field(ge=3, le=50)]
+    comparable: Annotated[float, Field(gt=0)]
+    primary: Annotated[list[Side], Field(max_length=MOST_CLAIMS), AfterValidator(each_once)] = Field(
+        default_factory=list
+    )
+
+    @model_validator(mode="after")
+    def _claims(self) -> Self:
+        for corpus, methods in self.corpora.items():
+            if self.reference not in methods:
+                raise ValueError(
+                    f"corpora.{corpus}: lacks {self.reference}, which the others are held against (reference)"
+                )
+        for side in self.primary:
+            corpus, _, method = side.rpartition("/")
+            if method not in self.corpora.get(corpus, []) or method == self.reference:
+                there = [f"{c}/{m}" for c, methods in self.corpora.items() for m in methods if m != self.reference]
+                raise ValueError(f"primary: {side} is not held against {self.reference}; allowed: {', '.join(there)}")
+        return self
+
+
+class Figure3(Strict):
+    """Figure 3: the corpora, the sets of captions without images (``texts``), or both, whose caption lengths are drawn."""
+
+    corpora: Annotated[list[Name], AfterValidator(each_once)] = Field(default_factory=list)
+    texts: Annotated[list[Name], AfterValidator(each_once)] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _one_at_least(self) -> Self:
+        if not self.corpora and not self.texts:
+            raise ValueError("corpora and texts are both empty; name a corpus (data.corpora) or captions (data.texts)")
+        return self
+
+
+class RecipeTable(Strict):
+    """Tables 6 to 8: how Table 1's runs of one backbone are trained."""
+
+    backbone: Name
+
+
+class LossFigure(Strict):
+    """The logs of all runs that the scale's tables and figures need. ``corpora`` and ``backbones`` can add more runs."""
+
+    corpora: dict[Name, Names] = Field(default_factory=dict)
+    backbones: list[Name] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _both_or_none(self) -> Self:
+        if bool(self.corpora) != bool(self.backbones):
+            raise ValueError("corpora and backbones go together: name both, or neither")
+        return self
+
+
+class ScheduleFigure(Strict):
+    """How steadily the schedules of Table 5 train.
+
+    ``primary``: at most three of them, as corpus/method, of which it is claimed that their loss and their gradient norm vary
+    more than those of the table's last method; these six comparisons alone get a verdict.
+    """
+
+    primary: Annotated[list[Side], Field(max_length=3), AfterValidator(each_once)] = Field(default_factory=list)
+
+    def stands_in(self, table: ScheduleTable, where: str) -> None:
+        """ValueError for what the table does not compare."""
+        there = [f"{corpus}/{method}" for corpus, methods in table.corpora.items() for method in methods[:-1]]
+        for side in self.primary:
+            if side not in there:
+                allowed = ", ".join(there) or "nothing"
+                raise ValueError(
+                    f"{where}figure_schedules.primary: {side} is not compared in table5; allowed: {allowed}"
+                )
+
+
+#: what shows a part of a section of captions
+ShownInPart = CaptionView | CaptionExamplesOf | GuidanceFigure | RobustnessFigure
+#: what is made from scores
+ScoreTable = ChoiceTable | RetrievalTable | PositionFigure
+
+
+class Plain(Strict):
+    """A table or figure that has nothing to choose: name it with {}."""
+
+
+class Tables(Strict):
+    table1: ProbeTable | None = None
+    table2: ChoiceTable | None = None
+    table3: CaptionTable | None = None
+    table4: MethodTable | None = None
+    table5: ScheduleTable | None = None
+    table6: RecipeTable | None = None
+    table7: RecipeTable | None = None
+    table8: RecipeTable | None = None
+    table9: Plain | None = None
+    figure3: Figure3 | None = None
+    figure4: RatioFigure | None = None
+    figure5: PairsFigure | None = None
+    figure6: CaptionFigure | None = None
+    figure_loss: LossFigure | None = None
+    figure_schedules: ScheduleFigure | None = None
+    figure_position: PositionFigure | None = None
+    table_retrieval: RetrievalTable | None = None
+    mcd_table1: CaptionView | None = None
+    mcd_examples: CaptionExamplesOf | None = None
+    mcd_table3: CaptionView | None = None
+    mcd_table4: CaptionView | None = None
+    mcd_grid: CaptionView | None = None
+    mcd_figure3: GuidanceFigure | None = None
+    table_ratio: CaptionView | None = None
+    table_conditioning: CaptionView | None = None
+    table_baselines: CaptionView | None = None
+    table_cnn: MethodTable | None = None
+    figure_repetition: RepetitionFigure | None = None
+    table_relations: MethodTable | None = None
+    table_shapes: MethodTable | None = None
+    table_guidance: CaptionView | None = None
+    figure_robustness: RobustnessFigure | None = None
+    table_few: CaptionView | None = None
+    table_splits: CaptionView | None = None
+
+    def named(self) -> dict[str, Strict]:
+        """What the scale names, in the order of the classes above."""
+        return {name: table for name in type(self).model_fields if (table := getattr(self, name)) is not None}
+
+    def training(self) -> dict[str, ProbeTable | LossFigure | RecipeTable | ScoreTable | CaptionTable]:
+        """Of these, those that speak of runs."""
+        kinds = ProbeTable | LossFigure | RecipeTable | ScoreTable | CaptionTable
+        return {name: table for name, table in self.named().items() if isinstance(table, kinds)}
+
+    def of_captions(self) -> dict[str, ShownInPart]:
+        """Of these, those that show a part of the captions of a section of the scale (``mc_diffusion``, ``claims``)."""
+        return {name: table for name, table in self.named().items() if isinstance(table, ShownInPart)}
+
+    def scoring(self) -> dict[str, ScoreTable]:
+        """Of these, those that are made from scores of captions."""
+        return {name: table for name, table in self.named().items() if isinstance(table, ScoreTable)}
+
+    def probing(self) -> dict[str, ProbeTable]:
+        """Of these, the tables and figures of linear probes."""
+        return {name: table for name, table in self.named().items() if isinstance(table, ProbeTable)}

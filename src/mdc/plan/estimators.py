@@ -1,0 +1,44 @@
+"""How an image and a caption are scored: every estimator by its name. :mod:`mdc.plan.config.score` says which a method has.
+
+It imports nothing, so that validation and planning can afford it; :mod:`mdc.evaluation.predictors.score` does the work.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """``label``: how a row says it, behind the method's name ("" where the name is enough). ``text``: what it is, a sentence.
+
+    ``sampled``: its masks are drawn, so a score has a standard error. ``nats``: it is a sum of log probabilities, so it has
+    a mean a token, and a blind score can be taken off.
+    """
+
+    label: str
+    text: str
+    sampled: bool = False
+    nats: bool = True
+
+
+ESTIMATORS = {
+    "cosine": Estimator("", "the cosine of image and caption", nats=False),
+    "likelihood": Estimator("", "Σ log p(c_i | c_<i, V) (the paper's equation 7)"),
+    "monte_carlo": Estimator("Monte Carlo", "the lower bound on log p(c | V) of the paper's equation 8", sampled=True),
+    "monte_carlo_range": Estimator(
+        "Monte Carlo, trained range",
+        "the mean of equation 8's terms over the numbers of masks that training draws, which is no bound",
+        sampled=True,
+    ),
+    "heuristic": Estimator(
+        "Heuristic", "the paper's N steps: at each, the masked place of the highest confidence is scored and shown"
+    ),
+    "parallel": Estimator("parallel", "Σ log p(c_i | V) from the fully masked caption, in one pass"),
+    "fixed_ratio": Estimator(
+        "fixed ratio",
+        "equation 8's term at the number of masks nearest to the trained ratio, which is no bound",
+        sampled=True,
+    ),
+    "pseudo_likelihood": Estimator("pseudo-likelihood", "Σ log p(c_i | all other tokens, V), which is no likelihood"),
+}

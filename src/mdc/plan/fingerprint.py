@@ -1,0 +1,130 @@
+"""What source code a job runs, as one hash.
+
+The hash covers the module of the job's verb, the modules that the job loads by name (its objective's, its source kind's,
+see :mod:`mdc.plan.parts`), and everything of this package that these import, directly or not, at module level or inside a
+function, each as its syntax tree without docstrings. So a comment, a docstring or a line break reruns nothing; a changed
+loss reruns what it decides; a new objective or a new kind of source reruns nothing at all.
+
+A module that reads files of the package, as templates, names them in ``DATA_FILES``; their bytes are covered with it.
+
+Left out is what only says which values a job is asked with: they stand in its configuration and are compared there. So a
+value that decides a result and is in no configuration may not stand in a module that is left out
+(``tests/unit/plan/test_left_out.py``).
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+PACKAGE = "mdc"
+ROOT = Path(__file__).resolve().parents[1]
+LEFT_OUT = (
+    *("mdc.plan.config", "mdc.plan.jobs", "mdc.plan.registry"),  # parameters, jobs and datasets: values
+    *("mdc.plan.artefacts", "mdc.plan.parts", "mdc.plan.verbs"),  # names of modules and files
+)
+#: of these packages, what all jobs run nevertheless: it writes their records
+COVERED = ("mdc.plan.jobs.call",)
+
+
+def left_out(module: str) -> bool:
+    """Whether no fingerprint covers ``module``."""
+    return module not in COVERED and any(module == name or module.startswith(f"{name}.") for name in LEFT_OUT)
+
+
+@cache
+def module_file(module: str) -> Path | None:
+    """The source file of a module of this package, or None if there is no such module."""
+    parts = module.split(".")
+    if parts[0] != PACKAGE:
+        return None
+    base = ROOT.joinpath(*parts[1:])
+    for candidate in (base.with_suffix(".py"), base / "__init__.py"):
+        if candidate.is_file():
+            return candidate
+    return None
+
+
+@dataclass(frozen=True)
+class _Source:
+    """What a fingerprint takes of one module: a hash of its code, the names in its import statements, its data files."""
+
+    sha256: str
+    named: frozenset[str]
+    data_files: tuple[str, ...]
+
+
+@cache
+def _read(module: str) -> _Source:
+    path = module_file(module)
+    assert path is not None
+    tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            node.body = node.body[ast.get_docstring(node, clean=False) is not None :]
+    # Python 3.12's syntax trees have a field that 3.11's lack; we use no type parameters
+    dumped = ast.dump(tree).replace(", type_params=[]", "")
+    return _Source(hashlib.sha256(dumped.encode()).hexdigest(), frozenset(_named(tree)), _data_files(tree))
+
+
+def _named(tree: ast.AST) -> Iterator[str]:
+    """What is named in import statements that can run; those for a type checker alone cannot."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            node = ast.Module(node.orelse, [])
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        yield from _named(node)
+
+
+def _data_files(tree: ast.Module) -> tuple[str, ...]:
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "DATA_FILES" for t in node.targets):
+            return tuple(ast.literal_eval(node.value))
+    return ()
+
+
+def imports(module: str) -> frozenset[str]:
+    """The modules of this package that ``module`` names in an import statement anywhere in its text."""
+    return frozenset(name for name in _read(module).named if module_file(name))
+
+
+def data_files(module: str) -> tuple[str, ...]:
+    """The files, relative to the package, that ``module`` names in a literal ``DATA_FILES = ("folder/file", ...)``."""
+    return _read(module).data_files
+
+
+@cache
+def closure(*modules: str) -> list[str]:
+    """``modules`` and all that they import of this package, sorted, without what is left out."""
+    seen: set[str] = set()
+    waiting = list(modules)
+    while waiting:
+        name = waiting.pop()
+        if name in seen or left_out(name):
+            continue
+        seen.add(name)
+        waiting.extend(imports(name))
+        # importing a.b.c runs a/__init__ and a.b/__init__ too
+        parent = name.rpartition(".")[0]
+        if parent and module_file(parent):
+            waiting.append(parent)
+    return sorted(seen)
+
+
+@cache
+def fingerprint(*modules: str) -> str:
+    """Hash of the syntax trees of the closure of ``modules`` and of the data files that they name."""
+    digest = hashlib.sha256()
+    for name in closure(*modules):
+        digest.update(f"{name} {_read(name).sha256}\n".encode())
+        for file in data_files(name):
+            digest.update(f"{file} {hashlib.sha256((ROOT / file).read_bytes()).hexdigest()}\n".encode())
+    return digest.hexdigest()

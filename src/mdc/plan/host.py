@@ -1,0 +1,82 @@
+"""Where, how and how long a job ran: the file ``host.json`` beside its record.
+
+It differs from machine to machine and from call to call. It is therefore no part of the record, no job reads it, and it
+may be missing. It names the manifest that it belongs to by sha256.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mdc.plan.records import sha256_file, write_json
+
+
+def command_line(arguments: Sequence[str]) -> str:
+    """The call ``mdc ARGUMENTS`` as a line for a shell in the project's folder, with MDC_DATA if it was set.
+
+    For a process that torchrun started it is the call of torchrun, because the process is one of several.
+    """
+    words = ["mdc", *arguments]
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        words = _parents_words() or words
+    data = os.environ.get("MDC_DATA")
+    return shlex.join(words) if not data else f"MDC_DATA={shlex.quote(data)} {shlex.join(words)}"
+
+
+def _parents_words() -> list[str]:
+    try:
+        words = Path(f"/proc/{os.getppid()}/cmdline").read_text(encoding="utf-8").split("\0")[:-1]
+    except OSError:
+        return []
+    # torchrun is a script: its first word is this environment's Python
+    return [Path(word).name if number < 2 else word for number, word in enumerate(words)][1:]
+
+
+def write_host(
+    path: Path, manifest: Path, command: str, seconds: float, facts: Mapping[str, Any] | None = None
+) -> None:
+    """Write the host file ``path`` of the job that left ``manifest``, done by a process that took ``seconds``.
+
+    ``facts``: what else the job reports. Its ``seconds_before`` are the seconds of earlier processes whose work this one
+    resumed; they are added. If a job has several processes, only the first one writes.
+    """
+    if os.environ.get("RANK", "0") != "0":
+        return
+    facts = facts or {}
+    write_json(
+        path,
+        {
+            "manifest": manifest.name,
+            "manifest_sha256": sha256_file(manifest),
+            "command": command,
+            "seconds": round(seconds + facts.get("seconds_before", 0.0), 3),
+            "log": _log(),
+            "machine": platform.machine(),
+            "processor": _processor(),
+            **facts,
+        },
+    )
+
+
+def _log() -> str | None:
+    """The file that the job's messages go to, relative to the current folder; None if they do not go to a file."""
+    try:
+        path = Path("/proc/self/fd/2").readlink()
+    except OSError:
+        return None
+    if not path.is_file():
+        return None
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")

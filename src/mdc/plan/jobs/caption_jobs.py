@@ -1,0 +1,249 @@
+"""The jobs of captioning: captions by each run that Table 3 shows, and what is measured of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mdc.plan import parts
+from mdc.plan.config.caption_table import FLOOR, CaptionTable, RunClip
+from mdc.plan.config.judge import ByClipScore
+from mdc.plan.jobs import encoder_jobs
+from mdc.plan.jobs.ids import Run
+from mdc.plan.jobs.job import Job
+from mdc.plan.jobs.model import CaptionMetricsJob, CaptionsJob, JudgeJob
+
+if TYPE_CHECKING:
+    from mdc.plan.jobs.plan import Plan
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Captions of one dataset by one run under its ``weights`` (both None of the floor and of a model of others, whose key
+    ``coca`` is), for the ``systems`` of the table."""
+
+    dataset: str
+    run: Run | None
+    weights: str | None
+    systems: tuple[str, ...]
+    coca: str = ""
+
+
+def asked(plan: Plan) -> Iterator[Asked]:
+    """By dataset the floor, then every run; systems that need the same run and weights are captioned by one job."""
+    for table in _tables(plan):
+        for name in table.datasets:
+            yield from _of_dataset(plan, table, name)
+
+
+def _of_dataset(plan: Plan, table: CaptionTable, name: str) -> Iterator[Asked]:
+    dataset, seeds = table.datasets[name], _seeds(plan)
+    yield Asked(name, None, None, (FLOOR,))
+    for key in table.coca_of(name):
+        yield Asked(name, None, None, (key,), key)
+    for seed in seeds:
+        together: dict[tuple[Run, str], list[str]] = {}
+        for key, system in table.systems_of(name).items():
+            if system.first_seed and seed != seeds[0]:
+                continue
+            tuned = dataset.tuned_as(system) or ""
+            run = Run(dataset.pretrained, table.backbone_of(name, key), system.method, seed, tuned)
+            together.setdefault((run, system.weights), []).append(key)
+        for (run, weights), systems in together.items():
+            yield Asked(name, run, weights, tuple(systems))
+
+
+def _tables(plan: Plan) -> list[CaptionTable]:
+    return list(plan.scale.captioned().values())
+
+
+def table_of(plan: Plan, dataset: str) -> CaptionTable:
+    """What captions a dataset, whose name no other has."""
+    return next(table for table in _tables(plan) if dataset in table.datasets)
+
+
+def runs(plan: Plan) -> list[Run]:
+    """Every run that captions, one that is finetuned after what it goes on from."""
+    found: dict[Run, None] = {}
+    for one in asked(plan):
+        if one.run is not None:
+            found |= {one.run.pretrained: None, one.run: None}
+    for table in _tables(plan):
+        for clip in (table.clip_score, table.guide):
+            if isinstance(clip, RunClip):
+                found |= dict.fromkeys(_clip_run(plan, table, clip, name) for name in table.datasets)
+    return list(found)
+
+
+def captioned(plan: Plan) -> list[Job]:
+    """Every job of captions, then those of metrics."""
+    written: list[Job] = [captions(plan, one) for one in asked(plan)]
+    shown = [(table, name, seed) for table in _tables(plan) for name in table.datasets for seed in _seeds(plan)]
+    measured: list[Job] = [metrics(plan, name, seed) for _, name, seed in shown]
+    judged: list[Job] = [judge(plan, name, seed) for table, name, seed in shown if table.contests_of(name)]
+    return list({job.job: job for job in [*written, *measured, *judged]}.values())
+
+
+def of_seed(plan: Plan, dataset: str, seed: int) -> dict[str, Asked]:
+    """What captions each system of a dataset with one seed; the floor, which has no seed, stands beside every one."""
+    return {
+        system: one
+        for one in asked(plan)
+        if one.dataset == dataset and (one.run is None or one.run.seed == seed)
+        for system in one.systems
+    }
+
+
+def captions(plan: Plan, one: Asked) -> CaptionsJob:
+    """The captions that ``one`` asks for."""
+    table, scale = table_of(plan, one.dataset), plan.scale
+    assert scale.caption is not None  # the schema sees to it
+    name = f"captions/{_place(one)}"
+    if name in plan.made:
+        return plan.made[name]
+    dataset = table.datasets[one.dataset]
+    trained = plan.pretrain(one.run) if one.run is not None else None
+    inputs, more = [f"data/corpora/{dataset.corpus}"], dict[str, Any]()
+    if trained is not None:
+        inputs += [trained.job, f"data/vocabularies/{trained.vocabulary}", *encoder_jobs.behind(trained)]
+        modules = [
+            *(parts.ABILITIES["generate"], parts.OBJECTIVES[trained.method.objective]),
+            *encoder_jobs.modules(plan, trained),
+        ]
+        systems = {key: system for key, system in table.systems_of(one.dataset).items() if key in one.systems}
+        policies = {key: system.policy() for key, system in systems.items()}
+        if table.guide is not None and any(system.guided for system in systems.values()):
+            guide = _clip(plan, table, table.guide, one.dataset)
+            inputs, modules = inputs + guide.inputs, modules + guide.modules
+            more["guide"] = guide.told
+    elif one.coca:
+        modules, policies = [parts.OTHERS["coca"]], {}
+    else:
+        inputs, modules, policies = [*inputs, f"data/corpora/{dataset.training}"], [], {}
+    found: CaptionsJob = plan.make(
+        "write-captions",
+        name,
+        list(dict.fromkeys(inputs)),
+        modules,
+        corpus=dataset.corpus,
+        split=dataset.split,
+        images=dataset.images,
+        run=trained.job if trained else None,
+        run_config_sha256=trained.sha256 if trained else None,
+        weights=one.weights,
+        policies=policies,
+        floor=None if trained or one.coca else {"system": FLOOR, "corpus": dataset.training},
+        coca=_coca(table, one.coca) if one.coca else None,
+        captioning=scale.caption.model_dump(mode="json"),
+        seed=table.seed,
+        **more,
+    )
+    plan.made[name] = found
+    return found
+
+
+def metrics(plan: Plan, name: str, seed: int) -> CaptionMetricsJob:
+    """What is measured of all captions of the dataset ``name`` with one seed: METEOR's program starts once for all."""
+    table, scale = table_of(plan, name), plan.scale
+    assert scale.caption is not None
+    job = f"metrics/{name}/s{seed}"
+    if job in plan.made:
+        return plan.made[job]
+    dataset = table.datasets[name]
+    written = {one.job: one.sha256 for asked in of_seed(plan, name, seed).values() for one in [captions(plan, asked)]}
+    inputs = [*written, f"data/corpora/{dataset.corpus}", f"data/corpora/{dataset.training}"]
+    modules: list[str] = []
+    clip: dict[str, Any] = {"clip": None, "open_clip": None}
+    if isinstance(table.clip_score, RunClip):
+        by = _clip(plan, table, table.clip_score, name)
+        inputs, modules = inputs + by.inputs, by.modules
+        clip["clip"] = by.told
+    elif table.clip_score is not None:
+        modules = [parts.ABILITIES["score_open_clip"]]
+        clip["open_clip"] = table.clip_score.model_dump(mode="json")
+    found: CaptionMetricsJob = plan.make(
+        "measure-captions",
+        job,
+        list(dict.fromkeys(inputs)),
+        modules,
+        captions=written,
+        corpus=dataset.corpus,
+        split=dataset.split,
+        images=dataset.images,
+        training=dataset.training,
+        left_out=table.left_out,
+        instances=dataset.instances,
+        context_length=plan.params.protocol.data.context_length,
+        captioning=scale.caption.model_dump(mode="json"),
+        **clip,
+    )
+    plan.made[job] = found
+    return found
+
+
+def judge(plan: Plan, name: str, seed: int) -> JudgeJob:
+    """All contests between captions of the dataset ``name`` with one seed."""
+    table = table_of(plan, name)
+    assert table.judge is not None
+    job = f"judged/{name}/s{seed}"
+    if job in plan.made:
+        return plan.made[job]
+    dataset, asked = table.datasets[name], of_seed(plan, name, seed)
+    contests = {key: contest.systems for key, contest in table.contests_of(name).items()}
+    written = {one.job: one.sha256 for s in contests.values() for key in s for one in [captions(plan, asked[key])]}
+    measured = metrics(plan, name, seed) if isinstance(table.judge.by, ByClipScore) else None
+    found: JudgeJob = plan.make(
+        "judge-captions",
+        job,
+        [*written, f"data/corpora/{dataset.corpus}", *([measured.job] if measured else [])],
+        seed=seed,
+        captions=written,
+        corpus=dataset.corpus,
+        split=dataset.split,
+        images=dataset.images,
+        contests=contests,
+        by=table.judge.by.model_dump(mode="json"),
+        metrics=measured.job if measured else None,
+        metrics_config_sha256=measured.sha256 if measured else None,
+        order_seed=table.judge.seed,
+    )
+    plan.made[job] = found
+    return found
+
+
+def _place(one: Asked) -> str:
+    if one.run is not None:
+        return f"{one.run.id}/{one.weights}/{one.dataset}"
+    return f"coca/{one.coca}/{one.dataset}" if one.coca else f"floor/{one.dataset}"
+
+
+def _coca(table: CaptionTable, key: str) -> dict[str, Any]:
+    values = table.coca[key].model_dump(mode="json", exclude={"label", "datasets"})
+    return {"system": key, **values}
+
+
+def _seeds(plan: Plan) -> list[int]:
+    return plan.scale.training.seeds
+
+
+@dataclass(frozen=True)
+class _Clip:
+    """A CLIP run as a job asks for it: the run (:class:`mdc.plan.jobs.model.ClipRun`), and what is then read."""
+
+    told: dict[str, str]
+    inputs: list[str]
+    modules: list[str]
+
+
+def _clip(plan: Plan, table: CaptionTable, clip: RunClip, dataset: str) -> _Clip:
+    trained = plan.pretrain(_clip_run(plan, table, clip, dataset))
+    return _Clip(
+        {"run": trained.job, "config_sha256": trained.sha256},
+        [trained.job, f"data/vocabularies/{trained.vocabulary}"],
+        [parts.ABILITIES["score"], parts.OBJECTIVES[trained.method.objective]],
+    )
+
+
+def _clip_run(plan: Plan, table: CaptionTable, clip: RunClip, dataset: str) -> Run:
+    return Run(table.datasets[dataset].pretrained, clip.on(table), clip.method, clip.of(_seeds(plan)))

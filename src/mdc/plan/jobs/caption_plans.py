@@ -1,0 +1,349 @@
+"""The jobs of Table 3 and Figure 6: which records each is made from, and what its rows are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mdc.plan.config.caption import Diffusing
+from mdc.plan.config.caption_table import (
+    FLOOR,
+    CaptionExamplesOf,
+    CaptionSystem,
+    CaptionTable,
+    CaptionView,
+    GuidanceFigure,
+    RobustnessFigure,
+    RunClip,
+)
+from mdc.plan.config.distortion import LABELS, STRENGTHS, distorted
+from mdc.plan.config.judge import ByEndpoint
+from mdc.plan.jobs import caption_jobs
+from mdc.plan.jobs.score_plans import labelled
+
+if TYPE_CHECKING:
+    from mdc.plan.jobs.plan import Plan
+
+#: of each part of Table 3, its metrics and what they are called: those of the paper in its order; of the embedded world the
+#: true share of what is stated, and the told share of what there is to say
+_KINDS = ("objects", "attributes", "counts", "relations")
+_COLUMNS = {
+    "paper": {"BLEU-4": "B@4", "METEOR": "METEOR", "CIDEr": "CIDEr", "SPICE": "SPICE", "ROUGE-L": "ROUGE-L"},
+    "more": {
+        "BLEU-1": "B@1",
+        "BLEU-2": "B@2",
+        "BLEU-3": "B@3",
+        "CLIPScore": "CLIPScore",
+        "RefCLIPScore": "RefCLIPScore",
+    },
+    "truth": {
+        **{"true": "true", "told": "told"},
+        **{f"{what}_{kind}": f"{kind} {what}" for what in ("true", "told") for kind in _KINDS},
+        **{f"word_{kind}": f"{kind} words true" for kind in ("colour", "shape", "count")},
+    },
+    "words": {
+        **{"unreadable": "unreadable words", "words": "words", "content_words": "content words"},
+        **{"content_recall": "content recall", "repeated": "repeats training"},
+    },
+}
+
+_FLOOR_NOTE = (
+    "Most frequent training caption: the same for every image, so it is what a caption scores that looks at none."
+)
+_BLIND_NOTE = (
+    "Other image: the same captioner is shown another image of the set, so it is what a caption scores that fits none."
+)
+
+
+def table(plan: Plan, name: str) -> dict[str, Any]:
+    """The values of Table 3's job, and the jobs that it is made from (``jobs``)."""
+    shown = plan.scale.tables.table3
+    assert shown is not None
+    return {**_table(plan, shown, plan.scale.training.seeds), "choose": None}
+
+
+def view(plan: Plan, name: str) -> dict[str, Any]:
+    """The same of a table that shows a part of what a section of the scale asks for."""
+    asked = getattr(plan.scale.tables, name)
+    assert isinstance(asked, CaptionView)
+    whole = plan.scale.section_of(asked.datasets[0])
+    seeds = plan.scale.training.seeds[:1] if asked.first_seed else plan.scale.training.seeds
+    found = _table(plan, whole.view(asked), seeds)
+    if asked.over:
+        found |= _over(plan, whole, asked, found)
+    if asked.choose_on is None:
+        return {**found, "choose": None}
+    made = [caption_jobs.metrics(plan, asked.choose_on, seed) for seed in seeds]
+    found["jobs"] |= {job.job: job for job in made}
+    there = whole.systems_of(asked.choose_on)
+    among = [key for key in asked.systems if key in there and there[key].images == "own"]
+    told = {"label": whole.datasets[asked.choose_on].label, "systems": among, "records": [job.job for job in made]}
+    return {**found, "choose": told}
+
+
+def _over(plan: Plan, whole: CaptionTable, asked: CaptionView, found: dict[str, Any]) -> dict[str, Any]:
+    """What is compared over datasets: the differences within each, and the corpora that tell how many images each trains on."""
+    pairs = [[f"{name}/{one}", f"{name}/{other}"] for name in asked.datasets for one, other in asked.over]
+    corpora = {name: plan.corpus(whole.datasets[name].pretrained) for name in asked.datasets}
+    told = {
+        name: {
+            **labelled(name, whole.datasets[name].label),
+            "trained_on": job.job,
+            "images": whole.datasets[name].images,
+        }
+        for name, job in corpora.items()
+    }
+    return {
+        "jobs": found["jobs"] | {job.job: job for job in corpora.values()},
+        "contrasts": found["contrasts"] + [pair for pair in pairs if pair not in found["contrasts"]],
+        "over": {
+            "pairs": [list(pair) for pair in asked.over],
+            "datasets": [one for name, one in told.items() if name not in asked.beside],
+            "beside": [told[name] for name in asked.beside],
+        },
+    }
+
+
+def _table(plan: Plan, shown: CaptionTable, seeds: list[int]) -> dict[str, Any]:
+    jobs: dict[str, Any] = {}
+    rows: list[dict[str, Any]] = []
+    lengths = _lengths(shown)
+    for dataset in shown.datasets:
+        made = [caption_jobs.metrics(plan, dataset, seed) for seed in seeds]
+        jobs |= {job.job: job for job in made}
+        records = [job.job for job in made]
+        rows.append(_floor(plan, shown, dataset, records))
+        rows += [_coca(plan, shown, dataset, key, records) for key in shown.coca_of(dataset)]
+        by_seed = [caption_jobs.of_seed(plan, dataset, seed) for seed in seeds]
+        for key, system in shown.systems_of(dataset).items():
+            ids = [run.id for found in by_seed if (run := found[key].run) is not None]
+            rows.append(_row(plan, shown, dataset, key, system, lengths, ids, records))
+    contests = []
+    for dataset in shown.datasets:
+        here = shown.contests_of(dataset)
+        if not here:
+            continue
+        choices = [caption_jobs.judge(plan, dataset, seed) for seed in seeds]
+        jobs |= {job.job: job for job in choices}
+        contests += [
+            {
+                "name": name,
+                "label": one.label,
+                "dataset": dataset,
+                "systems": one.systems,
+                "records": [j.job for j in choices],
+            }
+            for name, one in here.items()
+        ]
+    primary = [list(pair) for pair in shown.primary]
+    contrasts = [list(pair) for pair in shown.contrasts]
+    return {
+        "jobs": jobs,
+        "systems": rows,
+        "columns": [
+            {**labelled(key, label), "part": part}
+            for part, columns in _COLUMNS.items()
+            for key, label in columns.items()
+        ],
+        "contrasts": contrasts + [one for one in primary if one not in contrasts],
+        "primary": primary,
+        "primary_column": shown.claimed,
+        "seeds": seeds,
+        "statistics": plan.params.protocol.statistics.model_dump(mode="json"),
+        "clip": _clip(plan, shown),
+        "judge": _judge(shown),
+        "contests": contests,
+    }
+
+
+def examples(plan: Plan, name: str) -> dict[str, Any]:
+    """The values of Figure 6's job, and the jobs that it is made from (``jobs``): captions by each system's first seed."""
+    shown, figure = plan.scale.tables.table3, plan.scale.tables.figure6
+    assert shown is not None and figure is not None
+    return _examples(plan, shown, figure.leave_out)
+
+
+def examples_of(plan: Plan, name: str) -> dict[str, Any]:
+    """The same of captions that a section of the scale asks for."""
+    asked = getattr(plan.scale.tables, name)
+    assert isinstance(asked, CaptionExamplesOf)
+    whole = plan.scale.section_of(asked.dataset)
+    return _examples(plan, whole.view(CaptionView(datasets=[asked.dataset], systems=asked.systems)), [])
+
+
+def guidance(plan: Plan, name: str) -> dict[str, Any]:
+    """The values of the job of a figure of scales of guidance, and the jobs that it is made from (``jobs``)."""
+    asked = getattr(plan.scale.tables, name)
+    assert isinstance(asked, GuidanceFigure)
+    whole = plan.scale.section_of(asked.dataset)
+    systems = list(dict.fromkeys(key for curve in asked.curves.values() for key in curve.systems))
+    found = _table(plan, whole.view(CaptionView(datasets=[asked.dataset], systems=systems)), plan.scale.training.seeds)
+    curves = [
+        {
+            **labelled(key, curve.label),
+            "systems": [f"{asked.dataset}/{one}" for one in curve.systems],
+            "scales": [_scale(whole, one) for one in curve.systems],
+        }
+        for key, curve in asked.curves.items()
+    ]
+    return {**found, "choose": None, "curves": curves, "between": [list(pair) for pair in asked.primary]}
+
+
+def robustness(plan: Plan, name: str) -> dict[str, Any]:
+    """The values of the job of a figure of robustness, and the jobs that it is made from (``jobs``)."""
+    asked = getattr(plan.scale.tables, name)
+    assert isinstance(asked, RobustnessFigure)
+    whole = plan.scale.section_of(asked.dataset)
+    lengths = _lengths(whole.view(CaptionView(datasets=[asked.dataset], systems=asked.systems)))
+    curves = [
+        {
+            **labelled(key, _label(whole.systems[key], lengths)),
+            "kind": kind,
+            "kind_label": LABELS[kind],
+            "systems": [key, *(distorted(key, kind, strength) for strength in range(1, STRENGTHS + 1))],
+        }
+        for kind in asked.kinds
+        for key in asked.systems
+    ]
+    systems = list(dict.fromkeys(key for curve in curves for key in curve["systems"]))
+    found = _table(plan, whole.view(CaptionView(datasets=[asked.dataset], systems=systems)), plan.scale.training.seeds)
+    for curve in curves:
+        curve["systems"] = [f"{asked.dataset}/{one}" for one in curve["systems"]]
+    told = {"between": [list(pair) for pair in asked.primary], "claimed": asked.claimed_kinds}
+    return {**found, "choose": None, "curves": curves, **told}
+
+
+def _scale(whole: CaptionTable, system: str) -> float:
+    write = whole.systems[system].write
+    assert isinstance(write, Diffusing)  # the schema sees to it
+    return write.guidance
+
+
+def _examples(plan: Plan, shown: CaptionTable, leave_out: list[str]) -> dict[str, Any]:
+    jobs: dict[str, Any] = {}
+    datasets, lengths = [], _lengths(shown)
+    for name, dataset in shown.datasets.items():
+        asked = caption_jobs.of_seed(plan, name, plan.scale.training.seeds[0])
+        systems = []
+        for key, system in shown.systems_of(name).items():
+            job = caption_jobs.captions(plan, asked[key])
+            jobs[job.job] = job
+            told = {"record": job.job, "system": key, "reveals": system.write.kind != "beam"}
+            systems.append({**labelled(key, _label(system, lengths)), **told, "pictured": key not in leave_out})
+        for key, other in shown.coca_of(name).items():
+            job = caption_jobs.captions(plan, asked[key])
+            jobs[job.job] = job
+            told = {"record": job.job, "system": key, "reveals": False}
+            systems.append({**labelled(key, other.label), **told, "pictured": key not in leave_out})
+        corpus = plan.corpus(dataset.corpus)
+        jobs[corpus.job] = corpus
+        place = {"corpus": corpus.job, "split": dataset.split}
+        datasets.append({**labelled(name, dataset.label), **place, "systems": systems})
+    return {"jobs": jobs, "datasets": datasets, "examples": shown.examples, "seed": shown.seed}
+
+
+def _lengths(shown: CaptionTable) -> set[str]:
+    """Those of all systems that are shown, by which a label says its own or not."""
+    return {system.length for name in shown.datasets for system in shown.systems_of(name).values()}
+
+
+def _label(system: CaptionSystem, lengths: set[str]) -> str:
+    """With its length, unless all ``lengths`` are the same one."""
+    return system.label if lengths == {system.length} or system.length == "–" else f"{system.label} · {system.length}"
+
+
+def _row(
+    plan: Plan,
+    shown: CaptionTable,
+    dataset: str,
+    key: str,
+    system: CaptionSystem,
+    lengths: set[str],
+    runs: list[str],
+    records: list[str],
+) -> dict[str, Any]:
+    blind = system.images == "other"
+    return {
+        **_common(plan, shown, dataset, key),
+        "key": f"{dataset}/{key}",
+        "method": labelled(key, _label(system, lengths)),
+        "runs": runs,
+        "records": records,
+        "ranked": system.ranked and not blind,
+        "reference": blind,
+        "note": _note(plan, shown, system),
+        "system": key,
+        "length": system.length,
+        "tuned": shown.datasets[dataset].tuned_as(system) or "",
+        "weights": system.weights,
+        "blind": blind,
+    }
+
+
+def _note(plan: Plan, shown: CaptionTable, system: CaptionSystem) -> str:
+    if system.guided:
+        assert shown.guide is not None
+        return f"Guided: a CLIP, {own_clip(plan, shown, shown.guide)}, has a say in every piece."
+    return _BLIND_NOTE if system.images == "other" else ""
+
+
+def _floor(plan: Plan, shown: CaptionTable, dataset: str, records: list[str]) -> dict[str, Any]:
+    told = {"system": FLOOR, "length": "–", "tuned": "", "weights": "", "blind": True}
+    return {
+        **_common(plan, shown, dataset),
+        "key": f"{dataset}/{FLOOR}",
+        "method": labelled(FLOOR, "most frequent training caption"),
+        "runs": [f"captions/floor/{dataset}"] * len(records),
+        "records": records,
+        "ranked": False,
+        "reference": True,
+        "note": _FLOOR_NOTE,
+        **told,
+    }
+
+
+def _coca(plan: Plan, shown: CaptionTable, dataset: str, key: str, records: list[str]) -> dict[str, Any]:
+    label = shown.coca[key].label
+    told = {"system": key, "length": "–", "tuned": "", "weights": "", "blind": False}
+    return {
+        **_common(plan, shown, dataset),
+        "key": f"{dataset}/{key}",
+        "method": labelled(key, label),
+        "runs": [f"captions/coca/{key}/{dataset}"] * len(records),
+        "records": records,
+        "ranked": False,
+        "reference": True,
+        "note": f"{label}: a model of others (open_clip), trained on other data; it stands here for orientation.",
+        **told,
+    }
+
+
+def _common(plan: Plan, shown: CaptionTable, dataset: str, system: str | None = None) -> dict[str, Any]:
+    backbone = shown.backbone_of(dataset, system)
+    return {
+        "corpus": labelled(dataset, shown.datasets[dataset].label),
+        "backbone": labelled(backbone, plan.scale.training.backbones[backbone].label),
+        "pooling": "",
+        "estimator": "captions",
+    }
+
+
+def _clip(plan: Plan, shown: CaptionTable) -> str:
+    if shown.clip_score is None:
+        return ""
+    if isinstance(shown.clip_score, RunClip):
+        return own_clip(plan, shown, shown.clip_score)
+    return shown.clip_score.label
+
+
+def own_clip(plan: Plan, shown: CaptionTable, clip: RunClip) -> str:
+    """What a CLIP run of the scale is called."""
+    backbone = f" on {plan.scale.training.backbones[clip.backbone].label}" if clip.backbone is not None else ""
+    return (
+        f"the scale's own {plan.params.methods[clip.method].label}{backbone}, seed {clip.of(plan.scale.training.seeds)}"
+    )
+
+
+def _judge(shown: CaptionTable) -> str:
+    if shown.judge is None:
+        return ""
+    return shown.judge.by.model if isinstance(shown.judge.by, ByEndpoint) else "CLIPScore, which is no language model"

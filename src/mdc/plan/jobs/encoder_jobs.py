@@ -1,0 +1,164 @@
+"""The jobs of tokenizers and frozen encoders: making or bringing them, and letting them look at a corpus once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mdc.plan import parts
+from mdc.plan.config import CodesTower, FrozenBackbone, OnTokens, RunTower, VqVae
+from mdc.plan.jobs.encoder_model import EncodedJob, EncoderJob, ImageTokensJob, TokenizerJob, WordsJob
+from mdc.plan.jobs.ids import Run
+from mdc.plan.jobs.job import Job
+from mdc.plan.jobs.model import PretrainJob
+
+if TYPE_CHECKING:
+    from mdc.plan.jobs.plan import Plan
+
+
+def wanted(plan: Plan) -> list[Job]:
+    """Every tokenizer and encoder that a run or a table asks for, then every corpus that it looks at for a run."""
+    encoded_: list[Job] = [
+        encoded(plan, name, plan.corpus_of(run)) for run in plan.runs if (name := frozen_of(plan, run))
+    ]
+    names = [name for run in plan.runs if (name := frozen_of(plan, run))]
+    names += [one.name for one in plan.frozen]
+    entries = [plan.scale.encoders[name] for name in dict.fromkeys(names)]
+    made: list[Job] = [tokenizer(plan, entry.tokenizer) for entry in entries if isinstance(entry, CodesTower)]
+    named = [name for run in plan.runs for name in words_behind(plan, run)]
+    made += [words(plan, name.removeprefix("words/")) for name in dict.fromkeys(named)]
+    brought: list[Job] = [encoder(plan, name) for name in dict.fromkeys(names)]
+    return list({job.job: job for job in [*made, *brought, *encoded_]}.values())
+
+
+def runs(plan: Plan, others: Iterable[Run]) -> list[Run]:
+    """The runs whose encoders ``others`` stand on, or that a table shows as a frozen one."""
+    scale = plan.scale
+    names = [name for run in others if (name := frozen_of(plan, run))]
+    names += [name for table in scale.tables.probing().values() for name in table.encoders]
+    entries = [scale.encoders[name] for name in dict.fromkeys(names)]
+    return [run_of(plan, entry) for entry in entries if isinstance(entry, RunTower)]
+
+
+def run_of(plan: Plan, entry: RunTower) -> Run:
+    seed = plan.scale.training.seeds[0] if entry.seed is None else entry.seed
+    return Run(entry.corpus, entry.backbone, entry.method, seed)
+
+
+def frozen_of(plan: Plan, run: Run) -> str | None:
+    """The frozen encoder that a run stands on, if it does."""
+    backbone = plan.scale.training.backbones[run.backbone]
+    return backbone.frozen if isinstance(backbone, FrozenBackbone) else None
+
+
+def tokenizer(plan: Plan, name: str) -> TokenizerJob:
+    """The job that trains or brings a tokenizer, made once."""
+    job = f"tokenizers/{name}"
+    if job not in plan.made:
+        entry = plan.scale.tokenizers[name]
+        values, inputs = {**entry.model_dump(mode="json"), "label": ""}, []
+        if isinstance(entry, VqVae):
+            inputs = [f"data/corpora/{entry.corpus}"]
+        elif entry.dataset is not None:
+            inputs = [f"data/obtained/{entry.dataset}"]
+            values["path"] = str(Path(plan.scale.data.datasets[entry.dataset].path, entry.path))
+        plan.made[job] = plan.make("tokenizer", job, inputs, name=name, entry=values)
+    found: TokenizerJob = plan.made[job]
+    return found
+
+
+def encoder(plan: Plan, name: str) -> EncoderJob:
+    """The job that brings an encoder, made once."""
+    job = f"encoders/{name}"
+    if job in plan.made:
+        return plan.made[job]
+    entry = plan.scale.encoders[name]
+    trained = plan.pretrain(run_of(plan, entry)) if isinstance(entry, RunTower) else None
+    codes = tokenizer(plan, entry.tokenizer) if isinstance(entry, CodesTower) else None
+    behind = (
+        {"job": codes.job, "config_sha256": codes.sha256, "entry": codes.entry.model_dump(mode="json")}
+        if codes
+        else None
+    )
+    found: EncoderJob = plan.make(
+        "import-encoder",
+        job,
+        [one.job for one in (trained, codes) if one is not None],
+        [parts.TOWERS[entry.kind]],
+        name=name,
+        entry={**entry.model_dump(mode="json"), "label": ""},
+        run=trained.job if trained else None,
+        run_config_sha256=trained.sha256 if trained else None,
+        backbone=trained.backbone.model_dump(mode="json") if trained else None,
+        contrastive=trained is not None and trained.method.objective == "contrastive",
+        tokenizer=behind,
+    )
+    plan.made[job] = found
+    return found
+
+
+def encoded(plan: Plan, name: str, corpus: str) -> EncodedJob | ImageTokensJob:
+    """The job in which an encoder looks at a corpus, made once: what it leaves are vectors, or, of a tokenizer, codes."""
+    entry = plan.scale.encoders[name]
+    codes = isinstance(entry, CodesTower) and entry.quantised
+    job = f"{'image-tokens' if codes else 'encoded'}/{name}/{corpus}"
+    if job in plan.made:
+        return plan.made[job]
+    assert plan.scale.encode is not None  # the schema sees to it
+    brought = encoder(plan, name)
+    found: EncodedJob | ImageTokensJob = plan.make(
+        "image-tokens" if codes else "encode-corpus",
+        job,
+        [brought.job, f"data/corpora/{corpus}"],
+        [parts.TOWERS[brought.entry.kind]],
+        corpus=corpus,
+        encoder=brought.job,
+        encoder_config_sha256=brought.sha256,
+        splits=["train", "val"],
+        encode=plan.scale.encode.model_dump(mode="json"),
+    )
+    plan.made[job] = found
+    return found
+
+
+def tokens(plan: Plan, name: str) -> dict[str, Any]:
+    """What a job is told of an encoder (:class:`mdc.plan.config.FrozenTokens`)."""
+    entry, brought = plan.scale.encoders[name], encoder(plan, name)
+    shape = {"image_size": entry.image_size, "tokens": entry.tokens, "width": entry.width}
+    return {"job": brought.job, "config_sha256": brought.sha256, **shape}
+
+
+def words(plan: Plan, name: str) -> WordsJob:
+    """The job that brings embeddings of word pieces, made once."""
+    job = f"words/{name}"
+    if job not in plan.made:
+        entry = plan.scale.words[name].model_dump(mode="json")
+        plan.made[job] = plan.make("import-words", job, [], name=name, entry={**entry, "label": ""})
+    found: WordsJob = plan.made[job]
+    return found
+
+
+def words_of(plan: Plan, name: str) -> dict[str, Any]:
+    """What a job is told of them (:class:`mdc.plan.config.FrozenWords`)."""
+    brought = words(plan, name)
+    return {"job": brought.job, "config_sha256": brought.sha256, "width": brought.entry.width}
+
+
+def words_behind(plan: Plan, run: Run) -> list[str]:
+    """The embeddings that a run takes from others."""
+    backbone = plan.scale.training.backbones[run.backbone]
+    return [words(plan, backbone.words).job] if isinstance(backbone, FrozenBackbone) and backbone.words else []
+
+
+def behind(trained: PretrainJob) -> list[str]:
+    """The encoder that whoever asks a run about images needs besides it."""
+    return [trained.backbone.frozen.job] if isinstance(trained.backbone, OnTokens) else []
+
+
+def modules(plan: Plan, trained: PretrainJob) -> list[str]:
+    """What it loads by name for that."""
+    if not isinstance(trained.backbone, OnTokens):
+        return []
+    name = trained.backbone.frozen.job.removeprefix("encoders/")
+    return [parts.TOWERS[plan.scale.encoders[name].kind]]

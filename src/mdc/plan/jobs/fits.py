@@ -1,0 +1,25 @@
+"""What a run's backbone asks of its corpus: known only of both together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mdc.plan.config import Backbone
+from mdc.plan.jobs.ids import Run
+from mdc.plan.records import UserError
+
+if TYPE_CHECKING:
+    from mdc.plan.jobs.plan import Plan
+
+
+def check_reads(plan: Plan, run: Run) -> None:
+    """UserError for a run whose decoder reads objects of images that are no rendered scenes."""
+    backbone, corpus = plan.scale.training.backbones[run.backbone], plan.corpus_of(run)
+    if not isinstance(backbone, Backbone) or backbone.reads != "objects":
+        return
+    if plan.scale.data.corpora[corpus].source.kind != "scenes":
+        raise UserError(
+            f"params.yaml: run {run.id} at scale {plan.params.scale}: pretrain.backbones.{run.backbone}.reads = objects: objects "
+            f"are found in rendered scenes alone, and the corpus {corpus} has none; allowed here: "
+            "patches, mean, cls, grid_2, grid_3"
+        )

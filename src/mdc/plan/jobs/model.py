@@ -1,0 +1,337 @@
+"""What the verbs that make data and models are asked: one typed job a verb."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+
+from mdc.plan.config import (
+    CaptionList,
+    ChoiceSource,
+    CorpusSource,
+    Dataset,
+    FrozenTokens,
+    JobBackbone,
+    Method,
+    Name,
+    Names,
+    NonNegative,
+    OpenClipModel,
+    Positive,
+    Probe,
+    ProbeSource,
+    ProtocolData,
+    ProtocolPretrain,
+    ProtocolProbe,
+    Recipe,
+    Scoring,
+    Share,
+    TrainedBackbone,
+)
+from mdc.plan.config.caption import Captioning, Writing
+from mdc.plan.config.caption_table import OpenClip
+from mdc.plan.config.distortion import AtLevel
+from mdc.plan.config.judge import ByClipScore, ByEndpoint
+from mdc.plan.jobs.job import Job, Part
+
+# --- data ---------------------------------------------------------------------------------------------------------------
+
+
+class _OfDatasetJob(Job):
+    """Of a dataset. ``entry``: what the registry says of it as far as it decides what is obtained; None for a user's own."""
+
+    name: Name
+    dataset: Dataset
+    entry: dict[str, Any] | None
+
+
+class ObtainJob(_OfDatasetJob):
+    """Bring a dataset to its place. ``download``: how its URLs are fetched, None if it is not fetched by URLs."""
+
+    verb: Literal["obtain"]
+    download: dict[str, Any] | None
+
+
+class PlanDownloadJob(_OfDatasetJob):
+    """Fix what will be asked for of a list of URLs, and in which order; ``download`` as in :class:`ObtainJob`."""
+
+    verb: Literal["plan-download"]
+    download: dict[str, Any]
+
+
+class DownloadJob(_OfDatasetJob):
+    """Download a dataset's parts ``group``, ``group`` + ``groups``, …, those of a plan or the files of a mirror; ``download`` as
+    in :class:`ObtainJob`."""
+
+    verb: Literal["download"]
+    download: dict[str, Any] | None
+    group: NonNegative
+    groups: Positive
+
+
+class _SetJob(Job):
+    """Write a set of shards from its source."""
+
+    name: Name
+    samples_per_shard: Positive
+    max_skipped: Share
+
+
+class CorpusPartsJob(Job):
+    """Write a source's parts ``group``, ``group`` + ``groups``, … as shards. ``name``: the folder that all groups fill."""
+
+    verb: Literal["corpus-parts"]
+    name: str
+    source: CorpusSource
+    protocol: ProtocolData
+    group: NonNegative
+    groups: Positive
+
+
+class CorpusJob(_SetJob):
+    """If ``inputs`` name parts, the corpus's shards are these parts, and ``samples_per_shard`` decides nothing."""
+
+    verb: Literal["corpus"]
+    source: CorpusSource
+    protocol: ProtocolData
+
+
+class ProbeSetJob(_SetJob):
+    verb: Literal["probe-set"]
+    source: ProbeSource
+
+
+class ChoiceSetJob(_SetJob):
+    verb: Literal["choice-set"]
+    source: ChoiceSource
+
+
+class TextsJob(Job):
+    verb: Literal["texts"]
+    name: Name
+    source: CaptionList
+    protocol: ProtocolData
+
+
+class VocabularyJob(Job):
+    """``kind`` full: CLIP's own pieces; corpus: the pieces that the ``corpora`` and the ``choices`` use."""
+
+    verb: Literal["vocabulary"]
+    name: Name
+    kind: Literal["full", "corpus"]
+    corpora: list[Name]
+    choices: list[Name]
+
+
+# --- models -------------------------------------------------------------------------------------------------------------
+
+
+class Protocol(Part):
+    data: ProtocolData
+    pretrain: ProtocolPretrain
+
+
+class Start(Part):
+    """What a finetuned run goes on from: the ``weights`` of the job ``run``, whose configuration has that hash.
+
+    It stops after ``patience`` validations in a row of which none was the best so far. ``canvas``: a masked model learns
+    where captions end, on canvases of up to so many tokens (docs/captioning.md); None as in pretraining.
+    """
+
+    run: str
+    config_sha256: str
+    weights: Literal["last", "best"]
+    patience: Positive
+    canvas: Annotated[int, Field(ge=2)] | None
+
+
+class PretrainJob(Job):
+    """One run. ``backbone`` and ``method`` have their keys as labels, and a pooling is the probe's: neither decides it.
+
+    ``start``: of a finetuned run alone. The configuration of any other does not have the key.
+    """
+
+    verb: Literal["pretrain"]
+    corpus: Name
+    vocabulary: Name
+    backbone_name: str
+    method_name: str
+    seed: NonNegative
+    backbone: JobBackbone
+    method: Method
+    recipe: Recipe
+    protocol: Protocol
+    start: Start | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_start(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        found: dict[str, Any] = dump(self)
+        if self.start is None:
+            del found["start"]
+        return found
+
+
+class _ScoringJob(Job):
+    """Scores of one run under its ``weights``; its own configuration says what it is, and the hash pins that."""
+
+    run: str
+    run_config_sha256: str
+    weights: Literal["last", "best"]
+    scoring: Scoring
+
+
+class ChoicesJob(Job):
+    """All options of ``sets`` under one model: a run of ours, or an open_clip model, which has no training here.
+
+    ``estimators``: those that the model has. ``context_length``: of the protocol.
+    """
+
+    verb: Literal["score-choices"]
+    sets: Names
+    scoring: Scoring
+    estimators: Names
+    context_length: Annotated[int, Field(ge=3)]
+    run: str | None
+    run_config_sha256: str | None
+    weights: Literal["last", "best"] | None
+    open_clip: OpenClipModel | None
+
+
+class RetrievalJob(_ScoringJob):
+    """So many held-out pairs of the run's corpus, each image against each caption."""
+
+    verb: Literal["score-pairs"]
+    estimators: Names
+    pairs: Positive
+
+
+class PositionsJob(_ScoringJob):
+    """What the image tells about each token of held-out captions; see :class:`mdc.plan.config.tables.PositionFigure`."""
+
+    verb: Literal["score-positions"]
+    captions: Positive
+    gradient_captions: Positive
+    gradient_draws: Positive
+
+
+class Policy(Part):
+    """How a system of Table 3 writes, whether it sees the image that it captions or another one, and what is done to that."""
+
+    write: Writing
+    images: Literal["own", "other"]
+    distortion: AtLevel | None = None
+
+    @model_serializer(mode="wrap")
+    def _plain(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A system that sees images as they are keeps the configuration that it had before any was distorted."""
+        return {key: value for key, value in dump(self).items() if key != "distortion" or value is not None}
+
+
+class CocaModel(Part):
+    """open_clip's CoCa (:class:`mdc.plan.config.caption_table.Coca`), for the row ``system``."""
+
+    system: Name
+    model: str
+    weights: str | None
+    beams: Positive
+    most: Positive
+
+
+class ClipRun(Part):
+    """A CLIP run whose configuration has that hash."""
+
+    run: str
+    config_sha256: str
+
+
+class Floor(Part):
+    """What needs no image: the most frequent training caption of ``corpus``, for the row ``system``."""
+
+    system: Name
+    corpus: Name
+
+
+class CaptionsJob(Job):
+    """Captions of the first ``images`` of a corpus's ``split`` by one run, of each of ``policies`` {system: how}.
+
+    Without a run it is a model of others (``coca``), or the ``floor``. ``seed`` draws the other images. ``guide``: what the
+    policies that write with one ask.
+    """
+
+    verb: Literal["write-captions"]
+    corpus: Name
+    split: Literal["train", "val", "test"]
+    images: Annotated[int, Field(ge=2)]
+    run: str | None
+    run_config_sha256: str | None
+    weights: Literal["last", "best"] | None
+    policies: dict[Name, Policy]
+    floor: Floor | None
+    coca: CocaModel | None
+    captioning: Captioning
+    seed: NonNegative
+    guide: ClipRun | None = None
+
+    @model_serializer(mode="wrap")
+    def _unguided(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Captions without a guide keep the configuration that they had before there were any."""
+        return {key: value for key, value in dump(self).items() if key != "guide" or value is not None}
+
+
+class CaptionMetricsJob(Job):
+    """What is measured of ``captions`` {job: hash of its configuration}, those of one seed of all systems of a dataset.
+
+    ``training``: the corpus whose training captions may have been repeated. ``left_out``: metrics that are not wanted. ``clip``
+    or ``open_clip``: what CLIPScore is by, if it is measured. ``context_length``: of the protocol. ``instances``: MSCOCO's
+    file of the images' objects, if there is one.
+    """
+
+    verb: Literal["measure-captions"]
+    captions: Annotated[dict[str, str], Field(min_length=1)]
+    corpus: Name
+    split: Literal["train", "val", "test"]
+    images: Annotated[int, Field(ge=2)]
+    training: Name
+    left_out: list[str]
+    instances: str | None
+    clip: ClipRun | None
+    open_clip: OpenClip | None
+    context_length: Annotated[int, Field(ge=3)]
+    captioning: Captioning
+
+
+class JudgeJob(Job):
+    """Contests {name: systems} between captions of the jobs ``captions`` {job: hash of its configuration}, of one ``seed``.
+
+    ``by``: who judges; if it is CLIPScore, those of the job ``metrics``, whose configuration has that hash. ``order_seed`` draws
+    the letters, for each seed its own.
+    """
+
+    verb: Literal["judge-captions"]
+    seed: NonNegative
+    captions: Annotated[dict[str, str], Field(min_length=1)]
+    corpus: Name
+    split: Literal["train", "val", "test"]
+    images: Annotated[int, Field(ge=2)]
+    contests: Annotated[dict[Name, list[Name]], Field(min_length=1)]
+    by: Annotated[ByClipScore | ByEndpoint, Field(discriminator="kind")]
+    metrics: str | None
+    metrics_config_sha256: str | None
+    order_seed: NonNegative
+
+
+class ProbeJob(Job):
+    """All probes of one encoder. Without a run it is the untrained control, ``seed``'s initial weights, or, if ``backbone`` says
+    so, a frozen encoder."""
+
+    verb: Literal["probe"]
+    probes: Names
+    recipe: Probe
+    protocol: ProtocolProbe
+    backbone_name: str
+    backbone: TrainedBackbone | FrozenTokens
+    seed: NonNegative
+    pooling: Literal["patch_mean", "cls"]
+    run: str | None  # the run's job
+    run_config_sha256: str | None

@@ -1,0 +1,148 @@
+"""The jobs of scores: of choice sets, of held-out pairs and by position, one a run and its weights."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mdc.plan import parts
+from mdc.plan.config.score import estimators_of
+from mdc.plan.config.tables import ChoiceTable, PositionFigure, RetrievalTable
+from mdc.plan.jobs import encoder_jobs
+from mdc.plan.jobs.ids import Run
+from mdc.plan.jobs.job import Job
+from mdc.plan.jobs.model import ChoicesJob, PositionsJob, RetrievalJob
+
+if TYPE_CHECKING:
+    from mdc.plan.jobs.plan import Plan
+
+
+def scored(plan: Plan) -> list[Job]:
+    """Every job of scores that the tables and figures ask for, each once."""
+    tables = plan.scale.tables
+    found: list[Job] = []
+    for table in tables.scoring().values():
+        for run in plan.runs_of(table):
+            if isinstance(table, PositionFigure):
+                found.append(positions(plan, run))
+                continue
+            for weights in table.weights:
+                if isinstance(table, ChoiceTable):
+                    found.append(choices(plan, run, weights))
+                if retrieves(plan, run, weights):
+                    found.append(retrieval(plan, run, weights))
+    found += [choices_open_clip(plan, name) for name in (tables.table2.open_clip if tables.table2 else ())]
+    return list({job.job: job for job in found}.values())
+
+
+def retrieves(plan: Plan, run: Run, weights: str) -> bool:
+    """Whether held-out pairs are scored with a run: the table of retrieval asks for it, or Table 2 for what is to be
+    taken off."""
+    retrieval, table2 = plan.scale.tables.table_retrieval, plan.scale.tables.table2
+    if retrieval is None:
+        return False
+    asked: list[RetrievalTable | ChoiceTable] = [retrieval, *([table2] if table2 else [])]
+    return any(run in plan.runs_of(table) and weights in table.weights for table in asked)
+
+
+def _scoring(plan: Plan) -> dict[str, Any]:
+    assert plan.scale.score is not None  # tables of scores cannot do without
+    return {"scoring": plan.scale.score.model_dump(mode="json")}
+
+
+def _of_run(plan: Plan, verb: str, layer: str, run: Run, weights: str, inputs: list[str], **values: Any) -> Any:
+    trained = plan.pretrain(run)
+    name = f"{layer}/{run.id}/{weights}"
+    found = plan.made.get(name) or plan.make(
+        verb,
+        name,
+        [
+            *(trained.job, f"data/vocabularies/{trained.vocabulary}", f"data/corpora/{run.corpus}"),
+            *encoder_jobs.behind(trained),
+            *inputs,
+        ],
+        [
+            *(parts.ABILITIES["score"], parts.OBJECTIVES[trained.method.objective]),
+            *encoder_jobs.modules(plan, trained),
+        ],
+        run=trained.job,
+        run_config_sha256=trained.sha256,
+        weights=weights,
+        **_scoring(plan),
+        **values,
+    )
+    plan.made[name] = found
+    return found
+
+
+def estimators(plan: Plan, run: Run) -> list[str]:
+    """The estimators of a run's method."""
+    method = plan.params.methods[run.method]
+    return list(estimators_of(method.objective, method.t_range))
+
+
+def choices(plan: Plan, run: Run, weights: str) -> ChoicesJob:
+    """The scores of all of Table 2's sets under one run."""
+    table = plan.scale.tables.table2
+    assert table is not None
+    found: ChoicesJob = _of_run(
+        plan,
+        "score-choices",
+        "scores",
+        run,
+        weights,
+        [f"data/choices/{name}" for name in table.sets],
+        sets=table.sets,
+        estimators=estimators(plan, run),
+        context_length=plan.params.protocol.data.context_length,
+        open_clip=None,
+    )
+    return found
+
+
+def choices_open_clip(plan: Plan, name: str) -> ChoicesJob:
+    """The same under a model of open_clip."""
+    table = plan.scale.tables.table2
+    assert table is not None
+    found: ChoicesJob = plan.make(
+        "score-choices",
+        f"scores/open_clip/{name}",
+        [f"data/choices/{one}" for one in table.sets],
+        [parts.ABILITIES["score_open_clip"]],
+        sets=table.sets,
+        estimators=["cosine"],
+        context_length=plan.params.protocol.data.context_length,
+        run=None,
+        run_config_sha256=None,
+        weights=None,
+        open_clip={**table.open_clip[name].model_dump(mode="json"), "label": name},
+        **_scoring(plan),
+    )
+    return found
+
+
+def retrieval(plan: Plan, run: Run, weights: str) -> RetrievalJob:
+    """The scores of held-out pairs under one run."""
+    table = plan.scale.tables.table_retrieval
+    assert table is not None
+    found: RetrievalJob = _of_run(
+        plan, "score-pairs", "retrieval", run, weights, [], pairs=table.pairs, estimators=estimators(plan, run)
+    )
+    return found
+
+
+def positions(plan: Plan, run: Run) -> PositionsJob:
+    """What the image tells about each token, under one run's last weights."""
+    figure = plan.scale.tables.figure_position
+    assert figure is not None
+    found: PositionsJob = _of_run(
+        plan,
+        "score-positions",
+        "positions",
+        run,
+        "last",
+        [],
+        captions=figure.captions,
+        gradient_captions=figure.gradient_captions,
+        gradient_draws=figure.gradient_draws,
+    )
+    return found

@@ -1,0 +1,127 @@
+"""The processes that train one run together: their ranks, their sums, and what they send to each other.
+
+Every process holds the whole model and its part of each global batch. Losses divide by the global batch's
+normaliser, so the gradients of the parts add up to that of the whole. All ranks get the same bits from a sum.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mdc.plan.processes.lost import LostPeer
+from mdc.plan.records import UserError
+
+# How long a rank waits for another one that validates, saves or compiles; one that died is noticed at once
+TIMEOUT = datetime.timedelta(minutes=30)
+
+
+class Group:
+    """``rank`` of ``world`` processes. In a group of one, every method returns what it was given."""
+
+    def __init__(self, rank: int = 0, world: int = 1) -> None:
+        self.rank, self.world = rank, world
+
+    @property
+    def alone(self) -> bool:
+        return self.world == 1
+
+    def sum(self, tensor: Tensor) -> Tensor:
+        """The sum over ranks, in ``tensor``'s own memory."""
+        if not self.alone:
+            with peers():
+                torch.distributed.all_reduce(tensor)
+        return tensor
+
+    def most(self, tensor: Tensor) -> Tensor:
+        """The greatest of the ranks' values, in ``tensor``'s own memory."""
+        if not self.alone:
+            with peers():
+                torch.distributed.all_reduce(tensor, torch.distributed.ReduceOp.MAX)
+        return tensor
+
+    def gather(self, tensor: Tensor) -> Tensor:
+        """(b, …) of each rank → (world · b, …), in the order of ranks, without gradients."""
+        if self.alone:
+            return tensor
+        parts = [torch.empty_like(tensor) for _ in range(self.world)]
+        with peers():
+            torch.distributed.all_gather(parts, tensor.contiguous())
+        return torch.cat(parts)
+
+    def own_rows(self, size: int) -> range:
+        """This rank's rows among ``size`` gathered ones."""
+        return range(self.rank * (size // self.world), (self.rank + 1) * (size // self.world))
+
+    def gather_objects(self, value: Any) -> list[Any]:
+        """One value of each rank; meant for small values only."""
+        if self.alone:
+            return [value]
+        values: list[Any] = [None] * self.world
+        with peers():
+            torch.distributed.all_gather_object(values, value)
+        return values
+
+
+ALONE = Group()
+
+
+def local_rank() -> int:
+    """Which of this machine's processes this is, as torchrun says; 0 without it."""
+    return _number("LOCAL_RANK", 0)
+
+
+def global_rank() -> int:
+    """Which of the run's processes this is, as torchrun says; 0 without it."""
+    return _number("RANK", 0)
+
+
+@contextmanager
+def process_group(processes: int, device: torch.device) -> Iterator[Group]:
+    """Join the run's other processes (nccl on a GPU, gloo on a CPU), and leave the group however the block ends.
+
+    Raises UserError if torchrun started a different number of processes than the run's recipe names.
+    """
+    world = _number("WORLD_SIZE", 1)
+    if world != processes:
+        raise UserError(
+            f"recipe.processes is {processes}, but torchrun started {world} (WORLD_SIZE); "
+            f"allowed: --nproc-per-node so that there are {processes}, or no torchrun (mdc starts it by itself)"
+        )
+    if world == 1:
+        yield ALONE
+        return
+    on_gpu = device.type == "cuda"
+    with peers():
+        torch.distributed.init_process_group(
+            "nccl" if on_gpu else "gloo", timeout=TIMEOUT, device_id=device if on_gpu else None
+        )
+    try:
+        yield Group(torch.distributed.get_rank(), world)
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+@contextmanager
+def peers() -> Iterator[None]:
+    """LostPeer where another process's end shows as an error of the network."""
+    try:
+        yield
+    except RuntimeError as error:  # gloo: a closed connection; nccl: an aborted communicator
+        raise LostPeer(str(error).splitlines()[0]) from None
+
+
+def _number(name: str, default: int) -> int:
+    text = os.environ.get(name, "")
+    if not text:
+        return default
+    try:
+        return int(text)
+    except ValueError:
+        raise UserError(f"environment: {name} is '{text}'; allowed: a whole number, as torchrun sets it") from None

@@ -1,0 +1,73 @@
+"""Sets of images, each with a right caption among wrong ones."""
+
+from __future__ import annotations
+
+from mdc.plan.registry.entry import Check, RegistryEntry, RemoteFile, known_bytes
+
+_DRIVE = "https://drive.usercontent.google.com/download?export=download&confirm=t&id="
+
+# task: items, bytes, sha256
+_SUGARCREPE = {
+    "add_att": (692, 158863, "012d88d729693d193760e6f3393b06a1cf874380a9db0062e937201199fe044d"),
+    "add_obj": (2062, 484593, "1b9d76b93139a937b8dc1ada92a4f05ecc821bb3c291d752428bafadd4bb0682"),
+    "replace_att": (788, 176843, "9fe55fd4c0a9ad1f85d486d9f6d0215b41f867eb025026e7f7b5ce44352545ee"),
+    "replace_obj": (1652, 361126, "9d299600639947e9d15281a9ded1382b376cf4ea088a8d08a1314bfe76e81898"),
+    "replace_rel": (1406, 312629, "356bcc2fc4c6aed3f4d9fd50acc58489bb1fe70c28791f9368d4cbf9ea39cdc9"),
+    "swap_att": (666, 154665, "7a7ce04e5c4c80412b48c6f0c1347fb1a2f5d54c0be6aa429b64d390e442f8d0"),
+    "swap_obj": (245, 57569, "073cdb8e253d053614e80710834d9773b09dbc1dd0a412f6f9492262caa1dcad"),
+}
+_SUGARCREPE_FILES = tuple(
+    RemoteFile(
+        f"{task}.json",
+        f"https://raw.githubusercontent.com/RAIVNLab/sugar-crepe/main/data/{task}.json",
+        bytes=size,
+        sha256=sha256,
+    )
+    for task, (_, size, sha256) in _SUGARCREPE.items()
+)
+
+ENTRIES = (
+    RegistryEntry(
+        name="aro",
+        label="ARO",
+        paper_label="ARO",
+        used_for=("compositionality",),
+        origin="files",
+        url="https://github.com/mertyg/vision-language-models-are-bows",
+        citation="Yuksekgonul et al., 2022",
+        reference="When and why vision-language models behave like bags-of-words, and what to do about it?, ICLR 2023",
+        licence="MIT License",
+        licence_note="Its repository: MIT. The images are Visual Genome's, which is CC BY 4.0.",
+        items={"VG-Relation": 23937, "VG-Attribution": 28748},
+        note="COCO-Order and Flickr30k-Order are made from the captions of MSCOCO and Flickr30k. Nobody publishes sizes or "
+        "checksums of the three files, which Google Drive may refuse to hand out: then fetch them in a browser and put "
+        "them in place.",
+        files=(
+            RemoteFile("visual_genome_relation.json", _DRIVE + "1kX2iCHEv0CADL8dSO1nMdW-V0NqIAiP3"),
+            RemoteFile("visual_genome_attribution.json", _DRIVE + "13tWvOrNOLHxl3Rm9cR3geAdHx2qR3-Tw"),
+            RemoteFile("vgr_vga_images.zip", _DRIVE + "1qaPlrwhGNMrR3a11iopZUT_GPP_LrgP9", unpack="zip"),
+        ),
+        checks=(
+            Check("json", "visual_genome_relation.json", 23937),
+            Check("json", "visual_genome_attribution.json", 28748),
+            Check("files", "images/*.jpg", 1, at_least=True),
+        ),
+    ),
+    RegistryEntry(
+        name="sugarcrepe",
+        label="SugarCrepe",
+        paper_label="SugarCrepe",
+        used_for=("compositionality",),
+        origin="files",
+        url="https://github.com/RAIVNLab/sugar-crepe",
+        citation="Hsieh et al., 2023",
+        reference="SugarCrepe: Fixing Hackable Benchmarks for Vision-Language Compositionality, NeurIPS",
+        licence="MIT License",
+        licence_note="Its repository: MIT. The images are MSCOCO's val2017.",
+        items={task: items for task, (items, _, _) in _SUGARCREPE.items()},
+        size_bytes=known_bytes(*_SUGARCREPE_FILES),
+        note="Needs MSCOCO's val2017 beside it.",
+        files=_SUGARCREPE_FILES,
+        checks=tuple(Check("json", f"{task}.json", items) for task, (items, _, _) in _SUGARCREPE.items()),
+    ),
+)

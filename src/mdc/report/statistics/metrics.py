@@ -1,0 +1,104 @@
+"""Scores of probes, in shares of 1 (not per cent), from arrays on the CPU.
+
+Functions with ``counts`` also score resamples: ``counts`` (R, N) says how often each item occurs in each of R resamples
+(see :mod:`mdc.report.statistics.resampling`), and the result is (R,).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mdc.plan.records import UserError
+
+Floats = NDArray[np.float64]
+
+
+def per_item_top1(scores: ArrayLike, target: ArrayLike) -> Floats:
+    """Correctness (N,) float64 of the best of K options: ``scores`` (N, K), ``target`` (N,) ints in [0, K).
+
+    If k options share the highest score, each counts 1/k (so constant scores are right 1/K of the time, not always).
+    """
+    s, t = np.asarray(scores), np.asarray(target)
+    if s.ndim != 2 or t.shape != s.shape[:1]:
+        raise UserError(f"scores: shape {s.shape} with targets {t.shape}, must be (N, K) with (N,)")
+    if np.isnan(s).any():
+        raise UserError("scores: a score is not a number, so there is no best option")
+    if len(t) and (t.min() < 0 or t.max() >= s.shape[1]):
+        raise UserError(f"targets: {t.min()} to {t.max()}, must lie in 0 to {s.shape[1] - 1}")
+    best = s == s.max(axis=1, keepdims=True)
+    return np.asarray(best[np.arange(len(t)), t] / best.sum(axis=1), dtype=np.float64)
+
+
+def mean_per_class_accuracy(correct: ArrayLike, target: ArrayLike) -> float:
+    """Mean over classes of the mean correctness within the class: ``correct`` (N,), ``target`` (N,).
+
+    Classes without an item are left out, as in scikit-learn's ``balanced_accuracy_score``.
+    """
+    c, t = np.asarray(correct, dtype=np.float64), np.asarray(target)
+    if c.shape != t.shape or c.ndim != 1 or not len(c):
+        raise UserError(f"correctness: shape {c.shape} with targets {t.shape}, must be (N,) with (N,)")
+    _, place, items = np.unique(t, return_inverse=True, return_counts=True)
+    return float((np.bincount(place, weights=c) / items).mean())
+
+
+def average_precision(scores: ArrayLike, target: ArrayLike, counts: ArrayLike | None = None) -> Any:
+    """Area under the precision-recall steps, sum of (R_n - R_{n-1}) P_n over the distinct scores, from the highest.
+
+    ``scores`` (N,), ``target`` (N,) of 0 and 1. Equals ``sklearn.metrics.average_precision_score``, ties included,
+    except that without a positive it is NaN, not 0. A float, or (R,) with ``counts`` (R, N).
+    """
+    s, t = np.asarray(scores), np.asarray(target)
+    if s.ndim != 1 or s.shape != t.shape or not len(s):
+        raise UserError(f"scores: shape {s.shape} with targets {t.shape}, must be (N,) with (N,)")
+    if np.isnan(s).any():
+        raise UserError("scores: a score is not a number, so there is no order")
+    if not np.isin(t, (0, 1)).all():
+        raise UserError("targets: must be 0 or 1")
+    order = np.argsort(-s, kind="stable")
+    weights = _weights(counts, len(s))[:, order]
+    positives = np.flatnonzero(t[order])
+    if not len(positives):
+        return np.full(len(weights), np.nan) if counts is not None else float("nan")
+    # recall steps only where a positive enters, and tied items enter together, at the end of their run of equal scores
+    run_ends = np.flatnonzero(np.r_[np.diff(s[order]) != 0, True])
+    entry = run_ends[np.searchsorted(run_ends, positives)]
+    last = np.r_[np.diff(entry) != 0, True]
+    chosen = np.cumsum(weights, axis=1)[:, entry[last]]
+    hits = np.cumsum(weights[:, positives], axis=1)[:, last]
+    steps = np.diff(hits, axis=1, prepend=0.0)
+    result = _ratio((steps * _ratio(hits, chosen, empty=0.0)).sum(axis=1), hits[:, -1])
+    return result if counts is not None else float(result[0])
+
+
+def mean_average_precision(scores: ArrayLike, targets: ArrayLike, counts: ArrayLike | None = None) -> Any:
+    """Mean of :func:`average_precision` over the columns of ``scores`` (N, K) and ``targets`` (N, K).
+
+    Columns without a positive (in a resample: in that resample) are left out; NaN if none is left.
+    """
+    s, t = np.asarray(scores), np.asarray(targets)
+    if s.ndim != 2 or s.shape != t.shape:
+        raise UserError(f"scores: shape {s.shape} with targets {t.shape}, must both be (N, K)")
+    weights = _weights(counts, len(s))
+    columns = np.stack([average_precision(s[:, k], t[:, k], weights) for k in range(s.shape[1])], axis=1)
+    result = _mean_where(columns, ~np.isnan(columns))
+    return result if counts is not None else float(result[0])
+
+
+def _weights(counts: ArrayLike | None, items: int) -> Floats:
+    weights = np.ones((1, items)) if counts is None else np.asarray(counts, dtype=np.float64)
+    if weights.ndim != 2 or weights.shape[1] != items:
+        raise UserError(f"counts: shape {weights.shape}, must be (R, {items})")
+    return weights
+
+
+def _ratio(above: Floats, below: Floats, empty: float = np.nan) -> Floats:
+    """``above / below``, and ``empty`` where ``below`` is 0."""
+    return np.divide(above, below, out=np.full(above.shape, empty), where=below != 0)
+
+
+def _mean_where(values: Floats, keep: NDArray[np.bool_]) -> Floats:
+    """Mean (R,) over the columns kept in each row of ``values`` (R, K); NaN where none is."""
+    return _ratio(np.where(keep, values, 0.0).sum(axis=1), keep.sum(axis=1).astype(np.float64))

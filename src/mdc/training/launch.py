@@ -1,0 +1,190 @@
+"""What happens between the command line and a job: GPUs are claimed, and a job of several processes is started by torchrun.
+
+For a recipe with ``processes: N``, `mdc pretrain` starts N workers through torchrun. Each worker runs the same command
+again. How they ended is passed on as one line for the person and one exit code for the workflow. Whatever ends this
+process also ends its workers, even SIGKILL. PyTorch is imported only if workers are started.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from mdc.plan.config import Recipe, Scoring
+from mdc.plan.config.caption import Captioning
+from mdc.plan.jobs.call import Call
+from mdc.plan.processes.gpus import claim_gpus, wanted_gpus
+from mdc.plan.processes.interrupts import Interrupted
+from mdc.plan.processes.lock import WAITED, locked
+
+#: verbs whose jobs are shared in parts → the key of the job that says by how many processes
+SHARED_VERBS = {
+    **dict.fromkeys(("score-choices", "score-pairs", "score-positions"), "scoring"),
+    "write-captions": "captioning",
+}
+
+# set for a worker: the process that started it, and the folder for its messages
+LAUNCHER, ERRORS = "MDC_LAUNCHER", "MDC_ERRORS"
+LOST = 4  # exit code of a worker whose peer is gone
+_PATIENCE = 20.0  # seconds in which torchrun ends a worker whose peer is gone
+_LEAVE = 120  # seconds in which workers that a signal reached end their step, a validation with it, and save
+_PR_SET_PDEATHSIG = 1
+
+
+class Failed(Exception):
+    """A worker failed. ``code`` is the exit code to end with; the message, if there is one, is for the person."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def started_by_torchrun() -> bool:
+    return "RANK" in os.environ and "WORLD_SIZE" in os.environ
+
+
+def enter(verb: str, call: Call) -> bool:
+    """Prepare this process for its job. True if workers have done the job instead.
+
+    ``call.arguments`` are the words of the command line, which each worker gets too. Raises UserError if the machine has
+    too few GPUs, and Failed if a worker failed.
+    """
+    if started_by_torchrun():
+        _follow_launcher()
+        return False
+    if verb in SHARED_VERBS:
+        how: Scoring | Captioning = getattr(call.job, SHARED_VERBS[verb])
+        if verb == "write-captions" and call.job.run is None:
+            return False  # the floor needs no model
+        _claim(how.device, how.processes, verb)
+        if how.processes > 1:
+            _run_workers(how, list(call.arguments))
+            return True
+    elif verb == "pretrain":
+        recipe: Recipe = call.job.recipe
+        if recipe.processes > 1 and call.wait:  # a worker that waits would let the others run into their time-out
+            with locked(call.state, wait=True) as waited:
+                if waited:
+                    os.environ[WAITED] = "1"
+        _claim(recipe.device, recipe.processes, verb)
+        if recipe.processes > 1:
+            _run_workers(recipe, list(call.arguments))
+            return True
+    elif verb == "probe":
+        _claim(call.job.recipe.device, 1, verb)
+    elif verb == "measure-captions" and (call.job.clip or call.job.open_clip):
+        _claim(call.job.captioning.device, 1, verb)
+    return False
+
+
+def say(verb: str, message: str) -> None:
+    """Print a message for the person. A worker leaves it to its launcher, which prints the first message of its workers."""
+    folder = os.environ.get(ERRORS)
+    if folder:
+        place = Path(folder) / f"{time.time_ns()}-{os.environ.get('RANK', '0')}"
+        temporary = place.with_name(f".{place.name}")
+        temporary.write_text(message, encoding="utf-8")
+        temporary.replace(place)
+    else:
+        for line in message.splitlines():
+            print(f"mdc {verb}: {line}", file=sys.stderr)
+
+
+def lost_peer(verb: str, message: str) -> int:
+    """End a worker whose peer is gone, after some time in which the peer can report the cause, which matters more."""
+    if LAUNCHER in os.environ:
+        time.sleep(_PATIENCE)
+    say(verb, f"another process of this run is gone ({message}); what was saved is kept")
+    return LOST
+
+
+def _claim(device: str, processes: int, verb: str) -> None:
+    count = wanted_gpus(device, processes)
+    if count:
+        claim_gpus(count, f"mdc {verb}")  # held until this process ends
+
+
+def _run_workers(recipe: Recipe | Scoring | Captioning, arguments: list[str]) -> None:
+    """Start the workers, wait for them, and end as they ended."""
+    os.environ.setdefault("OMP_NUM_THREADS", str(recipe.threads))  # otherwise torchrun prints a long message
+    if sys.platform == "linux":
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # all workers are here, and the host's name may not resolve
+    os.environ[LAUNCHER] = str(os.getpid())
+    with tempfile.TemporaryDirectory(prefix="mdc-workers-") as folder:
+        errors = Path(folder) / "errors"
+        errors.mkdir()
+        os.environ[ERRORS] = str(errors)
+        here = [
+            "--standalone",
+            "--shutdown-timeout",
+            str(_LEAVE),
+            "--local-addr",
+            "127.0.0.1",
+            "--log-dir",
+            str(Path(folder) / "torchrun"),
+        ]
+        ended = _torchrun([*here, "--nproc-per-node", str(recipe.processes), "-m", "mdc.app.cli", *arguments])
+        del os.environ[ERRORS]
+        said = [path.read_text(encoding="utf-8") for path in sorted(errors.glob("[0-9]*"))]
+    if isinstance(ended, signal.Signals):
+        if said:
+            raise Interrupted(said[0], ended)
+        _end_by(ended)
+    elif ended:
+        raise _failure(*ended, said)
+
+
+def _torchrun(arguments: list[str]) -> tuple[int, int] | signal.Signals | None:
+    """Rank and exit code (negative: by that signal) of the worker that failed; or the signal that ended us all."""
+    from torch.distributed.elastic.multiprocessing.api import SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.run import main as torchrun
+
+    logging.disable(logging.CRITICAL)  # torchrun prints a page where we print one line
+    try:
+        torchrun(arguments)
+    except ChildFailedError as error:
+        # the worker that caused it, not those that lost a peer or were ended because of it
+        failed = sorted(error.failures.items(), key=lambda item: item[1].timestamp)
+        rank, first = min(failed, key=lambda item: item[1].exitcode in (LOST, -signal.SIGTERM))
+        return rank, first.exitcode
+    except SignalException as error:
+        return signal.Signals(error.sigval)
+    finally:
+        logging.disable(logging.NOTSET)
+    return None
+
+
+def _failure(rank: int, code: int, said: list[str]) -> Failed:
+    if code in (2, LOST) and said:
+        return Failed(said[0], 2)
+    if code > 128 and said:  # they left on a signal that reached them and not us
+        return Failed(said[0], code)
+    if code < 0:
+        name = signal.Signals(-code).name
+        return Failed(f"process {rank} was ended by {name}; what was saved is kept; call again to resume", 128 - code)
+    return Failed(f"process {rank} failed with exit code {code}; its messages stand above", 1)
+
+
+def _end_by(number: signal.Signals) -> None:
+    """End by the signal that ended torchrun, now that the workers are gone."""
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
+def _follow_launcher() -> None:
+    """Make a worker end when torchrun ends, however that ends (on Linux; elsewhere workers survive a SIGKILL of torchrun)."""
+    if sys.platform != "linux" or "TORCHELASTIC_RUN_ID" not in os.environ:
+        return
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    launcher = os.environ.get(LAUNCHER)
+    if launcher is not None and os.getppid() != int(launcher):  # it was gone before we asked
+        os._exit(LOST)

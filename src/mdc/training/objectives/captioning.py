@@ -1,0 +1,149 @@
+"""What captioning objectives share: the model, and from supervised tokens to gradients.
+
+All supervise exactly the same tokens of a caption: its pieces and EOT (L of them); SOT never.
+B captions of T tokens (SOT, pieces, EOT, padding), ``lengths`` counting SOT…EOT.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor
+
+from mdc.data.loader.batch import CaptionBatch
+from mdc.models.captioner import Captioner
+from mdc.models.initial import seeded
+from mdc.models.operations import Operations, Texts, captioner
+from mdc.models.packing import Packing, packing
+from mdc.models.precision import autocast
+from mdc.plan.config import Backbone, OnTokens
+from mdc.plan.processes.group import Group
+from mdc.training.objectives.micro_batches import slices, trimmed
+
+if TYPE_CHECKING:
+    from mdc.models.recurrent import RecurrentCaptioner
+
+
+class Supervision(NamedTuple):
+    """inputs, targets (B, T) int64; weights (B, T) float32, zero where nothing is supervised; normaliser: a scalar."""
+
+    inputs: Tensor
+    targets: Tensor
+    weights: Tensor
+    normaliser: Tensor
+
+
+#: (batch, samples that its times are spread over) → its supervision; all randomness comes with the batch
+Supervise = Callable[[CaptionBatch, int], Supervision]
+
+
+def build_captioner(
+    backbone: Backbone | OnTokens, vocabulary_size: int, context_length: int, causal: bool, seed: int
+) -> Captioner:
+    """A captioner with the initial weights of ``seed``; the global generator is left as it was."""
+    # PyTorch's layers draw weights of their own, which ours then replace
+    with seeded(seed, "replaced"):
+        return Captioner(backbone, vocabulary_size, context_length, causal=causal, seed=seed)
+
+
+class Part(NamedTuple):
+    """A micro-batch as the model takes it: N real tokens, of which n are supervised.
+
+    images (b, …) as the batch has them; inputs (N,) int64; chosen (n,) int64, which of the inputs; targets (n,) int64; weights
+    (n,) float32.
+    """
+
+    images: Tensor
+    inputs: Tensor
+    packing: Packing
+    chosen: Tensor
+    targets: Tensor
+    weights: Tensor
+
+
+class Prepared(NamedTuple):
+    """A batch in its parts; ``counts`` (2,): what its loss is divided by, and its tokens that could be supervised."""
+
+    parts: list[Part]
+    counts: Tensor
+
+
+class CaptioningObjective:
+    """Cross-entropy of the supervised tokens, weighted, over the normaliser.
+
+    The normaliser is the global batch's, so neither accumulation nor the number of processes changes a loss. ``terms``: what a
+    model gives the sums of, the cross-entropy first; the others are learnt beside it and measured on no held-out pair.
+    """
+
+    terms: tuple[str, ...] = ("loss",)
+    #: what counts the operations of its forward pass
+    counted = staticmethod(captioner)
+
+    def __init__(
+        self,
+        model: Captioner | RecurrentCaptioner,
+        supervise: Supervise,
+        batch_size: int,
+        precision: str,
+        group: Group,
+        seen: Callable[[CaptionBatch], CaptionBatch] | None = None,
+        weights: tuple[float, ...] = (1.0,),
+    ) -> None:
+        """``seen``: what is made of a batch before anything else, if not the batch itself. ``weights``: one for each term."""
+        self.model, self.supervise, self.batch_size = model, supervise, batch_size
+        self.precision, self.group = precision, group
+        self._seen, self._weights = seen or (lambda batch: batch), weights
+
+    def prepare(self, batch: CaptionBatch, micro_batches: int = 1, held_out: bool = False) -> Prepared:
+        batch = self._seen(batch)
+        # held-out batches may be short: their times are stratified within each
+        target = self.supervise(batch, len(batch) if held_out else self.batch_size)
+        parts = [_part(batch, target, rows) for rows in slices(len(batch), micro_batches)]
+        return Prepared(parts, torch.stack([target.normaliser, (batch.lengths - 1).sum()]))
+
+    def _sums(self, part: Part) -> list[Tensor]:
+        """Of each term its sum, weighted."""
+        images, *rest = part
+        with autocast(images.device, self.precision):
+            found: Tensor = self.model(self.model.encoder.prepared(images), *rest)
+        # a product with 1 is no other number, so that a loss of one term is the model's own
+        return [one * weight for one, weight in zip(found.reshape(-1).unbind(), self._weights, strict=True)]
+
+    def backward(self, prepared: Prepared) -> dict[str, Tensor]:
+        supervised, tokens = self.group.sum(prepared.counts.clone())
+        normaliser = supervised.clamp(min=1)
+        total = torch.zeros(len(self.terms), device=normaliser.device)
+        for part in prepared.parts:
+            losses = torch.stack(self._sums(part)) / normaliser
+            losses.sum().backward()
+            total += losses.detach()
+        return {**dict(zip(self.terms, self.group.sum(total).unbind(), strict=True)), "tokens": tokens}
+
+    @torch.no_grad()
+    def evaluate(self, prepared: Prepared) -> tuple[Tensor, Tensor]:
+        return torch.stack([self._sums(part)[0] for part in prepared.parts]).sum(), prepared.counts[0]
+
+    def operations(self, prepared: Prepared, backbone: Backbone | OnTokens, recompute: bool = False) -> Operations:
+        found, vocabulary = Operations(), self.model.head.out_features
+        for part in prepared.parts:
+            texts = Texts(len(part.images), len(part.inputs), part.packing.length)
+            found = found.plus(self.counted(backbone, vocabulary, texts, len(part.chosen)).step(recompute))
+        return found
+
+    def after_step(self) -> None:
+        pass
+
+
+def _part(batch: CaptionBatch, target: Supervision, rows: slice) -> Part:
+    lengths = batch.lengths[rows]
+    columns = slice(0, trimmed(int(lengths.max()), target.inputs.shape[1]))
+    where = packing(lengths, columns.stop)
+
+    def real(values: Tensor) -> Tensor:
+        return values[rows, columns].reshape(-1)[where.places]
+
+    weights = real(target.weights)
+    chosen = weights.nonzero().squeeze(1)
+    return Part(batch.images[rows], real(target.inputs), where, chosen, real(target.targets)[chosen], weights[chosen])

@@ -1,0 +1,196 @@
+"""The objective ``contrastive``: each image must pick its caption from the batch, each caption its image (CLIP, OpenCLIP)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from mdc.data.loader.batch import CaptionBatch
+from mdc.models.contrastive import Contrastive
+from mdc.models.initial import seeded
+from mdc.models.operations import Operations, Texts, contrasted, two_towers
+from mdc.models.packing import Packing, packing
+from mdc.models.precision import autocast
+from mdc.plan.config import Backbone, Method, OnTokens, ProtocolPretrain
+from mdc.plan.processes.group import ALONE, Group
+from mdc.plan.records import UserError
+from mdc.training.objectives.micro_batches import slices, trimmed
+
+
+def contrastive_loss(
+    image: Tensor, text: Tensor, scale: Tensor, captions: Tensor | None = None, rows: range | None = None
+) -> Tensor:
+    """Mean of the two cross-entropies over a batch, a scalar in nats; with ``rows``, what these rows' images and
+    captions add to it: the parts of a batch sum to its loss.
+
+    image, text (B, E) unit rows; scale a scalar factor; captions (B,) int64, equal numbers for equal captions: such
+    pairs are no negatives of each other and leave each other's softmax. None masks nothing.
+    """
+    if rows is None or len(rows) == len(image):
+        logits = _masked(scale * image @ text.t(), captions, slice(None))
+        labels = torch.arange(len(image), device=image.device)
+        return (F.cross_entropy(logits, labels) + F.cross_entropy(logits.t(), labels)) / 2
+    own = slice(rows.start, rows.stop)
+    labels = torch.arange(rows.start, rows.stop, device=image.device)
+    total = torch.zeros((), device=image.device)
+    for queries, keys in ((image[own], text), (text[own], image)):
+        logits = _masked(scale * queries @ keys.t(), captions, own)
+        total = total + F.cross_entropy(logits, labels, reduction="sum")
+    return total / (2 * len(image))
+
+
+def _masked(logits: Tensor, captions: Tensor | None, rows: slice) -> Tensor:
+    """``logits`` (b, B) of the batch's ``rows``, −∞ where another sample has the same caption."""
+    if captions is None:
+        return logits
+    same = captions[rows, None] == captions[None, :]
+    same.diagonal(rows.start or 0).fill_(False)
+    return logits.masked_fill(same, float("-inf"))
+
+
+def duplicate_share(captions: Tensor) -> Tensor:
+    """Share of a batch's samples (B,) whose caption stands more than once in it, a scalar."""
+    return ((captions[:, None] == captions[None, :]).sum(dim=1) > 1).to(torch.float32).mean()
+
+
+class Part(NamedTuple):
+    """A micro-batch as the model takes it: images (b, 3, S, S) uint8; tokens (N,) int64, the real ones; ``ends`` (b,) int64,
+    which of them are EOT."""
+
+    images: Tensor
+    tokens: Tensor
+    packing: Packing
+    ends: Tensor
+
+
+class Prepared(NamedTuple):
+    """A batch in its parts, and numbers (b,) int64 that are equal for equal captions."""
+
+    parts: list[Part]
+    captions: Tensor
+
+
+class ContrastiveObjective:
+    """CLIP and CLIP-LB: the loss of the whole global batch, in however many parts it is computed (as GradCache does it).
+
+    All micro-batches are embedded without a graph, then the processes hand each other their embeddings. Each takes the
+    part of the loss that belongs to its own images and captions, against everyone's; the gradient of an embedding is
+    the sum of what all parts say about it. Then each micro-batch is embedded again with a graph, through which its part of that
+    gradient is pushed. Exact, since nothing is random. A single micro-batch keeps its graph from the first time.
+    """
+
+    def __init__(self, model: Contrastive, mask_duplicates: bool, precision: str, group: Group = ALONE) -> None:
+        self.model, self.mask_duplicates, self.precision, self.group = model, mask_duplicates, precision, group
+
+    def prepare(self, batch: CaptionBatch, micro_batches: int = 1, held_out: bool = False) -> Prepared:
+        return Prepared([_part(batch, rows) for rows in slices(len(batch), micro_batches)], batch.caption_hash)
+
+    def _embed(self, part: Part) -> tuple[Tensor, Tensor]:
+        with autocast(part.images.device, self.precision):
+            images = self.model.encoder.prepared(part.images)
+            found: tuple[Tensor, Tensor] = self.model(images, part.tokens, part.packing, part.ends)
+        return found
+
+    def backward(self, prepared: Prepared) -> dict[str, Tensor]:
+        captions = self.group.gather(prepared.captions)
+        parts = prepared.parts
+        with torch.set_grad_enabled(len(parts) == 1):
+            embedded = [self._embed(part) for part in parts]
+        image, text = (torch.cat([piece.detach() for piece in side]) for side in zip(*embedded, strict=True))
+        loss, of_image, of_text = self._embedding_gradients(image, text, captions)
+        sizes = [len(part.images) for part in parts]
+        for part, gradients in zip(parts, zip(of_image.split(sizes), of_text.split(sizes), strict=True), strict=True):
+            again = embedded[0] if len(parts) == 1 else self._embed(part)
+            torch.autograd.backward(again, gradients)
+        return {
+            "loss": loss,
+            "logit_scale": self.model.scale().detach(),
+            "duplicate_share": duplicate_share(captions),
+        }
+
+    def _embedding_gradients(self, image: Tensor, text: Tensor, captions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The global batch's loss, and its gradient in this process's embeddings image and text (b, E) each.
+
+        What the own part of the loss says about the logit scale is added to that parameter's gradient.
+        """
+        image = self.group.gather(image).requires_grad_()
+        text = self.group.gather(text).requires_grad_()
+        own = self.group.own_rows(len(image))
+        loss = contrastive_loss(image, text, self.model.scale(), captions if self.mask_duplicates else None, own)
+        loss.backward()
+        assert image.grad is not None and text.grad is not None
+        both = self.group.sum(torch.stack([image.grad, text.grad]))[:, own.start : own.stop]
+        return self.group.sum(loss.detach()), both[0], both[1]
+
+    @torch.no_grad()
+    def evaluate(self, prepared: Prepared) -> tuple[Tensor, Tensor]:
+        (part,) = prepared.parts
+        image, text = self._embed(part)
+        captions = prepared.captions if self.mask_duplicates else None
+        return contrastive_loss(image, text, self.model.scale(), captions) * len(image), torch.tensor(len(image))
+
+    def operations(self, prepared: Prepared, backbone: Backbone | OnTokens, recompute: bool = False) -> Operations:
+        assert isinstance(backbone, Backbone)  # build_model sees to it
+        own, parts = len(prepared.captions), prepared.parts
+        found = contrasted(backbone, own, own * self.group.world).step(recompute)
+        for part in parts:
+            texts = Texts(len(part.images), len(part.tokens), part.packing.length)
+            found = found.plus(two_towers(backbone, texts).step(recompute, embedded_before=len(parts) > 1))
+        return found
+
+    def after_step(self) -> None:
+        self.model.clamp_scale()
+
+
+def _part(batch: CaptionBatch, rows: slice) -> Part:
+    lengths = batch.lengths[rows]
+    length = trimmed(int(lengths.max()), batch.tokens.shape[1])
+    where = packing(lengths, length)
+    tokens = batch.tokens[rows, :length].reshape(-1)[where.places]
+    return Part(batch.images[rows], tokens, where, lengths.cumsum(0) - 1)
+
+
+def build_model(
+    method: Method,
+    backbone: Backbone | OnTokens,
+    protocol: ProtocolPretrain,
+    vocabulary_size: int,
+    context_length: int,
+    seed: int,
+) -> Contrastive:
+    """See :class:`mdc.training.objectives.objective.ObjectiveModule`."""
+    if not isinstance(backbone, Backbone):
+        raise UserError(
+            f"{method.label}: a contrastive method trains its encoder and cannot stand on {backbone.frozen.job}"
+        )
+    # PyTorch's layers draw weights of their own, which ours then replace
+    with seeded(seed, "replaced"):
+        return Contrastive(
+            backbone,
+            vocabulary_size,
+            context_length,
+            causal=protocol.clip_text_attention == "causal",
+            temperature=protocol.temperature,
+            max_logit_scale=protocol.max_logit_scale,
+            seed=seed,
+        )
+
+
+def build_objective(
+    model: Contrastive,
+    method: Method,
+    protocol: ProtocolPretrain,
+    mask_id: int,
+    batch_size: int,
+    precision: str,
+    duplicate_share: float = 0.0,
+    group: Group = ALONE,
+) -> ContrastiveObjective:
+    """See :class:`mdc.training.objectives.objective.ObjectiveModule`.
+
+    Where ``duplicate_share`` is above the protocol's limit, equal captions leave each other's negatives.
+    """
+    return ContrastiveObjective(model, duplicate_share > protocol.mask_duplicates_over, precision, group)

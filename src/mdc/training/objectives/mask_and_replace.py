@@ -1,0 +1,188 @@
+"""The objective ``mask_and_replace``: undo a diffusion that masks and replaces a caption's tokens (MC-Diffusion).
+
+Of a sample at time t, drawn uniformly from 1…T, each of the L places adds
+
+    T · KL(q(x_{t−1} | x_t, x_0) ‖ p(x_{t−1} | x_t))  +  λT(2 − t/T) · (−log p(x_0 | x_t)),
+
+where at t = 1 the first term is −T · log p(x_0 | x_1). The mean over t of the first, summed over places, is the bound on
+−log p(caption); it alone is measured on held-out pairs. The loss is the mean over all B·L places: a caption is filled up with EOT
+to L places, which are learnt like any other.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from mdc.data.loader.batch import CaptionBatch
+from mdc.diffusion.bound_gradient import BoundOfRows
+from mdc.diffusion.mask_and_replace import BoundWeights, ReplaceSchedule, bound_weights, corrupt
+from mdc.models.diffusion_captioner import DiffusionCaptioner, schedule_of
+from mdc.models.initial import seeded
+from mdc.models.logits import sum_over_logits
+from mdc.models.operations import Operations, Texts, diffusion_captioner
+from mdc.models.precision import autocast
+from mdc.plan.config import Backbone, Method, OnTokens, ProtocolPretrain
+from mdc.plan.processes.group import ALONE, Group
+from mdc.training.objectives.micro_batches import slices
+
+
+class Noised(NamedTuple):
+    """Captions x0 (B, L) as classes, x_t (B, L) with [MASK], times t (B,)."""
+
+    x0: Tensor
+    x_t: Tensor
+    t: Tensor
+
+
+class Part(NamedTuple):
+    """A micro-batch: images as the batch has them, captions, which vectors of the condition are lost, (b, M) bool or None, and
+    of each of the b·L places what weighs how much in its bound and in the auxiliary term, (b·L,) float32."""
+
+    images: Tensor
+    noised: Noised
+    lost: Tensor | None
+    weights: BoundWeights
+    surprise: Tensor
+
+
+def build_model(
+    method: Method,
+    backbone: Backbone | OnTokens,
+    protocol: ProtocolPretrain,
+    vocabulary_size: int,
+    context_length: int,
+    seed: int,
+) -> DiffusionCaptioner:
+    """See :class:`mdc.training.objectives.objective.ObjectiveModule`."""
+    assert method.diffusion_steps is not None  # the schema sees to it
+    with seeded(seed, "replaced"):
+        return DiffusionCaptioner(
+            backbone, vocabulary_size, context_length - 1, method.diffusion_steps, method.guidance, seed
+        )
+
+
+class MaskAndReplace:
+    """See :class:`mdc.training.objectives.objective.Objective`. ``length``: places of a caption; ``auxiliary``: λ."""
+
+    def __init__(
+        self,
+        model: DiffusionCaptioner,
+        schedule: ReplaceSchedule,
+        batch_size: int,
+        precision: str,
+        group: Group,
+        length: int,
+        auxiliary: float,
+    ) -> None:
+        self.model, self.schedule, self.batch_size = model, schedule, batch_size
+        self.precision, self.group, self.length, self.auxiliary = precision, group, length, auxiliary
+
+    def noised(self, batch: CaptionBatch, global_batch: int) -> Noised:
+        """The batch's captions with the noise that comes with it."""
+        assert batch.replacement is not None
+        places = slice(1, 1 + self.length)
+        x0 = self.model.class_of(batch.tokens[:, places])
+        t = self.schedule.draw_times(batch.jitter, batch.place, global_batch)
+        return Noised(x0, corrupt(x0, t, self.schedule, batch.uniforms[:, places], batch.replacement[:, places]), t)
+
+    def prepare(self, batch: CaptionBatch, micro_batches: int = 1, held_out: bool = False) -> list[Part]:
+        noised = self.noised(batch, len(batch) if held_out else self.batch_size)
+        guidance = None if held_out else self.model.guidance
+        where = None
+        if guidance is not None:
+            assert batch.condition is not None
+            where = lost(batch.condition, guidance.degraded, guidance.mask_rate)
+        return [
+            self.part(
+                batch.images[rows], Noised(*(value[rows] for value in noised)), None if where is None else where[rows]
+            )
+            for rows in slices(len(batch), micro_batches)
+        ]
+
+    def part(self, images: Tensor, noised: Noised, where: Tensor | None = None) -> Part:
+        """A micro-batch of noised captions; ``where``: which vectors of the condition are lost."""
+        steps, times = self.schedule.steps, noised.t
+        weights = bound_weights(noised.x0, noised.x_t, times - 1, times, self.schedule).flat()
+        surprise = (self.auxiliary * steps * (2 - times / steps))[:, None].expand(noised.x0.shape).flatten()
+        return Part(images, noised, where, weights, surprise)
+
+    def backward(self, prepared: list[Part]) -> dict[str, Tensor]:
+        normaliser = self.batch_size * self.length
+        sums = torch.zeros(2, device=prepared[0].images.device)
+        for part in prepared:
+            loss, bound = self._sums(part)
+            loss = loss / normaliser
+            loss.backward()
+            sums += torch.stack([loss.detach(), bound / normaliser])
+        loss, bound = self.group.sum(sums)
+        return {"loss": loss, "bound": bound}
+
+    @torch.no_grad()
+    def evaluate(self, prepared: list[Part]) -> tuple[Tensor, Tensor]:
+        """The bound alone, in nats a place, with the whole condition."""
+        (part,) = prepared
+        _, bound = self._sums(part)
+        return bound, torch.tensor(float(part.noised.x0.numel()))
+
+    def operations(self, prepared: list[Part], backbone: Backbone | OnTokens, recompute: bool = False) -> Operations:
+        found = Operations()
+        for part in prepared:
+            captions, length = part.noised.x_t.shape
+            learns = part.lost is not None and self.model.masked is not None
+            texts = Texts(captions, captions * length, length)
+            found = found.plus(diffusion_captioner(backbone, self.model.classes, texts, learns).step(recompute))
+        return found
+
+    def after_step(self) -> None:
+        pass
+
+    def _sums(self, part: Part) -> tuple[Tensor, Tensor]:
+        """The loss, which is the bound and the auxiliary term, and the bound alone, each summed over all places, in nats."""
+        images, noised = part.images, part.noised
+        with autocast(images.device, self.precision):
+            condition = self.model.encoder.prepared(images)
+            if part.lost is not None:
+                condition = self.model.degraded(condition, part.lost)
+            hidden = self.model.text(noised.x_t, noised.t, self.model.remember(condition))
+            return self.terms(hidden, part)
+
+    def terms(self, hidden: Tensor, part: Part) -> tuple[Tensor, Tensor]:
+        """The same from hidden states (b, L, W)."""
+        x0, replaces = part.noised.x0.flatten(), self.schedule.replaced > 0
+        of_rows = BoundOfRows(x0, part.weights, self.schedule.steps, part.surprise, replaces)
+        loss, others = sum_over_logits(hidden.flatten(0, 1), self.model.head.weight, of_rows, values=2)
+        return loss, others[0]
+
+
+def lost(draws: Tensor, degraded: float, mask_rate: float | None) -> Tensor:
+    """Which vectors of each sample's condition are lost, (B, M) bool. ``draws`` (B, 1 + M) in [0, 1): of the sample, and of each
+    vector; without a ``mask_rate`` a sample that is degraded loses all of them."""
+    chosen = draws[:, :1] < degraded
+    each = draws[:, 1:] < mask_rate if mask_rate is not None else torch.ones_like(draws[:, 1:], dtype=torch.bool)
+    return chosen & each
+
+
+def build_objective(
+    model: DiffusionCaptioner,
+    method: Method,
+    protocol: ProtocolPretrain,
+    mask_id: int,
+    batch_size: int,
+    precision: str,
+    duplicate_share: float = 0.0,
+    group: Group = ALONE,
+    length: int | None = None,
+    auxiliary: float = 0.0,
+) -> MaskAndReplace:
+    """See :class:`mdc.training.objectives.objective.ObjectiveModule`.
+
+    ``length``: places of a caption, which the model keeps; None if it has one already. ``auxiliary``: λ of the recipe.
+    """
+    if length is not None:
+        model.length.fill_(length)
+    places = int(model.length) if length is None else length
+    schedule = schedule_of(method, model.classes)
+    return MaskAndReplace(model, schedule, batch_size, precision, group, places, auxiliary)

@@ -1,0 +1,84 @@
+"""What an objective is: a module that builds a method's model, and an object that turns batches into its gradients.
+
+The training loop knows nothing else about methods. A new one is an entry in params.yaml and, if none of the modules in
+``mdc.plan.parts.OBJECTIVES`` is its objective, one more module there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from typing import Protocol as Interface
+
+from torch import Tensor
+
+from mdc.data.loader.batch import CaptionBatch
+from mdc.models.image_text import ImageText
+from mdc.models.operations import Operations
+from mdc.plan.config import Backbone, Method, OnTokens, ProtocolPretrain
+from mdc.plan.processes.group import ALONE, Group
+
+
+class Objective(Interface):
+    """What the trainer asks of a method."""
+
+    def prepare(self, batch: CaptionBatch, micro_batches: int = 1, held_out: bool = False) -> Any:
+        """What the device needs of a batch that is still on the host, in ``micro_batches`` parts: a named tuple of tensors.
+
+        All that has to look at values (lengths, which tokens are supervised) happens here, so that the rest never waits for
+        the device. ``held_out``: for :meth:`evaluate`, which takes one part.
+        """
+        ...
+
+    def backward(self, prepared: Any) -> dict[str, Tensor]:
+        """Add to the parameters the gradient that this process's part of the global batch contributes: over all
+        processes these sum to the gradient of the global batch's loss. What is returned (``loss`` in nats, and more,
+        scalars on the device) is the global batch's, the same on all processes.
+        """
+        ...
+
+    def evaluate(self, prepared: Any) -> tuple[Tensor, Tensor]:
+        """(sum, count) of the loss on a held-out batch that this process has whole, without gradients."""
+        ...
+
+    def operations(self, prepared: Any, backbone: Backbone | OnTokens, recompute: bool = False) -> Operations:
+        """The floating-point operations that :meth:`backward` makes of it on this process (:mod:`mdc.models.operations`), from
+        shapes alone, so that nothing waits. ``recompute``: as the recipe has it."""
+        ...
+
+    def after_step(self) -> None:
+        """What must hold after the optimiser moved."""
+        ...
+
+
+class ObjectiveModule(Interface):
+    """What a module of ``mdc.plan.parts.OBJECTIVES`` has."""
+
+    def build_model(
+        self,
+        method: Method,
+        backbone: Backbone | OnTokens,
+        protocol: ProtocolPretrain,
+        vocabulary_size: int,
+        context_length: int,
+        seed: int,
+    ) -> ImageText:
+        """The model of a method with the initial weights of ``seed``; the global generator is left as it was."""
+        ...
+
+    def build_objective(
+        self,
+        model: Any,
+        method: Method,
+        protocol: ProtocolPretrain,
+        mask_id: int,
+        batch_size: int,
+        precision: str,
+        duplicate_share: float = 0.0,
+        group: Group = ALONE,
+    ) -> Objective:
+        """The objective of a method's entry for a model of ``build_model``.
+
+        ``batch_size``: of the global batch. ``duplicate_share``: of the corpus's captions in such a batch, as its
+        manifest tells it. ``group``: the processes that share each batch.
+        """
+        ...

@@ -1,0 +1,51 @@
+"""The objective ``recurrent``: an LSTM with soft attention predicts each token (Xu et al., 2015), as ARC supervises it.
+
+Of a caption the loss is −log p(y | a) + λ Σ_i (1 − Σ_t α_ti)² (their equation 14), so that every part of an image is looked
+at about once; of a batch, the sum over its captions, divided by its tokens, as with the other captioners. λ is the method's
+``doubly_stochastic``.
+"""
+
+from __future__ import annotations
+
+from mdc.models.initial import seeded
+from mdc.models.operations import recurrent_captioner
+from mdc.models.recurrent import RecurrentCaptioner
+from mdc.plan.config import Backbone, Method, OnTokens, ProtocolPretrain
+from mdc.plan.processes.group import ALONE, Group
+from mdc.training.objectives.captioning import CaptioningObjective
+from mdc.training.objectives.left_to_right import supervise
+
+
+class RecurrentObjective(CaptioningObjective):
+    """``loss`` is the cross-entropy alone, in nats a token as ARC's, and ``attention`` the second term; both are learnt."""
+
+    terms = ("loss", "attention")
+    counted = staticmethod(recurrent_captioner)
+
+
+def build_model(
+    method: Method,
+    backbone: Backbone | OnTokens,
+    protocol: ProtocolPretrain,
+    vocabulary_size: int,
+    context_length: int,
+    seed: int,
+) -> RecurrentCaptioner:
+    """See :class:`mdc.training.objectives.objective.ObjectiveModule`."""
+    with seeded(seed, "replaced"):
+        return RecurrentCaptioner(backbone, vocabulary_size, seed)
+
+
+def build_objective(
+    model: RecurrentCaptioner,
+    method: Method,
+    protocol: ProtocolPretrain,
+    mask_id: int,
+    batch_size: int,
+    precision: str,
+    duplicate_share: float = 0.0,
+    group: Group = ALONE,
+) -> RecurrentObjective:
+    """See :class:`mdc.training.objectives.objective.ObjectiveModule`."""
+    assert method.doubly_stochastic is not None  # the schema sees to it
+    return RecurrentObjective(model, supervise, batch_size, precision, group, weights=(1.0, method.doubly_stochastic))

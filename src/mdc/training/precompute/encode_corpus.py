@@ -1,0 +1,28 @@
+"""The job ``mdc encode-corpus``: the tokens that a frozen encoder makes of a corpus's images, computed once.
+
+Writes an array (N, M, E) float16 for each shard, and last ``encoded.json``, which binds each to its shard by hash.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from mdc.plan.jobs.call import Call, record
+from mdc.plan.records import write_json
+from mdc.training.precompute.beside_shards import BesideShards
+
+
+def main(call: Call) -> None:
+    """Run the job. ``call.job``: a :class:`mdc.plan.jobs.encoder_model.EncodedJob`."""
+    work = BesideShards(call)
+
+    def tokens(images: torch.Tensor) -> np.ndarray:
+        found: np.ndarray = work.tower(images)[1].half().cpu().numpy()
+        return found
+
+    lines = work.write(tokens)
+    # the arrays stand under splits, with their shards: a corpus can have thousands
+    shape = {"tokens": work.entry.tokens, "width": work.entry.width}
+    write_json(call.out / "encoded.json", record(call, "encoded", []) | shape | {"splits": lines})
+    work.finished()

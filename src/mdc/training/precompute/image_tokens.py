@@ -1,0 +1,43 @@
+"""The job ``mdc image-tokens``: the codes that a tokenizer makes of a corpus's images, computed once.
+
+Writes an array (N, M) uint16 for each shard, ``codebook.npy`` (K, E) float16, the vector of each code, and last
+``image_tokens.json``, which binds each array to its shard by hash and says how often codes occur.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from mdc.models.tokenizers.vq_vae import perplexity
+from mdc.plan.jobs.call import Call, record
+from mdc.plan.records import atomic_path, write_json
+from mdc.training.precompute.beside_shards import BesideShards
+
+CODEBOOK = "codebook.npy"
+
+
+def main(call: Call) -> None:
+    """Run the job. ``call.job``: a :class:`mdc.plan.jobs.encoder_model.ImageTokensJob`."""
+    work = BesideShards(call)
+    tower: Any = work.tower
+
+    def codes(images: torch.Tensor) -> np.ndarray:
+        found: np.ndarray = tower.codes(images).cpu().numpy().astype(np.uint16)
+        return found
+
+    lines = work.write(codes)
+    codebook = call.out / CODEBOOK
+    with atomic_path(codebook) as temporary, temporary.open("wb") as file:
+        np.save(file, tower.tokenizer.codebook.half().cpu().numpy(), allow_pickle=False)
+    counted = np.zeros(len(tower.tokenizer.codebook), dtype=np.int64)
+    for line in lines.get("train", []):
+        counted += np.bincount(np.load(call.out / line["file"]).ravel(), minlength=len(counted))
+    told = {
+        **{"tokens": work.entry.tokens, "width": work.entry.width, "codes": len(counted)},
+        **{"used": int((counted > 0).sum()), "perplexity": perplexity(counted)},
+    }
+    write_json(call.out / "image_tokens.json", record(call, "image-tokens", [codebook]) | told | {"splits": lines})
+    work.finished()

@@ -1,0 +1,71 @@
+"""The job ``mdc import-encoder``: the weights of a frozen encoder, kept as safetensors.
+
+Writes ``encoder.safetensors`` and last ``encoder.json``. Nothing after it asks a network or a package for weights.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from mdc.models.encoders.tower import Tower
+from mdc.models.runs import WEIGHTS, read_run
+from mdc.models.towers import TOWER
+from mdc.models.weights import save_weights
+from mdc.plan.data_folder import data_folder
+from mdc.plan.jobs.call import Call, record
+from mdc.plan.jobs.encoder_model import EncoderJob
+from mdc.plan.parts import TOWERS, load
+from mdc.plan.records import UserError, clear_leftovers, read_json, sha256_file, write_json
+
+
+def main(call: Call) -> None:
+    """Run the job. ``call.job``: a :class:`mdc.plan.jobs.encoder_model.EncoderJob`.
+
+    UserError if the weights cannot be had, or if the encoder's tokens are not as params.yaml says.
+    """
+    job: EncoderJob = call.job
+    checkpoint = None
+    if job.run is not None:
+        path = call.input(job.run)
+        checkpoint, manifest = read_run(path, WEIGHTS[getattr(job.entry, "weights", None) or "last"])
+        if manifest.get("config_sha256") != job.run_config_sha256:
+            raise UserError(f"{path}: made with another configuration than {job.job} expects; train the run again")
+    if job.tokenizer is not None:
+        checkpoint = _tokenizer(call.input(job.tokenizer.job), job)
+    tower: Tower = load(TOWERS, job.entry.kind).fetched(job, data_folder(), checkpoint).eval()
+    _check(tower, job)
+    clear_leftovers(call.out)
+    weights = call.out / TOWER
+    save_weights(weights, tower, {"config_sha256": job.sha256})
+    told = {"mean": list(tower.mean), "std": list(tower.std), "parameters": tower.learnt()}
+    write_json(call.out / "encoder.json", record(call, "encoder", [weights]) | told)
+
+
+def _tokenizer(path: Path, job: EncoderJob) -> Path:
+    assert job.tokenizer is not None
+    manifest = read_json(path)
+    if manifest.get("config_sha256") != job.tokenizer.config_sha256:
+        raise UserError(f"{path}: made with another configuration than {job.job} expects; make the tokenizer again")
+    weights = path.parent / "tokenizer.safetensors"
+    if sha256_file(weights) != manifest["outputs"].get(weights.name):
+        raise UserError(f"{weights}: not the weights that {path} names (its sha256 differs); make the tokenizer again")
+    return weights
+
+
+@torch.no_grad()
+def _check(tower: Tower, job: EncoderJob) -> None:
+    size, asked = job.entry.image_size, (job.entry.tokens, job.entry.width)
+    try:
+        _, tokens = tower(tower.prepared(torch.zeros(1, 3, size, size, dtype=torch.uint8)))
+    except (RuntimeError, AssertionError, ValueError) as error:
+        raise UserError(
+            f"encoders.{job.name}: cannot look at images of {size} × {size} pixels ({' '.join(str(error).split())[:160]})"
+        ) from None
+    if tuple(tokens.shape[1:]) != asked:
+        count, width = tokens.shape[1:]
+        raise UserError(
+            f"encoders.{job.name}: gives {count} tokens of width {width} of an image of {size} × {size} pixels; "
+            f"tokens and width say {asked[0]} and {asked[1]}"
+        )

@@ -1,0 +1,45 @@
+"""The job ``mdc import-words``: the embeddings that a CLIP of open_clip has of word pieces, kept as safetensors.
+
+Writes ``words.safetensors``, one tensor (49,408, E) in the order of CLIP's word pieces, and last ``words.json``.
+"""
+
+from __future__ import annotations
+
+from mdc.models.encoders.open_clip import created
+from mdc.models.text import CLIP_SIZE
+from mdc.models.weights import WEIGHTS_FORMAT, save_tensors
+from mdc.models.words import WORDS
+from mdc.plan.data_folder import data_folder
+from mdc.plan.jobs.call import Call, record
+from mdc.plan.jobs.encoder_model import WordsJob
+from mdc.plan.records import UserError, clear_leftovers, write_json
+
+
+def main(call: Call) -> None:
+    """Run the job. ``call.job``: a :class:`mdc.plan.jobs.encoder_model.WordsJob`.
+
+    UserError if the model cannot be had, has another vocabulary than CLIP's, or embeddings of another width than
+    params.yaml says.
+    """
+    job: WordsJob = call.job
+    try:
+        model = created(job.entry.model, job.entry.weights, data_folder())
+    except UserError as error:
+        raise UserError(
+            f"words.{job.name}: {error}; without a network, fetch the weights elsewhere (open_clip names where they lie) "
+            f"and give their file below {data_folder()} as words.{job.name}.weights"
+        ) from None
+    text = getattr(model, "text", model)
+    embedding = getattr(text, "token_embedding", None)
+    found = tuple(embedding.weight.shape) if embedding is not None else ()
+    if found != (CLIP_SIZE, job.entry.width):
+        raise UserError(
+            f"words.{job.name}: {job.entry.model} has embeddings of shape {found or 'none'}; needed: "
+            f"{(CLIP_SIZE, job.entry.width)}, those of CLIP's word pieces and of the width that params.yaml says"
+        )
+    assert embedding is not None
+    clear_leftovers(call.out)
+    path = call.out / WORDS
+    metadata = {"format": WEIGHTS_FORMAT, "config_sha256": job.sha256}
+    save_tensors(path, {"words": embedding.weight.detach().float().cpu().contiguous()}, metadata)
+    write_json(call.out / "words.json", record(call, "words", [path]) | {"width": job.entry.width})

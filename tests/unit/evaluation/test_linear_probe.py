@@ -1,0 +1,196 @@
+"""The probe against CLIP-benchmark's own code, run beside it on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from clip_benchmark_peer import without_assertions
+
+from mdc.evaluation.linear_probe import (
+    LinearProbe,
+    ProbeRecipe,
+    _binary_residual,
+    _softmax_residual,
+    predict,
+    train_linear_probe,
+)
+from mdc.plan.records import UserError
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def peer_module() -> ModuleType:
+    return without_assertions()
+
+
+@pytest.fixture
+def peer(peer_module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The same with every move to CUDA undone."""
+    monkeypatch.setattr(torch.nn.Module, "cuda", lambda self: self)
+    monkeypatch.setattr(torch.Tensor, "cuda", lambda self: self)
+    monkeypatch.setattr(torch.nn, "DataParallel", lambda module, device_ids: module)
+    return peer_module
+
+
+def problem(count: int, dim: int, classes: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    draws = torch.Generator().manual_seed(seed)
+    targets = torch.randint(0, classes, (count,), generator=draws)
+    targets[0] = classes - 1  # CLIP-benchmark takes the number of classes from the largest target
+    centres = torch.randn(classes, dim, generator=draws)
+    return centres[targets] + 1.5 * torch.randn(count, dim, generator=draws), targets
+
+
+def peers(peer: ModuleType, features: torch.Tensor, targets: torch.Tensor, recipe: ProbeRecipe, seed: int) -> Any:
+    """The layer that CLIP-benchmark trains, on what its loader gives it."""
+    first = torch.randperm(len(targets), generator=torch.Generator().manual_seed(seed))
+    data = peer.FeatureDataset(F.normalize(features, dim=-1)[first], targets[first])
+    loader = torch.utils.data.DataLoader(data, batch_size=recipe.batch_size, shuffle=True)
+    shape = features.shape[1], int(targets.max()) + 1
+    return peer.train(loader, *shape, recipe.weight_decay, recipe.lr, recipe.epochs, amp=False, device="cpu", seed=seed)
+
+
+@pytest.mark.parametrize(
+    ("count", "dim", "classes", "recipe", "seed"),
+    [
+        (517, 48, 10, ProbeRecipe(), 0),  # 517 = 8 x 64 + 5: a short last batch
+        (129, 7, 3, ProbeRecipe(batch_size=16), 3),  # 129 = 8 x 16 + 1: a last batch of one; odd sizes
+        (40, 96, 101, ProbeRecipe(epochs=3), 1),  # fewer items than a batch
+        (256, 64, 5, ProbeRecipe(weight_decay=0.03, epochs=4), 7),
+        (700, 320, 200, ProbeRecipe(epochs=2, lr=0.03), 0),
+        (1300, 96, 40, ProbeRecipe(epochs=3, fused=True), 4),
+        (500, 33, 7, ProbeRecipe(epochs=3, weight_decay=0.02, fused=True), 4),
+    ],
+)
+def test_weights_are_those_of_clip_benchmark_train(
+    peer: ModuleType, count: int, dim: int, classes: int, recipe: ProbeRecipe, seed: int
+) -> None:
+    """To the bit; with the fused kernel, which rounds differently, to a hundred-thousandth."""
+    features, targets = problem(count, dim, classes)
+    ours = train_linear_probe(features, targets, classes, recipe, seed=seed)
+    theirs = peers(peer, features, targets, recipe, seed)
+    for mine, other in ((ours.weight, theirs.weight), (ours.bias, theirs.bias)):
+        torch.testing.assert_close(mine, other, rtol=0, atol=1e-5 if recipe.fused else 0)
+    assert torch.equal(ours.weight, theirs.weight) is not recipe.fused
+
+
+def test_whole_evaluation_is_that_of_clip_benchmark(
+    peer: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """From images to accuracy: ``evaluate`` with an encoder that hands the images on, its own shuffle included."""
+    features, targets = problem(700, 24, 6)
+    train_set = torch.utils.data.TensorDataset(features[:500], targets[:500])
+    test_set = torch.utils.data.TensorDataset(features[500:], targets[500:])
+    encoder = torch.nn.Module()
+    encoder.encode_image = lambda images: images  # type: ignore[assignment]
+    trained: list[Any] = []
+    train = peer.train
+    monkeypatch.setattr(peer, "train", lambda *args: trained.append(train(*args)) or trained[-1])
+
+    def evaluate() -> dict[str, float]:
+        loaders = [torch.utils.data.DataLoader(s, batch_size=50) for s in (train_set, test_set)]
+        return peer.evaluate(
+            encoder, *loaders, -1, 64, 0, 0.1, 10, "model", 5, str(tmp_path / "cache"), "cpu", amp=False
+        )
+
+    evaluate()  # fills its cache: only then does the shuffle follow the seed directly
+    torch.manual_seed(5)
+    result = evaluate()
+
+    ours = train_linear_probe(features[:500], targets[:500], 6, seed=5)
+    assert torch.equal(ours.weight, trained[-1].weight) and torch.equal(ours.bias, trained[-1].bias)
+    correct = predict(ours, features[500:]).argmax(1) == targets[500:]
+    assert correct.double().mean().item() == pytest.approx(result["lp_acc1"], abs=1e-12)
+
+
+def test_global_generator_and_inputs_are_left_alone() -> None:
+    features, targets = problem(100, 8, 4)
+    kept = features.clone()
+    before = torch.get_rng_state()
+    train_linear_probe(features, targets, 4, ProbeRecipe(epochs=1))
+    assert torch.equal(before, torch.get_rng_state())
+    assert torch.equal(features, kept)
+
+
+def test_multi_label_is_autograd_with_binary_cross_entropy() -> None:
+    """Against autograd, ``torch.optim.AdamW`` and a real ``DataLoader``."""
+    features, _ = problem(150, 12, 5)
+    draws = torch.Generator().manual_seed(9)
+    targets = (features @ torch.randn(12, 5, generator=draws) > 1).float()
+    recipe = ProbeRecipe(epochs=3, batch_size=32)
+    ours = train_linear_probe(features, targets, 5, recipe, seed=2)
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(2)
+        first = torch.randperm(150)
+        data = torch.utils.data.TensorDataset(F.normalize(features, dim=-1)[first], targets[first])
+        loader = torch.utils.data.DataLoader(data, batch_size=32, shuffle=True)
+        torch.manual_seed(2)
+        layer = torch.nn.Linear(12, 5)
+        optimizer = torch.optim.AdamW(layer.parameters(), lr=0.1, weight_decay=0.0)
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 3 * len(loader))
+        for _ in range(3):
+            for x, y in loader:
+                optimizer.zero_grad()
+                loss = F.binary_cross_entropy_with_logits(layer(x), y, reduction="none").sum(1).mean()
+                loss.backward()
+                optimizer.step()
+                schedule.step()
+    torch.testing.assert_close(ours.weight, layer.weight.detach(), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(ours.bias, layer.bias.detach(), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("batch", [64, 17, 1])
+def test_written_out_gradients_are_autograds(batch: int) -> None:
+    """Directly, since AdamW hardly sees a wrong scale of the gradient."""
+    draws = torch.Generator().manual_seed(batch)
+    logits = (3 * torch.randn(batch, 11, generator=draws)).requires_grad_()
+    target = torch.randint(0, 11, (batch,), generator=draws)
+    (expected,) = torch.autograd.grad(F.cross_entropy(logits, target), logits)
+    assert torch.equal(_softmax_residual(logits.detach(), target), expected)
+
+    labels = (torch.rand(batch, 11, generator=draws) < 0.4).float()
+    loss = F.binary_cross_entropy_with_logits(logits, labels, reduction="none").sum(1).mean()
+    (expected,) = torch.autograd.grad(loss, logits)
+    torch.testing.assert_close(_binary_residual(logits.detach(), labels), expected)
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+def test_predict_is_the_linear_layer(normalize: bool) -> None:
+    features, _ = problem(50, 6, 3)
+    probe = LinearProbe(torch.randn(3, 6), torch.randn(3), normalize)
+    rows = features / features.norm(dim=1, keepdim=True) if normalize else features
+    expected = torch.stack([probe.weight @ row + probe.bias for row in rows])
+    torch.testing.assert_close(predict(probe, features, batch_size=7), expected)
+
+
+@pytest.mark.parametrize(
+    ("features", "targets", "words"),
+    [
+        (torch.zeros(4, 2), torch.tensor([0, 1, 2, 3]), "classes 0 to 3, must lie in 0 to 2"),
+        (torch.zeros(4, 2), torch.tensor([0, 1, 2]), "3 for 4"),
+        (torch.zeros(4, 2).double(), torch.tensor([0, 1, 2, 0]), "must be float32"),
+        (torch.full((4, 2), float("nan")), torch.tensor([0, 1, 2, 0]), "not finite"),
+        (torch.zeros(4, 2), torch.zeros(4, 2), "2 columns, must be 3"),
+        (torch.zeros(4, 2), torch.full((4, 3), 0.5), "must be 0 or 1"),
+        (torch.zeros(4, 2), torch.zeros(4), "must be int64"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(features: torch.Tensor, targets: torch.Tensor, words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        train_linear_probe(features, targets, 3)
+
+    with pytest.raises(UserError, match="epochs is 0, must be 1 or more"):
+        ProbeRecipe(epochs=0)

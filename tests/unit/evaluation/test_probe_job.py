@@ -1,0 +1,232 @@
+"""The probe job: features cached by content, records that name what they are of, refusals, and every value of its recipe."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+import toy
+from calls import Call
+from data_samples import encoded, write_parquet, write_probe
+from PIL import Image
+
+from mdc.data.formats.samples import RawSample, Skipped
+from mdc.data.loader.labelled import labelled_batches
+from mdc.data.shards import probe_set
+from mdc.data.sources.source import Source
+from mdc.evaluation.linear_probe import ProbeRecipe, predict, train_linear_probe
+from mdc.evaluation.predictors.encode import ImageEncoder, untrained_encoder
+from mdc.evaluation.probe import main
+from mdc.models.weights import WEIGHTS_FORMAT, save_weights
+from mdc.plan.config import Probe, ProtocolProbe
+from mdc.plan.fingerprint import closure
+from mdc.plan.jobs.model import ProbeJob
+from mdc.plan.records import UserError, sha256_file, write_json
+
+
+def _png(rng: np.random.Generator, bright: int) -> bytes:
+    pixels = rng.integers(0, 100, (16, 16, 3)) + bright
+    stream = io.BytesIO()
+    Image.fromarray(pixels.astype(np.uint8)).save(stream, "png")
+    return stream.getvalue()
+
+
+@pytest.fixture
+def light(tmp_path: Path) -> Path:
+    """Bright against dark images, an easy question."""
+    rng = np.random.default_rng(0)
+    labels = [i % 2 for i in range(120)]
+    images, splits = [_png(rng, 120 * label) for label in labels], ["train"] * 80 + ["test"] * 40
+    write_parquet(tmp_path / "light.parquet", {"image": images, "label": labels, "split": splits})
+    source = {"kind": "parquet", "path": "light.parquet", "split_column": "split", "label_column": "label"}
+    source |= {"image_column": "image", "splits": {"train": "train", "test": "test"}}
+    write_probe("light", source, tmp_path / "light", tmp_path)
+    return tmp_path / "light/index.json"
+
+
+RUN = "runs/toy/toy/mdc/s0"
+
+
+def probe(job: ProbeJob, light: Path, cache: Path, out: Path, run: Path | None = None) -> dict[str, Any]:
+    """The record."""
+    inputs = {"data/probes/light": light, **({RUN: run} if run else {})}
+    main(Call(job, out, inputs, cache=cache))
+    record: dict[str, Any] = json.loads((out / "probe.json").read_text())
+    return record
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many images were encoded, call by call."""
+    made: list[int] = []
+    encode = ImageEncoder.encode
+
+    def counted(self: ImageEncoder, images: torch.Tensor) -> torch.Tensor:
+        made.append(len(images))
+        return encode(self, images)
+
+    monkeypatch.setattr(ImageEncoder, "encode", counted)
+    return made
+
+
+def _run_folder(folder: Path, config_sha256: str, seed: int = 0) -> Path:
+    folder.mkdir()
+    model = toy.build_model(toy.METHODS["mdc"], toy.BACKBONE, toy.PROTOCOL, toy.V, 77, seed)
+    save_weights(folder / "checkpoint.safetensors", model, {"format": WEIGHTS_FORMAT})
+    outputs = {"checkpoint.safetensors": sha256_file(folder / "checkpoint.safetensors")}
+    training = {"pairs": 96, "steps": 6, "samples_seen": 96}
+    write_json(folder / "run.json", {"config_sha256": config_sha256, "outputs": outputs, **training})
+    return folder / "run.json"
+
+
+def test_record_and_items(light: Path, tmp_path: Path) -> None:
+    job = toy.probe_job()
+    record = probe(job, light, tmp_path / "cache", tmp_path / "out")
+    assert record["kind"] == "probe" and record["id"] == job.job and record["config"]["scale"] == "toy"
+    assert record["config"] == job.config() and record["config_sha256"] == job.sha256
+    assert record["inputs"] == {"data/probes/light": sha256_file(light)}
+    assert record["outputs"] == {"items.parquet": sha256_file(tmp_path / "out/items.parquet")}
+    result = record["probes"]["light"]
+    rows = pq.read_table(tmp_path / "out/items.parquet").to_pylist()
+    assert result["n"] == len(rows) == 40 and result["chance"] == 50.0 and result["train"] == 80
+    assert result["value"] == pytest.approx(100 * np.mean([row["value"] for row in rows]))
+    assert result["value"] > 90, "brightness is easy to read from any encoder"
+    before = (tmp_path / "out/probe.json").read_bytes(), (tmp_path / "out/items.parquet").read_bytes()
+    probe(job, light, tmp_path / "other_cache", tmp_path / "again")
+    assert before == ((tmp_path / "again/probe.json").read_bytes(), (tmp_path / "again/items.parquet").read_bytes())
+
+
+def test_features_are_cached_by_content(light: Path, tmp_path: Path, calls: list[int]) -> None:
+    cache, out = tmp_path / "cache", tmp_path / "out"
+    probe(toy.probe_job(), light, cache, out)
+    assert sum(calls) == 120
+    calls.clear()
+    probe(toy.probe_job(lr=0.2), light, cache, out)
+    assert calls == [], "another probe on the same features computes none"
+    for changes in ({"pooling": "cls"}, {"seed": 1}, {"fingerprint": "g"}):
+        probe(toy.probe_job(**changes), light, cache, out)
+        assert sum(calls) == 120, f"{changes} gives other features"
+        calls.clear()
+    for path in cache.rglob("*.safetensors"):
+        path.write_bytes(path.read_bytes()[:100])
+    probe(toy.probe_job(), light, cache, out)
+    assert sum(calls) == 120, "a damaged file is made again"
+
+
+def test_trained_encoder_is_its_checkpoint(light: Path, tmp_path: Path) -> None:
+    run = _run_folder(tmp_path / "run", "config", seed=1)
+    job = toy.probe_job(run=RUN, run_config_sha256="config", seed=1)
+    trained = probe(job, light, tmp_path / "cache", tmp_path / "trained", run)
+    # these weights were never trained, so they are the control's of that seed
+    control = probe(toy.probe_job(seed=1), light, tmp_path / "cache", tmp_path / "control")
+    assert (tmp_path / "trained/items.parquet").read_bytes() == (tmp_path / "control/items.parquet").read_bytes()
+    assert trained["inputs"] == {"data/probes/light": sha256_file(light), RUN: sha256_file(run)}
+    assert "initial_weights_sha256" not in trained and len(control["initial_weights_sha256"]) == 64
+    assert trained["training"] == {"pairs": 96, "steps": 6, "samples_seen": 96} and control["training"] is None
+
+
+def test_what_trains_or_scores_reruns_no_probe() -> None:
+    parts = closure("mdc.evaluation.probe")
+    assert not [
+        name for name in parts if name.startswith(("mdc.training.objectives", "mdc.diffusion", "mdc.training.trainer"))
+    ]
+    assert "mdc.report.statistics.metrics" in parts and "mdc.report.statistics.bootstrap" not in parts
+
+
+def test_refusals(light: Path, tmp_path: Path) -> None:
+    job = toy.probe_job(run=RUN, run_config_sha256="expected")
+    cache, out = tmp_path / "c", tmp_path / "o"
+    run = _run_folder(tmp_path / "stale", "another")
+    with pytest.raises(UserError, match="another configuration"):
+        probe(job, light, cache, out, run)
+    run = _run_folder(tmp_path / "swapped", "expected")
+    other = _run_folder(tmp_path / "other", "expected", seed=9)
+    (other.parent / "checkpoint.safetensors").replace(run.parent / "checkpoint.safetensors")
+    with pytest.raises(UserError, match="sha256 differs"):
+        probe(job, light, cache, out, run)
+    run = _run_folder(tmp_path / "older", "expected")
+    run.write_text(run.read_text().replace('"pairs"', '"samples"'))
+    with pytest.raises(UserError, match=r"run.json: lacks pairs; train the run again"):
+        probe(job, light, cache, out, run)
+    assert not (out / "probe.json").exists()
+
+
+# --- every value of the recipe, none in another's place ----------------------------------------------------------------
+
+#: no two values alike, and none a default
+RECIPE: dict[str, Any] = {"lr": 0.04, "epochs": 3, "batch_size": 7, "seed": 5, "fused": True}
+PROTOCOL: dict[str, Any] = {"normalise": True, "weight_decay": 0.6}
+OTHER = {"lr": 0.05, "epochs": 2, "batch_size": 6, "seed": 6, "normalise": False, "weight_decay": 0.5, "fused": False}
+
+
+class _Noise(Source[RawSample]):
+    """Noise with three labels an image: of several labels the scores themselves are written down."""
+
+    task = "multi"
+
+    def __init__(self) -> None:
+        super().__init__({"kind": "noise"})
+        self.classes = ["a", "b", "c"]
+
+    def samples(self, split: str, skipped: Skipped) -> Iterator[RawSample]:
+        for n in range(20):
+            labels = tuple(int(bit) for bit in np.random.default_rng([n, len(split)]).integers(0, 2, 3))
+            yield RawSample(f"{split}{n:02}", encoded(n + 100 * len(split)), "png", labels=labels)
+
+
+@pytest.fixture(scope="module")
+def noise(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("noise")
+    probe_set.write_probe("light", _Noise(), folder)
+    return folder / "index.json"
+
+
+def _job(values: dict[str, Any], seed: int = 3, pooling: str = "cls") -> ProbeJob:
+    recipe = {"feature_batch": 9, "precision": "fp32", "threads": 1, "device": "cpu"}
+    recipe |= {key: values[key] for key in RECIPE}
+    protocol = {key: values[key] for key in PROTOCOL}
+    return toy.probe_job(recipe=Probe(**recipe), protocol=ProtocolProbe(**protocol), seed=seed, pooling=pooling)
+
+
+def _scores(job: ProbeJob, noise: Path, folder: Path) -> np.ndarray:
+    main(Call(job, folder / "out", {"data/probes/light": noise}, cache=folder / "cache"))
+    return np.array(pq.read_table(folder / "out/items.parquet")["scores"].to_pylist(), dtype=np.float32)
+
+
+def _expected(job: ProbeJob, values: dict[str, Any], noise: Path) -> np.ndarray:
+    """The scores without the job: features by the encoder, and one call of the probe."""
+    encoder = ImageEncoder(untrained_encoder(job.backbone, job.seed), job.pooling, "fp32", torch.device("cpu"))
+    train, test = (list(labelled_batches(noise, name, image_size=16, batch_size=20)) for name in ("train", "test"))
+    names = {key: values[key] for key in ("lr", "epochs", "batch_size", "weight_decay", "fused")}
+    recipe = ProbeRecipe(**names, normalize=values["normalise"])
+    head = train_linear_probe(encoder.encode(train[0].images), train[0].labels, 3, recipe, seed=values["seed"])
+    return predict(head, encoder.encode(test[0].images)).numpy()
+
+
+@pytest.mark.parametrize("changed", [None, *OTHER])
+def test_every_value_of_the_recipe_decides_the_probe(changed: str | None, noise: Path, tmp_path: Path) -> None:
+    values = RECIPE | PROTOCOL
+    if changed is not None:
+        values |= {changed: OTHER[changed]}
+    job = _job(values)
+    found = _scores(job, noise, tmp_path)
+    assert np.array_equal(found, _expected(job, values, noise))
+    if changed is not None:
+        before = _expected(job, RECIPE | PROTOCOL, noise)
+        assert not np.array_equal(found, before), f"{changed} changes nothing here, so this test cannot see it"
+
+
+def test_which_encoder_and_pooling_decide_the_probe(noise: Path, tmp_path: Path) -> None:
+    values = RECIPE | PROTOCOL
+    jobs = [_job(values), _job(values, seed=4), _job(values, pooling="patch_mean")]
+    found = [_scores(job, noise, tmp_path) for job in jobs]
+    for job, scores in zip(jobs, found, strict=True):
+        assert np.array_equal(scores, _expected(job, values, noise))
+    assert len({scores.tobytes() for scores in found}) == 3

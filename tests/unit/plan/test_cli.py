@@ -1,0 +1,271 @@
+"""The command line: help everywhere, light to start, mistakes in one line with exit code 2."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shlex
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+import yaml
+from read_table import read_table
+
+from mdc.app.cli import build_parser, main
+from mdc.plan import parts
+from mdc.plan.artefacts import ARTEFACTS
+from mdc.plan.config import load
+from mdc.plan.fingerprint import imports
+from mdc.plan.jobs.call import Call
+from mdc.plan.jobs.folder import ScaleFolder
+from mdc.plan.jobs.plan import Plan
+from mdc.plan.jobs.read import read_job
+from mdc.plan.records import UserError, read_json, sha256_file, write_json
+from mdc.plan.verbs import VERBS
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture(scope="module")
+def paper() -> Plan:
+    return Plan(load(ROOT / "params.yaml", "paper"))
+
+
+def one_line(capsys: pytest.CaptureFixture[str]) -> str:
+    said = capsys.readouterr()
+    assert said.out == "" and said.err.count("\n") == 1, said
+    return said.err
+
+
+def test_every_verb_explains_itself() -> None:
+    parser = build_parser()
+    verbs = parser._subparsers._group_actions[0].choices  # type: ignore[union-attr]
+    assert set(VERBS) < set(verbs)
+    for verb, sub in verbs.items():
+        assert sub.description and len(sub.description) > 20, verb
+        for action in sub._actions:
+            assert action.help, f"{verb} {action.dest}"
+    for name, verb in VERBS.items():
+        options = {word for action in verbs[name]._actions for word in action.option_strings}
+        assert {"--folder", "--out"} | {f"--{option}" for option in verb.options} <= options
+
+
+def test_help_lists_what_a_person_calls_before_what_the_workflow_calls(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["--help"])
+    said = capsys.readouterr().out
+    assert left.value.code == 0
+    listed = re.findall(r"^    ([a-z][a-z-]*)(?:  |$)", said, re.M)
+    verbs = build_parser()._subparsers._group_actions[0].choices  # type: ignore[union-attr]
+    assert set(listed) == (set(verbs) - set(VERBS)) | {"make"} and listed[0] == "init"
+    last = said.index(f"\n    {listed[-1]}")
+    words = said[last:].replace("-\n  ", "-").replace(",", " ").split()
+    assert set(VERBS) - {"make"} <= set(words), "the pipeline's are named, after the rest"
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["--version"])
+    assert left.value.code == 0 and capsys.readouterr().out == f"mdc {metadata.version('mdc')}\n"
+
+
+def test_help_and_check_import_no_torch() -> None:
+    code = (
+        "import sys; from mdc.app.cli import main\n"
+        "main(['check']); main(['config', 'table1'])\n"
+        "assert not {'torch', 'pandas', 'pyarrow', 'matplotlib'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0 and "params.yaml: good" in done.stdout, done.stderr
+    done = subprocess.run(
+        [sys.executable, "-m", "mdc.app.cli", "check", "--params", "none"], cwd=ROOT, stderr=subprocess.PIPE
+    )
+    assert done.returncode == 2 and done.stderr.count(b"\n") == 1
+
+
+def test_config_lists_all_jobs(
+    paper: Plan, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    assert main(["config", "list", "--scale", "paper"]) == 0
+    assert capsys.readouterr().out.split() == list(paper.jobs)
+
+
+def test_a_configuration_of_another_job_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_json(tmp_path / "config.json", {"verb": "pretrain"})
+    assert main(["corpus", str(tmp_path / "config.json"), "--out", str(tmp_path / "out")]) == 2
+    assert "not a configuration of `mdc corpus`" in one_line(capsys)
+
+
+def test_a_place_that_cannot_be_written_is_told_in_one_line(
+    paper: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_json(tmp_path / "config.json", paper.jobs["data/vocabularies/clip"].config())
+    (tmp_path / "file").write_text("not a folder")
+    assert main(["vocabulary", str(tmp_path / "config.json"), "--out", str(tmp_path / "file/out")]) == 2
+    assert str(tmp_path / "file") in one_line(capsys)
+
+
+@pytest.mark.parametrize(("arguments", "said"), read_table(__file__, "mistakes"), ids=lambda x: str(x)[:40])
+def test_mistakes_end_in_one_line(
+    arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    assert main(arguments) == 2
+    assert said in one_line(capsys)
+
+
+def test_a_corpus_that_is_not_there_names_mdc_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MDC_DATA", raising=False)
+    job = Plan(load(ROOT / "params.yaml", "flickr8k")).jobs["data/corpora/single"]
+    write_json("config.json", job.config())
+    assert main(["corpus", "config.json", "--out", "out"]) == 2
+    assert "MDC_DATA" in one_line(capsys) and not Path("out/index.json").exists()
+
+
+def test_a_configuration_where_the_workflow_writes_it_says_where_everything_lies(
+    paper: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MDC_DATA", "/my data")
+    folder = ScaleFolder(tmp_path / "results/paper")
+    for name in ("data/vocabularies/clip", "table9"):
+        job = paper.jobs[name]
+        write_json(folder.config(name), job.config())
+        assert main([job.verb, str(folder.config(name))]) == 0
+        assert folder.manifest(name, job.verb).is_file() and folder.record(name, job.verb).is_file()
+        assert read_json(folder.record(name, job.verb))["config"] == job.config()
+        told = read_json(folder.host(name))  # of a vocabulary, whose record and manifest are two files, too
+        assert told["manifest"] == folder.manifest(name, job.verb).name
+        assert told["manifest_sha256"] == sha256_file(folder.manifest(name, job.verb))
+        assert shlex.split(told["command"]) == ["MDC_DATA=/my data", "mdc", job.verb, str(folder.config(name))]
+    assert {path.name for path in folder.root.iterdir()} == {"configs", "data", "table9"}
+
+
+def test_folder_and_out_say_other_places(paper: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "data/vocabularies/clip"
+    monkeypatch.chdir(tmp_path)
+    write_json("config.json", paper.jobs[name].config())
+    assert main(["vocabulary", "config.json", "--folder", "there"]) == 0
+    assert main(["vocabulary", "config.json", "--out", "alone"]) == 0
+    assert main(["vocabulary", "config.json", "--folder", "neither", "--out", "both"]) == 0
+    assert main(["vocabulary", "config.json", "--folder", "."]) == 0
+    found = sorted(str(path) for path in Path().rglob("vocabulary.json"))
+    assert found == [f"{folder}/vocabulary.json" for folder in ("alone", "both", name, f"there/{name}")]
+    made = {path.with_name("made.json").read_bytes() for path in map(Path, found)}
+    assert len(made) == 1, "where a job's files lie decides nothing"
+
+
+def test_places_that_cannot_be_guessed_are_asked_for(
+    paper: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "config.json"
+    write_json(config, paper.jobs["table1"].config())
+    assert main(["make", str(config), "--out", str(tmp_path / "out")]) == 2
+    assert "--folder is missing; it says where probe/cc12m/ViT-B-32/clip/s0 " in one_line(capsys)
+    write_json(config, paper.jobs["table9"].config())
+    assert main(["make", str(config)]) == 2
+    assert "--out is missing" in one_line(capsys)
+    # a file of the same name elsewhere is no configuration of the workflow's
+    write_json(tmp_path / "configs/other.json", paper.jobs["table9"].config())
+    assert main(["make", str(tmp_path / "configs/other.json")]) == 2
+    assert "--out is missing" in one_line(capsys)
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["configs"]
+
+
+def test_an_input_that_is_not_there_is_named_with_who_needs_it(
+    paper: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = paper.jobs["table1"]
+    call = Call(job, ScaleFolder(tmp_path), tmp_path / "out")
+    missing = tmp_path / "probe/cc12m/ViT-B-32/clip/s0/probe.json"
+    with pytest.raises(UserError, match=f"^{missing}: no such file; table1 is made from it$"):
+        call.input("probe/cc12m/ViT-B-32/clip/s0")
+    with pytest.raises(UserError, match="table1: its inputs do not name runs/x"):
+        call.input("runs/x")
+    write_json(tmp_path / "configs/table1.json", job.config())
+    assert main(["make", str(tmp_path / "configs/table1.json")]) == 2
+    assert f"{missing}: no such file; table1 is made from it" in one_line(capsys)
+    missing.parent.mkdir(parents=True)
+    missing.write_text("{}")
+    assert call.input("probe/cc12m/ViT-B-32/clip/s0") == missing
+
+
+def test_an_artefact_is_made_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "params.yaml").symlink_to(ROOT / "params.yaml")
+    assert main(["make", "table9", "--scale", "paper"]) == 0
+    assert main(["make", "table9", "--out", "here"]) == 0
+    made, ours = Path("results/paper/table9"), set(ARTEFACTS["table9"].files)
+    assert {path.name for path in made.iterdir()} == {path.name for path in Path("here").iterdir()}
+    assert {path.name for path in made.iterdir()} == {"table9.json", "host.json", *ours}
+    record = read_json(made / "table9.json")
+    assert set(record["outputs"]) == ours and record["inputs"] == {} and record["config"]["scale"] == "paper"
+    assert read_json("here/table9.json")["config"]["scale"] == "mini"
+    # one that is made from others says which is missing, at its scale
+    capsys.readouterr()
+    assert main(["make", "table1"]) == 2
+    assert "results/mini/probe/alt/ViT-T-12/clip/s0/probe.json: no such file; table1 is made" in one_line(capsys)
+
+
+def test_an_artefact_that_the_scale_does_not_name_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
+    del values["scales"]["mini"]["tables"]["table9"]
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
+    assert main(["make", "table9", "--params", str(tmp_path / "params.yaml")]) == 2
+    assert "scale mini names no table9; it has table1, table2, table3, table4, " in one_line(capsys)
+
+
+def test_check_says_what_a_scale_asks_for(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    for scale in ("mini", "paper"):
+        assert main(["check", "--scale", scale]) == 0
+        plan = Plan(load("params.yaml", scale))
+        told = f"{len(plan.jobs)} jobs, {len(plan.runs)} of them trainings"
+        assert capsys.readouterr().out == f"params.yaml: good; scale {scale}: {told}\n"
+
+
+@pytest.mark.parametrize("job", ["data/obtained/cc12m", "data/corpora/cc12m", "probe/cc12m/ViT-B-32/mdc/s0", "figure5"])
+def test_what_config_prints_is_what_a_verb_reads(
+    paper: Plan, job: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["config", job, "--params", str(ROOT / "params.yaml"), "--scale", "paper"]) == 0
+    (tmp_path / "config.json").write_text(capsys.readouterr().out)
+    assert read_job(tmp_path / "config.json", paper.jobs[job].verb) == paper.jobs[job]
+
+
+def test_the_dictionaries_import_nothing_and_every_module_that_they_name_does_its_part() -> None:
+    for name in ("mdc.plan.verbs", "mdc.plan.artefacts", "mdc.plan.parts"):
+        assert imports(name) <= {"mdc"}
+    code = "import sys, mdc.plan.verbs, mdc.plan.artefacts, mdc.plan.parts; print(sorted(sys.modules))"
+    loaded = subprocess.check_output([sys.executable, "-c", code], text=True)
+    assert not [name for name in ("pydantic", "yaml", "torch", "pandas", "numpy") if f"'{name}'" in loaded]
+    asked = [(verb.module, "main") for verb in VERBS.values()]
+    asked += [(artefact.module, "make") for artefact in ARTEFACTS.values()]
+    sources = (parts.CORPORA, parts.PROBES, parts.CHOICES, parts.TEXTS)
+    asked += [(module, "open_source") for kinds in sources for module in kinds.values()]
+    asked += [(module, name) for module in parts.OBJECTIVES.values() for name in ("build_model", "build_objective")]
+    classes = {"encode": "ImageEncoder", "score": "RunScorer", "score_open_clip": "OpenClipScorer"}
+    classes["generate"] = "RunWriter"
+    asked += [(module, classes[ability]) for ability, module in parts.ABILITIES.items()]
+    for module, name in asked:
+        assert callable(getattr(importlib.import_module(module), name)), (module, name)
+
+
+def test_every_artefact_names_its_files_once() -> None:
+    for name, artefact in ARTEFACTS.items():
+        assert len(set(artefact.files)) == len(artefact.files) and artefact.target == artefact.files[0]
+        assert set(artefact.shown) <= set(artefact.files) and artefact.shown
+        assert f"{name}.json" not in artefact.files, "that is its record"
+        assert "{scale}" in artefact.caption or "every scale" in artefact.caption
+    everything = [file for artefact in ARTEFACTS.values() for file in artefact.files]
+    assert len(set(everything)) == len(everything), "at results/ they lie side by side"

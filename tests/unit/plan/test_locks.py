@@ -1,0 +1,125 @@
+"""Locks on file systems that are not like this machine's: NFS, which looks at how a file was opened, and those without any."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from snakemake_interface_executor_plugins.settings import ExecMode
+
+from mdc.data.obtain.worker import present
+from mdc.plan.processes.gpus import claim_gpus
+from mdc.plan.processes.lock import locked
+from mdc.plan.processes.store import Store
+from mdc.plan.records import UserError
+
+ROOT = Path(__file__).resolve().parents[3]
+REAL = fcntl.flock
+
+
+def _nfs(file: Any, how: int) -> None:
+    """NFSv4 makes a lock of bytes of it, which has to be one of what the file was opened for."""
+    access = fcntl.fcntl(file, fcntl.F_GETFL) & os.O_ACCMODE
+    if access == (os.O_WRONLY if how & fcntl.LOCK_SH else os.O_RDONLY):
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+    REAL(file, how)
+
+
+def _without(number: int) -> Any:
+    def flock(file: Any, how: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return flock
+
+
+def _use(store: Store) -> None:
+    path = store.path("used")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"12345")
+    with store.in_use():
+        assert store.used(path)
+
+
+def _claim(folder: Path) -> None:
+    for handle in claim_gpus(1, "mdc test", folder / "gpus"):
+        os.close(handle)
+
+
+def _hold(context: Any) -> None:
+    with context:
+        pass
+
+
+#: what takes locks → how it does
+WAYS = {
+    "a run": lambda folder: _hold(locked(folder)),
+    "a run that may wait": lambda folder: _hold(locked(folder, wait=True)),
+    "a shared folder": lambda folder: _hold(locked(folder, shared=True)),
+    "GPUs": _claim,
+    "a downloading worker": lambda folder: _hold(present(folder, fcntl.LOCK_SH)),
+    "a downloading crew": lambda folder: _hold(present(folder, fcntl.LOCK_EX)),
+}
+
+
+def test_every_lock_can_be_had_on_nfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    monkeypatch.setattr(fcntl, "flock", _nfs)
+    for way in WAYS.values():
+        way(tmp_path)
+    store = Store(tmp_path / "store", 3)
+    killed = store.folder / ".users/1-killed"
+    killed.parent.mkdir(parents=True)
+    killed.touch()
+    _use(store)
+    assert not killed.exists() and not store.path("used").exists(), "the limit holds, and a killed job keeps nothing"
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP])
+def test_without_locks_one_line_says_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    monkeypatch.setattr(fcntl, "flock", _without(number))
+    for name, way in WAYS.items():
+        with pytest.raises(UserError, match="keeps no locks") as error:
+            way(tmp_path)
+        assert str(tmp_path) in str(error.value) and os.strerror(number) in str(error.value), name
+
+
+def test_without_locks_features_are_kept_and_none_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fcntl, "flock", _without(errno.ENOSYS))
+    store = Store(tmp_path, 3)
+    _use(store)
+    assert store.path("used").exists()
+    with pytest.raises(ZeroDivisionError), store.in_use():
+        1 / 0  # noqa: B018
+
+
+def _start_snakemake() -> Any:
+    """What lock.smk does at the start of one; its lock holds as long as what is returned."""
+    given = {"workflow": SimpleNamespace(exec_mode=ExecMode.DEFAULT), "Path": Path}
+    exec(compile((ROOT / "workflow/rules/lock.smk").read_text(), "lock.smk", "exec"), given)
+    return given["ALIVE"]
+
+
+@pytest.mark.parametrize("flock", [_nfs, _without(errno.ENOSYS)], ids=["NFS", "no locks"])
+def test_a_living_snakemakes_notes_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flock: Any) -> None:
+    """The third, which finds the second alone still living, included."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(fcntl, "flock", flock)
+    first = _start_snakemake()
+    second = _start_snakemake()
+    first.close()
+    note = Path(".snakemake/locks/0.output.lock")
+    note.parent.mkdir()
+    note.touch()
+    third = _start_snakemake()
+    assert note.exists()
+    second.close()
+    third.close()
+    if flock is _nfs:
+        _start_snakemake().close()
+        assert not note.exists(), "nobody else lives"

@@ -1,0 +1,460 @@
+"""From parameters to jobs: the paper's own grid at scale paper, each run once, and what a changed value touches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from changed import with_other
+from read_table import read_table
+
+from mdc.plan.artefacts import ARTEFACTS
+from mdc.plan.config import Average, GumbelVqgan, OnTokens, load, read_yaml, validate
+from mdc.plan.jobs.folder import ScaleFolder, verb_of
+from mdc.plan.jobs.ids import Run
+from mdc.plan.jobs.job import Job
+from mdc.plan.jobs.plan import Plan, datasets_of
+from mdc.plan.jobs.read import as_job
+from mdc.plan.jobs.shown import ProbingJob, SchedulesJob
+from mdc.plan.records import UserError
+from mdc.plan.registry.datasets import REGISTRY
+from mdc.plan.verbs import VERBS
+
+ROOT = Path(__file__).resolve().parents[3]
+VALUES = read_yaml(ROOT / "params.yaml")
+MINI, PAPER = ("scales", "mini"), ("scales", "paper")
+Step = str | int
+
+
+@pytest.fixture(scope="module")
+def paper() -> Plan:
+    return Plan(load(ROOT / "params.yaml", "paper"))
+
+
+@pytest.fixture(scope="module")
+def mini() -> Plan:
+    return Plan(load(ROOT / "params.yaml", "mini"))
+
+
+def changed(*changes: tuple[tuple[Step, ...], Any], scale: str = "mini") -> Plan:
+    """The plan of params.yaml with other values."""
+    values = {**VALUES, "scale": scale}
+    for path, value in changes:
+        values = with_other(values, path, value)
+    return Plan(validate(values))
+
+
+def touched(before: Plan, after: Plan) -> set[str]:
+    """The jobs that stand in one of the plans alone, or are asked with another configuration."""
+    old, new = ({name: job.sha256 for name, job in plan.jobs.items()} for plan in (before, after))
+    return {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
+
+
+def layers(names: set[str]) -> set[str]:
+    return {name.split("/")[0] for name in names}
+
+
+def probing(plan: Plan, name: str) -> ProbingJob:
+    job = plan.jobs[name]
+    assert isinstance(job, ProbingJob)
+    return job
+
+
+def trained(job: ProbingJob) -> list[str]:
+    """The ids of the runs of a table's systems that were trained."""
+    return [run for system in job.systems if system.corpus is not None for run in system.runs]
+
+
+# --- the grid of runs -------------------------------------------------------------------------------------------------
+
+
+def test_paper_grid_is_of_runs_each_trained_once_for_all_tables_and_figures(paper: Plan) -> None:
+    tables = VALUES["scales"]["paper"]["tables"]
+    for name in paper.scale.tables.probing():
+        asked = {
+            Run(corpus, backbone, method, seed)
+            for corpus, methods in tables[name]["corpora"].items()
+            for backbone in tables[name]["backbones"]
+            for method in methods
+            for seed in VALUES["scales"]["paper"]["pretrain"]["seeds"]
+        }
+        assert {run.id for run in asked} == set(trained(probing(paper, name))) and asked <= set(paper.runs)
+    runs = [f"runs/{run.id}" for run in paper.runs]
+    assert sorted(runs) == sorted(name for name in paper.jobs if name.startswith("runs/"))
+    shown = {job for name in paper.jobs if name in ARTEFACTS for job in paper.behind(name)}
+    assert len(set(runs)) == len(runs) and set(runs) <= shown, "no run is trained for nothing"
+
+
+def test_paper_grid_of_table_1(paper: Plan) -> None:
+    runs = trained(probing(paper, "table1"))
+    assert len(runs) == len(set(runs)) == 21
+    shared = paper.probe(Run("cc12m", "ViT-B-32", "mdc", 0)).probes
+    assert shared == ["imagenet1k", "food101", "cifar10", "cifar100", "pets"]
+    assert paper.probe(Run("cc12m", "ViT-B-32", "mdc_wo_t", 0)).probes == ["imagenet1k"]
+    for backbone in ("ViT-B-32", "ViT-B-16", "ViT-L-14"):
+        for corpus, methods in (("cc12m", "clip arc mdc"), ("recap10m", "clip_lb clip arc mdc")):
+            assert {f"{corpus}/{backbone}/{method}/s0" for method in methods.split()} <= set(runs)
+
+
+def test_paper_towers_are_those_of_section_4_1(paper: Plan) -> None:
+    """Its recipes are those of its Tables 6 to 8: tests/unit/report/test_recipes.py makes these."""
+    for name in ("ViT-B-32", "ViT-B-16", "ViT-L-14"):
+        backbone = paper.scale.training.backbones[name]
+        assert backbone.image_size == 224 and str(backbone.patch_size) in name
+        decoder = (12, 768, 12) if name == "ViT-L-14" else (12, 512, 8)
+        assert (backbone.decoder.layers, backbone.decoder.width, backbone.decoder.heads) == decoder
+        recipe = paper.pretrain(Run("cc12m", name, "mdc", 0)).recipe
+        assert recipe.accumulation == (2 if name == "ViT-L-14" else 1)
+
+
+def test_paper_runs_of_mc_diffusion_are_those_of_its_section_4(paper: Plan) -> None:
+    runs = [run for run in paper.runs if run.method.startswith("mcd")]
+    assert len(runs) == 8
+    for run in runs:
+        job = paper.pretrain(run)
+        recipe, decoder = job.recipe, job.backbone.decoder
+        assert (recipe.lr, recipe.warmup_steps, recipe.batch_size, recipe.epochs) == (4.5e-4, 1000, 128, 200)
+        assert (recipe.beta1, recipe.beta2, recipe.lr_schedule) == (0.9, 0.96, "constant")
+        assert (recipe.weight_decay, recipe.clip_norm, recipe.clip_steps, recipe.auxiliary) == (0.045, 0.5, 5000, 5e-4)
+        assert recipe.average == Average(decay=0.99, every=25)
+        assert (decoder.layers, decoder.width, job.method.diffusion_steps) == (18, 512, 100)
+    matched = paper.pretrain(Run("cub200", "matched", "mdc", 0)).recipe
+    codes_run = paper.pretrain(Run("cub200", "on-codes", "mcd", 0)).recipe
+    assert matched == codes_run.model_copy(update={"auxiliary": matched.auxiliary}), "MDC beside it is trained alike"
+    codes = paper.pretrain(Run("cub200", "on-codes", "mcd", 0)).backbone
+    assert isinstance(codes, OnTokens) and (codes.frozen.tokens, codes.frozen.image_size) == (32 * 32, 256)
+    assert codes.words is not None
+    for name, rate in (("mcd_cfg", None), ("mcd_mcs", 0.1)):
+        guidance = paper.params.methods[name].guidance
+        assert guidance is not None and (guidance.degraded, guidance.mask_rate) == (0.1, rate)
+
+
+def test_two_ids_with_equal_configurations_are_refused() -> None:
+    twin = {**VALUES["methods"]["mdc"], "label": "another name"}
+    methods = [*VALUES["scales"]["mini"]["tables"]["table1"]["corpora"]["alt"], "mdc2"]
+    table = (*MINI, "tables", "table1", "corpora", "alt")
+    plan = changed((("methods", "mdc2"), twin), (table, methods))
+    with pytest.raises(UserError, match=r"alt/ViT-T-8/mdc/s0 and alt/ViT-T-8/mdc2/s0 at scale mini have equal config"):
+        _ = plan.runs
+    # a pooling alone is the probe's choice; another weight makes it another run
+    plan = changed((("methods", "mdc2"), {**twin, "pooling": "cls"}), (table, methods))
+    with pytest.raises(UserError, match="equal configurations"):
+        _ = plan.jobs
+    plan = changed((("methods", "mdc2"), {**twin, "weight": "none"}), (table, methods))
+    assert len(plan.runs) == len(changed().runs) + 3
+
+
+def test_two_corpora_with_equal_sources_are_refused() -> None:
+    data = VALUES["scales"]["mini"]["data"]
+    plan = changed(
+        ((*MINI, "data", "corpora", "again"), {**data["corpora"]["alt"], "label": "Again"}),
+        ((*MINI, "data", "vocabularies", "words"), [*data["vocabularies"]["words"], "again"]),
+        ((*MINI, "tables", "table1", "corpora", "again"), ["mdc"]),
+    )
+    with pytest.raises(UserError, match=r"alt/ViT-T-12/mdc/s0 and again/ViT-T-12/mdc/s0 .* equal configurations"):
+        _ = plan.runs
+
+
+def test_untrained_controls_are_one_a_backbone_pooling_and_seed(mini: Plan) -> None:
+    controls = sorted(name for name in mini.jobs if name.startswith("probe/untrained/"))
+    backbones = mini.scale.tables.probing()["table1"].backbones
+    expected = [f"probe/untrained/{b}/{p}/s0" for b in backbones for p in ("cls", "patch_mean")]
+    assert controls == sorted([*expected, "probe/untrained/ResNet-8/patch_mean/s0"])  # of table_cnn, which has no CLIP
+    for name in controls:
+        job = mini.jobs[name].config()
+        assert job["run"] is None and all(start.startswith("data/probes/") for start in job["inputs"])
+
+
+# --- what a changed value touches -------------------------------------------------------------------------------------
+
+
+def test_a_changed_value_touches_what_it_decides_and_nothing_before(mini: Plan) -> None:
+    probing_names, logs = set(mini.scale.tables.probing()), {"figure_loss", "figure_schedules"}
+    scored_names = set(mini.scale.tables.scoring())
+
+    def with_(*path: Step, to: Any) -> set[str]:
+        return touched(mini, changed((path, to)))
+
+    # a probe's learning rate: all probes and what follows, no training and no data
+    assert layers(with_(*MINI, "probe", "lr", to=0.2)) == {"probe", *probing_names}
+    # another kernel rounds differently; without it nothing says that there is a choice
+    assert layers(with_(*MINI, "probe", "fused", to=True)) == {"probe", *probing_names}
+    assert with_(*MINI, "probe", "fused", to=False) == set()
+    # a label: what shows it; Table 5 calls its rows by their ranges
+    recipes = {"table6", "table7", "table8"}
+    assert (
+        with_("methods", "mdc", "label", to="MDC (ours)")
+        == probing_names - {"table5", "table_cnn"} | scored_names | logs | recipes
+    )
+    assert with_(*MINI, "data", "corpora", "brief", "label", to="x") == {"table5", *logs}
+    assert with_(*MINI, "encoders", "codes", "label", to="x") <= set(ARTEFACTS)
+    assert with_(*MINI, "pretrain", "backbones", "ViT-T-8", "label", to="tiny") == {
+        *{"table1", "figure_loss", "table7"},
+        "table_guidance",  # its note names the CLIP that guides
+    }
+    # one method's range: its runs, their probes, what shows them
+    found = with_("methods", "mdc", "t_range", to=[0.35, 0.8])
+    captioned = {"captions", "metrics", "judged", "table3", "figure6"}
+    diffused = set(mini.scale.tables.of_captions())
+    scores = {"scores", "retrieval", "positions"}
+    assert layers(found) == {
+        *{"runs", "probe", *scores, *captioned, *diffused, *logs, *scored_names},
+        *(probing_names - {"table_cnn"}),
+    }
+    measured = {"metrics/described/s0", "judged/described/s0", "metrics/codes/s0", "metrics/claimed/s0"}
+    assert all("/mdc/" in name for name in found - measured if "/" in name)
+    # one corpus: its own shards; runs follow by the manifest
+    assert with_(*MINI, "data", "corpora", "alt", "source", "seed", to=99) == {"data/corpora/alt"}
+    # how a verdict is made: the tables; which probe is the main one: those without an average
+    assert with_("protocol", "statistics", "comparable", to=3.0) == {
+        *probing_names,
+        "figure_schedules",
+        "table2",
+        "table3",
+        "table_retrieval",
+        "figure_position",
+        *(diffused - {"mcd_examples"}),
+    }
+    # how a run proceeds: nothing
+    assert with_(*MINI, "pretrain", "runtime", "save_every", to=7) == set()
+    assert with_(*MINI, "probe", "runtime", to={"workers": 2}) == set()
+    # of a recipe what no table of recipes shows: its runs, and no such table
+    found = with_(*MINI, "pretrain", "recipe", "threads", to=2)
+    assert "runs/alt/ViT-T-12/mdc/s0" in found and not recipes & found
+    # another scale: nothing
+    assert with_(*PAPER, "pretrain", "recipe", "lr", to=1e-3) == set()
+
+
+def test_one_key_chooses_the_mirror(paper: Plan) -> None:
+    found = touched(paper, changed(((*PAPER, "data", "datasets", "cc12m", "from"), "mirror"), scale="paper"))
+    assert {"data/obtained/cc12m", "data/corpora/cc12m"} <= found
+    # its runs follow by the manifest; only a source's own values stand in the configuration of no other set
+    assert not {name for name in found if name.startswith(("data/probes", "data/choices"))}
+
+
+def test_a_dataset_moved_or_a_fetch_changed_touches_what_it_gives(paper: Plan) -> None:
+    found = touched(paper, changed(((*PAPER, "data", "datasets", "mscoco", "path"), "elsewhere"), scale="paper"))
+    sugarcrepe = {name for name in paper.jobs if name.startswith("data/choices/sugarcrepe")}
+    ours = {"data/obtained/mscoco", "data/corpora/mscoco", "data/corpora/mscoco2017", "data/choices/coco_order"}
+    assert found == ours | sugarcrepe and len(sugarcrepe) == 7
+    lists = {f"data/{what}/{name}" for what in ("plans", "obtained") for name in ("cc3m", "cc12m", "recap_datacomp_1b")}
+    lists |= {name for name in paper.jobs if name.startswith("data/downloads/")}
+    assert touched(paper, changed(((*PAPER, "data", "download", "quality"), 90), scale="paper")) == lists
+    # how a download proceeds: nothing
+    assert not touched(paper, changed(((*PAPER, "data", "download", "runtime", "threads"), 3), scale="paper"))
+
+
+# --- data -------------------------------------------------------------------------------------------------------------
+
+
+def test_scale_paper_has_every_dataset_of_the_papers_table_9_and_a_set_of_each(paper: Plan) -> None:
+    data = paper.scale.data
+    printed = {name for name, entry in REGISTRY.items() if entry.paper_label is not None}
+    assert len(printed) == 15 and printed <= set(data.datasets)
+    sets = [s.source for section in (data.corpora, data.probes, data.choices) for s in section.values()]
+    read = {name for source in sets for name in datasets_of(source)}
+    read |= {one.dataset for one in paper.scale.tokenizers.values() if isinstance(one, GumbelVqgan) and one.dataset}
+    assert read == set(data.datasets)
+    assert paper.jobs["tokenizers/vqgan"].inputs == ["data/obtained/vqgan_gumbel_f8"]
+
+
+def test_a_source_is_resolved_with_the_place_of_its_dataset(paper: Plan) -> None:
+    pairs = paper.corpus("recap10m").config()["source"]
+    assert (pairs["path"], pairs["from"], pairs["pairs"]) == ("recap-datacomp-1b", "urls", 10_000_000)
+    choices = paper.choice_set("sugarcrepe_add_att")
+    source = choices.config()["source"]
+    assert (source["path"], source["images"]) == ("sugarcrepe", "mscoco/val2017")
+    assert choices.inputs == ["data/obtained/sugarcrepe", "data/obtained/mscoco"]
+
+
+# --- vocabularies -----------------------------------------------------------------------------------------------------
+
+NEW = {"label": "New", "source": {**VALUES["scales"]["mini"]["data"]["corpora"]["alt"]["source"], "seed": 77}}
+ADD: list[tuple[tuple[Step, ...], Any]] = [
+    ((*MINI, "data", "corpora", "new"), {**NEW, "vocabulary": "own"}),
+    ((*MINI, "data", "vocabularies", "own"), ["new"]),
+]
+
+
+def test_a_new_corpus_with_a_vocabulary_of_its_own_changes_no_job_that_exists(mini: Plan) -> None:
+    plan = changed(*ADD)
+    assert touched(mini, plan) == {"data/corpora/new", "data/vocabularies/own"}
+    assert plan.jobs["data/vocabularies/own"].inputs == ["data/corpora/new"]
+    trained_on = changed(
+        *ADD, ((*MINI, "tables", "figure_loss"), {"corpora": {"new": ["mdc"]}, "backbones": ["ViT-T-12"]})
+    )
+    run = "runs/new/ViT-T-12/mdc/s0"
+    assert touched(plan, trained_on) == {run, "figure_loss"}
+    assert trained_on.jobs[run].inputs == ["data/corpora/new", "data/vocabularies/own"]
+    assert mini.jobs["runs/alt/ViT-T-12/mdc/s0"].inputs == ["data/corpora/alt", "data/vocabularies/words"]
+
+
+def test_a_corpus_joined_to_a_vocabulary_makes_every_run_with_it_anew(mini: Plan) -> None:
+    listed = [*VALUES["scales"]["mini"]["data"]["vocabularies"]["words"], "new"]
+    plan = changed(((*MINI, "data", "corpora", "new"), NEW), ((*MINI, "data", "vocabularies", "words"), listed))
+    # the runs follow by the vocabulary's manifest
+    assert touched(mini, plan) == {"data/corpora/new", "data/vocabularies/words"}
+
+
+def test_a_corpus_that_is_trained_on_stands_in_its_vocabulary() -> None:
+    table = ((*MINI, "tables", "table1", "corpora", "new"), ["mdc"])
+    with pytest.raises(
+        UserError, match=r"table1\.corpora: the vocabulary words of new is made from alt, .* one of its own"
+    ):
+        changed(((*MINI, "data", "corpora", "new"), NEW), table)
+    with pytest.raises(UserError, match=r"the vocabulary own of alt is made from new"):
+        changed(*ADD, ((*MINI, "data", "corpora", "alt", "vocabulary"), "own"))
+    with pytest.raises(UserError, match="no vocabulary is named 'none'; allowed: words, own"):
+        changed(*ADD, ((*MINI, "data", "corpora", "new", "vocabulary"), "none"))
+    # CLIP's own pieces are those of every corpus
+    full = ((*MINI, "data", "vocabularies", "own"), "full")
+    assert changed(ADD[0], full, table).jobs["data/vocabularies/own"].inputs == []
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+def test_systems_stand_in_the_order_of_rows_each_with_its_control(mini: Plan) -> None:
+    job = probing(mini, "table1")
+    backbones = list(dict.fromkeys(system.backbone.key for system in job.systems))
+    assert backbones == ["ViT-T-12", "ViT-T-8", "ViT-S-12"]
+    first = [system for system in job.systems if system.backbone.key == "ViT-T-12"]
+    assert [system.key for system in first] == [
+        *("untrained/ViT-T-12/cls", "untrained/ViT-T-12/patch_mean"),
+        *(f"alt/ViT-T-12/{method}" for method in ("clip", "arc", "mdc")),
+        *(f"dense/ViT-T-12/{method}" for method in ("clip_lb", "clip", "arc", "mdc")),
+    ]
+    for system in job.systems:
+        assert system.records == [f"probe/{run}" for run in system.runs] and system.estimator == "linear probe"
+        assert [job.expected[record] for record in system.records] == [mini.jobs[r].sha256 for r in system.records]
+        if system.corpus is None:
+            assert system.reference and system.control is None and system.note.startswith("Untrained")
+        else:
+            assert system.control == f"untrained/{system.backbone.key}/{system.pooling}"
+            assert system.pooling == ("cls" if system.method.key.startswith("clip") else "patch_mean")
+            assert system.ranked == (system.method.key != "clip_lb")
+    assert job.inputs == list(job.expected)
+
+
+def test_primary_comparisons_are_contrasts_on_the_first_backbone(mini: Plan, paper: Plan) -> None:
+    job = probing(mini, "table1")
+    assert job.primary[0] == ["dense/ViT-T-12/mdc", "dense/ViT-T-12/arc"] and len(job.primary) == 6
+    for plan in (mini, paper):
+        for name, table in plan.scale.tables.probing().items():
+            job = probing(plan, name)
+            assert all(pair in job.contrasts for pair in job.primary), name
+            assert len(job.primary) == len(table.primary)
+            assert all(side.split("/")[1] == table.backbones[0] for pair in job.primary for side in pair)
+    # one that no contrast asked for is shown too, behind the others
+    alone = changed(
+        ((*MINI, "tables", "table4", "contrasts"), []),
+        ((*MINI, "tables", "table4", "primary"), [["alt/mdc", "alt/mdc_wo_t"]]),
+    )
+    assert probing(alone, "table4").contrasts == [["alt/ViT-T-12/mdc", "alt/ViT-T-12/mdc_wo_t"]]
+    seven = [["alt/mdc", "alt/clip"]] * 7
+    with pytest.raises(UserError, match=r"table1\.primary.*at most 6"):
+        changed(((*MINI, "tables", "table1", "primary"), seven))
+
+
+def test_contrasts_are_within_a_corpus_and_backbone_or_across_named_corpora(mini: Plan) -> None:
+    job = probing(mini, "table1")
+    within = [pair for pair in job.contrasts if len({side.split("/")[0] for side in pair}) == 1]
+    across = [pair for pair in job.contrasts if pair not in within]
+    asked = VALUES["scales"]["mini"]["tables"]["table1"]
+    by_corpora = ["/" in side for side, _ in asked["contrasts"]]
+    # each on every backbone, and those of methods in every corpus
+    assert len(across) == sum(by_corpora) * len(asked["backbones"])
+    assert len(within) == (len(by_corpora) - sum(by_corpora)) * len(asked["backbones"]) * len(asked["corpora"])
+    assert all(len({side.split("/")[1] for side in pair}) == 1 for pair in job.contrasts)
+
+
+@pytest.mark.parametrize(("name", "probes", "primary_probe", "column"), read_table(__file__, "primary"))
+def test_the_primary_comparisons_are_about_the_average_or_the_primary_probe(
+    name: str, probes: list[str], primary_probe: str, column: str
+) -> None:
+    plan = changed(((*MINI, "tables", name, "probes"), probes), ((*MINI, "data", "primary_probe"), primary_probe))
+    assert probing(plan, name).primary_column == column
+
+
+def test_in_table_5_mdc_goes_by_its_range_of_t_and_others_by_their_names() -> None:
+    table = (*MINI, "tables", "table5")
+    methods = ["parallel", "mdc_30_80", "mdc"]
+    claims = ((*MINI, "tables", "figure_schedules"), {})
+    plan = changed(
+        ((*table, "corpora", "brief"), methods), ((*table, "contrasts"), []), ((*table, "primary"), []), claims
+    )
+    shown = {s.method.key: s.method.label for s in probing(plan, "table5").systems if s.corpus is not None}
+    assert shown == {"parallel": "Parallel decoding", "mdc_30_80": "[0.3, 0.8]", "mdc": "[0.5, 1.0]"}
+
+
+def test_the_figures_are_told_what_they_are_drawn_over() -> None:
+    mini = VALUES["scales"]["mini"]["tables"]
+    # the same method warms up for longer on another corpus
+    override = {"when": {"corpus": ["alt"], "method": ["mdc"]}, "set": {"warmup_steps": 50, "clip_norm": None}}
+    plan = changed(
+        ((*MINI, "tables", "figure4", "corpora", "alt"), [*mini["figure4"]["corpora"]["alt"], "arc"]),
+        ((*MINI, "tables", "table5", "corpora", "alt"), ["mdc_0_100", "mdc"]),
+        ((*MINI, "pretrain", "overrides"), [*VALUES["scales"]["mini"]["pretrain"]["overrides"], override]),
+    )
+    found = {s.method.key: s.t_range for s in probing(plan, "figure4").systems if s.corpus is not None}
+    ratios = {f"bert_{r}": (r / 100, r / 100) for r in (15, 45, 75)}
+    assert found == {"arc": None, "mdc": (0.5, 1.0), **ratios, "parallel": (1.0, 1.0)}
+    job = plan.jobs["figure_schedules"]
+    assert isinstance(job, SchedulesJob) and job.reference == "mdc" and len(job.primary) == 3
+    assert [run.job for run in job.runs] == [
+        *(f"runs/brief/ViT-T-12/{name}/s0" for name in ("mdc_0_100", "mdc_30_80", "mdc_40_90", "mdc")),
+        *(f"runs/alt/ViT-T-12/{name}/s0" for name in ("mdc_0_100", "mdc")),
+    ]
+    told = {run.job: (run.t_range, run.warmup_steps, run.clip_norm) for run in job.runs}
+    assert told.pop("runs/alt/ViT-T-12/mdc/s0") == ((0.5, 1.0), 50, None)
+    assert {(warmup, clip) for _, warmup, clip in told.values()} == {(30, 1.0)}
+    assert told["runs/brief/ViT-T-12/mdc_30_80/s0"][0] == (0.3, 0.8)
+
+
+# --- all jobs of all scales -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=["mini", "flickr8k", "paper"])
+def jobs(request: pytest.FixtureRequest) -> dict[str, Job]:
+    return Plan(load(ROOT / "params.yaml", request.param)).jobs
+
+
+def test_every_job_is_typed_as_its_file_is_read_and_stands_after_its_inputs(jobs: dict[str, Job]) -> None:
+    seen: set[str] = set()
+    for name, job in jobs.items():
+        assert name == job.job and set(job.inputs) <= seen, name
+        assert as_job(job.config(), job.verb, name) == job, name
+        seen.add(name)
+    assert {name for name in jobs if name in ARTEFACTS} == {n for n in jobs if verb_of(n) == "make"}
+
+
+def test_the_scales_folder_and_the_verbs_agree_on_every_job(jobs: dict[str, Job]) -> None:
+    folder = ScaleFolder(Path("results/x"))
+    places: set[Path] = set()
+    for name, job in jobs.items():
+        verb = verb_of(name)
+        assert verb == job.verb, name
+        own = {folder.record(name, verb), folder.manifest(name, verb), folder.host(name), folder.config(name)}
+        if verb == "make":
+            assert folder.record(name, verb) == Path(f"results/x/{name}/{name}.json")
+            own |= {folder.job(name) / file for file in ARTEFACTS[name].files}
+        own |= {folder.job(name) / file for file in VERBS[verb].outputs}
+        assert all(path.is_relative_to(folder.job(name)) for path in own - {folder.config(name)})
+        assert not own & places, "two jobs write one file"
+        places |= own
+
+
+def test_who_is_behind_a_job(mini: Plan) -> None:
+    assert list(mini.behind("probe/alt/ViT-T-12/mdc_wo_t/s0")) == [
+        *("runs/alt/ViT-T-12/mdc_wo_t/s0", "data/probes/shape", "data/corpora/alt", "data/vocabularies/words"),
+        *(f"data/corpora/{name}" for name in mini.scale.data.vocabularies["words"][1:]),
+    ]
+    assert list(mini.behind("table9")) == list(mini.behind("data/corpora/alt")) == []
+
+
+def test_the_seed_of_the_judges_letters_reaches_its_contests_and_nothing_else_is_judged_anew(mini: Plan) -> None:
+    """params.yaml leaves it to its default, so no change of one of its own values shows that."""
+    found = touched(mini, changed(((*MINI, "tables", "table3", "judge", "seed"), 7)))
+    contests = {name for name in mini.jobs if name.startswith("judged/described/")}
+    assert contests and contests <= found <= contests | {"table3", "figure6"}

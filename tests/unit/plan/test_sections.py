@@ -1,0 +1,302 @@
+"""What sections of params.yaml ask for: scores, captions, the claims of captions, and MC-Diffusion."""
+
+from __future__ import annotations
+
+import copy
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from changed import put, with_other
+
+from mdc.models.initial import count_parameters
+from mdc.plan.config import read_yaml, validate
+from mdc.plan.jobs.ids import Run
+from mdc.plan.jobs.plan import Plan
+from mdc.plan.jobs.shown import ChoiceTableJob, PositionsFigureJob
+from mdc.plan.jobs.shown_captions import CaptionTableJob, RobustnessFigureJob
+from mdc.plan.parts import OBJECTIVES, load
+from mdc.plan.records import UserError
+
+VALUES = read_yaml(Path(__file__).resolve().parents[3] / "params.yaml")
+CLAIMS = ("scales", "mini", "claims")
+SYSTEMS = ("scales", "mini", "mc_diffusion", "systems")
+
+
+def _changed(*path: str, to: Any) -> dict[str, Any]:
+    return put(copy.deepcopy(VALUES), path, to)
+
+
+@cache
+def _plan(scale: str) -> Plan:
+    return Plan(validate({**VALUES, "scale": scale}))
+
+
+def _table2(plan: Plan) -> ChoiceTableJob:
+    job = plan.jobs["table2"]
+    assert isinstance(job, ChoiceTableJob)
+    return job
+
+
+# --- scores -------------------------------------------------------------------------------------------------------
+
+
+def test_mini_has_the_papers_seven_columns_of_500_items_or_more_each() -> None:
+    job, sets = _table2(_plan("mini")), _plan("mini").scale.data.choices
+    assert [column.key for column in job.columns] == [
+        *("relation", "attribute", "dense_order", "alt_order", "add", "replace", "swap")
+    ]
+    for column in job.columns:
+        sources: Any = [sets[name].source for name in column.sets]
+        assert sum(source.items for source in sources) >= 500, column.key
+
+
+def test_paper_scores_by_1024_masks_and_eight_other_images() -> None:
+    job = _table2(_plan("paper"))
+    assert (job.samples, job.others) == (1024, 8)
+    # all of SugarCrepe's seven files and ARO's four sets, each once
+    parts = ("add_obj", "add_att", "replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att")
+    aro = ["aro_relation", "aro_attribution", "coco_order", "flickr30k_order"]
+    assert sorted(name for column in job.columns for name in column.sets) == sorted(
+        aro + [f"sugarcrepe_{part}" for part in parts]
+    )
+    relation, attribute = job.columns[:2]
+    assert relation.parts == attribute.parts == "groups" and attribute.least == 25
+    assert {"next to", "near", "with", "beside"} <= set(relation.leave_out), "relations without a direction"
+    assert not {"to the left of", "on", "under"} & set(relation.leave_out)
+
+
+def test_flickr8k_long_is_what_was_fixed_beforehand() -> None:
+    scale, job = _plan("flickr8k-long").scale, _table2(_plan("flickr8k-long"))
+    assert len(scale.training.seeds) >= 3 and scale.training.recipe.epochs >= 40 and job.others == 8
+    corpora = scale.data.corpora
+    as_single = {name for name, corpus in corpora.items() if corpus.source == corpora["single"].source}
+    words = {*as_single, "dense", *scale.data.choices}
+    assert set(scale.data.vocabularies["words"]) == words, "it covers what is scored"
+    for table in (scale.tables.table1, scale.tables.table2):
+        assert table is not None
+        assert table.corpora == {corpus: ["clip", "arc", "mdc", "parallel"] for corpus in ("single", "dense")}
+    assert {system.weights for system in job.systems if system.corpus} == {"last", "best"}
+
+
+@pytest.mark.parametrize("scale", ["mini", "flickr8k-long", "paper"])
+def test_the_figure_has_mdc_on_prefix_masks_and_arc_from_right_to_left_beside(scale: str) -> None:
+    plan = _plan(scale)
+    job = plan.jobs["figure_position"]
+    assert isinstance(job, PositionsFigureJob)
+    by_corpus: dict[str, set[str]] = {}
+    for system in job.systems:
+        by_corpus.setdefault(system.corpus.key, set()).add(system.method.key)
+        assert system.reverse == (system.method.key == "arc_rtl")
+        for record in system.records:
+            run: Any = plan.jobs[record.replace("positions/", "runs/", 1).removesuffix("/last")]
+            assert run.recipe.snapshots, "how the learning signal changes over the training"
+    assert len(by_corpus) == 2 and all({"arc", "mdc"} <= methods for methods in by_corpus.values())
+    assert any({"arc_rtl", "mdc_0_100"} <= methods for methods in by_corpus.values())
+    assert job.reference == "arc" and set(job.primary) == {f"{corpus}/mdc" for corpus in by_corpus}
+
+
+# --- captions -----------------------------------------------------------------------------------------------------
+
+
+def test_a_run_keeps_its_vocabulary() -> None:
+    values = _changed("scales", "mini", "data", "corpora", "described", "vocabulary", to="others")
+    vocabularies = values["scales"]["mini"]["data"]["vocabularies"]
+    words = [name for name in vocabularies["words"] if name != "described"]
+    vocabularies |= {"words": words, "others": ["described"]}
+    with pytest.raises(UserError, match=r"described has the vocabulary others, and dense, .* has words; a run keeps"):
+        validate(values)
+
+
+def test_a_finetuned_run_is_a_run_like_any_other() -> None:
+    plan = _plan("mini")
+    before, after = Run("dense", "ViT-T-12", "mdc", 0), Run("dense", "ViT-T-12", "mdc", 0, "described")
+    assert after.id == "dense/ViT-T-12/mdc/s0/ft-described" and after.system == "dense/ViT-T-12/mdc/ft-described"
+    assert after.pretrained == before and plan.runs.index(before) < plan.runs.index(after)
+    job = plan.pretrain(after)
+    assert job.inputs == [f"runs/{before.id}", "data/corpora/described", "data/vocabularies/words"]
+    assert job.start is not None and job.start.config_sha256 == plan.pretrain(before).sha256
+    assert job.recipe == plan.scale.finetune["described"].recipe and job.corpus == "described"
+    # nothing of a run that is not finetuned speaks of it
+    assert "start" not in plan.pretrain(before).config()
+    # and the figure of losses shows pretraining alone
+    assert not any("/ft-" in name for name in plan.jobs["figure_loss"].inputs)
+
+
+def test_systems_of_one_run_are_captioned_by_one_job() -> None:
+    plan = _plan("mini")
+    written = [name for name in plan.jobs if name.startswith("captions/") and name.endswith("/described")]
+    tuned = ("arc/s0/ft-described", "mdc/s0/ft-described", "mdc/s0/ft-described_ends")
+    runs = [f"captions/dense/ViT-T-12/{run}/best/described" for run in tuned]
+    assert written == ["captions/floor/described", *runs]
+    assert set(plan.jobs["metrics/described/s0"].inputs) >= set(written)
+    asked = [key for name in written for key in plan.jobs[name].policies]  # type: ignore[attr-defined]
+    assert sorted(asked) == sorted(VALUES["scales"]["mini"]["tables"]["table3"]["systems"])
+
+
+def test_a_length_is_named_only_where_systems_differ_in_it() -> None:
+    plan = _plan("mini")
+
+    def labels(table: str) -> dict[str, str]:
+        job = plan.jobs[table]
+        assert isinstance(job, CaptionTableJob)
+        return {one.system: one.method.label for one in job.systems if not one.reference}
+
+    assert labels("table_guidance")["guided_10"] == "MDC guided by 10"
+    assert labels("table3")["mdc_15"] == "MDC · 15"
+    assert labels("mcd_table1")["mdc_codes"] == "MDC on codes · best of 6"
+
+
+CONTEST = {"arc": None, "mdc_10": [10], "mdc_15": [15], "mdc_20": [20]}
+
+
+@pytest.mark.parametrize("scale", ["mini", "flickr8k-long", "paper"])
+def test_every_table_3_holds_the_papers_contest_and_its_controls(scale: str) -> None:
+    """The published contest is of four systems and no others; free length and CoCa enter a second one."""
+    table = _plan(scale).scale.tables.table3
+    assert table is not None and table.judge is not None
+    systems, contests = table.systems, table.judge.contests
+    assert next(iter(contests)) == "paper" and contests["paper"].systems == list(CONTEST)
+    assert [set(one.systems) for one in list(contests.values())[1:]] == [{*CONTEST, "mdc_free", *table.coca}]
+    for name, lengths in CONTEST.items():
+        way = systems[name].write
+        if lengths is None:  # beam search that is free to end
+            assert systems[name].method == "arc" and way.kind == "beam" and (way.width, way.least) == (6, 1)
+            continue
+        assert systems[name].method == "mdc" and way.kind == "unmask" and way.lengths == lengths
+        # one piece a step, the likeliest
+        assert (way.per_step, way.threshold, way.temperature, way.ends) == (1, None, None, False)
+        control = systems[f"arc_{lengths[0]}"].write
+        assert control.kind == "beam" and control.width == 6 and (control.least, control.most) == (*lengths, *lengths)
+    assert systems["mdc_free"].write.ends and systems["mdc_15_3"].write.per_step == 3
+    assert {one.method for one in systems.values() if one.images == "other"} == {"arc", "mdc"}
+    assert bool(table.coca) == (scale == "paper")
+    by = table.judge.by
+    assert by.kind == ("endpoint" if scale == "paper" else "clip_score")
+    clip = table.clip_score
+    assert clip is not None and clip.kind == ("open_clip" if scale == "paper" else "run")
+    if scale == "paper":
+        assert "Qwen2.5-VL-72B" in by.model and (clip.model, clip.weights) == ("ViT-B-32-quickgelu", "openai")
+        sets = [(one.label, one.split, one.instances is not None) for one in table.datasets.values()]
+        assert sorted(sets) == [("Flickr30k", "test", False), ("MSCOCO", "test", True)]
+
+
+# --- claims of captions -------------------------------------------------------------------------------------------
+
+
+def test_a_table_alone_of_captions_needs_a_section() -> None:
+    values = copy.deepcopy(VALUES)
+    mini = values["scales"]["mini"]
+    del mini["claims"], mini["mc_diffusion"]
+    mini["tables"] = {"table_ratio": mini["tables"]["table_ratio"]}
+    with pytest.raises(UserError, match="mc_diffusion or claims: one of these keys is needed by table_ratio"):
+        validate(values)
+
+
+@pytest.mark.parametrize("name", [name for name, one in VALUES["scales"].items() if "table_ratio" in one["tables"]])
+def test_a_table_of_claims_is_made_from_its_own_sections_captions(name: str) -> None:
+    """Every dataset is captioned once, whatever number of tables show it."""
+    plan = _plan(name)
+    job = plan.jobs["table_ratio"]
+    assert isinstance(job, CaptionTableJob)
+    assert {record for system in job.systems for record in system.records} == {
+        f"metrics/claimed/s{seed}" for seed in plan.scale.training.seeds
+    }
+    keys = [system.key for system in job.systems]
+    asked = VALUES["scales"][name]["tables"]["table_ratio"]["systems"]
+    assert keys == ["claimed/most_frequent", *(f"claimed/{key}" for key in asked)]
+    # each is another run, but for the one that is shown other images
+    runs = [system.runs[0] for system in job.systems if not system.blind]
+    assert len(set(runs)) == len(runs)
+
+
+def test_a_dataset_that_lists_its_systems_is_shown_worse_images_too() -> None:
+    """What stands for five systems more needs not be named six times."""
+    plain = list(VALUES["scales"]["mini"]["claims"]["systems"])
+    listed = Plan(validate(_changed(*CLAIMS, "datasets", "claimed", "systems", to=plain))).jobs["figure_robustness"]
+    assert listed == _plan("mini").jobs["figure_robustness"]
+
+
+def test_a_figure_of_worse_images_has_six_claims_at_most() -> None:
+    place = ("scales", "flickr8k-long", "tables", "figure_robustness")
+    for changed, said in (
+        ({"claimed": None}, "primary: 3 pairs on 4 kinds are 12 claims, allowed: 6"),
+        ({"claimed": ["noise", "jpeg", "blur"]}, "3 pairs on 3 kinds are 9 claims, allowed: 6"),
+        ({"kinds": ["noise"]}, r"claimed: no kind of this figure \(kinds\) is named 'jpeg'; allowed: noise"),
+    ):
+        ((key, value),) = changed.items()
+        values = with_other(VALUES, (*place, key), value)
+        with pytest.raises(UserError, match=said):
+            validate({**values, "scale": "flickr8k-long"})
+    values = with_other(VALUES, (*place, "claimed"), [])
+    job = Plan(validate({**values, "scale": "flickr8k-long"})).jobs["figure_robustness"]
+    assert isinstance(job, RobustnessFigureJob) and job.claimed == [] and len(job.between) == 3
+
+
+def test_objects_are_read_of_rendered_scenes_alone() -> None:
+    """A scale may have such a backbone beside corpora of photos, as long as no run puts both together."""
+    values = _changed("scales", "flickr8k-long", "pretrain", "backbones", "ViT-T-8-mean", "reads", to="objects")
+    params = validate({**values, "scale": "flickr8k-long"}, "params.yaml")
+    said = (
+        r"params.yaml: run single/ViT-T-8-mean/mdc/s1 at scale flickr8k-long: pretrain.backbones.ViT-T-8-mean.reads = objects: "
+        "objects are found in rendered scenes alone, and the corpus single has none; allowed here: patches"
+    )
+    with pytest.raises(UserError, match=said):
+        _ = Plan(params).jobs
+
+
+# --- MC-Diffusion -------------------------------------------------------------------------------------------------
+
+
+def test_systems_of_the_first_seed_ask_for_no_other() -> None:
+    values = _changed("scales", "mini", "pretrain", "seeds", to=[0, 1])
+    plan = Plan(validate(values))
+    of_second = plan.jobs["captions/described/on-codes/mcd_mcs_50/s1/best/codes"]
+    assert "mcs_50_3" in of_second.policies and "mcs_50_3_image" not in of_second.policies  # type: ignore[attr-defined]
+    assert plan.jobs["mcd_grid"].seeds == [0] and plan.jobs["mcd_table4"].seeds == [0, 1]  # type: ignore[attr-defined]
+
+
+def test_a_system_that_names_no_steps_takes_the_tables_and_else_the_diffusions() -> None:
+    job = "captions/described/on-codes/mcd/s0/best/codes"
+
+    def steps(values: dict[str, Any]) -> dict[str, int | None]:
+        policies = Plan(validate(values)).jobs[job].policies  # type: ignore[attr-defined]
+        return {key: policy.write.steps for key, policy in policies.items()}
+
+    values = _changed(*SYSTEMS, "mcd_first", "write", "steps", to=7)
+    found = steps(values)
+    assert found["mcd"] == 25 and found["mcd_first"] == 7
+    put(values, ("scales", "mini", "mc_diffusion", "steps"), None)
+    found = steps(values)
+    assert found["mcd"] is None and found["mcd_first"] == 7
+
+
+# sizes of the scales' vocabularies, with SOT, EOT and [MASK]
+@pytest.mark.parametrize(("scale", "run", "size"), [("mini", "described", 146), ("flickr8k-long", "single", 8114)])
+def test_mdc_on_codes_has_as_many_trainable_parameters(scale: str, run: str, size: int) -> None:
+    plan = _plan(scale)
+    seed, counted = plan.scale.training.seeds[0], []
+    for backbone, method in (("on-codes", "mcd"), ("matched", "mdc")):
+        job = plan.pretrain(Run(run, backbone, method, seed))
+        module, context = load(OBJECTIVES, job.method.objective), job.protocol.data.context_length
+        model = module.build_model(job.method, job.backbone, job.protocol.pretrain, size, context, 0)
+        counted.append(count_parameters(model))
+    assert counted[1] == pytest.approx(counted[0], rel=0.01)
+
+
+def test_the_best_is_chosen_among_what_captions_the_other_images() -> None:
+    plan = _plan("mini")
+    table, other = plan.scale.mc_diffusion, VALUES["scales"]["mini"]["mc_diffusion"]["datasets"]["codes_dev"]["systems"]
+    assert table is not None
+    chosen = plan.jobs["mcd_table4"].choose  # type: ignore[attr-defined]
+    assert chosen is not None and set(chosen.systems) < set(plan.scale.tables.mcd_table4.systems)  # type: ignore[union-attr]
+    assert set(chosen.systems) <= set(other) and "mcs_3_printed" not in chosen.systems and "mcs_3" in chosen.systems
+
+
+def test_their_keys_change_no_other_job() -> None:
+    """A recipe without the keys of few runs, and a method without those of another objective, are as before there were any."""
+    plan = _plan("mini")
+    plain = plan.pretrain(Run("dense", "ViT-T-12", "mdc", 0)).config()
+    assert not {"lr_schedule", "clip_steps", "average", "auxiliary"} & set(plain["recipe"])
+    assert not {"diffusion_steps", "replaced", "guidance"} & set(plain["method"])

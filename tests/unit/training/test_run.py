@@ -1,0 +1,236 @@
+"""The job of a run, finetuned or not, from its manifests to its own, with no other objective's code; when its patience ends."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+import toy
+from calls import Call
+from data_samples import write_corpus
+from pydantic import ValidationError
+
+from mdc.data.loader.batch import CaptionBatch
+from mdc.data.shards.index import read_index
+from mdc.models.text import Vocabulary
+from mdc.plan.config import Method
+from mdc.plan.fingerprint import closure
+from mdc.plan.jobs.model import PretrainJob, Start
+from mdc.plan.jobs.read import as_job
+from mdc.plan.parts import OBJECTIVES
+from mdc.plan.records import UserError, read_json, read_json_lines, sha256_file, write_json
+from mdc.training.corpus import Corpus
+from mdc.training.filled import filled_length
+from mdc.training.objectives.masked import on_canvas
+from mdc.training.run import main
+from mdc.training.state import decisive
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A corpus, its vocabulary and a runtime."""
+    place = tmp_path_factory.mktemp("run")
+    source = {"kind": "scenes", "style": "alt", "train": 40, "val": 10, "seed": 1, "pixels": 16}
+    write_corpus("alt", source, place / "alt", place)
+    write_json(place / "vocabulary.json", Vocabulary.corpus(read_index(place / "alt")["pieces"]).to_json())
+    write_json(place / "runtime.json", {"workers": 0, "log_every": 1, "save_every": 0})
+    return place
+
+
+def _call(folder: Path, name: str, method: str = "mdc", **recipe: Any) -> Call:
+    inputs = {"data/corpora/alt": folder / "alt/index.json", "data/vocabularies/alt": folder / "vocabulary.json"}
+    names = {"job": "runs/alt/toy/m/s0", "corpus": "alt", "vocabulary": "alt", "inputs": list(inputs)}
+    job = toy.job(toy.METHODS[method], toy.recipe(**{"epochs": 2, "validate_every": 4, **recipe}), **names)
+    return Call(job, folder / name / "out", inputs, folder / "runtime.json", folder / name / "state")
+
+
+@pytest.mark.parametrize("method", ["clip", "arc", "mdc"])
+def test_a_run_and_its_manifest(method: str, folder: Path) -> None:
+    call = _call(folder, method, method)
+    told = main(call)
+    run, job = read_json(call.out / "run.json"), call.job
+    assert isinstance(job, PretrainJob)
+    assert run["kind"] == "run" and run["id"] == job.job
+    assert run["config"] == job.config() and run["config_sha256"] == job.sha256
+    assert run["inputs"] == {name: sha256_file(path) for name, path in call.manifests.items()}
+    kept = ("checkpoint.safetensors", "best.safetensors")
+    assert run["outputs"] == {name: sha256_file(call.out / name) for name in kept}
+    assert (run["pairs"], run["steps"], run["samples_seen"]) == (40, 10, 80)
+    (segment,) = run["segments"]
+    assert (segment["first_step"], segment["last_step"], segment["device"]) == (1, 10, "cpu")
+    log = read_json_lines(call.out / "log.jsonl")
+    assert [line["step"] for line in log if "loss" in line] == list(range(1, 11))
+    assert [line["step"] for line in log if "validation_loss" in line] == [4, 8, 10]
+    assert run["loss"] == log[-2]["loss"] and run["validation_loss"] == log[-1]["validation_loss"]
+    assert told["log_sha256"] == sha256_file(call.out / "log.jsonl") and told["device"] == "cpu"
+    assert call.state is not None
+    assert {path.name for path in call.state.iterdir()} == {"lock", "log.jsonl", "tensorboard"}
+    again = _call(folder, f"{method} again", method)
+    main(again)
+    for name in ("run.json", "checkpoint.safetensors"):
+        assert (again.out / name).read_bytes() == (call.out / name).read_bytes()
+
+
+def test_a_run_with_a_profile_leaves_the_same_files(folder: Path) -> None:
+    plain, looked = _call(folder, "plain"), _call(folder, "looked at")
+    main(plain)
+    looked.profile = 2
+    main(looked)
+    assert looked.state is not None and plain.state is not None
+    assert {path.name for path in (looked.state / "profile").iterdir()} == {"trace.json", "operations.txt"}
+    left = {path.name for path in looked.state.iterdir()} - {path.name for path in plain.state.iterdir()}
+    assert left == {"profile"}
+    for name in ("run.json", "checkpoint.safetensors", "best.safetensors"):
+        assert (looked.out / name).read_bytes() == (plain.out / name).read_bytes()
+
+
+def test_inputs_that_cannot_be_read_are_one_line(folder: Path) -> None:
+    call = _call(folder, "missing")
+    call.manifests["data/corpora/alt"] = folder / "none/index.json"
+    with pytest.raises(UserError, match=r"none/index.json: no such file"):
+        main(call)
+    write_json(folder / "bad.json", {"workers": -1, "log_every": 1, "save_every": 0})
+    call = _call(folder, "bad runtime")
+    call.runtime = folder / "bad.json"
+    with pytest.raises(UserError, match=r"bad.json: workers"):
+        main(call)
+    with pytest.raises(UserError, match="40 training samples are fewer than one batch of 64"):
+        main(_call(folder, "few", batch_size=64))
+
+
+def test_a_run_covers_the_code_of_its_own_objective_alone() -> None:
+    shared = set(closure("mdc.training.run"))
+    own = {name: set(closure(module)) for name, module in OBJECTIVES.items()}
+    for name, module in OBJECTIVES.items():
+        assert module not in shared, f"a changed {name} would rerun every run"
+        assert not any(module in others for other, others in own.items() if other != name)
+
+
+def test_an_objective_that_is_none() -> None:
+    with pytest.raises(ValidationError, match="no objective is named 'tea'; allowed: masked, autoregressive, contr"):
+        Method(label="T", objective="tea", pooling="cls")
+
+
+def test_a_run_whose_patience_ends_tells_the_steps_it_made_and_its_best_validation(folder: Path) -> None:
+    before, call = _call(folder, "before"), _call(folder, "early", lr=1e-30, validate_every=2)
+    main(before)
+    start = Start(run="runs/alt/toy/m/s0", config_sha256=before.job.sha256, weights="last", patience=1, canvas=None)
+    more = {"job": "runs/alt/toy/m/s0/ft-x", "inputs": [*call.job.inputs, start.run], "start": start}
+    call.job = call.job.model_copy(update=more)
+    call.manifests[start.run] = before.out / "run.json"
+    main(call)
+    run = read_json(call.out / "run.json")
+    # so small a rate moves nothing: the second validation is no better than the first
+    assert (run["steps"], run["samples_seen"]) == (4, 32)
+    assert run["best"] == {"step": 2, "validation_loss": run["validation_loss"]}
+
+
+# --- what it reads off its corpus -------------------------------------------------------------------------------------
+
+
+def test_it_is_the_least_multiple_of_eight_that_holds_them() -> None:
+    for lengths, places in (
+        ({7: 1000}, 8),  # seven pieces and EOT
+        ({8: 1000}, 16),
+        ({7: 995, 40: 5}, 8),  # 99.5 % are held
+        ({7: 994, 40: 6}, 48),
+        ({7: 500, 14: 495, 15: 1, 40: 4}, 16),
+        ({300: 3}, 76),  # no more than the context leaves beside SOT
+    ):
+        assert filled_length(lengths, 77) == places
+
+
+def _corpus(captions: dict[str, Any], **recipe: int) -> Corpus:
+    found: Any = object.__new__(Corpus)
+    protocol = SimpleNamespace(data=SimpleNamespace(context_length=77))
+    method = SimpleNamespace(objective="mask_and_replace")
+    found.job = SimpleNamespace(protocol=protocol, method=method, recipe=SimpleNamespace(**recipe))
+    found.index = {"captions": captions}
+    return found
+
+
+def test_a_caption_whose_end_has_a_place_is_not_cut() -> None:
+    """Seven pieces and EOT fill eight places."""
+    one = _corpus({"per_split": {"train": {"histogram": {"3": 500, "7": 496, "8": 3, "40": 1}}}})
+    assert (one.length, one.cut) == (8, 4)
+
+
+@pytest.mark.parametrize(("batch", "share"), [(1, 0.1), (16, 0.1), (17, 0.2), (32, 0.2), (64, 0.3), (65, 0.3)])
+def test_the_share_of_duplicates_is_that_of_the_next_larger_batch(batch: int, share: float) -> None:
+    assert _corpus({"duplicate_share": {"16": 0.1, "32": 0.2, "64": 0.3}}, batch_size=batch).duplicate_share == share
+
+
+# --- a finetuned one --------------------------------------------------------------------------------------------------
+
+
+START = Start(run="runs/a/b/mdc/s0", config_sha256="0" * 64, weights="last", patience=2, canvas=None)
+
+
+def _train(state: Path, losses: list[float], kill_at: int | None = None, start: Start | None = START) -> int:
+    """Train up to 40 steps with a validation every 2, whose losses are given; returns the last step."""
+    asked = [0]
+
+    def batch(step: int, _: object) -> CaptionBatch:
+        asked.append(step)
+        return toy.batch(8, seed=step)
+
+    def validate() -> dict[str, float]:
+        return {"loss": losses[(asked[-1] + 1) // 2 - 1]}
+
+    by = toy.recipe(validate_every=2)
+    found = toy.trained(state, "mdc", 40, by, kill_at=kill_at, batch_of=batch, validate=validate, start=start)
+    return int(found.segments[-1]["last_step"])
+
+
+LOSSES = [3.0, 2.0, 2.5, 1.9, 2.1, 1.9, *[1.0] * 20]  # equal is not better: over after the sixth, at step 12
+
+
+def test_a_run_ends_when_its_patience_does(tmp_path: Path) -> None:
+    assert _train(tmp_path / "a", LOSSES) == 12
+    lines = read_json_lines(tmp_path / "a/log.jsonl")
+    assert [line["validation_loss"] for line in lines if "validation_loss" in line] == LOSSES[:6]
+    patient = START.model_copy(update={"patience": 30})
+    assert _train(tmp_path / "b", LOSSES, start=patient) == 40
+    assert _train(tmp_path / "c", LOSSES, start=None) == 40
+
+
+@pytest.mark.parametrize("kill_at", [3, 6, 9, 11])
+def test_a_killed_run_ends_where_it_would_have(tmp_path: Path, kill_at: int) -> None:
+    with pytest.raises(toy.Killed):
+        _train(tmp_path, LOSSES, kill_at=kill_at)
+    assert _train(tmp_path, LOSSES) == 12
+    # and one that had ended does not go on
+    assert _train(tmp_path, LOSSES) == 12
+
+
+def test_a_caption_on_a_canvas_is_of_any_length_up_to_it() -> None:
+    batch = toy.batch(8, longest=10)
+    seen: dict[int, set[int]] = {row: set() for row in range(8)}
+    for draw in range(400):
+        uniforms = batch.uniforms.clone()
+        uniforms[:, 0] = (draw + 0.5) / 400
+        found = on_canvas(replace(batch, uniforms=uniforms), 12)
+        assert torch.equal(found.tokens, batch.tokens)
+        for row, length in enumerate(found.lengths.tolist()):
+            seen[row].add(length)
+    for row, length in enumerate(batch.lengths.tolist()):
+        assert seen[row] == set(range(length, 14)), "SOT and 12 tokens at most"
+    assert bool((batch.tokens[:, -1] == toy.EOT).all())
+    longer = on_canvas(batch, 2)
+    assert torch.equal(longer.lengths, batch.lengths), "a caption longer than the canvas stays"
+
+
+def test_only_a_finetuned_run_names_its_start() -> None:
+    """… so that the configuration of every other, and with it its hash, is what it was."""
+    plain = toy.job(toy.METHODS["mdc"], toy.recipe())
+    assert "start" not in plain.config()
+    tuned = toy.job(toy.METHODS["mdc"], toy.recipe(), start=START)
+    assert tuned.config()["start"] == START.model_dump(mode="json")
+    for job in (plain, tuned):
+        again = as_job(job.config(), "pretrain", "here")
+        assert isinstance(again, PretrainJob) and again == job and again.sha256 == job.sha256
+    assert "start" in decisive(tuned.config())

@@ -1,0 +1,476 @@
+"""The training loop: it resumes to the bit, it stops on nonsense, and its states are whole; its average and its AdamW."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import os
+import shutil
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+import torch
+import toy
+from safetensors.torch import save_file
+from torch import nn
+
+from mdc.data.loader.batch import CaptionBatch
+from mdc.models.weights import load_weights, save_weights
+from mdc.plan.config import Average, Recipe
+from mdc.plan.processes.interrupts import Interrupted
+from mdc.plan.processes.lock import locked
+from mdc.plan.records import UserError, read_json_lines
+from mdc.training.adamw import AdamW, Group
+from mdc.training.average import AveragedWeights
+from mdc.training.kept import KeptWeights
+from mdc.training.optimizer import build_optimizer, learning_rate
+from mdc.training.saver import Saver
+from mdc.training.state import LATEST, PREVIOUS, Position, Snapshot, States
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, torch.Tensor]:
+    """The weights of twelve uninterrupted steps."""
+    return toy.trained(tmp_path_factory.mktemp("whole")).weights
+
+
+def _killed(state: Path, at: int = 7, recipe: Recipe | None = None) -> None:
+    with pytest.raises(toy.Killed):
+        toy.trained(state, by=recipe, kill_at=at)
+
+
+def _steps(state: Path) -> list[int]:
+    return [line["step"] for line in read_json_lines(state / "log.jsonl")]
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+@pytest.mark.parametrize(("method", "kills"), [("mdc", [3, 7, 11]), ("arc", [7]), ("clip", [7]), ("lstm", [7])])
+def test_a_killed_run_resumes_to_the_bit(method: str, kills: list[int], tmp_path: Path) -> None:
+    whole = toy.trained(tmp_path / "whole", method, 12).weights
+    for kill_at in kills:  # before, between and after the checkpoints at 5 and 10
+        state = tmp_path / f"kill{kill_at}"
+        with pytest.raises(toy.Killed):
+            toy.trained(state, method, 12, kill_at=kill_at)
+        assert toy.same_tensors(whole, toy.trained(state, method, 12).weights)
+        assert _steps(state) == list(range(1, 13)), "the log has each step once"
+
+
+@pytest.mark.parametrize(("number", "at"), [(signal.SIGINT, 2), (signal.SIGTERM, 6), (signal.SIGINT, 11)])
+def test_an_interrupted_run_says_what_it_saved_and_resumes_to_the_bit(
+    number: signal.Signals, at: int, whole: dict[str, torch.Tensor], tmp_path: Path
+) -> None:
+    """Between two states that time would have asked for; the step under way is finished."""
+    before = signal.getsignal(number)
+
+    def signalled(step: int, _: Any) -> CaptionBatch:
+        if step == at:
+            signal.raise_signal(number)
+        return toy.batch(8, seed=step)
+
+    with pytest.raises(Interrupted, match=f"{number.name}; saved at step {at + 1} of 12") as left:
+        toy.trained(tmp_path, batch_of=signalled)
+    assert left.value.number == number and signal.getsignal(number) is before
+    assert toy.same_tensors(whole, toy.trained(tmp_path, kill_at=12).weights)
+    assert _steps(tmp_path) == list(range(1, 13))
+
+
+def test_damaged_latest_state_falls_back_to_the_one_before(
+    whole: dict[str, torch.Tensor], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = tmp_path / "cut"
+    _killed(state, 11)
+    previous = (state / PREVIOUS).read_bytes()
+    flipped = [lambda d, at=at: d[:at] + bytes([d[at] ^ 1]) + d[at + 1 :] for at in (-1, -100_000)]
+    for spoil in (lambda d: d[: len(d) // 2], lambda d: b"", lambda d: b"not safetensors at all", *flipped):
+        data = (state / LATEST).read_bytes()
+        (state / LATEST).write_bytes(spoiled := spoil(data))
+        assert toy.same_tensors(whole, toy.trained(state).weights)
+        assert f"it now lies at {state / 'state.damaged'}" in capsys.readouterr().err
+        assert (state / "state.damaged").read_bytes() == spoiled, "nothing is lost"
+        # as after the kill: resuming wrote newer states
+        (state / LATEST).write_bytes(data)
+        (state / PREVIOUS).write_bytes(previous)
+
+
+def test_a_state_that_cannot_be_read_at_this_moment_is_neither_lost_nor_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _killed(tmp_path)
+    before = (tmp_path / LATEST).read_bytes()
+
+    monkeypatch.setattr("mdc.training.state.safe_open", Mock(side_effect=OSError(5, "Input/output error")))
+    with pytest.raises(OSError, match="Input/output"):
+        toy.trained(tmp_path)
+    assert (tmp_path / LATEST).read_bytes() == before
+
+
+# --- whose a state is ---------------------------------------------------------------------------------------------------
+
+
+def _aside(state: Path) -> list[Path]:
+    return sorted(state.parent.glob(f"{state.name}.set-aside-*"))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "equal"),
+    [
+        ("processes", 2, True),  # here the split is the loader's work: see test_processes for real ones
+        ("accumulation", 4, False),
+        ("threads", 2, False),
+        ("device", "auto", True),
+        ("compile", True, True),  # likewise: the models are compiled before the loop
+        ("recompute", True, True),
+    ],
+)
+def test_a_run_resumes_whatever_changes_but_its_tempo(
+    key: str, value: Any, equal: bool, whole: dict[str, torch.Tensor], tmp_path: Path
+) -> None:
+    state = tmp_path / "state"
+    _killed(state)
+    first = (state / "log.jsonl").read_text().splitlines()
+    found = toy.trained(state, by=toy.recipe(**{key: value}))
+    segments, tolerance = found.segments, 0.0 if equal else 2e-4
+    assert all(torch.allclose(whole[name], found.weights[name], rtol=0, atol=tolerance) for name in whole)
+    assert not _aside(state), "it is this run's own state"
+    lines = (state / "log.jsonl").read_text().splitlines()
+    assert lines[:5] == first[:5], "the first five steps were not computed again"
+    told = [(1, 5), (6, 12)] if key != "device" else [(1, 12)]
+    assert [(one["first_step"], one["last_step"]) for one in segments] == told
+    if key != "device":  # what was found counts, not what was asked for: both are this CPU
+        assert [one.get(key) for one in segments] == [getattr(toy.recipe(), key), value]
+    assert all(one["device"] == "cpu" and one["torch"] == torch.__version__ for one in segments)
+
+
+def test_segments_with_the_same_setting_are_one_and_there_and_back_again_is_three(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    for at in (7, 8, 11):
+        _killed(state, at)
+    for threads in (1, 2):  # killed while it wrote its results
+        (one,) = toy.trained(state, by=toy.recipe(threads=threads)).segments
+        assert (one["first_step"], one["last_step"], one["threads"]) == (1, 12, 1)
+    state = tmp_path / "other"
+    _killed(state)
+    _killed(state, 11, toy.recipe(accumulation=2))
+    segments = toy.trained(state).segments
+    assert [(one["last_step"], one["accumulation"]) for one in segments] == [(5, 1), (10, 2), (12, 1)]
+
+
+CHANGES = {
+    "recipe.lr (0.003 there, 0.001 here)": {"by": toy.recipe(lr=1e-3)},
+    "seed (0 there, 1 here)": {"seed": 1},
+    "the code": {"fingerprint": "g"},
+    "the input data/corpora/other": {"inputs": ["data/corpora/toy", "data/vocabularies/toy", "data/corpora/other"]},
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_state_of_another_run_is_set_aside_and_can_be_put_back(
+    what: str, whole: dict[str, torch.Tensor], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    state = tmp_path / "state"
+    _killed(state)
+    kept = _files(state)
+    capfd.readouterr()
+    other = toy.trained(state, **CHANGES[what])
+    (aside,) = _aside(state)
+    (line,) = [line for line in capfd.readouterr().err.splitlines() if "set aside" in line]
+    assert what in line and str(state) in line and str(aside) in line and "begins at step 0" in line
+    assert _files(aside) == kept and _steps(state) == list(range(1, 13))
+    assert toy.same_tensors(toy.trained(tmp_path / "fresh", **CHANGES[what]).weights, other.weights)
+    # put back, it is this run's again
+    shutil.rmtree(state)
+    aside.rename(state)
+    assert toy.same_tensors(whole, toy.trained(state).weights) and _steps(state) == list(range(1, 13))
+
+
+def test_nothing_that_was_set_aside_is_overwritten(tmp_path: Path) -> None:
+    state, kept = tmp_path / "state", []
+    for lr in (1e-3, 2e-3, 1e-3, 2e-3):
+        _killed(state, recipe=toy.recipe(lr=lr))
+        kept.append((state / LATEST).read_bytes())
+    assert len(_aside(state)) == 3
+    assert sorted((path / LATEST).read_bytes() for path in _aside(state)) == sorted(kept[:3])
+
+
+def test_a_kill_while_a_state_is_set_aside_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After each of the renames."""
+    for renames in range(1, 5):
+        state = tmp_path / str(renames) / "state"
+        _killed(state, 11)
+        kept, left = _files(state), iter(range(renames))
+        assert {LATEST, PREVIOUS, "log.jsonl"} <= kept.keys()
+
+        def counted(path: Path, target: Path, rename: Any = Path.rename, left: Iterator[int] = left) -> Path:
+            if next(left, None) is None:
+                raise toy.Killed
+            return rename(path, target)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "rename", counted)
+            _killed(state, 0, toy.recipe(lr=1e-3))
+        toy.trained(state, by=toy.recipe(lr=1e-3), steps=1)
+        (aside,) = _aside(state)
+        assert _files(aside) == kept
+
+
+def test_a_state_of_an_earlier_version_is_set_aside(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    state = tmp_path / "state"
+    state.mkdir()
+    told = json.dumps({"position": {"step": 5, "config_sha256": "x"}, "sha256": "y"})
+    save_file({"model.x": torch.zeros(1)}, state / LATEST, metadata={"mdc": told})
+    toy.trained(state, "mdc", 6)
+    assert "did not note whose it is" in capfd.readouterr().err and len(_aside(state)) == 1
+
+
+def test_non_finite_loss_stops_with_step_keys_and_hint_and_keeps_the_checkpoint(
+    whole: dict[str, torch.Tensor], tmp_path: Path
+) -> None:
+    def spoiling(step: int, model: torch.nn.Module) -> CaptionBatch:
+        if step == 7:
+            with torch.no_grad():
+                next(model.parameters()).fill_(math.nan)
+        return toy.batch(8, seed=step)
+
+    with pytest.raises(UserError, match=r"step 7(.|\n)*sample0, sample1(.|\n)*hint"):
+        toy.trained(tmp_path, batch_of=spoiling)
+    assert toy.same_tensors(whole, toy.trained(tmp_path).weights)
+
+
+def test_bf16_trains(tmp_path: Path) -> None:
+    model = toy.trained(tmp_path, "mdc", 60, toy.recipe(precision="bf16"), batch_of=lambda *_: toy.batch(8)).model
+    losses = [line["loss"] for line in read_json_lines(tmp_path / "log.jsonl")]
+    assert losses[-1] < 0.7 * losses[0]
+    assert all(p.dtype == torch.float32 for p in model.parameters())
+
+
+def test_learning_rate_warms_up_and_follows_a_cosine_or_stays() -> None:
+    rates = [learning_rate(step, 100, 2.0, 10, 0.0) for step in range(101)]
+    assert rates[0] == pytest.approx(0.2) and rates[9] == pytest.approx(2.0) and rates[10] == pytest.approx(2.0)
+    assert rates[55] == pytest.approx(1.0) and rates[100] == pytest.approx(0.0)
+    assert all(a > b for a, b in itertools.pairwise(rates[10:]))
+    constant = [learning_rate(step, 100, 2.0, 10, 0.0, constant=True) for step in range(100)]
+    assert constant[:9] == rates[:9] and constant[9:] == [2.0] * 91
+
+
+def test_gradients_are_clipped_for_so_many_steps(tmp_path: Path) -> None:
+    """A run that clips for its first three steps is one that always clips, up to the third, and then one that goes on without."""
+    tight = {"clip_norm": 1e-3, "warmup_steps": 1}
+    always, some, never = (
+        toy.trained(tmp_path / name, "mdc", 4, toy.recipe(**tight, **more)).weights
+        for name, more in (("always", {}), ("some", {"clip_steps": 3}), ("never", {"clip_steps": 1}))
+    )
+    ended = toy.trained(tmp_path / "four", "mdc", 4, toy.recipe(**tight, clip_steps=4)).weights
+    assert toy.same_tensors(always, ended), "four steps of four are all of them"
+    assert not toy.same_tensors(always, some)
+    assert not toy.same_tensors(some, never)
+
+
+def test_the_average_of_weights_is_what_its_formula_says() -> None:
+    """Every third step it keeps min(0.6, (1 + n) / (10 + n)) of itself at its n-th update, by hand in float64."""
+    model = torch.nn.Linear(3, 2)
+    average = AveragedWeights(model, Average(decay=0.6, every=3))
+    expected = {name: p.detach().double() for name, p in model.named_parameters()}
+    generator = torch.Generator().manual_seed(0)
+    for step in range(1, 61):
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.copy_(torch.randn(parameter.shape, generator=generator))
+        average.after_step(step)
+        if step % 3 == 0:
+            kept = min(0.6, (1 + step // 3) / (10 + step // 3))
+            for name, parameter in model.named_parameters():
+                expected[name] = kept * expected[name] + (1 - kept) * parameter.detach().double()
+    last = {name: p.detach().clone() for name, p in model.named_parameters()}
+    with average.shown():
+        for name, parameter in model.named_parameters():
+            assert torch.allclose(parameter.double(), expected[name], atol=1e-5)
+            assert not torch.allclose(parameter, last[name], atol=1e-2)
+    assert all(torch.equal(parameter, last[name]) for name, parameter in model.named_parameters())
+    average.settle()
+    assert all(torch.allclose(p.double(), expected[name], atol=1e-5) for name, p in model.named_parameters())
+
+
+def test_only_matrices_decay() -> None:
+    model = toy.model("clip")
+    optimizer = build_optimizer(model, toy.recipe(), toy.PROTOCOL)
+    decays = {id(p): group.weight_decay for group in optimizer.groups for p in group.parameters}
+    for name, parameter in model.named_parameters():
+        exempt = parameter.ndim < 2
+        assert decays[id(parameter)] == (0.0 if exempt else 0.1), name
+    assert decays[id(model.logit_scale)] == 0.0
+    recipe = toy.recipe()
+    assert optimizer.eps == toy.PROTOCOL.adam_eps == 1e-6 and optimizer.betas == (recipe.beta1, recipe.beta2)
+
+
+def test_two_processes_cannot_train_one_run(tmp_path: Path) -> None:
+    with locked(tmp_path), pytest.raises(UserError, match=f"process {os.getpid()} is training"), locked(tmp_path):
+        pass
+    with locked(tmp_path):
+        pass
+
+
+def test_weights_files_load_without_pickle_and_bad_ones_say_so(tmp_path: Path) -> None:
+    model = toy.model("arc")
+    path = tmp_path / "checkpoint.safetensors"
+    save_weights(path, model, {"format": "mdc-weights-1"})
+    assert toy.same_tensors(load_weights(path, "encoder."), model.encoder.state_dict())
+    with pytest.raises(UserError, match="no such checkpoint"):
+        load_weights(tmp_path / "none")
+    torch.save({"x": torch.zeros(1)}, path)
+    with pytest.raises(UserError, match="not a readable safetensors"):
+        load_weights(path)
+
+
+def test_weights_files_have_the_same_bytes_each_time(tmp_path: Path) -> None:
+    """safetensors orders several keys of metadata by a hash that is new with every file."""
+    for name in "123456":
+        save_weights(tmp_path / name, toy.model("arc"), dict(zip("abcd", "1234", strict=True)))
+    assert len({(tmp_path / name).read_bytes() for name in "123456"}) == 1
+
+
+def _weights() -> list[nn.Parameter]:
+    noise = torch.Generator().manual_seed(3)
+    return [nn.Parameter(torch.randn(shape, generator=noise)) for shape in ((5, 7), (7,), (3, 2), (4,))]
+
+
+def test_it_is_pytorchs_adamw_to_the_bit() -> None:
+    ours, theirs = _weights(), _weights()
+    betas, eps = (0.9, 0.98), 1e-6
+    adam = AdamW([Group([ours[0], ours[2]], 0.1), Group([ours[1], ours[3]], 0.0)], 1e-3, betas, eps)
+    groups = [
+        {"params": [theirs[0], theirs[2]], "weight_decay": 0.1},
+        {"params": [theirs[1], theirs[3]], "weight_decay": 0.0},
+    ]
+    peer = torch.optim.AdamW(groups, lr=1e-3, betas=betas, eps=eps, fused=True)
+    noise = torch.Generator().manual_seed(4)
+    for step in range(20):
+        adam.lr = 1e-3 * (step + 1)
+        for group in peer.param_groups:
+            group["lr"] = adam.lr
+        for place, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
+            if place == 2 and step < 5:  # learns from its sixth step on only
+                continue
+            mine.grad = torch.randn(mine.shape, generator=noise)
+            other.grad = mine.grad.clone()
+        adam.step()
+        peer.step()
+        adam.zero_grad()
+        peer.zero_grad()
+        assert all(torch.equal(mine, other) for mine, other in zip(ours, theirs, strict=True)), step
+    for mine, other in zip(ours, theirs, strict=True):
+        assert mine.grad is None
+        assert {name: value.tolist() for name, value in adam.state[mine].items()} == {
+            name: value.tolist() for name, value in peer.state[other].items()
+        }
+    assert adam.state[ours[2]]["step"].item() == 15
+
+
+# --- states are written while training goes on ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> tuple[States, Any, Any]:
+    job = toy.job(toy.METHODS["mdc"], toy.recipe())
+    model = toy.model("mdc")
+    return toy.states(tmp_path / "state", job), model, build_optimizer(model, toy.recipe(), toy.PROTOCOL)
+
+
+def test_what_is_saved_is_what_the_model_was(made: tuple[States, Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    states, model, optimizer = made
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    may_write, write = threading.Event(), states.write
+
+    def late(snapshot: Snapshot) -> None:
+        may_write.wait(30)
+        write(snapshot)
+
+    monkeypatch.setattr(states, "write", late)
+    with Saver(states, None, 0) as saver:
+        saver.begin(model, optimizer, Position(3))
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(1)
+        may_write.set()
+    found = states.load(model, optimizer)
+    assert found is not None and found.step == 3
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+
+
+@pytest.mark.parametrize("told_by", ["begin", "settle", "leaving"])
+def test_an_error_of_the_disk_ends_the_run(
+    made: tuple[States, Any, Any], monkeypatch: pytest.MonkeyPatch, told_by: str
+) -> None:
+    states, model, optimizer = made
+
+    def full(_: Snapshot) -> None:
+        raise UserError("the disk is full")
+
+    monkeypatch.setattr(states, "write", full)
+    with pytest.raises(UserError, match="the disk is full"), Saver(states, None, 0) as saver:
+        saver.begin(model, optimizer, Position(3))
+        if told_by == "begin":
+            saver.begin(model, optimizer, Position(4))
+        elif told_by == "settle":
+            saver.settle()
+
+
+def test_another_error_comes_first_and_the_state_is_whole(made: tuple[States, Any, Any]) -> None:
+    states, model, optimizer = made
+    with pytest.raises(ZeroDivisionError), Saver(states, None, 0) as saver:
+        saver.begin(model, optimizer, Position(3))
+        raise ZeroDivisionError
+    found = states.load(model, optimizer)
+    assert found is not None and found.step == 3
+
+
+@pytest.mark.parametrize("takes", [0.01, 3, 400])
+def test_saving_takes_its_share_of_the_time_and_no_more(
+    takes: float, made: tuple[States, Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A day of steps of half a second, where a state takes ``takes`` seconds and the steps go on beside it."""
+    states, model, optimizer = made
+    now, saved = [0.0], []
+
+    def write(_: Snapshot) -> None:
+        now[0] += takes
+
+    monkeypatch.setattr(states, "write", write)
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    with Saver(states, None, 60) as saver:
+        while now[0] < 86_400:
+            now[0] += 0.5
+            if saver.due():
+                saver.begin(model, optimizer, Position(len(saved)))
+                saver.settle()
+                saved.append(now[0])
+    gaps = [late - early for early, late in itertools.pairwise(saved)]
+    # the first one shows how long it takes
+    assert takes * len(gaps) <= 0.02 * 86_400 and min(gaps) >= 60 and max(gaps) <= max(60, 50 * takes) + takes + 1
+
+
+def test_weights_that_are_the_best_later_outlive_a_state_of_before(tmp_path: Path) -> None:
+    """Held-out losses 3, 2, 1 at steps 10, 20, 30; a state of step 20 is written when step 30 was validated already."""
+    job = toy.job(toy.METHODS["mdc"], toy.recipe())
+    kept = KeptWeights(tmp_path, job, 40)
+    model = torch.nn.Linear(2, 2)
+    log = tmp_path / "log.jsonl"
+    for step in (10, 20, 30):
+        with log.open("a") as file:
+            file.write(f'{{"step": {step}, "validation_loss": {4 - step / 10}}}\n')
+        kept.after_validation(step, model)
+    kept.after_save(20)
+    there = sorted(path.name for path in (tmp_path / "kept").iterdir())
+    assert there == ["best-00000020.safetensors", "best-00000030.safetensors"]
+    kept.after_save(30)
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == ["best-00000030.safetensors"]
