@@ -21,7 +21,7 @@ from mdc.app.cli import main
 from mdc.checks import walk
 from mdc.checks.copies import check_copies
 from mdc.checks.place import Broken
-from mdc.checks.verify import _WORDS, place_of
+from mdc.checks.verify import place_of
 from mdc.data.shards.index import read_index, shard_list
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.fingerprint import fingerprint
@@ -102,7 +102,7 @@ def test_as_made_every_link_holds(r: Path, capsys: pytest.CaptureFixture[str]) -
         "of their files made anew from the records, equal to the byte": [None] * files,
         f"copies at {r.parent}": [None] * (files + len(artefacts)),
     }
-    assert counts(out) == {_WORDS[verb]: n for verb, n in jobs.items()} | {
+    assert counts(out) == {VERBS[verb].counted: n for verb, n in jobs.items()} | {
         what: len(all_) for what, all_ in beside.items()
     }
     assert out.endswith("  every link holds\n")

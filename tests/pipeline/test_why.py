@@ -242,7 +242,7 @@ def deep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     pretrained, finetuned = "runs/alt/tiny/mdc/s0", "runs/alt/tiny/mdc/finetuned/s0"
     captions = "captions/alt/tiny/mdc/finetuned/s0"
     for verb, file in (("pretrain-stand-in", "run.json"), ("finetune", "run.json"), ("caption", "captions.json")):
-        monkeypatch.setitem(VERBS, verb, Verb(f"stand_in_{verb}", verb, file, file))
+        monkeypatch.setitem(VERBS, verb, Verb("trainings", verb, "", f"stand_in_{verb}", file, "", ""))
 
     def step(job: str, verb: Any, *inputs: str) -> Job:
         return _Step(job=job, verb=verb, scale="deep", fingerprint="0" * 64, inputs=list(inputs))

@@ -15,8 +15,8 @@ from pathlib import Path
 sys.path.insert(0, os.environ["PYTHONPATH"].split(os.pathsep)[0])
 
 from mdc.plan.artefacts import ARTEFACTS
-from mdc.plan.jobs.folder import ScaleFolder, verb_of
-from mdc.plan.verbs import VERBS
+from mdc.plan.jobs.folder import ScaleFolder
+from mdc.plan.verbs import VERBS, verb_of
 
 
 def sha256(content):

@@ -11,13 +11,11 @@ import yaml
 from mdc.checks.differences import leaves
 from mdc.checks.place import Place
 from mdc.plan.records import UserError, read_json, sha256_file
+from mdc.plan.verbs import VERBS
 
 _INDENT = 14
-#: layers whose configurations are printed: those that decide a number
-_CONFIGURED = (
-    *("pretrain", "probe", "score-choices", "score-pairs", "score-positions"),
-    *("write-captions", "measure-captions", "judge-captions"),
-)
+#: jobs of these stages decide a number; their configurations and versions are printed
+_CONFIGURED = ("trainings", "probes", "scoring", "captions")
 
 
 def story(place: Place, jobs: Iterable[str]) -> list[str]:
@@ -28,7 +26,7 @@ def story(place: Place, jobs: Iterable[str]) -> list[str]:
     for job in jobs:
         record, verb = read(place.record(job)), place.jobs[job].verb
         said += ["", *_job(place, job, record)]
-        if verb in _CONFIGURED:
+        if VERBS[verb].stage in _CONFIGURED:
             if record.get("versions") != versions:
                 versions = record.get("versions")
                 said.append(line("versions", _joined(versions)))

@@ -12,37 +12,15 @@ from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config import load
 from mdc.plan.jobs.accepted import read_accepted
 from mdc.plan.jobs.plan import Plan
+from mdc.plan.verbs import VERBS
 from mdc.report.index_page import copied_scale
 
-#: what is counted → how it is called in the summary, in the chain's order
-_WORDS = {
-    "make": "tables and figures",
+#: what is counted besides the records of each verb → how it is called in the summary
+_BESIDE = {
     "files made anew": "of their files made anew from the records, equal to the byte",
-    "probe": "probe records, with their per-item results",
-    "score-choices": "records of choice sets' scores",
-    "score-pairs": "records of held-out pairs' scores",
-    "score-positions": "records of scores by position",
-    "judge-captions": "records of a judge's choices",
-    "measure-captions": "records of measured captions",
-    "write-captions": "records of captions",
-    "pretrain": "runs, with their checkpoints",
-    "image-tokens": "corpora turned into codes",
-    "encode-corpus": "corpora encoded by a frozen encoder",
-    "import-encoder": "frozen encoders, with their weights",
-    "tokenizer": "tokenizers of images, with their weights",
-    "import-words": "embeddings of word pieces",
-    "vocabulary": "vocabularies",
-    "corpus": "corpora",
-    "corpus-parts": "groups of corpora's parts",
-    "probe-set": "probe sets",
-    "choice-set": "choice sets",
-    "texts": "lists of captions",
     "shards": "shards",
     "parts": "parts",
     "arrays": "arrays of tokens",
-    "obtain": "obtained datasets",
-    "download": "groups of downloaded parts",
-    "plan-download": "plans of downloads",
 }
 
 
@@ -73,7 +51,7 @@ def main(args: argparse.Namespace) -> None:
         scale = copied_scale(place.results, name)
         if scale not in (None, place.scale):
             print(f"  {name}: its copies at {place.results} are of scale {scale}")
-    for what, words in _WORDS.items():
+    for what, words in [*((name, verb.counted) for name, verb in reversed(VERBS.items())), *_BESIDE.items()]:
         if walk.good[what]:
             print(f"  {walk.good[what]} {words}: good")
     if copies:

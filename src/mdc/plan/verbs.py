@@ -1,6 +1,6 @@
-"""The verbs of the pipeline: which module does each, what it leaves, and what it may be told besides its job.
+"""The verbs of the pipeline, a row each: which module does it, where its jobs lie, what it leaves, what it takes besides its job.
 
-The command line, the workflow's rules, the provenance walk and the tests' stand-in all read this one dictionary. It
+The command line, the workflow's rules, `mdc verify` and `mdc why`, and the tests' stand-in all read this one dictionary. It
 imports nothing, so that every start of Snakemake can afford it.
 """
 
@@ -14,154 +14,265 @@ from typing import Any
 class Verb:
     """One verb.
 
-    ``module``: its ``main(call)`` does the job (see :class:`mdc.plan.jobs.call.Call`). In the job's folder, ``record`` is the
-    file that says what was asked (``config``), from what it was made (``inputs`` {job: sha256}) and what it left
-    (``outputs`` {file: sha256}); ``manifest`` is the file that later jobs read and name by sha256. For data the two
-    differ, so that code that writes an equal set anew reruns nothing after it. ``outputs``: its other files that the
-    workflow must know. ``options``: what else its command line takes.
+    ``stage``: what the index page counts it with. ``layer``: the folder of its jobs below ``results/<scale>/``, with which
+    their names begin. ``job``: the class of its jobs, a module of :mod:`mdc.plan.jobs` and a name. ``module``: its
+    ``main(call)`` does a job (see :class:`mdc.plan.jobs.call.Call`). ``text``: the command line's help. ``counted``: what
+    `mdc verify` calls its records.
+
+    In the job's folder, ``record`` is the file that says what was asked (``config``), from what it was made (``inputs`` {job:
+    sha256}) and what it left (``outputs`` {file: sha256}); ``manifest`` is the file that later jobs read and name by sha256. For
+    data the two differ, so that code that writes an equal set anew reruns nothing after it. ``outputs``: its other files that
+    the workflow must know. ``options``: what else its command line takes. ``processes``: the key of the job that says how many
+    processes share it in parts.
     """
 
+    stage: str
+    layer: str
+    job: str
     module: str
-    text: str
     record: str
-    manifest: str
+    text: str
+    counted: str
+    manifest: str = ""
     outputs: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
+    processes: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "manifest", self.manifest or self.record)
 
 
-def _data(module: str, text: str, manifest: str = "index.json", options: tuple[str, ...] = ()) -> Verb:
-    return Verb(module, text, "made.json", manifest, options=options)
+def _set(layer: str, job: str, manifest: str = "index.json", **more: Any) -> Verb:
+    return Verb("data", f"data/{layer}", f"model.{job}", record="made.json", manifest=manifest, **more)
 
 
 VERBS = {
-    "obtain": _data(
-        "mdc.data.obtain.job",
-        "bring a dataset to its place under MDC_DATA, and check what is there",
-        "obtained.json",
-        ("runtime",),
+    "obtain": _set(
+        layer="obtained",
+        job="ObtainJob",
+        module="mdc.data.obtain.job",
+        manifest="obtained.json",
+        options=("runtime",),
+        text="bring a dataset to its place under MDC_DATA, and check what is there",
+        counted="obtained datasets",
     ),
-    "plan-download": _data(
-        "mdc.data.obtain.plan_job", "fix what of a list of URLs will be asked for, and in which order", "planned.json"
+    "plan-download": _set(
+        layer="plans",
+        job="PlanDownloadJob",
+        module="mdc.data.obtain.plan_job",
+        manifest="planned.json",
+        text="fix what of a list of URLs will be asked for, and in which order",
+        counted="plans of downloads",
     ),
-    "download": _data(
-        "mdc.data.obtain.download_job", "download one group of a dataset's parts", "downloaded.json", ("runtime",)
+    "download": _set(
+        layer="downloads",
+        job="DownloadJob",
+        module="mdc.data.obtain.download_job",
+        manifest="downloaded.json",
+        options=("runtime",),
+        text="download one group of a dataset's parts",
+        counted="groups of downloaded parts",
     ),
-    "corpus-parts": _data(
-        "mdc.data.shards.parts_job",
-        "write one group of a corpus's parts as webdataset shards; it keeps the parts that are whole",
+    "corpus-parts": _set(
+        layer="parts",
+        job="CorpusPartsJob",
+        module="mdc.data.shards.parts_job",
         options=("runtime", "state"),
+        text="write one group of a corpus's parts as webdataset shards; it keeps the parts that are whole",
+        counted="groups of corpora's parts",
     ),
-    "corpus": _data("mdc.data.shards.corpus_job", "write a corpus as webdataset shards with a manifest"),
-    "probe-set": _data(
-        "mdc.data.shards.probe_set_job", "write a labelled image set as webdataset shards with a manifest"
+    "corpus": _set(
+        layer="corpora",
+        job="CorpusJob",
+        module="mdc.data.shards.corpus_job",
+        text="write a corpus as webdataset shards with a manifest",
+        counted="corpora",
     ),
-    "choice-set": _data(
-        "mdc.data.shards.choice_set_job",
-        "write images with one right caption among several as webdataset shards with a manifest",
+    "probe-set": _set(
+        layer="probes",
+        job="ProbeSetJob",
+        module="mdc.data.shards.probe_set_job",
+        text="write a labelled image set as webdataset shards with a manifest",
+        counted="probe sets",
     ),
-    "texts": _data("mdc.data.shards.texts_job", "count the lengths of captions without their images"),
-    "vocabulary": _data(
-        "mdc.data.shards.vocabulary_job", "collect the word pieces that a list of corpora uses", "vocabulary.json"
+    "choice-set": _set(
+        layer="choices",
+        job="ChoiceSetJob",
+        module="mdc.data.shards.choice_set_job",
+        text="write images with one right caption among several as webdataset shards with a manifest",
+        counted="choice sets",
+    ),
+    "texts": _set(
+        layer="texts",
+        job="TextsJob",
+        module="mdc.data.shards.texts_job",
+        text="count the lengths of captions without their images",
+        counted="lists of captions",
+    ),
+    "vocabulary": _set(
+        layer="vocabularies",
+        job="VocabularyJob",
+        module="mdc.data.shards.vocabulary_job",
+        manifest="vocabulary.json",
+        text="collect the word pieces that a list of corpora uses",
+        counted="vocabularies",
     ),
     "tokenizer": Verb(
-        "mdc.training.tokenizer",
-        "train a tokenizer of images, or bring one that others trained; it resumes where it was killed",
-        "tokenizer.json",
-        "tokenizer.json",
-        ("tokenizer.safetensors",),
+        stage="tokenizers",
+        layer="tokenizers",
+        job="encoder_model.TokenizerJob",
+        module="mdc.training.tokenizer",
+        record="tokenizer.json",
+        outputs=("tokenizer.safetensors",),
+        text="train a tokenizer of images, or bring one that others trained; it resumes where it was killed",
+        counted="tokenizers of images",
     ),
     "import-words": Verb(
-        "mdc.training.precompute.import_words",
-        "bring embeddings of word pieces that are not trained here, and keep them as safetensors",
-        "words.json",
-        "words.json",
-        ("words.safetensors",),
+        stage="encoders",
+        layer="words",
+        job="encoder_model.WordsJob",
+        module="mdc.training.precompute.import_words",
+        record="words.json",
+        outputs=("words.safetensors",),
+        text="bring embeddings of word pieces that are not trained here, and keep them as safetensors",
+        counted="embeddings of word pieces",
     ),
     "import-encoder": Verb(
-        "mdc.training.precompute.import_encoder",
-        "bring the weights of an encoder that is not trained here, and keep them as safetensors",
-        "encoder.json",
-        "encoder.json",
-        ("encoder.safetensors",),
+        stage="encoders",
+        layer="encoders",
+        job="encoder_model.EncoderJob",
+        module="mdc.training.precompute.import_encoder",
+        record="encoder.json",
+        outputs=("encoder.safetensors",),
+        text="bring the weights of an encoder that is not trained here, and keep them as safetensors",
+        counted="frozen encoders",
     ),
     "encode-corpus": Verb(
-        "mdc.training.precompute.encode_corpus",
-        "encode a corpus's images once with a frozen encoder; it resumes where it was killed",
-        "encoded.json",
-        "encoded.json",
+        stage="encoders",
+        layer="encoded",
+        job="encoder_model.EncodedJob",
+        module="mdc.training.precompute.encode_corpus",
+        record="encoded.json",
+        text="encode a corpus's images once with a frozen encoder; it resumes where it was killed",
+        counted="encoded corpora",
     ),
     "image-tokens": Verb(
-        "mdc.training.precompute.image_tokens",
-        "turn a corpus's images into codes once; it resumes where it was killed",
-        "image_tokens.json",
-        "image_tokens.json",
+        stage="encoders",
+        layer="image-tokens",
+        job="encoder_model.ImageTokensJob",
+        module="mdc.training.precompute.image_tokens",
+        record="image_tokens.json",
+        text="turn a corpus's images into codes once; it resumes where it was killed",
+        counted="corpora as codes",
     ),
     "pretrain": Verb(
-        "mdc.training.run",
-        "train one run: an encoder with its decoder or text tower; it resumes where it was killed",
-        "run.json",
-        "run.json",
-        ("checkpoint.safetensors", "log.jsonl"),
-        ("runtime", "state", "wait", "profile"),
+        stage="trainings",
+        layer="runs",
+        job="model.PretrainJob",
+        module="mdc.training.run",
+        record="run.json",
+        outputs=("checkpoint.safetensors", "log.jsonl"),
+        options=("runtime", "state", "wait", "profile"),
+        text="train one run: an encoder with its decoder or text tower; it resumes where it was killed",
+        counted="runs, with their checkpoints",
     ),
     "probe": Verb(
-        "mdc.evaluation.probe",
-        "train and test linear probes on one encoder's features",
-        "probe.json",
-        "probe.json",
-        ("items.parquet",),
-        ("runtime", "cache"),
+        stage="probes",
+        layer="probe",
+        job="model.ProbeJob",
+        module="mdc.evaluation.probe",
+        record="probe.json",
+        outputs=("items.parquet",),
+        options=("runtime", "cache"),
+        text="train and test linear probes on one encoder's features",
+        counted="probe records, with their per-item results",
     ),
     "score-choices": Verb(
-        "mdc.evaluation.choices",
-        "score the options of choice sets with one model, by each of its estimators; it resumes where it was killed",
-        "scores.json",
-        "scores.json",
-        ("scores.parquet",),
-        ("cache",),
+        stage="scoring",
+        layer="scores",
+        job="model.ChoicesJob",
+        module="mdc.evaluation.choices",
+        record="scores.json",
+        outputs=("scores.parquet",),
+        options=("cache",),
+        processes="scoring",
+        text="score the options of choice sets with one model, by each of its estimators; it resumes where it was killed",
+        counted="records of choice sets' scores",
     ),
     "score-pairs": Verb(
-        "mdc.evaluation.retrieval",
-        "score held-out images and captions with one run, each against each; it resumes where it was killed",
-        "retrieval.json",
-        "retrieval.json",
-        ("matrix.safetensors",),
-        ("cache",),
+        stage="scoring",
+        layer="retrieval",
+        job="model.RetrievalJob",
+        module="mdc.evaluation.retrieval",
+        record="retrieval.json",
+        outputs=("matrix.safetensors",),
+        options=("cache",),
+        processes="scoring",
+        text="score held-out images and captions with one run, each against each; it resumes where it was killed",
+        counted="records of held-out pairs' scores",
     ),
     "score-positions": Verb(
-        "mdc.evaluation.positions",
-        "measure what the image tells about each token of held-out captions; it resumes where it was killed",
-        "positions.json",
-        "positions.json",
-        ("tokens.parquet", "gradients.parquet"),
-        ("cache",),
+        stage="scoring",
+        layer="positions",
+        job="model.PositionsJob",
+        module="mdc.evaluation.positions",
+        record="positions.json",
+        outputs=("tokens.parquet", "gradients.parquet"),
+        options=("cache",),
+        processes="scoring",
+        text="measure what the image tells about each token of held-out captions; it resumes where it was killed",
+        counted="records of scores by position",
     ),
     "write-captions": Verb(
-        "mdc.evaluation.captions",
-        "caption images with one run, by each way of writing that Table 3 asks for; it resumes where it was killed",
-        "captions.json",
-        "captions.json",
-        ("captions.parquet",),
-        ("cache",),
+        stage="captions",
+        layer="captions",
+        job="model.CaptionsJob",
+        module="mdc.evaluation.captions",
+        record="captions.json",
+        outputs=("captions.parquet",),
+        options=("cache",),
+        processes="captioning",
+        text="caption images with one run, by each way of writing that Table 3 asks for; it resumes where it was killed",
+        counted="records of captions",
     ),
     "measure-captions": Verb(
-        "mdc.evaluation.caption_metrics",
-        "hold captions against references, images and, where it is known, the truth",
-        "metrics.json",
-        "metrics.json",
-        ("metrics.parquet",),
+        stage="captions",
+        layer="metrics",
+        job="model.CaptionMetricsJob",
+        module="mdc.evaluation.caption_metrics",
+        record="metrics.json",
+        outputs=("metrics.parquet",),
+        text="hold captions against references, images and, where it is known, the truth",
+        counted="records of measured captions",
     ),
     "judge-captions": Verb(
-        "mdc.evaluation.judge",
-        "let a judge choose the best of several captions of each image; it resumes where it was killed",
-        "judged.json",
-        "judged.json",
-        ("judged.parquet",),
-        ("cache",),
+        stage="captions",
+        layer="judged",
+        job="model.JudgeJob",
+        module="mdc.evaluation.judge",
+        record="judged.json",
+        outputs=("judged.parquet",),
+        options=("cache",),
+        text="let a judge choose the best of several captions of each image; it resumes where it was killed",
+        counted="records of a judge's choices",
     ),
-    # the files of a table or figure stand in mdc.plan.artefacts
-    "make": Verb("mdc.report.make", "make a table or figure from what it needs", "{job}.json", "{job}.json"),
+    # a table or figure has a layer of its own; its files stand in mdc.plan.artefacts
+    "make": Verb(
+        stage="tables and figures",
+        layer="",
+        job="shown_captions.AnyArtefact",
+        module="mdc.report.make",
+        record="{job}.json",
+        text="make a table or figure from what it needs",
+        counted="tables and figures",
+    ),
 }
+
+
+def verb_of(job: str) -> str:
+    """The verb that does a job, by its name."""
+    return next((name for name, verb in VERBS.items() if verb.layer and job.startswith(f"{verb.layer}/")), "make")
+
 
 #: option of a verb → how it stands on the command line
 OPTIONS: dict[str, dict[str, Any]] = {

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mdc.plan.artefacts import ARTEFACTS, Artefact
-from mdc.plan.jobs.folder import ScaleFolder, verb_of
+from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.records import UserError, read_json
+from mdc.plan.verbs import VERBS, verb_of
 from mdc.report.claimed import Claim, claims
 from mdc.report.tables.render import write_page
 
@@ -26,18 +27,6 @@ from mdc.report.tables.render import write_page
 DATA_FILES = ("report/templates/index.html.j2",)
 _ROWS, _COLUMNS = 6, 7  # of a table's thumbnail
 _IMAGES = (".png",)
-#: jobs in words by their verb, in the order in which they run
-_LAYERS = {
-    **dict.fromkeys(("plan-download", "download", "obtain", "corpus-parts", "corpus"), "data"),
-    **dict.fromkeys(("probe-set", "choice-set", "texts", "vocabulary"), "data"),
-    "tokenizer": "tokenizers",
-    **dict.fromkeys(("import-words", "import-encoder", "encode-corpus", "image-tokens"), "encoders"),
-    "pretrain": "trainings",
-    "probe": "probes",
-    **dict.fromkeys(("score-choices", "score-pairs", "score-positions"), "scoring"),
-    **dict.fromkeys(("write-captions", "measure-captions", "judge-captions"), "captions"),
-    "make": "tables and figures",
-}
 
 
 @dataclass(frozen=True)
@@ -163,14 +152,14 @@ def behind(folder: ScaleFolder, job: str) -> set[str]:
 
 def times(folder: ScaleFolder, jobs: set[str]) -> Times:
     """What these jobs took where they ran, as far as they say it."""
-    seconds: dict[str, float] = dict.fromkeys(_LAYERS.values(), 0.0)
+    seconds: dict[str, float] = dict.fromkeys((verb.stage for verb in VERBS.values()), 0.0)
     counted: Counter[str] = Counter()
     for job in jobs:
         host = folder.host(job)
         if host.is_file():
-            layer = _LAYERS[verb_of(job)]
-            seconds[layer] += float(read_json(host).get("seconds", 0.0))
-            counted[layer] += 1
+            stage = VERBS[verb_of(job)].stage
+            seconds[stage] += float(read_json(host).get("seconds", 0.0))
+            counted[stage] += 1
     return Times({name: seconds[name] for name in seconds if counted[name]}, counted)
 
 

@@ -22,12 +22,7 @@ from mdc.plan.jobs.call import Call
 from mdc.plan.processes.gpus import claim_gpus, wanted_gpus
 from mdc.plan.processes.interrupts import Interrupted
 from mdc.plan.processes.lock import WAITED, locked
-
-#: verbs whose jobs are shared in parts → the key of the job that says by how many processes
-SHARED_VERBS = {
-    **dict.fromkeys(("score-choices", "score-pairs", "score-positions"), "scoring"),
-    "write-captions": "captioning",
-}
+from mdc.plan.verbs import VERBS
 
 # set for a worker: the process that started it, and the folder for its messages
 LAUNCHER, ERRORS = "MDC_LAUNCHER", "MDC_ERRORS"
@@ -58,8 +53,8 @@ def enter(verb: str, call: Call) -> bool:
     if started_by_torchrun():
         _follow_launcher()
         return False
-    if verb in SHARED_VERBS:
-        how: Scoring | Captioning = getattr(call.job, SHARED_VERBS[verb])
+    if shared := VERBS[verb].processes:
+        how: Scoring | Captioning = getattr(call.job, shared)
         if verb == "write-captions" and call.job.run is None:
             return False  # the floor needs no model
         _claim(how.device, how.processes, verb)

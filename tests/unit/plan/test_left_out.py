@@ -30,10 +30,10 @@ from mdc.plan import parts
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config import read_yaml, validate
 from mdc.plan.config.distortion import LEVELS
-from mdc.plan.jobs import read as reading
 from mdc.plan.jobs import score_jobs
 from mdc.plan.jobs.job import Job
 from mdc.plan.jobs.plan import Plan
+from mdc.plan.jobs.shown_captions import AnyArtefact
 from mdc.plan.registry.datasets import REGISTRY
 from mdc.plan.verbs import VERBS
 
@@ -91,7 +91,7 @@ def classes() -> set[type[BaseModel]]:
         for part in typing.get_args(annotation):
             walk(part)
 
-    for job in [*_subclasses(Job), reading.AnyArtefact]:
+    for job in [*_subclasses(Job), AnyArtefact]:
         walk(job)
     return found
 

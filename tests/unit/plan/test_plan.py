@@ -11,7 +11,7 @@ from read_table import read_table
 
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config import Average, GumbelVqgan, OnTokens, load, read_yaml, validate
-from mdc.plan.jobs.folder import ScaleFolder, verb_of
+from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.ids import Run
 from mdc.plan.jobs.job import Job
 from mdc.plan.jobs.plan import Plan, datasets_of
@@ -19,7 +19,7 @@ from mdc.plan.jobs.read import as_job
 from mdc.plan.jobs.shown import ProbingJob, SchedulesJob
 from mdc.plan.records import UserError
 from mdc.plan.registry.datasets import REGISTRY
-from mdc.plan.verbs import VERBS
+from mdc.plan.verbs import VERBS, verb_of
 
 ROOT = Path(__file__).resolve().parents[3]
 VALUES = read_yaml(ROOT / "params.yaml")

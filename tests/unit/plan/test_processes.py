@@ -22,10 +22,11 @@ from shown import planned
 
 from mdc.app.cli import main
 from mdc.plan.jobs.call import Call
-from mdc.plan.jobs.folder import ScaleFolder, verb_of
+from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.read import read_job
 from mdc.plan.processes.group import ALONE
 from mdc.plan.records import json_text, read_json_lines
+from mdc.plan.verbs import verb_of
 from mdc.training import launch
 from mdc.training.segments import Segment
 

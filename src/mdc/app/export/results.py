@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mdc.plan.artefacts import ARTEFACTS
-from mdc.plan.jobs.folder import ScaleFolder, verb_of
+from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.records import read_json, sha256_file
+from mdc.plan.verbs import verb_of
 from mdc.report.lines import POOLINGS
 
 

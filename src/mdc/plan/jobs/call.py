@@ -8,9 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from mdc.plan.jobs.folder import ScaleFolder, verb_of
+from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.job import Job
 from mdc.plan.records import UserError, sha256_file, sha256_json, versions, write_json
+from mdc.plan.verbs import verb_of
 
 
 @dataclass(frozen=True)

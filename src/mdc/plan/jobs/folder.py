@@ -40,37 +40,3 @@ class ScaleFolder:
     def log(self, job: str) -> Path:
         """Where the workflow sends a job's messages."""
         return self.root / "logs" / f"{job}.log"
-
-
-def verb_of(job: str) -> str:
-    """The verb that does a job, by its name: the first part of its path says which layer it belongs to."""
-    for start, verb in _LAYERS.items():
-        if job.startswith(start):
-            return verb
-    return "make"
-
-
-_LAYERS = {
-    "data/plans/": "plan-download",
-    "data/downloads/": "download",
-    "data/obtained/": "obtain",
-    "data/parts/": "corpus-parts",
-    "data/corpora/": "corpus",
-    "data/probes/": "probe-set",
-    "data/choices/": "choice-set",
-    "data/texts/": "texts",
-    "data/vocabularies/": "vocabulary",
-    "tokenizers/": "tokenizer",
-    "words/": "import-words",
-    "encoders/": "import-encoder",
-    "encoded/": "encode-corpus",
-    "image-tokens/": "image-tokens",
-    "runs/": "pretrain",
-    "probe/": "probe",
-    "scores/": "score-choices",
-    "retrieval/": "score-pairs",
-    "positions/": "score-positions",
-    "captions/": "write-captions",
-    "metrics/": "measure-captions",
-    "judged/": "judge-captions",
-}

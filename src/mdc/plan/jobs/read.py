@@ -6,87 +6,22 @@ A file that was edited, cut short or made by another version ends in one line.
 from __future__ import annotations
 
 import json
+from functools import cache
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from mdc.plan.config import first_problem
-from mdc.plan.jobs.encoder_model import EncodedJob, EncoderJob, ImageTokensJob, TokenizerJob, WordsJob
-from mdc.plan.jobs.model import (
-    CaptionMetricsJob,
-    CaptionsJob,
-    ChoiceSetJob,
-    ChoicesJob,
-    CorpusJob,
-    CorpusPartsJob,
-    DownloadJob,
-    JudgeJob,
-    ObtainJob,
-    PlanDownloadJob,
-    PositionsJob,
-    PretrainJob,
-    ProbeJob,
-    ProbeSetJob,
-    RetrievalJob,
-    TextsJob,
-    VocabularyJob,
-)
-from mdc.plan.jobs.shown import (
-    ChoiceTableJob,
-    LengthsJob,
-    LicencesJob,
-    LossesJob,
-    PositionsFigureJob,
-    ProbingJob,
-    RecipesJob,
-    RetrievalTableJob,
-    SchedulesJob,
-)
-from mdc.plan.jobs.shown_captions import CaptionFigureJob, CaptionTableJob, GuidanceFigureJob, RobustnessFigureJob
 from mdc.plan.records import UserError, read_json
+from mdc.plan.verbs import VERBS
 
-AnyArtefact = Annotated[
-    ProbingJob
-    | ChoiceTableJob
-    | RetrievalTableJob
-    | PositionsFigureJob
-    | CaptionTableJob
-    | GuidanceFigureJob
-    | RobustnessFigureJob
-    | CaptionFigureJob
-    | LossesJob
-    | SchedulesJob
-    | LengthsJob
-    | LicencesJob
-    | RecipesJob,
-    Field(discriminator="plan"),
-]
-_OF_VERB: dict[str, TypeAdapter[Any]] = {
-    "obtain": TypeAdapter(ObtainJob),
-    "plan-download": TypeAdapter(PlanDownloadJob),
-    "download": TypeAdapter(DownloadJob),
-    "corpus-parts": TypeAdapter(CorpusPartsJob),
-    "corpus": TypeAdapter(CorpusJob),
-    "probe-set": TypeAdapter(ProbeSetJob),
-    "choice-set": TypeAdapter(ChoiceSetJob),
-    "texts": TypeAdapter(TextsJob),
-    "vocabulary": TypeAdapter(VocabularyJob),
-    "tokenizer": TypeAdapter(TokenizerJob),
-    "import-words": TypeAdapter(WordsJob),
-    "import-encoder": TypeAdapter(EncoderJob),
-    "encode-corpus": TypeAdapter(EncodedJob),
-    "image-tokens": TypeAdapter(ImageTokensJob),
-    "pretrain": TypeAdapter(PretrainJob),
-    "probe": TypeAdapter(ProbeJob),
-    "score-choices": TypeAdapter(ChoicesJob),
-    "score-pairs": TypeAdapter(RetrievalJob),
-    "score-positions": TypeAdapter(PositionsJob),
-    "write-captions": TypeAdapter(CaptionsJob),
-    "measure-captions": TypeAdapter(CaptionMetricsJob),
-    "judge-captions": TypeAdapter(JudgeJob),
-    "make": TypeAdapter(AnyArtefact),
-}
+
+@cache
+def _of_verb(verb: str) -> TypeAdapter[Any]:
+    module, name = VERBS[verb].job.split(".")
+    return TypeAdapter(getattr(import_module(f"mdc.plan.jobs.{module}"), name))
 
 
 def read_job(path: str | Path, verb: str) -> Any:
@@ -101,6 +36,6 @@ def as_job(config: dict[str, Any], verb: str, where: str) -> Any:
     """``config`` as the typed job of ``verb``; UserError that begins with ``where`` if it is none."""
     try:
         # as JSON: there a list is a tuple's own form, which a strict class otherwise refuses
-        return _OF_VERB[verb].validate_json(json.dumps(config))
+        return _of_verb(verb).validate_json(json.dumps(config))
     except ValidationError as error:
         raise UserError(f"{where}: {first_problem(error, config)}; `mdc config JOB` prints a good one") from None

@@ -9,7 +9,22 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 from mdc.plan.config import NonNegative, Positive
 from mdc.plan.config.distortion import Kind
 from mdc.plan.jobs.job import Part
-from mdc.plan.jobs.shown import ArtefactJob, Labelled, Pair, System, SystemsJob
+from mdc.plan.jobs.shown import (
+    ArtefactJob,
+    ChoiceTableJob,
+    Labelled,
+    LengthsJob,
+    LicencesJob,
+    LossesJob,
+    Pair,
+    PositionsFigureJob,
+    ProbingJob,
+    RecipesJob,
+    RetrievalTableJob,
+    SchedulesJob,
+    System,
+    SystemsJob,
+)
 
 
 class CaptionedSystem(System):
@@ -149,3 +164,22 @@ class CaptionFigureJob(ArtefactJob):
     datasets: Annotated[list[CaptionExamples], Field(min_length=1)]
     examples: Positive
     seed: NonNegative
+
+
+#: a job of any table or figure
+AnyArtefact = Annotated[
+    ProbingJob
+    | ChoiceTableJob
+    | RetrievalTableJob
+    | PositionsFigureJob
+    | CaptionTableJob
+    | GuidanceFigureJob
+    | RobustnessFigureJob
+    | CaptionFigureJob
+    | LossesJob
+    | SchedulesJob
+    | LengthsJob
+    | LicencesJob
+    | RecipesJob,
+    Field(discriminator="plan"),
+]
