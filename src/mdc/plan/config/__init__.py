@@ -31,17 +31,7 @@ from mdc.plan.config.data import (
     origin_of,
 )
 from mdc.plan.config.encoders import CodesTower, Encode, EncoderEntry, RunTower, WordEmbeddings
-from mdc.plan.config.params import (
-    Params,
-    Probe,
-    ProbeRuntime,
-    Protocol,
-    ProtocolData,
-    ProtocolPretrain,
-    ProtocolProbe,
-    ProtocolStatistics,
-    Scale,
-)
+from mdc.plan.config.params import Params, Protocol, ProtocolData, ProtocolPretrain, ProtocolProbe, ProtocolStatistics
 from mdc.plan.config.pretrain import (
     Average,
     Blocks,
@@ -55,6 +45,7 @@ from mdc.plan.config.pretrain import (
 )
 from mdc.plan.config.problems import first_problem
 from mdc.plan.config.read import load, overlaid, parse_yaml, read_yaml, validate
+from mdc.plan.config.scale import Probe, ProbeRuntime, Scale
 from mdc.plan.config.score import OpenClipModel, Scoring
 from mdc.plan.config.sources import CaptionList, CorpusSource, ProbeSource
 from mdc.plan.config.tables import (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from mdc.plan.config.backbones import FrozenBackbone
 from mdc.plan.config.caption import WRITES, Diffusing, Unmasking, longest
@@ -19,11 +18,9 @@ from mdc.plan.config.caption_table import (
 )
 from mdc.plan.config.distortion import STRENGTHS, distorted
 from mdc.plan.config.pretrain import Method
+from mdc.plan.config.scale import Scale
+from mdc.plan.config.tables import ShownInPart
 from mdc.plan.config.types import known, own_labels
-
-if TYPE_CHECKING:
-    from mdc.plan.config.params import Scale
-    from mdc.plan.config.tables import ShownInPart
 
 
 def check_captioning(scale: Scale, methods: Mapping[str, Method], context_length: int, where: str) -> None:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from mdc.plan.config.backbones import FrozenBackbone
 from mdc.plan.config.caption_table import RunClip
 from mdc.plan.config.encoders import CodesTower, RunTower
 from mdc.plan.config.pretrain import Method
+from mdc.plan.config.scale import Scale
 from mdc.plan.config.tables import ChoiceTable, ProbeTable
 from mdc.plan.config.tokenizers import VqVae
 from mdc.plan.config.types import known, own_labels
-
-if TYPE_CHECKING:
-    from mdc.plan.config.params import Scale
 
 
 def check_encoders(scale: Scale, methods: Mapping[str, Method], where: str) -> None:
