@@ -19,6 +19,7 @@ from tampering import cell, edit, flip, plant, put, seal
 
 from mdc.app.cli import main
 from mdc.checks import walk
+from mdc.checks.checks import CHECKS
 from mdc.checks.copies import check_copies
 from mdc.checks.place import Broken
 from mdc.checks.verify import place_of
@@ -246,7 +247,7 @@ def test_any_changed_file_of_the_chain_is_found(r: Path) -> None:
             tried += 1
             try:
                 for reader in readers:
-                    list(walk.Walk(place).jobs(reader))
+                    list(walk.Walk(place, CHECKS).jobs(reader))
                 if job in ARTEFACTS:
                     check_copies(place, job)
                 missed.append(path)

@@ -17,6 +17,7 @@ from tampering import cell, edit, flip, lines, put, seal
 
 from mdc.app.cli import main
 from mdc.checks.cells import cells, choose
+from mdc.checks.checks import made_anew
 from mdc.checks.place import Broken, Place
 from mdc.checks.walk import Walk
 from mdc.plan.artefacts import ARTEFACTS, Artefact
@@ -279,10 +280,10 @@ def deep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
 
 
 def test_a_chain_of_four_layers_is_walked(deep: Place) -> None:
-    walk = Walk(deep)
+    walk = Walk(deep, {})
     layers = ["make", "caption", "finetune", "pretrain-stand-in"]
     assert [deep.jobs[job].verb for job in walk.jobs("deep")] == layers[::-1]
-    walk.made_anew("deep")
+    made_anew(walk, "deep")
     assert walk.good["files made anew"] == 1 and all(walk.good[verb] == 1 for verb in layers)
     assert walk.summary() == "every link holds"
 
@@ -293,11 +294,11 @@ def test_a_chain_of_four_layers_is_walked(deep: Place) -> None:
 def test_a_change_in_any_layer_is_found_there(layer: str, deep: Place) -> None:
     (deep.record(layer).parent / "weights").write_text("others")
     with pytest.raises(Broken) as broken:
-        list(Walk(deep).jobs("deep"))
+        list(Walk(deep, {}).jobs("deep"))
     said = str(broken.value)
     assert said.startswith(f"{deep.record(layer).parent}/weights: its sha256")
     assert f"--forcerun {deep.manifest(layer)} && snakemake results/deep.csv --cores all" in said
     record = deep.record(layer)
     edit(record, lambda found: found.update(more=1))
     with pytest.raises(Broken, match=re.escape(f"{record}: its sha256")):
-        list(Walk(deep).jobs("deep"))
+        list(Walk(deep, {}).jobs("deep"))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mdc.checks.place import Broken
+from mdc.checks.walk import Check, Walk
 from mdc.data.shards.index import read_index, shard_list, verify_shard
 from mdc.data.shards.part import files_of
 from mdc.data.shards.parts import read_parts
@@ -16,10 +18,6 @@ from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.jobs.read import as_job
 from mdc.plan.records import UserError, read_json, sha256_file, versions
 
-if TYPE_CHECKING:
-    from mdc.checks.walk import Walk
-
-Check = Callable[["Walk", str, Mapping[str, Any]], None]
 _DRAWN = (".png", ".svg", ".pdf")
 
 
@@ -98,14 +96,18 @@ def probes(walk: Walk, job: str, record: Mapping[str, Any]) -> None:
             )
 
 
-def made_anew(walk: Walk, job: str, record: Mapping[str, Any]) -> None:
-    """A table or figure made anew from the same records has the same bytes.
+def made_anew(walk: Walk, job: str) -> None:
+    """A table or figure, whose chain was found good, has the same bytes when it is made anew from the same records.
 
     A run's log holds clocks, so no record names it by hash: if a log is not the one that its host file names, it is what
     differs. Drawings are compared where the libraries are those that drew them: another version may draw another line.
     """
-    import importlib
+    walk.wanted = job
+    with walk.in_a_line(job):
+        _made_anew(walk, job, walk.record(job))
 
+
+def _made_anew(walk: Walk, job: str, record: Mapping[str, Any]) -> None:
     place, path = walk.place, walk.place.record(job)
     asked = as_job(record["config"], "make", str(path))
     given = {name: place.manifest(name) for name in record["inputs"]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from mdc.checks.checks import CHECKS, made_anew
 from mdc.checks.copies import check_copies
 from mdc.checks.place import Place
 from mdc.checks.walk import Walk
@@ -30,7 +31,7 @@ def main(args: argparse.Namespace) -> None:
 
     place = place_of(args.params, args.scale)
     print(f"{place.folder.root}:")
-    walk = Walk(place, args.deep)
+    walk = Walk(place, CHECKS, args.deep)
     artefacts = [name for name in place.jobs if name in ARTEFACTS and place.record(name).is_file()]
     for name in artefacts:
         walk.own(name, place.jobs[name].inputs)
@@ -43,7 +44,7 @@ def main(args: argparse.Namespace) -> None:
     copies = sum(check_copies(place, name) for name in artefacts)
     # last, because it takes longer
     for name in progress(artefacts, desc="made anew", unit=" tables and figures", leave=False):
-        walk.made_anew(name)
+        made_anew(walk, name)
     for name in (name for name in place.jobs if name in ARTEFACTS):
         if name not in artefacts:
             print(f"  {name}: not made")

@@ -9,12 +9,11 @@ it is looked at when all that a job rests on was found good, so that a damaged f
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from mdc.checks.checks import CHECKS, made_anew
 from mdc.checks.differences import what_changed
 from mdc.checks.place import Broken, Place
 from mdc.plan.jobs.accepted import FILE, Edit
@@ -23,15 +22,20 @@ from mdc.plan.records import UserError, read_json, sha256_file, sha256_json
 QUICK = 4 << 30  # bytes of one job's files that are hashed without asking
 
 
+#: what else must hold of a job of one verb, by its record; raises Broken
+Check = Callable[["Walk", str, Mapping[str, Any]], None]
+
+
 class Walk:
     """What was found so far. ``wanted``: the job whose chain is walked; commands to mend lead up to it.
 
-    ``deep``: hash every file, however large. ``good`` counts what held, by what it is; ``by_size`` the files of which only
-    the size was compared; ``edits`` the accepted edits behind the code of some jobs.
+    ``checks``: verb → what else must hold of its jobs. ``deep``: hash every file, however large. ``good`` counts what held, by
+    what it is; ``by_size`` the files of which only the size was compared; ``edits`` the accepted edits behind the code of some
+    jobs.
     """
 
-    def __init__(self, place: Place, deep: bool = False) -> None:
-        self.place, self.deep = place, deep
+    def __init__(self, place: Place, checks: Mapping[str, Check], deep: bool = False) -> None:
+        self.place, self.checks, self.deep = place, checks, deep
         self.wanted = ""
         self.good: Counter[str] = Counter()
         self.by_size = 0
@@ -49,31 +53,25 @@ class Walk:
     def _down(self, job: str) -> Iterator[str]:
         if job in self._seen:
             return
-        with self._in_a_line(job):
+        with self.in_a_line(job):
             record = self._seen[job] = self._linked(job)
         for other in record["inputs"]:
             yield from self._down(other)
         verb = self.place.jobs[job].verb
-        if verb in CHECKS:
-            with self._in_a_line(job):
-                CHECKS[verb](self, job, record)
+        if verb in self.checks:
+            with self.in_a_line(job):
+                self.checks[verb](self, job, record)
         self.good[verb] += 1
         yield job
-
-    def made_anew(self, job: str) -> None:
-        """A table or figure, whose chain was found good, follows from its records."""
-        self.wanted = job
-        with self._in_a_line(job):
-            made_anew(self, job, self._seen[job])
 
     def own(self, job: str, inputs: Iterable[str] = ()) -> None:
         """Check a job's record, its files, and which of ``inputs`` it names; not what only its verb knows."""
         self.wanted = job
-        with self._in_a_line(job):
+        with self.in_a_line(job):
             self._linked(job, inputs)
 
     @contextmanager
-    def _in_a_line(self, job: str) -> Iterator[None]:
+    def in_a_line(self, job: str) -> Iterator[None]:
         """Whatever is wrong with the files that are read for a job ends in Broken."""
         try:
             yield

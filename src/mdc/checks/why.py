@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mdc.checks.cells import Cell, cells, choose, choose_line, labels, lines, tidy_file
+from mdc.checks.checks import CHECKS
 from mdc.checks.copies import copy_again
 from mdc.checks.place import Broken, Place
 from mdc.checks.story import line, read, story
@@ -242,7 +243,7 @@ def _check(place: Place, artefact: str, table: Path, records: Sequence[str], dee
 
     ``table``: the csv file that was asked about, perhaps a copy.
     """
-    walk = Walk(place, deep)
+    walk = Walk(place, CHECKS, deep)
     try:
         walk.own(artefact, records)
         own = place.record(artefact).parent / table.name
