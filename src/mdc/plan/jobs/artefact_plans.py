@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config import Corpus, Method, ProbeTable, TextSet
 from mdc.plan.config.tables import PairsFigure, RatioFigure, RepetitionFigure, ScheduleTable
 from mdc.plan.jobs import caption_plans, score_plans
+from mdc.plan.jobs.context import Context, Encoder
 from mdc.plan.jobs.ids import Frozen, Run, Untrained
-from mdc.plan.jobs.shown import Licence, Training
+from mdc.plan.jobs.shown import ArtefactJob, Licence, Training
 from mdc.plan.registry.datasets import REGISTRY
-
-if TYPE_CHECKING:
-    from mdc.plan.jobs.plan import Encoder, Plan
-    from mdc.plan.jobs.shown import ArtefactJob
 
 _FROZEN = (
     "Frozen: an encoder that was not trained for this table, on other data than its rows; it stands here for orientation and is "
@@ -25,7 +22,7 @@ _FROZEN = (
 _UNTRAINED = "Untrained: the initial weights of the same backbone, seed and pooling."
 
 
-def _artefact(plan: Plan, name: str, inputs: list[str], expected: dict[str, str], **values: Any) -> ArtefactJob:
+def _artefact(plan: Context, name: str, inputs: list[str], expected: dict[str, str], **values: Any) -> ArtefactJob:
     found: ArtefactJob = plan.make(
         "make",
         name,
@@ -45,7 +42,7 @@ def _labelled(key: str, label: str) -> dict[str, str]:
     return {"key": key, "label": label}
 
 
-def probing(plan: Plan, name: str) -> ArtefactJob:
+def probing(plan: Context, name: str) -> ArtefactJob:
     """A table or figure of linear probes: its systems are methods, each with all its seeds, and their controls."""
     scale = plan.scale
     table: ProbeTable = scale.tables.probing()[name]
@@ -76,12 +73,12 @@ def probing(plan: Plan, name: str) -> ArtefactJob:
     )
 
 
-def _encoders(plan: Plan, table: ProbeTable) -> list[Encoder]:
+def _encoders(plan: Context, table: ProbeTable) -> list[Encoder]:
     runs = plan.runs_of(table)
     return [*runs, *dict.fromkeys(plan.control(run) for run in runs), *map(Frozen, table.encoders)]
 
 
-def _systems(plan: Plan, name: str, table: ProbeTable) -> list[dict[str, Any]]:
+def _systems(plan: Context, name: str, table: ProbeTable) -> list[dict[str, Any]]:
     """In the order of rows: by backbone its controls, then corpus by corpus; encoders of others stand last."""
     grouped: dict[str, list[Encoder]] = {}
     for encoder in _encoders(plan, table):
@@ -98,7 +95,7 @@ def _systems(plan: Plan, name: str, table: ProbeTable) -> list[dict[str, Any]]:
     return [_row(plan, name, encoder, [one.id for one in grouped[encoder.system]]) for encoder in ordered]
 
 
-def _row(plan: Plan, name: str, encoder: Encoder, runs: list[str]) -> dict[str, Any]:
+def _row(plan: Context, name: str, encoder: Encoder, runs: list[str]) -> dict[str, Any]:
     scale = plan.scale
     if isinstance(encoder, Frozen):
         return _frozen_row(plan, encoder)
@@ -124,7 +121,7 @@ def _row(plan: Plan, name: str, encoder: Encoder, runs: list[str]) -> dict[str, 
     }
 
 
-def _frozen_row(plan: Plan, encoder: Frozen) -> dict[str, Any]:
+def _frozen_row(plan: Context, encoder: Frozen) -> dict[str, Any]:
     """An encoder of others is the same whatever the seed, so its one record stands for each."""
     seeds = len(plan.scale.training.seeds)
     return {
@@ -170,7 +167,7 @@ def _pairs(table: ProbeTable) -> list[list[str]]:
     return [list(pair) for pair in dict.fromkeys(map(tuple, within + across))]
 
 
-def _shown_run(plan: Plan, run: Run) -> dict[str, Any]:
+def _shown_run(plan: Context, run: Run) -> dict[str, Any]:
     scale, method, recipe = plan.scale, plan.params.methods[run.method], plan.recipe(run)
     return {
         "job": f"runs/{run.id}",
@@ -185,19 +182,19 @@ def _shown_run(plan: Plan, run: Run) -> dict[str, Any]:
     }
 
 
-def _logs(plan: Plan, name: str, runs: list[Run], **values: Any) -> ArtefactJob:
+def _logs(plan: Context, name: str, runs: list[Run], **values: Any) -> ArtefactJob:
     """What is read from runs' logs, which lie beside their manifests."""
     jobs = [plan.pretrain(run) for run in runs]
     expected = {job.job: job.sha256 for job in jobs}
     return _artefact(plan, name, list(expected), expected, runs=[_shown_run(plan, run) for run in runs], **values)
 
 
-def losses(plan: Plan, name: str) -> ArtefactJob:
+def losses(plan: Context, name: str) -> ArtefactJob:
     # a finetuning's loss is of another corpus than its run's
     return _logs(plan, name, [run for run in plan.runs if not run.finetune])
 
 
-def schedules(plan: Plan, name: str) -> ArtefactJob:
+def schedules(plan: Context, name: str) -> ArtefactJob:
     """The runs of Table 5, whose steadiness is compared."""
     table, figure = plan.scale.tables.table5, plan.scale.tables.figure_schedules
     assert table is not None and figure is not None  # the schema sees to it
@@ -206,7 +203,7 @@ def schedules(plan: Plan, name: str) -> ArtefactJob:
     return _logs(plan, name, plan.runs_of(table), **claims, statistics=statistics)
 
 
-def lengths(plan: Plan, name: str) -> ArtefactJob:
+def lengths(plan: Context, name: str) -> ArtefactJob:
     """Nothing is expected of the sets' configurations: an equal set that other code wrote gives the same figure."""
     shown, data = plan.scale.tables.figure3, plan.scale.data
     assert shown is not None
@@ -221,7 +218,7 @@ def _of(key: str, entries: Mapping[str, Corpus] | Mapping[str, TextSet]) -> dict
     return _labelled(key, entries[key].label)
 
 
-def licences(plan: Plan, name: str) -> ArtefactJob:
+def licences(plan: Context, name: str) -> ArtefactJob:
     entries = [asdict(entry) for entry in REGISTRY.values()]
     told = [{key: _plain(entry[key]) for key in Licence.model_fields} for entry in entries]
     return _artefact(plan, name, [], {}, entries=told)
@@ -234,7 +231,7 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def recipes(plan: Plan, name: str) -> ArtefactJob:
+def recipes(plan: Context, name: str) -> ArtefactJob:
     """How Table 1's runs of one backbone are trained, from their own configurations."""
     scale, table1 = plan.scale, plan.scale.tables.table1
     backbone = getattr(scale.tables, name).backbone
@@ -256,10 +253,10 @@ def recipes(plan: Plan, name: str) -> ArtefactJob:
     return _artefact(plan, name, [], {}, backbone=scale.training.backbones[backbone].label, corpora=corpora)
 
 
-def _of_scores(values: Callable[[Plan, str], dict[str, Any]]) -> Callable[[Plan, str], ArtefactJob]:
+def _of_scores(values: Callable[[Context, str], dict[str, Any]]) -> Callable[[Context, str], ArtefactJob]:
     """A table or figure whose values and records ``values`` names."""
 
-    def made(plan: Plan, name: str) -> ArtefactJob:
+    def made(plan: Context, name: str) -> ArtefactJob:
         told = values(plan, name)
         jobs = told.pop("jobs")
         # nothing is expected of a set's configuration: an equal set that other code wrote gives the same table
@@ -269,7 +266,7 @@ def _of_scores(values: Callable[[Plan, str], dict[str, Any]]) -> Callable[[Plan,
     return made
 
 
-_PLANS: dict[str, Callable[[Plan, str], ArtefactJob]] = {
+_PLANS: dict[str, Callable[[Context, str], ArtefactJob]] = {
     "probing": probing,
     "choices": _of_scores(score_plans.choices),
     "retrieval": _of_scores(score_plans.retrieval),

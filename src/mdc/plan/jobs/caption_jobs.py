@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mdc.plan import parts
 from mdc.plan.config.caption_table import FLOOR, CaptionTable, RunClip
 from mdc.plan.config.judge import ByClipScore
 from mdc.plan.jobs import encoder_jobs
+from mdc.plan.jobs.context import Context
 from mdc.plan.jobs.ids import Run
 from mdc.plan.jobs.job import Job
 from mdc.plan.jobs.model import CaptionMetricsJob, CaptionsJob, JudgeJob
-
-if TYPE_CHECKING:
-    from mdc.plan.jobs.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -30,14 +28,14 @@ class Asked:
     coca: str = ""
 
 
-def asked(plan: Plan) -> Iterator[Asked]:
+def asked(plan: Context) -> Iterator[Asked]:
     """By dataset the floor, then every run; systems that need the same run and weights are captioned by one job."""
     for table in _tables(plan):
         for name in table.datasets:
             yield from _of_dataset(plan, table, name)
 
 
-def _of_dataset(plan: Plan, table: CaptionTable, name: str) -> Iterator[Asked]:
+def _of_dataset(plan: Context, table: CaptionTable, name: str) -> Iterator[Asked]:
     dataset, seeds = table.datasets[name], _seeds(plan)
     yield Asked(name, None, None, (FLOOR,))
     for key in table.coca_of(name):
@@ -54,16 +52,16 @@ def _of_dataset(plan: Plan, table: CaptionTable, name: str) -> Iterator[Asked]:
             yield Asked(name, run, weights, tuple(systems))
 
 
-def _tables(plan: Plan) -> list[CaptionTable]:
+def _tables(plan: Context) -> list[CaptionTable]:
     return list(plan.scale.captioned().values())
 
 
-def table_of(plan: Plan, dataset: str) -> CaptionTable:
+def table_of(plan: Context, dataset: str) -> CaptionTable:
     """What captions a dataset, whose name no other has."""
     return next(table for table in _tables(plan) if dataset in table.datasets)
 
 
-def runs(plan: Plan) -> list[Run]:
+def runs(plan: Context) -> list[Run]:
     """Every run that captions, one that is finetuned after what it goes on from."""
     found: dict[Run, None] = {}
     for one in asked(plan):
@@ -76,7 +74,7 @@ def runs(plan: Plan) -> list[Run]:
     return list(found)
 
 
-def captioned(plan: Plan) -> list[Job]:
+def captioned(plan: Context) -> list[Job]:
     """Every job of captions, then those of metrics."""
     written: list[Job] = [captions(plan, one) for one in asked(plan)]
     shown = [(table, name, seed) for table in _tables(plan) for name in table.datasets for seed in _seeds(plan)]
@@ -85,7 +83,7 @@ def captioned(plan: Plan) -> list[Job]:
     return list({job.job: job for job in [*written, *measured, *judged]}.values())
 
 
-def of_seed(plan: Plan, dataset: str, seed: int) -> dict[str, Asked]:
+def of_seed(plan: Context, dataset: str, seed: int) -> dict[str, Asked]:
     """What captions each system of a dataset with one seed; the floor, which has no seed, stands beside every one."""
     return {
         system: one
@@ -95,7 +93,7 @@ def of_seed(plan: Plan, dataset: str, seed: int) -> dict[str, Asked]:
     }
 
 
-def captions(plan: Plan, one: Asked) -> CaptionsJob:
+def captions(plan: Context, one: Asked) -> CaptionsJob:
     """The captions that ``one`` asks for."""
     table, scale = table_of(plan, one.dataset), plan.scale
     assert scale.caption is not None  # the schema sees to it
@@ -143,7 +141,7 @@ def captions(plan: Plan, one: Asked) -> CaptionsJob:
     return found
 
 
-def metrics(plan: Plan, name: str, seed: int) -> CaptionMetricsJob:
+def metrics(plan: Context, name: str, seed: int) -> CaptionMetricsJob:
     """What is measured of all captions of the dataset ``name`` with one seed: METEOR's program starts once for all."""
     table, scale = table_of(plan, name), plan.scale
     assert scale.caption is not None
@@ -182,7 +180,7 @@ def metrics(plan: Plan, name: str, seed: int) -> CaptionMetricsJob:
     return found
 
 
-def judge(plan: Plan, name: str, seed: int) -> JudgeJob:
+def judge(plan: Context, name: str, seed: int) -> JudgeJob:
     """All contests between captions of the dataset ``name`` with one seed."""
     table = table_of(plan, name)
     assert table.judge is not None
@@ -223,7 +221,7 @@ def _coca(table: CaptionTable, key: str) -> dict[str, Any]:
     return {"system": key, **values}
 
 
-def _seeds(plan: Plan) -> list[int]:
+def _seeds(plan: Context) -> list[int]:
     return plan.scale.training.seeds
 
 
@@ -236,7 +234,7 @@ class _Clip:
     modules: list[str]
 
 
-def _clip(plan: Plan, table: CaptionTable, clip: RunClip, dataset: str) -> _Clip:
+def _clip(plan: Context, table: CaptionTable, clip: RunClip, dataset: str) -> _Clip:
     trained = plan.pretrain(_clip_run(plan, table, clip, dataset))
     return _Clip(
         {"run": trained.job, "config_sha256": trained.sha256},
@@ -245,5 +243,5 @@ def _clip(plan: Plan, table: CaptionTable, clip: RunClip, dataset: str) -> _Clip
     )
 
 
-def _clip_run(plan: Plan, table: CaptionTable, clip: RunClip, dataset: str) -> Run:
+def _clip_run(plan: Context, table: CaptionTable, clip: RunClip, dataset: str) -> Run:
     return Run(table.datasets[dataset].pretrained, clip.on(table), clip.method, clip.of(_seeds(plan)))

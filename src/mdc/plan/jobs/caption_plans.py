@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mdc.plan.config.caption import Diffusing
 from mdc.plan.config.caption_table import (
@@ -18,10 +18,8 @@ from mdc.plan.config.caption_table import (
 from mdc.plan.config.distortion import LABELS, STRENGTHS, distorted
 from mdc.plan.config.judge import ByEndpoint
 from mdc.plan.jobs import caption_jobs
+from mdc.plan.jobs.context import Context
 from mdc.plan.jobs.score_plans import labelled
-
-if TYPE_CHECKING:
-    from mdc.plan.jobs.plan import Plan
 
 #: of each part of Table 3, its metrics and what they are called: those of the paper in its order; of the embedded world the
 #: true share of what is stated, and the told share of what there is to say
@@ -54,14 +52,14 @@ _BLIND_NOTE = (
 )
 
 
-def table(plan: Plan, name: str) -> dict[str, Any]:
+def table(plan: Context, name: str) -> dict[str, Any]:
     """The values of Table 3's job, and the jobs that it is made from (``jobs``)."""
     shown = plan.scale.tables.table3
     assert shown is not None
     return {**_table(plan, shown, plan.scale.training.seeds), "choose": None}
 
 
-def view(plan: Plan, name: str) -> dict[str, Any]:
+def view(plan: Context, name: str) -> dict[str, Any]:
     """The same of a table that shows a part of what a section of the scale asks for."""
     asked = getattr(plan.scale.tables, name)
     assert isinstance(asked, CaptionView)
@@ -80,7 +78,7 @@ def view(plan: Plan, name: str) -> dict[str, Any]:
     return {**found, "choose": told}
 
 
-def _over(plan: Plan, whole: CaptionTable, asked: CaptionView, found: dict[str, Any]) -> dict[str, Any]:
+def _over(plan: Context, whole: CaptionTable, asked: CaptionView, found: dict[str, Any]) -> dict[str, Any]:
     """What is compared over datasets: the differences within each, and the corpora that tell how many images each trains on."""
     pairs = [[f"{name}/{one}", f"{name}/{other}"] for name in asked.datasets for one, other in asked.over]
     corpora = {name: plan.corpus(whole.datasets[name].pretrained) for name in asked.datasets}
@@ -103,7 +101,7 @@ def _over(plan: Plan, whole: CaptionTable, asked: CaptionView, found: dict[str, 
     }
 
 
-def _table(plan: Plan, shown: CaptionTable, seeds: list[int]) -> dict[str, Any]:
+def _table(plan: Context, shown: CaptionTable, seeds: list[int]) -> dict[str, Any]:
     jobs: dict[str, Any] = {}
     rows: list[dict[str, Any]] = []
     lengths = _lengths(shown)
@@ -155,14 +153,14 @@ def _table(plan: Plan, shown: CaptionTable, seeds: list[int]) -> dict[str, Any]:
     }
 
 
-def examples(plan: Plan, name: str) -> dict[str, Any]:
+def examples(plan: Context, name: str) -> dict[str, Any]:
     """The values of Figure 6's job, and the jobs that it is made from (``jobs``): captions by each system's first seed."""
     shown, figure = plan.scale.tables.table3, plan.scale.tables.figure6
     assert shown is not None and figure is not None
     return _examples(plan, shown, figure.leave_out)
 
 
-def examples_of(plan: Plan, name: str) -> dict[str, Any]:
+def examples_of(plan: Context, name: str) -> dict[str, Any]:
     """The same of captions that a section of the scale asks for."""
     asked = getattr(plan.scale.tables, name)
     assert isinstance(asked, CaptionExamplesOf)
@@ -170,7 +168,7 @@ def examples_of(plan: Plan, name: str) -> dict[str, Any]:
     return _examples(plan, whole.view(CaptionView(datasets=[asked.dataset], systems=asked.systems)), [])
 
 
-def guidance(plan: Plan, name: str) -> dict[str, Any]:
+def guidance(plan: Context, name: str) -> dict[str, Any]:
     """The values of the job of a figure of scales of guidance, and the jobs that it is made from (``jobs``)."""
     asked = getattr(plan.scale.tables, name)
     assert isinstance(asked, GuidanceFigure)
@@ -188,7 +186,7 @@ def guidance(plan: Plan, name: str) -> dict[str, Any]:
     return {**found, "choose": None, "curves": curves, "between": [list(pair) for pair in asked.primary]}
 
 
-def robustness(plan: Plan, name: str) -> dict[str, Any]:
+def robustness(plan: Context, name: str) -> dict[str, Any]:
     """The values of the job of a figure of robustness, and the jobs that it is made from (``jobs``)."""
     asked = getattr(plan.scale.tables, name)
     assert isinstance(asked, RobustnessFigure)
@@ -218,7 +216,7 @@ def _scale(whole: CaptionTable, system: str) -> float:
     return write.guidance
 
 
-def _examples(plan: Plan, shown: CaptionTable, leave_out: list[str]) -> dict[str, Any]:
+def _examples(plan: Context, shown: CaptionTable, leave_out: list[str]) -> dict[str, Any]:
     jobs: dict[str, Any] = {}
     datasets, lengths = [], _lengths(shown)
     for name, dataset in shown.datasets.items():
@@ -252,7 +250,7 @@ def _label(system: CaptionSystem, lengths: set[str]) -> str:
 
 
 def _row(
-    plan: Plan,
+    plan: Context,
     shown: CaptionTable,
     dataset: str,
     key: str,
@@ -279,14 +277,14 @@ def _row(
     }
 
 
-def _note(plan: Plan, shown: CaptionTable, system: CaptionSystem) -> str:
+def _note(plan: Context, shown: CaptionTable, system: CaptionSystem) -> str:
     if system.guided:
         assert shown.guide is not None
         return f"Guided: a CLIP, {own_clip(plan, shown, shown.guide)}, has a say in every piece."
     return _BLIND_NOTE if system.images == "other" else ""
 
 
-def _floor(plan: Plan, shown: CaptionTable, dataset: str, records: list[str]) -> dict[str, Any]:
+def _floor(plan: Context, shown: CaptionTable, dataset: str, records: list[str]) -> dict[str, Any]:
     told = {"system": FLOOR, "length": "–", "tuned": "", "weights": "", "blind": True}
     return {
         **_common(plan, shown, dataset),
@@ -301,7 +299,7 @@ def _floor(plan: Plan, shown: CaptionTable, dataset: str, records: list[str]) ->
     }
 
 
-def _coca(plan: Plan, shown: CaptionTable, dataset: str, key: str, records: list[str]) -> dict[str, Any]:
+def _coca(plan: Context, shown: CaptionTable, dataset: str, key: str, records: list[str]) -> dict[str, Any]:
     label = shown.coca[key].label
     told = {"system": key, "length": "–", "tuned": "", "weights": "", "blind": False}
     return {
@@ -317,7 +315,7 @@ def _coca(plan: Plan, shown: CaptionTable, dataset: str, key: str, records: list
     }
 
 
-def _common(plan: Plan, shown: CaptionTable, dataset: str, system: str | None = None) -> dict[str, Any]:
+def _common(plan: Context, shown: CaptionTable, dataset: str, system: str | None = None) -> dict[str, Any]:
     backbone = shown.backbone_of(dataset, system)
     return {
         "corpus": labelled(dataset, shown.datasets[dataset].label),
@@ -327,7 +325,7 @@ def _common(plan: Plan, shown: CaptionTable, dataset: str, system: str | None = 
     }
 
 
-def _clip(plan: Plan, shown: CaptionTable) -> str:
+def _clip(plan: Context, shown: CaptionTable) -> str:
     if shown.clip_score is None:
         return ""
     if isinstance(shown.clip_score, RunClip):
@@ -335,7 +333,7 @@ def _clip(plan: Plan, shown: CaptionTable) -> str:
     return shown.clip_score.label
 
 
-def own_clip(plan: Plan, shown: CaptionTable, clip: RunClip) -> str:
+def own_clip(plan: Context, shown: CaptionTable, clip: RunClip) -> str:
     """What a CLIP run of the scale is called."""
     backbone = f" on {plan.scale.training.backbones[clip.backbone].label}" if clip.backbone is not None else ""
     return (

@@ -6,19 +6,17 @@ parts i, i + n, i + 2n, …
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mdc.plan import parts
 from mdc.plan.config import CorpusSource, origin_of
 from mdc.plan.config.sources import PairsCorpus
+from mdc.plan.jobs.context import Context
 from mdc.plan.jobs.job import Job
 from mdc.plan.records import sha256_json
 
-if TYPE_CHECKING:
-    from mdc.plan.jobs.plan import Plan
 
-
-def corpus_parts(plan: Plan) -> list[Job]:
+def corpus_parts(plan: Context) -> list[Job]:
     """The jobs that write the parts of all corpora that lie in parts, each once."""
     found: dict[str, Job] = {}
     for name in plan.scale.data.corpora:
@@ -27,7 +25,7 @@ def corpus_parts(plan: Plan) -> list[Job]:
     return list(found.values())
 
 
-def parts_of(plan: Plan, name: str) -> list[Job]:
+def parts_of(plan: Context, name: str) -> list[Job]:
     """Those behind one corpus; none for a source that does not lie in parts."""
     source = plan.scale.data.corpora[name].source
     if source.kind not in parts.IN_PARTS and not getattr(source, "in_parts", False):
@@ -61,14 +59,14 @@ def _reading(name: str, source: CorpusSource) -> str:
     return f"{source.dataset}-{sha256_json(manner)[:8]}"
 
 
-def _most(plan: Plan, reading: str) -> int | None:
+def _most(plan: Context, reading: str) -> int | None:
     """The pairs of the largest corpus that takes these parts; None for all."""
     sources = [(name, one.source) for name, one in plan.scale.data.corpora.items()]
     wanted = [one.pairs for name, one in sources if isinstance(one, PairsCorpus) and _reading(name, one) == reading]
     return None if None in wanted else max(number for number in wanted if number is not None)
 
 
-def downloads(plan: Plan, name: str) -> list[Job]:
+def downloads(plan: Context, name: str) -> list[Job]:
     """What goes before the account of a dataset that several jobs download: the groups, of a list of URLs its plan first."""
     data = plan.scale.data
     jobs = data.download.runtime.jobs if data.download is not None else 1

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mdc.plan import parts
 from mdc.plan.config import CodesTower, FrozenBackbone, OnTokens, RunTower, VqVae
+from mdc.plan.jobs.context import Context
 from mdc.plan.jobs.encoder_model import EncodedJob, EncoderJob, ImageTokensJob, TokenizerJob, WordsJob
 from mdc.plan.jobs.ids import Run
 from mdc.plan.jobs.job import Job
 from mdc.plan.jobs.model import PretrainJob
 
-if TYPE_CHECKING:
-    from mdc.plan.jobs.plan import Plan
 
-
-def wanted(plan: Plan) -> list[Job]:
+def wanted(plan: Context) -> list[Job]:
     """Every tokenizer and encoder that a run or a table asks for, then every corpus that it looks at for a run."""
     encoded_: list[Job] = [
         encoded(plan, name, plan.corpus_of(run)) for run in plan.runs if (name := frozen_of(plan, run))
@@ -32,7 +30,7 @@ def wanted(plan: Plan) -> list[Job]:
     return list({job.job: job for job in [*made, *brought, *encoded_]}.values())
 
 
-def runs(plan: Plan, others: Iterable[Run]) -> list[Run]:
+def runs(plan: Context, others: Iterable[Run]) -> list[Run]:
     """The runs whose encoders ``others`` stand on, or that a table shows as a frozen one."""
     scale = plan.scale
     names = [name for run in others if (name := frozen_of(plan, run))]
@@ -41,18 +39,18 @@ def runs(plan: Plan, others: Iterable[Run]) -> list[Run]:
     return [run_of(plan, entry) for entry in entries if isinstance(entry, RunTower)]
 
 
-def run_of(plan: Plan, entry: RunTower) -> Run:
+def run_of(plan: Context, entry: RunTower) -> Run:
     seed = plan.scale.training.seeds[0] if entry.seed is None else entry.seed
     return Run(entry.corpus, entry.backbone, entry.method, seed)
 
 
-def frozen_of(plan: Plan, run: Run) -> str | None:
+def frozen_of(plan: Context, run: Run) -> str | None:
     """The frozen encoder that a run stands on, if it does."""
     backbone = plan.scale.training.backbones[run.backbone]
     return backbone.frozen if isinstance(backbone, FrozenBackbone) else None
 
 
-def tokenizer(plan: Plan, name: str) -> TokenizerJob:
+def tokenizer(plan: Context, name: str) -> TokenizerJob:
     """The job that trains or brings a tokenizer, made once."""
     job = f"tokenizers/{name}"
     if job not in plan.made:
@@ -68,7 +66,7 @@ def tokenizer(plan: Plan, name: str) -> TokenizerJob:
     return found
 
 
-def encoder(plan: Plan, name: str) -> EncoderJob:
+def encoder(plan: Context, name: str) -> EncoderJob:
     """The job that brings an encoder, made once."""
     job = f"encoders/{name}"
     if job in plan.made:
@@ -98,7 +96,7 @@ def encoder(plan: Plan, name: str) -> EncoderJob:
     return found
 
 
-def encoded(plan: Plan, name: str, corpus: str) -> EncodedJob | ImageTokensJob:
+def encoded(plan: Context, name: str, corpus: str) -> EncodedJob | ImageTokensJob:
     """The job in which an encoder looks at a corpus, made once: what it leaves are vectors, or, of a tokenizer, codes."""
     entry = plan.scale.encoders[name]
     codes = isinstance(entry, CodesTower) and entry.quantised
@@ -122,14 +120,14 @@ def encoded(plan: Plan, name: str, corpus: str) -> EncodedJob | ImageTokensJob:
     return found
 
 
-def tokens(plan: Plan, name: str) -> dict[str, Any]:
+def tokens(plan: Context, name: str) -> dict[str, Any]:
     """What a job is told of an encoder (:class:`mdc.plan.config.FrozenTokens`)."""
     entry, brought = plan.scale.encoders[name], encoder(plan, name)
     shape = {"image_size": entry.image_size, "tokens": entry.tokens, "width": entry.width}
     return {"job": brought.job, "config_sha256": brought.sha256, **shape}
 
 
-def words(plan: Plan, name: str) -> WordsJob:
+def words(plan: Context, name: str) -> WordsJob:
     """The job that brings embeddings of word pieces, made once."""
     job = f"words/{name}"
     if job not in plan.made:
@@ -139,13 +137,13 @@ def words(plan: Plan, name: str) -> WordsJob:
     return found
 
 
-def words_of(plan: Plan, name: str) -> dict[str, Any]:
+def words_of(plan: Context, name: str) -> dict[str, Any]:
     """What a job is told of them (:class:`mdc.plan.config.FrozenWords`)."""
     brought = words(plan, name)
     return {"job": brought.job, "config_sha256": brought.sha256, "width": brought.entry.width}
 
 
-def words_behind(plan: Plan, run: Run) -> list[str]:
+def words_behind(plan: Context, run: Run) -> list[str]:
     """The embeddings that a run takes from others."""
     backbone = plan.scale.training.backbones[run.backbone]
     return [words(plan, backbone.words).job] if isinstance(backbone, FrozenBackbone) and backbone.words else []
@@ -156,7 +154,7 @@ def behind(trained: PretrainJob) -> list[str]:
     return [trained.backbone.frozen.job] if isinstance(trained.backbone, OnTokens) else []
 
 
-def modules(plan: Plan, trained: PretrainJob) -> list[str]:
+def modules(plan: Context, trained: PretrainJob) -> list[str]:
     """What it loads by name for that."""
     if not isinstance(trained.backbone, OnTokens):
         return []

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mdc.plan.config import Backbone
+from mdc.plan.jobs.context import Context
 from mdc.plan.jobs.ids import Run
 from mdc.plan.records import UserError
 
-if TYPE_CHECKING:
-    from mdc.plan.jobs.plan import Plan
 
-
-def check_reads(plan: Plan, run: Run) -> None:
+def check_reads(plan: Context, run: Run) -> None:
     """UserError for a run whose decoder reads objects of images that are no rendered scenes."""
     backbone, corpus = plan.scale.training.backbones[run.backbone], plan.corpus_of(run)
     if not isinstance(backbone, Backbone) or backbone.reads != "objects":

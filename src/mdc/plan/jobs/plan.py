@@ -9,45 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from mdc.plan import parts
-from mdc.plan.config import FrozenBackbone, Method, Params, ProbeTable, Recipe, Strict, first_problem, origin_of
-from mdc.plan.config.tables import ChoiceTable, LossFigure, ScoreTable
-from mdc.plan.fingerprint import fingerprint
+from mdc.plan.config import FrozenBackbone, Method, Strict
+from mdc.plan.config.tables import LossFigure
 from mdc.plan.jobs import caption_jobs, encoder_jobs, score_jobs
-from mdc.plan.jobs.accepted import Accepted, Edit
 from mdc.plan.jobs.artefact_plans import ARTEFACT_PLANS
+from mdc.plan.jobs.context import Context, Encoder, OfRuns
 from mdc.plan.jobs.data_plans import corpus_parts, downloads, parts_of
 from mdc.plan.jobs.fits import check_reads
 from mdc.plan.jobs.ids import Frozen, Run, Untrained
 from mdc.plan.jobs.job import Job
 from mdc.plan.jobs.model import PretrainJob, ProbeJob
-from mdc.plan.jobs.read import as_job
 from mdc.plan.records import UserError, sha256_json
-from mdc.plan.registry.datasets import REGISTRY
-from mdc.plan.registry.entry import decisive
-from mdc.plan.verbs import VERBS
-
-Encoder = Run | Untrained | Frozen
-OfRuns = ProbeTable | LossFigure | ScoreTable
 
 
-class Plan:
-    """The jobs of ``params``' current scale. ``accepted``: edits that change no result."""
-
-    def __init__(self, params: Params, accepted: Accepted | None = None) -> None:
-        self.params, self.scale = params, params.current()
-        self.accepted = accepted or Accepted()
-        #: job → the accepted edits that led to its code, where there are any
-        self.edits: dict[str, list[Edit]] = {}
-        #: job → the fingerprint of its code itself
-        self.code: dict[str, str] = {}
-        #: trainings, probes and scores, which tables ask for again and again
-        self.made: dict[str, Any] = {}
+class Plan(Context):
+    """The jobs of ``params``' current scale."""
 
     @cached_property
     def jobs(self) -> dict[str, Job]:
@@ -88,23 +67,6 @@ class Plan:
         self._no_twins(found)
         return list(found)
 
-    def runs_of(self, table: OfRuns) -> list[Run]:
-        """The runs of one table, by backbone, corpus, method and seed."""
-        shown = dict.fromkeys(table.backbones, table.corpora)
-        if isinstance(table, ChoiceTable):
-            shown |= table.also
-        return [
-            Run(corpus, backbone, method, seed)
-            for backbone, corpora in shown.items()
-            for corpus, methods in corpora.items()
-            for method in methods
-            for seed in self.scale.training.seeds
-        ]
-
-    def control(self, run: Run) -> Untrained:
-        """The untrained encoder that a run is held against."""
-        return Untrained(run.backbone, self.params.methods[run.method].pooling, run.seed)
-
     @cached_property
     def probes_of(self) -> dict[Encoder, list[str]]:
         """The probes that the tables ask of each encoder, in the scale's order; runs first, then their controls."""
@@ -130,23 +92,6 @@ class Plan:
         """Every encoder that is probed."""
         return list(self.probes_of)
 
-    def recipe(self, run: Run) -> Recipe:
-        """The scale's recipe, with the overrides that match the run and the method's batch factor; of a finetuned run, its
-        finetuning's own."""
-        if run.finetune:
-            return self.scale.finetune[run.finetune].recipe
-        pretrain = self.scale.training
-        values = pretrain.recipe.model_dump()
-        for override in pretrain.overrides:
-            if override.when.matches(run.corpus, run.backbone, run.method):
-                values |= override.set
-        values["batch_size"] *= self.params.methods[run.method].batch_factor
-        try:
-            return Recipe.model_validate(values)
-        except ValidationError as error:
-            told = first_problem(error, values)
-            raise UserError(f"params.yaml: run {run.id} at scale {self.params.scale}: {told}") from None
-
     def _no_twins(self, wanted: Iterable[Run]) -> None:
         seen: dict[str, Run] = {}
         for run in wanted:
@@ -158,10 +103,6 @@ class Plan:
                     "give one of them a value of its own or use one id for both"
                 )
             seen[key] = run
-
-    def corpus_of(self, run: Run) -> str:
-        """The corpus that a run is trained on, a finetuned one in the end."""
-        return self.scale.finetune[run.finetune].corpus if run.finetune else run.corpus
 
     def _decisive(self, run: Run) -> dict[str, Any]:
         """What tells one run's result from another's, names aside: pooling, for one, is the probe's choice."""
@@ -195,50 +136,10 @@ class Plan:
 
     # --- one job each -------------------------------------------------------------------------------------------------
 
-    def make(self, verb: str, job: str, inputs: list[str], modules: Iterable[str] = (), **values: Any) -> Any:
-        """A typed job. ``modules``: what it loads by name, besides its verb's own."""
-        code = self.code[job] = fingerprint(*modules, VERBS[verb].module)
-        if edits := self.accepted.behind(code):
-            self.edits[job] = edits
-        head = {
-            "job": job,
-            "verb": verb,
-            "scale": self.params.scale,
-            "fingerprint": self.accepted.oldest(code),
-            "inputs": inputs,
-        }
-        return as_job({**head, **values}, verb, f"params.yaml: {job}")
-
     def obtain(self, name: str) -> Job:
         behind = [job.job for job in downloads(self, name)]
         found: Job = self.make("obtain", f"data/obtained/{name}", behind, **self.obtaining(name))
         return found
-
-    def obtaining(self, name: str) -> dict[str, Any]:
-        """Which dataset is brought to its place, and how."""
-        data = self.scale.data
-        dataset = data.datasets[name]
-        origin = origin_of(name, dataset)
-        shaped = data.download if origin == "urls" else None
-        return {
-            "name": name,
-            "dataset": {**dataset.model_dump(mode="json", by_alias=True), "from": origin},
-            "download": shaped.model_dump(mode="json", exclude={"runtime"}) if shaped is not None else None,
-            "entry": decisive(REGISTRY[name]) if name in REGISTRY else None,
-        }
-
-    def resolved_source(self, source: Strict) -> dict[str, Any]:
-        """A source as its job reads it: with the place of its dataset, and how that was obtained."""
-        datasets = self.scale.data.datasets
-        values = source.model_dump(mode="json", by_alias=True)
-        if values.get("dataset") is not None:
-            dataset = datasets[values["dataset"]]
-            values["path"] = dataset.path
-            if "from" in values:
-                values["from"] = origin_of(values["dataset"], dataset)
-        if values.get("images_from") is not None:
-            values["images"] = str(Path(datasets[values["images_from"]].path, values["images"]))
-        return values
 
     def _set(
         self,

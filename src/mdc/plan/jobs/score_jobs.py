@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mdc.plan import parts
 from mdc.plan.config.score import estimators_of
 from mdc.plan.config.tables import ChoiceTable, PositionFigure, RetrievalTable
 from mdc.plan.jobs import encoder_jobs
+from mdc.plan.jobs.context import Context
 from mdc.plan.jobs.ids import Run
 from mdc.plan.jobs.job import Job
 from mdc.plan.jobs.model import ChoicesJob, PositionsJob, RetrievalJob
 
-if TYPE_CHECKING:
-    from mdc.plan.jobs.plan import Plan
 
-
-def scored(plan: Plan) -> list[Job]:
+def scored(plan: Context) -> list[Job]:
     """Every job of scores that the tables and figures ask for, each once."""
     tables = plan.scale.tables
     found: list[Job] = []
@@ -34,7 +32,7 @@ def scored(plan: Plan) -> list[Job]:
     return list({job.job: job for job in found}.values())
 
 
-def retrieves(plan: Plan, run: Run, weights: str) -> bool:
+def retrieves(plan: Context, run: Run, weights: str) -> bool:
     """Whether held-out pairs are scored with a run: the table of retrieval asks for it, or Table 2 for what is to be
     taken off."""
     retrieval, table2 = plan.scale.tables.table_retrieval, plan.scale.tables.table2
@@ -44,12 +42,12 @@ def retrieves(plan: Plan, run: Run, weights: str) -> bool:
     return any(run in plan.runs_of(table) and weights in table.weights for table in asked)
 
 
-def _scoring(plan: Plan) -> dict[str, Any]:
+def _scoring(plan: Context) -> dict[str, Any]:
     assert plan.scale.score is not None  # tables of scores cannot do without
     return {"scoring": plan.scale.score.model_dump(mode="json")}
 
 
-def _of_run(plan: Plan, verb: str, layer: str, run: Run, weights: str, inputs: list[str], **values: Any) -> Any:
+def _of_run(plan: Context, verb: str, layer: str, run: Run, weights: str, inputs: list[str], **values: Any) -> Any:
     trained = plan.pretrain(run)
     name = f"{layer}/{run.id}/{weights}"
     found = plan.made.get(name) or plan.make(
@@ -74,13 +72,13 @@ def _of_run(plan: Plan, verb: str, layer: str, run: Run, weights: str, inputs: l
     return found
 
 
-def estimators(plan: Plan, run: Run) -> list[str]:
+def estimators(plan: Context, run: Run) -> list[str]:
     """The estimators of a run's method."""
     method = plan.params.methods[run.method]
     return list(estimators_of(method.objective, method.t_range))
 
 
-def choices(plan: Plan, run: Run, weights: str) -> ChoicesJob:
+def choices(plan: Context, run: Run, weights: str) -> ChoicesJob:
     """The scores of all of Table 2's sets under one run."""
     table = plan.scale.tables.table2
     assert table is not None
@@ -99,7 +97,7 @@ def choices(plan: Plan, run: Run, weights: str) -> ChoicesJob:
     return found
 
 
-def choices_open_clip(plan: Plan, name: str) -> ChoicesJob:
+def choices_open_clip(plan: Context, name: str) -> ChoicesJob:
     """The same under a model of open_clip."""
     table = plan.scale.tables.table2
     assert table is not None
@@ -120,7 +118,7 @@ def choices_open_clip(plan: Plan, name: str) -> ChoicesJob:
     return found
 
 
-def retrieval(plan: Plan, run: Run, weights: str) -> RetrievalJob:
+def retrieval(plan: Context, run: Run, weights: str) -> RetrievalJob:
     """The scores of held-out pairs under one run."""
     table = plan.scale.tables.table_retrieval
     assert table is not None
@@ -130,7 +128,7 @@ def retrieval(plan: Plan, run: Run, weights: str) -> RetrievalJob:
     return found
 
 
-def positions(plan: Plan, run: Run) -> PositionsJob:
+def positions(plan: Context, run: Run) -> PositionsJob:
     """What the image tells about each token, under one run's last weights."""
     figure = plan.scale.tables.figure_position
     assert figure is not None

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mdc.plan.config.tables import ChoiceTable, RetrievalTable
 from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.jobs import score_jobs
+from mdc.plan.jobs.context import Context
 from mdc.plan.jobs.ids import Run
 from mdc.plan.records import UserError
-
-if TYPE_CHECKING:
-    from mdc.plan.jobs.plan import Plan
 
 #: what a row is scored against or decided by → what its method is called then
 SHOWN = {
@@ -29,7 +27,7 @@ def labelled(key: str, label: str) -> dict[str, str]:
     return {"key": key, "label": label}
 
 
-def choices(plan: Plan, name: str) -> dict[str, Any]:
+def choices(plan: Context, name: str) -> dict[str, Any]:
     """The values of Table 2's job, and the jobs that it is made from (``jobs``)."""
     table = plan.scale.tables.table2
     assert table is not None
@@ -60,7 +58,7 @@ def choices(plan: Plan, name: str) -> dict[str, Any]:
     }
 
 
-def retrieval(plan: Plan, name: str) -> dict[str, Any]:
+def retrieval(plan: Context, name: str) -> dict[str, Any]:
     """The values of the retrieval table's job, and the jobs that it is made from (``jobs``)."""
     table = plan.scale.tables.table_retrieval
     assert table is not None
@@ -86,7 +84,7 @@ def retrieval(plan: Plan, name: str) -> dict[str, Any]:
     return {"jobs": jobs, **_common(plan, table, rows), "columns": columns, "alphas": alphas, "pairs": table.pairs}
 
 
-def positions(plan: Plan, name: str) -> dict[str, Any]:
+def positions(plan: Context, name: str) -> dict[str, Any]:
     """The values of the position figure's job, and the jobs that it is made from (``jobs``)."""
     figure, scale = plan.scale.tables.figure_position, plan.scale
     assert figure is not None and scale.score is not None
@@ -129,7 +127,7 @@ def positions(plan: Plan, name: str) -> dict[str, Any]:
     }
 
 
-def _systems(plan: Plan, table: ChoiceTable | RetrievalTable) -> list[list[Run]]:
+def _systems(plan: Context, table: ChoiceTable | RetrievalTable) -> list[list[Run]]:
     """The runs of each row, one a seed."""
     found: dict[str, list[Run]] = {}
     for run in plan.runs_of(table):
@@ -141,7 +139,7 @@ def _key(system: str, weights: str | None, estimator: str, per_token: bool, show
     return "/".join(filter(None, (system, weights, estimator, "mean" if per_token else "sum", shown)))
 
 
-def _rows(plan: Plan, runs: list[Run], estimator: str, told: dict[str, Any]) -> list[Row]:
+def _rows(plan: Context, runs: list[Run], estimator: str, told: dict[str, Any]) -> list[Row]:
     """Every way in which a run's scores by one estimator stand in a table: sums first, then means a token."""
     run, scale = runs[0], plan.scale
     method, how = plan.params.methods[run.method], ESTIMATORS[estimator]
@@ -175,7 +173,7 @@ def _rows(plan: Plan, runs: list[Run], estimator: str, told: dict[str, Any]) -> 
     return found
 
 
-def _open_clip_rows(plan: Plan, name: str, label: str, record: str) -> list[Row]:
+def _open_clip_rows(plan: Context, name: str, label: str, record: str) -> list[Row]:
     seeds = len(plan.scale.training.seeds)
     common = {
         "corpus": labelled("open_clip", "data of others"),
@@ -202,7 +200,7 @@ def _open_clip_rows(plan: Plan, name: str, label: str, record: str) -> list[Row]
     ]
 
 
-def _shorter(plan: Plan, first: Row) -> Row:
+def _shorter(plan: Context, first: Row) -> Row:
     """The row in which the caption with fewer word pieces wins. It needs a record for the captions, but no score."""
     return {
         **first,
@@ -218,7 +216,7 @@ def _shorter(plan: Plan, first: Row) -> Row:
     }
 
 
-def _common(plan: Plan, table: ChoiceTable | RetrievalTable, rows: list[Row]) -> dict[str, Any]:
+def _common(plan: Context, table: ChoiceTable | RetrievalTable, rows: list[Row]) -> dict[str, Any]:
     """What both tables' jobs have."""
     assert plan.scale.score is not None
     keys = {row["key"] for row in rows}

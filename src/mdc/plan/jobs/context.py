@@ -1,0 +1,144 @@
+"""What every part of a plan asks of the plan: its parameters, how a job is made, and the jobs that others are made from."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from mdc.plan.config import Params, ProbeTable, Recipe, Strict, first_problem, origin_of
+from mdc.plan.config.tables import ChoiceTable, LossFigure, ScoreTable
+from mdc.plan.fingerprint import fingerprint
+from mdc.plan.jobs.accepted import Accepted, Edit
+from mdc.plan.jobs.ids import Frozen, Run, Untrained
+from mdc.plan.jobs.job import Job
+from mdc.plan.jobs.model import PretrainJob, ProbeJob
+from mdc.plan.jobs.read import as_job
+from mdc.plan.records import UserError
+from mdc.plan.registry.datasets import REGISTRY
+from mdc.plan.registry.entry import decisive
+from mdc.plan.verbs import VERBS
+
+Encoder = Run | Untrained | Frozen
+OfRuns = ProbeTable | LossFigure | ScoreTable
+
+
+class Context(ABC):
+    """Parameters of the current scale, from which jobs are made. ``accepted``: edits that change no result."""
+
+    def __init__(self, params: Params, accepted: Accepted | None = None) -> None:
+        self.params, self.scale = params, params.current()
+        self.accepted = accepted or Accepted()
+        #: job → the accepted edits that led to its code, where there are any
+        self.edits: dict[str, list[Edit]] = {}
+        #: job → the fingerprint of its code itself
+        self.code: dict[str, str] = {}
+        #: trainings, probes and scores, which tables ask for again and again
+        self.made: dict[str, Any] = {}
+
+    # --- jobs that others are made from: an encoder may be of a run, and a run may stand on an encoder ----------------------
+
+    @abstractmethod
+    def corpus(self, name: str) -> Job:
+        """The job of a corpus."""
+
+    @abstractmethod
+    def pretrain(self, run: Run) -> PretrainJob:
+        """The job of a run, made once."""
+
+    @abstractmethod
+    def probe(self, encoder: Encoder) -> ProbeJob:
+        """The job of an encoder's probes, made once."""
+
+    @property
+    @abstractmethod
+    def runs(self) -> list[Run]:
+        """Every run that the tables and figures need, each once, in their order."""
+
+    @property
+    @abstractmethod
+    def frozen(self) -> list[Frozen]:
+        """The encoders of others that are probed."""
+
+    # --- what all jobs are made with ----------------------------------------------------------------------------------------
+
+    def make(self, verb: str, job: str, inputs: list[str], modules: Iterable[str] = (), **values: Any) -> Any:
+        """A typed job. ``modules``: what it loads by name, besides its verb's own."""
+        code = self.code[job] = fingerprint(*modules, VERBS[verb].module)
+        if edits := self.accepted.behind(code):
+            self.edits[job] = edits
+        head = {
+            "job": job,
+            "verb": verb,
+            "scale": self.params.scale,
+            "fingerprint": self.accepted.oldest(code),
+            "inputs": inputs,
+        }
+        return as_job({**head, **values}, verb, f"params.yaml: {job}")
+
+    def runs_of(self, table: OfRuns) -> list[Run]:
+        """The runs of one table, by backbone, corpus, method and seed."""
+        shown = dict.fromkeys(table.backbones, table.corpora)
+        if isinstance(table, ChoiceTable):
+            shown |= table.also
+        return [
+            Run(corpus, backbone, method, seed)
+            for backbone, corpora in shown.items()
+            for corpus, methods in corpora.items()
+            for method in methods
+            for seed in self.scale.training.seeds
+        ]
+
+    def control(self, run: Run) -> Untrained:
+        """The untrained encoder that a run is held against."""
+        return Untrained(run.backbone, self.params.methods[run.method].pooling, run.seed)
+
+    def recipe(self, run: Run) -> Recipe:
+        """The scale's recipe, with the overrides that match the run and the method's batch factor; of a finetuned run, its
+        finetuning's own."""
+        if run.finetune:
+            return self.scale.finetune[run.finetune].recipe
+        pretrain = self.scale.training
+        values = pretrain.recipe.model_dump()
+        for override in pretrain.overrides:
+            if override.when.matches(run.corpus, run.backbone, run.method):
+                values |= override.set
+        values["batch_size"] *= self.params.methods[run.method].batch_factor
+        try:
+            return Recipe.model_validate(values)
+        except ValidationError as error:
+            told = first_problem(error, values)
+            raise UserError(f"params.yaml: run {run.id} at scale {self.params.scale}: {told}") from None
+
+    def corpus_of(self, run: Run) -> str:
+        """The corpus that a run is trained on, a finetuned one in the end."""
+        return self.scale.finetune[run.finetune].corpus if run.finetune else run.corpus
+
+    def obtaining(self, name: str) -> dict[str, Any]:
+        """Which dataset is brought to its place, and how."""
+        data = self.scale.data
+        dataset = data.datasets[name]
+        origin = origin_of(name, dataset)
+        shaped = data.download if origin == "urls" else None
+        return {
+            "name": name,
+            "dataset": {**dataset.model_dump(mode="json", by_alias=True), "from": origin},
+            "download": shaped.model_dump(mode="json", exclude={"runtime"}) if shaped is not None else None,
+            "entry": decisive(REGISTRY[name]) if name in REGISTRY else None,
+        }
+
+    def resolved_source(self, source: Strict) -> dict[str, Any]:
+        """A source as its job reads it: with the place of its dataset, and how that was obtained."""
+        datasets = self.scale.data.datasets
+        values = source.model_dump(mode="json", by_alias=True)
+        if values.get("dataset") is not None:
+            dataset = datasets[values["dataset"]]
+            values["path"] = dataset.path
+            if "from" in values:
+                values["from"] = origin_of(values["dataset"], dataset)
+        if values.get("images_from") is not None:
+            values["images"] = str(Path(datasets[values["images_from"]].path, values["images"]))
+        return values
