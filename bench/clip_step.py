@@ -25,7 +25,9 @@ from mdc.models.contrastive import Contrastive
 from mdc.models.encoder import Encoder
 from mdc.models.normalise import normalise
 from mdc.models.text import Vocabulary
-from mdc.plan.config import Backbone, ProtocolPretrain, load
+from mdc.plan.config.backbones import Backbone
+from mdc.plan.config.params import ProtocolPretrain
+from mdc.plan.config.read import load
 from mdc.training.objectives.contrastive import build_model, build_objective
 from mdc.training.objectives.micro_batches import each_tensor
 from mdc.training.optimizer import build_optimizer

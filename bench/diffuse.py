@@ -28,8 +28,10 @@ from mdc.diffusion.mask_and_replace import ReplaceSchedule, bound_terms, corrupt
 from mdc.evaluation.predictors.diffusing import DiffusionWriter
 from mdc.models.diffusion_captioner import DiffusionCaptioner
 from mdc.models.text import Vocabulary
-from mdc.plan.config import Method, OnTokens, load
+from mdc.plan.config.backbones import OnTokens
 from mdc.plan.config.caption import Diffusing
+from mdc.plan.config.pretrain import Method
+from mdc.plan.config.read import load
 from mdc.plan.processes.group import ALONE
 from mdc.training.objectives.mask_and_replace import MaskAndReplace, Noised, build_model
 

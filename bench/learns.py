@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mdc.plan.config import load
+from mdc.plan.config.read import load
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.jobs.shown import ProbingJob, System

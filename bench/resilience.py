@@ -28,7 +28,7 @@ import mdc.training.corpus as corpus
 import mdc.training.results as results
 import mdc.training.run as run
 from mdc.app.work import do
-from mdc.plan.config import load
+from mdc.plan.config.read import load
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.model import PretrainJob

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from mdc.plan.config import first_problem
+from mdc.plan.config.problems import first_problem
 from mdc.plan.host import _processor
 from mdc.plan.records import UserError, read_json, versions, write_json
 

@@ -26,7 +26,7 @@ from mdc.evaluation.predictors.caption_scores import CaptionScorer, Pair
 from mdc.evaluation.predictors.draws import GROUPS, draws_of
 from mdc.models.captioner import Captioner
 from mdc.models.normalise import normalise
-from mdc.plan.config import Backbone, Decoder
+from mdc.plan.config.backbones import Backbone, Decoder
 
 B32 = Backbone(
     label="ViT-B/32",

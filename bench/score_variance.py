@@ -37,7 +37,7 @@ from mdc.evaluation.predictors.caption_scores import Pair
 from mdc.evaluation.predictors.draws import GROUPS, draws_of
 from mdc.evaluation.scored_run import run_scorer
 from mdc.models.runs import open_run
-from mdc.plan.config import Scoring
+from mdc.plan.config.score import Scoring
 
 LEVEL = 0.05
 _ITEMS = 16  # scored at a time

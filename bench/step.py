@@ -22,7 +22,10 @@ from mdc.data.loader.batch import CaptionBatch
 from mdc.models.captioner import Captioner
 from mdc.models.precision import autocast
 from mdc.models.text import Vocabulary
-from mdc.plan.config import Backbone, Method, ProtocolPretrain, load
+from mdc.plan.config.backbones import Backbone
+from mdc.plan.config.params import ProtocolPretrain
+from mdc.plan.config.pretrain import Method
+from mdc.plan.config.read import load
 from mdc.training.objectives.masked import build_model, build_objective
 from mdc.training.objectives.micro_batches import each_tensor
 

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mdc.app.cli import main
-from mdc.plan.config import read_yaml, validate
+from mdc.plan.config.read import read_yaml, validate
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.jobs.read import read_job
 from mdc.plan.records import UserError, json_text

@@ -106,7 +106,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (pictures / f"{i}.jpg").write_bytes(encoded(i, 32, 32, "jpeg"))
         (pictures / f"{i}.txt").write_text(f"picture number {i}")
     code = (
-        "from mdc.plan.config import load\nfrom mdc.plan.jobs.plan import Plan\nfrom small_project import do_jobs\n"
+        "from mdc.plan.config.read import load\nfrom mdc.plan.jobs.plan import Plan\nfrom small_project import do_jobs\n"
         "plan, tables = Plan(load('params.yaml')), {'table1', 'table3', 'table5', 'table_runs'}\n"
         "needed = tables.union(*map(plan.behind, tables))\n"
         "do_jobs(plan, [job for job in plan.jobs if job in needed])\n"

@@ -30,7 +30,7 @@ from mdc.evaluation.metrics.metrics import tokens
 from mdc.evaluation.metrics.words import content_recall, content_words, distinct, self_bleu
 from mdc.evaluation.scored_run import run_scorer
 from mdc.models.runs import open_run
-from mdc.plan.config import validate
+from mdc.plan.config.read import validate
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.jobs.shown_captions import CaptionTableJob, ShownCaptions
@@ -151,7 +151,7 @@ def test_what_is_measured_of_each_image(r: Path) -> None:
     """The oracle, CLIPScore and repetition, from the captions by hand."""
     images, measured = _images(r), _rows(r / METRICS / "metrics.parquet")
     run, _ = open_run(r / "runs/alt/ViT-T-12/clip/s0")
-    from mdc.plan.config import Scoring
+    from mdc.plan.config.score import Scoring
 
     how = {"samples": 16, "mismatched": 1, "seed": 0, "batch_tokens": 4096, "precision": "fp32"}
     scoring = Scoring(**how, processes=1, threads=1, device="cpu")

@@ -15,7 +15,7 @@ from changed import with_other
 from mdc.checks.differences import what_changed
 from mdc.checks.place import Place
 from mdc.plan.artefacts import ARTEFACTS
-from mdc.plan.config import validate
+from mdc.plan.config.read import validate
 from mdc.plan.fingerprint import fingerprint
 from mdc.plan.jobs import plan as plans
 from mdc.plan.jobs.folder import ScaleFolder

@@ -14,7 +14,7 @@ import small_project
 from small_project import SCALE, do_jobs
 
 from mdc.evaluation.others import coca
-from mdc.plan.config import validate
+from mdc.plan.config.read import validate
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.records import UserError
 

@@ -14,7 +14,7 @@ import yaml
 from fields import Others, Place, changed
 
 from mdc.plan.artefacts import ARTEFACTS
-from mdc.plan.config import read_yaml, validate
+from mdc.plan.config.read import read_yaml, validate
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.records import UserError
 

@@ -18,7 +18,7 @@ from toy_project import ROOT, Project
 from warm import environment
 
 from mdc.plan import artefacts
-from mdc.plan.config import read_yaml, validate
+from mdc.plan.config.read import read_yaml, validate
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.records import sha256_file
 

@@ -19,7 +19,7 @@ from toy_project import ROOT, Project
 from warm import environment
 
 from mdc.plan.artefacts import ARTEFACTS
-from mdc.plan.config import validate
+from mdc.plan.config.read import validate
 from mdc.plan.jobs.plan import Plan
 
 pytestmark = pytest.mark.slow

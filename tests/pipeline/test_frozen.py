@@ -20,7 +20,8 @@ from mdc.data.loader.stored import open_stored
 from mdc.data.shards.index import ShardReader, read_index
 from mdc.models.runs import open_run
 from mdc.models.towers import read_tower
-from mdc.plan.config import OnTokens, validate
+from mdc.plan.config.backbones import OnTokens
+from mdc.plan.config.read import validate
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.plan import Plan

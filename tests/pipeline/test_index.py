@@ -17,7 +17,7 @@ from browser import needs_chromium, opened
 
 from mdc.app.cli import main
 from mdc.plan.artefacts import ARTEFACTS
-from mdc.plan.config import read_yaml
+from mdc.plan.config.read import read_yaml
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.records import read_json, write_json
 from mdc.plan.verbs import verb_of

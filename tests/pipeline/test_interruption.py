@@ -20,7 +20,7 @@ from small_project import SCALE
 
 from mdc.app.cli import main
 from mdc.models.weights import load_weights
-from mdc.plan.config import validate
+from mdc.plan.config.read import validate
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.records import read_json, read_json_lines, write_json

@@ -26,7 +26,8 @@ from mdc.models.runs import open_run
 from mdc.models.tokenizers.gumbel_vqgan import GumbelTokenizer, renamed
 from mdc.models.tokenizers.vq_vae import nearest, perplexity, pixels
 from mdc.models.towers import TOWER, read_tower
-from mdc.plan.config import GumbelVqgan, OnTokens, VqVae
+from mdc.plan.config.backbones import OnTokens
+from mdc.plan.config.tokenizers import GumbelVqgan, VqVae
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.encoder_model import TokenizerJob
 from mdc.plan.jobs.folder import ScaleFolder

@@ -20,7 +20,7 @@ from mdc.data.shards.index import ShardReader
 from mdc.evaluation.option_scores import boxed
 from mdc.evaluation.predictors.open_clip_score import OpenClipScorer
 from mdc.evaluation.predictors.score import TooLong
-from mdc.plan.config import validate
+from mdc.plan.config.read import validate
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.records import UserError, read_json, sha256_file
 

@@ -18,7 +18,7 @@ from mdc.data.shards import parts_job
 from mdc.data.shards.index import ShardReader, read_index
 from mdc.data.shards.parts import Group
 from mdc.data.sources.cleaned import InParts
-from mdc.plan.config import validate
+from mdc.plan.config.read import validate
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.processes.lock import locked
 from mdc.plan.records import UserError, json_text, sha256_file

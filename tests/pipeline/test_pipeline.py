@@ -22,7 +22,7 @@ from toy_project import BIN, Project
 from warm import environment
 
 from mdc.plan.artefacts import ARTEFACTS
-from mdc.plan.config import load, validate
+from mdc.plan.config.read import load, validate
 from mdc.plan.fingerprint import closure, left_out
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.records import sha256_file

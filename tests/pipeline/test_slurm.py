@@ -18,7 +18,7 @@ from small_project import config as config_of
 from toy_project import BIN, Project
 
 from mdc.app.cli import main
-from mdc.plan.config import validate
+from mdc.plan.config.read import validate
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.records import json_text, read_json_lines, write_text
 

@@ -16,7 +16,7 @@ import yaml
 from data_samples import complete, encoded
 
 from mdc.app.cli import main
-from mdc.plan.config import load
+from mdc.plan.config.read import load
 from mdc.plan.config.sources import CorpusSource
 from mdc.plan.jobs.plan import Plan
 

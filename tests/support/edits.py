@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 from changed import put
 
-from mdc.plan.config import read_yaml
+from mdc.plan.config.read import read_yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs/edits.md"
@@ -24,7 +24,7 @@ EDITS: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_suffix(".yaml")
 #: what `mdc accept-edit` would write about every job that is stale by its code
 ACCEPT = f"""
 from pathlib import Path
-from mdc.plan.config import load
+from mdc.plan.config.read import load
 from mdc.plan.jobs.accepted import Accepted, Edit, write_accepted
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.checks.accept_edit import stale_by_code

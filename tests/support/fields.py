@@ -13,7 +13,7 @@ from changed import with_other
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from mdc.plan.config import validate
+from mdc.plan.config.read import validate
 from mdc.plan.records import UserError
 
 GONE: Any = object()  #: in the place of a value: the key is not there

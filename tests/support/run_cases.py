@@ -19,7 +19,7 @@ import torch
 import toy
 
 from mdc.data.loader.batch import CaptionBatch
-from mdc.plan.config import Method
+from mdc.plan.config.pretrain import Method
 from mdc.plan.processes.group import Group, process_group
 from mdc.plan.processes.interrupts import Interrupted
 from mdc.plan.records import UserError

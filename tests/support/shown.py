@@ -13,7 +13,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from mdc.plan.artefacts import ARTEFACTS
-from mdc.plan.config import load
+from mdc.plan.config.read import load
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.jobs.read import as_job
 from mdc.plan.records import sha256_text

@@ -14,7 +14,7 @@ import yaml
 
 from mdc.app.work import do
 from mdc.plan.artefacts import ARTEFACTS
-from mdc.plan.config import read_yaml, validate
+from mdc.plan.config.read import read_yaml, validate
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.plan import Plan

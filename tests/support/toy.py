@@ -12,18 +12,10 @@ import torch
 
 from mdc.data.loader.batch import CaptionBatch
 from mdc.models.image_text import ImageText
-from mdc.plan.config import (
-    Backbone,
-    Decoder,
-    Method,
-    Probe,
-    ProtocolData,
-    ProtocolPretrain,
-    ProtocolProbe,
-    Recipe,
-    ResNet,
-    Runtime,
-)
+from mdc.plan.config.backbones import Backbone, Decoder, ResNet
+from mdc.plan.config.params import ProtocolData, ProtocolPretrain, ProtocolProbe
+from mdc.plan.config.pretrain import Method, Recipe, Runtime
+from mdc.plan.config.scale import Probe
 from mdc.plan.jobs.model import PretrainJob, ProbeJob, Protocol
 from mdc.plan.parts import OBJECTIVES, load
 from mdc.training.objectives.micro_batches import each_tensor

@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from mdc.plan.artefacts import ARTEFACTS
-from mdc.plan.config import read_yaml
+from mdc.plan.config.read import read_yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent

@@ -14,7 +14,7 @@ from snakemake.exceptions import WorkflowError
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
 from mdc.plan.artefacts import ARTEFACTS
-from mdc.plan.config import overlaid, read_yaml, validate
+from mdc.plan.config.read import overlaid, read_yaml, validate
 from mdc.plan.data_folder import data_folder
 from mdc.plan.jobs.configs import delete_others, write_configs
 from mdc.plan.jobs.folder import ScaleFolder

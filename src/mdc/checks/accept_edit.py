@@ -14,7 +14,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from mdc.plan.config import Params, load
+from mdc.plan.config.params import Params
+from mdc.plan.config.read import load
 from mdc.plan.jobs.accepted import FILE, Accepted, Edit, read_accepted, write_accepted
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.model import PretrainJob

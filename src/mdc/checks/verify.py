@@ -10,7 +10,7 @@ from mdc.checks.copies import check_copies
 from mdc.checks.place import Place
 from mdc.checks.walk import Walk
 from mdc.plan.artefacts import ARTEFACTS
-from mdc.plan.config import load
+from mdc.plan.config.read import load
 from mdc.plan.jobs.accepted import read_accepted
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.verbs import VERBS

@@ -21,8 +21,8 @@ from mdc.evaluation.retrieval import HeldOut
 from mdc.evaluation.scored_run import run_scorer
 from mdc.models.runs import open_run, scale_of, weights_of
 from mdc.models.text import clip_pieces, clip_text
-from mdc.plan.config import Scoring, first_problem
-from mdc.plan.config.score import estimators_of
+from mdc.plan.config.problems import first_problem
+from mdc.plan.config.score import Scoring, estimators_of
 from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.records import UserError
 from mdc.training.device import choose_device
@@ -101,7 +101,7 @@ def run_folder(run: str, params: str, scale: str | None) -> Path:
         return Path(run)
     results, own = Path("results"), scale
     if own is None:
-        from mdc.plan.config import load
+        from mdc.plan.config.read import load
 
         own = load(params).scale
     name = run.removeprefix("runs/")

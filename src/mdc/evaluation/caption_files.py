@@ -18,8 +18,8 @@ from mdc.evaluation.metrics.files import image_ids, read_captions, read_file_nam
 from mdc.evaluation.metrics.java import java
 from mdc.evaluation.metrics.metrics import measure_all, tokens
 from mdc.evaluation.metrics.words import content_recall, distinct, self_bleu
-from mdc.plan.config import first_problem
 from mdc.plan.config.caption_table import OpenClip
+from mdc.plan.config.problems import first_problem
 from mdc.plan.records import UserError, json_text, write_text
 
 _CLIP, _CLIP_WEIGHTS = "ViT-B-32-quickgelu", "openai"  # that of CLIPScore's authors, and of the paper

@@ -25,7 +25,7 @@ from mdc.evaluation.predictors.score import caption_tokens
 from mdc.models.encoder import pool
 from mdc.models.normalise import normalise
 from mdc.models.runs import WEIGHTS, open_run
-from mdc.plan.config import OnTokens
+from mdc.plan.config.backbones import OnTokens
 from mdc.plan.records import UserError, read_json
 
 TYPE = "mdc"

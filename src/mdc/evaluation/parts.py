@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 import torch
 
-from mdc.plan.config import Scoring
 from mdc.plan.config.caption import Captioning
+from mdc.plan.config.score import Scoring
 from mdc.plan.processes.group import Group
 from mdc.plan.records import UserError, clear_leftovers, read_json, sha256_json, write_text
 

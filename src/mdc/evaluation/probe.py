@@ -26,7 +26,9 @@ from mdc.models.encoder import Encoder
 from mdc.models.encoders.tower import Tower
 from mdc.models.runs import CHECKPOINT, read_run
 from mdc.models.towers import TOWER, read_tower
-from mdc.plan.config import Backbone, FrozenTokens, ProbeRuntime, first_problem
+from mdc.plan.config.backbones import Backbone, FrozenTokens
+from mdc.plan.config.problems import first_problem
+from mdc.plan.config.scale import ProbeRuntime
 from mdc.plan.jobs.call import Call, record
 from mdc.plan.jobs.model import ProbeJob
 from mdc.plan.parts import ABILITIES, load

@@ -9,8 +9,8 @@ import torch
 
 from mdc.evaluation.trained_run import TrainedRun, trained_run
 from mdc.models.runs import RunModel
-from mdc.plan.config import Scoring
 from mdc.plan.config.caption import Captioning
+from mdc.plan.config.score import Scoring
 from mdc.plan.jobs.call import Call
 from mdc.plan.parts import ABILITIES, load
 from mdc.plan.records import sha256_file

@@ -19,8 +19,8 @@ from mdc.evaluation.ask import run_folder
 from mdc.evaluation.metrics.files import image_ids
 from mdc.models.runs import open_run, weights_of
 from mdc.models.text import Vocabulary, clip_pieces
-from mdc.plan.config import first_problem
 from mdc.plan.config.caption import WAYS, WRITES, Beam, Diffusing, Unmasking
+from mdc.plan.config.problems import first_problem
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.parts import ABILITIES, load
 from mdc.plan.progress import progress

@@ -7,7 +7,7 @@ from typing import Any
 
 from mdc.models.runs import WEIGHTS, RunModel, read_run
 from mdc.models.text import Vocabulary
-from mdc.plan.config import OnTokens
+from mdc.plan.config.backbones import OnTokens
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.jobs.read import as_job

@@ -13,7 +13,7 @@ from mdc.models.encoder import build_encoder
 from mdc.models.image_text import ImageText
 from mdc.models.initial import normal_
 from mdc.models.packing import Packing
-from mdc.plan.config import Backbone
+from mdc.plan.config.backbones import Backbone
 
 
 class Contrastive(ImageText):

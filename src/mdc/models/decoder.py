@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from mdc.models.attention import Attention
 from mdc.models.initial import normal_
 from mdc.models.packing import Packing, key_mask
-from mdc.plan.config import Decoder as DecoderShape
+from mdc.plan.config.backbones import Decoder as DecoderShape
 
 
 class Block(nn.Module):

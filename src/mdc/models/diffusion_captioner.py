@@ -14,7 +14,8 @@ from mdc.models.image_text import ImageCaptioner, word_head
 from mdc.models.initial import normal_
 from mdc.models.memory import Memory
 from mdc.models.timed_decoder import TimedDecoder
-from mdc.plan.config import Backbone, Guidance, Method, OnTokens
+from mdc.plan.config.backbones import Backbone, OnTokens
+from mdc.plan.config.pretrain import Guidance, Method
 
 
 class DiffusionCaptioner(ImageCaptioner):

@@ -8,7 +8,7 @@ from torch import Tensor
 from mdc.models.initial import seeded
 from mdc.models.open_clip_parts import load
 from mdc.models.pixel_encoder import PixelEncoder
-from mdc.plan.config import Backbone, ResNet
+from mdc.plan.config.backbones import Backbone, ResNet
 
 
 class Encoder(PixelEncoder):

@@ -9,7 +9,7 @@ from mdc.models.initial import normal_
 from mdc.models.pixel_encoder import PixelEncoder
 from mdc.models.reads import read
 from mdc.models.token_encoder import TokenEncoder
-from mdc.plan.config import Backbone, OnTokens, Reads
+from mdc.plan.config.backbones import Backbone, OnTokens, Reads
 
 
 class ImageText(nn.Module):

@@ -16,8 +16,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mdc.models.reads import OBJECTS
-from mdc.plan.config import Backbone, OnTokens, ResNet
-from mdc.plan.config import Decoder as DecoderShape
+from mdc.plan.config.backbones import Backbone, OnTokens, ResNet
+from mdc.plan.config.backbones import Decoder as DecoderShape
 
 
 class Operations(NamedTuple):

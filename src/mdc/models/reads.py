@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mdc.plan.config import Reads
+from mdc.plan.config.backbones import Reads
 
 OBJECTS = 4  #: of a scene at most
 

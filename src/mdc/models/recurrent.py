@@ -25,7 +25,7 @@ from mdc.models.image_text import ImageCaptioner, word_head
 from mdc.models.initial import normal_
 from mdc.models.memory import Memory
 from mdc.models.packing import Packing
-from mdc.plan.config import Backbone, OnTokens
+from mdc.plan.config.backbones import Backbone, OnTokens
 
 
 class State(NamedTuple):

@@ -12,7 +12,7 @@ from torchvision.models import resnet
 
 from mdc.models.initial import seeded
 from mdc.models.pixel_encoder import PixelEncoder
-from mdc.plan.config import ResNet
+from mdc.plan.config.backbones import ResNet
 
 _GROUPS = 32  # Wu and He's, which divides every width
 

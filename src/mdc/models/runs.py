@@ -9,7 +9,7 @@ from typing import Any
 from mdc.models.text import Vocabulary
 from mdc.models.towers import read_tower
 from mdc.models.weights import load_weights
-from mdc.plan.config import OnTokens
+from mdc.plan.config.backbones import OnTokens
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.jobs.read import as_job

@@ -17,7 +17,7 @@ from mdc.models.attention import Attention
 from mdc.models.decoder import initialise
 from mdc.models.initial import normal_
 from mdc.models.memory import Memory
-from mdc.plan.config import Decoder as DecoderShape
+from mdc.plan.config.backbones import Decoder as DecoderShape
 
 
 class TimedNorm(nn.Module):

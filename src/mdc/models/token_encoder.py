@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from mdc.models.initial import normal_
-from mdc.plan.config import OnTokens
+from mdc.plan.config.backbones import OnTokens
 
 #: images that pass the tower together: with more, a processor spends its time on fetching memory
 _AT_ONCE = 8

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mdc.models.encoders.tower import Tower, fill, weights_of_file
-from mdc.plan.config import FrozenTokens
+from mdc.plan.config.backbones import FrozenTokens
 from mdc.plan.jobs.encoder_model import EncoderJob
 from mdc.plan.jobs.read import as_job
 from mdc.plan.parts import TOWERS, load

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from mdc.models.text import CLIP_EOT, Vocabulary
 from mdc.models.weights import load_weights
-from mdc.plan.config import FrozenWords
+from mdc.plan.config.backbones import FrozenWords
 from mdc.plan.records import UserError, read_json, sha256_file
 
 WORDS = "words.safetensors"

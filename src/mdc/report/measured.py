@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from mdc.plan.config import first_problem
+from mdc.plan.config.problems import first_problem
 from mdc.plan.jobs.shown import SystemsJob
 from mdc.plan.records import UserError
 from mdc.report.estimates import Estimator

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from mdc.plan.config import ProtocolStatistics
+from mdc.plan.config.params import ProtocolStatistics
 from mdc.plan.jobs.shown import ArtefactJob, System
 from mdc.report.estimates import interval_label
 from mdc.report.lines import POOLINGS

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from mdc.plan.config import Average
+from mdc.plan.config.pretrain import Average
 
 
 class AveragedWeights:

@@ -15,7 +15,8 @@ from mdc.data.loader.draws import FewMasks, MoreDraws
 from mdc.data.loader.stored import Stored, open_stored
 from mdc.data.shards.index import read_index
 from mdc.models.text import Vocabulary
-from mdc.plan.config import Blocks, OnTokens
+from mdc.plan.config.backbones import OnTokens
+from mdc.plan.config.pretrain import Blocks
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.processes.group import Group
 from mdc.plan.records import UserError

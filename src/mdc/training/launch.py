@@ -16,8 +16,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from mdc.plan.config import Recipe, Scoring
 from mdc.plan.config.caption import Captioning
+from mdc.plan.config.pretrain import Recipe
+from mdc.plan.config.score import Scoring
 from mdc.plan.jobs.call import Call
 from mdc.plan.processes.gpus import claim_gpus, wanted_gpus
 from mdc.plan.processes.interrupts import Interrupted

@@ -17,7 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from mdc.data.loader.batch import CaptionBatch
 from mdc.models.recomputing import recompute_layers
 from mdc.models.text import Vocabulary
-from mdc.plan.config import OnTokens
+from mdc.plan.config.backbones import OnTokens
 from mdc.plan.jobs.job import Job
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.parts import OBJECTIVES, load

@@ -6,7 +6,8 @@ import math
 
 from torch import nn
 
-from mdc.plan.config import ProtocolPretrain, Recipe
+from mdc.plan.config.params import ProtocolPretrain
+from mdc.plan.config.pretrain import Recipe
 from mdc.training.adamw import AdamW, Group
 
 

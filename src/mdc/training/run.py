@@ -23,7 +23,9 @@ from mdc.models.runs import WEIGHTS, read_run
 from mdc.models.text import Vocabulary
 from mdc.models.weights import load_weights
 from mdc.models.words import read_words
-from mdc.plan.config import OnTokens, Runtime, first_problem
+from mdc.plan.config.backbones import OnTokens
+from mdc.plan.config.pretrain import Runtime
+from mdc.plan.config.problems import first_problem
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.model import PretrainJob, Start
 from mdc.plan.parts import OBJECTIVES, load

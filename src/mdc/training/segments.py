@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from mdc.plan.config import Recipe
+from mdc.plan.config.pretrain import Recipe
 
 #: of the recipe, what changes how a run proceeds and its result by rounding at most: a killed run resumes with other values
 TEMPO = ("processes", "accumulation", "threads", "device", "compile", "recompute")

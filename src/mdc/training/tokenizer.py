@@ -25,7 +25,7 @@ from mdc.models.initial import seeded
 from mdc.models.tokenizers.gumbel_vqgan import renamed
 from mdc.models.tokenizers.vq_vae import VqTokenizer, perplexity, pixels, psnr
 from mdc.models.weights import WEIGHTS_FORMAT, save_weights
-from mdc.plan.config import GumbelVqgan, VqVae
+from mdc.plan.config.tokenizers import GumbelVqgan, VqVae
 from mdc.plan.data_folder import data_folder
 from mdc.plan.jobs.call import Call, record
 from mdc.plan.jobs.encoder_model import TokenizerJob

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from mdc.data.loader.batch import CaptionBatch
 from mdc.models.image_text import ImageText
-from mdc.plan.config import Runtime
+from mdc.plan.config.pretrain import Runtime
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.processes.group import ALONE, Group
 from mdc.plan.processes.interrupts import Interrupted, Interrupts

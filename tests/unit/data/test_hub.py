@@ -17,7 +17,7 @@ from mdc.data.obtain import download_job, seals
 from mdc.data.obtain import job as job_module
 from mdc.data.obtain.files import fetch_list
 from mdc.data.obtain.hub import fetch_mirror
-from mdc.plan.config import validate
+from mdc.plan.config.read import validate
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.plan import Plan

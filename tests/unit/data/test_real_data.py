@@ -12,7 +12,7 @@ from data_samples import write_corpus, write_probe
 from mdc.data.formats.samples import Skipped
 from mdc.data.sources.source import open_choices
 from mdc.models.text import Vocabulary, clip_pieces
-from mdc.plan.config import load
+from mdc.plan.config.read import load
 from mdc.plan.jobs.plan import Plan
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -25,7 +25,8 @@ from mdc.evaluation.linear_probe import ProbeRecipe, predict, train_linear_probe
 from mdc.evaluation.predictors.encode import ImageEncoder, untrained_encoder
 from mdc.evaluation.probe import main
 from mdc.models.weights import WEIGHTS_FORMAT, save_weights
-from mdc.plan.config import Probe, ProtocolProbe
+from mdc.plan.config.params import ProtocolProbe
+from mdc.plan.config.scale import Probe
 from mdc.plan.fingerprint import closure
 from mdc.plan.jobs.model import ProbeJob
 from mdc.plan.records import UserError, sha256_file, write_json

@@ -23,7 +23,7 @@ from mdc.models.pixel_encoder import PixelEncoder
 from mdc.models.reads import boxed, read
 from mdc.models.runs import RunModel
 from mdc.models.text import Vocabulary
-from mdc.plan.config import Backbone, ResNet, TrainedBackbone
+from mdc.plan.config.backbones import Backbone, ResNet, TrainedBackbone
 from mdc.plan.records import UserError
 
 

@@ -26,7 +26,7 @@ from mdc.models.encoders.tower import Tower, places, weights_of_file
 from mdc.models.normalise import normalise
 from mdc.models.towers import read_tower
 from mdc.models.weights import WEIGHTS_FORMAT, save_weights
-from mdc.plan.config import FrozenTokens
+from mdc.plan.config.backbones import FrozenTokens
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.encoder_model import EncoderJob
 from mdc.plan.jobs.folder import ScaleFolder

@@ -17,7 +17,7 @@ from read_table import read_table
 from mdc.app.cli import build_parser, main
 from mdc.plan import parts
 from mdc.plan.artefacts import ARTEFACTS
-from mdc.plan.config import load
+from mdc.plan.config.read import load
 from mdc.plan.fingerprint import imports
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.folder import ScaleFolder

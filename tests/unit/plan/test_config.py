@@ -14,7 +14,7 @@ import yaml
 from fields import GONE, Others, Path, Place, changed
 
 from mdc.app.cli import main
-from mdc.plan.config import load, read_yaml, validate
+from mdc.plan.config.read import load, read_yaml, validate
 from mdc.plan.records import UserError
 
 ROOT = File(__file__).resolve().parents[3]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mdc.app.cli import main
-from mdc.plan.config import load
+from mdc.plan.config.read import load
 from mdc.plan.jobs.configs import delete_others, write_configs
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.job import Job

@@ -18,7 +18,8 @@ from read_table import read_table
 
 from mdc.app.cli import main
 from mdc.data.formats.samples import held_out
-from mdc.plan.config import Params, load
+from mdc.plan.config.params import Params
+from mdc.plan.config.read import load
 from mdc.plan.jobs import plan as plans
 
 ROOT = Path(__file__).resolve().parents[3]

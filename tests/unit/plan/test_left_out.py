@@ -28,8 +28,8 @@ from read_table import read_table
 import mdc.plan.fingerprint as fp
 from mdc.plan import parts
 from mdc.plan.artefacts import ARTEFACTS
-from mdc.plan.config import read_yaml, validate
 from mdc.plan.config.distortion import LEVELS
+from mdc.plan.config.read import read_yaml, validate
 from mdc.plan.jobs import score_jobs
 from mdc.plan.jobs.job import Job
 from mdc.plan.jobs.plan import Plan
@@ -227,7 +227,7 @@ def test_an_edited_class_trains_anew(
     assert before.count(text) == 1
     path.write_text(before.replace(text, edited), encoding="utf-8")
     script = (
-        "import json; from mdc.plan.config import load; from mdc.plan.jobs.plan import Plan; "
+        "import json; from mdc.plan.config.read import load; from mdc.plan.jobs.plan import Plan; "
         f"plan = Plan(load({str(ROOT / 'params.yaml')!r}, 'mini')); "
         "print(json.dumps({name: job.sha256 for name, job in plan.jobs.items()}))"
     )

@@ -10,7 +10,10 @@ from changed import with_other
 from read_table import read_table
 
 from mdc.plan.artefacts import ARTEFACTS
-from mdc.plan.config import Average, GumbelVqgan, OnTokens, load, read_yaml, validate
+from mdc.plan.config.backbones import OnTokens
+from mdc.plan.config.pretrain import Average
+from mdc.plan.config.read import load, read_yaml, validate
+from mdc.plan.config.tokenizers import GumbelVqgan
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.ids import Run
 from mdc.plan.jobs.job import Job

@@ -16,7 +16,7 @@ from changed import with_other
 from dvc.utils.hydra import apply_overrides
 from read_table import read_table
 
-from mdc.plan.config import overlaid, parse_yaml, read_yaml
+from mdc.plan.config.read import overlaid, parse_yaml, read_yaml
 from mdc.plan.config.yaml_core import dump_yaml
 from mdc.plan.records import UserError, read_json
 

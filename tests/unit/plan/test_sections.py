@@ -11,7 +11,7 @@ import pytest
 from changed import put, with_other
 
 from mdc.models.initial import count_parameters
-from mdc.plan.config import read_yaml, validate
+from mdc.plan.config.read import read_yaml, validate
 from mdc.plan.jobs.ids import Run
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.jobs.shown import ChoiceTableJob, PositionsFigureJob

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from changed import put
 
-from mdc.plan.config import read_yaml, validate
+from mdc.plan.config.read import read_yaml, validate
 from mdc.plan.jobs import plan as plans
 from mdc.plan.records import UserError
 

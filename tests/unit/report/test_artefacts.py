@@ -18,8 +18,7 @@ from probing_world import ProbingWorld, RepeatedWorld
 from shown import STATISTICS, LoggedRuns, make, planned, read_rows, shown_job, shown_run
 
 from mdc.plan.artefacts import ARTEFACTS
-from mdc.plan.config import MethodTable
-from mdc.plan.config.tables import ScheduleTable, Tables
+from mdc.plan.config.tables import MethodTable, ScheduleTable, Tables
 from mdc.plan.records import UserError
 from mdc.report.given import title
 from mdc.report.tables.method_table import TITLES

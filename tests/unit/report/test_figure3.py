@@ -14,7 +14,7 @@ from open_clip import SimpleTokenizer
 from shown import make, read_rows, shown_job
 
 from mdc.data.shards.texts_job import main as texts_main
-from mdc.plan.config import load
+from mdc.plan.config.read import load
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.read import as_job

@@ -12,7 +12,7 @@ from positions_world import CAPTIONS, METHODS, norm, positions_world, token_rows
 from scipy import stats
 from shown import make, read_rows
 
-from mdc.plan.config import read_yaml, validate
+from mdc.plan.config.read import read_yaml, validate
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.records import UserError
 from mdc.report.positions import Positions

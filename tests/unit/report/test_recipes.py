@@ -7,7 +7,7 @@ import csv
 from pathlib import Path
 from typing import Any
 
-from mdc.plan.config import read_yaml, validate
+from mdc.plan.config.read import read_yaml, validate
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.jobs.shown import RecipeRun, RecipesJob
 from mdc.report.tables.recipes import make, rows, scientific

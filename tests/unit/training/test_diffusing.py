@@ -14,8 +14,9 @@ from mdc.evaluation.predictors import diffusing
 from mdc.evaluation.predictors.diffusing import DiffusionWriter, Seen, _Noise, _Predict
 from mdc.evaluation.predictors.writing import Written
 from mdc.models.text import Vocabulary
-from mdc.plan.config import Decoder, Method
+from mdc.plan.config.backbones import Decoder
 from mdc.plan.config.caption import Diffusing
+from mdc.plan.config.pretrain import Method
 from mdc.training.objectives.mask_and_replace import build_model, build_objective
 
 WORDS = Vocabulary.corpus(range(320, 330))  # ten pieces

@@ -33,7 +33,9 @@ from mdc.models.initial import count_parameters
 from mdc.models.logits import sum_over_logits
 from mdc.models.text import Vocabulary
 from mdc.models.words import read_words
-from mdc.plan.config import FrozenWords, Method, OnTokens, Recipe, read_yaml, validate
+from mdc.plan.config.backbones import FrozenWords, OnTokens
+from mdc.plan.config.pretrain import Method, Recipe
+from mdc.plan.config.read import read_yaml, validate
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.encoder_model import WordsJob
 from mdc.plan.jobs.folder import ScaleFolder

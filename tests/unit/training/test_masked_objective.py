@@ -14,7 +14,7 @@ from mdc.diffusion.schedule import MaskSchedule
 from mdc.models.attention import Attention
 from mdc.models.captioner import Captioner
 from mdc.models.normalise import normalise
-from mdc.plan.config import Method
+from mdc.plan.config.pretrain import Method
 from mdc.training.objectives import left_to_right
 from mdc.training.objectives.masked import supervise
 

@@ -14,7 +14,7 @@ import toy
 
 from mdc.data.loader.batch import CaptionBatch
 from mdc.models.normalise import normalise
-from mdc.plan.config import load
+from mdc.plan.config.read import load
 from mdc.training.objectives.captioning import Supervision
 from mdc.training.objectives.masked import masked, schedule_of, supervise
 from mdc.training.optimizer import build_optimizer

@@ -12,7 +12,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from mdc.data.loader.batch import CaptionBatch
 from mdc.models.recomputing import recompute_layers
-from mdc.plan.config import Method, OnTokens
+from mdc.plan.config.backbones import OnTokens
+from mdc.plan.config.pretrain import Method
 from mdc.plan.processes.group import Group
 from mdc.training.objectives.objective import Objective
 

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from mdc.data.loader.batch import CaptionBatch
 from mdc.data.shards.index import read_index
 from mdc.models.text import Vocabulary
-from mdc.plan.config import Method
+from mdc.plan.config.pretrain import Method
 from mdc.plan.fingerprint import closure
 from mdc.plan.jobs.model import PretrainJob, Start
 from mdc.plan.jobs.read import as_job

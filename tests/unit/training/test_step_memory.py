@@ -161,7 +161,7 @@ def test_a_large_model_of_the_paper_takes_no_memory() -> None:
 import resource, sys
 from pathlib import Path
 import torch._dynamo
-from mdc.plan.config import load
+from mdc.plan.config.read import load
 from mdc.plan.jobs.plan import Plan
 from mdc.models.open_clip_parts import load as parts
 from mdc.training import memory

@@ -22,7 +22,7 @@ from torch import nn
 
 from mdc.data.loader.batch import CaptionBatch
 from mdc.models.weights import load_weights, save_weights
-from mdc.plan.config import Average, Recipe
+from mdc.plan.config.pretrain import Average, Recipe
 from mdc.plan.processes.interrupts import Interrupted
 from mdc.plan.processes.lock import locked
 from mdc.plan.records import UserError, read_json_lines

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from mdc.data.loader.batch import CaptionBatch
-from mdc.plan.config import Average
+from mdc.plan.config.pretrain import Average
 from mdc.plan.processes.group import ALONE, Group
 from mdc.plan.records import UserError
 from mdc.training import watch

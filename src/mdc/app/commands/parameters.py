@@ -15,7 +15,7 @@ def params(parser: argparse.ArgumentParser) -> None:
 
 def plan_of(args: argparse.Namespace) -> Any:
     """The jobs of the scale that the command line and the parameter file name."""
-    from mdc.plan.config import load
+    from mdc.plan.config.read import load
     from mdc.plan.jobs.accepted import read_accepted
     from mdc.plan.jobs.plan import Plan
 

@@ -25,7 +25,7 @@ def add(verbs: Any) -> None:
 
 
 def _index(args: argparse.Namespace) -> None:
-    from mdc.plan.config import read_yaml
+    from mdc.plan.config.read import read_yaml
     from mdc.plan.records import UserError, sha256_json
     from mdc.report.index_page import write_index
 

@@ -21,8 +21,7 @@ from mdc.evaluation.predictors.writing import Written
 from mdc.evaluation.scored_run import run_scorer
 from mdc.evaluation.tell import policy, template
 from mdc.models.runs import RunModel
-from mdc.plan.config import Scoring
-from mdc.plan.config.score import estimators_of
+from mdc.plan.config.score import Scoring, estimators_of
 from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.records import UserError
 

@@ -26,7 +26,7 @@ from mdc.data.loader.workers import ahead
 from mdc.evaluation.ask import run_folder
 from mdc.models.encoder import pool
 from mdc.models.runs import RunModel, open_run, weights_of
-from mdc.plan.config import OnTokens
+from mdc.plan.config.backbones import OnTokens
 from mdc.plan.processes.lock import locked
 from mdc.plan.progress import progress
 from mdc.plan.records import UserError, atomic_path, read_json, sha256_file, sha256_json, write_json

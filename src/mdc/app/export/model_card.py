@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from mdc.app.export.results import Results
-from mdc.plan.config import Backbone
+from mdc.plan.config.backbones import Backbone
 from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.registry.datasets import REGISTRY
 

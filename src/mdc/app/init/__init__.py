@@ -14,7 +14,7 @@ from mdc.app.init.places import places_under
 from mdc.app.init.table import look_at_table
 from mdc.app.init.values import choose
 from mdc.plan.artefacts import ARTEFACTS
-from mdc.plan.config import read_yaml
+from mdc.plan.config.read import read_yaml
 from mdc.plan.data_folder import data_folder
 from mdc.plan.records import UserError
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from mdc.plan.config import Name, load, parse_yaml, read_yaml, validate
+from mdc.plan.config.read import load, parse_yaml, read_yaml, validate
+from mdc.plan.config.types import Name
 from mdc.plan.config.yaml_core import Loader, dump_yaml
 from mdc.plan.records import UserError, atomic_path
 

@@ -14,7 +14,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from mdc.data.obtain.checks import demand, run_checks
-from mdc.plan.config import DownloadRuntime, first_problem
+from mdc.plan.config.data import DownloadRuntime
+from mdc.plan.config.problems import first_problem
 from mdc.plan.data_folder import data_folder
 from mdc.plan.jobs.call import Call, write_made
 from mdc.plan.processes.lock import locked

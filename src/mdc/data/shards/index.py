@@ -22,7 +22,7 @@ from mdc.data.formats.tar import sample_spans, split_span, tar_members
 from mdc.data.shards.offsets import read_offsets, span_of
 from mdc.data.shards.opened import OpenShards, check_offsets, check_sizes
 from mdc.models.text import CLIP_SOT
-from mdc.plan.config import first_problem
+from mdc.plan.config.problems import first_problem
 from mdc.plan.records import UserError, read_json, sha256_file
 
 INDEX = "index.json"

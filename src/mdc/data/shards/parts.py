@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from mdc.data.shards.index import Count, FileOf, Shard
 from mdc.data.shards.part import files_of, remove_part, write_part
 from mdc.data.sources.cleaned import InParts
-from mdc.plan.config import first_problem
+from mdc.plan.config.problems import first_problem
 from mdc.plan.progress import progress
 from mdc.plan.records import UserError, read_json, sha256_json, write_json
 

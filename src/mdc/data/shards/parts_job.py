@@ -12,7 +12,8 @@ from mdc.data.shards.parts import Group, write_parts
 from mdc.data.shards.set_job import note, source_of, splits_of
 from mdc.data.sources.cleaned import InParts
 from mdc.data.sources.source import open_corpus
-from mdc.plan.config import DataRuntime, first_problem
+from mdc.plan.config.data import DataRuntime
+from mdc.plan.config.problems import first_problem
 from mdc.plan.data_folder import data_folder
 from mdc.plan.jobs.call import Call
 from mdc.plan.processes.lock import locked

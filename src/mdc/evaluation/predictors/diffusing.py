@@ -23,8 +23,8 @@ from mdc.models.diffusion_captioner import DiffusionCaptioner, schedule_of
 from mdc.models.memory import Memory
 from mdc.models.precision import autocast
 from mdc.models.text import Vocabulary
-from mdc.plan.config import Method
 from mdc.plan.config.caption import Diffusing
+from mdc.plan.config.pretrain import Method
 
 #: log probabilities of all classes that are held at a time: a gigabyte in float32, and twice as much while places are drawn
 AT_ONCE = 1 << 28

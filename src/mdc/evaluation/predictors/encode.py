@@ -12,7 +12,7 @@ from mdc.models.encoders.tower import Tower
 from mdc.models.pixel_encoder import PixelEncoder
 from mdc.models.precision import autocast
 from mdc.models.weights import load_weights
-from mdc.plan.config import Backbone
+from mdc.plan.config.backbones import Backbone
 from mdc.plan.records import UserError
 
 

@@ -11,7 +11,8 @@ from mdc.models.encoders.tower import Tower, fill
 from mdc.models.tokenizers.gumbel_vqgan import GumbelTokenizer
 from mdc.models.tokenizers.vq_vae import VqTokenizer, pixels
 from mdc.models.weights import load_weights
-from mdc.plan.config import CodesTower, TokenizerEntry, VqVae
+from mdc.plan.config.encoders import CodesTower
+from mdc.plan.config.tokenizers import TokenizerEntry, VqVae
 from mdc.plan.jobs.encoder_model import EncoderJob
 
 

@@ -10,7 +10,7 @@ from mdc.models.encoder import build_encoder
 from mdc.models.encoders.tower import Tower, fill
 from mdc.models.normalise import OPENAI_MEAN, OPENAI_STD
 from mdc.models.weights import load_weights
-from mdc.plan.config import Backbone
+from mdc.plan.config.backbones import Backbone
 from mdc.plan.jobs.encoder_model import EncoderJob
 
 

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mdc.plan.config import VqVae
+from mdc.plan.config.tokenizers import VqVae
 
 
 class Residual(nn.Module):

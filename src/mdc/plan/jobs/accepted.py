@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from mdc.plan.config import first_problem
+from mdc.plan.config.problems import first_problem
 from mdc.plan.records import UserError, read_json, write_json
 
 FILE = "accepted_edits.json"

@@ -7,8 +7,9 @@ from dataclasses import asdict
 from typing import Any
 
 from mdc.plan.artefacts import ARTEFACTS
-from mdc.plan.config import Corpus, Method, ProbeTable, TextSet
-from mdc.plan.config.tables import PairsFigure, RatioFigure, RepetitionFigure, ScheduleTable
+from mdc.plan.config.data import Corpus, TextSet
+from mdc.plan.config.pretrain import Method
+from mdc.plan.config.tables import PairsFigure, ProbeTable, RatioFigure, RepetitionFigure, ScheduleTable
 from mdc.plan.jobs import caption_plans, score_plans
 from mdc.plan.jobs.context import Context, Encoder
 from mdc.plan.jobs.ids import Frozen, Run, Untrained

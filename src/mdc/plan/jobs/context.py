@@ -9,8 +9,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from mdc.plan.config import Params, ProbeTable, Recipe, Strict, first_problem, origin_of
-from mdc.plan.config.tables import ChoiceTable, LossFigure, ScoreTable
+from mdc.plan.config.data import origin_of
+from mdc.plan.config.params import Params
+from mdc.plan.config.pretrain import Recipe
+from mdc.plan.config.problems import first_problem
+from mdc.plan.config.tables import ChoiceTable, LossFigure, ProbeTable, ScoreTable
+from mdc.plan.config.types import Strict
 from mdc.plan.fingerprint import fingerprint
 from mdc.plan.jobs.accepted import Accepted, Edit
 from mdc.plan.jobs.ids import Frozen, Run, Untrained

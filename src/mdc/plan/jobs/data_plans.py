@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from mdc.plan import parts
-from mdc.plan.config import CorpusSource, origin_of
-from mdc.plan.config.sources import PairsCorpus
+from mdc.plan.config.data import origin_of
+from mdc.plan.config.sources import CorpusSource, PairsCorpus
 from mdc.plan.jobs.context import Context
 from mdc.plan.jobs.job import Job
 from mdc.plan.records import sha256_json

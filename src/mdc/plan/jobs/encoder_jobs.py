@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from mdc.plan import parts
-from mdc.plan.config import CodesTower, FrozenBackbone, OnTokens, RunTower, VqVae
+from mdc.plan.config.backbones import FrozenBackbone, OnTokens
+from mdc.plan.config.encoders import CodesTower, RunTower
+from mdc.plan.config.tokenizers import VqVae
 from mdc.plan.jobs.context import Context
 from mdc.plan.jobs.encoder_model import EncodedJob, EncoderJob, ImageTokensJob, TokenizerJob, WordsJob
 from mdc.plan.jobs.ids import Run
@@ -121,7 +123,7 @@ def encoded(plan: Context, name: str, corpus: str) -> EncodedJob | ImageTokensJo
 
 
 def tokens(plan: Context, name: str) -> dict[str, Any]:
-    """What a job is told of an encoder (:class:`mdc.plan.config.FrozenTokens`)."""
+    """What a job is told of an encoder (:class:`mdc.plan.config.backbones.FrozenTokens`)."""
     entry, brought = plan.scale.encoders[name], encoder(plan, name)
     shape = {"image_size": entry.image_size, "tokens": entry.tokens, "width": entry.width}
     return {"job": brought.job, "config_sha256": brought.sha256, **shape}
@@ -138,7 +140,7 @@ def words(plan: Context, name: str) -> WordsJob:
 
 
 def words_of(plan: Context, name: str) -> dict[str, Any]:
-    """What a job is told of them (:class:`mdc.plan.config.FrozenWords`)."""
+    """What a job is told of them (:class:`mdc.plan.config.backbones.FrozenWords`)."""
     brought = words(plan, name)
     return {"job": brought.job, "config_sha256": brought.sha256, "width": brought.entry.width}
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from mdc.plan.config import Encode, EncoderEntry, Name, TokenizerEntry, TrainedBackbone, WordEmbeddings
+from mdc.plan.config.backbones import TrainedBackbone
+from mdc.plan.config.encoders import Encode, EncoderEntry, WordEmbeddings
+from mdc.plan.config.tokenizers import TokenizerEntry
+from mdc.plan.config.types import Name
 from mdc.plan.jobs.job import Job, Part
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mdc.plan.config import Backbone
+from mdc.plan.config.backbones import Backbone
 from mdc.plan.jobs.context import Context
 from mdc.plan.jobs.ids import Run
 from mdc.plan.records import UserError

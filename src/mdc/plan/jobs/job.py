@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from mdc.plan.config import Name
+from mdc.plan.config.types import Name
 from mdc.plan.records import sha256_json
 
 

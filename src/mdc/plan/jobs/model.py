@@ -6,33 +6,19 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
-from mdc.plan.config import (
-    CaptionList,
-    ChoiceSource,
-    CorpusSource,
-    Dataset,
-    FrozenTokens,
-    JobBackbone,
-    Method,
-    Name,
-    Names,
-    NonNegative,
-    OpenClipModel,
-    Positive,
-    Probe,
-    ProbeSource,
-    ProtocolData,
-    ProtocolPretrain,
-    ProtocolProbe,
-    Recipe,
-    Scoring,
-    Share,
-    TrainedBackbone,
-)
+from mdc.plan.config.backbones import FrozenTokens, JobBackbone, TrainedBackbone
 from mdc.plan.config.caption import Captioning, Writing
 from mdc.plan.config.caption_table import OpenClip
+from mdc.plan.config.choice_sources import ChoiceSource
+from mdc.plan.config.data import Dataset
 from mdc.plan.config.distortion import AtLevel
 from mdc.plan.config.judge import ByClipScore, ByEndpoint
+from mdc.plan.config.params import ProtocolData, ProtocolPretrain, ProtocolProbe
+from mdc.plan.config.pretrain import Method, Recipe
+from mdc.plan.config.scale import Probe
+from mdc.plan.config.score import OpenClipModel, Scoring
+from mdc.plan.config.sources import CaptionList, CorpusSource, ProbeSource
+from mdc.plan.config.types import Name, Names, NonNegative, Positive, Share
 from mdc.plan.jobs.job import Job, Part
 
 # --- data ---------------------------------------------------------------------------------------------------------------

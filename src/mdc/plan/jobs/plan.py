@@ -12,8 +12,10 @@ from functools import cached_property
 from typing import Any
 
 from mdc.plan import parts
-from mdc.plan.config import FrozenBackbone, Method, Strict
+from mdc.plan.config.backbones import FrozenBackbone
+from mdc.plan.config.pretrain import Method
 from mdc.plan.config.tables import LossFigure
+from mdc.plan.config.types import Strict
 from mdc.plan.jobs import caption_jobs, encoder_jobs, score_jobs
 from mdc.plan.jobs.artefact_plans import ARTEFACT_PLANS
 from mdc.plan.jobs.context import Context, Encoder, OfRuns

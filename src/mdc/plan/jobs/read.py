@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from mdc.plan.config import first_problem
+from mdc.plan.config.problems import first_problem
 from mdc.plan.records import UserError, read_json
 from mdc.plan.verbs import VERBS
 

@@ -7,7 +7,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from mdc.plan.config import NonNegative, Positive, ProtocolStatistics, Share
+from mdc.plan.config.params import ProtocolStatistics
+from mdc.plan.config.types import NonNegative, Positive, Share
 from mdc.plan.jobs.job import Job, Part
 
 

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
-from mdc.plan.config import NonNegative, Positive
 from mdc.plan.config.distortion import Kind
+from mdc.plan.config.types import NonNegative, Positive
 from mdc.plan.jobs.job import Part
 from mdc.plan.jobs.shown import (
     ArtefactJob,

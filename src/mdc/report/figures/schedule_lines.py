@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mdc.plan.config import ProtocolStatistics
+from mdc.plan.config.params import ProtocolStatistics
 from mdc.plan.jobs.shown import SchedulesJob, ShownRun
 from mdc.plan.records import UserError
 from mdc.report.statistics import steadiness

@@ -5,7 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 from mdc.models.captioner import Captioner
-from mdc.plan.config import Backbone, Method, OnTokens, ProtocolPretrain
+from mdc.plan.config.backbones import Backbone, OnTokens
+from mdc.plan.config.params import ProtocolPretrain
+from mdc.plan.config.pretrain import Method
 from mdc.plan.processes.group import ALONE, Group
 from mdc.training.objectives.captioning import CaptioningObjective, build_captioner
 from mdc.training.objectives.left_to_right import supervise

@@ -18,7 +18,7 @@ from mdc.models.initial import seeded
 from mdc.models.operations import Operations, Texts, captioner
 from mdc.models.packing import Packing, packing
 from mdc.models.precision import autocast
-from mdc.plan.config import Backbone, OnTokens
+from mdc.plan.config.backbones import Backbone, OnTokens
 from mdc.plan.processes.group import Group
 from mdc.training.objectives.micro_batches import slices, trimmed
 

@@ -14,7 +14,9 @@ from mdc.models.initial import seeded
 from mdc.models.operations import Operations, Texts, contrasted, two_towers
 from mdc.models.packing import Packing, packing
 from mdc.models.precision import autocast
-from mdc.plan.config import Backbone, Method, OnTokens, ProtocolPretrain
+from mdc.plan.config.backbones import Backbone, OnTokens
+from mdc.plan.config.params import ProtocolPretrain
+from mdc.plan.config.pretrain import Method
 from mdc.plan.processes.group import ALONE, Group
 from mdc.plan.records import UserError
 from mdc.training.objectives.micro_batches import slices, trimmed

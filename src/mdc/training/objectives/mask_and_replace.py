@@ -24,7 +24,9 @@ from mdc.models.initial import seeded
 from mdc.models.logits import sum_over_logits
 from mdc.models.operations import Operations, Texts, diffusion_captioner
 from mdc.models.precision import autocast
-from mdc.plan.config import Backbone, Method, OnTokens, ProtocolPretrain
+from mdc.plan.config.backbones import Backbone, OnTokens
+from mdc.plan.config.params import ProtocolPretrain
+from mdc.plan.config.pretrain import Method
 from mdc.plan.processes.group import ALONE, Group
 from mdc.training.objectives.micro_batches import slices
 

@@ -11,7 +11,9 @@ from mdc.data.loader.batch import CaptionBatch
 from mdc.diffusion.corruption import mask_tokens
 from mdc.diffusion.schedule import MaskSchedule
 from mdc.models.captioner import Captioner
-from mdc.plan.config import Backbone, Method, OnTokens, ProtocolPretrain
+from mdc.plan.config.backbones import Backbone, OnTokens
+from mdc.plan.config.params import ProtocolPretrain
+from mdc.plan.config.pretrain import Method
 from mdc.plan.processes.group import ALONE, Group
 from mdc.training.objectives.captioning import CaptioningObjective, Supervision, build_captioner
 

@@ -14,7 +14,9 @@ from torch import Tensor
 from mdc.data.loader.batch import CaptionBatch
 from mdc.models.image_text import ImageText
 from mdc.models.operations import Operations
-from mdc.plan.config import Backbone, Method, OnTokens, ProtocolPretrain
+from mdc.plan.config.backbones import Backbone, OnTokens
+from mdc.plan.config.params import ProtocolPretrain
+from mdc.plan.config.pretrain import Method
 from mdc.plan.processes.group import ALONE, Group
 
 

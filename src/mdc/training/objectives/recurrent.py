@@ -10,7 +10,9 @@ from __future__ import annotations
 from mdc.models.initial import seeded
 from mdc.models.operations import recurrent_captioner
 from mdc.models.recurrent import RecurrentCaptioner
-from mdc.plan.config import Backbone, Method, OnTokens, ProtocolPretrain
+from mdc.plan.config.backbones import Backbone, OnTokens
+from mdc.plan.config.params import ProtocolPretrain
+from mdc.plan.config.pretrain import Method
 from mdc.plan.processes.group import ALONE, Group
 from mdc.training.objectives.captioning import CaptioningObjective
 from mdc.training.objectives.left_to_right import supervise

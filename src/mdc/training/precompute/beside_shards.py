@@ -17,7 +17,7 @@ from mdc.data.loader.central import corpus_images
 from mdc.data.shards.index import read_index
 from mdc.models.encoders.tower import Tower
 from mdc.models.towers import read_tower
-from mdc.plan.config import FrozenTokens
+from mdc.plan.config.backbones import FrozenTokens
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.encoder_model import EncodedJob, EncoderJob, ImageTokensJob
 from mdc.plan.jobs.read import as_job
