@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 from mdc.app.cli import main
 from mdc.checks import accept_edit
 from mdc.plan.fingerprint import fingerprint
-from mdc.plan.jobs import plan as plans
+from mdc.plan.jobs import context as plans
 from mdc.plan.jobs.accepted import Accepted, Edit, read_accepted, write_accepted
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.model import PretrainJob

@@ -17,7 +17,7 @@ from mdc.checks.place import Place
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config.read import validate
 from mdc.plan.fingerprint import fingerprint
-from mdc.plan.jobs import plan as plans
+from mdc.plan.jobs import context as plans
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.records import write_json

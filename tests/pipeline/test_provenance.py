@@ -26,7 +26,7 @@ from mdc.checks.verify import place_of
 from mdc.data.shards.index import read_index, shard_list
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.fingerprint import fingerprint
-from mdc.plan.jobs import plan as plans
+from mdc.plan.jobs import context as plans
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.records import read_json, sha256_file
 from mdc.plan.verbs import VERBS

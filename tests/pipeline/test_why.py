@@ -22,7 +22,7 @@ from mdc.checks.place import Broken, Place
 from mdc.checks.walk import Walk
 from mdc.plan.artefacts import ARTEFACTS, Artefact
 from mdc.plan.config.params import ProtocolStatistics
-from mdc.plan.jobs import plan as plans
+from mdc.plan.jobs import context as plans
 from mdc.plan.jobs.accepted import Edit, write_accepted
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.job import Job

@@ -20,7 +20,8 @@ from mdc.app.cli import main
 from mdc.data.formats.samples import held_out
 from mdc.plan.config.params import Params
 from mdc.plan.config.read import load
-from mdc.plan.jobs import plan as plans
+from mdc.plan.jobs import context
+from mdc.plan.jobs.plan import Plan
 
 ROOT = Path(__file__).resolve().parents[3]
 PHOTOS = ["photos", "--images", "photos", "--captions", "photos/captions.csv"]
@@ -77,8 +78,8 @@ def test_a_scale_plans_its_jobs_and_without_a_probe_no_table_1(
     params = _init(*PHOTOS, *(["--probe", "birds"] if probe else []))
     tables = [*(["table1", "table6"] if probe else []), "table9", "figure3", "figure_loss"]
     assert list(params.current().tables.named()) == tables
-    monkeypatch.setattr(plans, "fingerprint", lambda *modules: "0" * 64)
-    jobs: dict[str, Any] = dict(plans.Plan(params).jobs)
+    monkeypatch.setattr(context, "fingerprint", lambda *modules: "0" * 64)
+    jobs: dict[str, Any] = dict(Plan(params).jobs)
     runs = [f"photos/ViT-T-8/{method}" for method in ("clip", "arc", "mdc")]
     probes = [f"probe/{run}/s0" for run in runs] + [
         f"probe/untrained/ViT-T-8/{one}/s0" for one in ("cls", "patch_mean")

@@ -11,7 +11,8 @@ import yaml
 from changed import put
 
 from mdc.plan.config.read import read_yaml, validate
-from mdc.plan.jobs import plan as plans
+from mdc.plan.jobs import context
+from mdc.plan.jobs.plan import Plan
 from mdc.plan.records import UserError
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -56,8 +57,8 @@ ONLY_DATA = {"label": "Only data", "data": _data()}
 
 
 def _jobs(scale: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    monkeypatch.setattr(plans, "fingerprint", lambda *modules: "0" * 64)
-    return sorted(plans.Plan(validate(_with(scale))).jobs)
+    monkeypatch.setattr(context, "fingerprint", lambda *modules: "0" * 64)
+    return sorted(Plan(validate(_with(scale))).jobs)
 
 
 def _refusal(scale: dict[str, Any]) -> str:
