@@ -86,10 +86,13 @@ class Peer:
 
     def step(self, images: Tensor, tokens: Tensor) -> Tensor:
         """One batch through open_clip's ``train_one_epoch``."""
-        loader = _OneBatch(images, tokens)
-        data = {"train": SimpleNamespace(set_epoch=lambda epoch: None, dataloader=loader)}
-        self._epoch(self.model, data, self.losses, 0, self._optimizer, None, None, None, self._args)
+        self.epoch([(images, tokens)])
         return self.losses.last
+
+    def epoch(self, batches: list[tuple[Tensor, Tensor]]) -> None:
+        """These batches, images and tokens, through open_clip's ``train_one_epoch``."""
+        data = {"train": SimpleNamespace(set_epoch=lambda epoch: None, dataloader=_Batches(batches))}
+        self._epoch(self.model, data, self.losses, 0, self._optimizer, None, None, None, self._args)
 
 
 class _Kept(nn.Module):
@@ -105,16 +108,15 @@ class _Kept(nn.Module):
         return found
 
 
-class _OneBatch:
-    """An epoch of one batch, as open_clip's loader tells of it."""
+class _Batches:
+    """An epoch of these batches, as open_clip's loader tells of it."""
 
-    num_batches = 1
-
-    def __init__(self, images: Tensor, tokens: Tensor) -> None:
-        self._batch, self.num_samples = (images, tokens), len(images)
+    def __init__(self, batches: list[tuple[Tensor, Tensor]]) -> None:
+        self._batches, self.num_batches = batches, len(batches)
+        self.num_samples = sum(len(images) for images, _ in batches)
 
     def __iter__(self) -> Any:
-        return iter([self._batch])
+        return iter(self._batches)
 
 
 @torch.no_grad()

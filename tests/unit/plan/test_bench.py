@@ -20,9 +20,9 @@ from turns import in_turns
 from mdc.plan.records import UserError
 
 BENCH = Path(__file__).resolve().parents[3] / "bench"
-#: what is no bench: their common parts, the other side of caption.py, and learns.py, which asks what training teaches, not what
-#: it costs
-OTHERS = {"rows", "table", "turns", "every", "training_batches", "coca_peer", "learns"}
+#: what is no bench: their common parts, the other side of caption.py, learns.py, which asks what training teaches, not what it
+#: costs, and first_hour.py, which has a report of its own
+OTHERS = {"rows", "table", "turns", "every", "training_batches", "coca_peer", "learns", "first_hour"}
 #: a clone of the repository from nothing, and scores of a run that must be named: called by hand
 BY_HAND = {"pipeline", "score_variance"}
 
