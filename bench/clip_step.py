@@ -56,7 +56,7 @@ class Peer:
             ),
             text_cfg=open_clip.CLIPTextCfg(
                 context_length=CONTEXT,
-                vocab_size=Vocabulary.full().size,
+                vocab_size=ours.text.token_embedding.weight.shape[0] - 1,  # without [MASK]
                 width=backbone.decoder.width,
                 heads=backbone.decoder.heads,
                 layers=backbone.decoder.layers,

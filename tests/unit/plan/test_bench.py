@@ -21,8 +21,9 @@ from mdc.plan.records import UserError
 
 BENCH = Path(__file__).resolve().parents[3] / "bench"
 #: what is no bench: their common parts, the other side of caption.py, learns.py, which asks what training teaches, not what it
-#: costs, and first_hour.py, which has a report of its own
-OTHERS = {"rows", "table", "turns", "every", "training_batches", "coca_peer", "learns", "first_hour"}
+#: costs, and first_hour.py with its parts, which has a report of its own
+HOUR = {"first_hour", "first_hour_runs", "first_hour_sections"}
+OTHERS = {*HOUR, "rows", "table", "turns", "every", "training_batches", "coca_peer", "learns"}
 #: a clone of the repository from nothing, and scores of a run that must be named: called by hand
 BY_HAND = {"pipeline", "score_variance"}
 

@@ -1,0 +1,227 @@
+"""Trainings as bench/first_hour.py makes them: of noise, and step by step as `mdc pretrain` would."""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import cycle, islice
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+import training_batches
+from torch import Tensor
+
+from mdc.data.loader.batch import CaptionBatch
+from mdc.models.text import Vocabulary
+from mdc.plan.config.backbones import Backbone
+from mdc.plan.config.read import load
+from mdc.plan.jobs.model import PretrainJob
+from mdc.plan.jobs.plan import Plan
+from mdc.plan.processes.group import ALONE, Group
+from mdc.training.feed import Fed, fed
+from mdc.training.gradient_sums import GradientSums
+from mdc.training.optimizer import build_optimizer
+from mdc.training.peaks import peak_here
+from mdc.training.run import prepare
+from mdc.training.trainer import _step
+from mdc.training.watch import Watch
+
+ROOT = Path(__file__).resolve().parents[1]
+Found = dict[str, Any]
+METHODS = ("mdc", "clip", "arc")
+
+
+@dataclass(frozen=True)
+class Here:
+    """The machine, and the sizes that are measured on it: of the scale ``paper``, or of ``mini``; ``quick``: smaller still."""
+
+    device: torch.device
+    quick: bool
+    scale: str = "paper"
+
+    @cached_property
+    def plan(self) -> Plan:
+        return Plan(load(ROOT / "params.yaml", self.scale))
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        return Vocabulary.corpus(range(2000)) if self.quick else Vocabulary.full()
+
+    @property
+    def backbones(self) -> list[str]:
+        return ["ViT-B-32", "ViT-B-16", "ViT-L-14"] if self.scale == "paper" else ["ViT-T-12"]
+
+    @property
+    def gpu(self) -> bool:
+        return self.device.type == "cuda"
+
+    def of(self, full: int, quick: int) -> int:
+        """One of two sizes."""
+        return quick if self.quick else full
+
+    def job(self, backbone: str, method: str, size: int, **recipe: Any) -> PretrainJob:
+        """The training of a scale's method and backbone, with global batches of ``size`` on this machine."""
+        found = self.plan.jobs[f"runs/{'cc12m' if self.scale == 'paper' else 'alt'}/{backbone}/{method}/s0"]
+        assert isinstance(found, PretrainJob) and isinstance(found.backbone, Backbone)
+        own = {"batch_size": size, "accumulation": 1, "processes": 1, "precision": "bf16", "compile": False, **recipe}
+        changed: Found = {"recipe": found.recipe.model_copy(update=own)}
+        if self.quick:
+            short = found.backbone.decoder.model_copy(update={"layers": 2})
+            changed["backbone"] = found.backbone.model_copy(update={"layers": 2, "decoder": short})
+        return found.model_copy(update=changed)
+
+
+class Noise:
+    """In the place of a corpus: a few batches of noise and random captions, again and again."""
+
+    duplicate_share, held_out, steps = 0.0, 0, 100_000
+
+    def __init__(self, vocabulary: Vocabulary, job: PretrainJob, group: Group, tokens: int = 0) -> None:
+        """``tokens``: of every caption, SOT and EOT included; 0: as long as COCO's."""
+        self.vocabulary, self.group = vocabulary, group
+        self.size, self.image_size = job.recipe.batch_size // group.world, job.backbone.image_size
+        count = max(2, min(8, 512 // self.size))
+        ids, _ = training_batches.encoded(Path("none"), count * self.size, self.vocabulary, group.rank)
+        if tokens:
+            ids = [[one[0], *[1] * (tokens - 2), one[-1]] for one in ids]
+        self.made = [self._batch(ids[n * self.size :][: self.size], n * group.world + group.rank) for n in range(count)]
+
+    def _batch(self, ids: list[list[int]], seed: int) -> CaptionBatch:
+        made = training_batches.make_batch(ids, self.vocabulary, self.image_size, seed)
+        made.place.mul_(self.group.world).add_(self.group.rank)
+        return made
+
+    def batches(self, start: int) -> Iterator[CaptionBatch]:
+        return cycle(self.made)
+
+
+class Run:
+    """A training as ``mdc pretrain`` prepares it, step by step through the trainer's own step."""
+
+    def __init__(self, here: Here, job: PretrainJob, group: Group = ALONE, tokens: int = 0) -> None:
+        self.job, self.device, data = job, here.device, Noise(here.vocabulary, job, group, tokens)
+        stand_in: Any = data
+        self.training = prepare(job, stand_in, here.device)
+        self.training.model.train()
+        self.parameters = [p for p in self.training.model.parameters() if p.requires_grad]
+        self.optimizer = build_optimizer(self.training.model, job.recipe, job.protocol.pretrain)
+        self.sums, self.watch = GradientSums(group, self.parameters), Watch(here.device, group)
+        self.number, self.losses, objective = 0, list[float](), self.training.objective
+        self.prepared = [objective.prepare(one, job.recipe.accumulation) for one in data.made]
+        self.batches: Iterator[Fed] = fed(
+            data.batches(0), lambda one: objective.prepare(one, job.recipe.accumulation), here.device
+        )
+
+    def steps(self, count: int) -> float:
+        """Make so many steps; seconds."""
+        synchronise(self.device)
+        began = time.perf_counter()
+        for batch in islice(self.batches, count):
+            measured = _step(self.training, self.optimizer, self.sums, self.number, batch, self.watch)
+            self.losses += [values["loss"] for _, values in measured]
+            self.number += 1
+        synchronise(self.device)
+        return time.perf_counter() - began
+
+    def settled(self) -> list[float]:
+        """The losses of all steps."""
+        self.losses += [values["loss"] for _, values in self.watch.settled()]
+        return self.losses
+
+    def resident(self) -> None:
+        """From here on batches lie on the device already."""
+        there = list(islice(self.batches, len(self.prepared)))
+        self.batches = cycle(there)
+
+    def speed(self, steps: int = 0, warm: int = 3) -> Found:
+        """Images a second, share of the peak and peak memory of ``steps`` steps after ``warm`` ones; 0: of some three seconds."""
+        first = self.steps(warm)
+        if self.device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self.device)
+        each = max(steps // 3, 1) if steps else min(max(round(2 / self.steps(2)), 2), 20)
+        taken = median(self.steps(each) for _ in range(3)) / each
+        counted = [self.training.objective.operations(one, self.job.backbone).needed for one in self.prepared]
+        peak = peak_here(self.device, self.job.recipe.precision)
+        return {
+            "images/s": self.job.recipe.batch_size / taken,
+            "MFU": None if peak is None else sum(counted) / len(counted) / taken / peak,
+            "ms/step": 1e3 * taken,
+            "peak GB": peak_gigabytes(self.device),
+            "first steps s": first,
+        }
+
+
+def synchronise(device: torch.device) -> None:
+    """Wait for the device."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def peak_gigabytes(device: torch.device) -> float | None:
+    """The most that was allocated since the last reset, in 10⁹ bytes; None on a CPU."""
+    return torch.cuda.max_memory_allocated(device) / 1e9 if device.type == "cuda" else None
+
+
+def timed(device: torch.device, work: Callable[[], object], repeats: int = 7, warm: int = 2) -> float:
+    """Milliseconds of ``work``: the median of ``repeats`` after ``warm`` ones."""
+    found = []
+    for _ in range(warm + repeats):
+        synchronise(device)
+        began = time.perf_counter()
+        work()
+        synchronise(device)
+        found.append(1e3 * (time.perf_counter() - began))
+    return median(found[warm:])
+
+
+def tried(what: str, measure: Callable[[], Found]) -> Found:
+    """What ``measure`` finds, or why it failed; memory is free again afterwards."""
+    print(f"{what} …", flush=True)
+    try:
+        return {"what": what, **measure()}
+    except Exception as error:
+        import traceback
+
+        traceback.print_exc()
+        return {"what": what, "failed": f"{type(error).__name__}: {next(iter(str(error).strip().splitlines()), '')}"}
+    finally:
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        if "torch._dynamo" in sys.modules:
+            torch._dynamo.reset()
+
+
+def mode(compiled: bool) -> str:
+    """In a word."""
+    return "compiled" if compiled else "eager"
+
+
+def relative(one: Tensor, other: Tensor) -> float:
+    """The norm of the difference, over that of ``other``."""
+    return float((one.double() - other.double()).norm() / other.double().norm())
+
+
+def section_call(name: str, path: Path, quick: bool) -> list[str]:
+    """The call that measures one section."""
+    return [
+        str(Path(__file__).with_name("first_hour.py")),
+        "--section",
+        name,
+        "--out",
+        str(path),
+        *(["--quick"] if quick else []),
+    ]
+
+
+def read_rows(path: Path) -> list[Found]:
+    """The rows that a section has left there by now."""
+    found: list[Found] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
+    return found
