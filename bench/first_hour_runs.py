@@ -141,8 +141,9 @@ class Run:
         self.batches = cycle(there)
 
     def speed(self, steps: int = 0, warm: int = 3) -> Found:
-        """Images a second, share of the peak and peak memory of ``steps`` steps after ``warm`` ones; 0: of some three seconds."""
-        first = self.steps(warm)
+        """Images a second, share of the peak and peak memory of ``steps`` steps after ``warm`` ones, of every batch at least
+        one; 0: of some three seconds."""
+        first = self.steps(max(warm, len(self.prepared)))
         if self.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.device)
         each = max(steps // 3, 1) if steps else min(max(round(2 / self.steps(2)), 2), 20)
