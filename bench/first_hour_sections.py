@@ -39,6 +39,7 @@ from mdc.models import cross_entropy
 from mdc.plan.config.backbones import Backbone
 from mdc.plan.config.caption import Beam, Unmasking
 from mdc.plan.jobs.model import PretrainJob
+from mdc.plan.jobs.shown import ProbingJob
 from mdc.plan.processes.group import ALONE, Group, process_group
 from mdc.training.memory import Captions, held
 
@@ -424,13 +425,15 @@ def hours(here: Here, found: list[Found]) -> Iterator[Found]:
             if key not in best or one["images/s"] / one["GPUs"] > best[key]["images/s"] / best[key]["GPUs"]:
                 best[key] = one
     total: Found = {"what": "Table 1", "runs": 0, "GPU hours": 0.0}
-    for name in sorted({run for s in here.plan.jobs["table1"].systems for run in s.runs if run.startswith("runs/")}):  # type: ignore[attr-defined]
-        job = here.plan.jobs[name]
-        assert isinstance(job, PretrainJob)
+    table = here.plan.jobs["table1"]
+    assert isinstance(table, ProbingJob)
+    jobs = {run: here.plan.jobs.get(f"runs/{run}") for system in table.systems for run in system.runs}
+    for name, job in jobs.items():
+        if not isinstance(job, PretrainJob):
+            continue  # an encoder that nobody trains
         rate = best.get((job.backbone_name, "clip" if job.method_name == "clip_lb" else job.method_name))
         if rate is None:
-            if job.backbone_name in here.backbones:
-                yield {"what": name, "failed": "its rate was not measured"}
+            yield {"what": name, "by": "nothing: no rate was measured"}
             continue
         own = job.recipe.epochs * PAIRS / (rate["images/s"] / rate["GPUs"]) / 3600
         total = {**total, "runs": total["runs"] + 1, "GPU hours": total["GPU hours"] + own}
