@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -91,13 +92,21 @@ def run_section(name: str, limit: float, quick: bool, log: Path) -> Found:
         except subprocess.TimeoutExpired:
             ended = f"it was ended after {limit:.0f} s"
         finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+            end(process)
         found = read_rows(path)
     lines = [line for line in log.read_text(encoding="utf-8").split(f"===== {name}\n")[-1].splitlines() if line.strip()]
     told = {"ended": ended, "last lines": [line[:200] for line in lines[-8:]] if ended else []}
     return {"seconds": time.perf_counter() - began, **told, "rows": found}
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a section that still runs; torchrun, asked first, ends its workers, which are in no group of ours."""
+    for number, patience in ((signal.SIGTERM, 5), (signal.SIGKILL, None)):
+        if process.poll() is None or number == signal.SIGKILL:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, number)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(patience)
 
 
 def machine() -> Found:
@@ -145,6 +154,7 @@ def main() -> None:
     args = parser.parse_args()
     if args.section:
         return measure_section(args.section, args.out, args.quick)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # with the section that runs
     chosen = args.only.split(",")
     if unknown := set(chosen) - set(SECTIONS):
         parser.error(f"no section {', '.join(sorted(unknown))}; allowed: {', '.join(SECTIONS)}")
