@@ -101,12 +101,13 @@ def run_section(name: str, limit: float, quick: bool, log: Path) -> Found:
 
 def end(process: subprocess.Popen[bytes]) -> None:
     """End a section that still runs; torchrun, asked first, ends its workers, which are in no group of ours."""
-    for number, patience in ((signal.SIGTERM, 5), (signal.SIGKILL, None)):
-        if process.poll() is None or number == signal.SIGKILL:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, number)
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(patience)
+    running = process.poll() is None
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        if running and number == signal.SIGTERM:
+            time.sleep(3)
+    process.wait()
 
 
 def machine() -> Found:
