@@ -1,4 +1,4 @@
-"""Layers whose activations are computed again in the backward pass, so that memory holds those of one layer at a time."""
+"""What is done to each layer of a model's towers: its activations computed again, or compiled."""
 
 from __future__ import annotations
 
@@ -14,14 +14,32 @@ from mdc.models.pixel_encoder import PixelEncoder
 
 
 def recompute_layers(model: ImageText) -> None:
-    """Let every layer of a model's towers keep its inputs alone. Gradients stay what they are: nothing in a layer is random."""
-    text: Any = model.text
+    """Let every layer of a model's towers keep its inputs alone, and compute its activations again in the backward pass, so that
+    memory holds those of one layer at a time. Gradients stay what they are: nothing in a layer is random."""
     # an LSTM has no layers: its steps are one after another, each of a place
-    layers: list[nn.Module] = [*getattr(text, "blocks", ())]
+    for layer in [*_text_layers(model), *_encoder_layers(model)]:
+        layer.forward = partial(checkpoint, layer.forward, use_reentrant=False, preserve_rng_state=False)
+
+
+def compile_layers(model: ImageText) -> None:
+    """Compile every layer of a model's towers by itself: equal layers share their code, which is compiled once, and a layer's
+    gradients are ready, and on their way to other processes, while those of the layers before it are computed."""
+    for layer in _encoder_layers(model) or [model.encoder]:
+        layer.compile()
+    for layer in _text_layers(model) or [model.text]:
+        layer.compile(dynamic=True)
+
+
+def _text_layers(model: ImageText) -> list[nn.Module]:
+    text: Any = model.text
+    return [*getattr(text, "blocks", ())]
+
+
+def _encoder_layers(model: ImageText) -> list[nn.Module]:
     encoder: Any = model.encoder
     if isinstance(encoder, Encoder):
-        layers += encoder.tower.transformer.resblocks
-    elif isinstance(model.encoder, PixelEncoder):
-        layers += [block for stage in encoder.tower[1:] for block in stage]
-    for layer in layers:
-        layer.forward = partial(checkpoint, layer.forward, use_reentrant=False, preserve_rng_state=False)
+        return [*encoder.tower.transformer.resblocks]
+    if isinstance(encoder, PixelEncoder):
+        tower: Any = encoder.tower
+        return [block for stage in tower[1:] for block in stage]
+    return []

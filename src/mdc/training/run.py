@@ -18,7 +18,7 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
-from mdc.models.recomputing import recompute_layers
+from mdc.models.recomputing import compile_layers, recompute_layers
 from mdc.models.runs import WEIGHTS, read_run
 from mdc.models.text import Vocabulary
 from mdc.models.weights import load_weights
@@ -158,8 +158,7 @@ def prepare(job: PretrainJob, corpus: Corpus, device: torch.device, words: Tenso
     if recipe.recompute:
         recompute_layers(model)
     if recipe.compile:
-        model.encoder.compile()
-        model.text.compile(dynamic=True)
+        compile_layers(model)
     validation = Validation(corpus, objective, device) if corpus.held_out else None
     return Training(job, model, objective, corpus, device, validation, corpus.group)
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from mdc.data.loader.batch import CaptionBatch
 from mdc.models import cross_entropy
-from mdc.models.recomputing import recompute_layers
+from mdc.models.recomputing import compile_layers, recompute_layers
 from mdc.plan.processes.group import ALONE, Group
 from mdc.plan.records import read_json_lines
 from mdc.training.feed import fed
@@ -79,8 +79,7 @@ def test_loss_and_gradients_equal_the_cpus(method: str) -> None:
 @EVERY
 def test_bf16_compiled_training_learns(method: str) -> None:
     model, objective = made(method, CUDA, "bf16")
-    model.encoder.compile()
-    model.text.compile(dynamic=True)
+    compile_layers(model)
     optimizer = build_optimizer(model, toy.recipe(lr=3e-3, weight_decay=0.0), toy.PROTOCOL)
     losses = []
     for _ in range(60):
@@ -189,22 +188,24 @@ def test_batches_copied_beside_slow_steps_are_what_was_prepared(method: str) -> 
 
 
 def trained(method: str, state: Path, kill_at: int | None = None) -> list[int]:
-    """Twelve steps of a run on the GPU, in bf16; the steps whose batches were asked for."""
+    """Thirty steps of a run on the GPU, in bf16; the steps whose batches were asked for."""
     recipe = toy.recipe(precision="bf16", device="cuda", accumulation=2)
     return toy.trained(
-        state, method, 12, recipe, kill_at=kill_at, batch_of=lambda step, _: batch(step), device=CUDA
+        state, method, 30, recipe, kill_at=kill_at, batch_of=lambda step, _: batch(step), device=CUDA
     ).asked
 
 
 @EVERY
 def test_a_killed_run_resumes(method: str, tmp_path: Path) -> None:
-    """From the state after step 5, to the losses of a run that was never killed; rounding may differ, so not to the bit."""
-    assert trained(method, tmp_path / "whole") == list(range(12))
+    """From its last state, to the losses of a run that was never killed; rounding may differ, so not to the bit. A state comes as
+    many steps after it was asked for as the device may lag behind."""
+    assert trained(method, tmp_path / "whole") == list(range(30))
     with pytest.raises(toy.Killed):
-        trained(method, tmp_path / "killed", kill_at=8)
-    assert trained(method, tmp_path / "killed") == list(range(5, 12))
+        trained(method, tmp_path / "killed", kill_at=25)
+    resumed_at, *_ = trained(method, tmp_path / "killed")
+    assert 5 <= resumed_at <= 25
     whole, resumed = (read_json_lines(tmp_path / name / "log.jsonl") for name in ("whole", "killed"))
-    assert [line["step"] for line in resumed] == list(range(1, 13))
+    assert [line["step"] for line in resumed] == list(range(1, 31))
     for one, other in zip(whole, resumed, strict=True):
         assert one["loss"] == pytest.approx(other["loss"], rel=1e-3)
 
