@@ -21,7 +21,7 @@ RECORD = "downloaded.json"
 def main(call: Call) -> None:
     """Run the job: ``call.job`` is a :class:`mdc.plan.jobs.model.DownloadJob`."""
     job = call.job
-    found, packages = _mirrored(call) if way(job.config()) == "mirror" else _downloaded(call)
+    found, packages = _mirrored(call) if way(job.complete()) == "mirror" else _downloaded(call)
     written = call.out / RECORD
     write_json(written, {"kind": "downloaded", **head(call), "group": job.group, "groups": job.groups, **found})
     write_made(call, [written], packages)
@@ -32,7 +32,7 @@ def _mirrored(call: Call) -> tuple[dict[str, Any], dict[str, str]]:
 
     job = call.job
     folder = data_folder() / job.dataset.path
-    return fetch_group(job.config(), REGISTRY.get(job.name), folder, job.group, job.groups), {}
+    return fetch_group(job.complete(), REGISTRY.get(job.name), folder, job.group, job.groups), {}
 
 
 def _downloaded(call: Call) -> tuple[dict[str, Any], dict[str, str]]:
@@ -40,6 +40,6 @@ def _downloaded(call: Call) -> tuple[dict[str, Any], dict[str, str]]:
 
     job = call.job
     (planned,) = call.given.values()
-    config = with_runtime(job.config(), call.runtime)
+    config = with_runtime(job.complete(), call.runtime)
     found = download_group(config, data_folder(), read_json(planned)["plan_sha256"], job.group, job.groups)
     return found, package_versions()

@@ -30,7 +30,7 @@ WAYS: tuple[Way, ...] = ("urls", "mirror", "files")
 
 def main(call: Call) -> None:
     """Run the job: ``call.job`` is a :class:`mdc.plan.jobs.model.ObtainJob`; ``call.runtime`` is needed for a list of URLs."""
-    config = call.job.config()
+    config = call.job.complete()
     if config["download"] is not None:
         config = with_runtime(config, call.runtime)
     found = obtain(config, data_folder())
@@ -45,7 +45,7 @@ def main(call: Call) -> None:
 
 def head(call: Call) -> dict[str, Any]:
     """What the manifests of all jobs that obtain begin with."""
-    config = call.job.config()
+    config = call.job.complete()
     return {"id": config["job"], "name": config["name"], "path": config["dataset"]["path"]}
 
 

@@ -20,7 +20,7 @@ RECORD = "planned.json"
 def main(call: Call) -> None:
     """Run the job: ``call.job`` is a :class:`mdc.plan.jobs.model.PlanDownloadJob`."""
     entry, folder = REGISTRY.get(call.job.name), data_folder() / call.job.dataset.path
-    config, _ = with_list(call.job.config(), entry, folder)
+    config, _ = with_list(call.job.complete(), entry, folder)
     plan = make_the_plan(config, entry, data_folder())
     counts = {"rows": plan["rows"], "chosen": plan["chosen"], "left_out": plan["left_out"], "parts": len(plan["parts"])}
     written = call.out / RECORD

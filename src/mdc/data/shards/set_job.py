@@ -17,7 +17,7 @@ def sharding(call: Call) -> dict[str, Any]:
 
 def source_of(call: Call) -> dict[str, Any]:
     """The job's source as its kind's module reads it."""
-    source: dict[str, Any] = call.job.config()["source"]
+    source: dict[str, Any] = call.job.complete()["source"]
     return source
 
 

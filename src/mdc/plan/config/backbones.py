@@ -7,9 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import (
     Discriminator,
     Field,
-    SerializerFunctionWrapHandler,
     Tag,
-    model_serializer,
     model_validator,
 )
 
@@ -120,15 +118,6 @@ class FrozenBackbone(Strict):
     decoder: Decoder
     words: Name | None = None
 
-    @model_serializer(mode="wrap")
-    def _given(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return _without_words(dump(self))
-
-
-def _without_words(found: dict[str, Any]) -> dict[str, Any]:
-    """Of a decoder that learns its own embeddings, as nearly all do, nothing is said of others'."""
-    return {key: value for key, value in found.items() if key != "words" or value is not None}
-
 
 def _which(value: Any) -> str:
     if isinstance(value, dict):
@@ -151,10 +140,6 @@ class OnTokens(Strict):
     frozen: FrozenTokens
     decoder: Decoder
     words: FrozenWords | None = None
-
-    @model_serializer(mode="wrap")
-    def _given(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return _without_words(dump(self))
 
 
 _OnFrozen = FrozenBackbone | OnTokens | FrozenTokens

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from mdc.plan.config.pretrain import Recipe
 from mdc.plan.config.types import Name, NonNegative, Positive, Strict, Threads
@@ -91,11 +91,6 @@ class Unmasking(Strict):
                 raise ValueError(
                     f"guide: shows one place at a step, greedily, in captions of given lengths; leave {key} out"
                 )
-
-    @model_serializer(mode="wrap")
-    def _plain(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A way of writing without a guide keeps the configuration that it had before there were any."""
-        return {key: value for key, value in dump(self).items() if key != "guide" or value is not None}
 
 
 class Beam(Strict):

@@ -257,7 +257,8 @@ def origin_of(name: str, dataset: Dataset) -> str:
 def _obtainable(name: str, dataset: Dataset) -> None:
     entry, origin = REGISTRY.get(name), origin_of(name, dataset)
     if entry is None:
-        whole = dataset.mirror is not None and None not in dataset.mirror.model_dump().values()
+        mirror = dataset.mirror
+        whole = mirror is not None and None not in (mirror.repo, mirror.revision, mirror.patterns)
         if not (origin == "urls" and dataset.list is not None) and not (origin == "mirror" and whole):
             raise ValueError(
                 f"datasets.{name}: not in the registry ({', '.join(REGISTRY)}); one of your own has from: urls and list, "

@@ -9,10 +9,8 @@ from pydantic import (
     BeforeValidator,
     Discriminator,
     Field,
-    SerializerFunctionWrapHandler,
     Tag,
     ValidationError,
-    model_serializer,
     model_validator,
 )
 
@@ -107,12 +105,6 @@ class Method(Strict):
             raise ValueError(f"masks: {self.masks}: only a masked method with one mask ratio (t_range [r, r]) takes it")
         return self
 
-    @model_serializer(mode="wrap")
-    def _own_values(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A key of another objective is left out, so that a new objective with keys of its own changes no run that exists."""
-        found: dict[str, Any] = dump(self)
-        return {key: value for key, value in found.items() if value is not None}
-
     @property
     def fixed_ratio(self) -> float | None:
         """The share of tokens that is masked, if it is the same for all captions; otherwise None."""
@@ -198,13 +190,6 @@ class Recipe(Strict):
     reduce: Literal["bf16"] | None = None
     recompute: Literal[True] | None = None
     order: AnyOrder = "global"
-
-    @model_serializer(mode="wrap")
-    def _given(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A key of few runs is left out of all others, which it does not concern."""
-        found: dict[str, Any] = dump(self)
-        optional = ("lr_schedule", "clip_steps", "average", "auxiliary", "reduce", "recompute")
-        return {key: value for key, value in found.items() if key not in optional or value is not None}
 
     @model_validator(mode="after")
     def _parts(self) -> Self:

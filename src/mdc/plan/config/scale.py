@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import Field, model_validator
 
 from mdc.plan.config.caption import Captioning, Finetune
 from mdc.plan.config.caption_table import CaptionTable
@@ -40,12 +40,6 @@ class Probe(Strict):
     threads: Threads
     device: Literal["auto", "cpu", "cuda"]
     fused: bool = False
-
-    @model_serializer(mode="wrap")
-    def _given(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Where it is not asked for, the key is left out, as if there were no such choice."""
-        found: dict[str, Any] = dump(self)
-        return {key: value for key, value in found.items() if key != "fused" or value}
 
 
 class ProbeRuntime(Strict):

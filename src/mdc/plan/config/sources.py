@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import Field, model_validator
 
 from mdc.plan.config.types import Column, DataPath, HeldOut, Name, NonNegative, Positive, Strict, has
 
@@ -32,11 +32,6 @@ class ScenesCorpus(Strict):
     test: Positive | None = None
     seed: NonNegative
     pixels: Annotated[int, Field(ge=16, le=512)]
-
-    @model_serializer(mode="wrap")
-    def _without_test(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A corpus without the split keeps the configuration that it had before there was one."""
-        return {key: value for key, value in dump(self).items() if key != "test" or value is not None}
 
 
 class Dealt(Strict):
@@ -76,11 +71,6 @@ class ParquetCorpus(Captions):
         if self.dealt is not None and self.in_parts:
             raise ValueError("in_parts: images that are dealt anew are read by one job; leave out in_parts, or dealt")
         return self
-
-    @model_serializer(mode="wrap")
-    def _without_defaults(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A corpus that is neither dealt nor in parts has the configuration that it had before there were these keys."""
-        return {key: value for key, value in dump(self).items() if key not in ("dealt", "in_parts") or value}
 
 
 class TableCorpus(Captions):

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
+from functools import cache
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+)
 
 
 def each_once(names: list[str]) -> list[str]:
@@ -54,9 +63,34 @@ Network = Annotated[str, AfterValidator(_network)]
 
 
 class Strict(BaseModel):
-    """Unknown keys are refused, values are never converted silently (text is no number), and instances cannot be changed."""
+    """Unknown keys are refused, values are never converted silently (text is no number), and instances cannot be changed.
+
+    What is dumped lacks every optional key that says nothing: its default is None, False or empty, and so is its value. So a new
+    optional key changes no configuration that exists. Other defaults are written out, since who edits one changes results.
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+    @model_serializer(mode="wrap")
+    def _without_silent(self, dump: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
+        values: dict[str, Any] = dump(self)
+        silent = {} if info.context == "complete" else _silent(type(self))
+        return {key: value for key, value in values.items() if key not in silent or value != silent[key]}
+
+    def complete(self) -> dict[str, Any]:
+        """As JSON has it, with every key."""
+        return self.model_dump(mode="json", by_alias=True, context="complete")
+
+
+@cache
+def _silent(kind: type[BaseModel]) -> dict[str, Any]:
+    """The optional keys of a class whose default says nothing → this default."""
+    found = {}
+    for name, field in kind.model_fields.items():
+        default = ... if field.is_required() else field.get_default(call_default_factory=True)
+        if default is None or default is False or default in ("", [], {}):
+            found |= {name: default, field.alias or name: default}
+    return found
 
 
 def known(where: str, name: str, allowed: dict[str, Any], what: str) -> None:

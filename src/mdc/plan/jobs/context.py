@@ -137,7 +137,7 @@ class Context(ABC):
     def resolved_source(self, source: Strict) -> dict[str, Any]:
         """A source as its job reads it: with the place of its dataset, and how that was obtained."""
         datasets = self.scale.data.datasets
-        values = source.model_dump(mode="json", by_alias=True)
+        values = source.complete()
         if values.get("dataset") is not None:
             dataset = datasets[values["dataset"]]
             values["path"] = dataset.path

@@ -55,7 +55,8 @@ def _reading(name: str, source: CorpusSource) -> str:
     """The name of the parts that a corpus takes. Corpora that read a dataset in one manner share them, take they more or less."""
     if not isinstance(source, PairsCorpus):
         return name
-    manner = source.model_dump(mode="json", exclude={"kind", "dataset", "path", "origin", "pairs"})
+    beside = ("kind", "dataset", "path", "from", "pairs")
+    manner = {key: value for key, value in source.complete().items() if key not in beside}
     return f"{source.dataset}-{sha256_json(manner)[:8]}"
 
 

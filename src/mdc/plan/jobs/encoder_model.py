@@ -7,8 +7,8 @@ from typing import Literal
 from mdc.plan.config.backbones import TrainedBackbone
 from mdc.plan.config.encoders import Encode, EncoderEntry, WordEmbeddings
 from mdc.plan.config.tokenizers import TokenizerEntry
-from mdc.plan.config.types import Name
-from mdc.plan.jobs.job import Job, Part
+from mdc.plan.config.types import Name, Strict
+from mdc.plan.jobs.job import Job
 
 
 class TokenizerJob(Job):
@@ -19,7 +19,7 @@ class TokenizerJob(Job):
     entry: TokenizerEntry
 
 
-class TokenizerBehind(Part):
+class TokenizerBehind(Strict):
     """The tokenizer that the job ``job``, whose configuration has that hash, makes from ``entry``."""
 
     job: str

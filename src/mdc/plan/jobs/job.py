@@ -10,23 +10,16 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from mdc.plan.config.types import Name
+from mdc.plan.config.types import Name, Strict
 from mdc.plan.records import sha256_json
-
-
-class Part(BaseModel):
-    """Strict and frozen; no key but its own."""
-
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
-
 
 #: a job's name is a path below the scale's folder
 JobName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9][A-Za-z0-9_.-]*)*$")]
 
 
-class Job(Part):
+class Job(Strict):
     """What all jobs have. ``inputs``: the jobs whose manifests it reads. ``fingerprint``: of the code that it runs."""
 
     job: JobName

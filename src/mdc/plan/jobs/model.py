@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 
 from mdc.plan.config.backbones import FrozenTokens, JobBackbone, TrainedBackbone
 from mdc.plan.config.caption import Captioning, Writing
@@ -18,8 +18,8 @@ from mdc.plan.config.pretrain import Method, Recipe
 from mdc.plan.config.scale import Probe
 from mdc.plan.config.score import OpenClipModel, Scoring
 from mdc.plan.config.sources import CaptionList, CorpusSource, ProbeSource
-from mdc.plan.config.types import Name, Names, NonNegative, Positive, Share
-from mdc.plan.jobs.job import Job, Part
+from mdc.plan.config.types import Name, Names, NonNegative, Positive, Share, Strict
+from mdc.plan.jobs.job import Job
 
 # --- data ---------------------------------------------------------------------------------------------------------------
 
@@ -113,12 +113,12 @@ class VocabularyJob(Job):
 # --- models -------------------------------------------------------------------------------------------------------------
 
 
-class Protocol(Part):
+class Protocol(Strict):
     data: ProtocolData
     pretrain: ProtocolPretrain
 
 
-class Start(Part):
+class Start(Strict):
     """What a finetuned run goes on from: the ``weights`` of the job ``run``, whose configuration has that hash.
 
     It stops after ``patience`` validations in a row of which none was the best so far. ``canvas``: a masked model learns
@@ -149,13 +149,6 @@ class PretrainJob(Job):
     recipe: Recipe
     protocol: Protocol
     start: Start | None = None
-
-    @model_serializer(mode="wrap")
-    def _without_start(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        found: dict[str, Any] = dump(self)
-        if self.start is None:
-            del found["start"]
-        return found
 
 
 class _ScoringJob(Job):
@@ -201,20 +194,15 @@ class PositionsJob(_ScoringJob):
     gradient_draws: Positive
 
 
-class Policy(Part):
+class Policy(Strict):
     """How a system of Table 3 writes, whether it sees the image that it captions or another one, and what is done to that."""
 
     write: Writing
     images: Literal["own", "other"]
     distortion: AtLevel | None = None
 
-    @model_serializer(mode="wrap")
-    def _plain(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A system that sees images as they are keeps the configuration that it had before any was distorted."""
-        return {key: value for key, value in dump(self).items() if key != "distortion" or value is not None}
 
-
-class CocaModel(Part):
+class CocaModel(Strict):
     """open_clip's CoCa (:class:`mdc.plan.config.caption_table.Coca`), for the row ``system``."""
 
     system: Name
@@ -224,14 +212,14 @@ class CocaModel(Part):
     most: Positive
 
 
-class ClipRun(Part):
+class ClipRun(Strict):
     """A CLIP run whose configuration has that hash."""
 
     run: str
     config_sha256: str
 
 
-class Floor(Part):
+class Floor(Strict):
     """What needs no image: the most frequent training caption of ``corpus``, for the row ``system``."""
 
     system: Name
@@ -258,11 +246,6 @@ class CaptionsJob(Job):
     captioning: Captioning
     seed: NonNegative
     guide: ClipRun | None = None
-
-    @model_serializer(mode="wrap")
-    def _unguided(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Captions without a guide keep the configuration that they had before there were any."""
-        return {key: value for key, value in dump(self).items() if key != "guide" or value is not None}
 
 
 class CaptionMetricsJob(Job):

@@ -51,7 +51,7 @@ def choices(plan: Context, name: str) -> dict[str, Any]:
         jobs[job.job] = job
         rows += _open_clip_rows(plan, name, model.label, job.job)
     return {"jobs": jobs, **_common(plan, table, [*rows, _shorter(plan, rows[0])])} | {
-        "columns": [{"key": key, **column.model_dump(mode="json")} for key, column in table.columns.items()],
+        "columns": [{"key": key, **column.complete()} for key, column in table.columns.items()],
         "alphas": table.alphas,
         "others": plan.scale.score.mismatched if plan.scale.score else 1,
         "sets": [labelled(name, plan.scale.data.choices[name].label) for name in table.sets],

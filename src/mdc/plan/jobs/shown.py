@@ -8,8 +8,8 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from mdc.plan.config.params import ProtocolStatistics
-from mdc.plan.config.types import NonNegative, Positive, Share
-from mdc.plan.jobs.job import Job, Part
+from mdc.plan.config.types import NonNegative, Positive, Share, Strict
+from mdc.plan.jobs.job import Job
 
 
 class ArtefactJob(Job):
@@ -24,12 +24,12 @@ class ArtefactJob(Job):
     expected: dict[str, str]
 
 
-class Labelled(Part):
+class Labelled(Strict):
     key: str
     label: str
 
 
-class System(Part):
+class System(Strict):
     """One row: what is measured, by which records, against which control. A run may stand in several rows.
 
     ``key`` tells it from the others (``corpus/backbone/method`` for a method of ours). ``runs`` names what was measured,
@@ -157,7 +157,7 @@ class RetrievalTableJob(SystemsJob):
     pairs: Positive
 
 
-class PositionSystem(Part):
+class PositionSystem(Strict):
     """A method of a corpus with all its seeds. ``reverse``: it reads from right to left."""
 
     key: str
@@ -187,7 +187,7 @@ class PositionsFigureJob(ArtefactJob):
     statistics: ProtocolStatistics
 
 
-class ShownRun(Part):
+class ShownRun(Strict):
     """A run whose log is drawn. ``job``: its name as ``expected`` has it."""
 
     job: str
@@ -242,7 +242,7 @@ class LengthsJob(ArtefactJob):
     context_length: Annotated[int, Field(ge=3)]
 
 
-class Licence(Part):
+class Licence(Strict):
     """What the registry says of a dataset. ``items``: how many a split has."""
 
     name: str
@@ -267,7 +267,7 @@ class LicencesJob(ArtefactJob):
     entries: Annotated[list[Licence], Field(min_length=1)]
 
 
-class Training(Part):
+class Training(Strict):
     """Of a run's recipe, what Tables 6 to 8 show."""
 
     optimizer: str
@@ -282,14 +282,14 @@ class Training(Part):
     clip_norm: float | None
 
 
-class RecipeRun(Part):
+class RecipeRun(Strict):
     label: str
     objective: str
     ranked: bool
     training: Training
 
 
-class RecipeCorpus(Part):
+class RecipeCorpus(Strict):
     label: str
     runs: Annotated[list[RecipeRun], Field(min_length=1)]
 

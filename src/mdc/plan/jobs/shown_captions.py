@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 
 from mdc.plan.config.distortion import Kind
-from mdc.plan.config.types import NonNegative, Positive
-from mdc.plan.jobs.job import Part
+from mdc.plan.config.types import NonNegative, Positive, Strict
 from mdc.plan.jobs.shown import (
     ArtefactJob,
     ChoiceTableJob,
@@ -47,7 +46,7 @@ class CaptionColumn(Labelled):
     part: Literal["paper", "more", "truth", "words"]
 
 
-class ShownContest(Part):
+class ShownContest(Strict):
     """A contest on one dataset, called ``name`` in its ``records``, one a seed; ``label``: the column that shows it."""
 
     name: str
@@ -57,7 +56,7 @@ class ShownContest(Part):
     records: Annotated[list[str], Field(min_length=1)]
 
 
-class Chosen(Part):
+class Chosen(Strict):
     """The best of ``systems`` by the primary column on other images, called ``label``, of which ``records`` tell, one a seed."""
 
     label: str
@@ -72,7 +71,7 @@ class OverDataset(Labelled):
     images: Positive
 
 
-class Over(Part):
+class Over(Strict):
     """``pairs`` of systems' names, the first minus the second, over ``datasets`` that are splits of the same images; what stands
     ``beside`` them is compared alone."""
 
@@ -96,11 +95,6 @@ class CaptionTableJob(SystemsJob):
     contests: list[ShownContest]
     choose: Chosen | None
     over: Over | None = None
-
-    @model_serializer(mode="wrap")
-    def _within(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A table that compares within datasets alone keeps the configuration that it had before there were others."""
-        return {key: value for key, value in dump(self).items() if key != "over" or value is not None}
 
 
 class Curve(Labelled):
