@@ -11,7 +11,8 @@ from pydantic import (
     model_validator,
 )
 
-from mdc.plan.config.types import Name, Positive, Strict
+from mdc.plan.config.references import EncoderName, WordsName
+from mdc.plan.config.types import Positive, Strict
 
 
 class Decoder(Strict):
@@ -114,9 +115,9 @@ class FrozenBackbone(Strict):
     """
 
     label: str
-    frozen: Name
+    frozen: EncoderName
     decoder: Decoder
-    words: Name | None = None
+    words: WordsName | None = None
 
 
 def _which(value: Any) -> str:

@@ -7,7 +7,8 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from mdc.plan.config.pretrain import Recipe
-from mdc.plan.config.types import Name, NonNegative, Positive, Strict, Threads
+from mdc.plan.config.references import CorpusName
+from mdc.plan.config.types import NonNegative, Positive, Strict, Threads
 
 #: objective → the kind of writing that its models have; those of other objectives write no captions
 WRITES = {"masked": "unmask", "autoregressive": "beam", "recurrent": "beam", "mask_and_replace": "diffuse"}
@@ -28,7 +29,7 @@ class Finetune(Strict):
     so far. ``canvas``: masked models learn where captions end, on canvases of up to so many tokens (docs/captioning.md).
     """
 
-    corpus: Name
+    corpus: CorpusName
     recipe: Recipe
     patience: Positive
     weights: Literal["last", "best"] = "last"

@@ -17,17 +17,17 @@ from mdc.plan.config.caption_table import (
     same_dataset,
 )
 from mdc.plan.config.distortion import STRENGTHS, distorted
+from mdc.plan.config.params import Params
 from mdc.plan.config.pretrain import Method
 from mdc.plan.config.scale import Scale
 from mdc.plan.config.tables import ShownInPart
 from mdc.plan.config.types import known, own_labels
 
 
-def check_captioning(scale: Scale, methods: Mapping[str, Method], context_length: int, where: str) -> None:
+def check_captioning(scale: Scale, params: Params, where: str) -> None:
     """ValueError, which begins with ``where``, for the first thing that does not fit."""
-    data = scale.data
+    methods, context_length = params.methods, params.protocol.data.context_length
     for name, tuned in scale.finetune.items():
-        known(f"{where}.finetune.{name}.corpus", tuned.corpus, data.corpora, "corpus")
         if tuned.canvas is not None and tuned.canvas > context_length - 1:
             raise ValueError(
                 f"{where}.finetune.{name}.canvas = {tuned.canvas}: at most {context_length - 1} tokens fit the context"
@@ -44,14 +44,10 @@ def check_captioning(scale: Scale, methods: Mapping[str, Method], context_length
 
 
 def _table(scale: Scale, table: CaptionTable, methods: Mapping[str, Method], context_length: int, where: str) -> None:
-    for name in table.backbones:
-        known(f"{where}.backbones", name, scale.training.backbones, "backbone")
     own_labels(f"{where}.datasets", {key: dataset.label for key, dataset in table.datasets.items()})
     own_labels(f"{where}.systems", {key: f"{one.label} · {one.length}" for key, one in table.systems.items()})
     for key, dataset in table.datasets.items():
         _dataset(scale, dataset, f"{where}.datasets.{key}")
-        if dataset.backbone is not None:
-            known(f"{where}.datasets.{key}.backbone", dataset.backbone, scale.training.backbones, "backbone")
         for system, one in table.systems_of(key).items():
             _system(scale, methods, dataset, one, context_length, f"{where}.systems.{system}")
             _on(scale, methods[one.method], table.backbone_of(key, system), f"{where}.systems.{system}")
@@ -70,7 +66,6 @@ def _table(scale: Scale, table: CaptionTable, methods: Mapping[str, Method], con
 
 
 def _on(scale: Scale, method: Method, backbone: str, where: str) -> None:
-    known(f"{where}.backbone", backbone, scale.training.backbones, "backbone")
     stands = scale.training.backbones[backbone]
     if isinstance(stands, FrozenBackbone) and stands.words is not None and method.objective != "mask_and_replace":
         raise ValueError(
@@ -111,8 +106,6 @@ def _view(scale: Scale, view: ShownInPart, where: str) -> None:
     elif isinstance(view, GuidanceFigure):
         datasets, first = [view.dataset], False
         systems = [key for curve in view.curves.values() for key in curve.systems]
-        for side in (side for pair in view.primary for side in pair):
-            known(f"{where}.primary", side, view.curves, "curve (curves)")
         for key in systems:
             known(f"{where}.curves", key, table.systems, f"system ({section}.systems)")
             if not isinstance(table.systems[key].write, Diffusing):
@@ -161,13 +154,10 @@ def _distorted_systems(table: CaptionTable, view: RobustnessFigure, where: str, 
 
 def _dataset(scale: Scale, dataset: CaptionedImages, where: str) -> None:
     data = scale.data
-    for key in ("corpus", "pretrained", "training"):
-        known(f"{where}.{key}", getattr(dataset, key), data.corpora, "corpus")
     vocabulary = data.vocabulary_of(dataset.pretrained)
     for key, name in dataset.tuned.items():
         if name is None:
             continue
-        known(f"{where}.tuned.{key}", name, scale.finetune, "finetuning (finetune)")
         corpus = scale.finetune[name].corpus
         if data.vocabulary_of(corpus) != vocabulary:
             raise ValueError(
@@ -189,7 +179,6 @@ def _system(
     context_length: int,
     where: str,
 ) -> None:
-    known(f"{where}.method", system.method, dict(methods), "method")
     objective, write = methods[system.method].objective, system.write
     if objective not in WRITES:
         raise ValueError(f"{where}.method = {system.method}: the objective {objective} writes no captions")
@@ -222,13 +211,10 @@ def _diffuses(method: Method, system: CaptionSystem, write: Diffusing, where: st
 
 
 def _clip(scale: Scale, methods: Mapping[str, Method], clip: RunClip, where: str) -> None:
-    known(f"{where}.method", clip.method, dict(methods), "method")
     if methods[clip.method].objective != "contrastive":
         raise ValueError(
             f"{where}.method = {clip.method}: its objective is {methods[clip.method].objective}, not CLIP's"
         )
-    if clip.backbone is not None:
-        known(f"{where}.backbone", clip.backbone, scale.training.backbones, "backbone")
     if clip.seed is not None and clip.seed not in scale.training.seeds:
         there = ", ".join(map(str, scale.training.seeds))
         raise ValueError(f"{where}.seed = {clip.seed}: not one of the scale's (pretrain.seeds: {there})")

@@ -10,6 +10,16 @@ from pydantic import AfterValidator, Field, model_validator
 from mdc.plan.config.caption import Diffusing, Unmasking, Writing
 from mdc.plan.config.distortion import Distortion, Kind, expanded
 from mdc.plan.config.judge import ByClipScore, Contest, Judge
+from mdc.plan.config.references import (
+    BackboneName,
+    BackboneNames,
+    CorpusName,
+    CurvePair,
+    FinetuneName,
+    MethodName,
+    Ref,
+    SystemNames,
+)
 from mdc.plan.config.score import OpenClipModel, own_weights
 from mdc.plan.config.types import (
     MOST_CLAIMS,
@@ -44,14 +54,14 @@ class CaptionedImages(Strict):
     """
 
     label: str
-    corpus: Name
+    corpus: CorpusName
     split: Literal["train", "val", "test"] = "test"
     images: Annotated[int, Field(ge=2)]
-    pretrained: Name
-    tuned: dict[Name, Name | None] = Field(default_factory=dict)
-    training: Name
-    backbone: Name | None = None
-    systems: Names | None = None
+    pretrained: CorpusName
+    tuned: dict[Name, FinetuneName | None] = Field(default_factory=dict)
+    training: CorpusName
+    backbone: BackboneName | None = None
+    systems: SystemNames | None = None
     instances: DataPath | None = None
 
     def tuned_as(self, system: CaptionSystem) -> str | None:
@@ -70,8 +80,8 @@ class CaptionSystem(Strict):
     """
 
     label: str
-    method: Name
-    backbone: Name | None = None
+    method: MethodName
+    backbone: BackboneName | None = None
     first_seed: bool = False
     tuned: Name | None = None
     weights: Literal["last", "best"] = "best"
@@ -101,7 +111,9 @@ class Coca(Strict):
     label: str
     model: str
     weights: str | None = None
-    datasets: Names
+    datasets: Annotated[
+        list[Annotated[Name, Ref("datasets", "dataset")]], Field(min_length=1), AfterValidator(each_once)
+    ]
     beams: Positive = 6
     most: Annotated[int, Field(ge=6, le=76)] = 30
 
@@ -116,8 +128,8 @@ class RunClip(Strict):
     with the scale's first ``seed`` or another one of its seeds."""
 
     kind: Literal["run"]
-    method: Name
-    backbone: Name | None = None
+    method: MethodName
+    backbone: BackboneName | None = None
     seed: NonNegative | None = None
 
     def on(self, table: CaptionTable) -> str:
@@ -147,7 +159,7 @@ class CaptionTable(Strict):
     """
 
     datasets: Annotated[dict[Name, CaptionedImages], Field(min_length=1)]
-    backbones: Annotated[Names, Field(max_length=1)]
+    backbones: Annotated[BackboneNames, Field(max_length=1)]
     systems: Annotated[dict[Name, CaptionSystem], Field(min_length=1)]
     coca: dict[Name, Coca] = Field(default_factory=dict)
     left_out: Annotated[list[Literal["METEOR", "SPICE"]], AfterValidator(each_once)] = Field(default_factory=list)
@@ -170,14 +182,10 @@ class CaptionTable(Strict):
     def _fits(self) -> Self:
         if FLOOR in self.systems:
             raise ValueError(f"systems.{FLOOR}: this row stands in every table; give the system another key")
-        for name, other in self.coca.items():
+        for name in self.coca:
             if name in self.systems or name == FLOOR:
                 raise ValueError(f"coca.{name}: a system is called so; give it another key")
-            for shown in other.datasets:
-                known(f"coca.{name}.datasets", shown, self.datasets, "dataset")
         for name, dataset in self.datasets.items():
-            for key in dataset.systems or ():
-                known(f"datasets.{name}.systems", key, self.systems, "system")
             for key, system in self.systems_of(name).items():
                 if system.tuned is not None and system.tuned not in dataset.tuned:
                     there = ", ".join(dataset.tuned) or "none"
@@ -243,9 +251,6 @@ class CaptionTable(Strict):
         return system
 
     def _contests(self, judge: Judge) -> None:
-        for name, contest in judge.contests.items():
-            for system in contest.systems:
-                known(f"judge.contests.{name}.systems", system, {**self.systems, **self.coca}, "system")
         own_labels("judge.contests", {name: contest.label for name, contest in judge.contests.items()})
         if isinstance(judge.by, ByClipScore) and self.clip_score is None:
             raise ValueError("judge.by: clip_score needs a model; name one under clip_score")
@@ -315,7 +320,7 @@ class GuidanceFigure(Strict):
 
     dataset: Name
     curves: Annotated[dict[Name, GuidanceCurve], Field(min_length=1)]
-    primary: Annotated[list[SidePair], Field(max_length=MOST_CLAIMS)] = Field(default_factory=list)
+    primary: Annotated[list[CurvePair], Field(max_length=MOST_CLAIMS)] = Field(default_factory=list)
 
 
 class RobustnessFigure(Strict):

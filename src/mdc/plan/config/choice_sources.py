@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from mdc.plan.config.references import DATASET
 from mdc.plan.config.sources import OfDataset
 from mdc.plan.config.types import DataPath, NonNegative, Positive, Strict
 
@@ -37,9 +38,9 @@ class SugarCrepeChoice(OfDataset):
     """One of SugarCrepe's seven tasks; its images are MSCOCO's val2017 (``images`` in the dataset ``images_from``)."""
 
     kind: Literal["sugarcrepe"]
-    dataset: Literal["sugarcrepe"]
+    dataset: Annotated[Literal["sugarcrepe"], DATASET]
     task: Literal["add_att", "add_obj", "replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj"]
-    images_from: Literal["mscoco"] = "mscoco"
+    images_from: Annotated[Literal["mscoco"], DATASET] = "mscoco"
     images: DataPath = "val2017"
 
 
@@ -47,7 +48,7 @@ class AroChoice(OfDataset):
     """ARO's Visual Genome Relation or Attribution: two options, and the image is cropped to its box."""
 
     kind: Literal["aro"]
-    dataset: Literal["aro"]
+    dataset: Annotated[Literal["aro"], DATASET]
     task: Literal["relation", "attribution"]
 
 
@@ -58,7 +59,7 @@ class OrderChoice(OfDataset):
     """
 
     kind: Literal["caption_order"]
-    dataset: Literal["mscoco", "flickr30k"]
+    dataset: Annotated[Literal["mscoco", "flickr30k"], DATASET]
     annotations: DataPath | None = None
     images: DataPath | None = None
     split: Literal["val", "test"] = "test"

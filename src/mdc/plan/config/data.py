@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Annotated, Any, Literal, Self
 
@@ -10,10 +9,10 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from mdc.plan.config.choice_sources import ChoiceSource
 from mdc.plan.config.problems import short
+from mdc.plan.config.references import ProbeName, Ref, VocabularyName
 from mdc.plan.config.sources import (
     CaptionList,
     CorpusSource,
-    PairsCorpus,
     ProbeSource,
 )
 from mdc.plan.config.types import (
@@ -37,7 +36,7 @@ class Corpus(Strict):
 
     label: str
     source: CorpusSource
-    vocabulary: Name | None = None
+    vocabulary: VocabularyName | None = None
 
 
 class ProbeSet(Strict):
@@ -153,7 +152,10 @@ def _full_or_corpora(value: Any) -> Any:
     return value
 
 
-Vocabulary = Annotated[Literal["full"] | list[str], BeforeValidator(_full_or_corpora)]
+Vocabulary = Annotated[
+    Literal["full"] | list[Annotated[str, Ref("data.corpora|data.choices", "corpus or choice set")]],
+    BeforeValidator(_full_or_corpora),
+]
 
 
 class Data(Strict):
@@ -174,20 +176,14 @@ class Data(Strict):
     probes: dict[Name, ProbeSet] = Field(default_factory=dict)
     choices: dict[Name, ChoiceSet] = Field(default_factory=dict)
     texts: dict[Name, TextSet] = Field(default_factory=dict)
-    primary_probe: Name | None = None
+    primary_probe: ProbeName | None = None
 
     @model_validator(mode="after")
     def _primary(self) -> Self:
-        if self.primary_probe is not None:
-            known("primary_probe", self.primary_probe, self.probes, "probe")
         for name, corpora in self.vocabularies.items():
             for corpus in corpora if corpora != "full" else ():
-                known(f"vocabularies.{name}", corpus, {**self.corpora, **self.choices}, "corpus or choice set")
                 if corpus in self.corpora and corpus in self.choices:
                     raise ValueError(f"vocabularies.{name}: {corpus} is both a corpus and a choice set; rename one")
-        for name, one in self.corpora.items():
-            if one.vocabulary is not None:
-                known(f"corpora.{name}.vocabulary", one.vocabulary, self.vocabularies, "vocabulary")
         if "untrained" in self.corpora:
             raise ValueError("corpora.untrained: this name is taken by the untrained controls; choose another")
         return self
@@ -202,15 +198,6 @@ class Data(Strict):
             _obtainable(name, dataset)
             if self.download is None and origin_of(name, dataset) == "urls":
                 raise ValueError(f"datasets.{name} is fetched by its URLs: data.download must say how")
-        sets: tuple[tuple[str, Mapping[str, Any]], ...] = (
-            ("corpora", self.corpora),
-            ("probes", self.probes),
-            ("choices", self.choices),
-            ("texts", self.texts),
-        )
-        for section, entries in sets:
-            for name, entry in entries.items():
-                self._source(f"{section}.{name}.source", entry.source)
         return self
 
     @model_validator(mode="after")
@@ -223,27 +210,6 @@ class Data(Strict):
                     f"datasets.{name}.path = {dataset.path}: is the path of {other} too; each needs a folder of its own"
                 )
         return self
-
-    def _source(self, where: str, source: Any) -> None:
-        for key in ("dataset", "images_from"):
-            if getattr(source, key, None) is not None:
-                known(f"{where}.{key}", getattr(source, key), self.datasets, "dataset")
-        if getattr(source, "dataset", None) is None:
-            return
-        if source.path is not None:
-            raise ValueError(f"{where}: path stands in datasets.{source.dataset}; give dataset or path, not both")
-        if isinstance(source, PairsCorpus):
-            if source.origin is not None:
-                raise ValueError(f"{where}: from stands in datasets.{source.dataset}; leave it out here")
-            dataset = self.datasets[source.dataset]
-            origin = origin_of(source.dataset, dataset)
-            if origin == "files":
-                raise ValueError(f"{where}: {source.dataset} has no list of pairs; give its source another kind")
-            if source.pairs is not None and (dataset.subset is None or origin != "urls"):
-                raise ValueError(f"{where}.pairs: datasets.{source.dataset} draws no subset of a list of URLs")
-            if source.pairs is not None and dataset.subset is not None and source.pairs > dataset.subset.pairs:
-                most = dataset.subset.pairs
-                raise ValueError(f"{where}.pairs = {source.pairs}: datasets.{source.dataset} draws {most}")
 
 
 def origin_of(name: str, dataset: Dataset) -> str:

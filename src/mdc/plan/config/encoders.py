@@ -6,8 +6,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from mdc.plan.config.references import BackboneName, CorpusName, MethodName, TokenizerName
 from mdc.plan.config.score import OpenClipModel, own_weights
-from mdc.plan.config.types import DataPath, Name, NonNegative, Positive, Strict, Threads
+from mdc.plan.config.types import DataPath, NonNegative, Positive, Strict, Threads
 
 
 class _Entry(Strict):
@@ -67,9 +68,9 @@ class RunTower(_Entry):
     """The encoder of a run of ours: ``method`` on ``corpus`` with ``backbone``, and the scale's first seed or another."""
 
     kind: Literal["run"]
-    corpus: Name
-    backbone: Name
-    method: Name
+    corpus: CorpusName
+    backbone: BackboneName
+    method: MethodName
     seed: NonNegative | None = None
     weights: Literal["last", "best"] = "last"
 
@@ -79,7 +80,7 @@ class CodesTower(_Entry):
     that it looks codes up for."""
 
     kind: Literal["codes"]
-    tokenizer: Name
+    tokenizer: TokenizerName
     quantised: bool = True
 
 

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
+from mdc.plan.config.references import Ref
 from mdc.plan.config.types import Name, NonNegative, Positive, Strict, each_once
 
 
@@ -48,11 +49,15 @@ class ByEndpoint(Strict):
     most_lost: Annotated[float, Field(ge=0, lt=1)] = 0.02
 
 
+#: of the table around it, or a model of others there
+AnySystem = Annotated[Name, Ref("systems|coca", "system")]
+
+
 class Contest(Strict):
     """Captions by these ``systems`` against each other; ``label`` is the column that shows it."""
 
     label: str
-    systems: Annotated[list[Name], Field(min_length=2, max_length=26), AfterValidator(each_once)]
+    systems: Annotated[list[AnySystem], Field(min_length=2, max_length=26), AfterValidator(each_once)]
 
 
 class Judge(Strict):

@@ -7,22 +7,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from mdc.plan.config.caption_fits import check_captioning
-from mdc.plan.config.caption_table import CaptionTable, CaptionView
-from mdc.plan.config.encoder_fits import check_encoders
 from mdc.plan.config.pretrain import Method
+from mdc.plan.config.references import Ref
 from mdc.plan.config.scale import Scale
-from mdc.plan.config.score import estimators_of
-from mdc.plan.config.tables import (
-    ChoiceTable,
-    Figure3,
-    PositionFigure,
-    ProbeTable,
-    RatioFigure,
-    ScheduleTable,
-    ScoreTable,
-)
-from mdc.plan.config.types import Name, Share, Strict, known, own_labels
+from mdc.plan.config.types import Name, Share, Strict
 
 
 class ProtocolData(Strict):
@@ -92,94 +80,10 @@ class Protocol(Strict):
 
 
 class Params(Strict):
-    scale: Name
+    scale: Annotated[Name, Ref("scales", "scale")]
     protocol: Protocol
     methods: dict[Name, Method]
     scales: dict[Name, Scale]
-
-    @model_validator(mode="after")
-    def _cross(self) -> Self:
-        known("scale", self.scale, self.scales, "scale")
-        for scale_name, scale in self.scales.items():
-            for key, table in scale.tables.named().items():
-                where = f"scales.{scale_name}.tables.{key}"
-                corpora: dict[str, list[str]] = getattr(table, "corpora", {}) if not isinstance(table, Figure3) else {}
-                sides = [
-                    side
-                    for pair in getattr(table, "contrasts", ())
-                    for side in pair
-                    if not isinstance(table, ScoreTable | CaptionTable | CaptionView)
-                ]
-                named = [(f"{where}.corpora.{corpus}", m) for corpus, ms in corpora.items() for m in ms]
-                for place, method in [*named, *((f"{where}.contrasts", side.rpartition("/")[2]) for side in sides)]:
-                    known(place, method, self.methods, "method")
-                if isinstance(table, ProbeTable | ScoreTable):
-                    self._told_apart(where, scale, table)
-                if isinstance(table, ScoreTable):
-                    self._can_score(where, table)
-            if scale.tables.table5 is not None:
-                self._schedules(f"scales.{scale_name}.tables.table5", scale.tables.table5)
-                if scale.tables.figure_schedules is not None:
-                    scale.tables.figure_schedules.stands_in(scale.tables.table5, f"scales.{scale_name}.tables.")
-            if scale.tables.figure4 is not None:
-                self._ratios(f"scales.{scale_name}.tables.figure4", scale.tables.figure4)
-            check_encoders(scale, self.methods, f"scales.{scale_name}")
-            check_captioning(scale, self.methods, self.protocol.data.context_length, f"scales.{scale_name}")
-            for number, override in enumerate(scale.pretrain.overrides if scale.pretrain else ()):
-                where = f"scales.{scale_name}.pretrain.overrides[{number}].when"
-                for name in override.when.method or []:
-                    known(f"{where}.method", name, self.methods, "method")
-                for name in override.when.corpus or []:
-                    known(f"{where}.corpus", name, scale.data.corpora, "corpus")
-        return self
-
-    def _can_score(self, where: str, table: ScoreTable) -> None:
-        """Every method must have an estimator, and every side of a comparison one that its method has."""
-        for corpus, methods in table.corpora.items():
-            for name in methods:
-                method = self.methods[name]
-                if not estimators_of(method.objective, method.t_range):
-                    raise ValueError(f"{where}.corpora.{corpus}: {name} ({method.objective}) cannot score captions")
-                if isinstance(table, PositionFigure) and method.objective not in ("autoregressive", "masked"):
-                    raise ValueError(f"{where}.corpora.{corpus}: {name} ({method.objective}) predicts no tokens")
-        if isinstance(table, PositionFigure):
-            return
-        for side in (side for pair in (*table.contrasts, *table.primary) for side in pair):
-            _, name, estimator = side.split("/")
-            method = self.methods[name]
-            there = estimators_of(method.objective, method.t_range)
-            if estimator not in there:
-                raise ValueError(f"{where}: {side}: {name} has no such estimator; allowed: {', '.join(there)}")
-
-    def _told_apart(self, where: str, scale: Scale, table: ProbeTable | ScoreTable) -> None:
-        shown = dict.fromkeys(method for methods in table.corpora.values() for method in methods)
-        own_labels(f"{where}.corpora", {key: scale.data.corpora[key].label for key in table.corpora})
-        own_labels(f"{where}.corpora", {key: self.methods[key].label for key in shown})
-        own_labels(f"{where}.backbones", {key: scale.training.backbones[key].label for key in table.backbones})
-        if isinstance(table, ProbeTable):
-            own_labels(f"{where}.probes", {key: scale.data.probes[key].label for key in table.probes})
-        if isinstance(table, ChoiceTable):
-            own_labels(f"{where}.columns", {key: column.label for key, column in table.columns.items()})
-
-    def _schedules(self, where: str, table: ScheduleTable) -> None:
-        """A row of Table 5 is a range of t, so each method must have one, and no two may have the same."""
-        for corpus, methods in table.corpora.items():
-            seen: dict[tuple[float, float], str] = {}
-            for name in methods:
-                t_range = self.methods[name].t_range
-                if t_range is None:
-                    raise ValueError(f"{where}.corpora.{corpus}: {name} has no t_range; only masked methods have")
-                if t_range in seen:
-                    raise ValueError(f"{where}.corpora.{corpus}: {seen[t_range]} and {name} have the same t_range")
-                seen[t_range] = name
-
-    def _ratios(self, where: str, figure: RatioFigure) -> None:
-        """Every panel of Figure 4 needs methods with a fixed ratio, and others to compare them with."""
-        for corpus, methods in figure.corpora.items():
-            fixed = [name for name in methods if self.methods[name].fixed_ratio is not None]
-            if not fixed or len(fixed) == len(methods):
-                what = "with a t_range [r, r]" if not fixed else "without a fixed mask ratio"
-                raise ValueError(f"{where}.corpora.{corpus}: none of {', '.join(methods)} is a method {what}")
 
     def current(self) -> Scale:
         return self.scales[self.scale]

@@ -16,7 +16,8 @@ from pydantic import (
 
 from mdc.plan.config.backbones import AnyBackbone
 from mdc.plan.config.problems import first_problem
-from mdc.plan.config.types import Name, NonNegative, Positive, Share, Strict, Threads, known
+from mdc.plan.config.references import BackboneName, CorpusName, MethodName
+from mdc.plan.config.types import Name, NonNegative, Positive, Share, Strict, Threads
 from mdc.plan.parts import OBJECTIVES
 
 
@@ -216,9 +217,9 @@ class Runtime(Strict):
 class When(Strict):
     """The runs that an override is for. Every key that is given must match."""
 
-    corpus: list[Name] | None = None
-    backbone: list[Name] | None = None
-    method: list[Name] | None = None
+    corpus: list[CorpusName] | None = None
+    backbone: list[BackboneName] | None = None
+    method: list[MethodName] | None = None
 
     def matches(self, corpus: str, backbone: str, method: str) -> bool:
         pairs = ((self.corpus, corpus), (self.backbone, backbone), (self.method, method))
@@ -242,8 +243,6 @@ class Pretrain(Strict):
         if len(set(self.seeds)) != len(self.seeds):
             raise ValueError(f"seeds {self.seeds} repeat one")
         for number, override in enumerate(self.overrides):
-            for name in override.when.backbone or []:
-                known(f"overrides[{number}].when.backbone", name, self.backbones, "backbone")
             values = {**self.recipe.model_dump(), **override.set}
             try:
                 Recipe.model_validate(values)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,13 @@ from pydantic import ValidationError
 from yaml.constructor import ConstructorError
 from yaml.reader import ReaderError
 
+from mdc.plan.config.caption_fits import check_captioning
+from mdc.plan.config.data_fits import check_sources
+from mdc.plan.config.encoder_fits import check_encoders
 from mdc.plan.config.params import Params
 from mdc.plan.config.problems import problems
+from mdc.plan.config.references import unresolved
+from mdc.plan.config.table_fits import check_tables
 from mdc.plan.config.yaml_core import Loader
 from mdc.plan.records import UserError
 
@@ -136,9 +141,22 @@ def validate(values: dict[str, Any], source: str = "params.yaml") -> Params:
     """
     _refuse_huge(values, source)
     try:
-        return Params.model_validate(values)
+        params = Params.model_validate(values)
     except ValidationError as error:
         raise UserError(*(f"{source}: {problem}" for problem in problems(error, values))) from None
+    if wrong := unresolved(params) or list(_misfits(params)):
+        raise UserError(*(f"{source}: {problem}" for problem in wrong))
+    return params
+
+
+def _misfits(params: Params) -> Iterator[str]:
+    """What is wrong of parts together, each of which is right: of each scale the first problem of each kind."""
+    for name, scale in params.scales.items():
+        for check in (check_sources, check_tables, check_encoders, check_captioning):
+            try:
+                check(scale, params, f"scales.{name}")
+            except ValueError as error:
+                yield str(error)
 
 
 def load(path: str | Path = "params.yaml", scale: str | None = None) -> Params:

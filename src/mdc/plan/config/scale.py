@@ -12,17 +12,12 @@ from mdc.plan.config.data import Data
 from mdc.plan.config.encoders import Encode, EncoderEntry, WordEmbeddings
 from mdc.plan.config.pretrain import Pretrain
 from mdc.plan.config.score import Scoring
-from mdc.plan.config.sources import ScenesCorpus
 from mdc.plan.config.tables import (
-    ChoiceTable,
-    LossFigure,
-    ProbeTable,
     RecipeTable,
-    ScoreTable,
     Tables,
 )
 from mdc.plan.config.tokenizers import TokenizerEntry
-from mdc.plan.config.types import Name, NonNegative, Positive, Strict, Threads, known
+from mdc.plan.config.types import Name, NonNegative, Positive, Strict, Threads
 
 
 class Probe(Strict):
@@ -121,27 +116,6 @@ class Scale(Strict):
         return self
 
     @model_validator(mode="after")
-    def _names(self) -> Self:
-        for key, table in self.tables.named().items():
-            where = f"tables.{key}"
-            for name in getattr(table, "corpora", ()):
-                known(f"{where}.corpora", name, self.data.corpora, "corpus")
-            for name in getattr(table, "backbones", ()):
-                known(f"{where}.backbones", name, self.training.backbones, "backbone")
-            for name in getattr(table, "probes", ()):
-                known(f"{where}.probes", name, self.data.probes, "probe")
-            for name in getattr(table, "texts", ()):
-                known(f"{where}.texts", name, self.data.texts, "set of captions (data.texts)")
-            if isinstance(table, ChoiceTable):
-                for name in table.sets:
-                    known(f"{where}.columns", name, self.data.choices, "choice set (data.choices)")
-            if isinstance(table, ProbeTable | LossFigure | ScoreTable):
-                for name in table.corpora:
-                    self._words(f"{where}.corpora", name)
-                    self._one_batch(name)
-        return self
-
-    @model_validator(mode="after")
     def _rest_on_others(self) -> Self:
         tables = self.tables
         for name, table in tables.named().items():
@@ -166,23 +140,3 @@ class Scale(Strict):
         """``pretrain``, of a scale that has runs."""
         assert self.pretrain is not None  # _sections sees to it
         return self.pretrain
-
-    def _one_batch(self, corpus: str) -> None:
-        source, batch = self.data.corpora[corpus].source, self.training.recipe.batch_size
-        if isinstance(source, ScenesCorpus) and source.train < batch:
-            raise ValueError(f"data.corpora.{corpus}.source.train = {source.train}: fewer than one batch of {batch}")
-
-    def _words(self, where: str, corpus: str) -> None:
-        """Check that the vocabulary of ``corpus`` covers its captions, so that a model can read all of them."""
-        if not self.data.vocabularies:
-            raise ValueError(
-                f"{where}: {corpus} has no vocabulary; name one in data.vocabularies, as words: [{corpus}] or clip: full"
-            )
-        name = self.data.vocabulary_of(corpus)
-        listed = self.data.vocabularies[name]
-        if listed != "full" and corpus not in listed:
-            raise ValueError(
-                f"{where}: the vocabulary {name} of {corpus} is made from {', '.join(listed)}. Give {corpus} one of its own "
-                f"(data.vocabularies, and data.corpora.{corpus}.vocabulary), or add it to that list, which makes every run "
-                "with this vocabulary anew"
-            )

@@ -6,7 +6,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from mdc.plan.config.types import Column, DataPath, HeldOut, Name, NonNegative, Positive, Strict, has
+from mdc.plan.config.references import DATASET, DatasetName
+from mdc.plan.config.types import Column, DataPath, HeldOut, NonNegative, Positive, Strict, has
 
 
 class Captions(Strict):
@@ -211,7 +212,7 @@ class OfDataset(Strict):
     ``dataset`` is a name under ``data.datasets``, where its ``path`` stands: the resolved configuration has that beside it.
     """
 
-    dataset: Name
+    dataset: DatasetName
     path: DataPath | None = None
 
 
@@ -236,7 +237,7 @@ class KarpathyCorpus(OfDataset, Captions):
     """
 
     kind: Literal["karpathy"]
-    dataset: Literal["mscoco", "flickr30k", "flickr8k"]
+    dataset: Annotated[Literal["mscoco", "flickr30k", "flickr8k"], DATASET]
     annotations: DataPath | None = None  # relative to the dataset's folder, as images
     images: DataPath | None = None
     splits: dict[Literal["train", "val", "test"], str] = Field(default={"train": "train", "val": "val", "test": "test"})
@@ -252,7 +253,7 @@ class CocoCorpus(OfDataset, Captions):
     """MSCOCO by its official captions files of one year; splits train and val."""
 
     kind: Literal["coco_captions"]
-    dataset: Literal["mscoco"]
+    dataset: Annotated[Literal["mscoco"], DATASET]
     year: Literal[2014, 2017] = 2017
 
 
@@ -260,7 +261,7 @@ class Flickr8kCorpus(OfDataset, Captions):
     """Flickr8k's classic folder of text files and images; splits train, val and test."""
 
     kind: Literal["flickr8k"]
-    dataset: Literal["flickr8k"]
+    dataset: Annotated[Literal["flickr8k"], DATASET]
     splits: list[Split] = Field(default=["train", "val", "test"])
 
 
@@ -269,7 +270,7 @@ class CubCorpus(OfDataset, Captions):
     ``split``: which are for testing, as published with the images, or by classes as published with the captions."""
 
     kind: Literal["cub"]
-    dataset: Literal["cub200"]
+    dataset: Annotated[Literal["cub200"], DATASET]
     split: Literal["images", "classes"] = "images"
     val_share: HeldOut = 0.0
     splits: list[Split] = Field(default=["train", "val", "test"])
@@ -279,7 +280,9 @@ class BuilderProbe(OfDataset):
     """A probe as CLIP-benchmark's dataset builder reads it: its splits, labels and class names."""
 
     kind: Literal["builder"]
-    dataset: Literal["imagenet1k", "food101", "cifar10", "cifar100", "pets", "stl10", "flowers102", "voc2007"]
+    dataset: Annotated[
+        Literal["imagenet1k", "food101", "cifar10", "cifar100", "pets", "stl10", "flowers102", "voc2007"], DATASET
+    ]
 
 
 class CaptionList(Captions):
@@ -290,7 +293,7 @@ class CaptionList(Captions):
     """
 
     kind: Literal["caption_list"]
-    dataset: Name | None = None
+    dataset: DatasetName | None = None
     path: DataPath | None = None
     file: str | None = None
     format: Literal["tsv", "csv", "jsonl", "parquet", "coco_json"] | None = None

@@ -14,11 +14,22 @@ from mdc.plan.config.caption_table import (
     GuidanceFigure,
     RobustnessFigure,
 )
+from mdc.plan.config.references import (
+    BackboneName,
+    BackboneNames,
+    ChoicesNames,
+    CorpusName,
+    EncoderName,
+    MethodName,
+    MethodNames,
+    Methods,
+    ProbeNames,
+    TextsName,
+)
 from mdc.plan.config.score import OpenClipModel
 from mdc.plan.config.types import (
     MOST_CLAIMS,
     Name,
-    Names,
     Positive,
     ScoredPair,
     Side,
@@ -39,10 +50,10 @@ class ProbeTable(Strict):
     ``encoders``: of others, probed beside the runs for orientation and not ranked.
     """
 
-    corpora: Annotated[dict[Name, Names], Field(min_length=1)]
-    backbones: Names
-    probes: Names
-    encoders: Annotated[list[Name], AfterValidator(each_once)] = Field(default_factory=list)
+    corpora: Methods
+    backbones: BackboneNames
+    probes: ProbeNames
+    encoders: Annotated[list[EncoderName], AfterValidator(each_once)] = Field(default_factory=list)
     contrasts: list[SidePair] = Field(default_factory=list)
     primary: Annotated[list[SidePair], Field(max_length=MOST_CLAIMS)] = Field(default_factory=list)
 
@@ -61,7 +72,7 @@ class ProbeTable(Strict):
 class MethodTable(ProbeTable):
     """A table of one backbone: a row for each method, a group of columns for each corpus, comparisons within a corpus."""
 
-    backbones: Annotated[Names, Field(max_length=1)]
+    backbones: Annotated[BackboneNames, Field(max_length=1)]
 
     @model_validator(mode="after")
     def _within_a_corpus(self) -> Self:
@@ -105,7 +116,7 @@ class PairsFigure(MethodTable):
     ``trends``: methods of which it is claimed that more pairs raise the accuracy; these alone get a verdict.
     """
 
-    corpora: Annotated[dict[Name, Names], Field(min_length=2)]
+    corpora: Annotated[Methods, Field(min_length=2)]
     trends: Annotated[list[Name], Field(max_length=6), AfterValidator(each_once)] = Field(default_factory=list)
 
     @model_validator(mode="after")
@@ -124,7 +135,7 @@ class PairsFigure(MethodTable):
 class RepetitionFigure(MethodTable):
     """Corpora of the same pairs seen more and more often, and of more and more pairs; what was seen is read from their runs."""
 
-    corpora: Annotated[dict[Name, Names], Field(min_length=2)]
+    corpora: Annotated[Methods, Field(min_length=2)]
 
 
 WhichWeights = Literal["last", "best"]
@@ -142,8 +153,8 @@ class _OfScores(Strict):
     six are primary and get a verdict.
     """
 
-    corpora: Annotated[dict[Name, Names], Field(min_length=1)]
-    backbones: Annotated[Names, Field(max_length=1)]
+    corpora: Methods
+    backbones: Annotated[BackboneNames, Field(max_length=1)]
     weights: Annotated[list[WhichWeights], Field(min_length=1), AfterValidator(each_once)] = Field(
         default_factory=_last
     )
@@ -173,7 +184,7 @@ class ChoiceColumn(Strict):
     """
 
     label: str
-    sets: Names
+    sets: ChoicesNames
     parts: Literal["sets", "groups"] = "sets"
     least: Positive = 1
     leave_out: list[str] = Field(default_factory=list)
@@ -184,7 +195,7 @@ class ChoiceTable(_OfScores):
     on held-out pairs, to be taken off. ``also``: runs on other backbones as rows, {backbone: {corpus: methods}}; what is
     compared is of ``backbones``."""
 
-    also: dict[Name, Annotated[dict[Name, Names], Field(min_length=1)]] = Field(default_factory=dict)
+    also: dict[BackboneName, Methods] = Field(default_factory=dict)
     columns: Annotated[dict[Name, ChoiceColumn], Field(min_length=1)]
     open_clip: dict[Name, OpenClipModel] = Field(default_factory=dict)
     alphas: Annotated[list[Annotated[float, Field(ge=0, le=2)]], Field(min_length=2)]
@@ -209,9 +220,9 @@ class PositionFigure(Strict):
     the first to the last third of a caption is claimed to be smaller than that of the corpus's ``reference``.
     """
 
-    corpora: Annotated[dict[Name, Names], Field(min_length=1)]
-    backbones: Annotated[Names, Field(max_length=1)]
-    reference: Name
+    corpora: Methods
+    backbones: Annotated[BackboneNames, Field(max_length=1)]
+    reference: MethodName
     captions: Annotated[int, Field(ge=10)]
     gradient_captions: Positive
     gradient_draws: Positive
@@ -239,8 +250,8 @@ class PositionFigure(Strict):
 class Figure3(Strict):
     """Figure 3: the corpora, the sets of captions without images (``texts``), or both, whose caption lengths are drawn."""
 
-    corpora: Annotated[list[Name], AfterValidator(each_once)] = Field(default_factory=list)
-    texts: Annotated[list[Name], AfterValidator(each_once)] = Field(default_factory=list)
+    corpora: Annotated[list[CorpusName], AfterValidator(each_once)] = Field(default_factory=list)
+    texts: Annotated[list[TextsName], AfterValidator(each_once)] = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _one_at_least(self) -> Self:
@@ -258,8 +269,8 @@ class RecipeTable(Strict):
 class LossFigure(Strict):
     """The logs of all runs that the scale's tables and figures need. ``corpora`` and ``backbones`` can add more runs."""
 
-    corpora: dict[Name, Names] = Field(default_factory=dict)
-    backbones: list[Name] = Field(default_factory=list)
+    corpora: dict[CorpusName, MethodNames] = Field(default_factory=dict)
+    backbones: list[BackboneName] = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _both_or_none(self) -> Self:

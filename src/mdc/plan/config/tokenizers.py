@@ -6,7 +6,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from mdc.plan.config.types import DataPath, Name, NonNegative, Positive, Strict, Threads
+from mdc.plan.config.references import CorpusName, DatasetName
+from mdc.plan.config.types import DataPath, NonNegative, Positive, Strict, Threads
 
 
 class _Tokenizer(Strict):
@@ -41,7 +42,7 @@ class VqVae(_Tokenizer):
     ``channels``. Its loss is the squared error of the pixels and ``commitment`` times that of the vectors."""
 
     kind: Literal["vq_vae"]
-    corpus: Name
+    corpus: CorpusName
     codes: Annotated[int, Field(ge=2, le=1 << 16)]
     width: Positive
     channels: Positive
@@ -54,7 +55,7 @@ class GumbelVqgan(_Tokenizer):
     of ``dataset``, or without one under MDC_DATA."""
 
     kind: Literal["gumbel_vqgan"]
-    dataset: Name | None = None
+    dataset: DatasetName | None = None
     path: DataPath
     codes: Literal[8192] = 8192
     width: Literal[256] = 256

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Annotated, Any
 
@@ -95,7 +95,11 @@ def _silent(kind: type[BaseModel]) -> dict[str, Any]:
 
 def known(where: str, name: str, allowed: dict[str, Any], what: str) -> None:
     if name not in allowed:
-        raise ValueError(f"{where}: no {what} is named '{name}'; allowed: {', '.join(allowed) or 'there is none'}")
+        raise ValueError(no_such(where, name, allowed, what))
+
+
+def no_such(where: str, name: str, allowed: Iterable[str], what: str) -> str:
+    return f"{where}: no {what} is named '{name}'; allowed: {', '.join(allowed) or 'there is none'}"
 
 
 def own_labels(where: str, labels: Mapping[str, str]) -> None:

@@ -1,0 +1,121 @@
+"""Whether tables and figures can be made: each run by its corpus and method, each comparison by what is scored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mdc.plan.config.params import Params
+from mdc.plan.config.pretrain import Method
+from mdc.plan.config.scale import Scale
+from mdc.plan.config.score import estimators_of
+from mdc.plan.config.sources import ScenesCorpus
+from mdc.plan.config.tables import (
+    ChoiceTable,
+    LossFigure,
+    PositionFigure,
+    ProbeTable,
+    RatioFigure,
+    ScheduleTable,
+    ScoreTable,
+)
+from mdc.plan.config.types import known, own_labels
+
+Methods = Mapping[str, Method]
+
+
+def check_tables(scale: Scale, params: Params, where: str) -> None:
+    """ValueError, which begins with ``where``, for the first thing that does not fit."""
+    methods = params.methods
+    for key, table in scale.tables.named().items():
+        place = f"{where}.tables.{key}"
+        if isinstance(table, ProbeTable | LossFigure | ScoreTable):
+            for corpus in table.corpora:
+                _covered(scale, f"{place}.corpora", corpus)
+                _one_batch(scale, f"{where}.data", corpus)
+        if isinstance(table, ProbeTable):
+            for side in (side for pair in table.contrasts for side in pair):
+                known(f"{place}.contrasts", side.rpartition("/")[2], dict(methods), "method")
+        if isinstance(table, ProbeTable | ScoreTable):
+            _told_apart(scale, methods, table, place)
+        if isinstance(table, ScoreTable):
+            _can_score(methods, table, place)
+    if scale.tables.table5 is not None:
+        _schedules(methods, scale.tables.table5, f"{where}.tables.table5")
+        if scale.tables.figure_schedules is not None:
+            scale.tables.figure_schedules.stands_in(scale.tables.table5, f"{where}.tables.")
+    if scale.tables.figure4 is not None:
+        _ratios(methods, scale.tables.figure4, f"{where}.tables.figure4")
+
+
+def _one_batch(scale: Scale, where: str, corpus: str) -> None:
+    source, batch = scale.data.corpora[corpus].source, scale.training.recipe.batch_size
+    if isinstance(source, ScenesCorpus) and source.train < batch:
+        raise ValueError(f"{where}.corpora.{corpus}.source.train = {source.train}: fewer than one batch of {batch}")
+
+
+def _covered(scale: Scale, where: str, corpus: str) -> None:
+    """Check that the vocabulary of ``corpus`` covers its captions, so that a model can read all of them."""
+    if not scale.data.vocabularies:
+        raise ValueError(
+            f"{where}: {corpus} has no vocabulary; name one in data.vocabularies, as words: [{corpus}] or clip: full"
+        )
+    name = scale.data.vocabulary_of(corpus)
+    listed = scale.data.vocabularies[name]
+    if listed != "full" and corpus not in listed:
+        raise ValueError(
+            f"{where}: the vocabulary {name} of {corpus} is made from {', '.join(listed)}. Give {corpus} one of its own "
+            f"(data.vocabularies, and data.corpora.{corpus}.vocabulary), or add it to that list, which makes every run "
+            "with this vocabulary anew"
+        )
+
+
+def _can_score(known_methods: Methods, table: ScoreTable, where: str) -> None:
+    """Every method must have an estimator, and every side of a comparison one that its method has."""
+    for corpus, methods in table.corpora.items():
+        for name in methods:
+            method = known_methods[name]
+            if not estimators_of(method.objective, method.t_range):
+                raise ValueError(f"{where}.corpora.{corpus}: {name} ({method.objective}) cannot score captions")
+            if isinstance(table, PositionFigure) and method.objective not in ("autoregressive", "masked"):
+                raise ValueError(f"{where}.corpora.{corpus}: {name} ({method.objective}) predicts no tokens")
+    if isinstance(table, PositionFigure):
+        return
+    for side in (side for pair in (*table.contrasts, *table.primary) for side in pair):
+        _, name, estimator = side.split("/")
+        method = known_methods[name]
+        there = estimators_of(method.objective, method.t_range)
+        if estimator not in there:
+            raise ValueError(f"{where}: {side}: {name} has no such estimator; allowed: {', '.join(there)}")
+
+
+def _told_apart(scale: Scale, known_methods: Methods, table: ProbeTable | ScoreTable, where: str) -> None:
+    shown = dict.fromkeys(method for methods in table.corpora.values() for method in methods)
+    own_labels(f"{where}.corpora", {key: scale.data.corpora[key].label for key in table.corpora})
+    own_labels(f"{where}.corpora", {key: known_methods[key].label for key in shown})
+    own_labels(f"{where}.backbones", {key: scale.training.backbones[key].label for key in table.backbones})
+    if isinstance(table, ProbeTable):
+        own_labels(f"{where}.probes", {key: scale.data.probes[key].label for key in table.probes})
+    if isinstance(table, ChoiceTable):
+        own_labels(f"{where}.columns", {key: column.label for key, column in table.columns.items()})
+
+
+def _schedules(known_methods: Methods, table: ScheduleTable, where: str) -> None:
+    """A row of Table 5 is a range of t, so each method must have one, and no two may have the same."""
+    for corpus, methods in table.corpora.items():
+        seen: dict[tuple[float, float], str] = {}
+        for name in methods:
+            t_range = known_methods[name].t_range
+            if t_range is None:
+                raise ValueError(f"{where}.corpora.{corpus}: {name} has no t_range; only masked methods have")
+            if t_range in seen:
+                raise ValueError(f"{where}.corpora.{corpus}: {seen[t_range]} and {name} have the same t_range")
+            seen[t_range] = name
+
+
+def _ratios(known_methods: Methods, figure: RatioFigure, where: str) -> None:
+    """Every panel of Figure 4 needs methods with a fixed ratio, and others to compare them with."""
+    for corpus, methods in figure.corpora.items():
+        fixed = [name for name in methods if known_methods[name].fixed_ratio is not None]
+        if not fixed or len(fixed) == len(methods):
+            what = "with a t_range [r, r]" if not fixed else "without a fixed mask ratio"
+            raise ValueError(f"{where}.corpora.{corpus}: none of {', '.join(methods)} is a method {what}")
