@@ -50,17 +50,6 @@ class ProbeRecipe:
     normalize: bool = True
     fused: bool = False
 
-    def __post_init__(self) -> None:
-        for name, value, allowed in (
-            ("lr", self.lr, self.lr > 0 and math.isfinite(self.lr)),
-            ("epochs", self.epochs, self.epochs >= 1),
-            ("batch_size", self.batch_size, self.batch_size >= 1),
-            ("weight_decay", self.weight_decay, self.weight_decay >= 0 and math.isfinite(self.weight_decay)),
-        ):
-            if not allowed:
-                least = {"lr": "above 0", "weight_decay": "0 or more"}.get(name, "1 or more")
-                raise UserError(f"probe recipe: {name} is {value}, must be {least}")
-
 
 @dataclass(frozen=True)
 class LinearProbe:

@@ -76,8 +76,9 @@ def _walk(value: Any, hint: Any, where: str, above: tuple[BaseModel, ...]) -> It
             yield from _walk(key, for_key, where, above)
             yield from _walk(one, for_value, f"{where}.{key}", above)
     elif isinstance(value, list):
+        (for_item,) = _inner(hint, list)
         for one in value:
-            yield from _walk(one, *_inner(hint, list), where, above)
+            yield from _walk(one, for_item, where, above)
 
 
 @cache

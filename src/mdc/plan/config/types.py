@@ -85,7 +85,7 @@ class Strict(BaseModel):
 @cache
 def _silent(kind: type[BaseModel]) -> dict[str, Any]:
     """The optional keys of a class whose default says nothing → this default."""
-    found = {}
+    found: dict[str, Any] = {}
     for name, field in kind.model_fields.items():
         default = ... if field.is_required() else field.get_default(call_default_factory=True)
         if default is None or default is False or default in ("", [], {}):

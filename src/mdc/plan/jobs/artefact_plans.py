@@ -13,7 +13,8 @@ from mdc.plan.config.tables import PairsFigure, ProbeTable, RatioFigure, Repetit
 from mdc.plan.jobs import caption_plans, score_plans
 from mdc.plan.jobs.context import Context, Encoder
 from mdc.plan.jobs.ids import Frozen, Run, Untrained
-from mdc.plan.jobs.shown import ArtefactJob, Licence, Training
+from mdc.plan.jobs.read import as_job
+from mdc.plan.jobs.shown import ArtefactJob, Licence
 from mdc.plan.registry.datasets import REGISTRY
 
 _FROZEN = (
@@ -24,18 +25,16 @@ _UNTRAINED = "Untrained: the initial weights of the same backbone, seed and pool
 
 
 def _artefact(plan: Context, name: str, inputs: list[str], expected: dict[str, str], **values: Any) -> ArtefactJob:
-    found: ArtefactJob = plan.make(
-        "make",
-        name,
-        inputs,
-        [ARTEFACTS[name].module],
-        artefact=name,
-        files=list(ARTEFACTS[name].files),
-        plan=ARTEFACTS[name].plan,
-        scale_label=plan.scale.label,
-        expected=expected,
-        **values,
-    )
+    artefact = ARTEFACTS[name]
+    told = {
+        **plan.head("make", name, inputs, [artefact.module]),
+        "artefact": name,
+        "files": list(artefact.files),
+        "plan": artefact.plan,
+        "scale_label": plan.scale.label,
+        "expected": expected,
+    }
+    found: ArtefactJob = as_job({**told, **values}, "make", f"params.yaml: {name}")
     return found
 
 
@@ -241,11 +240,12 @@ def recipes(plan: Context, name: str) -> ArtefactJob:
 
     def run_of(corpus: str, key: str) -> dict[str, Any]:
         job, method = plan.pretrain(Run(corpus, backbone, key, seed)), plan.params.methods[key]
-        protocol = job.protocol.pretrain
-        recipe = job.recipe.model_dump(mode="json")
-        recipe |= {"optimizer": protocol.optimizer, "lr_schedule": protocol.lr_schedule}
-        training = {key: recipe[key] for key in Training.model_fields}
-        return {"label": method.label, "objective": method.objective, "ranked": method.ranked, "training": training}
+        protocol, recipe = job.protocol.pretrain, job.recipe
+        return {
+            **{"label": method.label, "objective": method.objective, "ranked": method.ranked},
+            **{"optimizer": protocol.optimizer, "lr_schedule": recipe.lr_schedule or protocol.lr_schedule},
+            "recipe": recipe.complete(),
+        }
 
     corpora = [
         {"label": scale.data.corpora[corpus].label, "runs": [run_of(corpus, key) for key in methods]}

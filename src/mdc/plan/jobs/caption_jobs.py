@@ -10,10 +10,10 @@ from mdc.plan import parts
 from mdc.plan.config.caption_table import FLOOR, CaptionTable, RunClip
 from mdc.plan.config.judge import ByClipScore
 from mdc.plan.jobs import encoder_jobs
-from mdc.plan.jobs.context import Context
+from mdc.plan.jobs.context import Context, once
 from mdc.plan.jobs.ids import Run
 from mdc.plan.jobs.job import Job
-from mdc.plan.jobs.model import CaptionMetricsJob, CaptionsJob, JudgeJob
+from mdc.plan.jobs.model import CaptionMetricsJob, CaptionsJob, ClipRun, CocaModel, JudgeJob
 
 
 @dataclass(frozen=True)
@@ -93,13 +93,11 @@ def of_seed(plan: Context, dataset: str, seed: int) -> dict[str, Asked]:
     }
 
 
+@once
 def captions(plan: Context, one: Asked) -> CaptionsJob:
     """The captions that ``one`` asks for."""
     table, scale = table_of(plan, one.dataset), plan.scale
     assert scale.caption is not None  # the schema sees to it
-    name = f"captions/{_place(one)}"
-    if name in plan.made:
-        return plan.made[name]
     dataset = table.datasets[one.dataset]
     trained = plan.pretrain(one.run) if one.run is not None else None
     inputs, more = [f"data/corpora/{dataset.corpus}"], dict[str, Any]()
@@ -119,9 +117,9 @@ def captions(plan: Context, one: Asked) -> CaptionsJob:
         modules, policies = [parts.OTHERS["coca"]], {}
     else:
         inputs, modules, policies = [*inputs, f"data/corpora/{dataset.training}"], [], {}
-    found: CaptionsJob = plan.make(
-        "write-captions",
-        name,
+    return plan.make(
+        CaptionsJob,
+        f"captions/{_place(one)}",
         list(dict.fromkeys(inputs)),
         modules,
         corpus=dataset.corpus,
@@ -133,21 +131,17 @@ def captions(plan: Context, one: Asked) -> CaptionsJob:
         policies=policies,
         floor=None if trained or one.coca else {"system": FLOOR, "corpus": dataset.training},
         coca=_coca(table, one.coca) if one.coca else None,
-        captioning=scale.caption.model_dump(mode="json"),
+        captioning=scale.caption,
         seed=table.seed,
         **more,
     )
-    plan.made[name] = found
-    return found
 
 
+@once
 def metrics(plan: Context, name: str, seed: int) -> CaptionMetricsJob:
     """What is measured of all captions of the dataset ``name`` with one seed: METEOR's program starts once for all."""
     table, scale = table_of(plan, name), plan.scale
     assert scale.caption is not None
-    job = f"metrics/{name}/s{seed}"
-    if job in plan.made:
-        return plan.made[job]
     dataset = table.datasets[name]
     written = {one.job: one.sha256 for asked in of_seed(plan, name, seed).values() for one in [captions(plan, asked)]}
     inputs = [*written, f"data/corpora/{dataset.corpus}", f"data/corpora/{dataset.training}"]
@@ -159,10 +153,10 @@ def metrics(plan: Context, name: str, seed: int) -> CaptionMetricsJob:
         clip["clip"] = by.told
     elif table.clip_score is not None:
         modules = [parts.ABILITIES["score_open_clip"]]
-        clip["open_clip"] = table.clip_score.model_dump(mode="json")
-    found: CaptionMetricsJob = plan.make(
-        "measure-captions",
-        job,
+        clip["open_clip"] = table.clip_score
+    return plan.make(
+        CaptionMetricsJob,
+        f"metrics/{name}/s{seed}",
         list(dict.fromkeys(inputs)),
         modules,
         captions=written,
@@ -173,27 +167,23 @@ def metrics(plan: Context, name: str, seed: int) -> CaptionMetricsJob:
         left_out=table.left_out,
         instances=dataset.instances,
         context_length=plan.params.protocol.data.context_length,
-        captioning=scale.caption.model_dump(mode="json"),
+        captioning=scale.caption,
         **clip,
     )
-    plan.made[job] = found
-    return found
 
 
+@once
 def judge(plan: Context, name: str, seed: int) -> JudgeJob:
     """All contests between captions of the dataset ``name`` with one seed."""
     table = table_of(plan, name)
     assert table.judge is not None
-    job = f"judged/{name}/s{seed}"
-    if job in plan.made:
-        return plan.made[job]
     dataset, asked = table.datasets[name], of_seed(plan, name, seed)
     contests = {key: contest.systems for key, contest in table.contests_of(name).items()}
     written = {one.job: one.sha256 for s in contests.values() for key in s for one in [captions(plan, asked[key])]}
     measured = metrics(plan, name, seed) if isinstance(table.judge.by, ByClipScore) else None
-    found: JudgeJob = plan.make(
-        "judge-captions",
-        job,
+    return plan.make(
+        JudgeJob,
+        f"judged/{name}/s{seed}",
         [*written, f"data/corpora/{dataset.corpus}", *([measured.job] if measured else [])],
         seed=seed,
         captions=written,
@@ -201,13 +191,11 @@ def judge(plan: Context, name: str, seed: int) -> JudgeJob:
         split=dataset.split,
         images=dataset.images,
         contests=contests,
-        by=table.judge.by.model_dump(mode="json"),
+        by=table.judge.by,
         metrics=measured.job if measured else None,
         metrics_config_sha256=measured.sha256 if measured else None,
         order_seed=table.judge.seed,
     )
-    plan.made[job] = found
-    return found
 
 
 def _place(one: Asked) -> str:
@@ -216,9 +204,9 @@ def _place(one: Asked) -> str:
     return f"coca/{one.coca}/{one.dataset}" if one.coca else f"floor/{one.dataset}"
 
 
-def _coca(table: CaptionTable, key: str) -> dict[str, Any]:
-    values = table.coca[key].model_dump(mode="json", exclude={"label", "datasets"})
-    return {"system": key, **values}
+def _coca(table: CaptionTable, key: str) -> CocaModel:
+    one = table.coca[key]
+    return CocaModel(system=key, model=one.model, weights=one.weights, beams=one.beams, most=one.most)
 
 
 def _seeds(plan: Context) -> list[int]:
@@ -227,9 +215,9 @@ def _seeds(plan: Context) -> list[int]:
 
 @dataclass(frozen=True)
 class _Clip:
-    """A CLIP run as a job asks for it: the run (:class:`mdc.plan.jobs.model.ClipRun`), and what is then read."""
+    """A CLIP run as a job asks for it: the run, and what is then read."""
 
-    told: dict[str, str]
+    told: ClipRun
     inputs: list[str]
     modules: list[str]
 
@@ -237,7 +225,7 @@ class _Clip:
 def _clip(plan: Context, table: CaptionTable, clip: RunClip, dataset: str) -> _Clip:
     trained = plan.pretrain(_clip_run(plan, table, clip, dataset))
     return _Clip(
-        {"run": trained.job, "config_sha256": trained.sha256},
+        ClipRun(run=trained.job, config_sha256=trained.sha256),
         [trained.job, f"data/vocabularies/{trained.vocabulary}"],
         [parts.ABILITIES["score"], parts.OBJECTIVES[trained.method.objective]],
     )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast, get_args
 
 from pydantic import ValidationError
 
@@ -14,13 +15,11 @@ from mdc.plan.config.params import Params
 from mdc.plan.config.pretrain import Recipe
 from mdc.plan.config.problems import first_problem
 from mdc.plan.config.tables import ChoiceTable, LossFigure, ProbeTable, ScoreTable
-from mdc.plan.config.types import Strict
 from mdc.plan.fingerprint import fingerprint
 from mdc.plan.jobs.accepted import Accepted, Edit
 from mdc.plan.jobs.ids import Frozen, Run, Untrained
 from mdc.plan.jobs.job import Job
 from mdc.plan.jobs.model import PretrainJob, ProbeJob
-from mdc.plan.jobs.read import as_job
 from mdc.plan.records import UserError
 from mdc.plan.registry.datasets import REGISTRY
 from mdc.plan.registry.entry import decisive
@@ -28,6 +27,24 @@ from mdc.plan.verbs import VERBS
 
 Encoder = Run | Untrained | Frozen
 OfRuns = ProbeTable | LossFigure | ScoreTable
+
+
+J = TypeVar("J", bound=Job)
+P = ParamSpec("P")
+Made = TypeVar("Made")
+
+
+def once(make: Callable[Concatenate[Any, P], Made]) -> Callable[Concatenate[Any, P], Made]:
+    """``make``, called once for each plan and arguments: tables ask for the same jobs again and again."""
+
+    @wraps(make)
+    def found(plan: Context, /, *args: P.args, **kwargs: P.kwargs) -> Made:
+        key = (make, *args, *kwargs.items())
+        if key not in plan.made:
+            plan.made[key] = make(plan, *args, **kwargs)
+        return cast(Made, plan.made[key])
+
+    return found
 
 
 class Context(ABC):
@@ -40,8 +57,8 @@ class Context(ABC):
         self.edits: dict[str, list[Edit]] = {}
         #: job → the fingerprint of its code itself
         self.code: dict[str, str] = {}
-        #: trainings, probes and scores, which tables ask for again and again
-        self.made: dict[str, Any] = {}
+        #: what :func:`once` has made
+        self.made: dict[tuple[Any, ...], Any] = {}
 
     # --- jobs that others are made from: an encoder may be of a run, and a run may stand on an encoder ----------------------
 
@@ -69,19 +86,27 @@ class Context(ABC):
 
     # --- what all jobs are made with ----------------------------------------------------------------------------------------
 
-    def make(self, verb: str, job: str, inputs: list[str], modules: Iterable[str] = (), **values: Any) -> Any:
+    def make(self, kind: type[J], job: str, inputs: list[str], modules: Iterable[str] = (), /, **values: Any) -> J:
         """A typed job. ``modules``: what it loads by name, besides its verb's own."""
+        (verb,) = get_args(kind.model_fields["verb"].annotation)
+        head = self.head(verb, job, inputs, modules)
+        try:
+            return kind(**head, **values)
+        except ValidationError as error:
+            raise UserError(f"params.yaml: {job}: {first_problem(error, {**head, **values})}") from None
+
+    def head(self, verb: str, job: str, inputs: list[str], modules: Iterable[str] = ()) -> dict[str, Any]:
+        """What every job has."""
         code = self.code[job] = fingerprint(*modules, VERBS[verb].module)
         if edits := self.accepted.behind(code):
             self.edits[job] = edits
-        head = {
+        return {
             "job": job,
             "verb": verb,
             "scale": self.params.scale,
             "fingerprint": self.accepted.oldest(code),
             "inputs": inputs,
         }
-        return as_job({**head, **values}, verb, f"params.yaml: {job}")
 
     def runs_of(self, table: OfRuns) -> list[Run]:
         """The runs of one table, by backbone, corpus, method and seed."""
@@ -129,20 +154,19 @@ class Context(ABC):
         shaped = data.download if origin == "urls" else None
         return {
             "name": name,
-            "dataset": {**dataset.model_dump(mode="json", by_alias=True), "from": origin},
+            "dataset": dataset.model_copy(update={"origin": origin}),
             "download": shaped.model_dump(mode="json", exclude={"runtime"}) if shaped is not None else None,
             "entry": decisive(REGISTRY[name]) if name in REGISTRY else None,
         }
 
-    def resolved_source(self, source: Strict) -> dict[str, Any]:
+    def resolved_source(self, source: Any) -> Any:
         """A source as its job reads it: with the place of its dataset, and how that was obtained."""
-        datasets = self.scale.data.datasets
-        values = source.complete()
-        if values.get("dataset") is not None:
-            dataset = datasets[values["dataset"]]
-            values["path"] = dataset.path
-            if "from" in values:
-                values["from"] = origin_of(values["dataset"], dataset)
-        if values.get("images_from") is not None:
-            values["images"] = str(Path(datasets[values["images_from"]].path, values["images"]))
-        return values
+        datasets, more = self.scale.data.datasets, dict[str, Any]()
+        if getattr(source, "dataset", None) is not None:
+            dataset = datasets[source.dataset]
+            more["path"] = dataset.path
+            if "origin" in type(source).model_fields:
+                more["origin"] = origin_of(source.dataset, dataset)
+        if getattr(source, "images_from", None) is not None:
+            more["images"] = str(Path(datasets[source.images_from].path, source.images))
+        return source.model_copy(update=more)

@@ -13,6 +13,7 @@ from mdc.plan.config.data import origin_of
 from mdc.plan.config.sources import CorpusSource, PairsCorpus
 from mdc.plan.jobs.context import Context
 from mdc.plan.jobs.job import Job
+from mdc.plan.jobs.model import CorpusPartsJob, DownloadJob, PlanDownloadJob
 from mdc.plan.records import sha256_json
 
 
@@ -33,17 +34,17 @@ def parts_of(plan: Context, name: str) -> list[Job]:
     reading, groups = _reading(name, source), plan.scale.data.runtime.jobs
     resolved = plan.resolved_source(source)
     if isinstance(source, PairsCorpus):
-        resolved["pairs"] = _most(plan, reading)
+        resolved = resolved.model_copy(update={"pairs": _most(plan, reading)})
     dataset = getattr(source, "dataset", None)
     return [
         plan.make(
-            "corpus-parts",
+            CorpusPartsJob,
             f"data/parts/{reading}/{group}-of-{groups}",
             [f"data/obtained/{dataset}"] if dataset else [],
             [parts.CORPORA[source.kind]],
             name=reading,
             source=resolved,
-            protocol=plan.params.protocol.data.model_dump(mode="json"),
+            protocol=plan.params.protocol.data,
             group=group,
             groups=groups,
         )
@@ -75,10 +76,10 @@ def downloads(plan: Context, name: str) -> list[Job]:
     if jobs == 1 or origin not in ("urls", "mirror"):
         return []
     values: dict[str, Any] = plan.obtaining(name)
-    before = [plan.make("plan-download", f"data/plans/{name}", [], **values)] if origin == "urls" else []
+    before: list[Job] = [plan.make(PlanDownloadJob, f"data/plans/{name}", [], **values)] if origin == "urls" else []
     behind = [planned.job for planned in before]
     groups = [
-        plan.make("download", f"data/downloads/{name}/{group}-of-{jobs}", behind, group=group, groups=jobs, **values)
+        plan.make(DownloadJob, f"data/downloads/{name}/{group}-of-{jobs}", behind, group=group, groups=jobs, **values)
         for group in range(jobs)
     ]
     return [*before, *groups]

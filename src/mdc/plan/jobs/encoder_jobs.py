@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from mdc.plan import parts
-from mdc.plan.config.backbones import FrozenBackbone, OnTokens
+from mdc.plan.config.backbones import FrozenBackbone, FrozenTokens, FrozenWords, OnTokens
 from mdc.plan.config.encoders import CodesTower, RunTower
 from mdc.plan.config.tokenizers import VqVae
-from mdc.plan.jobs.context import Context
-from mdc.plan.jobs.encoder_model import EncodedJob, EncoderJob, ImageTokensJob, TokenizerJob, WordsJob
+from mdc.plan.config.types import Strict
+from mdc.plan.jobs.context import Context, once
+from mdc.plan.jobs.encoder_model import (
+    EncodedJob,
+    EncoderJob,
+    ImageTokensJob,
+    TokenizerBehind,
+    TokenizerJob,
+    WordsJob,
+)
 from mdc.plan.jobs.ids import Run
 from mdc.plan.jobs.job import Job
 from mdc.plan.jobs.model import PretrainJob
+
+E = TypeVar("E", bound=Strict)
 
 
 def wanted(plan: Context) -> list[Job]:
@@ -52,97 +62,88 @@ def frozen_of(plan: Context, run: Run) -> str | None:
     return backbone.frozen if isinstance(backbone, FrozenBackbone) else None
 
 
+@once
 def tokenizer(plan: Context, name: str) -> TokenizerJob:
-    """The job that trains or brings a tokenizer, made once."""
-    job = f"tokenizers/{name}"
-    if job not in plan.made:
-        entry = plan.scale.tokenizers[name]
-        values, inputs = {**entry.model_dump(mode="json"), "label": ""}, []
-        if isinstance(entry, VqVae):
-            inputs = [f"data/corpora/{entry.corpus}"]
-        elif entry.dataset is not None:
-            inputs = [f"data/obtained/{entry.dataset}"]
-            values["path"] = str(Path(plan.scale.data.datasets[entry.dataset].path, entry.path))
-        plan.made[job] = plan.make("tokenizer", job, inputs, name=name, entry=values)
-    found: TokenizerJob = plan.made[job]
-    return found
+    """The job that trains or brings a tokenizer."""
+    entry, inputs = _nameless(plan.scale.tokenizers[name]), []
+    if isinstance(entry, VqVae):
+        inputs = [f"data/corpora/{entry.corpus}"]
+    elif entry.dataset is not None:
+        inputs = [f"data/obtained/{entry.dataset}"]
+        path = str(Path(plan.scale.data.datasets[entry.dataset].path, entry.path))
+        entry = entry.model_copy(update={"path": path})
+    return plan.make(TokenizerJob, f"tokenizers/{name}", inputs, name=name, entry=entry)
 
 
+def _nameless(entry: E) -> E:
+    """An entry of params.yaml as jobs have it: without its label, which decides nothing."""
+    return entry.model_copy(update={"label": ""})
+
+
+@once
 def encoder(plan: Context, name: str) -> EncoderJob:
-    """The job that brings an encoder, made once."""
-    job = f"encoders/{name}"
-    if job in plan.made:
-        return plan.made[job]
+    """The job that brings an encoder."""
     entry = plan.scale.encoders[name]
     trained = plan.pretrain(run_of(plan, entry)) if isinstance(entry, RunTower) else None
     codes = tokenizer(plan, entry.tokenizer) if isinstance(entry, CodesTower) else None
-    behind = (
-        {"job": codes.job, "config_sha256": codes.sha256, "entry": codes.entry.model_dump(mode="json")}
-        if codes
-        else None
-    )
-    found: EncoderJob = plan.make(
-        "import-encoder",
-        job,
+    return plan.make(
+        EncoderJob,
+        f"encoders/{name}",
         [one.job for one in (trained, codes) if one is not None],
         [parts.TOWERS[entry.kind]],
         name=name,
-        entry={**entry.model_dump(mode="json"), "label": ""},
+        entry=_nameless(entry),
         run=trained.job if trained else None,
         run_config_sha256=trained.sha256 if trained else None,
-        backbone=trained.backbone.model_dump(mode="json") if trained else None,
+        backbone=trained.backbone if trained else None,
         contrastive=trained is not None and trained.method.objective == "contrastive",
-        tokenizer=behind,
+        tokenizer=TokenizerBehind(job=codes.job, config_sha256=codes.sha256, entry=codes.entry) if codes else None,
     )
-    plan.made[job] = found
-    return found
 
 
+@once
 def encoded(plan: Context, name: str, corpus: str) -> EncodedJob | ImageTokensJob:
-    """The job in which an encoder looks at a corpus, made once: what it leaves are vectors, or, of a tokenizer, codes."""
+    """The job in which an encoder looks at a corpus: what it leaves are vectors, or, of a tokenizer, codes."""
     entry = plan.scale.encoders[name]
     codes = isinstance(entry, CodesTower) and entry.quantised
-    job = f"{'image-tokens' if codes else 'encoded'}/{name}/{corpus}"
-    if job in plan.made:
-        return plan.made[job]
     assert plan.scale.encode is not None  # the schema sees to it
     brought = encoder(plan, name)
-    found: EncodedJob | ImageTokensJob = plan.make(
-        "image-tokens" if codes else "encode-corpus",
-        job,
+    kind: type[EncodedJob | ImageTokensJob] = ImageTokensJob if codes else EncodedJob
+    return plan.make(
+        kind,
+        f"{'image-tokens' if codes else 'encoded'}/{name}/{corpus}",
         [brought.job, f"data/corpora/{corpus}"],
         [parts.TOWERS[brought.entry.kind]],
         corpus=corpus,
         encoder=brought.job,
         encoder_config_sha256=brought.sha256,
         splits=["train", "val"],
-        encode=plan.scale.encode.model_dump(mode="json"),
+        encode=plan.scale.encode,
     )
-    plan.made[job] = found
-    return found
 
 
-def tokens(plan: Context, name: str) -> dict[str, Any]:
-    """What a job is told of an encoder (:class:`mdc.plan.config.backbones.FrozenTokens`)."""
+def tokens(plan: Context, name: str) -> FrozenTokens:
+    """What a job is told of an encoder."""
     entry, brought = plan.scale.encoders[name], encoder(plan, name)
-    shape = {"image_size": entry.image_size, "tokens": entry.tokens, "width": entry.width}
-    return {"job": brought.job, "config_sha256": brought.sha256, **shape}
+    return FrozenTokens(
+        job=brought.job,
+        config_sha256=brought.sha256,
+        image_size=entry.image_size,
+        tokens=entry.tokens,
+        width=entry.width,
+    )
 
 
+@once
 def words(plan: Context, name: str) -> WordsJob:
-    """The job that brings embeddings of word pieces, made once."""
-    job = f"words/{name}"
-    if job not in plan.made:
-        entry = plan.scale.words[name].model_dump(mode="json")
-        plan.made[job] = plan.make("import-words", job, [], name=name, entry={**entry, "label": ""})
-    found: WordsJob = plan.made[job]
-    return found
+    """The job that brings embeddings of tokens."""
+    return plan.make(WordsJob, f"words/{name}", [], name=name, entry=_nameless(plan.scale.words[name]))
 
 
-def words_of(plan: Context, name: str) -> dict[str, Any]:
-    """What a job is told of them (:class:`mdc.plan.config.backbones.FrozenWords`)."""
+def words_of(plan: Context, name: str) -> FrozenWords:
+    """What a job is told of them."""
     brought = words(plan, name)
-    return {"job": brought.job, "config_sha256": brought.sha256, "width": brought.entry.width}
+    return FrozenWords(job=brought.job, config_sha256=brought.sha256, width=brought.entry.width)
 
 
 def words_behind(plan: Context, run: Run) -> list[str]:

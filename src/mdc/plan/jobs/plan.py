@@ -12,18 +12,28 @@ from functools import cached_property
 from typing import Any
 
 from mdc.plan import parts
-from mdc.plan.config.backbones import FrozenBackbone
-from mdc.plan.config.pretrain import Method
+from mdc.plan.config.backbones import Backbone, FrozenBackbone, OnTokens, ResNet
 from mdc.plan.config.tables import LossFigure
 from mdc.plan.config.types import Strict
 from mdc.plan.jobs import caption_jobs, encoder_jobs, score_jobs
 from mdc.plan.jobs.artefact_plans import ARTEFACT_PLANS
-from mdc.plan.jobs.context import Context, Encoder, OfRuns
+from mdc.plan.jobs.context import Context, Encoder, OfRuns, once
 from mdc.plan.jobs.data_plans import corpus_parts, downloads, parts_of
 from mdc.plan.jobs.fits import check_reads
 from mdc.plan.jobs.ids import Frozen, Run, Untrained
 from mdc.plan.jobs.job import Job
-from mdc.plan.jobs.model import PretrainJob, ProbeJob
+from mdc.plan.jobs.model import (
+    ChoiceSetJob,
+    CorpusJob,
+    ObtainJob,
+    PretrainJob,
+    ProbeJob,
+    ProbeSetJob,
+    Protocol,
+    Start,
+    TextsJob,
+    VocabularyJob,
+)
 from mdc.plan.records import UserError, sha256_json
 
 
@@ -95,10 +105,12 @@ class Plan(Context):
         return list(self.probes_of)
 
     def _no_twins(self, wanted: Iterable[Run]) -> None:
+        names = ("job", "inputs", "corpus", "backbone_name", "method_name")
         seen: dict[str, Run] = {}
         for run in wanted:
+            decisive = {key: value for key, value in self.pretrain(run).config().items() if key not in names}
             source = self.resolved_source(self.scale.data.corpora[self.corpus_of(run)].source)
-            key = sha256_json({"source": source, **self._decisive(run)})
+            key = sha256_json({"source": source.complete(), **decisive})
             if key in seen:
                 raise UserError(
                     f"params.yaml: runs {seen[key].id} and {run.id} at scale {self.params.scale} have equal configurations; "
@@ -106,46 +118,37 @@ class Plan(Context):
                 )
             seen[key] = run
 
-    def _decisive(self, run: Run) -> dict[str, Any]:
-        """What tells one run's result from another's, names aside: pooling, for one, is the probe's choice."""
-        method = self.params.methods[run.method].model_dump(mode="json")
-        names = {"label": "", "pooling": "patch_mean", "ranked": True, "batch_factor": 1}
-        return {
-            "vocabulary": self.scale.data.vocabulary_of(run.corpus),
-            "seed": run.seed,
-            "backbone": self._backbone(run.backbone),
-            "method": Method.model_validate({**method, **names}).model_dump(mode="json"),
-            "recipe": self.recipe(run).model_dump(mode="json"),
-            **({"start": self._start(run)} if run.finetune else {}),
-        }
-
-    def _backbone(self, name: str) -> dict[str, Any]:
+    def _backbone(self, name: str) -> Backbone | ResNet | OnTokens:
         """A backbone as jobs have it: without its label, and with the shape of a frozen encoder's tokens."""
         backbone = self.scale.training.backbones[name]
-        found = {**backbone.model_dump(mode="json"), "label": ""}
-        if isinstance(backbone, FrozenBackbone):
-            found["frozen"] = encoder_jobs.tokens(self, backbone.frozen)
-            found["image_size"] = found["frozen"]["image_size"]
-            if backbone.words is not None:
-                found["words"] = encoder_jobs.words_of(self, backbone.words)
-        return found
+        if not isinstance(backbone, FrozenBackbone):
+            return backbone.model_copy(update={"label": ""})
+        tokens = encoder_jobs.tokens(self, backbone.frozen)
+        words = encoder_jobs.words_of(self, backbone.words) if backbone.words is not None else None
+        return OnTokens(label="", image_size=tokens.image_size, frozen=tokens, decoder=backbone.decoder, words=words)
 
-    def _start(self, run: Run) -> dict[str, Any]:
+    def _start(self, run: Run) -> Start | None:
         """What a finetuned run goes on from, and until when."""
+        if not run.finetune:
+            return None
         before, how = self.pretrain(run.pretrained), self.scale.finetune[run.finetune]
-        told = {"weights": how.weights, "patience": how.patience, "canvas": how.canvas}
-        return {"run": before.job, "config_sha256": before.sha256, **told}
+        return Start(
+            run=before.job,
+            config_sha256=before.sha256,
+            weights=how.weights,
+            patience=how.patience,
+            canvas=how.canvas,
+        )
 
     # --- one job each -------------------------------------------------------------------------------------------------
 
     def obtain(self, name: str) -> Job:
         behind = [job.job for job in downloads(self, name)]
-        found: Job = self.make("obtain", f"data/obtained/{name}", behind, **self.obtaining(name))
-        return found
+        return self.make(ObtainJob, f"data/obtained/{name}", behind, **self.obtaining(name))
 
     def _set(
         self,
-        verb: str,
+        kind: type[Job],
         section: str,
         name: str,
         source: Any,
@@ -154,7 +157,7 @@ class Plan(Context):
         **values: Any,
     ) -> Job:
         return self.make(
-            verb,
+            kind,
             f"data/{section}/{name}",
             [*(f"data/obtained/{dataset}" for dataset in datasets_of(source)), *behind],
             [kinds[source.kind]],
@@ -166,26 +169,23 @@ class Plan(Context):
     def _sharding(self) -> dict[str, Any]:
         return {"samples_per_shard": self.scale.data.samples_per_shard, "max_skipped": self.scale.data.max_skipped}
 
-    def _words(self) -> dict[str, Any]:
-        return {"protocol": self.params.protocol.data.model_dump(mode="json")}
-
     def corpus(self, name: str) -> Job:
         source = self.scale.data.corpora[name].source
-        values = {**self._sharding(), **self._words()}
+        values = {**self._sharding(), "protocol": self.params.protocol.data}
         behind = [job.job for job in parts_of(self, name)]
-        return self._set("corpus", "corpora", name, source, parts.CORPORA, behind, **values)
+        return self._set(CorpusJob, "corpora", name, source, parts.CORPORA, behind, **values)
 
     def probe_set(self, name: str) -> Job:
         source = self.scale.data.probes[name].source
-        return self._set("probe-set", "probes", name, source, parts.PROBES, **self._sharding())
+        return self._set(ProbeSetJob, "probes", name, source, parts.PROBES, **self._sharding())
 
     def choice_set(self, name: str) -> Job:
         source = self.scale.data.choices[name].source
-        return self._set("choice-set", "choices", name, source, parts.CHOICES, **self._sharding())
+        return self._set(ChoiceSetJob, "choices", name, source, parts.CHOICES, **self._sharding())
 
     def texts(self, name: str) -> Job:
         source = self.scale.data.texts[name].source
-        return self._set("texts", "texts", name, source, parts.TEXTS, **self._words())
+        return self._set(TextsJob, "texts", name, source, parts.TEXTS, protocol=self.params.protocol.data)
 
     def vocabulary(self, name: str) -> Job:
         listed = self.scale.data.vocabularies[name]
@@ -193,7 +193,7 @@ class Plan(Context):
         corpora = [one for one in named if one in self.scale.data.corpora]
         choices = [one for one in named if one not in self.scale.data.corpora]
         return self.make(
-            "vocabulary",
+            VocabularyJob,
             f"data/vocabularies/{name}",
             [*(f"data/corpora/{one}" for one in corpora), *(f"data/choices/{one}" for one in choices)],
             name=name,
@@ -202,59 +202,52 @@ class Plan(Context):
             choices=choices,
         )
 
+    @once
     def pretrain(self, run: Run) -> PretrainJob:
-        """The job of a run, made once."""
-        found: PretrainJob = self.made.get(f"runs/{run.id}") or self._pretrain(run)
-        self.made[found.job] = found
-        return found
-
-    def _pretrain(self, run: Run) -> PretrainJob:
         check_reads(self, run)
         frozen = encoder_jobs.frozen_of(self, run)
-        found: PretrainJob = self.make(
-            "pretrain",
+        corpus, vocabulary = self.corpus_of(run), self.scale.data.vocabulary_of(run.corpus)
+        method, protocol = self.params.methods[run.method], self.params.protocol
+        return self.make(
+            PretrainJob,
             f"runs/{run.id}",
             [
                 *([f"runs/{run.pretrained.id}"] if run.finetune else []),
-                f"data/corpora/{self.corpus_of(run)}",
-                f"data/vocabularies/{self.scale.data.vocabulary_of(run.corpus)}",
-                *([encoder_jobs.encoded(self, frozen, self.corpus_of(run)).job] if frozen else []),
+                f"data/corpora/{corpus}",
+                f"data/vocabularies/{vocabulary}",
+                *([encoder_jobs.encoded(self, frozen, corpus).job] if frozen else []),
                 *encoder_jobs.words_behind(self, run),
             ],
-            [parts.OBJECTIVES[self.params.methods[run.method].objective]],
-            corpus=self.corpus_of(run),
+            [parts.OBJECTIVES[method.objective]],
+            corpus=corpus,
+            vocabulary=vocabulary,
             backbone_name=run.backbone,
             method_name=run.method,
-            protocol={
-                "data": self.params.protocol.data.model_dump(mode="json"),
-                "pretrain": self.params.protocol.pretrain.model_dump(mode="json"),
-            },
-            **self._decisive(run),
+            seed=run.seed,
+            backbone=self._backbone(run.backbone),
+            # names decide nothing, and pooling is the probe's choice
+            method=method.model_copy(update={"label": "", "pooling": "patch_mean", "ranked": True, "batch_factor": 1}),
+            recipe=self.recipe(run),
+            protocol=Protocol(data=protocol.data, pretrain=protocol.pretrain),
+            start=self._start(run),
         )
-        return found
 
+    @once
     def probe(self, encoder: Encoder) -> ProbeJob:
-        """The job of an encoder's probes, made once."""
-        found: ProbeJob = self.made.get(f"probe/{encoder.id}") or self._probe(encoder)
-        self.made[found.job] = found
-        return found
-
-    def _probe(self, encoder: Encoder) -> ProbeJob:
         probe = self.scale.probe
         assert probe is not None  # tables of probes cannot do without
         probes = self.probes_of[encoder]
         values = self._frozen(encoder) if isinstance(encoder, Frozen) else self._own(encoder)
-        found: ProbeJob = self.make(
-            "probe",
+        return self.make(
+            ProbeJob,
             f"probe/{encoder.id}",
             [*values.pop("behind"), *(f"data/probes/{name}" for name in probes)],
             [parts.ABILITIES["encode"], *values.pop("modules")],
             probes=probes,
-            recipe=probe.model_dump(mode="json", exclude={"runtime"}),
-            protocol=self.params.protocol.probe.model_dump(mode="json"),
+            recipe=probe.model_dump(exclude={"runtime"}),
+            protocol=self.params.protocol.probe,
             **values,
         )
-        return found
 
     def _own(self, encoder: Run | Untrained) -> dict[str, Any]:
         """Of a probe's job, what says which encoder of ours is probed, what is ``behind`` it and what it loads."""

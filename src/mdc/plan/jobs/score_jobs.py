@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, get_args
 
 from mdc.plan import parts
 from mdc.plan.config.score import estimators_of
 from mdc.plan.config.tables import ChoiceTable, PositionFigure, RetrievalTable
 from mdc.plan.jobs import encoder_jobs
-from mdc.plan.jobs.context import Context
+from mdc.plan.jobs.context import Context, J, once
 from mdc.plan.jobs.ids import Run
 from mdc.plan.jobs.job import Job
 from mdc.plan.jobs.model import ChoicesJob, PositionsJob, RetrievalJob
+from mdc.plan.verbs import VERBS
 
 
 def scored(plan: Context) -> list[Job]:
@@ -42,17 +44,12 @@ def retrieves(plan: Context, run: Run, weights: str) -> bool:
     return any(run in plan.runs_of(table) and weights in table.weights for table in asked)
 
 
-def _scoring(plan: Context) -> dict[str, Any]:
-    assert plan.scale.score is not None  # tables of scores cannot do without
-    return {"scoring": plan.scale.score.model_dump(mode="json")}
-
-
-def _of_run(plan: Context, verb: str, layer: str, run: Run, weights: str, inputs: list[str], **values: Any) -> Any:
+def _of_run(plan: Context, kind: type[J], run: Run, weights: str, inputs: Iterable[str] = (), **values: Any) -> J:
     trained = plan.pretrain(run)
-    name = f"{layer}/{run.id}/{weights}"
-    found = plan.made.get(name) or plan.make(
-        verb,
-        name,
+    (verb,) = get_args(kind.model_fields["verb"].annotation)
+    return plan.make(
+        kind,
+        f"{VERBS[verb].layer}/{run.id}/{weights}",
         [
             *(trained.job, f"data/vocabularies/{trained.vocabulary}", f"data/corpora/{run.corpus}"),
             *encoder_jobs.behind(trained),
@@ -65,11 +62,9 @@ def _of_run(plan: Context, verb: str, layer: str, run: Run, weights: str, inputs
         run=trained.job,
         run_config_sha256=trained.sha256,
         weights=weights,
-        **_scoring(plan),
+        scoring=plan.scale.score,
         **values,
     )
-    plan.made[name] = found
-    return found
 
 
 def estimators(plan: Context, run: Run) -> list[str]:
@@ -78,14 +73,14 @@ def estimators(plan: Context, run: Run) -> list[str]:
     return list(estimators_of(method.objective, method.t_range))
 
 
+@once
 def choices(plan: Context, run: Run, weights: str) -> ChoicesJob:
     """The scores of all of Table 2's sets under one run."""
     table = plan.scale.tables.table2
     assert table is not None
-    found: ChoicesJob = _of_run(
+    return _of_run(
         plan,
-        "score-choices",
-        "scores",
+        ChoicesJob,
         run,
         weights,
         [f"data/choices/{name}" for name in table.sets],
@@ -94,15 +89,14 @@ def choices(plan: Context, run: Run, weights: str) -> ChoicesJob:
         context_length=plan.params.protocol.data.context_length,
         open_clip=None,
     )
-    return found
 
 
 def choices_open_clip(plan: Context, name: str) -> ChoicesJob:
     """The same under a model of open_clip."""
     table = plan.scale.tables.table2
     assert table is not None
-    found: ChoicesJob = plan.make(
-        "score-choices",
+    return plan.make(
+        ChoicesJob,
         f"scores/open_clip/{name}",
         [f"data/choices/{one}" for one in table.sets],
         [parts.ABILITIES["score_open_clip"]],
@@ -112,35 +106,30 @@ def choices_open_clip(plan: Context, name: str) -> ChoicesJob:
         run=None,
         run_config_sha256=None,
         weights=None,
-        open_clip={**table.open_clip[name].model_dump(mode="json"), "label": name},
-        **_scoring(plan),
+        open_clip=table.open_clip[name].model_copy(update={"label": name}),
+        scoring=plan.scale.score,
     )
-    return found
 
 
+@once
 def retrieval(plan: Context, run: Run, weights: str) -> RetrievalJob:
     """The scores of held-out pairs under one run."""
     table = plan.scale.tables.table_retrieval
     assert table is not None
-    found: RetrievalJob = _of_run(
-        plan, "score-pairs", "retrieval", run, weights, [], pairs=table.pairs, estimators=estimators(plan, run)
-    )
-    return found
+    return _of_run(plan, RetrievalJob, run, weights, pairs=table.pairs, estimators=estimators(plan, run))
 
 
+@once
 def positions(plan: Context, run: Run) -> PositionsJob:
     """What the image tells about each token, under one run's last weights."""
     figure = plan.scale.tables.figure_position
     assert figure is not None
-    found: PositionsJob = _of_run(
+    return _of_run(
         plan,
-        "score-positions",
-        "positions",
+        PositionsJob,
         run,
         "last",
-        [],
         captions=figure.captions,
         gradient_captions=figure.gradient_captions,
         gradient_draws=figure.gradient_draws,
     )
-    return found

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from mdc.plan.config.params import ProtocolStatistics
+from mdc.plan.config.pretrain import Recipe
 from mdc.plan.config.types import NonNegative, Positive, Share, Strict
 from mdc.plan.jobs.job import Job
 
@@ -267,26 +268,15 @@ class LicencesJob(ArtefactJob):
     entries: Annotated[list[Licence], Field(min_length=1)]
 
 
-class Training(Strict):
-    """Of a run's recipe, what Tables 6 to 8 show."""
-
-    optimizer: str
-    lr: Annotated[float, Field(ge=0)]
-    warmup_steps: NonNegative
-    weight_decay: Annotated[float, Field(ge=0)]
-    beta1: Share
-    beta2: Share
-    batch_size: Positive
-    lr_schedule: str
-    epochs: Positive
-    clip_norm: float | None
-
-
 class RecipeRun(Strict):
+    """A run's ``recipe``, and of the protocol what it does not say itself."""
+
     label: str
     objective: str
     ranked: bool
-    training: Training
+    optimizer: str
+    lr_schedule: str
+    recipe: Recipe
 
 
 class RecipeCorpus(Strict):
