@@ -7,7 +7,6 @@ import csv
 from pathlib import Path
 from typing import Any
 
-from mdc.plan.config.pretrain import Recipe
 from mdc.plan.config.read import read_yaml, validate
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.jobs.shown import RecipeRun, RecipesJob
@@ -70,12 +69,11 @@ def test_another_scale_has_its_own(tmp_path: Path) -> None:
 
 
 def test_who_differs_is_named() -> None:
-    usual = VALUES["scales"]["mini"]["pretrain"]["recipe"] | {"accumulation": 1, "processes": 1}
+    usual: dict[str, Any] = {**dict.fromkeys(("optimizer", "lr_schedule"), "x"), "clip_norm": 1.0, "epochs": 2}
+    usual |= {**dict.fromkeys(("lr", "beta1", "beta2", "weight_decay"), 0.5), "warmup_steps": 5, "batch_size": 8}
 
     def run(label: str, objective: str, **changes: Any) -> RecipeRun:
-        recipe = Recipe.model_validate({**usual, "epochs": 2, **changes})
-        more = {"optimizer": "x", "lr_schedule": "x", "recipe": recipe}
-        return RecipeRun(label=label, objective=objective, ranked=True, **more)
+        return RecipeRun(label=label, objective=objective, ranked=True, recipe=usual | changes)
 
     corpus = [run("A", "masked"), run("B", "masked"), run("C", "masked", epochs=3), run("D", "contrastive", epochs=3)]
     found = {line[0]: line[1:] for line in rows([corpus, corpus[:2]])}

@@ -13,7 +13,6 @@ from mdc.plan.config.encoders import Encode, EncoderEntry, WordEmbeddings
 from mdc.plan.config.pretrain import Pretrain
 from mdc.plan.config.score import Scoring
 from mdc.plan.config.tables import (
-    RecipeTable,
     Tables,
 )
 from mdc.plan.config.tokenizers import TokenizerEntry
@@ -113,26 +112,6 @@ class Scale(Strict):
                 raise ValueError(f"{section}: this key is missing; needed by {', '.join(names)}")
         if (names := list(self.tables.of_captions())) and not self.shown_in_part():
             raise ValueError(f"mc_diffusion or claims: one of these keys is needed by {', '.join(names)}")
-        return self
-
-    @model_validator(mode="after")
-    def _rest_on_others(self) -> Self:
-        tables = self.tables
-        for name, table in tables.named().items():
-            if isinstance(table, RecipeTable) and (
-                tables.table1 is None or table.backbone not in tables.table1.backbones
-            ):
-                there = f"allowed: {', '.join(tables.table1.backbones)}" if tables.table1 else "there is none"
-                raise ValueError(f"tables.{name}.backbone = {table.backbone}: must be one of table1's; {there}")
-        if tables.figure_loss is not None and not tables.figure_loss.corpora and not tables.probing():
-            raise ValueError(
-                "tables.figure_loss shows the runs of the other tables and figures, and these have none; name its corpora "
-                "and backbones"
-            )
-        if tables.figure6 is not None and tables.table3 is None:
-            raise ValueError("tables.figure6 shows captions of table3, and there is none")
-        if tables.figure_schedules is not None and tables.table5 is None:
-            raise ValueError("tables.figure_schedules shows the runs of table5, and there is none")
         return self
 
     @property

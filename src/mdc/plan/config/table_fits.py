@@ -15,8 +15,10 @@ from mdc.plan.config.tables import (
     PositionFigure,
     ProbeTable,
     RatioFigure,
+    RecipeTable,
     ScheduleTable,
     ScoreTable,
+    Tables,
 )
 from mdc.plan.config.types import known, own_labels
 
@@ -26,6 +28,7 @@ Methods = Mapping[str, Method]
 def check_tables(scale: Scale, params: Params, where: str) -> None:
     """ValueError, which begins with ``where``, for the first thing that does not fit."""
     methods = params.methods
+    _rest_on_others(scale.tables, where)
     for key, table in scale.tables.named().items():
         place = f"{where}.tables.{key}"
         if isinstance(table, ProbeTable | LossFigure | ScoreTable):
@@ -45,6 +48,22 @@ def check_tables(scale: Scale, params: Params, where: str) -> None:
             scale.tables.figure_schedules.stands_in(scale.tables.table5, f"{where}.tables.")
     if scale.tables.figure4 is not None:
         _ratios(methods, scale.tables.figure4, f"{where}.tables.figure4")
+
+
+def _rest_on_others(tables: Tables, where: str) -> None:
+    for name, table in tables.named().items():
+        if isinstance(table, RecipeTable) and (tables.table1 is None or table.backbone not in tables.table1.backbones):
+            there = f"allowed: {', '.join(tables.table1.backbones)}" if tables.table1 else "there is none"
+            raise ValueError(f"{where}.tables.{name}.backbone = {table.backbone}: must be one of table1's; {there}")
+    if tables.figure_loss is not None and not tables.figure_loss.corpora and not tables.probing():
+        raise ValueError(
+            f"{where}.tables.figure_loss shows the runs of the other tables and figures, and these have none; name its corpora "
+            "and backbones"
+        )
+    if tables.figure6 is not None and tables.table3 is None:
+        raise ValueError(f"{where}.tables.figure6 shows captions of table3, and there is none")
+    if tables.figure_schedules is not None and tables.table5 is None:
+        raise ValueError(f"{where}.tables.figure_schedules shows the runs of table5, and there is none")
 
 
 def _one_batch(scale: Scale, where: str, corpus: str) -> None:

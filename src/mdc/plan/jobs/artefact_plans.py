@@ -231,6 +231,9 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
+_SHOWN_OF_A_RECIPE = ["lr", "warmup_steps", "weight_decay", "beta1", "beta2", "batch_size", "epochs", "clip_norm"]
+
+
 def recipes(plan: Context, name: str) -> ArtefactJob:
     """How Table 1's runs of one backbone are trained, from their own configurations."""
     scale, table1 = plan.scale, plan.scale.tables.table1
@@ -241,11 +244,9 @@ def recipes(plan: Context, name: str) -> ArtefactJob:
     def run_of(corpus: str, key: str) -> dict[str, Any]:
         job, method = plan.pretrain(Run(corpus, backbone, key, seed)), plan.params.methods[key]
         protocol, recipe = job.protocol.pretrain, job.recipe
-        return {
-            **{"label": method.label, "objective": method.objective, "ranked": method.ranked},
-            **{"optimizer": protocol.optimizer, "lr_schedule": recipe.lr_schedule or protocol.lr_schedule},
-            "recipe": recipe.complete(),
-        }
+        shown = {key: getattr(recipe, key) for key in _SHOWN_OF_A_RECIPE}
+        shown |= {"optimizer": protocol.optimizer, "lr_schedule": recipe.lr_schedule or protocol.lr_schedule}
+        return {"label": method.label, "objective": method.objective, "ranked": method.ranked, "recipe": shown}
 
     corpora = [
         {"label": scale.data.corpora[corpus].label, "runs": [run_of(corpus, key) for key in methods]}

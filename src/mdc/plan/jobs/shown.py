@@ -8,7 +8,6 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from mdc.plan.config.params import ProtocolStatistics
-from mdc.plan.config.pretrain import Recipe
 from mdc.plan.config.types import NonNegative, Positive, Share, Strict
 from mdc.plan.jobs.job import Job
 
@@ -269,14 +268,12 @@ class LicencesJob(ArtefactJob):
 
 
 class RecipeRun(Strict):
-    """A run's ``recipe``, and of the protocol what it does not say itself."""
+    """Of a run's recipe and protocol what Tables 6 to 8 show, by its key."""
 
     label: str
     objective: str
     ranked: bool
-    optimizer: str
-    lr_schedule: str
-    recipe: Recipe
+    recipe: dict[str, str | float | int | None]
 
 
 class RecipeCorpus(Strict):
