@@ -16,11 +16,12 @@ from snakemake.exceptions import WorkflowError
 # jobs call the `mdc` of the environment that runs Snakemake, whether it is activated or not
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
-gc.disable()  # until the jobs are planned: almost all that is made until then stays, and looking through it takes a third of the time
+gc.disable()  # until the jobs are planned: what is made until then stays, and looking through it again and again takes long
 
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config.read import overlaid, read_yaml, validate
 from mdc.plan.data_folder import data_folder
+from mdc.plan.fingerprint import remembered
 from mdc.plan.jobs.configs import delete_others, write_configs
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.needs import computing, cores, files_of_inputs, files_of_user, value_at
@@ -36,13 +37,15 @@ CONFIG_FILES = ["params.yaml", *workflow.overwrite_configfiles]
 workflow.configfiles[:0] = CONFIG_FILES[:1]  # for reports and archives
 
 try:
+    Path(".snakemake").mkdir(exist_ok=True)
     # what --configfile and --config say lies on top
-    PLAN = Plan(validate(overlaid(*map(read_yaml, CONFIG_FILES), workflow.config_settings.config)), read_accepted())
-    SCALE, JOBS = PLAN.scale, PLAN.jobs
+    PARAMS = validate(overlaid(*map(read_yaml, CONFIG_FILES), workflow.config_settings.config))
+    with remembered(Path(".snakemake/mdc_sources.json")):
+        PLAN = Plan(PARAMS, read_accepted())
+        SCALE, JOBS = PLAN.scale, PLAN.jobs
     R = f"results/{PLAN.params.scale}"
     FOLDER = ScaleFolder(Path(R))
-    # Held shared as long as this process lives, so that another Snakemake knows whose configurations it must not delete.
-    Path(".snakemake").mkdir(exist_ok=True)
+    # held shared as long as this process lives, so that another Snakemake knows whose configurations it must not delete
     ALIVE = Path(".snakemake/alive").open("a+")  # NFS shares only what can be read
     with suppress(OSError):  # a file system without locks
         fcntl.flock(ALIVE, fcntl.LOCK_SH)

@@ -16,10 +16,14 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import json
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from mdc.plan.records import write_text
 
 PACKAGE = "mdc"
 ROOT = Path(__file__).resolve().parents[1]
@@ -58,11 +62,39 @@ class _Source:
     data_files: tuple[str, ...]
 
 
+_OWN = Path(__file__).read_bytes()
+#: hash of this file and of a source → what was found in it, as long as `remembered` keeps that
+_found: dict[str, _Source] = {}
+
+
+@contextmanager
+def remembered(place: Path) -> Iterator[None]:
+    """Within, a source is not parsed if an earlier call has read the same bytes; what they hold is kept in the file ``place``.
+
+    Parsing takes most of a workflow's start. What checks results does without this.
+    """
+    with suppress(OSError, ValueError, TypeError):
+        told = json.loads(place.read_text(encoding="utf-8"))
+        _found.update({key: _Source(one[0], frozenset(one[1]), tuple(one[2])) for key, one in told.items()})
+    before = len(_found)
+    yield
+    if len(_found) > before:
+        told = {key: (one.sha256, sorted(one.named), one.data_files) for key, one in _found.items()}
+        write_text(place, json.dumps(told))
+
+
 @cache
 def _read(module: str) -> _Source:
     path = module_file(module)
     assert path is not None
-    tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    text = path.read_bytes()
+    key = hashlib.sha256(_OWN + text).hexdigest()
+    if key not in _found:
+        _found[key] = _parsed(ast.parse(text, filename=str(path)))
+    return _found[key]
+
+
+def _parsed(tree: ast.Module) -> _Source:
     for node in _statements(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             node.body = node.body[ast.get_docstring(node, clean=False) is not None :]
