@@ -16,26 +16,35 @@ report: "workflow/report/workflow.rst"
 
 
 include: "workflow/rules/common.smk"
-include: "workflow/rules/lock.smk"
-include: "workflow/rules/data.smk"
-include: "workflow/rules/encoders.smk"
-include: "workflow/rules/pretrain.smk"
-include: "workflow/rules/probe.smk"
-include: "workflow/rules/scores.smk"
-include: "workflow/rules/captions.smk"
+include: "workflow/rules/jobs.smk"
 include: "workflow/rules/artefacts.smk"
 
 
 rule all:
     default_target: True
+    localrule: True
     input:
         [copy for name in NAMED for copy in copies(name)],
         "results/index.html",
 
 
-rule data:
-    input:
-        [manifest(name) for name in JOBS if name.startswith("data/")],
+# a target for each of DVC's layers: the jobs of these stages
+LAYERS = {
+    "data": ("data",),
+    "pretrain_all": ("tokenizers", "encoders", "trainings"),
+    "probe_all": ("probes",),
+    "score_all": ("scoring",),
+    "caption_all": ("captions",),
+}
+
+for target, stages in LAYERS.items():
+
+    rule:
+        name:
+            target
+        localrule: True
+        input:
+            [manifest(name) for name, job in JOBS.items() if VERBS[job.verb].stage in stages],
 
 
 # one target a dataset: `snakemake obtain_cc12m --config scale=paper`
@@ -49,47 +58,11 @@ for name in SCALE.data.datasets:
             manifest(f"data/obtained/{name}"),
 
 
-rule pretrain_all:
-    input:
-        manifests("tokenizer"),
-        manifests("import-words"),
-        manifests("import-encoder"),
-        manifests("encode-corpus"),
-        manifests("image-tokens"),
-        manifests("pretrain"),
-
-
-rule probe_all:
-    input:
-        manifests("probe"),
-
-
-rule score_all:
-    input:
-        [path for verb in SCORES.values() for path in manifests(verb)],
-
-
-rule caption_all:
-    input:
-        manifests("write-captions"),
-        manifests("measure-captions"),
-        manifests("judge-captions"),
-
-
-localrules:
-    all,
-    data,
-    pretrain_all,
-    probe_all,
-    score_all,
-    caption_all,
-
-
 onstart:
     # Configurations of other values go, but not while another Snakemake runs here, whose jobs may have yet to read theirs.
     with suppress(OSError):
         fcntl.flock(ALIVE, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        delete_others(FOLDER, [*CONFIGS.values(), *VALUES])
+        delete_others(FOLDER, [*CONFIGS.values(), *map(Path, RUNTIMES.values())])
     with suppress(OSError):
         fcntl.flock(ALIVE, fcntl.LOCK_SH)
 
@@ -97,4 +70,5 @@ onstart:
 onerror:
     refresh_index()
     # at the exit, since Snakemake itself says more after this: the last lines on the screen are what failed and why
-    atexit.register(print, causes(log), file=sys.stderr)
+    if told := causes("\n".join(Path(one).read_text() for one in log)):
+        atexit.register(print, *told, sep="\n", file=sys.stderr)

@@ -109,7 +109,7 @@ def test_a_training_of_two_processes_survives_the_loss_of_one(project: Project, 
 
     # an undisturbed run of two processes, started by hand, makes the same bytes
     whole = tmp_path / "whole"
-    arguments = ["pretrain", RUN, "--runtime", "results/toy/configs/runtime.json"]
+    arguments = ["pretrain", RUN, "--runtime", "results/toy/configs/pretrain.runtime.json"]
     arguments += ["--out", str(whole), "--state", str(tmp_path / "state")]
     torchrun = [str(BIN / "torchrun"), "--standalone", "--local-addr", "127.0.0.1", "--nproc-per-node", "2"]
     environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo"}

@@ -36,10 +36,9 @@ for name in NAMED:
         name:
             f"make_{name}"
         input:
-            config=job_config(name),
-            given=given(name),
-            # a log lies beside its run's manifest, so its own time is ignored
-            logs=[ancient(f"{R}/{job}/log.jsonl") for job in JOBS[name].inputs if job.startswith("runs/")],
+            config=config_of(JOBS[name]),
+            given=given(JOBS[name]),
+            files=others_files(JOBS[name]),
         output:
             made(name),
         log:

@@ -16,10 +16,14 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import json
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from mdc.plan.records import write_text
 
 PACKAGE = "mdc"
 ROOT = Path(__file__).resolve().parents[1]
@@ -58,12 +62,40 @@ class _Source:
     data_files: tuple[str, ...]
 
 
+_OWN = Path(__file__).read_bytes()
+#: hash of this file and of a source → what was found in it, as long as `remembered` keeps that
+_found: dict[str, _Source] = {}
+
+
+@contextmanager
+def remembered(place: Path) -> Iterator[None]:
+    """Within, a source is not parsed if an earlier call has read the same bytes; what they hold is kept in the file ``place``.
+
+    Parsing takes most of a workflow's start. What checks results does without this.
+    """
+    with suppress(OSError, ValueError, TypeError):
+        told = json.loads(place.read_text(encoding="utf-8"))
+        _found.update({key: _Source(one[0], frozenset(one[1]), tuple(one[2])) for key, one in told.items()})
+    before = len(_found)
+    yield
+    if len(_found) > before:
+        told = {key: (one.sha256, sorted(one.named), one.data_files) for key, one in _found.items()}
+        write_text(place, json.dumps(told))
+
+
 @cache
 def _read(module: str) -> _Source:
     path = module_file(module)
     assert path is not None
-    tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
-    for node in ast.walk(tree):
+    text = path.read_bytes()
+    key = hashlib.sha256(_OWN + text).hexdigest()
+    if key not in _found:
+        _found[key] = _parsed(ast.parse(text, filename=str(path)))
+    return _found[key]
+
+
+def _parsed(tree: ast.Module) -> _Source:
+    for node in _statements(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             node.body = node.body[ast.get_docstring(node, clean=False) is not None :]
     # Python 3.12's syntax trees have a field that 3.11's lack; we use no type parameters
@@ -71,17 +103,29 @@ def _read(module: str) -> _Source:
     return _Source(hashlib.sha256(dumped.encode()).hexdigest(), frozenset(_named(tree)), _data_files(tree))
 
 
-def _named(tree: ast.AST) -> Iterator[str]:
+def _inside(node: ast.AST) -> Iterator[ast.AST]:
+    """The statements right inside of one. Expressions have none, and walking them takes ten times as long."""
+    for field in ("body", "handlers", "orelse", "finalbody", "cases"):
+        yield from getattr(node, field, ())
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    yield node
+    for inner in _inside(node):
+        yield from _statements(inner)
+
+
+def _named(node: ast.AST) -> Iterator[str]:
     """What is named in import statements that can run; those for a type checker alone cannot."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
-            node = ast.Module(node.orelse, [])
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-        yield from _named(node)
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+        yield node.module
+        yield from (f"{node.module}.{alias.name}" for alias in node.names)
+    if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+        node = ast.Module(node.orelse, [])
+    for inner in _inside(node):
+        yield from _named(inner)
 
 
 def _data_files(tree: ast.Module) -> tuple[str, ...]:

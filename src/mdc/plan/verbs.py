@@ -6,7 +6,8 @@ imports nothing, so that every start of Snakemake can afford it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -22,8 +23,17 @@ class Verb:
     In the job's folder, ``record`` is the file that says what was asked (``config``), from what it was made (``inputs`` {job:
     sha256}) and what it left (``outputs`` {file: sha256}); ``manifest`` is the file that later jobs read and name by sha256. For
     data the two differ, so that code that writes an equal set anew reruns nothing after it. ``outputs``: its other files that
-    the workflow must know. ``options``: what else its command line takes. ``processes``: the key of the job that says how many
-    processes share it in parts.
+    the workflow must know.
+
+    ``options``: what else its command line takes (see :data:`OPTIONS`), each with what the workflow gives it: of ``runtime`` the
+    block of the scale that is written to a file, of ``state`` and ``cache`` the folder below ``.state/<scale>/``, in which
+    ``{job}`` is the job; None for what the workflow does not use. ``computes``: the key of the job that says on which device and
+    in how many threads it runs, and, if it is ``shared``, in how many processes. ``resumes``: a job that failed is tried again,
+    twice, goes on where it was, and appends to its log.
+
+    Two kinds of files decide when a job runs again, besides its configuration and the manifests of its inputs. ``reads``: of the
+    jobs that it is made from, the files of these names must be there. ``watches``: the key of the job that names the user's own
+    files, which are made into something anew when they change.
     """
 
     stage: str
@@ -35,8 +45,12 @@ class Verb:
     counted: str
     manifest: str = ""
     outputs: tuple[str, ...] = ()
-    options: tuple[str, ...] = ()
-    processes: str = ""
+    options: Mapping[str, str | None] = field(default_factory=dict)
+    computes: str = ""
+    shared: bool = False
+    resumes: bool = False
+    reads: tuple[str, ...] = ()
+    watches: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "manifest", self.manifest or self.record)
@@ -52,7 +66,9 @@ VERBS = {
         job="ObtainJob",
         module="mdc.data.obtain.job",
         manifest="obtained.json",
-        options=("runtime",),
+        options={"runtime": "data.download.runtime"},
+        resumes=True,
+        watches="dataset.list.path",
         text="bring a dataset to its place under MDC_DATA, and check what is there",
         counted="obtained datasets",
     ),
@@ -61,6 +77,8 @@ VERBS = {
         job="PlanDownloadJob",
         module="mdc.data.obtain.plan_job",
         manifest="planned.json",
+        resumes=True,
+        watches="dataset.list.path",
         text="fix what of a list of URLs will be asked for, and in which order",
         counted="plans of downloads",
     ),
@@ -69,7 +87,8 @@ VERBS = {
         job="DownloadJob",
         module="mdc.data.obtain.download_job",
         manifest="downloaded.json",
-        options=("runtime",),
+        options={"runtime": "data.download.runtime"},
+        resumes=True,
         text="download one group of a dataset's parts",
         counted="groups of downloaded parts",
     ),
@@ -77,7 +96,9 @@ VERBS = {
         layer="parts",
         job="CorpusPartsJob",
         module="mdc.data.shards.parts_job",
-        options=("runtime", "state"),
+        options={"runtime": "data.runtime", "state": "parts/{job.name}"},
+        resumes=True,
+        watches="source.path",
         text="write one group of a corpus's parts as webdataset shards; it keeps the parts that are whole",
         counted="groups of corpora's parts",
     ),
@@ -85,6 +106,7 @@ VERBS = {
         layer="corpora",
         job="CorpusJob",
         module="mdc.data.shards.corpus_job",
+        watches="source.path",
         text="write a corpus as webdataset shards with a manifest",
         counted="corpora",
     ),
@@ -92,6 +114,7 @@ VERBS = {
         layer="probes",
         job="ProbeSetJob",
         module="mdc.data.shards.probe_set_job",
+        watches="source.path",
         text="write a labelled image set as webdataset shards with a manifest",
         counted="probe sets",
     ),
@@ -99,6 +122,7 @@ VERBS = {
         layer="choices",
         job="ChoiceSetJob",
         module="mdc.data.shards.choice_set_job",
+        watches="source.path",
         text="write images with one right caption among several as webdataset shards with a manifest",
         counted="choice sets",
     ),
@@ -106,6 +130,7 @@ VERBS = {
         layer="texts",
         job="TextsJob",
         module="mdc.data.shards.texts_job",
+        watches="source.path",
         text="count the lengths of captions without their images",
         counted="lists of captions",
     ),
@@ -124,6 +149,9 @@ VERBS = {
         module="mdc.training.tokenizer",
         record="tokenizer.json",
         outputs=("tokenizer.safetensors",),
+        computes="entry.recipe",
+        resumes=True,
+        watches="entry.path",
         text="train a tokenizer of images, or bring one that others trained; it resumes where it was killed",
         counted="tokenizers of images",
     ),
@@ -144,6 +172,7 @@ VERBS = {
         module="mdc.training.precompute.import_encoder",
         record="encoder.json",
         outputs=("encoder.safetensors",),
+        watches="entry.weights",
         text="bring the weights of an encoder that is not trained here, and keep them as safetensors",
         counted="frozen encoders",
     ),
@@ -153,6 +182,9 @@ VERBS = {
         job="encoder_model.EncodedJob",
         module="mdc.training.precompute.encode_corpus",
         record="encoded.json",
+        computes="encode",
+        resumes=True,
+        reads=("encoder.safetensors",),
         text="encode a corpus's images once with a frozen encoder; it resumes where it was killed",
         counted="encoded corpora",
     ),
@@ -162,6 +194,9 @@ VERBS = {
         job="encoder_model.ImageTokensJob",
         module="mdc.training.precompute.image_tokens",
         record="image_tokens.json",
+        computes="encode",
+        resumes=True,
+        reads=("encoder.safetensors",),
         text="turn a corpus's images into codes once; it resumes where it was killed",
         counted="corpora as codes",
     ),
@@ -172,7 +207,10 @@ VERBS = {
         module="mdc.training.run",
         record="run.json",
         outputs=("checkpoint.safetensors", "log.jsonl"),
-        options=("runtime", "state", "wait", "profile"),
+        options={"runtime": "pretrain.runtime", "state": "{job.job}", "wait": "", "profile": None},
+        computes="recipe",
+        shared=True,
+        resumes=True,
         text="train one run: an encoder with its decoder or text tower; it resumes where it was killed",
         counted="runs, with their checkpoints",
     ),
@@ -183,7 +221,9 @@ VERBS = {
         module="mdc.evaluation.probe",
         record="probe.json",
         outputs=("items.parquet",),
-        options=("runtime", "cache"),
+        options={"runtime": "probe.runtime", "cache": "features"},
+        computes="recipe",
+        reads=("checkpoint.safetensors",),
         text="train and test linear probes on one encoder's features",
         counted="probe records, with their per-item results",
     ),
@@ -194,8 +234,11 @@ VERBS = {
         module="mdc.evaluation.choices",
         record="scores.json",
         outputs=("scores.parquet",),
-        options=("cache",),
-        processes="scoring",
+        options={"cache": "scores"},
+        computes="scoring",
+        shared=True,
+        resumes=True,
+        reads=("checkpoint.safetensors",),
         text="score the options of choice sets with one model, by each of its estimators; it resumes where it was killed",
         counted="records of choice sets' scores",
     ),
@@ -206,8 +249,11 @@ VERBS = {
         module="mdc.evaluation.retrieval",
         record="retrieval.json",
         outputs=("matrix.safetensors",),
-        options=("cache",),
-        processes="scoring",
+        options={"cache": "retrieval"},
+        computes="scoring",
+        shared=True,
+        resumes=True,
+        reads=("checkpoint.safetensors",),
         text="score held-out images and captions with one run, each against each; it resumes where it was killed",
         counted="records of held-out pairs' scores",
     ),
@@ -218,8 +264,11 @@ VERBS = {
         module="mdc.evaluation.positions",
         record="positions.json",
         outputs=("tokens.parquet", "gradients.parquet"),
-        options=("cache",),
-        processes="scoring",
+        options={"cache": "positions"},
+        computes="scoring",
+        shared=True,
+        resumes=True,
+        reads=("checkpoint.safetensors",),
         text="measure what the image tells about each token of held-out captions; it resumes where it was killed",
         counted="records of scores by position",
     ),
@@ -230,8 +279,11 @@ VERBS = {
         module="mdc.evaluation.captions",
         record="captions.json",
         outputs=("captions.parquet",),
-        options=("cache",),
-        processes="captioning",
+        options={"cache": "captions"},
+        computes="captioning",
+        shared=True,
+        resumes=True,
+        reads=("checkpoint.safetensors",),
         text="caption images with one run, by each way of writing that Table 3 asks for; it resumes where it was killed",
         counted="records of captions",
     ),
@@ -242,6 +294,9 @@ VERBS = {
         module="mdc.evaluation.caption_metrics",
         record="metrics.json",
         outputs=("metrics.parquet",),
+        computes="captioning",
+        reads=("captions.parquet",),
+        watches="instances",
         text="hold captions against references, images and, where it is known, the truth",
         counted="records of measured captions",
     ),
@@ -252,7 +307,9 @@ VERBS = {
         module="mdc.evaluation.judge",
         record="judged.json",
         outputs=("judged.parquet",),
-        options=("cache",),
+        options={"cache": "judged"},
+        resumes=True,
+        reads=("captions.parquet",),
         text="let a judge choose the best of several captions of each image; it resumes where it was killed",
         counted="records of a judge's choices",
     ),
@@ -263,6 +320,7 @@ VERBS = {
         job="shown_captions.AnyArtefact",
         module="mdc.report.make",
         record="{job}.json",
+        reads=("log.jsonl",),
         text="make a table or figure from what it needs",
         counted="tables and figures",
     ),

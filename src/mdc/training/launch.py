@@ -54,23 +54,17 @@ def enter(verb: str, call: Call) -> bool:
     if started_by_torchrun():
         _follow_launcher()
         return False
-    if shared := VERBS[verb].processes:
-        how: Scoring | Captioning = getattr(call.job, shared)
+    if VERBS[verb].shared:
         if verb == "write-captions" and call.job.run is None:
             return False  # the floor needs no model
-        _claim(how.device, how.processes, verb)
-        if how.processes > 1:
-            _run_workers(how, list(call.arguments))
-            return True
-    elif verb == "pretrain":
-        recipe: Recipe = call.job.recipe
-        if recipe.processes > 1 and call.wait:  # a worker that waits would let the others run into their time-out
+        how: Recipe | Scoring | Captioning = getattr(call.job, VERBS[verb].computes)
+        if how.processes > 1 and call.wait:  # a worker that waits would let the others run into their time-out
             with locked(call.state, wait=True) as waited:
                 if waited:
                     os.environ[WAITED] = "1"
-        _claim(recipe.device, recipe.processes, verb)
-        if recipe.processes > 1:
-            _run_workers(recipe, list(call.arguments))
+        _claim(how.device, how.processes, verb)
+        if how.processes > 1:
+            _run_workers(how, list(call.arguments))
             return True
     elif verb == "probe":
         _claim(call.job.recipe.device, 1, verb)

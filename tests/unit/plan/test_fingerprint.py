@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import shutil
 import subprocess
@@ -86,6 +87,35 @@ def test_an_edited_template_makes_the_tables_anew_and_trains_nothing(
         (tmp_path / "mdc" / file).write_text(f"{text}\n")
         assert [module for module in modules if _print(module) != before[module]] == tables, file
         (tmp_path / "mdc" / file).write_text(text)
+
+
+def test_what_an_earlier_call_read_is_parsed_again_only_if_its_bytes_changed(
+    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "place/sources.json"
+    parsed: list[object] = []
+    place.parent.mkdir()
+    real = fp._parsed
+
+    def counted(tree: ast.Module) -> object:
+        parsed.append(tree)
+        return real(tree)
+
+    monkeypatch.setattr(fp, "_parsed", counted)
+
+    def read() -> tuple[str, int]:
+        parsed.clear()
+        monkeypatch.setattr(fp, "_found", {})
+        with fp.remembered(place):
+            return _print("mdc.a"), len(parsed)
+
+    before, first = read()
+    assert first == 4 and read() == (before, 0)
+    (package / "c.py").write_text("X = 2\n")
+    after, again = read()
+    assert after != before and again == 1 and read() == (after, 0)
+    place.write_text("{")
+    assert read() == (after, 4)
 
 
 def test_what_only_a_type_checker_imports_is_not_covered(package: Path) -> None:

@@ -6,11 +6,9 @@ import errno
 import fcntl
 import os
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from snakemake_interface_executor_plugins.settings import ExecMode
 
 from mdc.data.obtain.worker import present
 from mdc.plan.processes.gpus import claim_gpus
@@ -18,7 +16,6 @@ from mdc.plan.processes.lock import locked
 from mdc.plan.processes.store import Store
 from mdc.plan.records import UserError
 
-ROOT = Path(__file__).resolve().parents[3]
 REAL = fcntl.flock
 
 
@@ -96,30 +93,3 @@ def test_without_locks_features_are_kept_and_none_is_removed(tmp_path: Path, mon
     assert store.path("used").exists()
     with pytest.raises(ZeroDivisionError), store.in_use():
         1 / 0  # noqa: B018
-
-
-def _start_snakemake() -> Any:
-    """What lock.smk does at the start of one; its lock holds as long as what is returned."""
-    given = {"workflow": SimpleNamespace(exec_mode=ExecMode.DEFAULT), "Path": Path}
-    exec(compile((ROOT / "workflow/rules/lock.smk").read_text(), "lock.smk", "exec"), given)
-    return given["ALIVE"]
-
-
-@pytest.mark.parametrize("flock", [_nfs, _without(errno.ENOSYS)], ids=["NFS", "no locks"])
-def test_a_living_snakemakes_notes_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flock: Any) -> None:
-    """The third, which finds the second alone still living, included."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(fcntl, "flock", flock)
-    first = _start_snakemake()
-    second = _start_snakemake()
-    first.close()
-    note = Path(".snakemake/locks/0.output.lock")
-    note.parent.mkdir()
-    note.touch()
-    third = _start_snakemake()
-    assert note.exists()
-    second.close()
-    third.close()
-    if flock is _nfs:
-        _start_snakemake().close()
-        assert not note.exists(), "nobody else lives"

@@ -129,6 +129,10 @@ class DataRuntime(Strict):
     jobs: Positive = 1
     processes: Threads = 1
 
+    @property
+    def cores(self) -> int:
+        return self.processes
+
 
 class DownloadRuntime(Strict):
     """How a download proceeds. A change downloads nothing again. So many ``jobs`` share a list, each with so many processes."""
@@ -141,6 +145,11 @@ class DownloadRuntime(Strict):
     retries: NonNegative
     allow_addresses: list[Network]  # private networks that may be asked nevertheless
     use_proxy: bool  # the proxy that the environment names
+
+    @property
+    def cores(self) -> int:
+        """One for each process; its threads wait for the network."""
+        return self.processes
 
 
 def _full_or_corpora(value: Any) -> Any:

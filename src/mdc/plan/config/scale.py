@@ -44,16 +44,16 @@ class ProbeRuntime(Strict):
         20.0  # of features and crops that are kept; the least recently used go first
     )
 
+    @property
+    def cores(self) -> int:
+        """The workers and the process that they work for."""
+        return self.workers + 1
+
 
 class Probing(Probe):
     """A scale's section ``probe``: what decides the probes of every encoder, and what does not."""
 
     runtime: ProbeRuntime = Field(default_factory=ProbeRuntime)
-
-    @property
-    def cores(self) -> int:
-        """How many cores a job computes on: its threads, or its workers and the process that they work for."""
-        return max(self.threads, self.runtime.workers + 1)
 
 
 class Scale(Strict):

@@ -1,75 +1,40 @@
-"""What failed in a call of Snakemake and why, one line a cause, from the logs that Snakemake keeps of the call."""
+"""What failed in a call of Snakemake and why, in a line a cause.
+
+Snakemake itself can show the log of a job that fails (``--show-failed-logs``), but all of it, at every try, and at once: what
+other jobs say until the end then stands below.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from pathlib import Path
 
-_FAILED = re.compile(r"^Error in (?:local)?rule (\w+):\n((?:    .*\n?)*)", re.M)
+# a block that begins with "Error in rule …:" and whose lines are indented
+_FAILED = re.compile(r"^Error in .*\n(?:    .*\n)*?    jobid: (\d+)\n(?:    .*\n)*?    log: ([^\s,(]+)", re.M)
 _FINISHED = re.compile(r"^Finished jobid: (\d+)", re.M)
-_OWN = re.compile(r"^mdc [\w-]+: ")
-# what Snakemake says of a signal → which it was, and what becomes of the jobs that ran
-_SIGNALS = {
-    "Terminating processes on user request": "SIGINT, which its jobs got too",
-    "Will exit after finishing currently running jobs": "SIGTERM, after which the jobs that ran were waited for",
-}
-_STARTED = re.compile(r"^(?:local)?rule (\w+):\n((?:    .*\n?)*)", re.M)
 _MOST = 20
 
 
-def causes(logs: Iterable[str | Path], folder: Path = Path()) -> str:
-    """The last message of every job that failed, each message once, and the logs, below ``folder``, that have the whole.
+def causes(text: str) -> list[str]:
+    """From the text of Snakemake's own log the last message of every job that failed, each message once, with the job's log.
 
-    ``logs``: Snakemake's own. A job that failed and was done at a second try is not told.
+    A job that failed and was done at a second try is not told, nor one that keeps no log.
     """
-    text = "\n".join(_text(Path(path)) for path in logs)
     done = set(_FINISHED.findall(text))
-    found: dict[str, dict[str, None]] = {}
-    for rule, body in _FAILED.findall(text):
-        job = re.search(r"^    jobid: (\d+)", body, re.M)
-        if job and job[1] in done:
-            continue
-        log = re.search(r"^    log: ([^\s,(]+)", body, re.M)
-        cause, place = (_cause(folder / log[1]), log[1]) if log else (f"{rule}: it keeps no log", "")
-        found.setdefault(cause, {})[place] = None
-    if not found:
-        return _ended(text, done, folder) or "no job failed, but Snakemake did; it says above why"
-    lines = [f"{cause} ({_named(list(places))})" for cause, places in found.items()]
-    count = sum(map(len, found.values()))
-    more = [f"… and {len(lines) - _MOST} more"] if len(lines) > _MOST else []
-    return "\n".join([f"{count} job{'s' if count > 1 else ''} failed:", *lines[:_MOST], *more])
+    found: dict[str, list[str]] = {}
+    for log in dict.fromkeys(log for job, log in _FAILED.findall(text) if job not in done):
+        found.setdefault(_last_message(Path(log)), []).append(log)
+    told = [
+        f"{cause} (log: {logs[0]}{f', and those of {len(logs) - 1} more' if logs[1:] else ''})"
+        for cause, logs in found.items()
+    ]
+    return [*told[:_MOST], *([f"… and {len(told) - _MOST} more"] if told[_MOST:] else [])]
 
 
-def _ended(text: str, done: set[str], folder: Path) -> str | None:
-    """What is to be said if a signal has ended Snakemake, with the last words of the jobs that it left unfinished."""
-    how = next((how for sign, how in _SIGNALS.items() if sign in text), None)
-    if how is None:
-        return None
-    lines = [f"Snakemake was ended by a signal ({how}); what was finished is kept; rerun to resume"]
-    for name, body in _STARTED.findall(text):
-        job = re.search(r"^    jobid: (\d+)", body, re.M)
-        log = re.search(r"^    log: ([^\s,(]+)", body, re.M)
-        if job and job[1] not in done:
-            lines.append(f"{_cause(folder / log[1])} (log: {log[1]})" if log else f"{name}: unfinished")
-    return "\n".join(dict.fromkeys(lines))
-
-
-def _named(places: list[str]) -> str:
-    return (f"log: {places[0]}" if places[0] else "see above") + (
-        f", and those of {len(places) - 1} more" if len(places) > 1 else ""
-    )
-
-
-def _text(path: Path) -> str:
+def _last_message(log: Path) -> str:
+    """The last message of ours; without one, the last line."""
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
     except OSError:
-        return ""
-
-
-def _cause(path: Path) -> str:
-    """The last message of ours in a job's log; without one, its last line."""
-    said = [line for text in _text(path).splitlines() if (line := text.strip())]
-    own = [line for line in said if _OWN.match(line)]
-    return (own or said or ["it said nothing"])[-1]
+        lines = []
+    return next((line for line in reversed(lines) if line.startswith("mdc ")), (lines or ["it said nothing"])[-1])

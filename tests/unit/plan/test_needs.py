@@ -1,0 +1,111 @@
+"""What decides when and where a job runs besides its configuration: cores and GPUs, files of other jobs, the user's own files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import small_project
+
+from mdc.plan.config.read import overlaid, validate
+from mdc.plan.jobs.folder import ScaleFolder
+from mdc.plan.jobs.needs import computing, cores, files_of_inputs, files_of_user, value_at
+from mdc.plan.jobs.plan import Plan
+
+FOLDER = ScaleFolder(Path("r"))
+RUN = "alt/ViT-T-12/mdc/s0"
+DOWNLOAD: dict[str, Any] = {
+    **{"image_size": 64, "rows_per_shard": 9, "max_bytes": 9, "min_image_size": 1, "max_pixels": 9, "max_aspect": 2.0},
+    **{"quality": 90, "respect_robots": True},
+    "runtime": {
+        **{"jobs": 2, "processes": 3, "threads": 64, "timeout": 1.0, "deadline": 2.0, "retries": 0},
+        **{"allow_addresses": [], "use_proxy": False},
+    },
+}
+
+
+def plan(**scale: Any) -> Plan:
+    return Plan(validate(overlaid(small_project.values(), {"scales": {small_project.SCALE: scale}})))
+
+
+def test_cores_and_gpus_follow_from_what_says_how_a_job_computes() -> None:
+    shared = {"processes": 2, "threads": 3, "device": "cuda"}
+    found = plan(
+        data={
+            "runtime": {"processes": 5},
+            "datasets": {"own": {"path": "own", "list": {"path": "own.csv"}}},
+            "download": DOWNLOAD,
+        },
+        pretrain={"recipe": {**shared, "batch_size": 32}},
+        probe={"threads": 2, "runtime": {"workers": 4}},
+        score=shared,
+        caption=shared,
+    )
+
+    def asked(name: str, runtime: str = "") -> tuple[str, int, int]:
+        job = found.jobs[name]
+        device, processes, _ = computing(job)
+        return device, processes, cores(job, value_at(found.scale, runtime))
+
+    assert asked(f"runs/{RUN}", "pretrain.runtime") == ("cuda", 2, 6)
+    assert asked(f"scores/{RUN}/last") == asked(f"captions/{RUN}/ft-tuned/best/described") == ("cuda", 2, 6)
+    assert asked("metrics/described/s0") == ("cuda", 1, 3), "one process measures"
+    assert asked(f"probe/{RUN}", "probe.runtime")[1:] == (1, 5), "its workers decode while it computes"
+    assert asked("data/obtained/own", "data.download.runtime") == ("cpu", 1, 3), "threads wait for the network"
+    assert asked("data/corpora/alt") == asked("table1") == ("cpu", 1, 1)
+
+
+def test_weights_are_named_that_a_job_reads() -> None:
+    jobs = plan().jobs
+
+    def read(name: str) -> list[str]:
+        return [str(path) for path in files_of_inputs(jobs[name], FOLDER)]
+
+    assert read(f"probe/{RUN}") == read(f"scores/{RUN}/last") == [f"r/runs/{RUN}/checkpoint.safetensors"]
+    assert read("probe/untrained/ViT-T-12/cls/s0") == read("data/vocabularies/words") == []
+    assert read("metrics/described/s0") and all(
+        path.endswith("captions.parquet") for path in read("metrics/described/s0")
+    )
+    assert read("figure_loss") and all(path.endswith("log.jsonl") for path in read("figure_loss"))
+
+
+@pytest.mark.parametrize(
+    ("section", "source", "there", "watched"),
+    [
+        ("corpora", {"kind": "caption_table", "path": "t.csv", "val_share": 0.1}, "t.csv a.png", "t.csv"),
+        ("corpora", {"kind": "parquet", "path": "p"}, "p/1.parquet p/b/2.parquet p/c.txt", "p/1.parquet p/b/2.parquet"),
+        ("corpora", {"kind": "webdataset", "path": "w", "val_share": 0.1}, "w/a/0.tar w/a/0.json", "w/a/0.tar"),
+        (
+            "probes",
+            {"kind": "class_folder", "path": "f"},
+            "f/train/cat/1 f/test/cat/2 f/train/x",
+            "f/test/cat f/train/cat",
+        ),
+        ("probes", {"kind": "parquet", "path": "missing.parquet"}, "", ""),
+        ("probes", {"kind": "digits"}, "", ""),
+    ],
+    ids=["table", "parquet", "webdataset", "classes", "missing", "none"],
+)
+def test_the_users_own_files_are_watched(
+    section: str, source: dict[str, Any], there: str, watched: str, tmp_path: Path
+) -> None:
+    for file in there.split():
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).touch()
+    jobs = plan(data={section: {"own": {"label": "Own", "source": source}}}).jobs
+    assert [
+        str(path.relative_to(tmp_path)) for path in files_of_user(jobs[f"data/{section}/own"], tmp_path)
+    ] == watched.split()
+    if source["kind"] == "webdataset":  # each part of it is a job's
+        (parts,) = [job for name, job in jobs.items() if name.startswith("data/parts/own/")]
+        assert files_of_user(parts, tmp_path) == [tmp_path / "w/a/0.tar"]
+
+
+def test_a_list_of_urls_is_watched(tmp_path: Path) -> None:
+    (tmp_path / "lists").mkdir()
+    (tmp_path / "lists/1.csv").touch()
+    data = {"datasets": {"own": {"path": "own", "list": {"path": "lists", "format": "csv"}}}, "download": DOWNLOAD}
+    jobs = plan(data=data).jobs
+    for name, watched in (("plans/own", 1), ("obtained/own", 1), ("downloads/own/0-of-2", 0)):  # which reads the plan
+        assert files_of_user(jobs[f"data/{name}"], tmp_path) == [tmp_path / "lists/1.csv"] * watched

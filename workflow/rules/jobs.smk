@@ -1,0 +1,97 @@
+# One rule for every verb of the registry (mdc.plan.verbs), with its name, `_` for `-`.
+
+# resumable states and caches; they are no output of any rule, so Snakemake does not delete them when a job fails
+STATE = f".state/{PLAN.params.scale}"
+TRIES = 2 if workflow.is_main_process else 0  # not in the Snakemake that a cluster job starts, which would retry as well
+
+
+def of_job(layer, ask):
+    """For a rule: what ``ask`` says of the job in a layer that the rule is to make."""
+
+    def asked(wildcards):
+        return ask(job_of(f"{layer}/{wildcards.name}"))
+
+    return asked
+
+
+def own_files(job):
+    return list(map(str, files_of_user(job, data_folder())))
+
+
+def others_files(job):
+    """Their own time means nothing, since the manifests name them by hash, and DVC does not keep it."""
+    return ancient(list(map(str, files_of_inputs(job, FOLDER))))
+
+
+def environment(job):
+    """CoCa's, for a job that needs it; MDC_COCA names another one, which is not made here."""
+    needed = getattr(job, "coca", None) is not None and not os.environ.get("MDC_COCA")
+    return ancient([".coca/.ready"]) if needed else []
+
+
+def runtime(job):
+    """The values that say how the job proceeds; they decide no result."""
+    return ancient([file for block, file in RUNTIMES.items() if block == VERBS[job.verb].options.get("runtime")])
+
+
+def options(job):
+    """What a job is called with besides its configuration."""
+    given = {name: value for name, value in VERBS[job.verb].options.items() if value is not None}
+    block = given.pop("runtime", None)
+    words = [f"--runtime {RUNTIMES[block]}"] if block in RUNTIMES else []
+    words += [f"--{name} {STATE}/{value.format(job=job)}" if value else f"--{name}" for name, value in given.items()]
+    return "".join(f" {word}" for word in words)
+
+
+def cores_of(job):
+    return cores(job, value_at(SCALE, VERBS[job.verb].options.get("runtime", "")))
+
+
+def gpus_of(job):
+    """How many GPUs a job asks for; on a cluster `auto` asks for none."""
+    device, processes, _ = computing(job)
+    return (processes if device == "cuda" else 0) if ON_CLUSTER else wanted_gpus(device, processes)
+
+
+for verb, row in VERBS.items():
+
+    if not row.layer:
+        continue  # a table or figure has a rule of its own
+
+    rule:
+        name:
+            verb.replace("-", "_")
+        input:
+            config=of_job(row.layer, config_of),
+            given=of_job(row.layer, given),
+            files=of_job(row.layer, others_files),
+            own=of_job(row.layer, own_files),
+            environment=of_job(row.layer, environment),
+            runtime=of_job(row.layer, runtime),
+        output:
+            [f"{R}/{row.layer}/{{name}}/{file}" for file in dict.fromkeys((row.manifest, row.record, *row.outputs))],
+        log:
+            f"{R}/logs/{row.layer}/{{name}}.log",
+        params:
+            verb=verb,
+            options=of_job(row.layer, options),
+            to="2>>" if row.resumes else "2>",
+        threads: of_job(row.layer, cores_of)
+        resources:
+            gpu=of_job(row.layer, gpus_of),
+            cpus_per_task=of_job(row.layer, cores_of),  # of a cluster job; `threads` is limited by the machine that submits it
+        retries: TRIES if row.resumes else 0
+        shell:
+            # exec: a signal to all must not end a shell while the job below it still saves its state
+            "exec mdc {params.verb} {input.config}{params.options} {params.to} {log}"
+
+
+# open_clip's CoCa does not write under our transformers; its environment is locked too
+rule coca_environment:
+    localrule: True
+    input:
+        "workflow/envs/coca.lock",
+    output:
+        ".coca/.ready",
+    shell:
+        "make --silent {output} >&2"
