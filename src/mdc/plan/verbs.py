@@ -22,7 +22,8 @@ class Verb:
     In the job's folder, ``record`` is the file that says what was asked (``config``), from what it was made (``inputs`` {job:
     sha256}) and what it left (``outputs`` {file: sha256}); ``manifest`` is the file that later jobs read and name by sha256. For
     data the two differ, so that code that writes an equal set anew reruns nothing after it. ``outputs``: its other files that
-    the workflow must know. ``options``: what else its command line takes. ``processes``: the key of the job that says how many
+    the workflow must know. ``lists``: of a manifest that itself lists files as {file, bytes, sha256}, their folder,
+    seen from the manifest's. ``options``: what else its command line takes. ``processes``: the key of the job that says how many
     processes share it in parts.
     """
 
@@ -35,6 +36,7 @@ class Verb:
     counted: str
     manifest: str = ""
     outputs: tuple[str, ...] = ()
+    lists: str = ""
     options: tuple[str, ...] = ()
     processes: str = ""
 
@@ -77,6 +79,7 @@ VERBS = {
         layer="parts",
         job="CorpusPartsJob",
         module="mdc.data.shards.parts_job",
+        lists="..",
         options=("runtime", "state"),
         text="write one group of a corpus's parts as webdataset shards; it keeps the parts that are whole",
         counted="groups of corpora's parts",
@@ -85,6 +88,7 @@ VERBS = {
         layer="corpora",
         job="CorpusJob",
         module="mdc.data.shards.corpus_job",
+        lists=".",
         text="write a corpus as webdataset shards with a manifest",
         counted="corpora",
     ),
@@ -92,6 +96,7 @@ VERBS = {
         layer="probes",
         job="ProbeSetJob",
         module="mdc.data.shards.probe_set_job",
+        lists=".",
         text="write a labelled image set as webdataset shards with a manifest",
         counted="probe sets",
     ),
@@ -99,6 +104,7 @@ VERBS = {
         layer="choices",
         job="ChoiceSetJob",
         module="mdc.data.shards.choice_set_job",
+        lists=".",
         text="write images with one right caption among several as webdataset shards with a manifest",
         counted="choice sets",
     ),
@@ -152,6 +158,7 @@ VERBS = {
         layer="encoded",
         job="encoder_model.EncodedJob",
         module="mdc.training.precompute.encode_corpus",
+        lists=".",
         record="encoded.json",
         text="encode a corpus's images once with a frozen encoder; it resumes where it was killed",
         counted="encoded corpora",
@@ -161,6 +168,7 @@ VERBS = {
         layer="image-tokens",
         job="encoder_model.ImageTokensJob",
         module="mdc.training.precompute.image_tokens",
+        lists=".",
         record="image_tokens.json",
         text="turn a corpus's images into codes once; it resumes where it was killed",
         counted="corpora as codes",
