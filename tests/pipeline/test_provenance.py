@@ -19,10 +19,8 @@ from tampering import cell, edit, flip, plant, put, seal
 
 from mdc.app.cli import main
 from mdc.checks import walk
-from mdc.checks.checks import CHECKS
-from mdc.checks.copies import check_copies
 from mdc.checks.place import Broken
-from mdc.checks.verify import place_of
+from mdc.checks.verify import check_copies, place_of
 from mdc.data.shards.index import read_index, shard_list
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.fingerprint import fingerprint
@@ -35,6 +33,8 @@ pytestmark = pytest.mark.usefixtures("own_copy")
 
 MDC, CLIP, PARALLEL = (f"alt/ViT-T-12/{method}/s0" for method in ("mdc", "clip", "parallel"))
 PLAN = small_project.plan((0, 1))
+#: files of jobs that no record names: they hold clocks, or serve people alone
+_UNNAMED = ("host.json", "log.jsonl")
 RUNS = sum(job.verb == "pretrain" for job in PLAN.jobs.values())
 _TEXT = Path(tampering.__file__).with_name("plants.yaml").read_text(encoding="utf-8")
 PLANTS: list[dict[str, Any]] = yaml.safe_load(_TEXT.replace("RUN", MDC).replace("OTHER", CLIP))
@@ -48,7 +48,7 @@ def own_copy(r: Path, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def _only(r: Path, *kept: str) -> None:
-    """Leave no table or figure but these: all are made anew before `verify` calls them good."""
+    """Leave no table or figure but these: all are rebuilt before `verify` calls them good."""
     for name in ARTEFACTS.keys() - set(kept):
         shutil.rmtree(r / name, ignore_errors=True)
         for copy in r.parent.glob(f"{name}*"):
@@ -57,7 +57,7 @@ def _only(r: Path, *kept: str) -> None:
 
 @pytest.fixture
 def data_and_models(r: Path) -> Path:
-    """The same without any table or figure: verified in a moment, because nothing is made anew."""
+    """The same without any table or figure: verified in a moment, because nothing is rebuilt."""
     _only(r)
     return r
 
@@ -97,15 +97,15 @@ def test_as_made_every_link_holds(r: Path, capsys: pytest.CaptureFixture[str]) -
     artefacts = [name for name in PLAN.jobs if name in ARTEFACTS]
     files = sum(len(ARTEFACTS[name].files) for name in artefacts)
     jobs = Counter(job.verb for job in PLAN.jobs.values())
-    beside = {  # files that a job's manifest names, by how the summary calls them
-        "shards": [shard for path in r.glob("data/*/*/index.json") for shard in shard_list(read_index(path))],
-        "arrays of tokens": [*r.glob("encoded/**/*-*.npy"), *r.glob("image-tokens/**/*-*.npy")],
-        "of their files made anew from the records, equal to the byte": [None] * files,
-        f"copies at {r.parent}": [None] * (files + len(artefacts)),
+    # every file of a job but its record, of which only what rests on it knows the hash, and what tells of a call
+    records = {ScaleFolder(r).record(name, job.verb) for name, job in PLAN.jobs.items()}
+    named = [path for job in PLAN.jobs for path in (r / job).iterdir() if path.is_file() and path not in records]
+    beside = {
+        "files that these name, by their sha256": len([p for p in named if p.name not in _UNNAMED]),
+        "files of tables and figures rebuilt from the records, equal to the byte": files,
+        f"copies at {r.parent}": files + len(artefacts),
     }
-    assert counts(out) == {VERBS[verb].counted: n for verb, n in jobs.items()} | {
-        what: len(all_) for what, all_ in beside.items()
-    }
+    assert counts(out) == {VERBS[verb].counted: n for verb, n in jobs.items()} | beside
     assert out.endswith("  every link holds\n")
 
 
@@ -163,7 +163,7 @@ def test_of_large_sets_only_sizes_are_compared_and_it_says_so(
     assert code == 0
     assert "every link holds, but of 6 files in sets above 4 GiB only the size was compared (--deep hashes them)" in out
     code, _, err = verify(capsys, "--deep")
-    assert code == 3 and "train-00001.tar: the shard's sha256" in err
+    assert code == 3 and "train-00001.tar: its sha256" in err
     check_commands(err)
     tar = index.with_name("train-00001.tar")
     put(tar, tar.read_bytes()[:-512])
@@ -173,10 +173,10 @@ def test_of_large_sets_only_sizes_are_compared_and_it_says_so(
 # --- tampering --------------------------------------------------------------------------------------------------------
 
 
-def _made_anew(file: str) -> str:
+def _differs(file: str) -> str:
     artefact = file.partition("/")[0]
     return (
-        rf"{file}: made anew from the same records it differs; to mend: snakemake "
+        rf"{file}: rebuilt from the same records, it differs; to mend: snakemake "
         rf"results/{SCALE}/{artefact}/{artefact}.json --cores all --forcerun \S+ && snakemake results/{artefact}\."
     )
 
@@ -189,7 +189,7 @@ def test_tampering_is_found_at_its_link(change: dict[str, Any], r: Path, capsys:
         _only(r, change.get("only", file.partition("/")[0]))
     code, out, err = verify(capsys)
     assert code == 3, out
-    said = change["said"] if "said" in change else _made_anew(file)
+    said = change["said"] if "said" in change else _differs(file)
     assert err.count("\n") == 1 and re.search(said, err), err
     check_commands(err)
 
@@ -226,7 +226,7 @@ def test_drawings_of_other_libraries_are_not_compared(r: Path, capsys: pytest.Ca
     cell(r / "figure5/figure5.csv", "value")
     seal(r, r / "figure5")
     code, _, err = verify(capsys)
-    assert code == 3 and re.search(_made_anew("figure5/figure5.csv"), err)
+    assert code == 3 and re.search(_differs("figure5/figure5.csv"), err)
 
 
 @pytest.mark.slow
@@ -247,7 +247,7 @@ def test_any_changed_file_of_the_chain_is_found(r: Path) -> None:
             tried += 1
             try:
                 for reader in readers:
-                    list(walk.Walk(place, CHECKS).jobs(reader))
+                    list(walk.Walk(place).jobs(reader))
                 if job in ARTEFACTS:
                     check_copies(place, job)
                 missed.append(path)
@@ -346,8 +346,9 @@ def test_no_hash_is_taken_twice_of_what_many_rest_on(
 
     monkeypatch.setattr(walk, "sha256_file", counted)
     assert verify(capsys)[0] == 0
-    weights = [Path(path) for path in seen if path.endswith(".safetensors")]
-    assert sorted(weights) == sorted(data_and_models.rglob("*.safetensors"))
+    assert len(seen) == len(set(seen))
+    for suffix in ("safetensors", "tar", "npy"):
+        assert {Path(path) for path in seen if path.endswith(suffix)} == {*data_and_models.rglob(f"*.{suffix}")}
 
 
 def test_every_record_names_what_was_asked_its_inputs_and_its_files(r: Path) -> None:

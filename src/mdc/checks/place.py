@@ -56,6 +56,10 @@ class Place:
         """The command that brings a job, and what it is made from, up to date."""
         return self._call(self.target(job))
 
+    def copy_again(self, artefact: str) -> str:
+        """The command that copies a table's or figure's files to ``results/`` once more."""
+        return f"{self.snakemake(artefact)} --forcerun {artefact}"
+
     def again(self, wanted: str, damaged: str) -> str:
         """The command that does a damaged job anew, then what rests on it up to ``wanted`` if it came out differently.
 

@@ -42,7 +42,7 @@ def story(place: Place, jobs: Iterable[str]) -> list[str]:
 def _job(place: Place, job: str, record: Mapping[str, Any]) -> list[str]:
     path = place.record(job)
     said = [job, line("record", str(path) if path.is_file() else f"{path} is missing")]
-    if "steps" in record:
+    if "samples_seen" in record:
         training = f"{record['steps']} steps, {record['samples_seen']} samples seen, last loss {record['loss']:.3f}"
         said.append(line("training", training))
     for name, sha256 in record.get("outputs", {}).items():

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import closing
 from pathlib import Path
 
-from mdc.checks.checks import CHECKS, made_anew
-from mdc.checks.copies import check_copies
-from mdc.checks.place import Place
+from mdc.checks.place import Broken, Place
+from mdc.checks.rebuild import rebuilt
 from mdc.checks.walk import Walk
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config.read import load
 from mdc.plan.jobs.accepted import read_accepted
 from mdc.plan.jobs.plan import Plan
+from mdc.plan.records import sha256_file
 from mdc.plan.verbs import VERBS
 from mdc.report.index_page import copied_scale
-
-#: what is counted besides the records of each verb → how it is called in the summary
-_BESIDE = {
-    "files made anew": "of their files made anew from the records, equal to the byte",
-    "shards": "shards",
-    "parts": "parts",
-    "arrays": "arrays of tokens",
-}
 
 
 def main(args: argparse.Namespace) -> None:
@@ -31,32 +24,33 @@ def main(args: argparse.Namespace) -> None:
 
     place = place_of(args.params, args.scale)
     print(f"{place.folder.root}:")
-    walk = Walk(place, CHECKS, args.deep)
-    artefacts = [name for name in place.jobs if name in ARTEFACTS and place.record(name).is_file()]
-    for name in artefacts:
-        walk.own(name, place.jobs[name].inputs)
-    # tables and figures first, then what no table was made from yet
-    for job in [*(name for name in place.jobs if name in ARTEFACTS), *place.jobs]:
-        if not place.record(job).is_file() and not _left_behind(place, job):
-            continue
-        for _ in progress(walk.jobs(job), desc=job, unit=" jobs", leave=False):
-            pass
+    named = [name for name in place.jobs if name in ARTEFACTS]
+    artefacts = [name for name in named if place.record(name).is_file()]
+    with closing(Walk(place, args.deep)) as walk:
+        # tables and figures first, then what no table was made from yet
+        made = [job for job in [*named, *place.jobs] if place.record(job).is_file() or _left_behind(place, job)]
+        walk.begin(made)
+        for job in made:
+            for _ in progress(walk.jobs(job), desc=job, unit=" jobs", leave=False):
+                pass
     copies = sum(check_copies(place, name) for name in artefacts)
     # last, because it takes longer
-    for name in progress(artefacts, desc="made anew", unit=" tables and figures", leave=False):
-        made_anew(walk, name)
-    for name in (name for name in place.jobs if name in ARTEFACTS):
+    bar = progress(rebuilt(walk, artefacts), total=len(artefacts), desc="rebuilt", unit=" tables", leave=False)
+    equal = sum(bar)
+    for name in named:
         if name not in artefacts:
             print(f"  {name}: not made")
             continue
         scale = copied_scale(place.results, name)
         if scale not in (None, place.scale):
             print(f"  {name}: its copies at {place.results} are of scale {scale}")
-    for what, words in [*((name, verb.counted) for name, verb in reversed(VERBS.items())), *_BESIDE.items()]:
-        if walk.good[what]:
-            print(f"  {walk.good[what]} {words}: good")
-    if copies:
-        print(f"  {copies} copies at {place.results}: good")
+    counted = [(walk.good[name], verb.counted) for name, verb in reversed(VERBS.items())]
+    counted += [(len(walk.hashed), "files that these name, by their sha256")]
+    counted += [(equal, "files of tables and figures rebuilt from the records, equal to the byte")]
+    counted += [(copies, f"copies at {place.results}")]
+    for count, words in counted:
+        if count:
+            print(f"  {count} {words}: good")
     print(f"  {walk.summary()}" if walk.good else "  nothing is made yet")
 
 
@@ -66,6 +60,25 @@ def place_of(params_file: str, scale: str | None, results: Path | None = None) -
     plan = Plan(params, read_accepted(Path(params_file).parent))
     elsewhere = scale is not None and scale != load(params_file).scale
     return Place(plan, elsewhere) if results is None else Place(plan, elsewhere, results)
+
+
+def check_copies(place: Place, artefact: str) -> int:
+    """How many copies at ``results/`` are good; none are looked at if they are another scale's. Raises Broken at one that
+    differs."""
+    scale = copied_scale(place.results, artefact)
+    if scale not in (None, place.scale):
+        return 0
+    good = 0
+    for name in (*ARTEFACTS[artefact].files, f"{artefact}.json"):
+        copy, own = place.results / name, place.record(artefact).with_name(name)
+        if not copy.exists() and scale is None:
+            continue
+        if not copy.is_file():
+            raise Broken(f"{copy}: missing; {own} is copied there; to mend: {place.copy_again(artefact)}")
+        if sha256_file(copy) != sha256_file(own):
+            raise Broken(f"{copy}: not the copy of {own}; to mend: {place.copy_again(artefact)}")
+        good += 1
+    return good
 
 
 def _left_behind(place: Place, job: str) -> bool:

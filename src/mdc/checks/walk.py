@@ -1,16 +1,20 @@
 """One recursive walk over records, from a job down to all that it was made from.
 
 A job's record says what was asked (``config``), from what it was made (``inputs`` {job: sha256 of its manifest}) and what it
-left (``outputs`` {file: sha256}). A link holds if the record is the job's, asks what is asked now, its outputs are what
-it says, and each input is the one that it names. What only a verb knows of its files stands in :mod:`mdc.checks.checks`;
-it is looked at when all that a job rests on was found good, so that a damaged file is told where it is, not above.
+left (``outputs`` {file: sha256}). The manifest of a set names its shards or arrays, each with its size and sha256 (``lists`` of
+:class:`mdc.plan.verbs.Verb`). A link holds if the record is the job's, asks what is asked now, each input is the one that it
+names, and so is each file. Files come last, so that a damaged one that several jobs name is told of the job that wrote it.
 """
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,29 +22,56 @@ from mdc.checks.differences import what_changed
 from mdc.checks.place import Broken, Place
 from mdc.plan.jobs.accepted import FILE, Edit
 from mdc.plan.records import UserError, read_json, sha256_file, sha256_json
+from mdc.plan.verbs import VERBS
 
-QUICK = 4 << 30  # bytes of one job's files that are hashed without asking
+QUICK = 4 << 30  # bytes of one set's files that are hashed without asking
 
 
-#: what else must hold of a job of one verb, by its record; raises Broken
-Check = Callable[["Walk", str, Mapping[str, Any]], None]
+@dataclass(frozen=True)
+class Named:
+    """A file that a job left, as the file ``by`` names it. ``bytes``: its size, None where only its hash is named. ``hashed``:
+    False in a large set, of which only the sizes are compared."""
+
+    path: Path
+    sha256: str
+    by: Path
+    bytes: int | None = None
+    hashed: bool = True
 
 
 class Walk:
     """What was found so far. ``wanted``: the job whose chain is walked; commands to mend lead up to it.
 
-    ``checks``: verb → what else must hold of its jobs. ``deep``: hash every file, however large. ``good`` counts what held, by
-    what it is; ``by_size`` the files of which only the size was compared; ``edits`` the accepted edits behind the code of some
-    jobs.
+    ``deep``: hash every file, however large. ``good`` counts the records that hold, by verb; ``hashed`` and ``sized`` are the
+    files that are good by their hash, or by their size alone; ``edits`` the accepted edits behind the code of some jobs.
     """
 
-    def __init__(self, place: Place, checks: Mapping[str, Check], deep: bool = False) -> None:
-        self.place, self.checks, self.deep = place, checks, deep
+    def __init__(self, place: Place, deep: bool = False) -> None:
+        self.place, self.deep = place, deep
         self.wanted = ""
         self.good: Counter[str] = Counter()
-        self.by_size = 0
+        self.hashed: set[Path] = set()
+        self.sized: set[Path] = set()
         self.edits: dict[str, list[Edit]] = {}
-        self._seen: dict[str, dict[str, Any]] = {}
+        self._seen: set[str] = set()
+        self._pool = ThreadPoolExecutor()
+        # each file is read once, however many name it
+        self.record = cache(self._record)
+        self._files = cache(self._named)
+        self._hash = cache(self._begin_hash)
+
+    def close(self) -> None:
+        """Hash nothing more."""
+        self._pool.shutdown(cancel_futures=True)
+
+    def begin(self, jobs: Iterable[str]) -> None:
+        """Begin to hash the files of ``jobs`` in threads. What cannot be read is left to the walk to tell."""
+        for job in jobs:
+            self.wanted = job
+            with suppress(Broken), self.in_a_line(job):
+                for file in self._files(job):
+                    if file.hashed:
+                        self._hash(file.path)
 
     def jobs(self, job: str, wanted: str = "") -> Iterator[str]:
         """Check ``job`` and everything behind it; yields each job that holds. Raises Broken at the first that does not.
@@ -53,22 +84,22 @@ class Walk:
     def _down(self, job: str) -> Iterator[str]:
         if job in self._seen:
             return
+        self._seen.add(job)
         with self.in_a_line(job):
-            record = self._seen[job] = self._linked(job)
-        for other in record["inputs"]:
+            self._linked(job)
+        for other in self.record(job)["inputs"]:
             yield from self._down(other)
-        verb = self.place.jobs[job].verb
-        if verb in self.checks:
-            with self.in_a_line(job):
-                self.checks[verb](self, job, record)
-        self.good[verb] += 1
+        with self.in_a_line(job):
+            self._whole(job)
+        self.good[self.place.jobs[job].verb] += 1
         yield job
 
-    def own(self, job: str, inputs: Iterable[str] = ()) -> None:
-        """Check a job's record, its files, and which of ``inputs`` it names; not what only its verb knows."""
+    def own(self, job: str, inputs: Iterable[str]) -> None:
+        """Check a job's record, its files, and of its inputs only these."""
         self.wanted = job
         with self.in_a_line(job):
             self._linked(job, inputs)
+            self._whole(job)
 
     @contextmanager
     def in_a_line(self, job: str) -> Iterator[None]:
@@ -84,81 +115,97 @@ class Walk:
             where = self.place.record(job)
             raise Broken(f"{where}: not as this version writes it ({told}); to mend: {self.again(job)}") from None
 
-    def record(self, job: str) -> dict[str, Any]:
-        """The record of a job, read once it was found good, or now."""
-        return self._seen.get(job) or self._read(job)
-
     def again(self, job: str) -> str:
         return self.place.again(self.wanted, job)
 
-    def _read(self, job: str) -> dict[str, Any]:
-        path = self.place.record(job)
-        try:
-            return read_json(path)
-        except UserError as error:
-            raise Broken(f"{error}; to mend: {self.again(job)}") from None
+    def sha256(self, path: Path) -> str:
+        """Of a file, which is read once."""
+        return self._hash(path).result()
 
-    def _linked(self, job: str, inputs: Iterable[str] | None = None) -> dict[str, Any]:
-        """The record of a job that is the job's, asks what is asked now, and names the files that are there.
+    # --- one job ------------------------------------------------------------------------------------------------------
+
+    def _record(self, job: str) -> dict[str, Any]:
+        return read_json(self.place.record(job))
+
+    def _begin_hash(self, path: Path) -> Future[str]:
+        return self._pool.submit(sha256_file, path)
+
+    def _named(self, job: str) -> list[Named]:
+        """The files that a job left: the outputs of its record, then what its manifest lists."""
+        by, manifest = self.place.record(job), self.place.manifest(job)
+        found = [Named(by.with_name(name), sha256, by) for name, sha256 in self.record(job)["outputs"].items()]
+        folder = VERBS[self.place.jobs[job].verb].lists
+        if folder:
+            listed = list(_listed(read_json(manifest)))
+            hashed = self.deep or sum(one["bytes"] for one in listed) <= QUICK
+            for one in listed:
+                path = Path(os.path.normpath(manifest.parent / folder / one["file"]))
+                found.append(Named(path, one["sha256"], manifest, one["bytes"], hashed))
+        return found
+
+    def _whole(self, job: str) -> None:
+        """The files of a job are those that it left."""
+        for file in self._files(job):
+            if not file.path.is_file():
+                raise Broken(f"{file.path}: missing; {file.by} names it; to mend: {self.again(job)}")
+            size = file.path.stat().st_size
+            if file.bytes not in (None, size):
+                raise Broken(
+                    f"{file.path}: its size is {size} bytes, {file.by} says {file.bytes}; to mend: {self.again(job)}"
+                )
+            if file.hashed:
+                self._same(file.path, self.sha256(file.path), file.sha256, file.by, self.again(job))
+            (self.hashed if file.hashed else self.sized).add(file.path)
+
+    def _linked(self, job: str, inputs: Iterable[str] | None = None) -> None:
+        """The record of a job is the job's, asks what is asked now, and names the inputs that are there.
 
         ``inputs``: the inputs to look at, by default all.
         """
-        place, path, record = self.place, self.place.record(job), self._read(job)
+        place, path, record = self.place, self.place.record(job), self.record(job)
         if record["id"] != job:
             raise Broken(f"{path}: is the record of {record['id']}; to mend: {self.again(job)}")
-        self.same(path, sha256_json(record["config"]), record["config_sha256"], path, job, "its configuration")
-        self._asked(job, record)
-        for name, sha256 in record["outputs"].items():
-            self.hash(path.parent / name, sha256, path, job)
+        found, told = sha256_json(record["config"]), record["config_sha256"]
+        self._same(path, found, told, path, self.again(job), "its configuration")
+        if record["config"] != place.jobs[job].config():
+            changed = what_changed(place, job, record["config"])
+            raise Broken(f"{path}: stale: {changed}; to mend: {place.snakemake(self.wanted)}")
         if set(record["inputs"]) != set(place.jobs[job].inputs):
             raise Broken(f"{path}: names other inputs than its configuration; to mend: {self.again(job)}")
         for other in record["inputs"] if inputs is None else inputs:
-            found, sha256 = place.manifest(other), record["inputs"][other]
-            if not found.is_file():
-                raise Broken(f"{found}: missing; {path} names it; to mend: {place.mend(self.wanted, other)}")
-            if (now := sha256_file(found)) != sha256:
-                self._differs(found, now, sha256, path, place.mend(self.wanted, other))
+            manifest = place.manifest(other)
+            if not manifest.is_file():
+                raise Broken(f"{manifest}: missing; {path} names it; to mend: {place.mend(self.wanted, other)}")
+            if self.sha256(manifest) != record["inputs"][other]:
+                mend = place.mend(self.wanted, other)
+                self._same(manifest, self.sha256(manifest), record["inputs"][other], path, mend)
         if edits := place.plan.edits.get(job):
             self.edits[job] = edits
-        return record
 
-    def _asked(self, job: str, record: Mapping[str, Any]) -> None:
-        """The configuration in a record is what is asked for now."""
-        now, place = self.place.jobs[job].config(), self.place
-        if record["config"] != now:
-            changed = what_changed(place, job, record["config"])
-            raise Broken(f"{place.record(job)}: stale: {changed}; to mend: {place.snakemake(self.wanted)}")
-
-    def hashes(self, size: int) -> bool:
-        """Whether files of one job that have so many bytes are hashed, or only their sizes compared."""
-        return self.deep or size <= QUICK
-
-    # --- for the checks -----------------------------------------------------------------------------------------------
-
-    def hash(self, path: Path, expected: str, named_by: Path, job: str) -> None:
-        """``path``, which ``job`` made, is the file that ``named_by`` names."""
-        if not path.is_file():
-            raise Broken(f"{path}: missing; {named_by} names it; to mend: {self.again(job)}")
-        self.same(path, sha256_file(path), expected, named_by, job)
-
-    def same(self, path: Path, found: str, expected: str, named_by: Path, job: str, what: str = "its sha256") -> None:
-        if found != expected:
-            self._differs(path, found, expected, named_by, self.again(job), what)
-
-    def _differs(
-        self, path: Path, found: str, expected: str, named_by: Path, mend: str, what: str = "its sha256"
-    ) -> None:
-        raise Broken(f"{path}: {what} is {found[:12]}…, {named_by} says {expected[:12]}…; to mend: {mend}")
+    def _same(self, path: Path, found: str, told: str, by: Path, mend: str, what: str = "its sha256") -> None:
+        if found != told:
+            raise Broken(f"{path}: {what} is {found[:12]}…, {by} says {told[:12]}…; to mend: {mend}")
 
     def summary(self) -> str:
         """Whether every link was followed to its end, in words."""
         said = "every link holds"
-        if self.by_size:
-            said += f", but of {self.by_size} files in sets above 4 GiB only the size was compared (--deep hashes them)"
+        if self.sized:
+            said += (
+                f", but of {len(self.sized)} files in sets above 4 GiB only the size was compared (--deep hashes them)"
+            )
         if self.edits:
             edits = {edit for edits in self.edits.values() for edit in edits}
             said += f"; accepted edits: {len(edits)}, of the code of {_count(self.edits, 'job')} (see {FILE})"
         return said
+
+
+def _listed(value: Any) -> Iterator[Mapping[str, Any]]:
+    """What a manifest lists as {file, bytes, sha256}, at any depth."""
+    if isinstance(value, dict) and {"file", "bytes", "sha256"} <= value.keys():
+        yield value
+    if isinstance(value, dict | list):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _listed(one)
 
 
 def _count(things: Collection[object], word: str) -> str:

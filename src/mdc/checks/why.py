@@ -4,31 +4,19 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 
-from mdc.checks.cells import Cell, cells, choose, choose_line, labels, lines, tidy_file
-from mdc.checks.checks import CHECKS
-from mdc.checks.copies import copy_again
+from mdc.checks.cells import Line, are_numbers, choose, labels, lines, name
 from mdc.checks.place import Broken, Place
 from mdc.checks.story import line, read, story
 from mdc.checks.verify import place_of
 from mdc.checks.walk import Walk
 from mdc.plan.artefacts import ARTEFACTS
-from mdc.plan.jobs.job import Job
-from mdc.plan.jobs.shown import (
-    LengthsJob,
-    LossesJob,
-    ProbingJob,
-    RecipesJob,
-    SchedulesJob,
-    ShownRun,
-    System,
-    SystemsJob,
-)
-from mdc.plan.jobs.shown_captions import CaptionTableJob
 from mdc.plan.records import UserError, sha256_file
+from mdc.report.lines import AVERAGE
 
-_TOLERANCE = 2e-4  # tidy files have four decimals, and values come from float32 items
+_TOLERANCE = 2e-4  # csv files have four decimals, and values come from float32 items
 
 
 def main(args: argparse.Namespace) -> None:
@@ -51,8 +39,7 @@ def _asked(path: Path, params_file: str) -> tuple[Place, str]:
     if artefact is None or path.suffix != ".csv":
         there = ", ".join(file for one in ARTEFACTS.values() for file in one.files if file.endswith(".csv"))
         raise UserError(f"{path}: numbers are looked up in the csv files of tables and figures: {there}")
-    found = lines(path)
-    scale = (found[0].get("scale") or "").split(" ")[0] if found else ""
+    scale = (lines(path)[0].get("scale") or "").split(" ")[0]
     if not scale:
         raise UserError(f"{path}: does not say of which scale it is; it is no csv file of this version")
     results = path.parent.parent.parent if path.parent.name == artefact else path.parent
@@ -63,175 +50,106 @@ def _asked(path: Path, params_file: str) -> tuple[Place, str]:
 
 
 def _why(place: Place, artefact: str, args: argparse.Namespace) -> None:
+    table, folder = Path(args.table), place.record(artefact).parent
+    path = folder / table.name
+    found, numbers = lines(path), folder / f"{artefact}_long.csv"
+    if path == folder / f"{artefact}.csv" and numbers.is_file() and are_numbers(lines(numbers)):
+        # of a table in the paper's layout each number has a line there
+        path, found = numbers, lines(numbers)
     job = place.jobs[artefact]
-    if not isinstance(job, SystemsJob) or Path(args.table).name not in (f"{artefact}.csv", tidy_file(artefact)):
-        _plain(place, artefact, args)
-        return
-    found = cells(job, place.record(artefact).parent / tidy_file(artefact))
-    if args.row.strip().casefold() == "chance":
+    said = [f"{next(iter(ARTEFACTS[artefact].shown.values()))}, scale {job.scale}"]
+    if are_numbers(found) and args.row.strip().casefold() == "chance":
         print(_chance(found, args.column))
         return
-    cell = choose(found, args.row, args.column)
-    print("\n".join(_number(place, job, cell)))
-    systems = [cell.system, *(s for s in job.systems if s.key == cell.system.control)]
-    records = list(dict.fromkeys([*(record for system in systems for record in system.records), *_judged(job, cell)]))
-    broken = _check(place, artefact, Path(args.table), records, args.deep)
-    broken = broken or _value_broken(place, job, cell)
-    own = [*cell.system.records, *_judged(job, cell)]
-    print("\n".join(story(place, _behind(place, artefact, own, _columns(job, cell)))))
+    keys = {one["label"]: one["key"] for one in job.config().get("columns", [])}
+    chosen, heading = choose(found, args.row, args.column, keys)
+    columns, stale = None, None
+    if are_numbers(found):
+        # one, all of an average, none if it is a judge's choice
+        columns = {key: label for label, key in keys.items() if chosen["benchmark"] in (label, AVERAGE)}
+        said[0] += "" if job.scale == "paper" else ": not a reproduction of the paper's numbers"
+        said += _number(place, found, chosen, columns)
+        stale = _value_broken(place, artefact, path, chosen, list(columns))
+    else:
+        said += [f"{args.row}: {heading}", "", line("value", chosen[heading])]
+        if not job.inputs:
+            said.append(line("config", f"`mdc config {artefact}` prints what decides it"))
+    print("\n".join(said))
+    # a line that names none rests on all that its table is made from
+    records = chosen["records"].split() if "records" in chosen else job.inputs
+    broken = _check(place, artefact, table, [*records, *chosen.get("control_records", "").split()], args.deep) or stale
+    print("\n".join(story(place, _behind(place, artefact, records, columns))))
     if broken is not None:
         raise broken
 
 
-# --- a number of systems ------------------------------------------------------------------------------------------------
+# --- one number -----------------------------------------------------------------------------------------------------------
 
 
-def _number(place: Place, job: SystemsJob, cell: Cell) -> list[str]:
-    told, paper = cell.line, place.scale == "paper"
-    title = next(iter(ARTEFACTS[job.artefact].shown.values()))
+def _number(place: Place, found: Sequence[Line], chosen: Line, columns: Mapping[str, str]) -> list[str]:
+    """What its line says. ``columns``: those that it is of, key → label."""
+    level = 100 * place.jobs[chosen["table"]].config()["statistics"]["level"]
+    value, low, high = (_short(chosen[key]) for key in ("value", "low", "high"))
+    runs = chosen["run"].split()
+    records = chosen["records"].split()[: len(runs)]  # further ones are a judge's, or chose a weight
     said = [
-        f"{title}, scale {job.scale_label}" + ("" if paper else ": not a reproduction of the paper's numbers"),
-        f"{', '.join(labels(cell.system))}: {told['benchmark']} ({told['metric']})",
+        f"{name(chosen)} ({chosen['metric']})",
         "",
-        line("value", f"{_short(told['value'])} [{_short(told['low'])}, {_short(told['high'])}] per cent"),
-        line("interval", f"{100 * job.statistics.level:g} %: {told['interval']}"),
+        line("value", f"{value} [{low}, {high}] per cent"),
+        line("interval", f"{level:g} %: {chosen['interval']}"),
         # of captions there is no guessing
-        line("n", f"{told['n']} test items{f'; chance level {_short(chance)}' if (chance := told['chance']) else ''}"),
-        line("estimator", cell.system.estimator),
+        line(
+            "n", f"{chosen['n']} test items{f'; chance level {_short(chance)}' if (chance := chosen['chance']) else ''}"
+        ),
+        line("estimator", chosen["estimator"]),
     ]
-    columns = _columns(job, cell)
     if len(columns) > 1:
-        names = {column.key: column.label for column in job.columns}
-        values = {
-            c: f" {_mean(place, cell.system.records, [c])}" if isinstance(job, ProbingJob) else "" for c in columns
-        }
-        said.append(line("mean of", ", ".join(f"{names[c]}{values[c]}" for c in columns)))
-    control = next((s for s in job.systems if s.key == cell.system.control), None)
-    if cell.system.reference:
+        values = {label: _value(place, records, [key]) for key, label in columns.items()}
+        parts = [label if value is None else f"{label} {value:.1f}" for label, value in values.items()]
+        said.append(line("mean of", ", ".join(parts)))
+    if any(one["control_records"] == chosen["records"] for one in found):
         said.append(line("encoder", "a reference that other rows are held against"))
-    if control is not None and told.get("gain"):
-        interval = f"[{_signed(told['gain_low'])}, {_signed(told['gain_high'])}]"
-        said.append(line("gain", f"{_signed(told['gain'])} {interval} points over {', '.join(labels(control)[1:])}"))
-    if told.get("published"):
-        said.append(line("paper", f"{told['published']} is printed in the paper"))
-    each = zip(cell.system.runs, cell.system.records, strict=True)
-    if not isinstance(job, ProbingJob):
-        return [*said, line("seeds", f"{told['seeds']}: {', '.join(run for run, _ in each)}")]
-    seeds = ", ".join(f"{_mean(place, [record], columns)} ({run})" for run, record in each)
-    return [*said, line("seeds", f"{told['seeds']}: {seeds}")]
-
-
-def _columns(job: SystemsJob, cell: Cell) -> list[str]:
-    """The keys of the columns that a number is of: one, all of an average, none if it is a judge's choice."""
-    mine = [column.key for column in job.columns if column.label == cell.line["benchmark"]]
-    return mine if mine or _judged(job, cell) else [column.key for column in job.columns]
-
-
-def _judged(job: SystemsJob, cell: Cell) -> list[str]:
-    """The records of the judge's choices that a number counts; none of any other number."""
-    contests = job.contests if isinstance(job, CaptionTableJob) else ()
-    corpus = cell.system.corpus
-    here = [one for one in contests if corpus is not None and one.dataset == corpus.key]
-    return [record for one in here if one.label == cell.line["benchmark"] for record in one.records]
+    if chosen["gain"]:
+        control = next(one for one in found if one["records"] == chosen["control_records"])
+        interval = f"[{_signed(chosen['gain_low'])}, {_signed(chosen['gain_high'])}]"
+        said.append(line("gain", f"{_signed(chosen['gain'])} {interval} points over {', '.join(labels(control)[1:])}"))
+    if chosen["published"]:
+        said.append(line("paper", f"{chosen['published']} is printed in the paper"))
+    each = [
+        run if (mean := _value(place, [record], list(columns))) is None else f"{mean:.1f} ({run})"
+        for run, record in zip(runs, records, strict=True)
+    ]
+    return [*said, line("seeds", f"{chosen['seeds']}: {', '.join(each)}")]
 
 
 def _value(place: Place, records: Sequence[str], columns: Sequence[str]) -> float | None:
-    """Per cent: the mean over seeds and columns of what the records say; None where one is missing."""
+    """Per cent: the mean over seeds and columns of what the records say; None if they say no such number."""
     try:
         found = [read(place.record(record))["probes"][column]["value"] for record in records for column in columns]
     except (KeyError, TypeError):
         return None
-    return float(sum(found) / len(found))
+    return float(sum(found) / len(found)) if found else None
 
 
-def _mean(place: Place, records: Sequence[str], columns: Sequence[str]) -> str:
-    value = _value(place, records, columns)
-    return "unknown" if value is None else f"{value:.1f}"
-
-
-def _value_broken(place: Place, job: SystemsJob, cell: Cell) -> Broken | None:
-    """The number is not what its records give; of a table of scores `mdc verify` tells, which makes it anew."""
-    if not isinstance(job, ProbingJob):
-        return None
-    value = _value(place, cell.system.records, _columns(job, cell))
-    told = float(cell.line["value"])
+def _value_broken(place: Place, artefact: str, path: Path, chosen: Line, columns: Sequence[str]) -> Broken | None:
+    """The number is not what its records say; where they say none, `mdc verify` tells, which rebuilds the table."""
+    value, told = _value(place, chosen["records"].split(), columns), float(chosen["value"])
     # not ">": a NaN must not pass
     if value is None or abs(told - value) <= _TOLERANCE:
         return None
-    path = place.record(job.job).parent / tidy_file(job.artefact)
-    mend = place.again(job.job, job.job)
-    return Broken(f"{path}: {cell.name} is {told:.4f}, its records give {value:.4f}; to mend: {mend}")
+    mend = place.again(artefact, artefact)
+    return Broken(f"{path}: {name(chosen)} is {told:.4f}, its records give {value:.4f}; to mend: {mend}")
 
 
-def _chance(found: Sequence[Cell], column: str) -> str:
+def _chance(found: Sequence[Line], column: str) -> str:
     wanted = column.strip().casefold()
-    told = next((c.line["chance"] for c in found if c.line["benchmark"].casefold() == wanted), None)
+    told = next((one["chance"] for one in found if one["benchmark"].casefold() == wanted and one["chance"]), None)
     if told is None:
-        names = ", ".join(dict.fromkeys(cell.line["benchmark"] for cell in found))
-        raise UserError(f"no column '{column}'; columns: {names}")
+        names = ", ".join(dict.fromkeys(one["benchmark"] for one in found if one["chance"])) or "none"
+        raise UserError(f"no column '{column}' with a chance level; columns: {names}")
     return (
         f"chance on {column}: {_short(told)} per cent, what guessing would score; no encoder stands behind it "
         "(the index.json of each probe set says how it follows from the classes)"
-    )
-
-
-# --- a table that shows no measurement ----------------------------------------------------------------------------------
-
-
-def _plain(place: Place, artefact: str, args: argparse.Namespace) -> None:
-    """A cell of the recipes, the licences, the contrasts, a figure's numbers: what it says, and what its line is made from."""
-    path = place.record(artefact).parent / Path(args.table).name
-    told, column = choose_line(path, args.row, args.column)
-    title = next(iter(ARTEFACTS[artefact].shown.values()))
-    print(f"{title}, scale {place.jobs[artefact].scale}\n{args.row}: {column}\n")
-    print(line("value", told[column]))
-    for run in _runs_of(place, artefact, column):
-        print(line("run", run))
-    behind = _jobs_of(place.jobs[artefact], told)
-    broken = _check(place, artefact, Path(args.table), behind, args.deep)
-    print("\n".join(story(place, _behind(place, artefact, behind))))
-    if broken is not None:
-        raise broken
-
-
-def _runs_of(place: Place, artefact: str, column: str) -> list[str]:
-    """The runs that a cell of the recipes is about, and the job whose configuration says so."""
-    job, table1 = place.jobs[artefact], place.jobs.get("table1")
-    if not isinstance(job, RecipesJob) or not isinstance(table1, ProbingJob):
-        return []
-
-    def fits(system: System) -> bool:
-        return system.corpus is not None and (system.corpus.label, system.backbone.label) == (column, job.backbone)
-
-    told = [f"runs/{system.runs[0]}" for system in table1.systems if fits(system)]
-    return [f"{run} (`mdc config {run}` prints what decides it)" for run in told]
-
-
-def _jobs_of(job: Job, told: Mapping[str, str]) -> list[str]:
-    """The inputs that a line of a csv file is about: the records, runs or set of captions whose labels it shows."""
-    if isinstance(job, SystemsJob):
-        return [record for system in job.systems if _shown_in(system, told) for record in system.records]
-    if isinstance(job, LengthsJob):
-        return [one.job for one in job.sets if one.label == told.get("label")]
-    if not isinstance(job, LossesJob | SchedulesJob):
-        return list(job.inputs)
-    seeds = (told.get("seed") or told.get("seeds") or "").split()
-
-    def fits(run: ShownRun) -> bool:
-        shown = (run.corpus.label, run.backbone.label, str(run.seed) in seeds)
-        return shown == (told.get("corpus"), told.get("backbone"), True) and run.method.label == told.get("method")
-
-    return [run.job for run in job.runs if fits(run)]
-
-
-def _shown_in(system: System, told: Mapping[str, str]) -> bool:
-    """Whether a line of contrasts or trends is about a system, on either side."""
-    dataset = system.corpus.label if system.corpus else "none"
-    datasets = (told.get("dataset"), told.get("against_dataset"), *told.get("datasets", "").split("; "))
-    methods = (told["method"], told.get("against"))
-    here = "dataset" not in told or dataset in datasets
-    return (
-        here and system.method.label in methods and told.get("backbone", system.backbone.label) == system.backbone.label
     )
 
 
@@ -243,23 +161,26 @@ def _check(place: Place, artefact: str, table: Path, records: Sequence[str], dee
 
     ``table``: the csv file that was asked about, perhaps a copy.
     """
-    walk = Walk(place, CHECKS, deep)
-    try:
-        walk.own(artefact, records)
-        own = place.record(artefact).parent / table.name
-        if sha256_file(table) != sha256_file(own):
-            raise Broken(f"{table}: not the copy of {own}; to mend: {copy_again(place, artefact)}")
-        for record in records:
-            for _ in walk.jobs(record, artefact):
-                pass
-    except Broken as error:
-        print(line("chain", f"BROKEN: {error}"))
-        return error
-    print(line("chain", walk.summary()))
+    with closing(Walk(place, deep)) as walk:
+        try:
+            walk.begin(
+                [artefact, *dict.fromkeys(job for record in records for job in [record, *place.plan.behind(record)])]
+            )
+            walk.own(artefact, records)
+            own = place.record(artefact).with_name(table.name)
+            if sha256_file(table) != sha256_file(own):
+                raise Broken(f"{table}: not the copy of {own}; to mend: {place.copy_again(artefact)}")
+            for record in records:
+                for _ in walk.jobs(record, artefact):
+                    pass
+        except Broken as error:
+            print(line("chain", f"BROKEN: {error}"))
+            return error
+        print(line("chain", walk.summary()))
     return None
 
 
-def _behind(place: Place, artefact: str, records: Sequence[str], columns: Sequence[str] | None = None) -> list[str]:
+def _behind(place: Place, artefact: str, records: Sequence[str], columns: Mapping[str, str] | None) -> list[str]:
     """The jobs to tell of: by seed the run and its probes, then the data that they used, then the table.
 
     ``columns``: the probes that a number is of, if it is not of all.

@@ -23,7 +23,8 @@ class Verb:
     In the job's folder, ``record`` is the file that says what was asked (``config``), from what it was made (``inputs`` {job:
     sha256}) and what it left (``outputs`` {file: sha256}); ``manifest`` is the file that later jobs read and name by sha256. For
     data the two differ, so that code that writes an equal set anew reruns nothing after it. ``outputs``: its other files that
-    the workflow must know.
+    the workflow must know. ``lists``: of a manifest that itself lists files as {file, bytes, sha256}, their folder,
+    seen from the manifest's.
 
     ``options``: what else its command line takes (see :data:`OPTIONS`), each with what the workflow gives it: of ``runtime`` the
     block of the scale that is written to a file, of ``state`` and ``cache`` the folder below ``.state/<scale>/``, in which
@@ -51,6 +52,7 @@ class Verb:
     resumes: bool = False
     reads: tuple[str, ...] = ()
     watches: str = ""
+    lists: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "manifest", self.manifest or self.record)
@@ -99,6 +101,7 @@ VERBS = {
         options={"runtime": "data.runtime", "state": "parts/{job.name}"},
         resumes=True,
         watches="source.path",
+        lists="..",
         text="write one group of a corpus's parts as webdataset shards; it keeps the parts that are whole",
         counted="groups of corpora's parts",
     ),
@@ -107,6 +110,7 @@ VERBS = {
         job="CorpusJob",
         module="mdc.data.shards.corpus_job",
         watches="source.path",
+        lists=".",
         text="write a corpus as webdataset shards with a manifest",
         counted="corpora",
     ),
@@ -115,6 +119,7 @@ VERBS = {
         job="ProbeSetJob",
         module="mdc.data.shards.probe_set_job",
         watches="source.path",
+        lists=".",
         text="write a labelled image set as webdataset shards with a manifest",
         counted="probe sets",
     ),
@@ -123,6 +128,7 @@ VERBS = {
         job="ChoiceSetJob",
         module="mdc.data.shards.choice_set_job",
         watches="source.path",
+        lists=".",
         text="write images with one right caption among several as webdataset shards with a manifest",
         counted="choice sets",
     ),
@@ -181,6 +187,7 @@ VERBS = {
         layer="encoded",
         job="encoder_model.EncodedJob",
         module="mdc.training.precompute.encode_corpus",
+        lists=".",
         record="encoded.json",
         computes="encode",
         resumes=True,
@@ -193,6 +200,7 @@ VERBS = {
         layer="image-tokens",
         job="encoder_model.ImageTokensJob",
         module="mdc.training.precompute.image_tokens",
+        lists=".",
         record="image_tokens.json",
         computes="encode",
         resumes=True,

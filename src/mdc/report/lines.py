@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from mdc.plan.jobs.shown import System
+from mdc.plan.jobs.shown import PositionSystem, ScoredSystem, System
 from mdc.report.tidy import csv_text
 
 AVERAGE = "Average"
@@ -19,7 +19,8 @@ class Number:
     """One line of ``tableN_long.csv``, of one ``system``, which is no column.
 
     Per cent; gains in points over the system's control; intervals at the level of the job. ``pairs``: of images and
-    captions there really were to train on; ``steps`` that followed from them.
+    captions there really were to train on; ``steps`` that followed from them. ``records``: see :func:`records_of`;
+    ``control_records``: those of the system that the gain is over.
     """
 
     system: System
@@ -45,6 +46,9 @@ class Number:
     steps: int | None
     run: str
     published: float | None
+    estimator: str
+    records: str
+    control_records: str
 
     @property
     def method_key(self) -> str:
@@ -80,6 +84,14 @@ class Contrast:
     verdict: str
     smallest_detectable: float | None
     primary: str
+    records: str
+
+
+def records_of(*systems: System | PositionSystem) -> str:
+    """The jobs whose results a line of a csv file was computed from, as its column ``records`` names them."""
+    # a language prior is subtracted with a weight that was chosen on held-out pairs
+    chosen_on = [record for system in systems if isinstance(system, ScoredSystem) for record in system.held_out]
+    return " ".join([*(record for system in systems for record in system.records), *chosen_on])
 
 
 def tidy(lines: Sequence[Any], kind: type, **more: Sequence[Any]) -> str:

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from mdc.plan.jobs.shown_captions import CaptionTableJob, Over
+from mdc.plan.jobs.shown_captions import CaptionTableJob, Over, OverDataset
 from mdc.plan.records import UserError, read_json
 from mdc.report import words
 from mdc.report.caption_numbers import Captioned
 from mdc.report.given import Given, path_of
+from mdc.report.lines import records_of
 from mdc.report.statistics.interval import Interval
 from mdc.report.statistics.splits import over_splits
 from mdc.report.statistics.verdicts import Decision, decide
@@ -37,6 +38,7 @@ class Line:
     higher: int | None
     datasets: int | None
     test_over_train: float | None
+    records: str
     p_holm: float | None = None
     verdict: str = ""
 
@@ -96,7 +98,8 @@ class OverDatasets:
                 for dataset in (*self.over.beside, *self.over.datasets):
                     here = within[dataset.key]
                     inside = _bounds(here)
-                    yield Line(scale, dataset.label, *told, here.value, *inside, None, None, None, None, None)
+                    records = self._records(one, other, dataset)
+                    yield Line(scale, dataset.label, *told, here.value, *inside, None, None, None, None, None, records)
                 values = self.values(one, other, measure)
                 corrected = self.mean(one, other, measure)
                 plain = over_splits(values, 0.0, self.level)
@@ -104,7 +107,12 @@ class OverDatasets:
                 bounds = (*_bounds(corrected), plain.low, plain.high)
                 decision = self.decisions.get((one, other)) if measure == self.claimed else None
                 decided = (decision.p_holm, decision.verdict) if decision is not None else ()
-                yield Line(scale, "all", *told, corrected.value, *bounds, higher, len(values), self.share, *decided)
+                records = self._records(one, other, *self.over.datasets)
+                counted = (higher, len(values), self.share)
+                yield Line(scale, "all", *told, corrected.value, *bounds, *counted, records, *decided)
+
+    def _records(self, one: str, other: str, *datasets: OverDataset) -> str:
+        return records_of(*(self.found.systems[f"{d.key}/{name}"] for d in datasets for name in (one, other)))
 
     def tables(self, measures: list[str]) -> list[Table]:
         """What was claimed of each pair over the splits, and every metric."""

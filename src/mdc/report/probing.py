@@ -11,7 +11,7 @@ from mdc.report import published, words
 from mdc.report.estimates import Estimator, interval_label
 from mdc.report.given import Given, title
 from mdc.report.items import ProbeItems
-from mdc.report.lines import AVERAGE, METRICS, Contrast, Number
+from mdc.report.lines import AVERAGE, METRICS, Contrast, Number, records_of
 from mdc.report.measured import measured
 from mdc.report.statistics.interval import Interval
 from mdc.report.statistics.verdicts import Decision, decide
@@ -136,6 +136,9 @@ class Probing:
             steps=self.training(system, "steps"),
             run=" ".join(system.runs),
             published=published.lookup(self.job.artefact, *label, self.name(measure)) if paper else None,
+            estimator=system.estimator,
+            records=records_of(system),
+            control_records=records_of(self.systems[system.control]) if system.control else "",
         )
 
     def contrasts(self) -> list[Contrast]:
@@ -166,6 +169,7 @@ class Probing:
             verdict=decision.verdict if decision else "",
             smallest_detectable=words.finite(decision.smallest_detectable) if decision else None,
             primary="true" if decision else "false",
+            records=records_of(first, second),
         )
 
     # what systems have

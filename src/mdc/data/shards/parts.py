@@ -8,8 +8,6 @@ parts that were under way, and a corpus that grows makes the new parts alone.
 from __future__ import annotations
 
 import multiprocessing
-import os
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -23,6 +21,7 @@ from mdc.data.shards.index import Count, FileOf, Shard
 from mdc.data.shards.part import files_of, remove_part, write_part
 from mdc.data.sources.cleaned import InParts
 from mdc.plan.config.problems import first_problem
+from mdc.plan.processes.interrupts import end_with_parent
 from mdc.plan.progress import progress
 from mdc.plan.records import UserError, read_json, sha256_json, write_json
 
@@ -125,7 +124,7 @@ def _made(
     # forked, for the source has read what all parts need; the only thread may be that of a bar on a screen, which holds no lock
     # that a process of the pool needs
     pool = ProcessPoolExecutor(
-        min(processes, len(parts)), multiprocessing.get_context("fork"), initializer=_end_with_parent
+        min(processes, len(parts)), multiprocessing.get_context("fork"), initializer=end_with_parent
     )
     try:
         running, failed = {pool.submit(make, part): part for part in parts}, None
@@ -147,18 +146,6 @@ def _made(
         ) from None
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def _end_with_parent() -> None:
-    """A process of the pool ends with the one that started it, however that ends."""
-    parent = multiprocessing.parent_process()
-
-    def watch() -> None:
-        if parent is not None:
-            parent.join()
-            os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 class _Memory:

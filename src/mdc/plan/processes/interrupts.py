@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import threading
@@ -52,6 +53,18 @@ class Interrupts(AbstractContextManager["Interrupts"]):
         elif time.monotonic() - self._since >= _ONE:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
+
+
+def end_with_parent() -> None:
+    """A process of a pool ends with the one that started it, however that ends."""
+    parent = multiprocessing.parent_process()
+
+    def watch() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def leave_to_parent() -> None:

@@ -39,8 +39,9 @@ def make(job: LengthsJob, given: Given, out: Path) -> None:
     holds no lengths.
     """
     corpora = [_lengths(job, given, one) for one in job.sets]
-    _write_csv(out / "figure3.csv", [line for one in corpora for line in long_rows(one)], job.scale)
-    _write_csv(out / "figure3_summary.csv", [summary(one, job.context_length) for one in corpora], job.scale)
+    records = {one.key: one.job for one in job.sets}
+    _write_csv(out / "figure3.csv", [line for one in corpora for line in long_rows(one)], job.scale, records)
+    _write_csv(out / "figure3_summary.csv", [summary(one, job.context_length) for one in corpora], job.scale, records)
     figures = [out / f"figure3.{ending}" for ending in ("png", "svg", "pdf")]
     draw(corpora, job.context_length, figures, f"Caption lengths after tokenisation, scale {job.scale_label}")
 
@@ -53,10 +54,11 @@ def _lengths(job: LengthsJob, given: Given, one: CaptionSet) -> Lengths:
     return Lengths.of_histogram(one.key, one.label, histogram(index, one.split, path))
 
 
-def _write_csv(path: Path, lines: Sequence[Mapping[str, Any]], scale: str) -> None:
+def _write_csv(path: Path, lines: Sequence[Mapping[str, Any]], scale: str, records: Mapping[str, str]) -> None:
     import pandas as pd  # here: it takes half a second to import
 
-    write_text(path, pd.DataFrame(lines).assign(scale=scale).to_csv(index=False, lineterminator="\n"))
+    frame = pd.DataFrame(lines).assign(scale=scale, records=[records[line["corpus"]] for line in lines])
+    write_text(path, frame.to_csv(index=False, lineterminator="\n"))
 
 
 def histogram(index: Mapping[str, Any], split: str, path: Path) -> dict[int, int]:

@@ -25,7 +25,7 @@ from mdc.report.tables.render import write_page
 from mdc.report.tidy import csv_text
 
 _HEADINGS = {"figure6": "Figure 6. Captions", "mcd_examples": "MC-Diffusion, table 2. Captions"}
-_LINE = ("scale", "dataset", "image", "system", "caption")
+_LINE = ("scale", "dataset", "image", "system", "caption", "records")
 _WIDTH = 125  # letters of a line of the picture
 _SMALL = 200  # pixels below which a page shows an image's pixels as they are
 
@@ -50,6 +50,7 @@ def make(job: CaptionFigureJob, given: Given, out: Path) -> None:
             "image": example.key,
             "system": system.label,
             "caption": row["caption"],
+            "records": system.record,
         }
         for dataset in job.datasets
         for example in shown[dataset.key]

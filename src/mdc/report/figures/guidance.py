@@ -5,13 +5,14 @@ Guidance trades one for the other, so kinds of guidance are compared at equal CI
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mdc.plan.jobs.shown import System
 from mdc.plan.jobs.shown_captions import Curve, GuidanceFigureJob
 from mdc.plan.records import write_text
 from mdc.report import words
@@ -20,7 +21,7 @@ from mdc.report.figures.accuracy_panels import bottom_legend
 from mdc.report.figures.drawing import drawing, headline
 from mdc.report.figures.styles import method_styles
 from mdc.report.given import Given
-from mdc.report.lines import Number, tidy
+from mdc.report.lines import Number, records_of, tidy
 from mdc.report.statistics.curves import Floats, difference
 from mdc.report.statistics.interval import Interval
 from mdc.report.statistics.verdicts import Decision, decide
@@ -33,7 +34,7 @@ _Y = "CLIPScore"
 _EQUAL = "CIDEr"
 _CLAIM = (
     *("scale", "curve", "against", "points", "low", "high", "interval", "from", "to", "n", "seeds"),
-    *("p", "p_holm", "verdict"),
+    *("p", "p_holm", "verdict", "records"),
 )
 
 
@@ -49,7 +50,7 @@ def make(job: GuidanceFigureJob, given: Given, out: Path) -> None:
     curves, guidance = [named[key] for key in keys], [scales[key] for key in keys]
     write_text(out / f"{job.artefact}.csv", tidy(lines, Number, curve=curves, guidance=guidance))
     claims = _claims(job, found)
-    write_text(out / f"{job.artefact}_claims.csv", csv_text([one.line(job) for one in claims], _CLAIM))
+    write_text(out / f"{job.artefact}_claims.csv", csv_text([one.line(job, found.systems) for one in claims], _CLAIM))
     _draw(job, found, lines, claims, [out / f"{job.artefact}.{ending}" for ending in ("png", "svg", "pdf")])
 
 
@@ -71,11 +72,12 @@ class _Claim:
     def verdict(self) -> str:
         return self.decision.verdict if self.decision is not None else "they share no CIDEr"
 
-    def line(self, job: GuidanceFigureJob) -> dict[str, object]:
+    def line(self, job: GuidanceFigureJob, systems: Mapping[str, System]) -> dict[str, object]:
         """As the csv file has it."""
         line: dict[str, object] = dict.fromkeys(_CLAIM)
         line |= {"scale": job.scale, "curve": self.first.label, "against": self.second.label}
         line |= {"seeds": " ".join(map(str, job.seeds)), "verdict": self.verdict}
+        line |= {"records": records_of(*(systems[key] for key in (*self.first.systems, *self.second.systems)))}
         if self.interval is None or self.span is None or self.decision is None:
             return line
         found = self.interval

@@ -27,11 +27,11 @@ def csv_text(curves: Sequence[Curve], scale: str) -> str:
     import pandas as pd  # here: it takes half a second to import
 
     rows = [
-        (run.corpus.label, run.backbone.label, run.method.label, run.seed, split, step, loss, scale)
+        (run.corpus.label, run.backbone.label, run.method.label, run.seed, split, step, loss, scale, run.job)
         for curve in curves
         for run in [curve.run]
         for split, series in (("train", curve.train), ("validation", curve.validation))
         for step, loss in series.items()
     ]
-    columns = ["corpus", "backbone", "method", "seed", "split", "step", "loss", "scale"]
+    columns = ["corpus", "backbone", "method", "seed", "split", "step", "loss", "scale", "records"]
     return str(pd.DataFrame(rows, columns=columns).to_csv(index=False, lineterminator="\n"))

@@ -14,6 +14,7 @@ from mdc.report import words
 from mdc.report.figures.drawing import drawing, headline, line_handle
 from mdc.report.figures.styles import method_styles
 from mdc.report.given import Given
+from mdc.report.lines import records_of
 from mdc.report.positions import CONTEXTS, SUFFIX, Positions
 from mdc.report.statistics.interval import Interval
 from mdc.report.tidy import csv_text
@@ -22,12 +23,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Style = dict[str, tuple[str, str]]
-_CURVES = ("scale", "dataset", "method", "context", "kind", "position", "gain", "low", "high", "tokens")
+_CURVES = ("scale", "dataset", "method", "context", "kind", "position", "gain", "low", "high", "tokens", "records")
 _CLAIMS = (
     *("scale", "dataset", "method", "against", "context", "kind", "fall", "low", "high", "interval", "seeds"),
-    *("p", "p_holm", "verdict", "smallest_detectable", "primary"),
+    *("p", "p_holm", "verdict", "smallest_detectable", "primary", "records"),
 )
-_GRADIENTS = ("scale", "dataset", "method", "step", "position", "norm", "low", "high", "tokens")
+_GRADIENTS = ("scale", "dataset", "method", "step", "position", "norm", "low", "high", "tokens", "records")
 
 
 def make(job: PositionsFigureJob, given: Given, out: Path) -> None:
@@ -49,7 +50,8 @@ _BLIND = (
 
 
 def _named(found: Positions, system: PositionSystem) -> dict[str, Any]:
-    return {"scale": found.job.scale, "dataset": system.corpus.label, "method": system.method.label}
+    labels = {"scale": found.job.scale, "dataset": system.corpus.label, "method": system.method.label}
+    return {**labels, "records": records_of(system)}
 
 
 def _context(system: PositionSystem, context: str) -> str:
@@ -87,6 +89,7 @@ def _claim_lines(found: Positions) -> list[dict[str, Any]]:
                 **_named(found, found.systems[key]),
                 **_fall(found, interval),
                 "against": found.systems[reference].method.label,
+                "records": records_of(found.systems[key], found.systems[reference]),
                 "context": "prefix",
                 "kind": "all",
                 "p": words.p_value(decision.p, 4),
@@ -108,9 +111,10 @@ def _claim_lines(found: Positions) -> list[dict[str, Any]]:
                     if fall is None:
                         continue
                     nothing = dict.fromkeys(("p", "p_holm", "verdict", "smallest_detectable"), "")
+                    sides = (system, *([found.systems[against]] if against else []))
                     label = found.systems[against].method.label if against else ""
                     shown = {"context": _context(system, context), "kind": kind or "all"}
-                    told = {"against": label, **shown, "primary": "false", **nothing}
+                    told = {"against": label, **shown, "primary": "false", "records": records_of(*sides), **nothing}
                     lines.append({**_named(found, system), **_fall(found, fall), **told})
     return lines
 

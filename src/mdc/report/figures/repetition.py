@@ -35,7 +35,19 @@ from mdc.report.tidy import csv_text
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_LOSSES = ("scale", "dataset", "backbone", "method", "passes", "samples_seen", "seeds", "loss", "low", "high")
+_LOSSES = (
+    "scale",
+    "dataset",
+    "backbone",
+    "method",
+    "passes",
+    "samples_seen",
+    "seeds",
+    "loss",
+    "low",
+    "high",
+    "records",
+)
 
 
 @dataclass(frozen=True)
@@ -144,6 +156,7 @@ def _loss_rows(found: Repetition) -> list[dict[str, Any]]:
         told = {"scale": found.job.scale, "dataset": system.corpus.label, "backbone": system.backbone.label}
         told |= {"method": system.method.label, "passes": f"{seen.passes:g}"}
         told |= {"samples_seen": str(seen.samples), "seeds": " ".join(map(str, found.job.seeds))}
+        told |= {"records": " ".join(f"runs/{run}" for run in system.runs)}
         rows.append({**told, "loss": losses.mean, "low": min(losses.values), "high": max(losses.values)})
     return rows
 

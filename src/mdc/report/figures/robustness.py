@@ -24,7 +24,7 @@ from mdc.report.figures.drawing import drawing, headline
 from mdc.report.figures.styles import method_styles
 from mdc.report.given import Given
 from mdc.report.items import ProbeItems
-from mdc.report.lines import Number, tidy
+from mdc.report.lines import Number, records_of, tidy
 from mdc.report.statistics.drawn import of_resamples
 from mdc.report.statistics.interval import Interval
 from mdc.report.statistics.verdicts import Decision, decide
@@ -39,7 +39,7 @@ Floats = NDArray[np.float64]
 _TRUE = "true"
 _CLAIM = (
     *("scale", "distortion", "method", "against", "metric", "kept", "kept_against", "points", "low", "high"),
-    *("interval", "n", "seeds", "p", "p_holm", "verdict", "primary"),
+    *("interval", "n", "seeds", "p", "p_holm", "verdict", "primary", "records"),
 )
 
 
@@ -104,6 +104,7 @@ class _Claim:
             "p_holm": words.p_value(self.decision.p_holm, 4) if self.decision else "",
             "verdict": self.decision.verdict if self.decision else "",
             "primary": "true" if self.decision else "",
+            "records": records_of(*(found.systems[key] for key in (*self.first.systems, *self.second.systems))),
         }
 
     def words(self) -> str:

@@ -70,6 +70,7 @@ class Line:
     value: Interval
     interval: str
     seeds: str
+    records: str
     logged_steps: int
     ratio: Interval | None = None
     decision: Decision | None = None
@@ -198,6 +199,7 @@ def _of_schedule(group: Sequence[Track], reference: Sequence[Track] | None, how:
             value=value,
             interval=_interval_words(value, len(group)),
             seeds=" ".join(str(track.run.seed) for track in group),
+            records=" ".join(track.run.job for track in (*group, *(reference or ()))),
             logged_steps=len(group[0].steps),
             ratio=ratio,
             expected=_expected(group[0]) if name == LOSS else None,

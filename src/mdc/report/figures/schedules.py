@@ -109,6 +109,7 @@ def _row(line: Line, scale: str) -> dict[str, Any]:
         "smallest_detectable": line.detectable,
         "expected": line.expected,
         "primary": "true" if decision else "false",
+        "records": line.records,
     }
 
 
@@ -117,10 +118,10 @@ def curves_text(tracks: Sequence[Track], scale: str) -> str:
     import pandas as pd
 
     rows = [
-        (run.corpus.label, run.backbone.label, run.method.label, run.seed, step, loss, norm, scale)
+        (run.corpus.label, run.backbone.label, run.method.label, run.seed, step, loss, norm, scale, run.job)
         for one in tracks
         for run in [one.run]
         for step, loss, norm in zip(one.steps, one.loss, one.norm, strict=True)
     ]
-    columns = ["corpus", "backbone", "method", "seed", "step", "loss", "grad_norm", "scale"]
+    columns = ["corpus", "backbone", "method", "seed", "step", "loss", "grad_norm", "scale", "records"]
     return str(pd.DataFrame(rows, columns=columns).to_csv(index=False, lineterminator="\n"))

@@ -13,6 +13,7 @@ from mdc.plan.records import UserError
 from mdc.report import words
 from mdc.report.estimates import interval_label
 from mdc.report.given import Given
+from mdc.report.lines import records_of
 from mdc.report.probing import Probing
 from mdc.report.statistics.interval import Interval
 from mdc.report.statistics.trend import slope_weights
@@ -53,6 +54,7 @@ class Trend:
     n: int
     verdict: str
     primary: str
+    records: str
 
     def at(self, pairs: float) -> float:
         """The line's per cent at so many pairs."""
@@ -152,4 +154,5 @@ class Sizes(Probing):
             n=self.count(systems[0], column),
             verdict=decision.verdict if decision else "",
             primary="true" if decision else "false",
+            records=records_of(*systems),
         )

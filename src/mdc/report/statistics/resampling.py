@@ -7,7 +7,9 @@ Without labels every item is a group of its own.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Hashable, Iterator, Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,10 +61,23 @@ class Resampler:
         ``r`` is such that a block (r, max(G, ``width``)) fits in memory; it decides nothing about the numbers.
         """
         for rows in chunks(self.draws, max(width, self.units)):
-            # rows * G picks, counted by row
-            picks = self._rng.integers(0, self.units, size=(rows, self.units))
-            picks += self.units * np.arange(rows)[:, None]
-            yield np.bincount(picks.ravel(), minlength=picks.size).reshape(picks.shape).astype(np.float64)
+            counts, after = _counts(json.dumps(self._rng.bit_generator.state), self.units, rows)
+            self._rng.bit_generator.state = json.loads(after)
+            yield counts
+
+
+@lru_cache(maxsize=4)  # every estimate starts from the same generator, so the same draw is asked for again and again
+def _counts(state: str, units: int, rows: int) -> tuple[Floats, str]:
+    """How often each of ``units`` groups occurs in ``rows`` resamples by a generator in this ``state``, and its state after."""
+    before = json.loads(state)
+    rng = np.random.Generator(getattr(np.random, before["bit_generator"])())
+    rng.bit_generator.state = before
+    # rows * G picks, counted by row
+    picks = rng.integers(0, units, size=(rows, units))
+    picks += units * np.arange(rows)[:, None]
+    counts = np.bincount(picks.ravel(), minlength=picks.size).reshape(picks.shape).astype(np.float64)
+    counts.flags.writeable = False
+    return counts, json.dumps(rng.bit_generator.state)
 
 
 def chunks(draws: int, width: int) -> Iterator[int]:

@@ -29,7 +29,7 @@ def set_lines(found: Captioned) -> Iterator[dict[str, object]]:
         for seed, record in zip(found.job.seeds, system.records, strict=True):
             told = found.records[record]["systems"].get(system.system, {})
             line: dict[str, object] = {"scale": found.job.scale, "dataset": words.dataset(system)}
-            line |= {"method": system.method.label, "seed": seed}
+            line |= {"method": system.method.label, "seed": seed, "records": record}
             yield line | {key: told[key] * factor if key in told else None for key, (_, factor, _) in SETS.items()}
 
 

@@ -105,7 +105,7 @@ def write(found: Choices | Retrieval, shown: Sequence[Table], out: Path) -> None
     )
     write_csv(everything, out / f"{name}.csv", {"scale": words.scale_column(found.job)})
     told = [_told(number.system) for number in found.numbers() if isinstance(number.system, ScoredSystem)]
-    more = {head: [one[place] for one in told] for place, head in enumerate(("estimator", "weights", "per", "control"))}
+    more = {head: [one[place] for one in told] for place, head in enumerate(("weights", "per", "control"), 1)}
     write_text(out / f"{name}_long.csv", tidy(found.numbers(), Number, **more))
     write_text(out / f"{name}_contrasts.csv", tidy(found.contrasts(), Contrast))
     write_html(shown, out / f"{name}.html")

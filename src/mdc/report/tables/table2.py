@@ -13,12 +13,13 @@ from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.jobs.shown import ChoiceTableJob, ScoredSystem, ShownColumn
 from mdc.plan.records import write_text
 from mdc.report.given import Given
+from mdc.report.lines import records_of
 from mdc.report.scores import KEPT, Choices, Store, chosen_items, shown_errors, shown_scores
 from mdc.report.tables import comparisons, score_rows
 from mdc.report.tables.table import Cell, Column, Row, Table
 from mdc.report.tidy import csv_text
 
-_KEPT_LINE = ("scale", "dataset", "backbone", "method", "column", "kept", "items", "value", "low", "high")
+_KEPT_LINE = ("scale", "dataset", "backbone", "method", "column", "kept", "items", "value", "low", "high", "records")
 _KEPT_WORDS = {"distinct": "without equal options", "trained": "without unseen pieces"}
 
 
@@ -154,6 +155,7 @@ def _kept(
                         "value": level.value,
                         "low": level.low,
                         "high": level.high,
+                        "records": records_of(system),
                     }
                 )
         if kept == "all":
@@ -268,6 +270,7 @@ class _Error:
     error: float
     tokens: float
     bits_per_token: float | None
+    records: str
 
 
 def _errors(job: ChoiceTableJob, store: Store, choices: Choices) -> Iterator[_Error]:
@@ -297,6 +300,7 @@ def _errors(job: ChoiceTableJob, store: Store, choices: Choices) -> Iterator[_Er
             error=float(np.sqrt((error**2).mean())),
             tokens=float(count.mean()),
             bits_per_token=float(-score.sum() / count.sum() / math.log(2)) if likelihood else None,
+            records=records_of(system),
         )
 
 

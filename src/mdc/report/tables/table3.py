@@ -96,7 +96,7 @@ def make(job: CaptionTableJob, given: Given, out: Path) -> None:
     if over is not None:
         write_text(out / f"{name}_over.csv", tidy(list(over.lines()), Line))
     lines = list(set_lines(found))
-    write_text(out / f"{name}_sets.csv", csv_text(lines, ["scale", "dataset", "method", "seed", *SETS]))
+    write_text(out / f"{name}_sets.csv", csv_text(lines, ["scale", "dataset", "method", "seed", *SETS, "records"]))
     write_html(shown, out / f"{name}.html")
     write_markdown(shown, out / f"{name}.md")
     write_latex(main, out / f"{name}.tex")
@@ -237,6 +237,8 @@ def _votes(found: Captioned, numbers: Sequence[Number], choices: Sequence[Judged
                 n=one.images,
                 chance=100 / len(one.share),
                 published=published.lookup(*labels) if found.printed and found.job.scale == "paper" else None,
+                records=" ".join((beside.records, *one.contest.records)),
+                control_records="",
             )
             votes.append(replace(vote, gain=None, gain_low=None, gain_high=None))
     return votes
