@@ -13,7 +13,6 @@ from snakemake.exceptions import WorkflowError
 # jobs call the `mdc` of the environment that runs Snakemake, whether it is activated or not
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
-from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config.read import overlaid, read_yaml, validate
 from mdc.plan.data_folder import data_folder
 from mdc.plan.jobs.configs import delete_others, write_configs

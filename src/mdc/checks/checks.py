@@ -14,7 +14,7 @@ from mdc.checks.walk import Check, Walk
 from mdc.data.shards.index import read_index, shard_list, verify_shard
 from mdc.data.shards.part import files_of
 from mdc.data.shards.parts import read_parts
-from mdc.plan.artefacts import ARTEFACTS
+from mdc.plan.artefacts import declared
 from mdc.plan.jobs.read import as_job
 from mdc.plan.records import UserError, read_json, sha256_file, versions
 
@@ -115,7 +115,7 @@ def _made_anew(walk: Walk, job: str, record: Mapping[str, Any]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder)
         try:
-            importlib.import_module(ARTEFACTS[job].module).make(asked, given, out)
+            importlib.import_module(declared(job, asked.kind).module).make(asked, given, out)
         except UserError:
             _logs(walk, given)
             raise

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from mdc.checks.place import Broken, Place
-from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.records import sha256_file
 from mdc.report.index_page import copied_scale
 
@@ -20,7 +19,7 @@ def check_copies(place: Place, artefact: str) -> int:
         return 0
     own_folder = place.record(artefact).parent
     good = 0
-    for name in (*ARTEFACTS[artefact].files, f"{artefact}.json"):
+    for name in (*place.shown[artefact].files, f"{artefact}.json"):
         copy, own = place.results / name, own_folder / name
         if not copy.exists() and scale is None:
             continue

@@ -9,7 +9,6 @@ from mdc.checks.checks import CHECKS, made_anew
 from mdc.checks.copies import check_copies
 from mdc.checks.place import Place
 from mdc.checks.walk import Walk
-from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config.read import load
 from mdc.plan.jobs.accepted import read_accepted
 from mdc.plan.jobs.plan import Plan
@@ -32,11 +31,11 @@ def main(args: argparse.Namespace) -> None:
     place = place_of(args.params, args.scale)
     print(f"{place.folder.root}:")
     walk = Walk(place, CHECKS, args.deep)
-    artefacts = [name for name in place.jobs if name in ARTEFACTS and place.record(name).is_file()]
+    artefacts = [name for name in place.shown if place.record(name).is_file()]
     for name in artefacts:
         walk.own(name, place.jobs[name].inputs)
     # tables and figures first, then what no table was made from yet
-    for job in [*(name for name in place.jobs if name in ARTEFACTS), *place.jobs]:
+    for job in [*place.shown, *place.jobs]:
         if not place.record(job).is_file() and not _left_behind(place, job):
             continue
         for _ in progress(walk.jobs(job), desc=job, unit=" jobs", leave=False):
@@ -45,7 +44,7 @@ def main(args: argparse.Namespace) -> None:
     # last, because it takes longer
     for name in progress(artefacts, desc="made anew", unit=" tables and figures", leave=False):
         made_anew(walk, name)
-    for name in (name for name in place.jobs if name in ARTEFACTS):
+    for name in place.shown:
         if name not in artefacts:
             print(f"  {name}: not made")
             continue
@@ -60,15 +59,15 @@ def main(args: argparse.Namespace) -> None:
     print(f"  {walk.summary()}" if walk.good else "  nothing is made yet")
 
 
-def place_of(params_file: str, scale: str | None, results: Path | None = None) -> Place:
+def place_of(params_file: str, scale: str | None) -> Place:
     """The place of a scale, by default the one that the parameter file names."""
     params = load(params_file, scale)
     plan = Plan(params, read_accepted(Path(params_file).parent))
     elsewhere = scale is not None and scale != load(params_file).scale
-    return Place(plan, elsewhere) if results is None else Place(plan, elsewhere, results)
+    return Place(plan, elsewhere)
 
 
 def _left_behind(place: Place, job: str) -> bool:
     """Whether a table or figure has files but no record."""
     folder = place.record(job).parent
-    return job in ARTEFACTS and any((folder / name).is_file() for name in ARTEFACTS[job].files)
+    return job in place.shown and any((folder / name).is_file() for name in place.shown[job].files)

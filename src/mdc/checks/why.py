@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from mdc.checks.cells import Cell, cells, choose, choose_line, labels, lines, tidy_file
@@ -13,7 +14,7 @@ from mdc.checks.place import Broken, Place
 from mdc.checks.story import line, read, story
 from mdc.checks.verify import place_of
 from mdc.checks.walk import Walk
-from mdc.plan.artefacts import ARTEFACTS
+from mdc.plan.artefacts import declared
 from mdc.plan.jobs.job import Job
 from mdc.plan.jobs.shown import (
     LengthsJob,
@@ -47,19 +48,17 @@ def _asked(path: Path, params_file: str) -> tuple[Place, str]:
     """The scale and the table or figure whose csv ``path`` is. UserError if it is none's."""
     if not path.is_file():
         raise UserError(f"{path}: no such file; `snakemake {path} --cores all` makes a table's csv at results/")
-    artefact = next((name for name, one in ARTEFACTS.items() if path.name in one.files), None)
-    if artefact is None or path.suffix != ".csv":
-        there = ", ".join(file for one in ARTEFACTS.values() for file in one.files if file.endswith(".csv"))
-        raise UserError(f"{path}: numbers are looked up in the csv files of tables and figures: {there}")
-    found = lines(path)
+    found = lines(path) if path.suffix == ".csv" else []
     scale = (found[0].get("scale") or "").split(" ")[0] if found else ""
-    if not scale:
+    if path.suffix == ".csv" and not scale:
         raise UserError(f"{path}: does not say of which scale it is; it is no csv file of this version")
+    of_scale = place_of(params_file, scale or None)
+    artefact = next((name for name, job in of_scale.shown.items() if path.name in job.files), None)
+    if artefact is None or not scale:
+        there = ", ".join(file for job in of_scale.shown.values() for file in job.files if file.endswith(".csv"))
+        raise UserError(f"{path}: numbers are looked up in the csv files of tables and figures: {there}")
     results = path.parent.parent.parent if path.parent.name == artefact else path.parent
-    place = place_of(params_file, scale, results)
-    if artefact not in place.jobs:
-        raise UserError(f"{path}: scale {scale} names no {artefact} any more")
-    return place, artefact
+    return replace(of_scale, results=results), artefact
 
 
 def _why(place: Place, artefact: str, args: argparse.Namespace) -> None:
@@ -88,7 +87,7 @@ def _why(place: Place, artefact: str, args: argparse.Namespace) -> None:
 
 def _number(place: Place, job: SystemsJob, cell: Cell) -> list[str]:
     told, paper = cell.line, place.scale == "paper"
-    title = next(iter(ARTEFACTS[job.artefact].shown.values()))
+    title = declared(job.artefact, job.kind, job.title).title
     said = [
         f"{title}, scale {job.scale_label}" + ("" if paper else ": not a reproduction of the paper's numbers"),
         f"{', '.join(labels(cell.system))}: {told['benchmark']} ({told['metric']})",
@@ -182,8 +181,9 @@ def _plain(place: Place, artefact: str, args: argparse.Namespace) -> None:
     """A cell of the recipes, the licences, the contrasts, a figure's numbers: what it says, and what its line is made from."""
     path = place.record(artefact).parent / Path(args.table).name
     told, column = choose_line(path, args.row, args.column)
-    title = next(iter(ARTEFACTS[artefact].shown.values()))
-    print(f"{title}, scale {place.jobs[artefact].scale}\n{args.row}: {column}\n")
+    job = place.shown[artefact]
+    title = declared(artefact, job.kind, job.title).title
+    print(f"{title}, scale {job.scale}\n{args.row}: {column}\n")
     print(line("value", told[column]))
     for run in _runs_of(place, artefact, column):
         print(line("run", run))

@@ -32,7 +32,7 @@ def check_encoders(scale: Scale, methods: Mapping[str, Method], where: str) -> N
         if isinstance(backbone, FrozenBackbone):
             known(f"{where}.pretrain.backbones.{name}.frozen", backbone.frozen, scale.encoders, "encoder (encoders)")
             _words(scale, backbone, f"{where}.pretrain.backbones.{name}.words")
-    for key, table in scale.tables.named().items():
+    for key, table in scale.tables.items():
         place = f"{where}.tables.{key}"
         if isinstance(table, ProbeTable):
             for name in table.encoders:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
+from mdc.plan.artefacts import ARTEFACTS, Artefact
 from mdc.plan.config.caption_fits import check_captioning
 from mdc.plan.config.caption_table import CaptionTable, CaptionView
 from mdc.plan.config.encoder_fits import check_encoders
@@ -19,10 +20,11 @@ from mdc.plan.config.tables import (
     PositionFigure,
     ProbeTable,
     RatioFigure,
+    ScheduleFigure,
     ScheduleTable,
     ScoreTable,
 )
-from mdc.plan.config.types import Name, Share, Strict, known, own_labels
+from mdc.plan.config.types import Name, Share, Strict, each_once, known, own_labels
 
 
 class ProtocolData(Strict):
@@ -92,16 +94,45 @@ class Protocol(Strict):
 
 
 class Params(Strict):
+    """``artefacts``: every table and figure of any scale, in the order shown. DVC has a stage for each."""
+
     scale: Name
+    artefacts: Annotated[list[Name], AfterValidator(each_once)] = Field(default_factory=list)
     protocol: Protocol
     methods: dict[Name, Method]
     scales: dict[Name, Scale]
 
+    @model_validator(mode="before")
+    @classmethod
+    def _ordered(cls, values: Any) -> Any:
+        """The tables of a scale come in the order of ``artefacts``, wherever they stand."""
+        try:
+            place = {name: number for number, name in enumerate(values["artefacts"])}
+            scales = dict(values["scales"])
+            for name, scale in scales.items():
+                tables = sorted(scale.get("tables", {}).items(), key=lambda item: place.get(item[0], len(place)))
+                scales[name] = {**scale, "tables": dict(tables)} if tables else scale
+            return {**values, "scales": scales}
+        except (AttributeError, KeyError, TypeError):
+            return values  # something is wrong, which its own class says better
+
+    @property
+    def declared(self) -> dict[str, Artefact]:
+        """Every table and figure there is, with those of all scales' own."""
+        return ARTEFACTS | {name: one for scale in self.scales.values() for name, one in scale.tables.artefacts.items()}
+
     @model_validator(mode="after")
     def _cross(self) -> Self:
         known("scale", self.scale, self.scales, "scale")
+        for name in self.artefacts:
+            known("artefacts", name, self.declared, "table or figure")
+        for scale_name, scale in self.scales.items() if self.artefacts else ():
+            for name in scale.tables.keys() - set(self.artefacts):
+                raise ValueError(
+                    f"artefacts: lacks {name}, which scales.{scale_name}.tables names; DVC would never make it"
+                )
         for scale_name, scale in self.scales.items():
-            for key, table in scale.tables.named().items():
+            for key, table in scale.tables.items():
                 where = f"scales.{scale_name}.tables.{key}"
                 corpora: dict[str, list[str]] = getattr(table, "corpora", {}) if not isinstance(table, Figure3) else {}
                 sides = [
@@ -117,12 +148,13 @@ class Params(Strict):
                     self._told_apart(where, scale, table)
                 if isinstance(table, ScoreTable):
                     self._can_score(where, table)
-            if scale.tables.table5 is not None:
-                self._schedules(f"scales.{scale_name}.tables.table5", scale.tables.table5)
-                if scale.tables.figure_schedules is not None:
-                    scale.tables.figure_schedules.stands_in(scale.tables.table5, f"scales.{scale_name}.tables.")
-            if scale.tables.figure4 is not None:
-                self._ratios(f"scales.{scale_name}.tables.figure4", scale.tables.figure4)
+                if isinstance(table, ScheduleTable):
+                    self._schedules(where, table)
+                if isinstance(table, RatioFigure):
+                    self._ratios(where, table)
+            table5, schedules = scale.tables.the(ScheduleTable), scale.tables.the(ScheduleFigure)
+            if table5 is not None and schedules is not None:
+                schedules.stands_in(table5, f"scales.{scale_name}.tables.")
             check_encoders(scale, self.methods, f"scales.{scale_name}")
             check_captioning(scale, self.methods, self.protocol.data.context_length, f"scales.{scale_name}")
             for number, override in enumerate(scale.pretrain.overrides if scale.pretrain else ()):

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from mdc.plan.config.caption import Captioning, Finetune
-from mdc.plan.config.caption_table import CaptionTable
+from mdc.plan.config.caption_table import CaptionFigure, CaptionTable
 from mdc.plan.config.data import Data
 from mdc.plan.config.encoders import Encode, EncoderEntry, WordEmbeddings
 from mdc.plan.config.pretrain import Pretrain
@@ -18,6 +18,8 @@ from mdc.plan.config.tables import (
     LossFigure,
     ProbeTable,
     RecipeTable,
+    ScheduleFigure,
+    ScheduleTable,
     ScoreTable,
     Tables,
 )
@@ -96,7 +98,7 @@ class Scale(Strict):
 
     def captioned(self) -> dict[str, CaptionTable]:
         """What is captioned, by its place in the scale."""
-        found = {"tables.table3": self.tables.table3, **self.shown_in_part()}
+        found = {"tables.table3": self.tables.the(CaptionTable), **self.shown_in_part()}
         return {where: table for where, table in found.items() if table is not None}
 
     def shown_in_part(self) -> dict[str, CaptionTable]:
@@ -128,7 +130,7 @@ class Scale(Strict):
 
     @model_validator(mode="after")
     def _names(self) -> Self:
-        for key, table in self.tables.named().items():
+        for key, table in self.tables.items():
             where = f"tables.{key}"
             for name in getattr(table, "corpora", ()):
                 known(f"{where}.corpora", name, self.data.corpora, "corpus")
@@ -150,20 +152,20 @@ class Scale(Strict):
     @model_validator(mode="after")
     def _rest_on_others(self) -> Self:
         tables = self.tables
-        for name, table in tables.named().items():
-            if isinstance(table, RecipeTable) and (
-                tables.table1 is None or table.backbone not in tables.table1.backbones
-            ):
-                there = f"allowed: {', '.join(tables.table1.backbones)}" if tables.table1 else "there is none"
+        table1 = tables.the(ProbeTable)
+        for name, table in tables.items():
+            if isinstance(table, RecipeTable) and (table1 is None or table.backbone not in table1.backbones):
+                there = f"allowed: {', '.join(table1.backbones)}" if table1 else "there is none"
                 raise ValueError(f"tables.{name}.backbone = {table.backbone}: must be one of table1's; {there}")
-        if tables.figure_loss is not None and not tables.figure_loss.corpora and not tables.probing():
+        losses = tables.the(LossFigure)
+        if losses is not None and not losses.corpora and not tables.probing():
             raise ValueError(
                 "tables.figure_loss shows the runs of the other tables and figures, and these have none; name its corpora "
                 "and backbones"
             )
-        if tables.figure6 is not None and tables.table3 is None:
+        if tables.the(CaptionFigure) is not None and tables.the(CaptionTable) is None:
             raise ValueError("tables.figure6 shows captions of table3, and there is none")
-        if tables.figure_schedules is not None and tables.table5 is None:
+        if tables.the(ScheduleFigure) is not None and tables.the(ScheduleTable) is None:
             raise ValueError("tables.figure_schedules shows the runs of table5, and there is none")
         return self
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from mdc.plan.config.params import ProtocolStatistics
 from mdc.plan.config.types import NonNegative, Positive, Share
@@ -14,14 +14,22 @@ from mdc.plan.jobs.job import Job, Part
 
 class ArtefactJob(Job):
     """A table or figure. ``files``: what it leaves besides its record. ``expected``: for each job that it is made from, the hash
-    of the configuration asked of it now."""
+    of the configuration asked of it now. ``kind``, ``title``: of one that the scale has under a name of its own."""
 
     verb: Literal["make"]
     artefact: str
+    kind: str | None = None
+    title: str | None = None
     files: list[str] = Field(default_factory=list)
     plan: str
     scale_label: str
     expected: dict[str, str]
+
+    @model_serializer(mode="wrap")
+    def _given(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A key that is not given is left out, as if there were no such choice."""
+        fields = type(self).model_fields
+        return {key: value for key, value in dump(self).items() if value is not None or fields[key].is_required()}
 
 
 class Labelled(Part):

@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 
 from mdc.plan.config.distortion import Kind
 from mdc.plan.config.types import NonNegative, Positive
 from mdc.plan.jobs.job import Part
-from mdc.plan.jobs.shown import (
-    ArtefactJob,
-    ChoiceTableJob,
-    Labelled,
-    LengthsJob,
-    LicencesJob,
-    LossesJob,
-    Pair,
-    PositionsFigureJob,
-    ProbingJob,
-    RecipesJob,
-    RetrievalTableJob,
-    SchedulesJob,
-    System,
-    SystemsJob,
-)
+from mdc.plan.jobs.shown import ArtefactJob, Labelled, Pair, System, SystemsJob
 
 
 class CaptionedSystem(System):
@@ -97,11 +82,6 @@ class CaptionTableJob(SystemsJob):
     choose: Chosen | None
     over: Over | None = None
 
-    @model_serializer(mode="wrap")
-    def _within(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A table that compares within datasets alone keeps the configuration that it had before there were others."""
-        return {key: value for key, value in dump(self).items() if key != "over" or value is not None}
-
 
 class Curve(Labelled):
     """Systems' keys with the ``scales`` of their guidance, in the order of scales."""
@@ -164,22 +144,3 @@ class CaptionFigureJob(ArtefactJob):
     datasets: Annotated[list[CaptionExamples], Field(min_length=1)]
     examples: Positive
     seed: NonNegative
-
-
-#: a job of any table or figure
-AnyArtefact = Annotated[
-    ProbingJob
-    | ChoiceTableJob
-    | RetrievalTableJob
-    | PositionsFigureJob
-    | CaptionTableJob
-    | GuidanceFigureJob
-    | RobustnessFigureJob
-    | CaptionFigureJob
-    | LossesJob
-    | SchedulesJob
-    | LengthsJob
-    | LicencesJob
-    | RecipesJob,
-    Field(discriminator="plan"),
-]
