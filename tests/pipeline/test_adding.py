@@ -74,10 +74,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     writing = package / "evaluation/predictors/writing.py"
     text = writing.read_text(encoding="utf-8")
     writing.write_text(text.replace("greedy, most_confident", "greedy, leftmost, most_confident"), encoding="utf-8")
-    metrics = package / "evaluation/caption_metrics.py"
-    put(metrics, '            "words": len(ours.split()),\n', f"            {block(f'{QUOTED}: len')}")
-    put(metrics, '            ("words", pa.int32()),\n', f"            {block(f'({QUOTED}')}")
-    put(package / "plan/jobs/caption_plans.py", '\n    "words": {\n', f"        {block(f'{QUOTED}: {QUOTED}')}")
+    metrics = package / "evaluation/metrics/each.py"
+    put(metrics, "    return one.seen\n", f"\n\n{block('@each')}")
+    put(metrics, '    "words": "words",\n', f"    {block(f'{QUOTED}: {QUOTED}')}")
     own, union = block("class SidecarCorpus").split("CorpusSource = ")
     assert union.count("| SidecarCorpus,") == 1
     sources = package / "plan/config/sources.py"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mdc.plan.artefacts import read_shown
 from mdc.plan.config.caption import Diffusing
 from mdc.plan.config.caption_table import (
     FLOOR,
@@ -39,10 +40,7 @@ _COLUMNS = {
         **{f"{what}_{kind}": f"{kind} {what}" for what in ("true", "told") for kind in _KINDS},
         **{f"word_{kind}": f"{kind} words true" for kind in ("colour", "shape", "count")},
     },
-    "words": {
-        **{"unreadable": "unreadable words", "words": "words", "content_words": "content words"},
-        **{"content_recall": "content recall", "repeated": "repeats training"},
-    },
+    "words": read_shown("evaluation/metrics/each.py") or {},
 }
 
 _FLOOR_NOTE = (
