@@ -72,11 +72,12 @@ class World:
         self.seen = 0
         (folder / "project").mkdir()
         self.project = Project(folder / "project", bin, **self.variables)
-        # the stand-in runs none of the code outside mdc.plan, which Snakemake runs: without it there is less to hash
+        # the stand-in runs none of the code outside mdc.plan, which Snakemake runs, and what it declares: there is less to hash
         source = self.project.folder / "src/mdc"
         for path in source.rglob("*.py"):
             if path.relative_to(source).parts[0] != "plan":
-                path.write_text("pass\n")
+                shown = artefacts.read_shown(path)
+                path.write_text(f"SHOWN = {json.dumps(shown, indent=1)}\n" if shown else "pass\n")
         toy = self.project.values["scales"]["toy"]
         toy["tables"] = {name: table for name, table in toy["tables"].items() if name in ARTEFACTS.keys() - {NOT_NAMED}}
         self.project.keep_artefacts(list(ARTEFACTS))

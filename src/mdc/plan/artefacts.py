@@ -61,7 +61,8 @@ class Artefact:
     @property
     def shown(self) -> dict[str, str]:
         """The files that the report shows, each with its title."""
-        main = f"{self.name}{'.html' if self.category == 'Tables' else '.png'}"
+        ending = ".html" if self.category == "Tables" else ".png"
+        main = next((file for file in self.files if file.endswith(ending)), self.target)
         return {main: self.title, **self.more}
 
     def load(self, key: Literal["config", "plan", "job"]) -> Any:
