@@ -16,8 +16,6 @@ from typing import Any
 
 import yaml
 
-from mdc.plan.artefacts import ARTEFACTS
-
 BIN = Path(sys.executable).parent
 #: the stage of the page that shows every table and figure
 PAGE = "index"
@@ -41,10 +39,10 @@ def main(wanted: list[str]) -> None:
     chosen = {name: stage for name, stage in stages.items() if name in wanted or not wanted}
     for stage in chosen.values():
         for folder in (Path(out["path"]) for out in stage.get("outs", [])):
-            if folder.name in ARTEFACTS:  # a table or figure; its copies may be another scale's
-                for name in (f"{folder.name}.json", *ARTEFACTS[folder.name].files):
-                    if (folder / name).is_file():  # a scale that does not name it has none
-                        shutil.copyfile(folder / name, Path("results") / name)
+            record = folder / f"{folder.name}.json"
+            if record.is_file():  # of a table or figure that the scale names; its copies may be another scale's
+                for name in (record.name, *json.loads(record.read_text(encoding="utf-8"))["config"]["files"]):
+                    shutil.copyfile(folder / name, Path("results") / name)
     # a plain --touch would leave out what Snakemake takes for out of date
     kept = _targets([stage for name, stage in chosen.items() if name != PAGE])
     _run("snakemake", *kept, "--touch", "--forceall", "--cores", "1")

@@ -60,8 +60,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / "src" / where[1]).write_text(block(start), encoding="utf-8")
     put(package / "plan/parts.py", "\nOBJECTIVES = {\n", block('"opening":'))
     put(package / "plan/parts.py", "\nCORPORA = {\n", block('"sidecar":'))
-    put(package / "plan/artefacts.py", "\nARTEFACTS = {\n", block('"table_runs": Artefact('))
-    put(package / "plan/config/tables.py", "    table9: Plain | None = None\n", f"    {block('table_runs: Plain')}")
     put(
         package / "diffusion/sampling.py",
         "    return Unmasked(tokens, steps, confidences)\n",
@@ -76,10 +74,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     writing = package / "evaluation/predictors/writing.py"
     text = writing.read_text(encoding="utf-8")
     writing.write_text(text.replace("greedy, most_confident", "greedy, leftmost, most_confident"), encoding="utf-8")
-    metrics = package / "evaluation/caption_metrics.py"
-    put(metrics, '            "words": len(ours.split()),\n', f"            {block(f'{QUOTED}: len')}")
-    put(metrics, '            ("words", pa.int32()),\n', f"            {block(f'({QUOTED}')}")
-    put(package / "plan/jobs/caption_plans.py", '\n    "words": {\n', f"        {block(f'{QUOTED}: {QUOTED}')}")
+    metrics = package / "evaluation/metrics/each.py"
+    put(metrics, "    return one.seen\n", f"\n\n{block('@each')}")
+    put(metrics, '    "words": "words",\n', f"    {block(f'{QUOTED}: {QUOTED}')}")
     own, union = block("class SidecarCorpus").split("CorpusSource = ")
     assert union.count("| SidecarCorpus,") == 1
     sources = package / "plan/config/sources.py"
@@ -97,7 +94,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "mine": ["arc_opening"],
     }
     tables["table5"]["corpora"]["alt"].insert(0, "mdc_20_70")
-    tables |= entry("tables:\n  table_runs")["tables"]
+    tables |= entry("tables:\n  table_runs")["tables"] | entry("tables:\n  table_mine")["tables"]
+    values["artefacts"] += ["table_runs", "table_mine"]
     tables["table3"]["systems"] |= entry("systems:\n  mdc_left")["systems"]
     small_project.write_params(folder, values)
     pictures = folder / "data/mine"
@@ -107,7 +105,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (pictures / f"{i}.txt").write_text(f"picture number {i}")
     code = (
         "from mdc.plan.config.read import load\nfrom mdc.plan.jobs.plan import Plan\nfrom small_project import do_jobs\n"
-        "plan, tables = Plan(load('params.yaml')), {'table1', 'table3', 'table5', 'table_runs'}\n"
+        "plan, tables = Plan(load('params.yaml')), {'table1', 'table3', 'table5', 'table_runs', 'table_mine'}\n"
         "needed = tables.union(*map(plan.behind, tables))\n"
         "do_jobs(plan, [job for job in plan.jobs if job in needed])\n"
     )
@@ -155,6 +153,11 @@ def test_the_table_has_a_row_for_each_run(made: Path) -> None:
     runs = [path.parent.relative_to(made).as_posix() for path in made.glob("runs/*/*/*/s0/run.json")]
     assert sorted(row["run"] for row in rows) == sorted(runs) and len(runs) > 7
     assert read_json(made / "table_runs/table_runs.json")["outputs"].keys() == {"table_runs.csv"}
+
+
+def test_one_more_of_a_kind_has_its_own_title(made: Path) -> None:
+    page = (made / "table_mine/table_mine.md").read_text(encoding="utf-8")
+    assert "What the first tokens teach" in page and "ARC, first eight tokens" in page
 
 
 def test_the_registry_entry_is_one() -> None:

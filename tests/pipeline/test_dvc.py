@@ -202,9 +202,11 @@ def test_a_stage_a_layer_and_an_entry_of_the_matrix_an_artefact() -> None:
     stages = dict(DVC["stages"])
     assert list(stages) == [*dict.fromkeys(STAGE.values()), "index"]
     index = stages.pop("index")  # it has no outs: the page is made of what lies here, and says what that took
-    assert "outs" not in index and index["deps"] == [f"results/${{scale}}/{name}" for name in ARTEFACTS]
-    # the one list of artefacts that DVC cannot read from mdc.plan.artefacts
-    assert stages["artefact"]["matrix"] == {"name": list(ARTEFACTS)}
+    # DVC has no list in the place of deps, so the page names what the tables and figures are made from
+    assert "outs" not in index and index["deps"] == stages["artefact"]["deps"]
+    assert index["params"] == stages["artefact"]["params"]
+    assert stages["artefact"]["matrix"] == {"name": "${artefacts}"}
+    assert set(VALUES["artefacts"]) == set(validate(VALUES).declared), "each has a stage, and no stage has none"
     assert stages["artefact"]["cmd"] == "snakemake stage_${item.name} --cores all"
     for name, stage in stages.items():
         layers = ["${item.name}"] if name == "artefact" else [layer for layer, one in STAGE.items() if one == name]

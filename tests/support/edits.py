@@ -6,6 +6,7 @@ makes every edit on a copy of the project in which everything is made.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -96,12 +97,15 @@ class Sandbox:
         self.replace("src/mdc/plan/parts.py", opening, f'{opening}    "new": "mdc.{module}",\n')
 
     def artefact(self, named: bool) -> None:
-        self.write("src/mdc/report/tables/table99.py", "from mdc.report.tables.table9 import make\n")
-        entry = '"table99": Artefact("mdc.report.tables.table99", "licences", "Tables", ("table99.csv",), {}, "More."),'
-        self.replace("src/mdc/plan/artefacts.py", "\nARTEFACTS = {\n", f"\nARTEFACTS = {{\n    {entry}\n")
-        line = "    table9: Plain | None = None\n"
-        self.replace("src/mdc/plan/config/tables.py", line, line + line.replace("table9", "table99"))
+        table9 = (self.folder / "src/mdc/report/tables/table9.py").read_text(encoding="utf-8")
+        shown = re.search(r"^SHOWN = \{\n.*?^\}\n", table9, re.MULTILINE | re.DOTALL)
+        assert shown is not None
+        imports = "from mdc.report.tables.table9 import make\n"
+        self.write("src/mdc/report/tables/table99.py", imports + shown[0].replace('"table9"', '"table99"'))
         if named:
+            values = read_yaml(self.folder / "params.yaml")
+            values["artefacts"].append("table99")
+            self.write("params.yaml", yaml.safe_dump(values, sort_keys=False))
             self.set("tables.table99", {})
 
     def accepted(self, module: str) -> None:

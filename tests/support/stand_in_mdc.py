@@ -14,7 +14,6 @@ from pathlib import Path
 
 sys.path.insert(0, os.environ["PYTHONPATH"].split(os.pathsep)[0])
 
-from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.verbs import VERBS, verb_of
 
@@ -78,7 +77,7 @@ def main(verb, config_file, *words):
         json.loads(Path(options["--runtime"]).read_text())
     note(work(job, Path(options["--state"]), digest) if verb == "pretrain" else job)
     out, record, manifest = folder.job(job), folder.record(job, verb), folder.manifest(job, verb)
-    outputs = ARTEFACTS[job].files if verb == "make" else VERBS[verb].outputs
+    outputs = config["files"] if verb == "make" else VERBS[verb].outputs
     if manifest != record:
         write(out / "train-00000.tar", f"shard of {digest}\n" * 50)
         write(out / "train-00000.offsets.npy", f"offsets of {digest}\n" * 5)

@@ -14,7 +14,6 @@ from typing import Any
 
 import yaml
 
-from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config.read import read_yaml
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -127,13 +126,10 @@ class Project:
         (self.folder / "params.yaml").write_text(yaml.safe_dump(self.values, sort_keys=False))
 
     def keep_artefacts(self, names: Sequence[str]) -> None:
-        """Leave dvc.yaml the stages of these tables and figures alone: each costs every `dvc repro` a Snakemake."""
-        stages = yaml.safe_load((self.folder / "dvc.yaml").read_text())
-        matrix = stages["stages"]["artefact"]["matrix"]
-        assert matrix["name"] == list(ARTEFACTS) and set(names) <= set(ARTEFACTS)
-        matrix["name"] = [name for name in ARTEFACTS if name in names]
-        stages["stages"]["index"]["deps"] = [f"results/${{scale}}/{name}" for name in matrix["name"]]
-        (self.folder / "dvc.yaml").write_text(yaml.safe_dump(stages, sort_keys=False))
+        """Leave DVC the stages of these tables and figures alone: each costs every `dvc repro` a Snakemake."""
+        assert set(names) <= set(self.values["artefacts"])
+        self.values["artefacts"] = [name for name in self.values["artefacts"] if name in names]
+        self.write()
 
     def run(self, tool: str | Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

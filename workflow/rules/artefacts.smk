@@ -1,6 +1,7 @@
 # Tables and figures of the scale, each in a folder of its own, and their copies at results/.
 
-NAMED = {name: ARTEFACTS[name] for name in SCALE.tables.named()}
+NAMED = SCALE.tables.artefacts
+DECLARED = PLAN.params.declared
 INDEX = f"mdc index --scale {PLAN.params.scale} > /dev/null"
 
 
@@ -8,24 +9,24 @@ def caption(name):
     """What the report says below an artefact, as a file."""
     path = Path(R, "configs/captions", f"{name}.rst").resolve()
     made_from = ", ".join(job.partition("/")[2] for job in JOBS[name].inputs)
-    text = ARTEFACTS[name].caption.format(scale=PLAN.params.scale)
+    text = NAMED[name].caption.format(scale=PLAN.params.scale)
     write_text_if_changed(path, f"{text} Made from {len(JOBS[name].inputs)} records: {made_from}.\n" if made_from else f"{text}\n")
     return str(path)
 
 
 def copies(name):
     """The files of an artefact at results/."""
-    return [f"results/{file}" for file in (f"{name}.json", *ARTEFACTS[name].files)]
+    return [f"results/{file}" for file in (f"{name}.json", *DECLARED[name].files)]
 
 
 def made(name):
     """The files of an artefact, those that the report shows marked for it."""
     found = [f"{R}/{name}/{name}.json"]
-    for file in ARTEFACTS[name].files:
+    for file in NAMED[name].files:
         path = f"{R}/{name}/{file}"
-        if file in ARTEFACTS[name].shown:
-            labels = {"what": ARTEFACTS[name].shown[file]}
-            path = report(path, caption=caption(name), category=ARTEFACTS[name].category, labels=labels)
+        if file in NAMED[name].shown:
+            labels = {"what": NAMED[name].shown[file]}
+            path = report(path, caption=caption(name), category=NAMED[name].category, labels=labels)
         found.append(path)
     return found
 
@@ -54,7 +55,7 @@ for name in NAMED:
             name
         localrule: True
         input:
-            [f"{R}/{name}/{file}" for file in (f"{name}.json", *ARTEFACTS[name].files)],
+            [f"{R}/{name}/{file}" for file in (f"{name}.json", *NAMED[name].files)],
         output:
             copies(name),
         shell:
@@ -79,7 +80,7 @@ def not_named(name):
     return lambda wildcards: refuse(PLAN.not_named(name))
 
 
-for name in ARTEFACTS.keys() - NAMED.keys():
+for name in DECLARED.keys() - NAMED.keys():
 
     rule:
         name:
@@ -95,7 +96,7 @@ for name in ARTEFACTS.keys() - NAMED.keys():
 
 # DVC has a stage for every table and figure, and `dvc repro` passes at every scale: for what the scale does not name, the
 # stage keeps a note that says so.
-for name in ARTEFACTS:
+for name in DECLARED:
 
     rule:
         name:

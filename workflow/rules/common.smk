@@ -18,7 +18,6 @@ os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PAT
 
 gc.disable()  # until the jobs are planned: what is made until then stays, and looking through it again and again takes long
 
-from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config.read import overlaid, read_yaml, validate
 from mdc.plan.data_folder import data_folder
 from mdc.plan.fingerprint import remembered

@@ -105,7 +105,11 @@ def _job_verbs(verbs: Any, names: list[str]) -> None:
         verb = VERBS[name]
         listed = {"help": verb.text} if name == "make" else {}
         sub = verbs.add_parser(name, description=verb.text, **listed)
-        what = f"one of {', '.join(ARTEFACTS)}" if name == "make" else "a job's name, as `mdc config list` has it"
+        what = (
+            f"one of {', '.join(ARTEFACTS)}, or the scale's own"
+            if name == "make"
+            else "a job's name, as `mdc config list` has it"
+        )
         sub.add_argument(
             "config", metavar="JOB", help=f"{what}; or its configuration (.json), as `mdc config JOB` prints it"
         )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
-from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.job import Job
 from mdc.plan.jobs.plan import Plan
+from mdc.plan.jobs.shown import ArtefactJob
 from mdc.plan.records import UserError, read_json, sha256_file
 
 RESULTS = Path("results")
@@ -42,6 +43,11 @@ class Place:
         """What params.yaml and the code now ask for, by job."""
         return self.plan.jobs
 
+    @cached_property
+    def shown(self) -> dict[str, ArtefactJob]:
+        """Of these, the tables and figures."""
+        return {name: job for name, job in self.jobs.items() if isinstance(job, ArtefactJob)}
+
     def record(self, job: str) -> Path:
         return self.folder.record(job, self.jobs[job].verb)
 
@@ -50,7 +56,8 @@ class Place:
 
     def target(self, job: str) -> Path:
         """What to ask the workflow for so that a job is up to date: a table's copy, or the job's own manifest."""
-        return RESULTS / ARTEFACTS[job].target if job in ARTEFACTS else self.manifest(job)
+        asked = self.jobs[job]
+        return RESULTS / asked.files[0] if isinstance(asked, ArtefactJob) else self.manifest(job)
 
     def snakemake(self, job: str) -> str:
         """The command that brings a job, and what it is made from, up to date."""

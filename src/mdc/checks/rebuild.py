@@ -14,7 +14,7 @@ from pathlib import Path
 
 from mdc.checks.place import Broken, Place
 from mdc.checks.walk import Walk
-from mdc.plan.artefacts import ARTEFACTS
+from mdc.plan.artefacts import declared
 from mdc.plan.jobs.read import as_job
 from mdc.plan.processes.interrupts import end_with_parent, leave_to_parent
 from mdc.plan.records import UserError, read_json, sha256_file, versions
@@ -74,7 +74,7 @@ def _rebuild(record: Path, given: Mapping[str, Path]) -> dict[str, str]:
     """The sha256 of each file that a table or figure writes now. UserError if it refuses what it is given."""
     job = as_job(read_json(record)["config"], "make", str(record))
     with tempfile.TemporaryDirectory() as folder:
-        importlib.import_module(ARTEFACTS[job.artefact].module).make(job, given, Path(folder))
+        importlib.import_module(declared(job.artefact, job.kind).module).make(job, given, Path(folder))
         return {path.name: sha256_file(path) for path in Path(folder).iterdir()}
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from mdc.checks.place import Broken, Place
 from mdc.checks.rebuild import rebuilt
 from mdc.checks.walk import Walk
-from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config.read import load
 from mdc.plan.jobs.accepted import read_accepted
 from mdc.plan.jobs.plan import Plan
@@ -24,11 +23,10 @@ def main(args: argparse.Namespace) -> None:
 
     place = place_of(args.params, args.scale)
     print(f"{place.folder.root}:")
-    named = [name for name in place.jobs if name in ARTEFACTS]
-    artefacts = [name for name in named if place.record(name).is_file()]
+    artefacts = [name for name in place.shown if place.record(name).is_file()]
     with closing(Walk(place, args.deep)) as walk:
         # tables and figures first, then what no table was made from yet
-        made = [job for job in [*named, *place.jobs] if place.record(job).is_file() or _left_behind(place, job)]
+        made = [job for job in [*place.shown, *place.jobs] if place.record(job).is_file() or _left_behind(place, job)]
         walk.begin(made)
         for job in made:
             for _ in progress(walk.jobs(job), desc=job, unit=" jobs", leave=False):
@@ -37,7 +35,7 @@ def main(args: argparse.Namespace) -> None:
     # last, because it takes longer
     bar = progress(rebuilt(walk, artefacts), total=len(artefacts), desc="rebuilt", unit=" tables", leave=False)
     equal = sum(bar)
-    for name in named:
+    for name in place.shown:
         if name not in artefacts:
             print(f"  {name}: not made")
             continue
@@ -54,12 +52,12 @@ def main(args: argparse.Namespace) -> None:
     print(f"  {walk.summary()}" if walk.good else "  nothing is made yet")
 
 
-def place_of(params_file: str, scale: str | None, results: Path | None = None) -> Place:
+def place_of(params_file: str, scale: str | None) -> Place:
     """The place of a scale, by default the one that the parameter file names."""
     params = load(params_file, scale)
     plan = Plan(params, read_accepted(Path(params_file).parent))
     elsewhere = scale is not None and scale != load(params_file).scale
-    return Place(plan, elsewhere) if results is None else Place(plan, elsewhere, results)
+    return Place(plan, elsewhere)
 
 
 def check_copies(place: Place, artefact: str) -> int:
@@ -69,7 +67,7 @@ def check_copies(place: Place, artefact: str) -> int:
     if scale not in (None, place.scale):
         return 0
     good = 0
-    for name in (*ARTEFACTS[artefact].files, f"{artefact}.json"):
+    for name in (*place.shown[artefact].files, f"{artefact}.json"):
         copy, own = place.results / name, place.record(artefact).with_name(name)
         if not copy.exists() and scale is None:
             continue
@@ -84,4 +82,4 @@ def check_copies(place: Place, artefact: str) -> int:
 def _left_behind(place: Place, job: str) -> bool:
     """Whether a table or figure has files but no record."""
     folder = place.record(job).parent
-    return job in ARTEFACTS and any((folder / name).is_file() for name in ARTEFACTS[job].files)
+    return job in place.shown and any((folder / name).is_file() for name in place.shown[job].files)

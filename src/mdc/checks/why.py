@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 from mdc.checks.cells import Line, are_numbers, choose, labels, lines, name
@@ -12,7 +13,7 @@ from mdc.checks.place import Broken, Place
 from mdc.checks.story import line, read, story
 from mdc.checks.verify import place_of
 from mdc.checks.walk import Walk
-from mdc.plan.artefacts import ARTEFACTS
+from mdc.plan.artefacts import declared
 from mdc.plan.records import UserError, sha256_file
 from mdc.report.lines import AVERAGE
 
@@ -35,18 +36,17 @@ def _asked(path: Path, params_file: str) -> tuple[Place, str]:
     """The scale and the table or figure whose csv ``path`` is. UserError if it is none's."""
     if not path.is_file():
         raise UserError(f"{path}: no such file; `snakemake {path} --cores all` makes a table's csv at results/")
-    artefact = next((name for name, one in ARTEFACTS.items() if path.name in one.files), None)
-    if artefact is None or path.suffix != ".csv":
-        there = ", ".join(file for one in ARTEFACTS.values() for file in one.files if file.endswith(".csv"))
-        raise UserError(f"{path}: numbers are looked up in the csv files of tables and figures: {there}")
-    scale = (lines(path)[0].get("scale") or "").split(" ")[0]
-    if not scale:
+    found = lines(path) if path.suffix == ".csv" else []
+    scale = (found[0].get("scale") or "").split(" ")[0] if found else ""
+    if path.suffix == ".csv" and not scale:
         raise UserError(f"{path}: does not say of which scale it is; it is no csv file of this version")
+    of_scale = place_of(params_file, scale or None)
+    artefact = next((name for name, job in of_scale.shown.items() if path.name in job.files), None)
+    if artefact is None or not scale:
+        there = ", ".join(file for job in of_scale.shown.values() for file in job.files if file.endswith(".csv"))
+        raise UserError(f"{path}: numbers are looked up in the csv files of tables and figures: {there}")
     results = path.parent.parent.parent if path.parent.name == artefact else path.parent
-    place = place_of(params_file, scale, results)
-    if artefact not in place.jobs:
-        raise UserError(f"{path}: scale {scale} names no {artefact} any more")
-    return place, artefact
+    return replace(of_scale, results=results), artefact
 
 
 def _why(place: Place, artefact: str, args: argparse.Namespace) -> None:
@@ -56,8 +56,8 @@ def _why(place: Place, artefact: str, args: argparse.Namespace) -> None:
     if path == folder / f"{artefact}.csv" and numbers.is_file() and are_numbers(lines(numbers)):
         # of a table in the paper's layout each number has a line there
         path, found = numbers, lines(numbers)
-    job = place.jobs[artefact]
-    said = [f"{next(iter(ARTEFACTS[artefact].shown.values()))}, scale {job.scale}"]
+    job = place.shown[artefact]
+    said = [f"{declared(artefact, job.kind, job.title).title}, scale {job.scale}"]
     if are_numbers(found) and args.row.strip().casefold() == "chance":
         print(_chance(found, args.column))
         return

@@ -18,9 +18,10 @@ from mdc.data.scenes.world import Scene
 from mdc.data.shards.index import ShardReader
 from mdc.evaluation.captioned import Captioned
 from mdc.evaluation.clip_score import ClipScore
+from mdc.evaluation.metrics.each import EACH, Written
 from mdc.evaluation.metrics.java import java
 from mdc.evaluation.metrics.metrics import METRICS, Measured, Tokenized, measure_all, tokens
-from mdc.evaluation.metrics.words import content_recall, content_words, distinct, self_bleu
+from mdc.evaluation.metrics.words import distinct, self_bleu
 from mdc.evaluation.objects import Objects, objects
 from mdc.evaluation.scored_run import clip_scorer, open_clip_scorer
 from mdc.evaluation.trained_run import trained_run
@@ -108,15 +109,13 @@ def _rows(
         # without Java nothing is tokenised as the challenge does, and words are counted as they stand
         ours = split.systems[system][image][0] if split is not None else caption.lower()
         theirs = split.references[image] if split is not None else [one.lower() for one in images.references[place]]
+        written = Written(caption, ours, theirs, _plain(caption) in repeated)
         row: Row = {"system": system, "image": image, "CLIPScore": clips[place][0], "RefCLIPScore": clips[place][1]}
         row |= {name: _at(measured[name].images, place) for name in METRICS}
         row |= {
             "bleu_counts": _at(measured["BLEU-4"].counts, place),
             "meteor_counts": _at(measured["METEOR"].counts, place),
-            "words": len(ours.split()),
-            "content_words": len(set(content_words(ours))),
-            "content_recall": content_recall(ours, theirs),
-            "repeated": _plain(caption) in repeated,
+            **{name: metric(written) for name, metric in EACH.items()},
             "objects": there.of(place, ours),
         }
         rows.append(row | _truth(images.truths[place], caption))
@@ -156,6 +155,7 @@ def _write(path: Path, rows: Sequence[Row]) -> None:
     import pyarrow.parquet as pq
 
     number, counts = pa.float64(), pa.list_(pa.float64())
+    types = {"int": pa.int32(), "float": number, "bool": pa.bool_()}
     schema = pa.schema(
         [
             ("system", pa.dictionary(pa.int32(), pa.string())),
@@ -163,10 +163,7 @@ def _write(path: Path, rows: Sequence[Row]) -> None:
             *((name, number) for name in (*METRICS, "CLIPScore", "RefCLIPScore")),
             ("bleu_counts", counts),
             ("meteor_counts", counts),
-            ("words", pa.int32()),
-            ("content_words", pa.int32()),
-            ("content_recall", number),
-            ("repeated", pa.bool_()),
+            *((name, types[metric.__annotations__["return"]]) for name, metric in EACH.items()),
             ("objects", pa.list_(pa.int32())),
             ("truth", pa.list_(pa.int32())),
             ("unreadable", pa.int32()),

@@ -5,6 +5,9 @@ see :mod:`mdc.plan.parts`), and everything of this package that these import, di
 function, each as its syntax tree without docstrings. So a comment, a docstring or a line break reruns nothing; a changed
 loss reruns what it decides; a new objective or a new kind of source reruns nothing at all.
 
+A literal ``SHOWN`` of a table or figure is left out too: what it says of a job stands in its configuration (see
+:mod:`mdc.plan.artefacts`).
+
 A module that reads files of the package, as templates, names them in ``DATA_FILES``; their bytes are covered with it.
 
 Left out is what only says which values a job is asked with: they stand in its configuration and are compared there. So a
@@ -22,6 +25,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TypeGuard
 
 from mdc.plan.records import write_text
 
@@ -98,6 +102,7 @@ def _parsed(tree: ast.Module) -> _Source:
     for node in _statements(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             node.body = node.body[ast.get_docstring(node, clean=False) is not None :]
+    tree.body = [node for node in tree.body if not _assigns(node, "SHOWN")]
     # Python 3.12's syntax trees have a field that 3.11's lack; we use no type parameters
     dumped = ast.dump(tree).replace(", type_params=[]", "")
     return _Source(hashlib.sha256(dumped.encode()).hexdigest(), frozenset(_named(tree)), _data_files(tree))
@@ -128,11 +133,13 @@ def _named(node: ast.AST) -> Iterator[str]:
         yield from _named(inner)
 
 
+def _assigns(node: ast.stmt, name: str) -> TypeGuard[ast.Assign]:
+    return isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets)
+
+
 def _data_files(tree: ast.Module) -> tuple[str, ...]:
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "DATA_FILES" for t in node.targets):
-            return tuple(ast.literal_eval(node.value))
-    return ()
+    found = [node.value for node in tree.body if _assigns(node, "DATA_FILES")]
+    return tuple(ast.literal_eval(found[0])) if found else ()
 
 
 def imports(module: str) -> frozenset[str]:

@@ -321,11 +321,11 @@ VERBS = {
         text="let a judge choose the best of several captions of each image; it resumes where it was killed",
         counted="records of a judge's choices",
     ),
-    # a table or figure has a layer of its own; its files stand in mdc.plan.artefacts
+    # a table or figure has a layer of its own; its files and its own class of job stand in mdc.plan.artefacts
     "make": Verb(
         stage="tables and figures",
         layer="",
-        job="shown_captions.AnyArtefact",
+        job="shown.ArtefactJob",
         module="mdc.report.make",
         record="{job}.json",
         reads=("log.jsonl",),

@@ -13,10 +13,11 @@ import csv
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from mdc.plan.artefacts import ARTEFACTS, Artefact
+from mdc.plan.artefacts import Artefact, declared
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.records import UserError, read_json
 from mdc.plan.verbs import VERBS, verb_of
@@ -97,28 +98,33 @@ class Times:
 
 
 def write_index(
-    root: Path, scale: str, label: str, named: Sequence[str], page: Path, asked: Mapping[str, str], others: bool = False
+    root: Path,
+    scale: str,
+    label: str,
+    named: Mapping[str, Artefact],
+    page: Path,
+    asked: Mapping[str, str],
+    others: bool = False,
 ) -> list[str]:
     """Write the ``page`` of a scale whose folder is ``root``, and return what it says is missing.
 
-    ``named``: the tables and figures of the scale that it is to show. ``asked``: sha256 of the configurations that params.yaml
-    and this code ask for now; one that was made with another is marked so. ``others``: also show copies of other scales.
+    ``named``: what the tables and figures of the scale declare that it is to show. ``asked``: sha256 of
+    the configurations that params.yaml and this code ask for now; one that was made with another is marked so. ``others``:
+    also show copies of other scales.
     UserError if the page does not lie in ``root`` or above it.
     """
     folder, to_root = ScaleFolder(root), _relative(root, page.parent)
-    copies = {name: copied_scale(root.parent, name) for name in ARTEFACTS}
-    shown = []
-    for name, other in copies.items():
-        if name in named:
-            shown.append(_shown(name, folder, to_root, scale, other, asked.get(name)))
-        elif others and other not in (None, scale) and ScaleFolder(root.parent / other).record(name, "make").is_file():
-            there = root.parent / other
-            shown.append(_shown(name, ScaleFolder(there), _relative(there, page.parent), other, other, None))
+    sections: dict[str, list[Shown]] = {"Tables": [], "Figures": []}
+    for name, artefact in named.items():
+        one = _shown(artefact, folder, to_root, scale, copied_scale(root.parent, name), asked.get(name))
+        sections[artefact.category].append(one)
+    for artefact, other in _copies(root.parent) if others else ():
+        there = root.parent / other
+        if artefact.name not in named and other != scale and ScaleFolder(there).record(artefact.name, "make").is_file():
+            one = _shown(artefact, ScaleFolder(there), _relative(there, page.parent), other, other, None)
+            sections[artefact.category].append(one)
+    shown = [one for section in sections.values() for one in section]
     missing = [one.name for one in shown if one.opens is None]
-    sections = {
-        f"{category}s": [one for one in shown if ARTEFACTS[one.name].category == f"{category}s"]
-        for category in ("Table", "Figure")
-    }
     own = [one for one in shown if one.scale == scale]
     every = {job for one in own if one.opens is not None for job in behind(folder, one.name)}
     total = times(folder, every).told
@@ -132,6 +138,17 @@ def copied_scale(results: Path, artefact: str) -> str | None:
         return str(read_json(results / f"{artefact}.json")["config"]["scale"])
     except (UserError, KeyError, TypeError):
         return None
+
+
+def _copies(results: Path) -> list[tuple[Artefact, str]]:
+    """The tables and figures of which copies lie at ``results``, each with the scale that they are of."""
+    found = []
+    for path in sorted(results.glob("*.json")):
+        scale = copied_scale(results, path.stem)
+        config = read_json(path)["config"] if scale is not None else {}
+        with suppress(KeyError, TypeError):  # of another version, or no table's
+            found.append((declared(config["artefact"], config.get("kind"), config.get("title")), str(scale)))
+    return found
 
 
 def behind(folder: ScaleFolder, job: str) -> set[str]:
@@ -190,11 +207,12 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def _shown(name: str, folder: ScaleFolder, to_root: str, scale: str, copies: str | None, asked: str | None) -> Shown:
-    artefact = ARTEFACTS[name]
+def _shown(
+    artefact: Artefact, folder: ScaleFolder, to_root: str, scale: str, copies: str | None, asked: str | None
+) -> Shown:
+    name, title = artefact.name, artefact.title
     record = folder.record(name, "make")
     files = [file for file in artefact.files if (folder.job(name) / file).is_file()]
-    title = next(iter(artefact.shown.values()))
     number, _, what = title.partition(": ")
     brief = number if any(map(str.isdigit, number)) or not what else what[0].upper() + what[1:]
     caption = artefact.caption.format(scale=scale)

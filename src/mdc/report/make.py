@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from pathlib import Path
 
-from mdc.plan.artefacts import ARTEFACTS
+from mdc.plan.artefacts import declared
 from mdc.plan.jobs.call import Call, record
 from mdc.plan.records import clear_leftovers, write_json
 
@@ -18,6 +18,6 @@ def main(call: Call) -> None:
     """Run the job: ``call.job`` is a :class:`mdc.plan.jobs.shown.ArtefactJob`."""
     call.out.mkdir(parents=True, exist_ok=True)
     clear_leftovers(call.out)
-    importlib.import_module(ARTEFACTS[call.job.artefact].module).make(call.job, call.given, call.out)
+    importlib.import_module(declared(call.job.artefact, call.job.kind).module).make(call.job, call.given, call.out)
     made = record(call, "artefact", [Path(call.out) / name for name in call.job.files])
     write_json(call.out / call.folder.record(call.job.job, call.job.verb).name, made)

@@ -251,6 +251,10 @@ def test_the_dictionaries_import_nothing_and_every_module_that_they_name_does_it
     assert not [name for name in ("pydantic", "yaml", "torch", "pandas", "numpy") if f"'{name}'" in loaded]
     asked = [(verb.module, "main") for verb in VERBS.values()]
     asked += [(artefact.module, "make") for artefact in ARTEFACTS.values()]
+    makers = (path for path in (ROOT / "src/mdc/report").glob("*/*.py") if "\ndef make(" in path.read_text())
+    assert {artefact.module for artefact in ARTEFACTS.values()} == {
+        f"mdc.report.{path.parent.name}.{path.stem}" for path in makers
+    }, "what makes something declares it"
     sources = (parts.CORPORA, parts.PROBES, parts.CHOICES, parts.TEXTS)
     asked += [(module, "open_source") for kinds in sources for module in kinds.values()]
     asked += [(module, name) for module in parts.OBJECTIVES.values() for name in ("build_model", "build_objective")]

@@ -77,7 +77,7 @@ def test_a_scale_plans_its_jobs_and_without_a_probe_no_table_1(
 ) -> None:
     params = _init(*PHOTOS, *(["--probe", "birds"] if probe else []))
     tables = [*(["table1", "table6"] if probe else []), "table9", "figure3", "figure_loss"]
-    assert list(params.current().tables.named()) == tables
+    assert list(params.current().tables) == tables
     monkeypatch.setattr(context, "fingerprint", lambda *modules: "0" * 64)
     jobs: dict[str, Any] = dict(Plan(params).jobs)
     runs = [f"photos/ViT-T-8/{method}" for method in ("clip", "arc", "mdc")]
@@ -190,7 +190,7 @@ def test_names_that_yaml_reads_otherwise_are_quoted(project: Path) -> None:
     params = _init("own", "--images", folder, "--captions", f"{folder}/captions.csv", "--probe", "2024")
     data = params.current().data
     assert data.corpora["own"].source.path == f"{folder}/captions.csv"
-    assert data.probes["2024"].source.path == "2024" and params.current().tables.table1.probes == ["2024"]
+    assert data.probes["2024"].source.path == "2024" and params.current().tables["table1"].probes == ["2024"]
 
 
 def test_a_test_folder_called_val(project: Path) -> None:

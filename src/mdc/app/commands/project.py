@@ -35,10 +35,11 @@ def _index(args: argparse.Namespace) -> None:
     if not isinstance(scales, dict) or not isinstance(scales.get(scale), dict):
         raise UserError(f"{args.params}: has no scale '{scale}'; allowed: {', '.join(scales or {})}")
     place, root = Path(args.out or "results/index.html"), Path("results") / scale
-    if unknown := [name for name in args.names if name not in ARTEFACTS]:
-        raise UserError(f"no table or figure '{unknown[0]}'; allowed: {', '.join(ARTEFACTS)}")
     plan = plan_of(args)
-    named = args.names or list(plan.params.scales[scale].tables.named())
+    declared = plan.scale.tables.artefacts
+    if unknown := [name for name in args.names if name not in ARTEFACTS | declared]:
+        raise UserError(f"no table or figure '{unknown[0]}'; allowed: {', '.join(sorted(ARTEFACTS | declared))}")
+    named = {name: (declared | ARTEFACTS)[name] for name in args.names or declared}
     asked = {name: sha256_json(plan.jobs[name].config()) for name in named if name in plan.jobs}
     label = str(scales[scale].get("label", scale))
     missing = write_index(root, scale, label, named, place, asked, others=not (args.names or args.out))

@@ -6,7 +6,6 @@ import csv
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.records import read_json, sha256_file
 from mdc.plan.verbs import verb_of
@@ -51,10 +50,10 @@ def results_of(scale: Path, run: str, weights: set[str]) -> Results:
     found: dict[Result, Result] = {}
     left_out = []
     chain = _Chain(ScaleFolder(scale), f"runs/{run}")
-    for table, artefact in ARTEFACTS.items():
-        name = f"{table}_long.csv"
-        path = scale / table / name
-        if name not in artefact.files or not path.is_file():
+    # Table 1 first
+    for path in sorted(scale.glob("*/*_long.csv"), key=lambda path: (not path.name.startswith("table"), path)):
+        table = path.parent.name
+        if path.name != f"{table}_long.csv":
             continue
         with path.open(encoding="utf-8", newline="") as file:
             rows = [row for row in csv.DictReader(file) if _shows(row, run, weights)]

@@ -26,7 +26,7 @@ def check_encoders(scale: Scale, params: Params, where: str) -> None:
     for name, backbone in backbones.items():
         if isinstance(backbone, FrozenBackbone):
             _words(scale, backbone, f"{where}.pretrain.backbones.{name}.words")
-    for key, table in scale.tables.named().items():
+    for key, table in scale.tables.items():
         place = f"{where}.tables.{key}"
         shown = {name: getattr(table, "corpora", {}) for name in getattr(table, "backbones", ())}
         if isinstance(table, ChoiceTable):

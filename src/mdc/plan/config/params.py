@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
+from mdc.plan.artefacts import ARTEFACTS, Artefact
 from mdc.plan.config.pretrain import Method
 from mdc.plan.config.references import Ref
 from mdc.plan.config.scale import Scale
-from mdc.plan.config.types import Name, Share, Strict
+from mdc.plan.config.types import Name, Share, Strict, each_once, known
 
 
 class ProtocolData(Strict):
@@ -80,10 +81,43 @@ class Protocol(Strict):
 
 
 class Params(Strict):
+    """``artefacts``: every table and figure of any scale, in the order shown. DVC has a stage for each."""
+
     scale: Annotated[Name, Ref("scales", "scale")]
+    artefacts: Annotated[list[Name], AfterValidator(each_once)] = Field(default_factory=list)
     protocol: Protocol
     methods: dict[Name, Method]
     scales: dict[Name, Scale]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _ordered(cls, values: Any) -> Any:
+        """The tables of a scale come in the order of ``artefacts``, wherever they stand."""
+        try:
+            place = {name: number for number, name in enumerate(values["artefacts"])}
+            scales = dict(values["scales"])
+            for name, scale in scales.items():
+                tables = sorted(scale.get("tables", {}).items(), key=lambda item: place.get(item[0], len(place)))
+                scales[name] = {**scale, "tables": dict(tables)} if tables else scale
+            return {**values, "scales": scales}
+        except (AttributeError, KeyError, TypeError):
+            return values  # something is wrong, which its own class says better
+
+    @property
+    def declared(self) -> dict[str, Artefact]:
+        """Every table and figure there is, with those of all scales' own."""
+        return ARTEFACTS | {name: one for scale in self.scales.values() for name, one in scale.tables.artefacts.items()}
+
+    @model_validator(mode="after")
+    def _listed(self) -> Self:
+        for name in self.artefacts:
+            known("artefacts", name, self.declared, "table or figure")
+        for scale_name, scale in self.scales.items() if self.artefacts else ():
+            for name in scale.tables.keys() - set(self.artefacts):
+                raise ValueError(
+                    f"artefacts: lacks {name}, which scales.{scale_name}.tables names; DVC would never make it"
+                )
+        return self
 
     def current(self) -> Scale:
         return self.scales[self.scale]

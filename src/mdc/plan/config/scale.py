@@ -84,7 +84,7 @@ class Scale(Strict):
 
     def captioned(self) -> dict[str, CaptionTable]:
         """What is captioned, by its place in the scale."""
-        found = {"tables.table3": self.tables.table3, **self.shown_in_part()}
+        found = {"tables.table3": self.tables.the(CaptionTable), **self.shown_in_part()}
         return {where: table for where, table in found.items() if table is not None}
 
     def shown_in_part(self) -> dict[str, CaptionTable]:

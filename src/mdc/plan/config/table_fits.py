@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mdc.plan.config.caption_table import CaptionFigure, CaptionTable
 from mdc.plan.config.params import Params
 from mdc.plan.config.pretrain import Method
 from mdc.plan.config.scale import Scale
@@ -16,6 +17,7 @@ from mdc.plan.config.tables import (
     ProbeTable,
     RatioFigure,
     RecipeTable,
+    ScheduleFigure,
     ScheduleTable,
     ScoreTable,
     Tables,
@@ -29,7 +31,7 @@ def check_tables(scale: Scale, params: Params, where: str) -> None:
     """ValueError, which begins with ``where``, for the first thing that does not fit."""
     methods = params.methods
     _rest_on_others(scale.tables, where)
-    for key, table in scale.tables.named().items():
+    for key, table in scale.tables.items():
         place = f"{where}.tables.{key}"
         if isinstance(table, ProbeTable | LossFigure | ScoreTable):
             for corpus in table.corpora:
@@ -42,27 +44,29 @@ def check_tables(scale: Scale, params: Params, where: str) -> None:
             _told_apart(scale, methods, table, place)
         if isinstance(table, ScoreTable):
             _can_score(methods, table, place)
-    if scale.tables.table5 is not None:
-        _schedules(methods, scale.tables.table5, f"{where}.tables.table5")
-        if scale.tables.figure_schedules is not None:
-            scale.tables.figure_schedules.stands_in(scale.tables.table5, f"{where}.tables.")
-    if scale.tables.figure4 is not None:
-        _ratios(methods, scale.tables.figure4, f"{where}.tables.figure4")
+        if isinstance(table, ScheduleTable):
+            _schedules(methods, table, place)
+        if isinstance(table, RatioFigure):
+            _ratios(methods, table, place)
+    table5, schedules = scale.tables.the(ScheduleTable), scale.tables.the(ScheduleFigure)
+    if table5 is not None and schedules is not None:
+        schedules.stands_in(table5, f"{where}.tables.")
 
 
 def _rest_on_others(tables: Tables, where: str) -> None:
-    for name, table in tables.named().items():
-        if isinstance(table, RecipeTable) and (tables.table1 is None or table.backbone not in tables.table1.backbones):
-            there = f"allowed: {', '.join(tables.table1.backbones)}" if tables.table1 else "there is none"
+    table1, losses = tables.the(ProbeTable), tables.the(LossFigure)
+    for name, table in tables.items():
+        if isinstance(table, RecipeTable) and (table1 is None or table.backbone not in table1.backbones):
+            there = f"allowed: {', '.join(table1.backbones)}" if table1 else "there is none"
             raise ValueError(f"{where}.tables.{name}.backbone = {table.backbone}: must be one of table1's; {there}")
-    if tables.figure_loss is not None and not tables.figure_loss.corpora and not tables.probing():
+    if losses is not None and not losses.corpora and not tables.probing():
         raise ValueError(
             f"{where}.tables.figure_loss shows the runs of the other tables and figures, and these have none; name its corpora "
             "and backbones"
         )
-    if tables.figure6 is not None and tables.table3 is None:
+    if tables.the(CaptionFigure) is not None and tables.the(CaptionTable) is None:
         raise ValueError(f"{where}.tables.figure6 shows captions of table3, and there is none")
-    if tables.figure_schedules is not None and tables.table5 is None:
+    if tables.the(ScheduleFigure) is not None and tables.the(ScheduleTable) is None:
         raise ValueError(f"{where}.tables.figure_schedules shows the runs of table5, and there is none")
 
 

@@ -1,19 +1,24 @@
-"""The tables and figures of a scale, one class for each. All are optional; what a scale does not name is not made."""
+"""What may be asked of the tables and figures of a scale, a class for each kind. What a scale does not name is not made."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, GetCoreSchemaHandler, ValidationError, model_validator
+from pydantic_core import CoreSchema
+from pydantic_core.core_schema import no_info_after_validator_function
 
+from mdc.plan.artefacts import ARTEFACTS, KINDS, Artefact, declared
 from mdc.plan.config.caption_table import (
     CaptionExamplesOf,
-    CaptionFigure,
     CaptionTable,
     CaptionView,
     GuidanceFigure,
     RobustnessFigure,
 )
+from mdc.plan.config.problems import short
 from mdc.plan.config.references import (
     BackboneName,
     BackboneNames,
@@ -299,6 +304,7 @@ class ScheduleFigure(Strict):
                 )
 
 
+OneTable = TypeVar("OneTable", bound=Strict)
 #: what shows a part of a section of captions
 ShownInPart = CaptionView | CaptionExamplesOf | GuidanceFigure | RobustnessFigure
 #: what is made from scores
@@ -309,59 +315,79 @@ class Plain(Strict):
     """A table or figure that has nothing to choose: name it with {}."""
 
 
-class Tables(Strict):
-    table1: ProbeTable | None = None
-    table2: ChoiceTable | None = None
-    table3: CaptionTable | None = None
-    table4: MethodTable | None = None
-    table5: ScheduleTable | None = None
-    table6: RecipeTable | None = None
-    table7: RecipeTable | None = None
-    table8: RecipeTable | None = None
-    table9: Plain | None = None
-    figure3: Figure3 | None = None
-    figure4: RatioFigure | None = None
-    figure5: PairsFigure | None = None
-    figure6: CaptionFigure | None = None
-    figure_loss: LossFigure | None = None
-    figure_schedules: ScheduleFigure | None = None
-    figure_position: PositionFigure | None = None
-    table_retrieval: RetrievalTable | None = None
-    mcd_table1: CaptionView | None = None
-    mcd_examples: CaptionExamplesOf | None = None
-    mcd_table3: CaptionView | None = None
-    mcd_table4: CaptionView | None = None
-    mcd_grid: CaptionView | None = None
-    mcd_figure3: GuidanceFigure | None = None
-    table_ratio: CaptionView | None = None
-    table_conditioning: CaptionView | None = None
-    table_baselines: CaptionView | None = None
-    table_cnn: MethodTable | None = None
-    figure_repetition: RepetitionFigure | None = None
-    table_relations: MethodTable | None = None
-    table_shapes: MethodTable | None = None
-    table_guidance: CaptionView | None = None
-    figure_robustness: RobustnessFigure | None = None
-    table_few: CaptionView | None = None
-    table_splits: CaptionView | None = None
+class Tables(dict[str, Strict]):
+    """The tables and figures that a scale names: of each what is asked of it, and under ``artefacts`` what it declares.
 
-    def named(self) -> dict[str, Strict]:
-        """What the scale names, in the order of the classes above."""
-        return {name: table for name in type(self).model_fields if (table := getattr(self, name)) is not None}
+    A name is that of an artefact, or one's own beside the ``kind`` and the ``title`` of one more of a kind.
+    """
+
+    def __init__(self) -> None:
+        self.artefacts: dict[str, Artefact] = {}
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return no_info_after_validator_function(cls._read, handler(dict[Name, Any]))
+
+    @classmethod
+    def _read(cls, values: Mapping[str, Any]) -> Self:
+        found, wrong = cls(), list[Any]()
+        for name, value in values.items():
+            if value is None:
+                continue
+            try:
+                artefact, asked = _declared(name, value)
+                found[name] = artefact.load("config").model_validate(asked)
+                found.artefacts[name] = artefact
+            except ValidationError as error:
+                wrong += [{**one, "loc": (name, *one["loc"])} for one in error.errors(include_url=False)]
+            except ValueError as error:
+                wrong.append({"type": "value_error", "loc": (name,), "input": value, "ctx": {"error": error}})
+        if wrong:
+            raise ValidationError.from_exception_data("tables", wrong)
+        return found
+
+    def the(self, kind: type[OneTable]) -> OneTable | None:
+        """The one of a class of which there can be no other."""
+        return next((table for table in self.values() if type(table) is kind), None)
+
+    def at(self, name: str, kind: type[OneTable]) -> OneTable:
+        """The one of this name, which is of this class."""
+        table = self[name]
+        assert isinstance(table, kind)
+        return table
 
     def training(self) -> dict[str, ProbeTable | LossFigure | RecipeTable | ScoreTable | CaptionTable]:
-        """Of these, those that speak of runs."""
+        """Those that speak of runs."""
         kinds = ProbeTable | LossFigure | RecipeTable | ScoreTable | CaptionTable
-        return {name: table for name, table in self.named().items() if isinstance(table, kinds)}
+        return {name: table for name, table in self.items() if isinstance(table, kinds)}
 
     def of_captions(self) -> dict[str, ShownInPart]:
-        """Of these, those that show a part of the captions of a section of the scale (``mc_diffusion``, ``claims``)."""
-        return {name: table for name, table in self.named().items() if isinstance(table, ShownInPart)}
+        """Those that show a part of the captions of a section of the scale (``mc_diffusion``, ``claims``)."""
+        return {name: table for name, table in self.items() if isinstance(table, ShownInPart)}
 
     def scoring(self) -> dict[str, ScoreTable]:
-        """Of these, those that are made from scores of captions."""
-        return {name: table for name, table in self.named().items() if isinstance(table, ScoreTable)}
+        """Those that are made from scores of captions."""
+        return {name: table for name, table in self.items() if isinstance(table, ScoreTable)}
 
     def probing(self) -> dict[str, ProbeTable]:
-        """Of these, the tables and figures of linear probes."""
-        return {name: table for name, table in self.named().items() if isinstance(table, ProbeTable)}
+        """The tables and figures of linear probes."""
+        return {name: table for name, table in self.items() if isinstance(table, ProbeTable)}
+
+
+def _declared(name: str, asked: Any) -> tuple[Artefact, Any]:
+    """What a name of a scale's tables declares, and what is asked of it besides. ValueError if there is no such thing."""
+    if not isinstance(asked, dict) or "kind" not in asked:
+        if name not in ARTEFACTS:
+            raise ValueError(f"no table or figure is called so; one of your own has a kind: {', '.join(KINDS)}")
+        return ARTEFACTS[name], asked
+    own = {key: value for key, value in asked.items() if key not in ("kind", "title")}
+    kind, title = asked["kind"], asked.get("title")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise ValueError(f"kind = {short(kind)}: allowed: {', '.join(KINDS)}")
+    if not isinstance(title, str) or not title:
+        raise ValueError("title: one line is needed, which says what it shows")
+    artefact = declared(name, kind, title)
+    start = artefact.category.lower().removesuffix("s")
+    if name in ARTEFACTS or not re.fullmatch(f"({start}|mcd)_[a-z0-9_]+", name):
+        raise ValueError(f"no free name; {start}_ (of MC-Diffusion mcd_) and small letters, digits or _ make one")
+    return artefact, own

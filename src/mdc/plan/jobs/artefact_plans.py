@@ -1,21 +1,32 @@
-"""The jobs of tables and figures: which records each is made from, and how it calls them."""
+"""The jobs of tables and figures, and the plans of those that show probes, logs of runs, or parameters alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config.data import Corpus, TextSet
 from mdc.plan.config.pretrain import Method
-from mdc.plan.config.tables import PairsFigure, ProbeTable, RatioFigure, RepetitionFigure, ScheduleTable
-from mdc.plan.jobs import caption_plans, score_plans
+from mdc.plan.config.tables import (
+    Figure3,
+    PairsFigure,
+    ProbeTable,
+    RatioFigure,
+    RecipeTable,
+    RepetitionFigure,
+    ScheduleFigure,
+    ScheduleTable,
+)
 from mdc.plan.jobs.context import Context, Encoder
 from mdc.plan.jobs.ids import Frozen, Run, Untrained
 from mdc.plan.jobs.read import as_job
 from mdc.plan.jobs.shown import ArtefactJob, Licence
 from mdc.plan.registry.datasets import REGISTRY
+
+#: a plan's values of a job
+Values = dict[str, Any]
 
 _FROZEN = (
     "Frozen: an encoder that was not trained for this table, on other data than its rows; it stands here for orientation and is "
@@ -24,13 +35,21 @@ _FROZEN = (
 _UNTRAINED = "Untrained: the initial weights of the same backbone, seed and pooling."
 
 
-def _artefact(plan: Context, name: str, inputs: list[str], expected: dict[str, str], **values: Any) -> ArtefactJob:
-    artefact = ARTEFACTS[name]
+def artefact_job(plan: Context, name: str) -> ArtefactJob:
+    """The job of a table or figure. Its plan gives its own values and, under ``jobs``, what it is made from: by name the job
+    whose configuration must be the one asked for now, or None."""
+    artefact = plan.scale.tables.artefacts[name]
+    values = artefact.load("plan")(plan, name)
+    jobs = values.pop("jobs")
+    # nothing is expected of a set's configuration: an equal set that other code wrote gives the same table
+    expected = {key: job.sha256 for key, job in jobs.items() if job is not None and job.verb != "corpus"}
+    if name not in ARTEFACTS:
+        values |= {"kind": artefact.kind, "title": artefact.title}
     told = {
-        **plan.head("make", name, inputs, [artefact.module]),
+        **plan.head("make", name, list(jobs), [artefact.module]),
         "artefact": name,
         "files": list(artefact.files),
-        "plan": artefact.plan,
+        "plan": artefact.plan_name,
         "scale_label": plan.scale.label,
         "expected": expected,
     }
@@ -42,10 +61,10 @@ def _labelled(key: str, label: str) -> dict[str, str]:
     return {"key": key, "label": label}
 
 
-def probing(plan: Context, name: str) -> ArtefactJob:
+def probing(plan: Context, name: str) -> Values:
     """A table or figure of linear probes: its systems are methods, each with all its seeds, and their controls."""
     scale = plan.scale
-    table: ProbeTable = scale.tables.probing()[name]
+    table = scale.tables.at(name, ProbeTable)
     systems = _systems(plan, name, table)
     records = {record: plan.probe(encoder) for encoder in _encoders(plan, table) for record in [f"probe/{encoder.id}"]}
     named = {system["key"] for system in systems}
@@ -57,20 +76,17 @@ def probing(plan: Context, name: str) -> ArtefactJob:
     runs = [plan.pretrain(run) for run in plan.runs_of(table)] if isinstance(table, RepetitionFigure) else []
     averaged = not isinstance(table, RatioFigure | PairsFigure) and (name == "table1" or len(table.probes) > 1)
     alone = scale.data.primary_probe if scale.data.primary_probe in table.probes else table.probes[0]
-    return _artefact(
-        plan,
-        name,
-        [*records, *(run.job for run in runs)],
-        {**{record: job.sha256 for record, job in records.items()}, **{run.job: run.sha256 for run in runs}},
-        systems=systems,
-        columns=[_labelled(key, scale.data.probes[key].label) for key in table.probes],
-        contrasts=contrasts,
-        primary=primary,
-        primary_column="average" if averaged else alone,
-        trends=table.trends if isinstance(table, PairsFigure) else [],
-        seeds=scale.training.seeds,
-        statistics=plan.params.protocol.statistics.model_dump(mode="json"),
-    )
+    return {
+        "jobs": {**records, **{run.job: run for run in runs}},
+        "systems": systems,
+        "columns": [_labelled(key, scale.data.probes[key].label) for key in table.probes],
+        "contrasts": contrasts,
+        "primary": primary,
+        "primary_column": "average" if averaged else alone,
+        "trends": table.trends if isinstance(table, PairsFigure) else [],
+        "seeds": scale.training.seeds,
+        "statistics": plan.params.protocol.statistics.model_dump(mode="json"),
+    }
 
 
 def _encoders(plan: Context, table: ProbeTable) -> list[Encoder]:
@@ -113,7 +129,7 @@ def _row(plan: Context, name: str, encoder: Encoder, runs: list[str]) -> dict[st
     return {
         **common,
         "corpus": _labelled(encoder.corpus, scale.data.corpora[encoder.corpus].label),
-        "method": _labelled(encoder.method, _label(scale.tables.probing()[name], entry)),
+        "method": _labelled(encoder.method, _label(scale.tables.at(name, ProbeTable), entry)),
         "pooling": entry.pooling,
         "control": plan.control(encoder).system,
         "ranked": entry.ranked,
@@ -182,46 +198,44 @@ def _shown_run(plan: Context, run: Run) -> dict[str, Any]:
     }
 
 
-def _logs(plan: Context, name: str, runs: list[Run], **values: Any) -> ArtefactJob:
+def _logs(plan: Context, runs: list[Run]) -> Values:
     """What is read from runs' logs, which lie beside their manifests."""
     jobs = [plan.pretrain(run) for run in runs]
-    expected = {job.job: job.sha256 for job in jobs}
-    return _artefact(plan, name, list(expected), expected, runs=[_shown_run(plan, run) for run in runs], **values)
+    return {"jobs": {job.job: job for job in jobs}, "runs": [_shown_run(plan, run) for run in runs]}
 
 
-def losses(plan: Context, name: str) -> ArtefactJob:
+def losses(plan: Context, name: str) -> Values:
     # a finetuning's loss is of another corpus than its run's
-    return _logs(plan, name, [run for run in plan.runs if not run.finetune])
+    return _logs(plan, [run for run in plan.runs if not run.finetune])
 
 
-def schedules(plan: Context, name: str) -> ArtefactJob:
+def schedules(plan: Context, name: str) -> Values:
     """The runs of Table 5, whose steadiness is compared."""
-    table, figure = plan.scale.tables.table5, plan.scale.tables.figure_schedules
-    assert table is not None and figure is not None  # the schema sees to it
+    table, figure = plan.scale.tables.the(ScheduleTable), plan.scale.tables.at(name, ScheduleFigure)
+    assert table is not None  # the schema sees to it
     statistics = plan.params.protocol.statistics.model_dump(mode="json")
     claims = {"reference": table.reference, "primary": figure.primary}
-    return _logs(plan, name, plan.runs_of(table), **claims, statistics=statistics)
+    return {**_logs(plan, plan.runs_of(table)), **claims, "statistics": statistics}
 
 
-def lengths(plan: Context, name: str) -> ArtefactJob:
+def lengths(plan: Context, name: str) -> Values:
     """Nothing is expected of the sets' configurations: an equal set that other code wrote gives the same figure."""
-    shown, data = plan.scale.tables.figure3, plan.scale.data
-    assert shown is not None
+    shown, data = plan.scale.tables.at(name, Figure3), plan.scale.data
     corpora = [{"split": "train", "job": f"data/corpora/{key}", **_of(key, data.corpora)} for key in shown.corpora]
     texts = [{"split": "all", "job": f"data/texts/{key}", **_of(key, data.texts)} for key in shown.texts]
     sets = [*corpora, *texts]
     context_length = plan.params.protocol.data.context_length
-    return _artefact(plan, name, [one["job"] for one in sets], {}, sets=sets, context_length=context_length)
+    return {"jobs": {one["job"]: None for one in sets}, "sets": sets, "context_length": context_length}
 
 
 def _of(key: str, entries: Mapping[str, Corpus] | Mapping[str, TextSet]) -> dict[str, str]:
     return _labelled(key, entries[key].label)
 
 
-def licences(plan: Context, name: str) -> ArtefactJob:
+def licences(plan: Context, name: str) -> Values:
     entries = [asdict(entry) for entry in REGISTRY.values()]
     told = [{key: _plain(entry[key]) for key in Licence.model_fields} for entry in entries]
-    return _artefact(plan, name, [], {}, entries=told)
+    return {"jobs": {}, "entries": told}
 
 
 def _plain(value: Any) -> Any:
@@ -234,10 +248,10 @@ def _plain(value: Any) -> Any:
 _SHOWN_OF_A_RECIPE = ["lr", "warmup_steps", "weight_decay", "beta1", "beta2", "batch_size", "epochs", "clip_norm"]
 
 
-def recipes(plan: Context, name: str) -> ArtefactJob:
+def recipes(plan: Context, name: str) -> Values:
     """How Table 1's runs of one backbone are trained, from their own configurations."""
-    scale, table1 = plan.scale, plan.scale.tables.table1
-    backbone = getattr(scale.tables, name).backbone
+    scale, table1 = plan.scale, plan.scale.tables.the(ProbeTable)
+    backbone = scale.tables.at(name, RecipeTable).backbone
     assert table1 is not None  # the schema sees to it
     seed = scale.training.seeds[0]
 
@@ -252,39 +266,4 @@ def recipes(plan: Context, name: str) -> ArtefactJob:
         {"label": scale.data.corpora[corpus].label, "runs": [run_of(corpus, key) for key in methods]}
         for corpus, methods in table1.corpora.items()
     ]
-    return _artefact(plan, name, [], {}, backbone=scale.training.backbones[backbone].label, corpora=corpora)
-
-
-def _of_scores(values: Callable[[Context, str], dict[str, Any]]) -> Callable[[Context, str], ArtefactJob]:
-    """A table or figure whose values and records ``values`` names."""
-
-    def made(plan: Context, name: str) -> ArtefactJob:
-        told = values(plan, name)
-        jobs = told.pop("jobs")
-        # nothing is expected of a set's configuration: an equal set that other code wrote gives the same table
-        expected = {job.job: job.sha256 for job in jobs.values() if job.verb != "corpus"}
-        return _artefact(plan, name, list(jobs), expected, **told)
-
-    return made
-
-
-_PLANS: dict[str, Callable[[Context, str], ArtefactJob]] = {
-    "probing": probing,
-    "choices": _of_scores(score_plans.choices),
-    "retrieval": _of_scores(score_plans.retrieval),
-    "positions": _of_scores(score_plans.positions),
-    "captions": _of_scores(caption_plans.table),
-    "caption_view": _of_scores(caption_plans.view),
-    "caption_examples": _of_scores(caption_plans.examples),
-    "caption_examples_of": _of_scores(caption_plans.examples_of),
-    "guidance": _of_scores(caption_plans.guidance),
-    "robustness": _of_scores(caption_plans.robustness),
-    "losses": losses,
-    "schedules": schedules,
-    "lengths": lengths,
-    "licences": licences,
-    "recipes": recipes,
-}
-
-#: table or figure → how its job follows from params.yaml
-ARTEFACT_PLANS = {name: _PLANS[artefact.plan] for name, artefact in ARTEFACTS.items()}
+    return {"jobs": {}, "backbone": scale.training.backbones[backbone].label, "corpora": corpora}

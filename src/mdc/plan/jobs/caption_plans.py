@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from mdc.plan.artefacts import read_shown
 from mdc.plan.config.caption import Diffusing
 from mdc.plan.config.caption_table import (
     FLOOR,
     CaptionExamplesOf,
+    CaptionFigure,
     CaptionSystem,
     CaptionTable,
     CaptionView,
@@ -38,10 +40,7 @@ _COLUMNS = {
         **{f"{what}_{kind}": f"{kind} {what}" for what in ("true", "told") for kind in _KINDS},
         **{f"word_{kind}": f"{kind} words true" for kind in ("colour", "shape", "count")},
     },
-    "words": {
-        **{"unreadable": "unreadable words", "words": "words", "content_words": "content words"},
-        **{"content_recall": "content recall", "repeated": "repeats training"},
-    },
+    "words": read_shown("evaluation/metrics/each.py") or {},
 }
 
 _FLOOR_NOTE = (
@@ -52,17 +51,15 @@ _BLIND_NOTE = (
 )
 
 
-def table(plan: Context, name: str) -> dict[str, Any]:
+def captions(plan: Context, name: str) -> dict[str, Any]:
     """The values of Table 3's job, and the jobs that it is made from (``jobs``)."""
-    shown = plan.scale.tables.table3
-    assert shown is not None
+    shown = plan.scale.tables.at(name, CaptionTable)
     return {**_table(plan, shown, plan.scale.training.seeds), "choose": None}
 
 
-def view(plan: Context, name: str) -> dict[str, Any]:
+def caption_view(plan: Context, name: str) -> dict[str, Any]:
     """The same of a table that shows a part of what a section of the scale asks for."""
-    asked = getattr(plan.scale.tables, name)
-    assert isinstance(asked, CaptionView)
+    asked = plan.scale.tables.at(name, CaptionView)
     whole = plan.scale.section_of(asked.datasets[0])
     seeds = plan.scale.training.seeds[:1] if asked.first_seed else plan.scale.training.seeds
     found = _table(plan, whole.view(asked), seeds)
@@ -153,25 +150,23 @@ def _table(plan: Context, shown: CaptionTable, seeds: list[int]) -> dict[str, An
     }
 
 
-def examples(plan: Context, name: str) -> dict[str, Any]:
+def caption_examples(plan: Context, name: str) -> dict[str, Any]:
     """The values of Figure 6's job, and the jobs that it is made from (``jobs``): captions by each system's first seed."""
-    shown, figure = plan.scale.tables.table3, plan.scale.tables.figure6
-    assert shown is not None and figure is not None
-    return _examples(plan, shown, figure.leave_out)
+    shown = plan.scale.tables.the(CaptionTable)
+    assert shown is not None  # the schema sees to it
+    return _examples(plan, shown, plan.scale.tables.at(name, CaptionFigure).leave_out)
 
 
-def examples_of(plan: Context, name: str) -> dict[str, Any]:
+def caption_examples_of(plan: Context, name: str) -> dict[str, Any]:
     """The same of captions that a section of the scale asks for."""
-    asked = getattr(plan.scale.tables, name)
-    assert isinstance(asked, CaptionExamplesOf)
+    asked = plan.scale.tables.at(name, CaptionExamplesOf)
     whole = plan.scale.section_of(asked.dataset)
     return _examples(plan, whole.view(CaptionView(datasets=[asked.dataset], systems=asked.systems)), [])
 
 
 def guidance(plan: Context, name: str) -> dict[str, Any]:
     """The values of the job of a figure of scales of guidance, and the jobs that it is made from (``jobs``)."""
-    asked = getattr(plan.scale.tables, name)
-    assert isinstance(asked, GuidanceFigure)
+    asked = plan.scale.tables.at(name, GuidanceFigure)
     whole = plan.scale.section_of(asked.dataset)
     systems = list(dict.fromkeys(key for curve in asked.curves.values() for key in curve.systems))
     found = _table(plan, whole.view(CaptionView(datasets=[asked.dataset], systems=systems)), plan.scale.training.seeds)
@@ -188,8 +183,7 @@ def guidance(plan: Context, name: str) -> dict[str, Any]:
 
 def robustness(plan: Context, name: str) -> dict[str, Any]:
     """The values of the job of a figure of robustness, and the jobs that it is made from (``jobs``)."""
-    asked = getattr(plan.scale.tables, name)
-    assert isinstance(asked, RobustnessFigure)
+    asked = plan.scale.tables.at(name, RobustnessFigure)
     whole = plan.scale.section_of(asked.dataset)
     lengths = _lengths(whole.view(CaptionView(datasets=[asked.dataset], systems=asked.systems)))
     curves = [

@@ -16,7 +16,7 @@ from mdc.plan.config.backbones import Backbone, FrozenBackbone, OnTokens, ResNet
 from mdc.plan.config.tables import LossFigure
 from mdc.plan.config.types import Strict
 from mdc.plan.jobs import caption_jobs, encoder_jobs, score_jobs
-from mdc.plan.jobs.artefact_plans import ARTEFACT_PLANS
+from mdc.plan.jobs.artefact_plans import artefact_job
 from mdc.plan.jobs.context import Context, Encoder, OfRuns, once
 from mdc.plan.jobs.data_plans import corpus_parts, downloads, parts_of
 from mdc.plan.jobs.fits import check_reads
@@ -58,12 +58,12 @@ class Plan(Context):
         listed += [self.probe(encoder) for encoder in self.probed]
         listed += score_jobs.scored(self)
         listed += caption_jobs.captioned(self)
-        listed += [ARTEFACT_PLANS[name](self, name) for name in self.scale.tables.named()]
+        listed += [artefact_job(self, name) for name in self.scale.tables]
         return {job.job: job for job in listed}
 
     def not_named(self, artefact: str) -> str:
         """What to say of a table or figure that the scale does not name."""
-        return f"scale {self.params.scale} names no {artefact}; it has {', '.join(self.scale.tables.named())}"
+        return f"scale {self.params.scale} names no {artefact}; it has {', '.join(self.scale.tables)}"
 
     # --- runs ---------------------------------------------------------------------------------------------------------
 
@@ -71,7 +71,7 @@ class Plan(Context):
     def runs(self) -> list[Run]:
         """Every run that the tables and figures need, each once, in their order. UserError if two are the same."""
         tables = self.scale.tables
-        losses = tables.figure_loss or LossFigure()
+        losses = tables.the(LossFigure) or LossFigure()
         shown: list[OfRuns] = [*tables.probing().values(), *tables.scoring().values(), losses]
         found = dict.fromkeys(run for table in shown for run in self.runs_of(table))
         found |= dict.fromkeys(caption_jobs.runs(self))

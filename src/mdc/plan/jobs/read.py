@@ -6,22 +6,30 @@ A file that was edited, cut short or made by another version ends in one line.
 from __future__ import annotations
 
 import json
-from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
-from mdc.plan.config.problems import first_problem
+from mdc.plan.artefacts import declared
+from mdc.plan.config.problems import first_problem, short
+from mdc.plan.jobs.job import Job
 from mdc.plan.records import UserError, read_json
 from mdc.plan.verbs import VERBS
 
 
-@cache
-def _of_verb(verb: str) -> TypeAdapter[Any]:
+def _class(config: dict[str, Any], verb: str, where: str) -> type[Job]:
+    """The class of a job. A table or figure declares its own."""
+    if verb == "make":
+        name, kind = config.get("artefact", ""), config.get("kind")
+        try:
+            return cast("type[Job]", declared(name, kind).load("job"))
+        except (KeyError, TypeError):
+            told = f"artefact = {short(name)}" if kind is None else f"kind = {short(kind)}"
+            raise UserError(f"{where}: {told}: there is no such table or figure") from None
     module, name = VERBS[verb].job.split(".")
-    return TypeAdapter(getattr(import_module(f"mdc.plan.jobs.{module}"), name))
+    return cast("type[Job]", getattr(import_module(f"mdc.plan.jobs.{module}"), name))
 
 
 def read_job(path: str | Path, verb: str) -> Any:
@@ -36,6 +44,6 @@ def as_job(config: dict[str, Any], verb: str, where: str) -> Any:
     """``config`` as the typed job of ``verb``; UserError that begins with ``where`` if it is none."""
     try:
         # as JSON: there a list is a tuple's own form, which a strict class otherwise refuses
-        return _of_verb(verb).validate_json(json.dumps(config))
+        return _class(config, verb, where).model_validate_json(json.dumps(config))
     except ValidationError as error:
         raise UserError(f"{where}: {first_problem(error, config)}; `mdc config JOB` prints a good one") from None

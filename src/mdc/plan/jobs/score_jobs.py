@@ -30,14 +30,15 @@ def scored(plan: Context) -> list[Job]:
                     found.append(choices(plan, run, weights))
                 if retrieves(plan, run, weights):
                     found.append(retrieval(plan, run, weights))
-    found += [choices_open_clip(plan, name) for name in (tables.table2.open_clip if tables.table2 else ())]
+    table2 = tables.the(ChoiceTable)
+    found += [choices_open_clip(plan, name) for name in (table2.open_clip if table2 else ())]
     return list({job.job: job for job in found}.values())
 
 
 def retrieves(plan: Context, run: Run, weights: str) -> bool:
     """Whether held-out pairs are scored with a run: the table of retrieval asks for it, or Table 2 for what is to be
     taken off."""
-    retrieval, table2 = plan.scale.tables.table_retrieval, plan.scale.tables.table2
+    retrieval, table2 = plan.scale.tables.the(RetrievalTable), plan.scale.tables.the(ChoiceTable)
     if retrieval is None:
         return False
     asked: list[RetrievalTable | ChoiceTable] = [retrieval, *([table2] if table2 else [])]
@@ -76,7 +77,7 @@ def estimators(plan: Context, run: Run) -> list[str]:
 @once
 def choices(plan: Context, run: Run, weights: str) -> ChoicesJob:
     """The scores of all of Table 2's sets under one run."""
-    table = plan.scale.tables.table2
+    table = plan.scale.tables.the(ChoiceTable)
     assert table is not None
     return _of_run(
         plan,
@@ -93,7 +94,7 @@ def choices(plan: Context, run: Run, weights: str) -> ChoicesJob:
 
 def choices_open_clip(plan: Context, name: str) -> ChoicesJob:
     """The same under a model of open_clip."""
-    table = plan.scale.tables.table2
+    table = plan.scale.tables.the(ChoiceTable)
     assert table is not None
     return plan.make(
         ChoicesJob,
@@ -114,7 +115,7 @@ def choices_open_clip(plan: Context, name: str) -> ChoicesJob:
 @once
 def retrieval(plan: Context, run: Run, weights: str) -> RetrievalJob:
     """The scores of held-out pairs under one run."""
-    table = plan.scale.tables.table_retrieval
+    table = plan.scale.tables.the(RetrievalTable)
     assert table is not None
     return _of_run(plan, RetrievalJob, run, weights, pairs=table.pairs, estimators=estimators(plan, run))
 
@@ -122,7 +123,7 @@ def retrieval(plan: Context, run: Run, weights: str) -> RetrievalJob:
 @once
 def positions(plan: Context, run: Run) -> PositionsJob:
     """What the image tells about each token, under one run's last weights."""
-    figure = plan.scale.tables.figure_position
+    figure = plan.scale.tables.the(PositionFigure)
     assert figure is not None
     return _of_run(
         plan,

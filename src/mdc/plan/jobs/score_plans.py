@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mdc.plan.config.tables import ChoiceTable, RetrievalTable
+from mdc.plan.config.tables import ChoiceTable, PositionFigure, RetrievalTable
 from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.jobs import score_jobs
 from mdc.plan.jobs.context import Context
@@ -29,9 +29,8 @@ def labelled(key: str, label: str) -> dict[str, str]:
 
 def choices(plan: Context, name: str) -> dict[str, Any]:
     """The values of Table 2's job, and the jobs that it is made from (``jobs``)."""
-    table = plan.scale.tables.table2
-    assert table is not None
-    retrieval = plan.scale.tables.table_retrieval
+    table = plan.scale.tables.at(name, ChoiceTable)
+    retrieval = plan.scale.tables.the(RetrievalTable)
     jobs: dict[str, Any] = {}
     rows: list[Row] = []
     for weights in table.weights:
@@ -60,8 +59,7 @@ def choices(plan: Context, name: str) -> dict[str, Any]:
 
 def retrieval(plan: Context, name: str) -> dict[str, Any]:
     """The values of the retrieval table's job, and the jobs that it is made from (``jobs``)."""
-    table = plan.scale.tables.table_retrieval
-    assert table is not None
+    table = plan.scale.tables.at(name, RetrievalTable)
     jobs: dict[str, Any] = {}
     rows: list[Row] = []
     for weights in table.weights:
@@ -80,14 +78,15 @@ def retrieval(plan: Context, name: str) -> dict[str, Any]:
         for count in _RECALL
         if count < table.pairs
     ]
-    alphas = plan.scale.tables.table2.alphas if plan.scale.tables.table2 else [0.0, 0.5, 1.0]
+    table2 = plan.scale.tables.the(ChoiceTable)
+    alphas = table2.alphas if table2 else [0.0, 0.5, 1.0]
     return {"jobs": jobs, **_common(plan, table, rows), "columns": columns, "alphas": alphas, "pairs": table.pairs}
 
 
 def positions(plan: Context, name: str) -> dict[str, Any]:
     """The values of the position figure's job, and the jobs that it is made from (``jobs``)."""
-    figure, scale = plan.scale.tables.figure_position, plan.scale
-    assert figure is not None and scale.score is not None
+    figure, scale = plan.scale.tables.at(name, PositionFigure), plan.scale
+    assert scale.score is not None
     for side in (figure.reference, *figure.primary):
         if plan.params.methods[side.rpartition("/")[2]].direction is not None:
             raise UserError(

@@ -14,10 +14,12 @@ from mdc.plan.jobs.job import Job
 
 class ArtefactJob(Job):
     """A table or figure. ``files``: what it leaves besides its record. ``expected``: for each job that it is made from, the hash
-    of the configuration asked of it now."""
+    of the configuration asked of it now. ``kind``, ``title``: of one that the scale has under a name of its own."""
 
     verb: Literal["make"]
     artefact: str
+    kind: str | None = None
+    title: str | None = None
     files: list[str] = Field(default_factory=list)
     plan: str
     scale_label: str

@@ -8,22 +8,7 @@ from pydantic import Field
 
 from mdc.plan.config.distortion import Kind
 from mdc.plan.config.types import NonNegative, Positive, Strict
-from mdc.plan.jobs.shown import (
-    ArtefactJob,
-    ChoiceTableJob,
-    Labelled,
-    LengthsJob,
-    LicencesJob,
-    LossesJob,
-    Pair,
-    PositionsFigureJob,
-    ProbingJob,
-    RecipesJob,
-    RetrievalTableJob,
-    SchedulesJob,
-    System,
-    SystemsJob,
-)
+from mdc.plan.jobs.shown import ArtefactJob, Labelled, Pair, System, SystemsJob
 
 
 class CaptionedSystem(System):
@@ -158,22 +143,3 @@ class CaptionFigureJob(ArtefactJob):
     datasets: Annotated[list[CaptionExamples], Field(min_length=1)]
     examples: Positive
     seed: NonNegative
-
-
-#: a job of any table or figure
-AnyArtefact = Annotated[
-    ProbingJob
-    | ChoiceTableJob
-    | RetrievalTableJob
-    | PositionsFigureJob
-    | CaptionTableJob
-    | GuidanceFigureJob
-    | RobustnessFigureJob
-    | CaptionFigureJob
-    | LossesJob
-    | SchedulesJob
-    | LengthsJob
-    | LicencesJob
-    | RecipesJob,
-    Field(discriminator="plan"),
-]

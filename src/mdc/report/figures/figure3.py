@@ -20,6 +20,16 @@ from mdc.report.given import Given, path_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+SHOWN = {
+    "artefacts": {"figure3": {"title": "Figure 3: caption lengths"}},
+    "files": ".png .svg .pdf .csv _summary.csv",
+    "caption": "Caption lengths in CLIP tokens, SOT and EOT counted, of the corpora of scale {scale} (the paper's Figure 3). The "
+    "line is the context's length, beyond which captions are cut.",
+    "config": "tables.Figure3",
+    "plan": "artefact_plans.lengths",
+    "job": "shown.LengthsJob",
+}
+
 ENDS = 2  # SOT and EOT
 # colour, line, marker: their greys differ where colours are lost, and so do the lines and markers
 _STYLES: tuple[tuple[str, Any, str], ...] = (

@@ -32,6 +32,17 @@ from mdc.report.probing import Probing
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+SHOWN = {
+    "artefacts": {"figure4": {"title": "Figure 4: mask ratios"}},
+    "files": ".png .svg .pdf .csv _contrasts.csv",
+    "caption": "Linear-probe accuracy at scale {scale} over the share of a caption that is masked, the same for all captions "
+    "(the paper's image-conditioned BERT; at 100 % parallel decoding), against MDC, which draws the share anew; with intervals, "
+    "one panel for each corpus.",
+    "config": "tables.RatioFigure",
+    "plan": "artefact_plans.probing",
+    "job": "shown.ProbingJob",
+}
+
 _ALL = 100.0  # per cent: every piece masked
 _EDGE, _APART = 7.0, 5.0  # per cent: from there to the marker of a method that draws its ratio, and to the next one's
 #: method's key -> colour, marker

@@ -33,6 +33,17 @@ from mdc.report.lines import Number, tidy
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+SHOWN = {
+    "artefacts": {"figure5": {"title": "Figure 5: numbers of pairs"}},
+    "files": ".png .svg .pdf .csv _trend.csv",
+    "caption": "Linear-probe accuracy at scale {scale} over the number of pairs of nested corpora, with intervals, and the "
+    "points that a doubling adds. Each corpus is trained on for the same number of epochs, so samples seen grow with the pairs, "
+    "and the warm-up takes a larger share of a smaller corpus's steps: the trend is of all three together, as in the paper.",
+    "config": "tables.PairsFigure",
+    "plan": "artefact_plans.probing",
+    "job": "shown.ProbingJob",
+}
+
 _DODGE = 0.016  # of the axis: how far methods stand apart, so that their intervals can be told
 
 

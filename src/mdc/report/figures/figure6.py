@@ -24,6 +24,31 @@ from mdc.report.given import Given, path_of, record_of
 from mdc.report.tables.render import write_page
 from mdc.report.tidy import csv_text
 
+SHOWN = {
+    "kind": "caption_examples",
+    "artefacts": {
+        "figure6": {
+            "kind": "",
+            "title": "Figure 6: captions",
+            "caption": "Images drawn by seed at scale {scale}, with the captions of all systems (the paper's Figure 6). The page "
+            "also shows the order in which masked models revealed each word piece, and how sure they were.",
+            "config": "caption_table.CaptionFigure",
+            "plan": "caption_plans.caption_examples",
+        },
+        "mcd_examples": {
+            "title": "MC-Diffusion, table 2: examples",
+            "what": "captions by mask-and-replace diffusion (MC-Diffusion, table 2)",
+        },
+    },
+    "files": ".png .pdf .html .csv",
+    "more": {".html": "{title}, and the order of their words"},
+    "what": "captions",
+    "caption": "Images drawn by seed at scale {scale}, with {what}. The page also shows at which step each word piece came.",
+    "config": "caption_table.CaptionExamplesOf",
+    "plan": "caption_plans.caption_examples_of",
+    "job": "shown_captions.CaptionFigureJob",
+}
+
 _HEADINGS = {"figure6": "Figure 6. Captions", "mcd_examples": "MC-Diffusion, table 2. Captions"}
 _LINE = ("scale", "dataset", "image", "system", "caption", "records")
 _WIDTH = 125  # letters of a line of the picture
@@ -36,6 +61,10 @@ class _Example:
     image: Image.Image
     references: list[str]
     captions: list[tuple[ShownCaptions, Mapping[str, Any]]]
+
+
+def _heading(job: CaptionFigureJob) -> str:
+    return job.title or _HEADINGS[job.artefact]
 
 
 def make(job: CaptionFigureJob, given: Given, out: Path) -> None:
@@ -114,7 +143,7 @@ def _draw(job: CaptionFigureJob, shown: Mapping[str, Sequence[_Example]], paths:
             for panel in (picture, text):
                 panel.axis("off")
             text.text(0, 1, said, va="top", ha="left", fontsize=8.5, linespacing=1.25, transform=text.transAxes)
-        headline(figure, f"{_HEADINGS[job.artefact]} of images drawn by seed {job.seed}", words.scale_text(job))
+        headline(figure, f"{_heading(job)} of images drawn by seed {job.seed}", words.scale_text(job))
 
 
 def _text(example: _Example, width: int) -> str:
@@ -134,7 +163,7 @@ def _page(job: CaptionFigureJob, shown: Mapping[str, Sequence[_Example]], path: 
     for dataset in job.datasets:
         datasets.append(
             {
-                "title": f"{_HEADINGS[job.artefact]} of {dataset.label}, {words.scale_text(job)}",
+                "title": f"{_heading(job)} of {dataset.label}, {words.scale_text(job)}",
                 "caption": [
                     f"{len(shown[dataset.key])} images drawn by seed {job.seed}, with a caption by each system's first seed.",
                     "The small number behind a word piece says at which step it was shown; the deeper its colour, the surer the "
@@ -155,7 +184,7 @@ def _page(job: CaptionFigureJob, shown: Mapping[str, Sequence[_Example]], path: 
             }
         )
     rendering = "pixelated" if smallest < _SMALL else "auto"
-    write_page(path, "captions.html.j2", title=_HEADINGS[job.artefact], datasets=datasets, rendering=rendering)
+    write_page(path, "captions.html.j2", title=_heading(job), datasets=datasets, rendering=rendering)
 
 
 def _pieces(system: ShownCaptions, row: Mapping[str, Any]) -> list[dict[str, Any]]:

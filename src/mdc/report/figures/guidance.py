@@ -30,6 +30,17 @@ from mdc.report.tidy import csv_text
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+SHOWN = {
+    "kind": "guidance",
+    "artefacts": {"mcd_figure3": {"title": "MC-Diffusion, figure 3: guidance"}},
+    "files": ".png .svg .pdf .csv _claims.csv",
+    "caption": "CLIPScore of captions over each of their metrics against references at scale {scale}, by the scale of guidance "
+    "(MC-Diffusion, figure 3), and the differences between kinds of guidance at equal CIDEr.",
+    "config": "caption_table.GuidanceFigure",
+    "plan": "caption_plans.guidance",
+    "job": "shown_captions.GuidanceFigureJob",
+}
+
 _Y = "CLIPScore"
 _EQUAL = "CIDEr"
 _CLAIM = (
@@ -145,7 +156,7 @@ def _draw(
                 _curve(panel, curve, found.columns[key], by, styles[curve.key], _Y in found.columns)
             panel.set_xlabel(found.columns[key])
         panels[0].set_ylabel(_Y if _Y in found.columns else f"{_Y} is not available")
-        headline(figure, f"MC-Diffusion, figure 3. What guidance trades, {words.scale_text(job)}")
+        headline(figure, f"{job.title or 'MC-Diffusion, figure 3. What guidance trades'}, {words.scale_text(job)}")
         handles, labels = panels[0].get_legend_handles_labels()
         bars = words.intervals(found.levels.values(), job.seeds, "Bars:")
         note = f"{bars} Numbers: the scale of guidance. At equal {_EQUAL}: or at a higher one."

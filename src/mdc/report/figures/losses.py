@@ -13,6 +13,16 @@ from mdc.plan.records import write_text
 from mdc.report.figures.loss_panels import Curve, draw
 from mdc.report.given import Given, run_log
 
+SHOWN = {
+    "artefacts": {"figure_loss": {"title": "Figure: losses"}},
+    "files": ".png .svg .csv",
+    "caption": "Training and held-out loss of every run at scale {scale}, in nats. Levels of different methods do not compare, "
+    "since they are losses of different things.",
+    "config": "tables.LossFigure",
+    "plan": "artefact_plans.losses",
+    "job": "shown.LossesJob",
+}
+
 
 def make(job: LossesJob, given: Given, out: Path) -> None:
     """Write the figure and its csv into ``out``; UserError if a run's manifest or log does not serve."""

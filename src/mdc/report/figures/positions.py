@@ -22,6 +22,17 @@ from mdc.report.tidy import csv_text
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+SHOWN = {
+    "artefacts": {"figure_position": {"title": "Figure: what the image tells, by position"}},
+    "files": ".png .svg .csv _claims.csv _gradients.csv",
+    "caption": "What the image adds to the log probability of a caption's token at scale {scale}, by the token's relative "
+    "position: in the model's own contexts, and with the tokens before it shown and all others masked; and the norm of the "
+    "loss's gradient at the visual tokens.",
+    "config": "tables.PositionFigure",
+    "plan": "score_plans.positions",
+    "job": "shown.PositionsFigureJob",
+}
+
 Style = dict[str, tuple[str, str]]
 _CURVES = ("scale", "dataset", "method", "context", "kind", "position", "gain", "low", "high", "tokens", "records")
 _CLAIMS = (

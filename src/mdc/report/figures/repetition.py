@@ -35,6 +35,17 @@ from mdc.report.tidy import csv_text
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+SHOWN = {
+    "artefacts": {"figure_repetition": {"title": "Many passes over few pairs"}},
+    "files": ".png .svg .pdf .csv _contrasts.csv _losses.csv",
+    "caption": "Linear-probe accuracy and held-out loss at scale {scale} over the samples that a run has seen: the same pairs "
+    "again and again, each number of passes a run of its own, or fresh pairs; with intervals, and the differences between "
+    "methods that were named beforehand.",
+    "config": "tables.RepetitionFigure",
+    "plan": "artefact_plans.probing",
+    "job": "shown.ProbingJob",
+}
+
 _LOSSES = (
     "scale",
     "dataset",

@@ -33,6 +33,17 @@ from mdc.report.tidy import csv_text
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+SHOWN = {
+    "kind": "robustness",
+    "artefacts": {"figure_robustness": {"title": "Figure: captions of worse and worse images"}},
+    "files": ".png .svg .pdf .csv _claims.csv",
+    "caption": "How fast captions become worse as test images do at scale {scale}: Gaussian noise, blur, JPEG and cut-out in "
+    "five strengths, a curve a captioner, with intervals.",
+    "config": "caption_table.RobustnessFigure",
+    "plan": "caption_plans.robustness",
+    "job": "shown_captions.RobustnessFigureJob",
+}
+
 Floats = NDArray[np.float64]
 
 #: of each row of panels its metric: the one that is claimed, and what of the captions is true, where it is known
@@ -187,7 +198,7 @@ def _draw(
             panel.set_title(titles[kind])
         for panel in panels[-1]:
             panel.set_xlabel("strength")
-        headline(figure, f"Captions of worse and worse images, {words.scale_text(job)}")
+        headline(figure, f"{job.title or 'Captions of worse and worse images'}, {words.scale_text(job)}")
         handles, labels = panels[0][0].get_legend_handles_labels()
         note = words.intervals(found.levels.values(), job.seeds, "Bars:")
         said = "; ".join(filter(None, (claim.words() for claim in claims)))

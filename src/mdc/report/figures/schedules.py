@@ -22,6 +22,16 @@ from mdc.report.figures.schedule_panels import draw
 from mdc.report.given import Given, RunLog, run_log
 from mdc.report.statistics import steadiness
 
+SHOWN = {
+    "artefacts": {"figure_schedules": {"title": "Figure: steadiness of the noise schedules"}},
+    "files": ".png .svg .csv _curves.csv",
+    "caption": "How steadily the runs of Table 5 train at scale {scale}: loss and gradient norm (before clipping) over steps, "
+    "and how much each varies around its trend after warm-up, one noise schedule beside the other.",
+    "config": "tables.ScheduleFigure",
+    "plan": "artefact_plans.schedules",
+    "job": "shown.SchedulesJob",
+}
+
 
 def make(job: SchedulesJob, given: Given, out: Path) -> None:
     """Write the figure, its numbers and the logged curves into ``out``.

@@ -15,6 +15,23 @@ from mdc.report.tables import comparisons
 from mdc.report.tables.render import write_csv, write_html, write_latex, write_markdown
 from mdc.report.tables.table import Cell, Column, Row, Table, mark_rows
 
+SHOWN = {
+    "kind": "methods",
+    "artefacts": {
+        "table4": {"title": "Table 4: ablation on t"},
+        "table5": {"kind": "", "title": "Table 5: noise schedules", "config": "tables.ScheduleTable"},
+        "table_cnn": {"title": "Probes of a convolutional encoder"},
+        "table_relations": {"title": "Who learns relations"},
+        "table_shapes": {"title": "Who learns shapes"},
+    },
+    "files": ".csv _long.csv _contrasts.csv .html .md .tex",
+    "caption": "Methods by corpora at scale {scale}: linear probes in per cent with intervals, beside the same encoder before "
+    "training, and the differences that were named beforehand.",
+    "config": "tables.MethodTable",
+    "plan": "artefact_plans.probing",
+    "job": "shown.ProbingJob",
+}
+
 TITLES = {
     "table4": "Ablation on t",
     "table5": "Analysis of noise schedule",
@@ -66,7 +83,7 @@ def main_table(probing: Probing, numbers: Sequence[Number]) -> Table:
     shown = mark_rows([row for _, row in rows], [ranked for ranked, _ in rows])
     job = probing.job
     return Table(
-        title=f"{_number(job.artefact)}{TITLES[job.artefact]}, {probing.scale_text}",
+        title=f"{_number(job.artefact)}{job.title or TITLES[job.artefact]}, {probing.scale_text}",
         caption=(
             f"Linear probing of {', '.join(probing.backbones)}, per cent. "
             f"{probing.interval_words(probing.levels.values())}",

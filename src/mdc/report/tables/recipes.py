@@ -18,6 +18,21 @@ from mdc.report.tables.render import write_html, write_latex, write_markdown
 from mdc.report.tables.table import Row, Table
 from mdc.report.tidy import csv_text
 
+SHOWN = {
+    "kind": "recipes",
+    "artefacts": {
+        "table6": {"title": "Table 6: hyper-parameters"},
+        "table7": {"title": "Table 7: hyper-parameters"},
+        "table8": {"title": "Table 8: hyper-parameters"},
+    },
+    "files": ".csv .html .md .tex",
+    "caption": "How the runs of one backbone are trained at scale {scale}, read from their own resolved configurations (the "
+    "paper's Tables 6 to 8).",
+    "config": "tables.RecipeTable",
+    "plan": "artefact_plans.recipes",
+    "job": "shown.RecipesJob",
+}
+
 _SHORT = {"autoregressive": "AR", "contrastive": "CLIP", "masked": "MDC"}  # as the paper's Table 8 calls the first
 NOTHING = "-"
 
@@ -51,8 +66,9 @@ def make(job: RecipesJob, given: Mapping[str, Path], out: Path) -> None:
     """Write the artefact's csv, HTML, Markdown and LaTeX into ``out``. Nothing is ``given``: the job holds all values."""
     name, labels = job.artefact, [corpus.label for corpus in job.corpora]
     body = rows([[run for run in corpus.runs if run.ranked] for corpus in job.corpora])
+    numbered = f"Table {name.removeprefix('table')}. Hyperparameters"
     table = Table(
-        title=f"Table {name.removeprefix('table')}. Hyperparameters, {job.backbone}",
+        title=f"{job.title or numbered}, {job.backbone}",
         caption=(f"Used to train models with {job.backbone}, scale {job.scale_label}.",),
         labels=("config", *labels),
         columns=(),

@@ -9,6 +9,15 @@ from mdc.report.given import Given
 from mdc.report.scores import Retrieval
 from mdc.report.tables import comparisons, score_rows
 
+SHOWN = {
+    "artefacts": {"table_retrieval": {"title": "Retrieval by score"}},
+    "files": ".csv _long.csv _contrasts.csv .html .md .tex",
+    "caption": "Recall at 1, 5 and 10 among held-out pairs at scale {scale}, in both directions, by every model's score.",
+    "config": "tables.RetrievalTable",
+    "plan": "score_plans.retrieval",
+    "job": "shown.RetrievalTableJob",
+}
+
 
 def make(job: RetrievalTableJob, given: Given, out: Path) -> None:
     """Write the table's files into ``out``; errors as of Table 2."""

@@ -16,6 +16,18 @@ from mdc.report.tables import comparisons
 from mdc.report.tables.render import write_csv, write_html, write_latex, write_markdown
 from mdc.report.tables.table import Cell, Row, Table, mark_rows
 
+SHOWN = {
+    "artefacts": {"table1": {"title": "Table 1: linear probing"}},
+    "files": ".csv _long.csv _contrasts.csv .html .md .tex figure_table1.png figure_table1.svg _metrics.json",
+    "more": {"figure_table1.png": "Figure: what training adds"},
+    "caption": "Linear-probe accuracy (or mean average precision) at scale {scale}, in per cent, of every method and backbone "
+    "with intervals, beside the same encoder before training: the gains over it, and the differences between methods and "
+    "between corpora that were named beforehand.",
+    "config": "tables.ProbeTable",
+    "plan": "artefact_plans.probing",
+    "job": "shown.ProbingJob",
+}
+
 #: decimals of a headline number; far below any interval's width
 DECIMALS = 2
 

@@ -19,6 +19,16 @@ from mdc.report.tables import comparisons, score_rows
 from mdc.report.tables.table import Cell, Column, Row, Table
 from mdc.report.tidy import csv_text
 
+SHOWN = {
+    "artefacts": {"table2": {"title": "Table 2: compositionality"}},
+    "files": ".csv _long.csv _contrasts.csv _kept.csv _errors.csv .html .md .tex",
+    "caption": "How often the right caption scores higher than wrong ones at scale {scale}, in per cent, of every model and "
+    "estimator, beside the same model with other images, with no image, and beside the rule that the shorter caption wins.",
+    "config": "tables.ChoiceTable",
+    "plan": "score_plans.choices",
+    "job": "shown.ChoiceTableJob",
+}
+
 _KEPT_LINE = ("scale", "dataset", "backbone", "method", "column", "kept", "items", "value", "low", "high", "records")
 _KEPT_WORDS = {"distinct": "without equal options", "trained": "without unseen pieces"}
 

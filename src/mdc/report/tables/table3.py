@@ -25,6 +25,71 @@ from mdc.report.tables.render import write_csv, write_html, write_latex, write_m
 from mdc.report.tables.table import Cell, Column, Row, Table, mark_rows
 from mdc.report.tidy import csv_text
 
+SHOWN = {
+    "kind": "captions",
+    "artefacts": {
+        "table3": {
+            "kind": "",
+            "title": "Table 3: captioning",
+            "caption": "Captions at scale {scale} held against references, by the metrics of the COCO caption challenge and by "
+            "CLIPScore; what of them is true where that is known; their length, variety and content words; beside the most "
+            "frequent training caption and the same captioner on other images.",
+            "config": "caption_table.CaptionTable",
+            "plan": "caption_plans.captions",
+        },
+        "mcd_table1": {
+            "title": "MC-Diffusion, table 1: without guidance",
+            "what": "Captions by mask-and-replace diffusion (MC-Diffusion), and by the same models on other images,",
+        },
+        "mcd_table3": {
+            "title": "MC-Diffusion, table 3: classifier-free guidance",
+            "what": "Captions by mask-and-replace diffusion (MC-Diffusion), and by the same models on other images,",
+        },
+        "mcd_table4": {
+            "title": "MC-Diffusion, table 4: masked-condition guidance",
+            "what": "Captions by mask-and-replace diffusion (MC-Diffusion), and by the same models on other images,",
+        },
+        "mcd_grid": {
+            "title": "MC-Diffusion: orientation and mask draw",
+            "what": "Captions by mask-and-replace diffusion (MC-Diffusion), and by the same models on other images,",
+        },
+        "table_ratio": {
+            "title": "Mask ratios and captions",
+            "what": "Captions by models that were trained at one mask ratio each, and by MDC",
+        },
+        "table_conditioning": {
+            "title": "Regions or the whole image",
+            "what": "Captions by models whose decoder reads every patch of an image, the means of regions, or one vector",
+        },
+        "table_baselines": {
+            "title": "A CNN with an LSTM",
+            "what": "Captions by an LSTM that attends to a convolutional encoder, and by transformers on that encoder and on a "
+            "ViT",
+        },
+        "table_guidance": {
+            "title": "Guidance by CLIP",
+            "what": "Captions by MDC in each piece of which a CLIP has a say, by its weight",
+        },
+        "table_few": {
+            "title": "Few examples",
+            "what": "Captions by pretrained captioners that saw a few examples of another domain, or none",
+        },
+        "table_splits": {
+            "kind": "captions_over_splits",
+            "title": "Several splits",
+            "what": "Captions by runs on several random splits of the same images",
+            "files": ".csv _long.csv _contrasts.csv _sets.csv _over.csv .html .md .tex",
+        },
+    },
+    "files": ".csv _long.csv _contrasts.csv _sets.csv .html .md .tex",
+    "what": "Captions",
+    "caption": "{what} at scale {scale}, held against references, by the metrics of the COCO caption challenge and by CLIPScore; "
+    "what of the captions is true, where it is known.",
+    "config": "caption_table.CaptionView",
+    "plan": "caption_plans.caption_view",
+    "job": "shown_captions.CaptionTableJob",
+}
+
 _HEADINGS = {
     "table3": "Table 3. Captioning",
     "mcd_table1": "MC-Diffusion, table 1. Captions without guidance",
@@ -66,7 +131,7 @@ def make(job: CaptionTableJob, given: Given, out: Path) -> None:
     votes = _votes(found, numbers, choices)
     chosen = _chosen(votes)
     notes = _main_notes(found, choices)
-    heading = _HEADINGS[job.artefact]
+    heading = job.title or _HEADINGS[job.artefact]
     others = _OTHERS.get(job.artefact, ())
     main = _table(found, numbers, heading, parts["paper"], notes, chosen=chosen, others=others)
     objects = _objects(job, given, found)

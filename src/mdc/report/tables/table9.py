@@ -13,6 +13,16 @@ from mdc.report.tables.render import write_html, write_latex, write_markdown
 from mdc.report.tables.table import Row, Table
 from mdc.report.tidy import csv_text
 
+SHOWN = {
+    "artefacts": {"table9": {"title": "Table 9: licences"}},
+    "files": ".csv _long.csv .html .md .tex",
+    "caption": "The licence of every dataset, as the paper's Table 9 prints it and as the dataset's own page has it. The same at "
+    "every scale.",
+    "config": "tables.Plain",
+    "plan": "artefact_plans.licences",
+    "job": "shown.LicencesJob",
+}
+
 #: what the registry says of a dataset, as JSON
 Entry = Mapping[str, Any]
 
