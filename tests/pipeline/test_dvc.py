@@ -164,7 +164,7 @@ def test_and_the_reverse_a_stage_lists_what_decides_it_or_what_it_is_made_from(e
     idle = {}
     for field in FIELDS:
         place = OTHERS.where(field)[0]
-        stages = [stage for stage in DVC["stages"] if set(_params(place, stage)) - {WHOLE, "scale"}]
+        stages = [one for one in DVC["stages"] if one != "index" and set(_params(place, one)) - {WHOLE, "scale"}]
         tried = itertools.chain([edits[field]], _accepted(field)) if stages else ()
         planned = (found for edit in tried if edit is not None and (found := _of_edit(edit)) is not None)
         for found in itertools.islice(planned, 3 if _matched("idle", field) else 30):

@@ -131,7 +131,7 @@ def test_what_writing_a_caption_took(r: Path) -> None:
     jobs = [job for job in behind(folder, "table_guidance") if verb_of(job) == "write-captions"]
     told = [read_json(folder.host(job)).get("writing", {}) for job in jobs]
     found = writing(folder, "table_guidance")
-    own = [one for one in config["systems"] if not one["reference"]]
+    own = [one for one in config["systems"] if not one.get("reference")]
     assert [one.label for one in found] == [one["method"]["label"] for one in own] and len(found) > 1
     for one, system in zip(found, own, strict=True):
         parts = [each[system["system"]] for each in told if system["system"] in each]

@@ -264,7 +264,9 @@ def deep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     module.make = lambda job, given, out: (out / "deep.csv").write_text("made from captions\n")  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "stand_in_table", module)
     assert importlib.import_module("stand_in_table") is module
-    monkeypatch.setitem(ARTEFACTS, "deep", Artefact("deep", "stand_in_table", "", ("deep.csv",), "", "", "", ""))
+    monkeypatch.setitem(
+        ARTEFACTS, "deep", Artefact("deep", "stand_in_table", "", ("deep.csv",), "", "", "", "shown.ProbingJob")
+    )
     jobs = {job.job: job for job in made}
     plan: Any = SimpleNamespace(jobs=jobs, edits={}, params=SimpleNamespace(scale="deep"))
     folder = ScaleFolder(tmp_path / "deep")

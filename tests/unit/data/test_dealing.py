@@ -69,7 +69,7 @@ def test_a_corpus_of_it_has_the_splits_that_were_asked_for(tmp_path: Path) -> No
     for how, there in (({"seed": 0, "test": 8}, {"train": 22, "test": 8}), ({"seed": 0, "test": 8, "val": 2}, None)):
         source = ParquetCorpus(**SOURCE, dealt=how)  # type: ignore[arg-type]
         out = tmp_path / str(len(how))
-        whole = source.model_dump(mode="json")
+        whole = source.complete()
         index = write_corpus("x", whole, out, tmp_path, context_length=16, splits=splits_of(whole))
         counts = {split: told["samples"] for split, told in index["splits"].items()}
         assert counts == (there or {"train": 20, "val": 2, "test": 8})

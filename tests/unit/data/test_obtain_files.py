@@ -287,7 +287,9 @@ def run_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str = "small"
     config = {"job": f"data/obtained/{name}", "verb": "obtain", "scale": "paper", "fingerprint": "f", "name": name}
     config |= {"dataset": {"path": name, "from": None, "list": None, "subset": None, **dataset}, "download": None}
     # a configuration that no schema has seen, as a registry in a test needs it
-    job: Any = types.SimpleNamespace(job=config["job"], verb="obtain", inputs=[], config=lambda: config)
+    job: Any = types.SimpleNamespace(
+        job=config["job"], verb="obtain", inputs=[], config=lambda: config, complete=lambda: config
+    )
     job_module.main(Call(job, ScaleFolder(tmp_path), tmp_path / "out"))
     record = json.loads((tmp_path / "out" / "obtained.json").read_text())
     made = json.loads((tmp_path / "out" / "made.json").read_text())

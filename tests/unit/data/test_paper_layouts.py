@@ -17,7 +17,7 @@ LAYOUTS = read_table(__file__, "layouts")
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_probe_set(name: str, tmp_path: Path) -> None:
     keys, inner, files = LAYOUTS[name]
-    source = ParquetProbe.model_validate({"kind": "parquet", "path": name, "split_column": None, **keys}).model_dump()
+    source = ParquetProbe.model_validate({"kind": "parquet", "path": name, "split_column": None, **keys}).complete()
     image, label, folder = source["image_column"], source["label_column"], tmp_path / name / inner
     for number, file in enumerate(files.values()):
         rows = 6 - 2 * number

@@ -44,7 +44,7 @@ def hub_files(folder: Path) -> None:
 
 def source(**keys: Any) -> dict[str, Any]:
     given = {"kind": "parquet", "path": "p", "in_parts": True, **keys}
-    return ParquetCorpus.model_validate(given).model_dump(mode="json")
+    return ParquetCorpus.model_validate(given).complete()
 
 
 def joined(config: dict[str, Any], data: Path, at: Path, groups: int, processes: int = 1) -> dict[str, Any]:

@@ -35,7 +35,7 @@ def image(number: int) -> bytes:
 
 def described(path: str, **more: Any) -> dict[str, Any]:
     source = ParquetCorpus.model_validate({"kind": "parquet", "path": path, "split_column": None, **more})
-    return source.model_dump(mode="json")
+    return source.complete()
 
 
 @pytest.mark.parametrize("group", [7, 1000])
@@ -93,7 +93,7 @@ def test_each_image_has_the_captions_of_all_rows(tmp_path: Path, monkeypatch: py
         if len(cells) == 3 and cells[0] and cells[2] != "other":
             wanted.setdefault(cells[0], (f"{number:08d}", []))[1].append(cells[1])
     table = TableCorpus.model_validate({"kind": "caption_table", "path": "t.tsv", "split_column": "split"})
-    source = open_corpus(table.model_dump(mode="json"), tmp_path)
+    source = open_corpus(table.complete(), tmp_path)
     for split in ("train", "val"):
         skipped = Skipped()
         assert [(one.key, one.captions) for one in source.samples(split, skipped)] == [
@@ -106,7 +106,7 @@ def test_each_image_has_the_captions_of_all_rows(tmp_path: Path, monkeypatch: py
         text.write("9.png\tmoved\ttrain\n")
     first = 2 + next(n for n, line in enumerate(lines) if line.startswith("9.png"))
     with pytest.raises(UserError, match=f"line {len(lines) + 2}: '9.png' is in split train, in line {first} in val"):
-        open_corpus(table.model_dump(mode="json"), tmp_path)
+        open_corpus(table.complete(), tmp_path)
 
 
 PEAK = """

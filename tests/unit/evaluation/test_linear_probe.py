@@ -191,6 +191,3 @@ def test_predict_is_the_linear_layer(normalize: bool) -> None:
 def test_what_cannot_be_meant_is_refused(features: torch.Tensor, targets: torch.Tensor, words: str) -> None:
     with pytest.raises(UserError, match=words):
         train_linear_probe(features, targets, 3)
-
-    with pytest.raises(UserError, match="epochs is 0, must be 1 or more"):
-        ProbeRecipe(epochs=0)

@@ -50,13 +50,13 @@ def plan(scale: str) -> Plan:
 def besides(value: Any, told: Any, where: str) -> Iterator[str]:
     """What a job holds that its configuration ``told`` does not say: a value that follows from the class, not from the file.
 
-    None and False may be left out: a value is then not asked for."""
+    None, False and what is empty may be left out: a value is then not asked for."""
     if isinstance(value, BaseModel):
         for name, field in type(value).model_fields.items():
             key, held = field.alias or name, getattr(value, name)
             if key in told:
                 yield from besides(held, told[key], f"{where}.{key}")
-            elif held is not None and held is not False:
+            elif held not in (None, False, "", [], {}):
                 yield f"{where}.{key}"
     elif isinstance(value, Mapping) and isinstance(told, Mapping) and value.keys() == told.keys():
         for key in value:
@@ -141,7 +141,7 @@ def _read(node: ast.AST) -> TypeGuard[ast.Name]:
 
 
 #: a job's own: the whole configuration, and its hash
-OF_JOBS = {"config", "sha256"}
+OF_JOBS = {"config", "sha256", "complete"}
 
 
 def test_code_reads_nothing_of_a_job_but_its_fields(trees: dict[str, ast.Module]) -> None:

@@ -152,7 +152,11 @@ def test_the_curves_are_the_logs_run_after_run(tmp_path: Path) -> None:
     shown = [tuple(row.values()) for row in read_rows(project.out / "figure_schedules_curves.csv")]
     keys = ("step", "loss", "grad_norm")
     logged = [
-        ("Corpus short", "ViT-B", LABELS[method], str(seed), *(repr(line[key]) for key in keys), "mini")
+        (
+            *("Corpus short", "ViT-B", LABELS[method], str(seed)),
+            *(repr(line[key]) for key in keys),
+            *("mini", f"runs/short/B/{method}/s{seed}"),
+        )
         for method in RANGES
         for seed in (0, 3)
         for line in project.lines(method, seed)
