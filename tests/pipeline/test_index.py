@@ -17,7 +17,7 @@ from browser import needs_chromium, opened
 
 from mdc.app.cli import main
 from mdc.plan.artefacts import ARTEFACTS
-from mdc.plan.config.read import read_yaml
+from mdc.plan.config.read import load, read_yaml
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.records import read_json, write_json
 from mdc.plan.verbs import verb_of
@@ -56,9 +56,8 @@ def test_it_shows_everything_and_every_link_leads_somewhere(r: Path, capsys: pyt
     assert f"{count} of {count} tables and figures" in capsys.readouterr().out
     text = PAGE.read_text()
     links = Links(text)
-    assert links.ids == sorted(
-        made(r), key=lambda name: (ARTEFACTS[name].category == "Figures", list(ARTEFACTS).index(name))
-    )
+    order = list(load("params.yaml").current().tables)
+    assert links.ids == sorted(made(r), key=lambda name: (ARTEFACTS[name].category == "Figures", order.index(name)))
     for place in links.places:
         assert "://" not in place and not place.startswith("/"), "the page is moved with its folder"
         if place.startswith("#"):

@@ -7,6 +7,7 @@ import csv
 from pathlib import Path
 from typing import Any
 
+from mdc.plan.config.pretrain import Optimisation
 from mdc.plan.config.read import read_yaml, validate
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.jobs.shown import RecipeRun, RecipesJob
@@ -69,11 +70,12 @@ def test_another_scale_has_its_own(tmp_path: Path) -> None:
 
 
 def test_who_differs_is_named() -> None:
-    usual: dict[str, Any] = {**dict.fromkeys(("optimizer", "lr_schedule"), "x"), "clip_norm": 1.0, "epochs": 2}
-    usual |= {**dict.fromkeys(("lr", "beta1", "beta2", "weight_decay"), 0.5), "warmup_steps": 5, "batch_size": 8}
+    usual: dict[str, Any] = {**dict.fromkeys(("lr", "beta1", "beta2", "weight_decay"), 0.5), "warmup_steps": 5}
+    usual |= {"batch_size": 8, "clip_norm": 1.0, "epochs": 2}
 
     def run(label: str, objective: str, **changes: Any) -> RecipeRun:
-        return RecipeRun(label=label, objective=objective, ranked=True, recipe=usual | changes)
+        more = {"optimizer": "x", "lr_schedule": "x", "recipe": Optimisation(**usual | changes)}
+        return RecipeRun(label=label, objective=objective, ranked=True, **more)
 
     corpus = [run("A", "masked"), run("B", "masked"), run("C", "masked", epochs=3), run("D", "contrastive", epochs=3)]
     found = {line[0]: line[1:] for line in rows([corpus, corpus[:2]])}

@@ -155,7 +155,20 @@ AnyOrder = Annotated[
 ]
 
 
-class Recipe(Strict):
+class Optimisation(Strict):
+    """What the paper's Tables 6 to 8 list of a recipe."""
+
+    epochs: Positive
+    batch_size: Positive
+    lr: Annotated[float, Field(gt=0, lt=1)]
+    warmup_steps: NonNegative
+    weight_decay: Annotated[float, Field(ge=0, lt=1)]
+    beta1: Annotated[float, Field(ge=0, lt=1)]
+    beta2: Annotated[float, Field(ge=0, lt=1)]
+    clip_norm: Annotated[float, Field(gt=0)] | None
+
+
+class Recipe(Optimisation):
     """How a run is optimised. Overrides may change any key for some runs.
 
     ``snapshots``: after which shares of its steps a run keeps its weights, besides the last ones and the best on held-out
@@ -166,16 +179,8 @@ class Recipe(Strict):
     samples: a permutation of all alike, or shard by shard.
     """
 
-    epochs: Positive
-    batch_size: Positive
     accumulation: Positive
     processes: Positive
-    lr: Annotated[float, Field(gt=0, lt=1)]
-    warmup_steps: NonNegative
-    weight_decay: Annotated[float, Field(ge=0, lt=1)]
-    beta1: Annotated[float, Field(ge=0, lt=1)]
-    beta2: Annotated[float, Field(ge=0, lt=1)]
-    clip_norm: Annotated[float, Field(gt=0)] | None
     precision: Literal["fp32", "bf16"]
     compile: bool
     threads: Threads

@@ -8,7 +8,7 @@ from typing import Any
 
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config.data import Corpus, TextSet
-from mdc.plan.config.pretrain import Method
+from mdc.plan.config.pretrain import Method, Optimisation
 from mdc.plan.config.tables import (
     Figure3,
     PairsFigure,
@@ -245,9 +245,6 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-_SHOWN_OF_A_RECIPE = ["lr", "warmup_steps", "weight_decay", "beta1", "beta2", "batch_size", "epochs", "clip_norm"]
-
-
 def recipes(plan: Context, name: str) -> Values:
     """How Table 1's runs of one backbone are trained, from their own configurations."""
     scale, table1 = plan.scale, plan.scale.tables.the(ProbeTable)
@@ -258,9 +255,11 @@ def recipes(plan: Context, name: str) -> Values:
     def run_of(corpus: str, key: str) -> dict[str, Any]:
         job, method = plan.pretrain(Run(corpus, backbone, key, seed)), plan.params.methods[key]
         protocol, recipe = job.protocol.pretrain, job.recipe
-        shown = {key: getattr(recipe, key) for key in _SHOWN_OF_A_RECIPE}
-        shown |= {"optimizer": protocol.optimizer, "lr_schedule": recipe.lr_schedule or protocol.lr_schedule}
-        return {"label": method.label, "objective": method.objective, "ranked": method.ranked, "recipe": shown}
+        return {
+            **{"label": method.label, "objective": method.objective, "ranked": method.ranked},
+            **{"optimizer": protocol.optimizer, "lr_schedule": recipe.lr_schedule or protocol.lr_schedule},
+            "recipe": {key: getattr(recipe, key) for key in Optimisation.model_fields},
+        }
 
     corpora = [
         {"label": scale.data.corpora[corpus].label, "runs": [run_of(corpus, key) for key in methods]}

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from mdc.plan.config.params import ProtocolStatistics
+from mdc.plan.config.pretrain import Optimisation
 from mdc.plan.config.types import NonNegative, Positive, Share, Strict
 from mdc.plan.jobs.job import Job
 
@@ -270,12 +271,12 @@ class LicencesJob(ArtefactJob):
 
 
 class RecipeRun(Strict):
-    """Of a run's recipe and protocol what Tables 6 to 8 show, by its key."""
-
     label: str
     objective: str
     ranked: bool
-    recipe: dict[str, str | float | int | None]
+    optimizer: str
+    lr_schedule: str
+    recipe: Optimisation
 
 
 class RecipeCorpus(Strict):

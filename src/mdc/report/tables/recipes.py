@@ -85,6 +85,10 @@ def make(job: RecipesJob, given: Mapping[str, Path], out: Path) -> None:
     write_latex(table, out / f"{name}.tex")
 
 
+def _value(run: RecipeRun, key: str) -> Any:
+    return getattr(run if key in ("optimizer", "lr_schedule") else run.recipe, key)
+
+
 def rows(corpora: Sequence[Sequence[RecipeRun]]) -> list[tuple[str, ...]]:
     """(what, its value in each corpus, …) from the ranked runs of each corpus. A row of nothing is left out."""
     found = []
@@ -94,9 +98,9 @@ def rows(corpora: Sequence[Sequence[RecipeRun]]) -> list[tuple[str, ...]]:
         for number, runs in enumerate(corpora):
             usual = _usual(runs, key)
             common.append(_text(usual, shown))
-            for value in dict.fromkeys(run.recipe[key] for run in runs):
+            for value in dict.fromkeys(_value(run, key) for run in runs):
                 if value != usual:
-                    who = _who([run for run in runs if run.recipe[key] == value])
+                    who = _who([run for run in runs if _value(run, key) == value])
                     others.setdefault(who, [NOTHING] * len(corpora))[number] = _text(value, shown)
         if set(common) != {NOTHING}:
             found.append((name, *common))
@@ -106,7 +110,7 @@ def rows(corpora: Sequence[Sequence[RecipeRun]]) -> list[tuple[str, ...]]:
 
 def _usual(runs: Sequence[RecipeRun], key: str) -> Any:
     """The value that most runs have, the first of equals; None if there is no run."""
-    found = Counter(run.recipe[key] for run in runs).most_common(1)
+    found = Counter(_value(run, key) for run in runs).most_common(1)
     return found[0][0] if found else None
 
 
@@ -126,9 +130,9 @@ def notes(corpora: Sequence[Sequence[RecipeRun]]) -> list[str]:
         ranked = [run for run in runs if run.ranked]
         for run in (run for run in runs if not run.ranked):
             differs = [
-                f"{name} {_text(run.recipe[key], shown)}"
+                f"{name} {_text(_value(run, key), shown)}"
                 for name, key, shown in ROWS
-                if run.recipe[key] != _usual(ranked, key)
+                if _value(run, key) != _usual(ranked, key)
             ]
             told[f"{run.label}: {', '.join(differs) or 'the same'}."] = None
     return list(told)
