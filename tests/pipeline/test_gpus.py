@@ -11,9 +11,16 @@ from pathlib import Path
 
 import pytest
 
+from mdc.plan.config.read import load
+from mdc.plan.jobs.call import Call
+from mdc.plan.jobs.folder import ScaleFolder
+from mdc.plan.jobs.needs import computing
+from mdc.plan.jobs.plan import Plan
 from mdc.plan.processes import gpus
 from mdc.plan.processes.gpus import claim_gpus, gpu_ids, wanted_gpus
 from mdc.plan.records import UserError
+from mdc.plan.verbs import VERBS
+from mdc.training import launch
 
 HOLD = """
 import os, sys
@@ -191,3 +198,18 @@ def test_a_slurm_job_claims_among_its_own(monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setenv("SLURM_JOB_ID", number)
         folders.add(gpus._lock_folder())
     assert len(folders) == 3
+
+
+def test_every_job_that_computes_claims_the_devices_that_the_workflow_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    claimed: dict[str, int] = {}
+    monkeypatch.setattr(launch, "wanted_gpus", lambda device, processes: processes)
+    monkeypatch.setattr(launch, "claim_gpus", lambda count, who: claimed.update({who: count}))
+    monkeypatch.setattr(launch, "_run_workers", lambda *arguments: None)
+    plan = Plan(load(Path(__file__).parents[2] / "params.yaml", "mini"))
+    jobs = {
+        job.verb: job for job in plan.jobs.values() if getattr(job, "run", "") is not None and VERBS[job.verb].computes
+    }
+    for verb, job in jobs.items():
+        launch.enter(verb, Call(job, ScaleFolder(Path("none")), Path("none")))
+    assert claimed == {f"mdc {verb}": computing(job)[1] for verb, job in jobs.items()}
+    assert {"mdc pretrain", "mdc probe", "mdc encode-corpus", "mdc tokenizer"} <= set(claimed)

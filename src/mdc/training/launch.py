@@ -16,14 +16,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from mdc.plan.config.caption import Captioning
-from mdc.plan.config.pretrain import Recipe
-from mdc.plan.config.score import Scoring
 from mdc.plan.jobs.call import Call
+from mdc.plan.jobs.needs import computing
 from mdc.plan.processes.gpus import claim_gpus, wanted_gpus
 from mdc.plan.processes.interrupts import Interrupted
 from mdc.plan.processes.lock import WAITED, locked
-from mdc.plan.verbs import VERBS
 
 # set for a worker: the process that started it, and the folder for its messages
 LAUNCHER, ERRORS = "MDC_LAUNCHER", "MDC_ERRORS"
@@ -54,23 +51,20 @@ def enter(verb: str, call: Call) -> bool:
     if started_by_torchrun():
         _follow_launcher()
         return False
-    if VERBS[verb].shared:
-        if verb == "write-captions" and call.job.run is None:
-            return False  # the floor needs no model
-        how: Recipe | Scoring | Captioning = getattr(call.job, VERBS[verb].computes)
-        if how.processes > 1 and call.wait:  # a worker that waits would let the others run into their time-out
-            with locked(call.state, wait=True) as waited:
-                if waited:
-                    os.environ[WAITED] = "1"
-        _claim(how.device, how.processes, verb)
-        if how.processes > 1:
-            _run_workers(how, list(call.arguments))
-            return True
-    elif verb == "probe":
-        _claim(call.job.recipe.device, 1, verb)
-    elif verb == "measure-captions" and (call.job.clip or call.job.open_clip):
-        _claim(call.job.captioning.device, 1, verb)
-    return False
+    if verb == "write-captions" and call.job.run is None:
+        return False  # the most frequent caption needs no model
+    if verb == "measure-captions" and not (call.job.clip or call.job.open_clip):
+        return False
+    device, processes, threads = computing(call.job)
+    if processes > 1 and call.wait:  # a worker that waits would let the others run into their time-out
+        with locked(call.state, wait=True) as waited:
+            if waited:
+                os.environ[WAITED] = "1"
+    if count := wanted_gpus(device, processes):
+        claim_gpus(count, f"mdc {verb}")  # held until this process ends
+    if processes > 1:
+        _run_workers(processes, threads, list(call.arguments))
+    return processes > 1
 
 
 def say(verb: str, message: str) -> None:
@@ -94,15 +88,9 @@ def lost_peer(verb: str, message: str) -> int:
     return LOST
 
 
-def _claim(device: str, processes: int, verb: str) -> None:
-    count = wanted_gpus(device, processes)
-    if count:
-        claim_gpus(count, f"mdc {verb}")  # held until this process ends
-
-
-def _run_workers(recipe: Recipe | Scoring | Captioning, arguments: list[str]) -> None:
+def _run_workers(processes: int, threads: int, arguments: list[str]) -> None:
     """Start the workers, wait for them, and end as they ended."""
-    os.environ.setdefault("OMP_NUM_THREADS", str(recipe.threads))  # otherwise torchrun prints a long message
+    os.environ.setdefault("OMP_NUM_THREADS", str(threads))  # otherwise torchrun prints a long message
     if sys.platform == "linux":
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # all workers are here, and the host's name may not resolve
     os.environ[LAUNCHER] = str(os.getpid())
@@ -119,7 +107,7 @@ def _run_workers(recipe: Recipe | Scoring | Captioning, arguments: list[str]) ->
             "--log-dir",
             str(Path(folder) / "torchrun"),
         ]
-        ended = _torchrun([*here, "--nproc-per-node", str(recipe.processes), "-m", "mdc.app.cli", *arguments])
+        ended = _torchrun([*here, "--nproc-per-node", str(processes), "-m", "mdc.app.cli", *arguments])
         del os.environ[ERRORS]
         said = [path.read_text(encoding="utf-8") for path in sorted(errors.glob("[0-9]*"))]
     if isinstance(ended, signal.Signals):
