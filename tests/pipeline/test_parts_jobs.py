@@ -145,7 +145,7 @@ def test_one_job_or_two_the_same_corpora(
     captions.write_bytes(bytes(content))
     assert cli.main(["verify"]) == 3
     said = capsys.readouterr().err
-    assert "captions-00001.safetensors: not the file that" in said and "to mend: snakemake" in said
+    assert "captions-00001.safetensors: its sha256 is" in said and "to mend: snakemake" in said
 
 
 def sample(corpus: Path, split: str) -> tuple[list[str], list[Any]]:

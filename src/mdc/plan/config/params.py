@@ -112,10 +112,10 @@ class Params(Strict):
     def _listed(self) -> Self:
         for name in self.artefacts:
             known("artefacts", name, self.declared, "table or figure")
-        for scale_name, scale in self.scales.items() if self.artefacts else ():
-            for name in scale.tables.keys() - set(self.artefacts):
+        if self.artefacts and self.scale in self.scales:
+            for name in self.current().tables.keys() - set(self.artefacts):
                 raise ValueError(
-                    f"artefacts: lacks {name}, which scales.{scale_name}.tables names; DVC would never make it"
+                    f"artefacts: lacks {name}, which scales.{self.scale}.tables names; DVC would never make it"
                 )
         return self
 
