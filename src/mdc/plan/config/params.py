@@ -112,11 +112,6 @@ class Params(Strict):
     def _listed(self) -> Self:
         for name in self.artefacts:
             known("artefacts", name, self.declared, "table or figure")
-        if self.artefacts and self.scale in self.scales:
-            for name in self.current().tables.keys() - set(self.artefacts):
-                raise ValueError(
-                    f"artefacts: lacks {name}, which scales.{self.scale}.tables names; DVC would never make it"
-                )
         return self
 
     def current(self) -> Scale:
