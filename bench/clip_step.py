@@ -109,7 +109,7 @@ class _Kept(nn.Module):
 
 
 class _Batches:
-    """An epoch of these batches, as open_clip's loader tells of it."""
+    """An epoch of these batches, as open_clip's loader gives it."""
 
     def __init__(self, batches: list[tuple[Tensor, Tensor]]) -> None:
         self._batches, self.num_batches = batches, len(batches)

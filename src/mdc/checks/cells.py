@@ -76,7 +76,7 @@ def choose(found: Sequence[Line], row: str, column: str, keys: Mapping[str, str]
         fitting = in_row if heading else []
     if not fitting:
         raise UserError(f"no column '{column}'; columns: {', '.join(closest(column, list(columns)))}")
-    # a number may stand in a figure several times, as that of untouched images in each of its panels
+    # a number may appear in a figure several times, as that of untouched images in each of its panels
     apart = {(name(line), line["estimator"], line["records"]) if numbers else tuple(line.values()) for line in fitting}
     if len(apart) > 1:
         told = dict.fromkeys(

@@ -20,10 +20,10 @@ def check_sources(scale: Scale, params: Params, where: str) -> None:
 
 def _source(data: Data, source: Any, where: str) -> None:
     if source.path is not None:
-        raise ValueError(f"{where}: path stands in datasets.{source.dataset}; give dataset or path, not both")
+        raise ValueError(f"{where}: path is set in datasets.{source.dataset}; give dataset or path, not both")
     if isinstance(source, PairsCorpus):
         if source.origin is not None:
-            raise ValueError(f"{where}: from stands in datasets.{source.dataset}; leave it out here")
+            raise ValueError(f"{where}: from is set in datasets.{source.dataset}; leave it out here")
         dataset = data.datasets[source.dataset]
         origin = origin_of(source.dataset, dataset)
         if origin == "files":

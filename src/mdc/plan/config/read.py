@@ -150,7 +150,7 @@ def validate(values: dict[str, Any], source: str = "params.yaml") -> Params:
 
 
 def _misfits(params: Params) -> Iterator[str]:
-    """What is wrong of parts together, each of which is right: of each scale the first problem of each kind."""
+    """Problems between parts that are valid alone: of each scale the first problem of each kind."""
     for name, scale in params.scales.items():
         for check in (check_sources, check_tables, check_encoders, check_captioning):
             try:
