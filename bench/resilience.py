@@ -117,7 +117,7 @@ def main() -> None:
         root = Path(name)
         folder = ScaleFolder(root / "results")
         write_text(root / "runtime.json", json_text(runtime.model_dump(mode="json")))
-        for needed in (name for name in plan.jobs if name in set(plan.behind(job.job))):
+        for needed in (name for name in plan.jobs if name in set(plan.ancestors(job.job))):
             do(plan.jobs[needed].verb, Call(plan.jobs[needed], folder, folder.job(needed)))
         one(job, folder, root, "warm-up")  # the first in a process pays for its memory
         measured = [one(job, folder, root, str(k)) for k in range(args.repeats)]

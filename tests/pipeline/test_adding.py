@@ -106,7 +106,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     code = (
         "from mdc.plan.config.read import load\nfrom mdc.plan.jobs.plan import Plan\nfrom small_project import do_jobs\n"
         "plan, tables = Plan(load('params.yaml')), {'table1', 'table3', 'table5', 'table_runs', 'table_mine'}\n"
-        "needed = tables.union(*map(plan.behind, tables))\n"
+        "needed = tables.union(*map(plan.ancestors, tables))\n"
         "do_jobs(plan, [job for job in plan.jobs if job in needed])\n"
     )
     environment = {

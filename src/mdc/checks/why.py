@@ -164,7 +164,7 @@ def _check(place: Place, artefact: str, table: Path, records: Sequence[str], dee
     with closing(Walk(place, deep)) as walk:
         try:
             walk.begin(
-                [artefact, *dict.fromkeys(job for record in records for job in [record, *place.plan.behind(record)])]
+                [artefact, *dict.fromkeys(job for record in records for job in [record, *place.plan.ancestors(record)])]
             )
             walk.own(artefact, records)
             own = place.record(artefact).with_name(table.name)
@@ -190,7 +190,7 @@ def _behind(place: Place, artefact: str, records: Sequence[str], columns: Mappin
     probes = place.plan.scale.data.probes
     unused = {f"data/probes/{name}" for name in probes if columns is not None and name not in columns}
     for record in records:
-        for job in [*reversed(list(place.plan.behind(record))), record]:
+        for job in [*reversed(list(place.plan.ancestors(record))), record]:
             if job in unused:
                 continue
             (data if job.startswith("data/") else found)[job] = None

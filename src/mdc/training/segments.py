@@ -10,7 +10,7 @@ import torch
 from mdc.plan.config.pretrain import Recipe
 
 #: of the recipe, what changes how a run proceeds and its result by rounding at most: a killed run resumes with other values
-TEMPO = ("processes", "accumulation", "threads", "device", "compile", "recompute")
+EXECUTION_ONLY_KEYS = ("processes", "accumulation", "threads", "device", "compile", "recompute")
 #: {first_step, last_step (both counted from 1, inclusive), and what ``setting`` says}
 Segment = dict[str, Any]
 
@@ -19,7 +19,7 @@ def setting(recipe: Recipe, device: torch.device) -> dict[str, Any]:
     """What this process computes with: those of the recipe's keys that change a result by rounding at most (the device by the
     name of what was found), and PyTorch."""
     named = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
-    keys = {key: value for key in TEMPO if (value := getattr(recipe, key)) is not None}
+    keys = {key: value for key in EXECUTION_ONLY_KEYS if (value := getattr(recipe, key)) is not None}
     return {**keys, "device": named, "torch": torch.__version__}
 
 

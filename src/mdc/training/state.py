@@ -26,7 +26,7 @@ from mdc.plan.jobs.model import PretrainJob
 from mdc.plan.records import atomic_path, sha256_json, sha256_text
 from mdc.training.adamw import AdamW
 from mdc.training.average import AveragedWeights
-from mdc.training.segments import TEMPO, Segment
+from mdc.training.segments import EXECUTION_ONLY_KEYS, Segment
 
 LATEST, PREVIOUS = "state.safetensors", "state.previous.safetensors"
 #: what else in a state's folder belongs to the run
@@ -36,8 +36,11 @@ _DAMAGED = (SafetensorError, KeyError, TypeError, ValueError, RuntimeError, Attr
 
 
 def decisive(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What a resumable state belongs to: the configuration of a :class:`PretrainJob` without the recipe's ``TEMPO``."""
-    return {**config, "recipe": {key: value for key, value in config["recipe"].items() if key not in TEMPO}}
+    """What a resumable state belongs to: a :class:`PretrainJob`'s configuration without ``EXECUTION_ONLY_KEYS``."""
+    return {
+        **config,
+        "recipe": {key: value for key, value in config["recipe"].items() if key not in EXECUTION_ONLY_KEYS},
+    }
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ def test_paper_grid_is_of_runs_each_trained_once_for_all_tables_and_figures(pape
         assert {run.id for run in asked} == set(trained(probing(paper, name))) and asked <= set(paper.runs)
     runs = [f"runs/{run.id}" for run in paper.runs]
     assert sorted(runs) == sorted(name for name in paper.jobs if name.startswith("runs/"))
-    shown = {job for name in paper.jobs if name in ARTEFACTS for job in paper.behind(name)}
+    shown = {job for name in paper.jobs if name in ARTEFACTS for job in paper.ancestors(name)}
     assert len(set(runs)) == len(runs) and set(runs) <= shown, "no run is trained for nothing"
 
 
@@ -449,11 +449,11 @@ def test_the_scales_folder_and_the_verbs_agree_on_every_job(jobs: dict[str, Job]
 
 
 def test_who_is_behind_a_job(mini: Plan) -> None:
-    assert list(mini.behind("probe/alt/ViT-T-12/mdc_wo_t/s0")) == [
+    assert list(mini.ancestors("probe/alt/ViT-T-12/mdc_wo_t/s0")) == [
         *("runs/alt/ViT-T-12/mdc_wo_t/s0", "data/probes/shape", "data/corpora/alt", "data/vocabularies/words"),
         *(f"data/corpora/{name}" for name in mini.scale.data.vocabularies["words"][1:]),
     ]
-    assert list(mini.behind("table9")) == list(mini.behind("data/corpora/alt")) == []
+    assert list(mini.ancestors("table9")) == list(mini.ancestors("data/corpora/alt")) == []
 
 
 def test_the_seed_of_the_judges_letters_reaches_its_contests_and_nothing_else_is_judged_anew(mini: Plan) -> None:

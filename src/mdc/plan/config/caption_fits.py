@@ -21,7 +21,7 @@ from mdc.plan.config.params import Params
 from mdc.plan.config.pretrain import Method
 from mdc.plan.config.scale import Scale
 from mdc.plan.config.tables import ShownInPart
-from mdc.plan.config.types import known, own_labels
+from mdc.plan.config.types import check_reference, check_unique_labels
 
 
 def check_captioning(scale: Scale, params: Params, where: str) -> None:
@@ -44,8 +44,8 @@ def check_captioning(scale: Scale, params: Params, where: str) -> None:
 
 
 def _table(scale: Scale, table: CaptionTable, methods: Mapping[str, Method], context_length: int, where: str) -> None:
-    own_labels(f"{where}.datasets", {key: dataset.label for key, dataset in table.datasets.items()})
-    own_labels(f"{where}.systems", {key: f"{one.label} · {one.length}" for key, one in table.systems.items()})
+    check_unique_labels(f"{where}.datasets", {key: dataset.label for key, dataset in table.datasets.items()})
+    check_unique_labels(f"{where}.systems", {key: f"{one.label} · {one.length}" for key, one in table.systems.items()})
     for key, dataset in table.datasets.items():
         _dataset(scale, dataset, f"{where}.datasets.{key}")
         for system, one in table.systems_of(key).items():
@@ -81,7 +81,7 @@ def _view(scale: Scale, view: ShownInPart, where: str) -> None:
     """What a table or figure shows must be there, in one section, of each seed that it is of."""
     first_named = view.datasets[0] if isinstance(view, CaptionView) else view.dataset
     everything = {key: name for name, table in scale.shown_in_part().items() for key in table.datasets}
-    known(
+    check_reference(
         f"{where}.dataset{'s' * isinstance(view, CaptionView)}",
         first_named,
         everything,
@@ -91,7 +91,7 @@ def _view(scale: Scale, view: ShownInPart, where: str) -> None:
     if isinstance(view, CaptionView):
         datasets, systems, first = view.datasets, view.systems, view.first_seed
         if view.choose_on is not None:
-            known(f"{where}.choose_on", view.choose_on, table.datasets, f"dataset ({section}.datasets)")
+            check_reference(f"{where}.choose_on", view.choose_on, table.datasets, f"dataset ({section}.datasets)")
         for place, pairs in (("contrasts", view.contrasts), ("primary", view.primary)):
             for pair in pairs:
                 for side in pair:
@@ -107,7 +107,7 @@ def _view(scale: Scale, view: ShownInPart, where: str) -> None:
         datasets, first = [view.dataset], False
         systems = [key for curve in view.curves.values() for key in curve.systems]
         for key in systems:
-            known(f"{where}.curves", key, table.systems, f"system ({section}.systems)")
+            check_reference(f"{where}.curves", key, table.systems, f"system ({section}.systems)")
             if not isinstance(table.systems[key].write, Diffusing):
                 raise ValueError(
                     f"{where}.curves: {key} has no scale of guidance; only systems that write by diffuse have"
@@ -117,9 +117,9 @@ def _view(scale: Scale, view: ShownInPart, where: str) -> None:
     else:
         datasets, systems, first = [view.dataset], view.systems, True
     for name in datasets:
-        known(f"{where}.datasets", name, table.datasets, f"dataset ({section}.datasets)")
+        check_reference(f"{where}.datasets", name, table.datasets, f"dataset ({section}.datasets)")
     for key in systems:
-        known(f"{where}.systems", key, table.systems, f"system ({section}.systems)")
+        check_reference(f"{where}.systems", key, table.systems, f"system ({section}.systems)")
         if not any(key in table.systems_of(name) for name in datasets):
             _captions(table, datasets[0], key, f"{where}.systems", section)
         if table.systems[key].first_seed and not first:
@@ -137,10 +137,10 @@ def _captions(table: CaptionTable, dataset: str, system: str, where: str, sectio
 def _distorted_systems(table: CaptionTable, view: RobustnessFigure, where: str, section: str) -> list[str]:
     """The systems of a figure of robustness as they are and at every strength."""
     for side in (side for pair in view.primary for side in pair):
-        known(f"{where}.primary", side, dict.fromkeys(view.systems), "system of this figure (systems)")
+        check_reference(f"{where}.primary", side, dict.fromkeys(view.systems), "system of this figure (systems)")
     found = []
     for key in view.systems:
-        known(f"{where}.systems", key, table.systems, f"system ({section}.systems)")
+        check_reference(f"{where}.systems", key, table.systems, f"system ({section}.systems)")
         for kind in view.kinds:
             wanted = [distorted(key, kind, strength) for strength in range(1, STRENGTHS + 1)]
             if not all(one in table.systems for one in wanted):

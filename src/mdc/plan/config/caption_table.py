@@ -31,9 +31,9 @@ from mdc.plan.config.types import (
     Side,
     SidePair,
     Strict,
+    check_reference,
+    check_unique_labels,
     each_once,
-    known,
-    own_labels,
     pairs_once,
 )
 
@@ -251,7 +251,7 @@ class CaptionTable(Strict):
         return system
 
     def _contests(self, judge: Judge) -> None:
-        own_labels("judge.contests", {name: contest.label for name, contest in judge.contests.items()})
+        check_unique_labels("judge.contests", {name: contest.label for name, contest in judge.contests.items()})
         if isinstance(judge.by, ByClipScore) and self.clip_score is None:
             raise ValueError("judge.by: clip_score needs a model; name one under clip_score")
 
@@ -293,7 +293,7 @@ class CaptionView(Strict):
     @model_validator(mode="after")
     def _enough(self) -> Self:
         for name in self.beside:
-            known("beside", name, dict.fromkeys(self.datasets), "dataset of this table (datasets)")
+            check_reference("beside", name, dict.fromkeys(self.datasets), "dataset of this table (datasets)")
         compared = [name for name in self.datasets if name not in self.beside]
         if self.over and len(compared) < 2:
             raise ValueError(f"over: compares over datasets, and there is {' '.join(compared) or 'none'} alone")
@@ -301,7 +301,7 @@ class CaptionView(Strict):
             raise ValueError("beside: beside the datasets that are compared over, and over names no pair of systems")
         pairs_once("over", self.over)
         for side in (side for pair in self.over for side in pair):
-            known("over", side, dict.fromkeys(self.systems), "system of this table (systems)")
+            check_reference("over", side, dict.fromkeys(self.systems), "system of this table (systems)")
         return self
 
 
@@ -343,7 +343,7 @@ class RobustnessFigure(Strict):
     @model_validator(mode="after")
     def _few_claims(self) -> Self:
         for kind in self.claimed_kinds:
-            known("claimed", kind, dict.fromkeys(self.kinds), "kind of this figure (kinds)")
+            check_reference("claimed", kind, dict.fromkeys(self.kinds), "kind of this figure (kinds)")
         count = len(self.primary) * len(self.claimed_kinds)
         if count > MOST_CLAIMS:
             raise ValueError(

@@ -26,7 +26,7 @@ from mdc.plan.config.types import (
     Share,
     Strict,
     Threads,
-    known,
+    check_reference,
 )
 from mdc.plan.registry.datasets import REGISTRY
 
@@ -252,4 +252,4 @@ def _obtainable(name: str, dataset: Dataset) -> None:
     if origin != "mirror" and dataset.mirror is not None:
         raise ValueError(f"datasets.{name}: mirror goes with from: mirror")
     for part in dataset.parts or []:
-        known(f"datasets.{name}.parts", part, dict.fromkeys(entry.parts) if entry else {}, "part")
+        check_reference(f"datasets.{name}.parts", part, dict.fromkeys(entry.parts) if entry else {}, "part")

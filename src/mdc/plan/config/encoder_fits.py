@@ -11,12 +11,12 @@ from mdc.plan.config.params import Params
 from mdc.plan.config.pretrain import Method
 from mdc.plan.config.scale import Scale
 from mdc.plan.config.tables import ChoiceTable, ProbeTable
-from mdc.plan.config.types import own_labels
+from mdc.plan.config.types import check_unique_labels
 
 
 def check_encoders(scale: Scale, params: Params, where: str) -> None:
     """ValueError, which begins with ``where``, for the first thing that does not fit."""
-    own_labels(f"{where}.encoders", {key: entry.label for key, entry in scale.encoders.items()})
+    check_unique_labels(f"{where}.encoders", {key: entry.label for key, entry in scale.encoders.items()})
     backbones = scale.pretrain.backbones if scale.pretrain else {}
     for name, entry in scale.encoders.items():
         if isinstance(entry, RunTower):

@@ -11,7 +11,7 @@ from mdc.plan.artefacts import ARTEFACTS, Artefact
 from mdc.plan.config.pretrain import Method
 from mdc.plan.config.references import Ref
 from mdc.plan.config.scale import Scale
-from mdc.plan.config.types import Name, Share, Strict, each_once, known
+from mdc.plan.config.types import Name, Share, Strict, check_reference, each_once
 
 
 class ProtocolData(Strict):
@@ -111,7 +111,7 @@ class Params(Strict):
     @model_validator(mode="after")
     def _listed(self) -> Self:
         for name in self.artefacts:
-            known("artefacts", name, self.declared, "table or figure")
+            check_reference("artefacts", name, self.declared, "table or figure")
         return self
 
     def current(self) -> Scale:

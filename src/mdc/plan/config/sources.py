@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from mdc.plan.config.references import DATASET, DatasetName
-from mdc.plan.config.types import Column, DataPath, HeldOut, NonNegative, Positive, Strict, has
+from mdc.plan.config.types import Column, DataPath, HeldOut, NonNegative, Positive, Strict, require_splits
 
 
 class Captions(Strict):
@@ -64,7 +64,7 @@ class ParquetCorpus(Captions):
 
     @model_validator(mode="after")
     def _splits(self) -> Self:
-        has(self.splits, "train")
+        require_splits(self.splits, "train")
         defaults = {name: type(self).model_fields[name].default for name in ("split_column", "splits")}
         for name, default in defaults.items():
             if self.dealt is not None and getattr(self, name) != default:
@@ -98,7 +98,7 @@ class TableCorpus(Captions):
 
     @model_validator(mode="after")
     def _columns(self) -> Self:
-        has(self.splits, "train")
+        require_splits(self.splits, "train")
         captions = self.caption_column if isinstance(self.caption_column, list) else [self.caption_column]
         for column in (self.image_column, *captions, self.split_column, self.key_column):
             if column is not None and isinstance(column, int) == self.header:
@@ -125,7 +125,7 @@ class WebdatasetCorpus(Captions):
     @model_validator(mode="after")
     def _splits(self) -> Self:
         if self.splits is not None:
-            has(self.splits, "train")
+            require_splits(self.splits, "train")
             if self.val_share:
                 raise ValueError("val_share holds samples out where no splits do; give one of them")
         return self
@@ -163,7 +163,7 @@ class ParquetProbe(Strict):
 
     @model_validator(mode="after")
     def _splits(self) -> Self:
-        has(self.splits, "train", "test")
+        require_splits(self.splits, "train", "test")
         return self
 
 
@@ -176,7 +176,7 @@ class FolderProbe(Strict):
 
     @model_validator(mode="after")
     def _splits(self) -> Self:
-        has(self.splits, "train", "test")
+        require_splits(self.splits, "train", "test")
         return self
 
 
@@ -196,7 +196,7 @@ class NounsProbe(Strict):
 
     @model_validator(mode="after")
     def _splits(self) -> Self:
-        has(self.splits, "vocabulary", "train", "test")
+        require_splits(self.splits, "vocabulary", "train", "test")
         return self
 
 
@@ -245,7 +245,7 @@ class KarpathyCorpus(OfDataset, Captions):
 
     @model_validator(mode="after")
     def _splits(self) -> Self:
-        has(self.splits, "train")
+        require_splits(self.splits, "train")
         return self
 
 

@@ -22,7 +22,7 @@ from mdc.plan.config.tables import (
     ScoreTable,
     Tables,
 )
-from mdc.plan.config.types import known, own_labels
+from mdc.plan.config.types import check_reference, check_unique_labels
 
 Methods = Mapping[str, Method]
 
@@ -39,7 +39,7 @@ def check_tables(scale: Scale, params: Params, where: str) -> None:
                 _one_batch(scale, f"{where}.data", corpus)
         if isinstance(table, ProbeTable):
             for side in (side for pair in table.contrasts for side in pair):
-                known(f"{place}.contrasts", side.rpartition("/")[2], dict(methods), "method")
+                check_reference(f"{place}.contrasts", side.rpartition("/")[2], dict(methods), "method")
         if isinstance(table, ProbeTable | ScoreTable):
             _told_apart(scale, methods, table, place)
         if isinstance(table, ScoreTable):
@@ -113,13 +113,13 @@ def _can_score(known_methods: Methods, table: ScoreTable, where: str) -> None:
 
 def _told_apart(scale: Scale, known_methods: Methods, table: ProbeTable | ScoreTable, where: str) -> None:
     shown = dict.fromkeys(method for methods in table.corpora.values() for method in methods)
-    own_labels(f"{where}.corpora", {key: scale.data.corpora[key].label for key in table.corpora})
-    own_labels(f"{where}.corpora", {key: known_methods[key].label for key in shown})
-    own_labels(f"{where}.backbones", {key: scale.training.backbones[key].label for key in table.backbones})
+    check_unique_labels(f"{where}.corpora", {key: scale.data.corpora[key].label for key in table.corpora})
+    check_unique_labels(f"{where}.corpora", {key: known_methods[key].label for key in shown})
+    check_unique_labels(f"{where}.backbones", {key: scale.training.backbones[key].label for key in table.backbones})
     if isinstance(table, ProbeTable):
-        own_labels(f"{where}.probes", {key: scale.data.probes[key].label for key in table.probes})
+        check_unique_labels(f"{where}.probes", {key: scale.data.probes[key].label for key in table.probes})
     if isinstance(table, ChoiceTable):
-        own_labels(f"{where}.columns", {key: column.label for key, column in table.columns.items()})
+        check_unique_labels(f"{where}.columns", {key: column.label for key, column in table.columns.items()})
 
 
 def _schedules(known_methods: Methods, table: ScheduleTable, where: str) -> None:

@@ -40,9 +40,9 @@ from mdc.plan.config.types import (
     Side,
     SidePair,
     Strict,
+    check_sides_exist,
     each_once,
     pairs_once,
-    sides_stand,
 )
 
 
@@ -64,8 +64,8 @@ class ProbeTable(Strict):
 
     @model_validator(mode="after")
     def _sides_stand(self) -> Self:
-        sides_stand("contrasts", self.contrasts, self.corpora)
-        sides_stand("primary", self.primary, self.corpora)
+        check_sides_exist("contrasts", self.contrasts, self.corpora)
+        check_sides_exist("primary", self.primary, self.corpora)
         pairs_once("contrasts", self.contrasts)
         pairs_once("primary", self.primary)
         for pair in self.primary:

@@ -93,7 +93,7 @@ def _silent(kind: type[BaseModel]) -> dict[str, Any]:
     return found
 
 
-def known(where: str, name: str, allowed: dict[str, Any], what: str) -> None:
+def check_reference(where: str, name: str, allowed: dict[str, Any], what: str) -> None:
     if name not in allowed:
         raise ValueError(no_such(where, name, allowed, what))
 
@@ -102,7 +102,7 @@ def no_such(where: str, name: str, allowed: Iterable[str], what: str) -> str:
     return f"{where}: no {what} is named '{name}'; allowed: {', '.join(allowed) or 'there is none'}"
 
 
-def own_labels(where: str, labels: Mapping[str, str]) -> None:
+def check_unique_labels(where: str, labels: Mapping[str, str]) -> None:
     """Refuse equal labels ({key: label}): readers and `mdc why` tell rows and columns apart by them."""
     seen: dict[str, str] = {}
     for key, label in labels.items():
@@ -113,7 +113,7 @@ def own_labels(where: str, labels: Mapping[str, str]) -> None:
         seen[label] = key
 
 
-def sides_stand(key: str, pairs: list[list[str]], corpora: Mapping[str, list[str]]) -> None:
+def check_sides_exist(key: str, pairs: list[list[str]], corpora: Mapping[str, list[str]]) -> None:
     """Check that each pair names a corpus on both sides or on neither, and only methods that the table has for this corpus."""
     for pair in pairs:
         parts = [side.rpartition("/") for side in pair]
@@ -134,7 +134,7 @@ def pairs_once(key: str, pairs: list[list[str]]) -> None:
         seen.add(frozenset(pair))
 
 
-def has(splits: Mapping[Any, str], *needed: str) -> None:
+def require_splits(splits: Mapping[Any, str], *needed: str) -> None:
     missing = [name for name in needed if name not in splits]
     if missing:
         raise ValueError(f"splits: {', '.join(missing)} is missing; needed: {', '.join(needed)}")

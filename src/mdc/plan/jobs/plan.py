@@ -279,7 +279,7 @@ class Plan(Context):
 
     # --- who is behind what -------------------------------------------------------------------------------------------
 
-    def behind(self, job: str) -> Iterator[str]:
+    def ancestors(self, job: str) -> Iterator[str]:
         """The jobs that ``job`` is made from, and those behind them, each once, the nearest first."""
         waiting, seen = list(self.jobs[job].inputs), set()
         while waiting:
