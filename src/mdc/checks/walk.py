@@ -3,7 +3,7 @@
 A job's record says what was asked (``config``), from what it was made (``inputs`` {job: sha256 of its manifest}) and what it
 left (``outputs`` {file: sha256}). The manifest of a set names its shards or arrays, each with its size and sha256 (``lists`` of
 :class:`mdc.plan.verbs.Verb`). A link holds if the record is the job's, asks what is asked now, each input is the one that it
-names, and so is each file. Files come last, so that a damaged one that several jobs name is told of the job that wrote it.
+names, and so is each file. Files come last, so that damage is reported at the job that wrote the file.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Every table and figure, as the module that makes it declares it: a literal ``SHOWN`` beside its ``make``.
 
 The literals are read as text, so every start of Snakemake can afford it: the modules themselves import what takes long. No
-fingerprint covers a literal, as none covers a docstring; what it says of a job is in the job's configuration.
+fingerprint covers a literal, as none covers a docstring; the job's configuration holds its values.
 """
 
 from __future__ import annotations

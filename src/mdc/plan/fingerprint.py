@@ -5,7 +5,7 @@ see :mod:`mdc.plan.parts`), and everything of this package that these import, di
 function, each as its syntax tree without docstrings. So a comment, a docstring or a line break reruns nothing; a changed
 loss reruns what it decides; a new objective or a new kind of source reruns nothing at all.
 
-A literal ``SHOWN`` of a table or figure is left out too: what it says of a job stands in its configuration (see
+A literal ``SHOWN`` of a table or figure is left out too: the job's configuration holds its values (see
 :mod:`mdc.plan.artefacts`).
 
 A module that reads files of the package, as templates, names them in ``DATA_FILES``; their bytes are covered with it.

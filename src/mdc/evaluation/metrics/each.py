@@ -1,4 +1,4 @@
-"""What is told of each caption by itself: a metric is a function here, and the column of Table 3 that shows it in ``SHOWN``.
+"""Metrics of single captions: each is a function here, and ``SHOWN`` names the column of Table 3 that shows it.
 
 Intervals, differences and seeds follow from the numbers of single captions. ``SHOWN`` is read as text, as that of a table
 (:mod:`mdc.plan.artefacts`).
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from mdc.evaluation.metrics import words as of_words
 
-#: in the order of columns; the first is told by the embedded world, of whose captions it is known
+#: in the order of columns; the first comes from the embedded world, whose truth is known
 SHOWN = {
     "unreadable": "unreadable words",
     "words": "words",
@@ -24,7 +24,7 @@ SHOWN = {
 @dataclass(frozen=True)
 class Written:
     """A ``caption`` as it was written, and its ``tokens`` and those of its ``references`` with a space between them; ``seen``:
-    it stands among the training captions."""
+    it is one of the training captions."""
 
     caption: str
     tokens: str

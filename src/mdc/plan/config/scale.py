@@ -62,7 +62,7 @@ class Scale(Strict):
     ``pretrain`` may be left out if nothing is trained, ``probe`` if nothing is probed, ``score`` if no caption is scored,
     ``caption`` if none is written, and each table or figure. ``encoders``: those that are not trained here; ``encode`` says how
     the images of corpora are encoded by them. ``tokenizers``: those that make codes of images; ``words``: embeddings of
-    word pieces that decoders may stand on. ``mc_diffusion`` and
+    tokens for decoders. ``mc_diffusion`` and
     ``claims``: captions of which other tables and figures each show a part: those of MC-Diffusion, and those that put a blog
     post's claims to the test (docs/claims.md).
     """

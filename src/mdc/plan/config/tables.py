@@ -357,7 +357,7 @@ class Tables(dict[str, Strict]):
         return table
 
     def training(self) -> dict[str, ProbeTable | LossFigure | RecipeTable | ScoreTable | CaptionTable]:
-        """Those that speak of runs."""
+        """Those that show runs."""
         kinds = ProbeTable | LossFigure | RecipeTable | ScoreTable | CaptionTable
         return {name: table for name, table in self.items() if isinstance(table, kinds)}
 
@@ -375,7 +375,7 @@ class Tables(dict[str, Strict]):
 
 
 def _declared(name: str, asked: Any) -> tuple[Artefact, Any]:
-    """What a name of a scale's tables declares, and what is asked of it besides. ValueError if there is no such thing."""
+    """The declaration behind a name of a scale's tables, and its own parameters. ValueError if there is none."""
     if not isinstance(asked, dict) or "kind" not in asked:
         if name not in ARTEFACTS:
             raise ValueError(f"no table or figure is called so; one of your own has a kind: {', '.join(KINDS)}")

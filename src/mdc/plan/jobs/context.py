@@ -60,7 +60,7 @@ class Context(ABC):
         #: what :func:`once` has made
         self.made: dict[tuple[Any, ...], Any] = {}
 
-    # --- jobs that others are made from: an encoder may be of a run, and a run may stand on an encoder ----------------------
+    # --- jobs that others are made from: a run may need an encoder, and an encoder a run --------------------------------
 
     @abstractmethod
     def corpus(self, name: str) -> Job:

@@ -123,7 +123,7 @@ def encoded(plan: Context, name: str, corpus: str) -> EncodedJob | ImageTokensJo
 
 
 def tokens(plan: Context, name: str) -> FrozenTokens:
-    """What a job is told of an encoder."""
+    """An encoder's tokens, as jobs hold them."""
     entry, brought = plan.scale.encoders[name], encoder(plan, name)
     return FrozenTokens(
         job=brought.job,
@@ -141,7 +141,7 @@ def words(plan: Context, name: str) -> WordsJob:
 
 
 def words_of(plan: Context, name: str) -> FrozenWords:
-    """What a job is told of them."""
+    """Embeddings of tokens, as jobs hold them."""
     brought = words(plan, name)
     return FrozenWords(job=brought.job, config_sha256=brought.sha256, width=brought.entry.width)
 

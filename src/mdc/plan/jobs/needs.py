@@ -14,7 +14,7 @@ _IN_FOLDER = {"webdataset": "**/*.tar", **dict.fromkeys(("parquet", "caption_nou
 
 
 def value_at(whole: Any, keys: str) -> Any:
-    """What is found by keys that follow each other, as ``data.download.runtime``; None where one of them is missing."""
+    """The value at a dotted path, as ``data.download.runtime``; None where a key is missing."""
     for key in keys.split("."):
         whole = getattr(whole, key, None)
     return whole
