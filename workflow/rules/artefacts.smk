@@ -96,7 +96,7 @@ for name in DECLARED.keys() - NAMED.keys():
 
 # DVC has a stage for every table and figure, and `dvc repro` passes at every scale: for what the scale does not name, the
 # stage keeps a note that says so.
-for name in DECLARED:
+for name in {**DECLARED, **dict.fromkeys(PLAN.params.artefacts)}:
 
     rule:
         name:

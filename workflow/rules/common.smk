@@ -18,7 +18,8 @@ os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PAT
 
 gc.disable()  # until the jobs are planned: what is made until then stays, and looking through it again and again takes long
 
-from mdc.plan.config.read import overlaid, read_yaml, validate
+from mdc.plan.config.layers import scale_file
+from mdc.plan.config.read import layered, validate
 from mdc.plan.data_folder import data_folder
 from mdc.plan.fingerprint import remembered
 from mdc.plan.jobs.configs import delete_others, write_configs
@@ -32,13 +33,12 @@ from mdc.plan.records import UserError, json_text, write_text_if_changed
 from mdc.plan.verbs import VERBS
 
 # not by `configfile:`, whose reader takes 1e-4 for text and the last of two equal keys, and is slow
-CONFIG_FILES = ["params.yaml", *workflow.overwrite_configfiles]
-workflow.configfiles[:0] = CONFIG_FILES[:1]  # for reports and archives
 
 try:
     Path(".snakemake").mkdir(exist_ok=True)
     # what --configfile and --config say lies on top
-    PARAMS = validate(overlaid(*map(read_yaml, CONFIG_FILES), workflow.config_settings.config))
+    PARAMS = validate(*layered("params.yaml", *workflow.overwrite_configfiles, dict(workflow.config_settings.config)))
+    workflow.configfiles[:0] = ["params.yaml", str(scale_file("params.yaml", PARAMS.scale))]  # for reports and archives
     with remembered(Path(".snakemake/mdc_sources.json")):
         PLAN = Plan(PARAMS, read_accepted())
         SCALE, JOBS = PLAN.scale, PLAN.jobs

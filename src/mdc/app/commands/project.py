@@ -25,23 +25,17 @@ def add(verbs: Any) -> None:
 
 
 def _index(args: argparse.Namespace) -> None:
-    from mdc.plan.config.read import read_yaml
     from mdc.plan.records import UserError, sha256_json
     from mdc.report.index_page import write_index
 
-    values = read_yaml(args.params)
-    scale = args.scale or str(values.get("scale"))
-    scales = values.get("scales")
-    if not isinstance(scales, dict) or not isinstance(scales.get(scale), dict):
-        raise UserError(f"{args.params}: has no scale '{scale}'; allowed: {', '.join(scales or {})}")
-    place, root = Path(args.out or "results/index.html"), Path("results") / scale
     plan = plan_of(args)
+    scale = plan.params.scale
+    place, root = Path(args.out or "results/index.html"), Path("results") / scale
     declared = plan.scale.tables.artefacts
     if unknown := [name for name in args.names if name not in ARTEFACTS | declared]:
         raise UserError(f"no table or figure '{unknown[0]}'; allowed: {', '.join(sorted(ARTEFACTS | declared))}")
     named = {name: (declared | ARTEFACTS)[name] for name in args.names or declared}
     asked = {name: sha256_json(plan.jobs[name].config()) for name in named if name in plan.jobs}
-    label = str(scales[scale].get("label", scale))
-    missing = write_index(root, scale, label, named, place, asked, others=not (args.names or args.out))
+    missing = write_index(root, scale, plan.scale.label, named, place, asked, others=not (args.names or args.out))
     told = f"; not made yet: {', '.join(missing)}" if missing else ""
     print(f"{place}: {len(named) - len(missing)} of {len(named)} tables and figures{told}")

@@ -8,7 +8,6 @@ from mdc.plan.config.backbones import FrozenBackbone
 from mdc.plan.config.caption import WRITES, Diffusing, Unmasking, longest
 from mdc.plan.config.caption_table import (
     CaptionedImages,
-    CaptionSystem,
     CaptionTable,
     CaptionView,
     GuidanceFigure,
@@ -16,31 +15,32 @@ from mdc.plan.config.caption_table import (
     RunClip,
     same_dataset,
 )
-from mdc.plan.config.distortion import STRENGTHS, distorted
+from mdc.plan.config.distortion import STRENGTHS
 from mdc.plan.config.params import Params
 from mdc.plan.config.pretrain import Method
 from mdc.plan.config.scale import Scale
+from mdc.plan.config.systems import CaptionSystem, distorted
 from mdc.plan.config.tables import ShownInPart
 from mdc.plan.config.types import check_reference, check_unique_labels
 
 
-def check_captioning(scale: Scale, params: Params, where: str) -> None:
-    """ValueError, which begins with ``where``, for the first thing that does not fit."""
+def check_captioning(params: Params) -> None:
+    """ValueError, which begins with the key, for the first thing that does not fit."""
     methods, context_length = params.methods, params.protocol.data.context_length
-    for name, tuned in scale.finetune.items():
+    for name, tuned in params.finetune.items():
         if tuned.canvas is not None and tuned.canvas > context_length - 1:
             raise ValueError(
-                f"{where}.finetune.{name}.canvas = {tuned.canvas}: at most {context_length - 1} tokens fit the context"
+                f"finetune.{name}.canvas = {tuned.canvas}: at most {context_length - 1} tokens fit the context"
             )
-    for place, table in scale.captioned().items():
-        _table(scale, table, methods, context_length, f"{where}.{place}")
-    shown = [name for table in scale.captioned().values() for name in table.datasets]
+    for place, table in params.captioned().items():
+        _table(params, table, methods, context_length, f"{place}")
+    shown = [name for table in params.captioned().values() for name in table.datasets]
     if len(set(shown)) < len(shown):
         twice = next(name for name in shown if shown.count(name) > 1)
-        place = [place for place, table in scale.captioned().items() if twice in table.datasets][-1]
-        raise ValueError(f"{where}.{place}.datasets.{twice}: another has a dataset of this name; give it another")
-    for name, view in scale.tables.of_captions().items():
-        _view(scale, view, f"{where}.tables.{name}")
+        place = [place for place, table in params.captioned().items() if twice in table.datasets][-1]
+        raise ValueError(f"{place}.datasets.{twice}: another has a dataset of this name; give it another")
+    for name, view in params.tables.of_captions().items():
+        _view(params, view, f"tables.{name}")
 
 
 def _table(scale: Scale, table: CaptionTable, methods: Mapping[str, Method], context_length: int, where: str) -> None:
@@ -89,7 +89,7 @@ def _view(scale: Scale, view: ShownInPart, where: str) -> None:
     )
     section, table = everything[first_named], scale.section_of(first_named)
     if isinstance(view, CaptionView):
-        datasets, systems, first = view.datasets, view.systems, view.first_seed
+        datasets, systems, first = view.datasets, table.members(view.systems), view.first_seed
         if view.choose_on is not None:
             check_reference(f"{where}.choose_on", view.choose_on, table.datasets, f"dataset ({section}.datasets)")
         for place, pairs in (("contrasts", view.contrasts), ("primary", view.primary)):
@@ -105,7 +105,12 @@ def _view(scale: Scale, view: ShownInPart, where: str) -> None:
                 _captions(table, dataset, system, f"{where}.over", section)
     elif isinstance(view, GuidanceFigure):
         datasets, first = [view.dataset], False
-        systems = [key for curve in view.curves.values() for key in curve.systems]
+        systems = []
+        for name, curve in view.curves.items():
+            members = table.members(curve.systems)
+            if len(members) < 2:
+                raise ValueError(f"{where}.curves.{name}.systems: {curve.systems[0]} alone makes no curve")
+            systems += members
         for key in systems:
             check_reference(f"{where}.curves", key, table.systems, f"system ({section}.systems)")
             if not isinstance(table.systems[key].write, Diffusing):
@@ -115,7 +120,7 @@ def _view(scale: Scale, view: ShownInPart, where: str) -> None:
     elif isinstance(view, RobustnessFigure):
         datasets, systems, first = [view.dataset], _distorted_systems(table, view, where, section), False
     else:
-        datasets, systems, first = [view.dataset], view.systems, True
+        datasets, systems, first = [view.dataset], table.members(view.systems), True
     for name in datasets:
         check_reference(f"{where}.datasets", name, table.datasets, f"dataset ({section}.datasets)")
     for key in systems:
@@ -146,7 +151,7 @@ def _distorted_systems(table: CaptionTable, view: RobustnessFigure, where: str, 
             if not all(one in table.systems for one in wanted):
                 raise ValueError(
                     f"{where}.kinds: {key} is not shown images with {kind}; give {section}.systems.{key} "
-                    f"distorted: {{{kind}: {list(range(1, STRENGTHS + 1))}}}"
+                    f"distorted: [{kind}]"
                 )
             found += wanted
     return [*view.systems, *found]
@@ -154,14 +159,14 @@ def _distorted_systems(table: CaptionTable, view: RobustnessFigure, where: str, 
 
 def _dataset(scale: Scale, dataset: CaptionedImages, where: str) -> None:
     data = scale.data
-    vocabulary = data.vocabulary_of(dataset.pretrained)
+    vocabulary = scale.vocabulary_of(dataset.pretrained)
     for key, name in dataset.tuned.items():
         if name is None:
             continue
         corpus = scale.finetune[name].corpus
-        if data.vocabulary_of(corpus) != vocabulary:
+        if scale.vocabulary_of(corpus) != vocabulary:
             raise ValueError(
-                f"{where}.tuned.{key}: {corpus} has the vocabulary {data.vocabulary_of(corpus)}, and {dataset.pretrained}, on "
+                f"{where}.tuned.{key}: {corpus} has the vocabulary {scale.vocabulary_of(corpus)}, and {dataset.pretrained}, on "
                 f"which the runs are pretrained, has {vocabulary}; a run keeps its vocabulary, so give both the same"
             )
         listed = data.vocabularies[vocabulary]

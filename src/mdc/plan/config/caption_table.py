@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
-from mdc.plan.config.caption import Diffusing, Unmasking, Writing
-from mdc.plan.config.distortion import Distortion, Kind, expanded
+from mdc.plan.config.caption import Diffusing
+from mdc.plan.config.distortion import Kind
 from mdc.plan.config.judge import ByClipScore, Contest, Judge
 from mdc.plan.config.references import (
     BackboneName,
@@ -19,8 +19,10 @@ from mdc.plan.config.references import (
     MethodName,
     Ref,
     SystemNames,
+    TrainedOn,
 )
 from mdc.plan.config.score import OpenClipModel, own_weights
+from mdc.plan.config.systems import AskedSystem, CaptionSystem, Systems, written_out
 from mdc.plan.config.types import (
     MOST_CLAIMS,
     DataPath,
@@ -57,7 +59,7 @@ class CaptionedImages(Strict):
     corpus: CorpusName
     split: Literal["train", "val", "test"] = "test"
     images: Annotated[int, Field(ge=2)]
-    pretrained: CorpusName
+    pretrained: TrainedOn
     tuned: dict[Name, FinetuneName | None] = Field(default_factory=dict)
     training: CorpusName
     backbone: BackboneName | None = None
@@ -67,41 +69,6 @@ class CaptionedImages(Strict):
     def tuned_as(self, system: CaptionSystem) -> str | None:
         """The key of a system's finetuning here; None if it writes as it was pretrained."""
         return self.tuned[system.tuned] if system.tuned is not None else None
-
-
-class CaptionSystem(Strict):
-    """A row (docs/captioning.md): a ``method`` after a finetuning that the datasets name (None: as it was pretrained), and how
-    it writes.
-
-    ``length``: what the column of that name says. ``images: other`` shows it another image than the one that it should
-    caption, which is what language alone can do. ``backbone``: of its runs, if it is not the dataset's. ``first_seed``: only
-    the first seed's run captions, for a table that shows that seed alone. ``distortion``: what is done to the images before it
-    sees them; in params.yaml ``distorted: {noise: [1, 2]}`` stands for the system and one more for each kind and strength.
-    """
-
-    label: str
-    method: MethodName
-    backbone: BackboneName | None = None
-    first_seed: bool = False
-    tuned: Name | None = None
-    weights: Literal["last", "best"] = "best"
-    write: Writing
-    length: str = "–"
-    images: Literal["own", "other"] = "own"
-    ranked: bool = True
-    distortion: Distortion | None = None
-
-    @property
-    def guided(self) -> bool:
-        """Whether a CLIP has a say in what it writes."""
-        return isinstance(self.write, Unmasking) and self.write.guide is not None
-
-    def policy(self) -> dict[str, Any]:
-        """What a job of captions is told of it (:class:`mdc.plan.jobs.model.Policy`)."""
-        found = self.model_dump(mode="json", include={"write", "images"})
-        if self.distortion is not None:
-            found["distortion"] = self.distortion.at_level().model_dump(mode="json")
-        return found
 
 
 class Coca(Strict):
@@ -160,7 +127,7 @@ class CaptionTable(Strict):
 
     datasets: Annotated[dict[Name, CaptionedImages], Field(min_length=1)]
     backbones: Annotated[BackboneNames, Field(max_length=1)]
-    systems: Annotated[dict[Name, CaptionSystem], Field(min_length=1)]
+    entries: Annotated[dict[Name, AskedSystem], Field(min_length=1, alias="systems")]
     coca: dict[Name, Coca] = Field(default_factory=dict)
     left_out: Annotated[list[Literal["METEOR", "SPICE"]], AfterValidator(each_once)] = Field(default_factory=list)
     clip_score: Annotated[RunClip | OpenClip, Field(discriminator="kind")] | None = None
@@ -172,11 +139,26 @@ class CaptionTable(Strict):
     examples: Positive = 3
     seed: NonNegative = 0
     steps: Positive | None = None
+    #: of a part of the table, the systems of each dataset that it shows
+    _shown: dict[str, set[str]] | None = PrivateAttr(default=None)
 
-    @model_validator(mode="before")
-    @classmethod
-    def _distorted(cls, values: Any) -> Any:
-        return expanded(values)
+    @cached_property
+    def written_out(self) -> Systems:
+        return written_out(self.entries)
+
+    @property
+    def systems(self) -> dict[str, CaptionSystem]:
+        """Every system that the entries stand for."""
+        return self.written_out.all
+
+    @property
+    def sweeps(self) -> dict[str, list[str]]:
+        """Entry → the systems that its name stands for in a list."""
+        return self.written_out.members
+
+    def members(self, listed: list[str]) -> list[str]:
+        """``listed`` with the systems of each sweep in place of its name."""
+        return [name for one in listed for name in self.sweeps.get(one, [one])]
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -209,7 +191,13 @@ class CaptionTable(Strict):
     def systems_of(self, dataset: str) -> dict[str, CaptionSystem]:
         """The systems that caption a dataset's images, in the table's order, with the table's ``steps`` where they name none."""
         listed = self.datasets[dataset].systems
-        return {key: one for key, one in self.whole_systems.items() if listed is None or key in listed}
+        if self._shown is not None:
+            keys = self._shown[dataset]
+        elif listed is not None:
+            keys = {name for one in listed for name in self.written_out.captioning.get(one, [one])}
+        else:
+            return self.whole_systems
+        return {key: one for key, one in self.whole_systems.items() if key in keys}
 
     @cached_property
     def whole_systems(self) -> dict[str, CaptionSystem]:
@@ -237,13 +225,11 @@ class CaptionTable(Strict):
 
     def view(self, asked: CaptionView) -> CaptionTable:
         """The part of this table that ``asked`` shows."""
-        datasets = {
-            name: dataset.model_copy(update={"systems": [key for key in asked.systems if key in self.systems_of(name)]})
-            for name, dataset in self.datasets.items()
-            if name in asked.datasets
-        }
+        datasets = {name: dataset for name, dataset in self.datasets.items() if name in asked.datasets}
         pairs = {"contrasts": asked.contrasts, "primary": asked.primary, "claimed": asked.claimed or self.claimed}
-        return self.model_copy(update={"datasets": datasets, "coca": {}, "judge": None, **pairs})
+        found = self.model_copy(update={"datasets": datasets, "coca": {}, "judge": None, **pairs})
+        found._shown = {name: set(self.systems_of(name)) & set(self.members(asked.systems)) for name in datasets}
+        return found
 
     def _whole(self, system: CaptionSystem) -> CaptionSystem:
         if isinstance(system.write, Diffusing) and system.write.steps is None:
@@ -306,10 +292,10 @@ class CaptionView(Strict):
 
 
 class GuidanceCurve(Strict):
-    """Systems that differ in their scale of guidance alone, in the order of the scales."""
+    """Systems that differ in their scale of guidance alone, in the order of the scales; at least two, as a sweep has."""
 
     label: str
-    systems: Annotated[Names, Field(min_length=2)]
+    systems: Names
 
 
 class GuidanceFigure(Strict):

@@ -9,6 +9,16 @@ from pydantic import Field
 from mdc.plan.config.references import DATASET
 from mdc.plan.config.sources import OfDataset
 from mdc.plan.config.types import DataPath, NonNegative, Positive, Strict
+from mdc.plan.registry.choices import ARO_LEAST, ARO_SYMMETRIC
+
+
+class Parts(Strict):
+    """A column of Table 2 is the plain mean over ``parts``: its sets, or the groups within them (ARO's relations, or pairs of
+    attributes). Of groups, those with fewer than ``least`` items and those in ``leave_out`` do not count."""
+
+    parts: Literal["sets", "groups"] = "sets"
+    least: Positive = 1
+    leave_out: list[str] = Field(default_factory=list)
 
 
 class ScenesChoice(Strict):
@@ -33,6 +43,10 @@ class ScenesChoice(Strict):
     pixels: Annotated[int, Field(ge=16, le=512)]
     max_words: Positive = 30
 
+    def counted(self) -> Parts:
+        """As ARO counts relations."""
+        return Parts(parts="groups" if self.question == "relation" else "sets")
+
 
 class SugarCrepeChoice(OfDataset):
     """One of SugarCrepe's seven tasks; its images are MSCOCO's val2017 (``images`` in the dataset ``images_from``)."""
@@ -50,6 +64,12 @@ class AroChoice(OfDataset):
     kind: Literal["aro"]
     dataset: Annotated[Literal["aro"], DATASET]
     task: Literal["relation", "attribution"]
+
+    def counted(self) -> Parts:
+        """As its own notebook does."""
+        if self.task == "relation":
+            return Parts(parts="groups", leave_out=ARO_SYMMETRIC)
+        return Parts(parts="groups", least=ARO_LEAST)
 
 
 class OrderChoice(OfDataset):
@@ -99,3 +119,9 @@ class FilesOrder(Strict):
 ChoiceSource = Annotated[
     ScenesChoice | SugarCrepeChoice | AroChoice | OrderChoice | FilesChoice | FilesOrder, Field(discriminator="kind")
 ]
+
+
+def counted(sources: list[ChoiceSource]) -> Parts:
+    """What a column over these sets is the mean over: their groups only if each set is counted alike by groups."""
+    found = [source.counted() if isinstance(source, ScenesChoice | AroChoice) else Parts() for source in sources]
+    return found[0] if all(one == found[0] for one in found) else Parts()

@@ -197,10 +197,6 @@ class Data(Strict):
             raise ValueError("corpora.untrained: this name is taken by the untrained controls; choose another")
         return self
 
-    def vocabulary_of(self, corpus: str) -> str:
-        """The vocabulary of models that are trained on ``corpus``."""
-        return self.corpora[corpus].vocabulary or next(iter(self.vocabularies))
-
     @model_validator(mode="after")
     def _datasets(self) -> Self:
         for name, dataset in self.datasets.items():

@@ -6,16 +6,15 @@ from typing import Any
 
 from mdc.plan.config.data import Data, origin_of
 from mdc.plan.config.params import Params
-from mdc.plan.config.scale import Scale
 from mdc.plan.config.sources import PairsCorpus
 
 
-def check_sources(scale: Scale, params: Params, where: str) -> None:
-    """ValueError, which begins with ``where``, for the first source that its dataset does not fit."""
+def check_sources(params: Params) -> None:
+    """ValueError, which begins with the key, for the first source that its dataset does not fit."""
     for section in ("corpora", "probes", "choices", "texts"):
-        for name, entry in getattr(scale.data, section).items():
+        for name, entry in getattr(params.data, section).items():
             if getattr(entry.source, "dataset", None) is not None:
-                _source(scale.data, entry.source, f"{where}.data.{section}.{name}.source")
+                _source(params.data, entry.source, f"data.{section}.{name}.source")
 
 
 def _source(data: Data, source: Any, where: str) -> None:

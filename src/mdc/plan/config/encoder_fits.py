@@ -14,20 +14,20 @@ from mdc.plan.config.tables import ChoiceTable, ProbeTable
 from mdc.plan.config.types import check_unique_labels
 
 
-def check_encoders(scale: Scale, params: Params, where: str) -> None:
-    """ValueError, which begins with ``where``, for the first thing that does not fit."""
-    check_unique_labels(f"{where}.encoders", {key: entry.label for key, entry in scale.encoders.items()})
-    backbones = scale.pretrain.backbones if scale.pretrain else {}
-    for name, entry in scale.encoders.items():
+def check_encoders(params: Params) -> None:
+    """ValueError, which begins with the key, for the first thing that does not fit."""
+    check_unique_labels("encoders", {key: entry.label for key, entry in params.encoders.items()})
+    backbones = params.pretrain.backbones if params.pretrain else {}
+    for name, entry in params.encoders.items():
         if isinstance(entry, RunTower):
-            _run(scale, entry, f"{where}.encoders.{name}")
+            _run(params, entry, f"encoders.{name}")
         if isinstance(entry, CodesTower):
-            _codes(scale, entry, f"{where}.encoders.{name}")
+            _codes(params, entry, f"encoders.{name}")
     for name, backbone in backbones.items():
         if isinstance(backbone, FrozenBackbone):
-            _words(scale, backbone, f"{where}.pretrain.backbones.{name}.words")
-    for key, table in scale.tables.items():
-        place = f"{where}.tables.{key}"
+            _words(params, backbone, f"pretrain.backbones.{name}.words")
+    for key, table in params.tables.items():
+        place = f"tables.{key}"
         shown = {name: getattr(table, "corpora", {}) for name in getattr(table, "backbones", ())}
         if isinstance(table, ChoiceTable):
             if twice := [name for name in table.also if name in table.backbones]:
@@ -36,16 +36,16 @@ def check_encoders(scale: Scale, params: Params, where: str) -> None:
         for name, corpora in shown.items():
             if isinstance(backbones.get(name), FrozenBackbone):
                 _on_frozen(params.methods, table, name, corpora, place)
-    for place, shown_ in scale.captioned().items():
+    for place, shown_ in params.captioned().items():
         for key, clip in (("clip_score", shown_.clip_score), ("guide", shown_.guide)):
             name = clip.on(shown_) if isinstance(clip, RunClip) else ""
             if isinstance(clip, RunClip) and isinstance(backbones.get(name), FrozenBackbone):
                 raise ValueError(
-                    f"{where}.{place}.{key}.method = {clip.method}: {name} stands on a frozen encoder, on which no CLIP is "
+                    f"{place}.{key}.method = {clip.method}: {name} stands on a frozen encoder, on which no CLIP is "
                     "trained"
                 )
-    if scale.encode is None and any(isinstance(one, FrozenBackbone) for one in backbones.values()):
-        raise ValueError(f"{where}.encode: this key is missing; needed by backbones on a frozen encoder")
+    if params.encode is None and any(isinstance(one, FrozenBackbone) for one in backbones.values()):
+        raise ValueError("encode: this key is missing; needed by backbones on a frozen encoder")
 
 
 def _words(scale: Scale, backbone: FrozenBackbone, where: str) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from mdc.plan.config.references import BackboneName, CorpusName, MethodName, TokenizerName
+from mdc.plan.config.references import BackboneName, MethodName, TokenizerName, TrainedOn
 from mdc.plan.config.score import OpenClipModel, own_weights
 from mdc.plan.config.types import DataPath, NonNegative, Positive, Strict, Threads
 
@@ -68,7 +68,7 @@ class RunTower(_Entry):
     """The encoder of a run of ours: ``method`` on ``corpus`` with ``backbone``, and the scale's first seed or another."""
 
     kind: Literal["run"]
-    corpus: CorpusName
+    corpus: TrainedOn
     backbone: BackboneName
     method: MethodName
     seed: NonNegative | None = None

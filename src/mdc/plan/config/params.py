@@ -1,16 +1,17 @@
-"""A whole parameter file: the protocol, methods, and scales with their tables."""
+"""All parameters of one scale: the protocol, methods, and the scale with its tables."""
 
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
 from mdc.plan.artefacts import ARTEFACTS, Artefact
 from mdc.plan.config.pretrain import Method
-from mdc.plan.config.references import Ref
 from mdc.plan.config.scale import Scale
+from mdc.plan.config.tables import is_free_name, with_usual
 from mdc.plan.config.types import Name, Share, Strict, check_reference, each_once
 
 
@@ -80,39 +81,47 @@ class Protocol(Strict):
     statistics: ProtocolStatistics
 
 
-class Params(Strict):
-    """``artefacts``: every table and figure of any scale, in the order shown. DVC has a stage for each."""
+class Params(Scale):
+    """Everything that one scale is made with: the parameter file, and the scale's own file on top of what all scales share.
 
-    scale: Annotated[Name, Ref("scales", "scale")]
+    ``scale``: its name. ``artefacts``: every table and figure of any scale, in the order shown. DVC has a stage for each.
+    """
+
+    scale: Name
     artefacts: Annotated[list[Name], AfterValidator(each_once)] = Field(default_factory=list)
     protocol: Protocol
     methods: dict[Name, Method]
-    scales: dict[Name, Scale]
 
     @model_validator(mode="before")
     @classmethod
-    def _ordered(cls, values: Any) -> Any:
-        """The tables of a scale come in the order of ``artefacts``, wherever they stand."""
+    def _tables(cls, values: Any) -> Any:
+        """The tables come in the order of ``artefacts``, wherever they stand, and say only what is not usual: on the scale's first
+        backbone, by its primary probe."""
         try:
             place = {name: number for number, name in enumerate(values["artefacts"])}
-            scales = dict(values["scales"])
-            for name, scale in scales.items():
-                tables = sorted(scale.get("tables", {}).items(), key=lambda item: place.get(item[0], len(place)))
-                scales[name] = {**scale, "tables": dict(tables)} if tables else scale
-            return {**values, "scales": scales}
+            tables = dict(sorted(values["tables"].items(), key=lambda item: place.get(item[0], len(place))))
         except (AttributeError, KeyError, TypeError):
             return values  # something is wrong, which its own class says better
+        usual = {}
+        with suppress(AttributeError, KeyError, StopIteration, TypeError):
+            usual["backbones"] = [next(iter(values["pretrain"]["backbones"]))]
+        with suppress(KeyError, TypeError):
+            usual["probes"] = [values["data"]["primary_probe"]]
+        found = {**values, "tables": with_usual(tables, usual)}
+        for section in ("mc_diffusion", "claims"):
+            if isinstance(values.get(section), dict):
+                found[section] = {**{key: usual[key] for key in usual if key == "backbones"}, **values[section]}
+        return found
 
     @property
     def declared(self) -> dict[str, Artefact]:
-        """Every table and figure there is, with those of all scales' own."""
-        return ARTEFACTS | {name: one for scale in self.scales.values() for name, one in scale.tables.artefacts.items()}
+        """Every table and figure there is, with the scale's own."""
+        return ARTEFACTS | self.tables.artefacts
 
     @model_validator(mode="after")
     def _listed(self) -> Self:
+        """A name that no scale has yet may be another scale's own."""
         for name in self.artefacts:
-            check_reference("artefacts", name, self.declared, "table or figure")
+            if not is_free_name(name):
+                check_reference("artefacts", name, self.declared, "table or figure")
         return self
-
-    def current(self) -> Scale:
-        return self.scales[self.scale]

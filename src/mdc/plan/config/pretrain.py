@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -15,8 +17,8 @@ from pydantic import (
 )
 
 from mdc.plan.config.backbones import AnyBackbone
-from mdc.plan.config.problems import first_problem
-from mdc.plan.config.references import BackboneName, CorpusName, MethodName
+from mdc.plan.config.problems import first_problem, short
+from mdc.plan.config.references import BackboneName, CorpusName, MethodName, TrainedOn
 from mdc.plan.config.types import Name, NonNegative, Positive, Share, Strict, Threads
 from mdc.plan.parts import OBJECTIVES
 
@@ -222,7 +224,7 @@ class Runtime(Strict):
 class When(Strict):
     """The runs that an override is for. Every key that is given must match."""
 
-    corpus: list[CorpusName] | None = None
+    corpus: list[TrainedOn] | None = None
     backbone: list[BackboneName] | None = None
     method: list[MethodName] | None = None
 
@@ -236,12 +238,58 @@ class Override(Strict):
     set: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class Variant:
+    """A ``corpus`` whose runs have another ``value`` of one ``key`` of the recipe."""
+
+    corpus: str
+    key: str
+    value: Any
+
+    def label(self, corpus: str) -> str:
+        """What it is called where ``corpus`` is the corpus's label."""
+        if self.key == "epochs":
+            return f"{corpus}, {self.value} epoch{'s' * (self.value != 1)}"
+        return f"{corpus}, {self.key} {self.value:g}"
+
+
 class Pretrain(Strict):
+    """``variants``: of a corpus, several values of one key of the recipe, as ``{dense: {epochs: [2, 4]}}``. Each is an axis of runs,
+    which tables name CORPUS_VALUE (``dense_4``) like a corpus. ``overrides`` may name them, too, and come on top."""
+
     backbones: dict[Name, AnyBackbone]
     seeds: Annotated[list[NonNegative], Field(min_length=1)]
     recipe: Recipe
     runtime: Runtime
+    variants: dict[CorpusName, Annotated[dict[str, Annotated[list[Any], Field(min_length=1)]], Field(min_length=1, max_length=1)]] = (
+        Field(default_factory=dict)
+    )
     overrides: list[Override] = Field(default_factory=list)
+
+    @cached_property
+    def varied(self) -> dict[str, Variant]:
+        """Every variant, by the name that tables have for it."""
+        return {
+            f"{corpus}_{value:g}".replace(".", "_"): Variant(corpus, key, value)
+            for corpus, axis in self.variants.items()
+            for key, values in axis.items()
+            for value in values
+        }
+
+    @model_validator(mode="after")
+    def _variants(self) -> Self:
+        for corpus, axis in self.variants.items():
+            for key, asked in axis.items():
+                for value in asked:
+                    values = {**self.recipe.model_dump(), key: value}
+                    try:
+                        Recipe.model_validate(values)
+                        number = isinstance(value, int | float)
+                    except ValidationError as error:
+                        raise ValueError(f"variants.{corpus}: {first_problem(error, values)}") from None
+                    if not number:
+                        raise ValueError(f"variants.{corpus}.{key} = {short(value)}: only numbers make variants")
+        return self
 
     @model_validator(mode="after")
     def _overrides(self) -> Self:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,22 @@ from pydantic import ValidationError
 from yaml.constructor import ConstructorError
 from yaml.reader import ReaderError
 
+from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config.caption_fits import check_captioning
 from mdc.plan.config.data_fits import check_sources
 from mdc.plan.config.encoder_fits import check_encoders
+from mdc.plan.config.layers import Overwritten, Places, Values, overlaid, scale_file, scales_of, spread, with_shared
 from mdc.plan.config.params import Params
-from mdc.plan.config.problems import problems
+from mdc.plan.config.problems import problems, short
 from mdc.plan.config.references import unresolved
+from mdc.plan.config.scale import Scale
 from mdc.plan.config.table_fits import check_tables
-from mdc.plan.config.yaml_core import Loader
+from mdc.plan.config.tables import is_free_name
+from mdc.plan.config.yaml_core import Loader, dump_yaml
 from mdc.plan.records import UserError
+
+#: what ends the key with which a problem begins
+_KEY = re.compile(r": | = ")
 
 _MOST_BITS = 1024
 _MOST_NODES = 100_000  # of a parameter file with its aliases written out; a real one stays far below
@@ -63,13 +71,16 @@ def _check(loader: Loader, root: yaml.Node) -> None:
 
 def read_yaml(path: str | Path) -> dict[str, Any]:
     """Read a parameter file. Raises UserError if it is missing, not YAML, or names a key twice."""
+    return parse_yaml(_text(path), str(path))
+
+
+def _text(path: str | Path) -> str:
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8")
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from None
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not valid YAML: not UTF-8 ({error.reason})") from None
-    return parse_yaml(text, str(path))
 
 
 def parse_yaml(text: str, source: str = "params.yaml") -> dict[str, Any]:
@@ -104,17 +115,6 @@ def _told(error: Exception, text: str) -> tuple[str, str]:
     return f"line {mark.line + 1}: " if mark else "", ", ".join(filter(None, told))
 
 
-def overlaid(*layers: Mapping[str, Any]) -> dict[str, Any]:
-    """The first of ``layers`` with the values of each later one in place of its own, key by key in mappings of mappings."""
-    found: dict[str, Any] = {}
-    for layer in layers:
-        # a copy of each mapping on the way, since by an alias another key may have the same one
-        for key, value in layer.items():
-            both = isinstance(value, Mapping) and isinstance(found.get(key), Mapping)
-            found[key] = overlaid(found[key], value) if both else value
-    return found
-
-
 def _refuse_huge(values: Any, source: str) -> None:
     """Python does not write out integers of thousands of digits, and pydantic stumbles where it names one."""
     waiting: list[tuple[str, Any]] = [("", values)]
@@ -134,34 +134,103 @@ def _refuse_huge(values: Any, source: str) -> None:
             )
 
 
-def validate(values: dict[str, Any], source: str = "params.yaml") -> Params:
-    """Check a whole parameter tree.
+def validate(values: dict[str, Any], places: Places | str = "params.yaml") -> Params:
+    """Check the parameters of a scale, with all layers on top of each other.
 
-    Raises UserError with one line (key, value, what is allowed) for each problem.
+    ``places`` say where each key stands, or name the one file. Raises UserError with one line (place, key, value, what is
+    allowed) for each problem.
     """
-    _refuse_huge(values, source)
+    _refuse_huge(values, places if isinstance(places, str) else places.find(""))
     try:
         params = Params.model_validate(values)
     except ValidationError as error:
-        raise UserError(*(f"{source}: {problem}" for problem in problems(error, values))) from None
+        raise UserError(*_placed(problems(error, values), places)) from None
     if wrong := unresolved(params) or list(_misfits(params)):
-        raise UserError(*(f"{source}: {problem}" for problem in wrong))
+        raise UserError(*_placed(wrong, places))
     return params
 
 
+def _placed(told: list[str], places: Places | str) -> list[str]:
+    """Each problem behind the place of the key that it begins with."""
+    if isinstance(places, str):
+        return [f"{places}: {problem}" for problem in told]
+    return [f"{places.find(_KEY.split(problem, 1)[0])}: {problem}" for problem in told]
+
+
 def _misfits(params: Params) -> Iterator[str]:
-    """Problems between parts that are valid alone: of each scale the first problem of each kind."""
-    for name, scale in params.scales.items():
-        for check in (check_sources, check_tables, check_encoders, check_captioning):
-            try:
-                check(scale, params, f"scales.{name}")
-            except ValueError as error:
-                yield str(error)
+    """Problems between parts that are valid alone: the first of each kind."""
+    for check in (check_sources, check_tables, check_encoders, check_captioning):
+        try:
+            check(params)
+        except ValueError as error:
+            yield str(error)
 
 
 def load(path: str | Path = "params.yaml", scale: str | None = None) -> Params:
-    """Read and check a parameter file; ``scale`` replaces the file's own choice."""
-    values = read_yaml(path)
-    if scale is not None:
-        values["scale"] = scale
-    return validate(values, str(path))
+    """The parameters of a scale. ``scale`` replaces the file's own choice."""
+    return validate(*layered(path, {"scale": scale} if scale is not None else {}))
+
+
+def layered(path: str | Path, *above: str | Path | Values) -> tuple[Values, Places]:
+    """The values of a scale before they are checked, and where each stands. ``above``: files, or values of the command line,
+    that lie on top, the last one topmost. UserError if a file cannot be read, or if something stands in the wrong one."""
+    text = _text(path)
+    whole = parse_yaml(text, str(path))
+    tops = [("", one) if isinstance(one, dict) else (str(one), read_yaml(one)) for one in above]
+    chosen = next((values["scale"] for _, values in reversed(tops) if "scale" in values), whole.get("scale"))
+    file = _scale_file(path, text, chosen)
+    own_text = _text(file)
+    own = parse_yaml(own_text, str(file))
+    shared = whole.pop("shared", None) or {}
+    files = [(str(file), own_text, ()), (str(path), text, ("shared",)), (str(path), text, ())]
+    if wrong := list(_misplaced(whole, own, shared)):
+        at = {True: Places(files[:1]), False: Places(files[2:])}
+        raise UserError(*(f"{at[in_scale].find(key)}: {key}: {what}" for in_scale, key, what in wrong))
+    on_top = [(name or "--config", _text(name) if name else dump_yaml(values), ()) for name, values in reversed(tops)]
+    places = Places([*on_top, *files])
+    if "methods" in own:
+        own["methods"] = {**(whole.pop("methods", None) or {}), **(own["methods"] or {})}
+    try:
+        return spread(overlaid({**whole, **with_shared(shared, own)}, *(values for _, values in tops))), places
+    except Overwritten as error:
+        raise UserError(*_placed([str(error)], places)) from None
+
+
+def _scale_file(path: str | Path, text: str, scale: Any) -> Path:
+    """The file of the chosen scale. UserError if there is none, or two."""
+    place, there = Places([(str(path), text, ())]).find("scale"), scales_of(path)
+    if scale not in there:
+        raise UserError(
+            f"{place}: scale = {short(scale)}: no file scales/{scale}.yaml; allowed: {', '.join(there) or 'none'}"
+        )
+    file = scale_file(path, scale)
+    if (other := file.with_suffix(".yml")).exists():
+        raise UserError(f"{other}: a second file of the scale {scale}, beside {file}; delete one of them")
+    return file
+
+
+def _misplaced(whole: Values, own: Values, shared: Any) -> Iterator[tuple[bool, str, str]]:
+    """What stands in the wrong file: whether it is the scale's, the key, and what to do."""
+    blocks = Scale.model_fields
+    for key in own:
+        if key == "shared" or (key in Params.model_fields and key not in blocks and key != "methods"):
+            yield True, key, "holds for all scales; it stands in the parameter file alone"
+    for key in whole:
+        if key in blocks:
+            yield False, key, "is a scale's; put it into the scale's file, or under shared"
+    methods = [one.get("methods") or {} for one in (whole, own)]
+    if not all(isinstance(one, dict) for one in methods):
+        yield not isinstance(methods[1], dict), "methods", "holds no mapping of keys to values"
+    else:
+        for key in methods[1]:
+            if key in methods[0]:
+                yield True, f"methods.{key}", "stands in the parameter file, too; give it another name"
+    if not isinstance(shared, dict) or not isinstance(shared.get("tables") or {}, dict):
+        yield False, "shared", "holds no mapping of keys to values"
+        return
+    for key in shared:
+        if key not in blocks:
+            yield False, f"shared.{key}", f"no block of a scale is called so; allowed: {', '.join(blocks)}"
+    for key in shared.get("tables") or {}:
+        if key not in ARTEFACTS and not is_free_name(str(key)):
+            yield False, f"shared.tables.{key}", "no table or figure is called so"

@@ -28,6 +28,8 @@ class Ref:
 
 
 CorpusName = Annotated[Name, Ref("data.corpora", "corpus")]
+#: what runs are trained on: a corpus, or one of its variants
+TrainedOn = Annotated[Name, Ref("data.corpora|pretrain.varied", "corpus")]
 ProbeName = Annotated[Name, Ref("data.probes", "probe")]
 ChoicesName = Annotated[Name, Ref("data.choices", "choice set (data.choices)")]
 TextsName = Annotated[Name, Ref("data.texts", "set of captions (data.texts)")]
@@ -40,7 +42,7 @@ EncoderName = Annotated[Name, Ref("encoders", "encoder (encoders)")]
 TokenizerName = Annotated[Name, Ref("tokenizers", "tokenizer (tokenizers)")]
 WordsName = Annotated[Name, Ref("words", "entry of words")]
 FinetuneName = Annotated[Name, Ref("finetune", "finetuning (finetune)")]
-SystemName = Annotated[Name, Ref("systems", "system")]
+SystemName = Annotated[Name, Ref("systems|sweeps", "system")]
 
 _EACH_ONCE = AfterValidator(each_once)
 BackboneNames = Annotated[list[BackboneName], Field(min_length=1), _EACH_ONCE]
@@ -49,7 +51,7 @@ MethodNames = Annotated[list[MethodName], Field(min_length=1), _EACH_ONCE]
 ProbeNames = Annotated[list[ProbeName], Field(min_length=1), _EACH_ONCE]
 SystemNames = Annotated[list[SystemName], Field(min_length=1), _EACH_ONCE]
 #: the runs of a table: the methods of each corpus
-Methods = Annotated[dict[CorpusName, MethodNames], Field(min_length=1)]
+Methods = Annotated[dict[TrainedOn, MethodNames], Field(min_length=1)]
 CurvePair = Annotated[
     list[Annotated[Side, Ref("curves", "curve (curves)")]], Field(min_length=2, max_length=2), _EACH_ONCE
 ]

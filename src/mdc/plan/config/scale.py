@@ -114,6 +114,28 @@ class Scale(Strict):
             raise ValueError(f"mc_diffusion or claims: one of these keys is needed by {', '.join(names)}")
         return self
 
+    def corpus_of(self, name: str) -> str:
+        """The corpus of what runs are trained on: itself, or the one that ``name`` is a variant of."""
+        variant = self.pretrain.varied.get(name) if self.pretrain is not None else None
+        return variant.corpus if variant is not None else name
+
+    def label_of(self, name: str) -> str:
+        """What a corpus or a variant is called."""
+        label = self.data.corpora[self.corpus_of(name)].label
+        variant = self.pretrain.varied.get(name) if self.pretrain is not None else None
+        return variant.label(label) if variant is not None else label
+
+    def vocabulary_of(self, name: str) -> str:
+        """The vocabulary of models that are trained on a corpus or a variant."""
+        return self.data.corpora[self.corpus_of(name)].vocabulary or next(iter(self.data.vocabularies))
+
+    @model_validator(mode="after")
+    def _names(self) -> Self:
+        for name, variant in (self.pretrain.varied if self.pretrain is not None else {}).items():
+            if name in self.data.corpora:
+                raise ValueError(f"pretrain.variants.{variant.corpus}: makes {name}, and a corpus is called so; rename it")
+        return self
+
     @property
     def training(self) -> Pretrain:
         """``pretrain``, of a scale that has runs."""

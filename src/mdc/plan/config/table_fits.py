@@ -27,51 +27,51 @@ from mdc.plan.config.types import check_reference, check_unique_labels
 Methods = Mapping[str, Method]
 
 
-def check_tables(scale: Scale, params: Params, where: str) -> None:
-    """ValueError, which begins with ``where``, for the first thing that does not fit."""
+def check_tables(params: Params) -> None:
+    """ValueError, which begins with the key, for the first thing that does not fit."""
     methods = params.methods
-    _rest_on_others(scale.tables, where)
-    for key, table in scale.tables.items():
-        place = f"{where}.tables.{key}"
+    _rest_on_others(params.tables)
+    for key, table in params.tables.items():
+        place = f"tables.{key}"
         if isinstance(table, ProbeTable | LossFigure | ScoreTable):
             for corpus in table.corpora:
-                _covered(scale, f"{place}.corpora", corpus)
-                _one_batch(scale, f"{where}.data", corpus)
+                _covered(params, f"{place}.corpora", corpus)
+                _one_batch(params, "data", corpus)
         if isinstance(table, ProbeTable):
             for side in (side for pair in table.contrasts for side in pair):
                 check_reference(f"{place}.contrasts", side.rpartition("/")[2], dict(methods), "method")
         if isinstance(table, ProbeTable | ScoreTable):
-            _told_apart(scale, methods, table, place)
+            _told_apart(params, methods, table, place)
         if isinstance(table, ScoreTable):
             _can_score(methods, table, place)
         if isinstance(table, ScheduleTable):
             _schedules(methods, table, place)
         if isinstance(table, RatioFigure):
             _ratios(methods, table, place)
-    table5, schedules = scale.tables.the(ScheduleTable), scale.tables.the(ScheduleFigure)
+    table5, schedules = params.tables.the(ScheduleTable), params.tables.the(ScheduleFigure)
     if table5 is not None and schedules is not None:
-        schedules.stands_in(table5, f"{where}.tables.")
+        schedules.stands_in(table5, "tables.")
 
 
-def _rest_on_others(tables: Tables, where: str) -> None:
+def _rest_on_others(tables: Tables) -> None:
     table1, losses = tables.the(ProbeTable), tables.the(LossFigure)
     for name, table in tables.items():
         if isinstance(table, RecipeTable) and (table1 is None or table.backbone not in table1.backbones):
             there = f"allowed: {', '.join(table1.backbones)}" if table1 else "there is none"
-            raise ValueError(f"{where}.tables.{name}.backbone = {table.backbone}: must be one of table1's; {there}")
+            raise ValueError(f"tables.{name}.backbone = {table.backbone}: must be one of table1's; {there}")
     if losses is not None and not losses.corpora and not tables.probing():
         raise ValueError(
-            f"{where}.tables.figure_loss shows the runs of the other tables and figures, and these have none; name its corpora "
+            "tables.figure_loss shows the runs of the other tables and figures, and these have none; name its corpora "
             "and backbones"
         )
     if tables.the(CaptionFigure) is not None and tables.the(CaptionTable) is None:
-        raise ValueError(f"{where}.tables.figure6 shows captions of table3, and there is none")
+        raise ValueError("tables.figure6 shows captions of table3, and there is none")
     if tables.the(ScheduleFigure) is not None and tables.the(ScheduleTable) is None:
-        raise ValueError(f"{where}.tables.figure_schedules shows the runs of table5, and there is none")
+        raise ValueError("tables.figure_schedules shows the runs of table5, and there is none")
 
 
 def _one_batch(scale: Scale, where: str, corpus: str) -> None:
-    source, batch = scale.data.corpora[corpus].source, scale.training.recipe.batch_size
+    source, batch = scale.data.corpora[scale.corpus_of(corpus)].source, scale.training.recipe.batch_size
     if isinstance(source, ScenesCorpus) and source.train < batch:
         raise ValueError(f"{where}.corpora.{corpus}.source.train = {source.train}: fewer than one batch of {batch}")
 
@@ -82,7 +82,8 @@ def _covered(scale: Scale, where: str, corpus: str) -> None:
         raise ValueError(
             f"{where}: {corpus} has no vocabulary; name one in data.vocabularies, as words: [{corpus}] or clip: full"
         )
-    name = scale.data.vocabulary_of(corpus)
+    corpus = scale.corpus_of(corpus)
+    name = scale.vocabulary_of(corpus)
     listed = scale.data.vocabularies[name]
     if listed != "full" and corpus not in listed:
         raise ValueError(
@@ -113,7 +114,7 @@ def _can_score(known_methods: Methods, table: ScoreTable, where: str) -> None:
 
 def _told_apart(scale: Scale, known_methods: Methods, table: ProbeTable | ScoreTable, where: str) -> None:
     shown = dict.fromkeys(method for methods in table.corpora.values() for method in methods)
-    check_unique_labels(f"{where}.corpora", {key: scale.data.corpora[key].label for key in table.corpora})
+    check_unique_labels(f"{where}.corpora", {key: scale.label_of(key) for key in table.corpora})
     check_unique_labels(f"{where}.corpora", {key: known_methods[key].label for key in shown})
     check_unique_labels(f"{where}.backbones", {key: scale.training.backbones[key].label for key in table.backbones})
     if isinstance(table, ProbeTable):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, Field, GetCoreSchemaHandler, ValidationError, model_validator
@@ -30,6 +31,7 @@ from mdc.plan.config.references import (
     Methods,
     ProbeNames,
     TextsName,
+    TrainedOn,
 )
 from mdc.plan.config.score import OpenClipModel
 from mdc.plan.config.types import (
@@ -46,7 +48,51 @@ from mdc.plan.config.types import (
 )
 
 
-class ProbeTable(Strict):
+class OfMethods(Strict):
+    """The runs of a table or figure: the methods of each corpus, or a list of ``corpora`` that have the same ``methods``.
+
+    A pair of methods under ``primary`` stands for one on each corpus that has both.
+    """
+
+    corpora: Methods
+    methods: MethodNames | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _written_out(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        corpora, methods, primary = (values.get(key) for key in ("corpora", "methods", "primary"))
+        if isinstance(corpora, list) and isinstance(methods, list) and all(isinstance(one, str) for one in corpora):
+            corpora = dict.fromkeys(each_once(corpora), methods)
+            values = {**values, "corpora": corpora}
+        elif isinstance(corpora, list):
+            raise ValueError("corpora: a list of corpora needs methods: [...], those of each of them")
+        elif isinstance(corpora, dict) and methods is not None:
+            raise ValueError("methods: goes with a list of corpora; here corpora names the methods of each")
+        if isinstance(corpora, dict) and isinstance(primary, list):
+            values = {**values, "primary": _on_each(primary, corpora)}
+        return values
+
+
+def _on_each(pairs: list[Any], corpora: dict[str, Any]) -> list[Any]:
+    """``pairs`` with those of methods alone on each corpus that has both, corpus by corpus; any other as it is."""
+
+    def alone(pair: Any) -> bool:
+        return isinstance(pair, list) and len(pair) == 2 and all(isinstance(one, str) and "/" not in one for one in pair)
+
+    methods = {name: listed for name, listed in corpora.items() if isinstance(listed, list)}
+    found = [
+        [f"{corpus}/{side}" for side in pair]
+        for corpus, listed in methods.items()
+        for pair in pairs
+        if alone(pair) and set(pair) <= set(listed)
+    ]
+    nowhere = [pair for pair in pairs if alone(pair) and not any(set(pair) <= set(listed) for listed in methods.values())]
+    return [*found, *nowhere, *(pair for pair in pairs if not alone(pair))]
+
+
+class ProbeTable(OfMethods):
     """The runs in a table of linear probes, and the differences between them that it shows.
 
     ``contrasts``: pairs, the first minus the second: of methods within a corpus and backbone (where both stand), or, as
@@ -55,7 +101,6 @@ class ProbeTable(Strict):
     ``encoders``: of others, probed beside the runs for orientation and not ranked.
     """
 
-    corpora: Methods
     backbones: BackboneNames
     probes: ProbeNames
     encoders: Annotated[list[EncoderName], AfterValidator(each_once)] = Field(default_factory=list)
@@ -150,7 +195,7 @@ def _last() -> list[WhichWeights]:
     return ["last"]
 
 
-class _OfScores(Strict):
+class _OfScores(OfMethods):
     """What is read from scores: the runs it shows, of which weights, and the claims about them.
 
     ``weights``: the last ones of a run, those that were best on held-out pairs, or both. ``contrasts`` and ``primary``:
@@ -158,7 +203,6 @@ class _OfScores(Strict):
     six are primary and get a verdict.
     """
 
-    corpora: Methods
     backbones: Annotated[BackboneNames, Field(max_length=1)]
     weights: Annotated[list[WhichWeights], Field(min_length=1), AfterValidator(each_once)] = Field(
         default_factory=_last
@@ -182,17 +226,11 @@ class _OfScores(Strict):
 
 
 class ChoiceColumn(Strict):
-    """A column of Table 2: ``sets`` of data.choices. It is the plain mean over its ``parts``, as its benchmark defines it.
-
-    ``parts``: the sets, or the groups within them (ARO's relations, or pairs of attributes). Of groups, those with fewer
-    than ``least`` items and those in ``leave_out`` do not count.
-    """
+    """A column of Table 2: ``sets`` of data.choices. What it is the mean over, its benchmark decides
+    (:class:`mdc.plan.config.choice_sources.Parts`)."""
 
     label: str
     sets: ChoicesNames
-    parts: Literal["sets", "groups"] = "sets"
-    least: Positive = 1
-    leave_out: list[str] = Field(default_factory=list)
 
 
 class ChoiceTable(_OfScores):
@@ -217,7 +255,7 @@ class RetrievalTable(_OfScores):
     pairs: Annotated[int, Field(ge=10)]
 
 
-class PositionFigure(Strict):
+class PositionFigure(OfMethods):
     """What the image tells about a token, by its position, on ``captions`` held-out captions of each corpus.
 
     ``gradient_captions`` of them, with ``gradient_draws`` masks each: the learning signal. ``bins``: of relative position.
@@ -225,7 +263,6 @@ class PositionFigure(Strict):
     the first to the last third of a caption is claimed to be smaller than that of the corpus's ``reference``.
     """
 
-    corpora: Methods
     backbones: Annotated[BackboneNames, Field(max_length=1)]
     reference: MethodName
     captions: Annotated[int, Field(ge=10)]
@@ -274,7 +311,7 @@ class RecipeTable(Strict):
 class LossFigure(Strict):
     """The logs of all runs that the scale's tables and figures need. ``corpora`` and ``backbones`` can add more runs."""
 
-    corpora: dict[CorpusName, MethodNames] = Field(default_factory=dict)
+    corpora: dict[TrainedOn, MethodNames] = Field(default_factory=dict)
     backbones: list[BackboneName] = Field(default_factory=list)
 
     @model_validator(mode="after")
@@ -374,6 +411,22 @@ class Tables(dict[str, Strict]):
         return {name: table for name, table in self.items() if isinstance(table, ProbeTable)}
 
 
+def with_usual(tables: Any, usual: Mapping[str, Any]) -> Any:
+    """``tables`` as a scale has them, each with the ``usual`` value of every key that it needs and lacks; what is no table is left
+    for :class:`Tables` to tell of."""
+    if not isinstance(tables, dict):
+        return tables
+    found = {}
+    for name, asked in tables.items():
+        if isinstance(asked, dict):
+            with suppress(ValueError):
+                fields = _declared(name, asked)[0].load("config").model_fields
+                needed = [key for key in usual if key in fields and fields[key].is_required()]
+                asked = {**{key: usual[key] for key in needed}, **asked}
+        found[name] = asked
+    return found
+
+
 def _declared(name: str, asked: Any) -> tuple[Artefact, Any]:
     """The declaration behind a name of a scale's tables, and its own parameters. ValueError if there is none."""
     if not isinstance(asked, dict) or "kind" not in asked:
@@ -388,6 +441,11 @@ def _declared(name: str, asked: Any) -> tuple[Artefact, Any]:
         raise ValueError("title: one line is needed, which says what it shows")
     artefact = declared(name, kind, title)
     start = artefact.category.lower().removesuffix("s")
-    if name in ARTEFACTS or not re.fullmatch(f"({start}|mcd)_[a-z0-9_]+", name):
+    if name in ARTEFACTS or not is_free_name(name, start):
         raise ValueError(f"no free name; {start}_ (of MC-Diffusion mcd_) and small letters, digits or _ make one")
     return artefact, own
+
+
+def is_free_name(name: str, start: str = "table|figure") -> bool:
+    """Whether a scale may call a table or figure of its own so, which begins with ``start``."""
+    return re.fullmatch(f"({start}|mcd)_[a-z0-9_]+", name) is not None

@@ -128,7 +128,7 @@ def _row(plan: Context, name: str, encoder: Encoder, runs: list[str]) -> dict[st
     entry = plan.params.methods[encoder.method]
     return {
         **common,
-        "corpus": _labelled(encoder.corpus, scale.data.corpora[encoder.corpus].label),
+        "corpus": _labelled(encoder.corpus, scale.label_of(encoder.corpus)),
         "method": _labelled(encoder.method, _label(scale.tables.at(name, ProbeTable), entry)),
         "pooling": entry.pooling,
         "control": plan.control(encoder).system,
@@ -187,7 +187,7 @@ def _shown_run(plan: Context, run: Run) -> dict[str, Any]:
     scale, method, recipe = plan.scale, plan.params.methods[run.method], plan.recipe(run)
     return {
         "job": f"runs/{run.id}",
-        "corpus": _labelled(run.corpus, scale.data.corpora[run.corpus].label),
+        "corpus": _labelled(run.corpus, scale.label_of(run.corpus)),
         "backbone": _labelled(run.backbone, scale.training.backbones[run.backbone].label),
         "method": _labelled(run.method, method.label),
         "objective": method.objective,
@@ -262,7 +262,7 @@ def recipes(plan: Context, name: str) -> Values:
         }
 
     corpora = [
-        {"label": scale.data.corpora[corpus].label, "runs": [run_of(corpus, key) for key in methods]}
+        {"label": scale.label_of(corpus), "runs": [run_of(corpus, key) for key in methods]}
         for corpus, methods in table1.corpora.items()
     ]
     return {"jobs": {}, "backbone": scale.training.backbones[backbone].label, "corpora": corpora}

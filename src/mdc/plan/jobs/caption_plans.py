@@ -10,15 +10,15 @@ from mdc.plan.config.caption_table import (
     FLOOR,
     CaptionExamplesOf,
     CaptionFigure,
-    CaptionSystem,
     CaptionTable,
     CaptionView,
     GuidanceFigure,
     RobustnessFigure,
     RunClip,
 )
-from mdc.plan.config.distortion import LABELS, STRENGTHS, distorted
+from mdc.plan.config.distortion import LABELS, STRENGTHS
 from mdc.plan.config.judge import ByEndpoint
+from mdc.plan.config.systems import CaptionSystem, distorted
 from mdc.plan.jobs import caption_jobs
 from mdc.plan.jobs.context import Context
 from mdc.plan.jobs.score_plans import labelled
@@ -70,7 +70,7 @@ def caption_view(plan: Context, name: str) -> dict[str, Any]:
     made = [caption_jobs.metrics(plan, asked.choose_on, seed) for seed in seeds]
     found["jobs"] |= {job.job: job for job in made}
     there = whole.systems_of(asked.choose_on)
-    among = [key for key in asked.systems if key in there and there[key].images == "own"]
+    among = [key for key in whole.members(asked.systems) if key in there and there[key].images == "own"]
     told = {"label": whole.datasets[asked.choose_on].label, "systems": among, "records": [job.job for job in made]}
     return {**found, "choose": told}
 
@@ -78,7 +78,7 @@ def caption_view(plan: Context, name: str) -> dict[str, Any]:
 def _over(plan: Context, whole: CaptionTable, asked: CaptionView, found: dict[str, Any]) -> dict[str, Any]:
     """What is compared over datasets: the differences within each, and the corpora that tell how many images each trains on."""
     pairs = [[f"{name}/{one}", f"{name}/{other}"] for name in asked.datasets for one, other in asked.over]
-    corpora = {name: plan.corpus(whole.datasets[name].pretrained) for name in asked.datasets}
+    corpora = {name: plan.corpus(plan.scale.corpus_of(whole.datasets[name].pretrained)) for name in asked.datasets}
     told = {
         name: {
             **labelled(name, whole.datasets[name].label),
@@ -168,13 +168,14 @@ def guidance(plan: Context, name: str) -> dict[str, Any]:
     """The values of the job of a figure of scales of guidance, and the jobs that it is made from (``jobs``)."""
     asked = plan.scale.tables.at(name, GuidanceFigure)
     whole = plan.scale.section_of(asked.dataset)
-    systems = list(dict.fromkeys(key for curve in asked.curves.values() for key in curve.systems))
+    members = {key: whole.members(curve.systems) for key, curve in asked.curves.items()}
+    systems = list(dict.fromkeys(one for listed in members.values() for one in listed))
     found = _table(plan, whole.view(CaptionView(datasets=[asked.dataset], systems=systems)), plan.scale.training.seeds)
     curves = [
         {
             **labelled(key, curve.label),
-            "systems": [f"{asked.dataset}/{one}" for one in curve.systems],
-            "scales": [_scale(whole, one) for one in curve.systems],
+            "systems": [f"{asked.dataset}/{one}" for one in members[key]],
+            "scales": [_scale(whole, one) for one in members[key]],
         }
         for key, curve in asked.curves.items()
     ]

@@ -14,6 +14,7 @@ from mdc.plan.config.data import origin_of
 from mdc.plan.config.params import Params
 from mdc.plan.config.pretrain import Recipe
 from mdc.plan.config.problems import first_problem
+from mdc.plan.config.scale import Scale
 from mdc.plan.config.tables import ChoiceTable, LossFigure, ProbeTable, ScoreTable
 from mdc.plan.fingerprint import fingerprint
 from mdc.plan.jobs.accepted import Accepted, Edit
@@ -51,7 +52,8 @@ class Context(ABC):
     """Parameters of the current scale, from which jobs are made. ``accepted``: edits that change no result."""
 
     def __init__(self, params: Params, accepted: Accepted | None = None) -> None:
-        self.params, self.scale = params, params.current()
+        self.params = params
+        self.scale: Scale = params
         self.accepted = accepted or Accepted()
         #: job → the accepted edits that led to its code, where there are any
         self.edits: dict[str, list[Edit]] = {}
@@ -132,6 +134,8 @@ class Context(ABC):
             return self.scale.finetune[run.finetune].recipe
         pretrain = self.scale.training
         values = pretrain.recipe.model_dump()
+        if (variant := pretrain.varied.get(run.corpus)) is not None:
+            values[variant.key] = variant.value
         for override in pretrain.overrides:
             if override.when.matches(run.corpus, run.backbone, run.method):
                 values |= override.set
@@ -144,7 +148,7 @@ class Context(ABC):
 
     def corpus_of(self, run: Run) -> str:
         """The corpus that a run is trained on, a finetuned one in the end."""
-        return self.scale.finetune[run.finetune].corpus if run.finetune else run.corpus
+        return self.scale.finetune[run.finetune].corpus if run.finetune else self.scale.corpus_of(run.corpus)
 
     def obtaining(self, name: str) -> dict[str, Any]:
         """Which dataset is brought to its place, and how."""

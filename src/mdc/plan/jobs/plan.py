@@ -206,7 +206,7 @@ class Plan(Context):
     def pretrain(self, run: Run) -> PretrainJob:
         check_reads(self, run)
         frozen = encoder_jobs.frozen_of(self, run)
-        corpus, vocabulary = self.corpus_of(run), self.scale.data.vocabulary_of(run.corpus)
+        corpus, vocabulary = self.corpus_of(run), self.scale.vocabulary_of(run.corpus)
         method, protocol = self.params.methods[run.method], self.params.protocol
         return self.make(
             PretrainJob,

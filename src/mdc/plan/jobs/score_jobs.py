@@ -52,7 +52,7 @@ def _of_run(plan: Context, kind: type[J], run: Run, weights: str, inputs: Iterab
         kind,
         f"{VERBS[verb].layer}/{run.id}/{weights}",
         [
-            *(trained.job, f"data/vocabularies/{trained.vocabulary}", f"data/corpora/{run.corpus}"),
+            *(trained.job, f"data/vocabularies/{trained.vocabulary}", f"data/corpora/{plan.corpus_of(run)}"),
             *encoder_jobs.behind(trained),
             *inputs,
         ],

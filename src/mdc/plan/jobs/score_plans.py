@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mdc.plan.config.choice_sources import counted
 from mdc.plan.config.tables import ChoiceTable, PositionFigure, RetrievalTable
 from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.jobs import score_jobs
@@ -31,6 +32,7 @@ def choices(plan: Context, name: str) -> dict[str, Any]:
     """The values of Table 2's job, and the jobs that it is made from (``jobs``)."""
     table = plan.scale.tables.at(name, ChoiceTable)
     retrieval = plan.scale.tables.the(RetrievalTable)
+    sets = plan.scale.data.choices
     jobs: dict[str, Any] = {}
     rows: list[Row] = []
     for weights in table.weights:
@@ -50,10 +52,13 @@ def choices(plan: Context, name: str) -> dict[str, Any]:
         jobs[job.job] = job
         rows += _open_clip_rows(plan, name, model.label, job.job)
     return {"jobs": jobs, **_common(plan, table, [*rows, _shorter(plan, rows[0])])} | {
-        "columns": [{"key": key, **column.complete()} for key, column in table.columns.items()],
+        "columns": [
+            {"key": key, **column.complete(), **counted([sets[one].source for one in column.sets]).complete()}
+            for key, column in table.columns.items()
+        ],
         "alphas": table.alphas,
         "others": plan.scale.score.mismatched if plan.scale.score else 1,
-        "sets": [labelled(name, plan.scale.data.choices[name].label) for name in table.sets],
+        "sets": [labelled(name, sets[name].label) for name in table.sets],
     }
 
 
@@ -104,7 +109,7 @@ def positions(plan: Context, name: str) -> dict[str, Any]:
             systems.append(
                 {
                     "key": f"{corpus}/{method}",
-                    "corpus": labelled(corpus, scale.data.corpora[corpus].label),
+                    "corpus": labelled(corpus, scale.label_of(corpus)),
                     "method": labelled(method, entry.label),
                     "masked": entry.objective == "masked",
                     "reverse": entry.direction is not None,
@@ -154,7 +159,7 @@ def _rows(plan: Context, runs: list[Run], estimator: str, told: dict[str, Any]) 
                 {
                     **told,
                     "key": _key(run.system, told["weights"], estimator, per_token, one),
-                    "corpus": labelled(run.corpus, scale.data.corpora[run.corpus].label),
+                    "corpus": labelled(run.corpus, scale.label_of(run.corpus)),
                     "backbone": labelled(run.backbone, scale.training.backbones[run.backbone].label),
                     "method": labelled(run.method, label),
                     "pooling": "",

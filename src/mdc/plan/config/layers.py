@@ -1,0 +1,162 @@
+"""The layers of parameters: what all scales share, a scale's own file, and what a call lays on top.
+
+``params.yaml`` holds what every scale has (``scale``, ``artefacts``, ``protocol``, ``methods``) and, under ``shared``, blocks of
+scales. ``scales/<name>.yaml`` holds a scale. A scale has the shared block of each key that it names itself, with its own values on
+top; a shared table only if it names that table. In a mapping an entry ``_`` holds what its siblings have in common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from mdc.plan.config.yaml_core import Loader
+
+Values = dict[str, Any]
+#: the entry of a mapping that holds its siblings' common values
+COMMON = "_"
+#: the block whose entries a scale names one by one
+TABLES = "tables"
+
+
+class Overwritten(ValueError):
+    """A value would stand where a layer below has a mapping. ``path``: the keys that lead to it."""
+
+    def __init__(self, path: tuple[str, ...], value: Any) -> None:
+        super().__init__(
+            f"{'.'.join(path)} = {value!r:.60}: stands in place of a mapping; give it keys, or null to leave it out"
+        )
+        self.path = path
+
+
+def overlaid(*layers: Mapping[str, Any]) -> Values:
+    """The first of ``layers`` with the values of each later one in place of its own, key by key in mappings of mappings.
+
+    A mapping whose ``kind`` is another one replaces what stood there, and null leaves a mapping out. Raises Overwritten for any other
+    value in place of a mapping.
+    """
+    found: Values = {}
+    for layer in layers:
+        found = _over(found, layer, ())
+    return found
+
+
+def _over(below: Mapping[str, Any], above: Mapping[str, Any], path: tuple[str, ...]) -> Values:
+    if "kind" in below and below["kind"] != above.get("kind", below["kind"]):
+        return dict(above)
+    found = dict(below)
+    for key, value in above.items():
+        under = below.get(key)
+        if isinstance(under, Mapping) and isinstance(value, Mapping):
+            found[key] = _over(under, value, (*path, str(key)))
+        elif isinstance(under, Mapping) and value is None:
+            del found[key]
+        elif isinstance(under, Mapping):
+            raise Overwritten((*path, str(key)), value)
+        else:
+            found[key] = value
+    return found
+
+
+def spread(values: Any, path: tuple[str, ...] = ()) -> Any:
+    """``values`` with every ``_`` laid below each of its siblings."""
+    if isinstance(values, list):
+        return [spread(one, (*path, str(number))) for number, one in enumerate(values)]
+    if not isinstance(values, Mapping):
+        return values
+    common = values.get(COMMON)
+    if common is None:
+        return {key: spread(value, (*path, str(key))) for key, value in values.items()}
+    found = {}
+    for key, value in values.items():
+        if key == COMMON:
+            continue
+        if isinstance(common, Mapping) and isinstance(value, Mapping):
+            value = _over(common, value, (*path, str(key)))
+        elif value is not None:
+            raise Overwritten((*path, str(key)), value)
+        found[key] = spread(value, (*path, str(key)))
+    return found
+
+
+def with_shared(shared: Mapping[str, Any], scale: Mapping[str, Any]) -> Values:
+    """A ``scale`` with the ``shared`` blocks of the keys, and of the tables, that it names."""
+    blocks = {key: block for key, block in shared.items() if key in scale}
+    tables, own = blocks.get(TABLES), scale.get(TABLES)
+    if isinstance(tables, Mapping) and isinstance(own, Mapping):
+        blocks[TABLES] = {name: table for name, table in tables.items() if name in own}
+    return overlaid(blocks, scale)
+
+
+class Places:
+    """Where each key stands: ``layers`` of a file (or an option), its text, and the keys below which its values lie, the topmost
+    first."""
+
+    def __init__(self, layers: list[tuple[str, str, tuple[str, ...]]]) -> None:
+        self._layers = layers
+        self._roots: list[tuple[str, yaml.Node | None]] | None = None
+
+    def find(self, path: str) -> str:
+        """``file:line`` of the key at ``path`` (as ``data.corpora.alt`` or ``seeds[0]``), or of the nearest one around it."""
+        if self._roots is None:
+            self._roots = [(file, _below(_composed(text), keys)) for file, text, keys in self._layers]
+        found, depth = self._roots[0][0] if self._roots else "", 0
+        for file, root in self._roots:
+            for reached, line in _ways(root, path.replace("[", ".[")):
+                if reached > depth:
+                    found, depth = file if file.startswith("--") else f"{file}:{line}", reached
+        return found
+
+
+def _composed(text: str) -> yaml.Node | None:
+    return Loader(text).get_single_node()
+
+
+def _below(node: yaml.Node | None, keys: tuple[str, ...]) -> yaml.Node | None:
+    for key in keys:
+        node = next((value for name, value in _pairs(node) if name.value == key), None)
+    return node
+
+
+def _pairs(node: yaml.Node | None) -> list[tuple[yaml.Node, yaml.Node]]:
+    """The keys of a mapping, its own before those that it merges (``<<``)."""
+    if not isinstance(node, yaml.MappingNode):
+        return []
+    own = [(key, value) for key, value in node.value if key.value != "<<"]
+    merged = [value for key, value in node.value if key.value == "<<"]
+    merged = [one for value in merged for one in (value.value if isinstance(value, yaml.SequenceNode) else [value])]
+    return own + [pair for one in merged for pair in _pairs(one)]
+
+
+def _ways(node: yaml.Node | None, path: str, reached: int = 0) -> Iterator[tuple[int, int]]:
+    """How many characters of ``path`` each way through a file leads to, and in which line; an entry's own before ``_``."""
+    for wanted in (False, True):
+        for key, value in _pairs(node):
+            name = str(key.value)
+            if wanted and name == COMMON and path:
+                rest = path.partition(".")[2]
+                step = len(path) - len(rest)
+                yield from _ways(value, rest, reached + step)
+            elif not wanted and (path == name or path.startswith(f"{name}.")):
+                yield reached + len(name), key.start_mark.line + 1
+                yield from _ways(value, path[len(name) + 1 :], reached + len(name) + 1)
+    if isinstance(node, yaml.SequenceNode) and path.startswith("["):
+        number, _, rest = path[1:].partition("]")
+        if number.isdigit() and int(number) < len(node.value):
+            one = node.value[int(number)]
+            step = len(path) - len(rest.lstrip("."))
+            yield reached + len(number) + 2, one.start_mark.line + 1
+            yield from _ways(one, rest.lstrip("."), reached + step)
+
+
+def scale_file(params: str | Path, scale: str) -> Path:
+    """The file of a scale, beside the parameter file."""
+    return Path(params).parent / "scales" / f"{scale}.yaml"
+
+
+def scales_of(params: str | Path) -> list[str]:
+    """The scales that have a file."""
+    return sorted(path.stem for path in (Path(params).parent / "scales").glob("*.yaml"))
