@@ -143,7 +143,7 @@ def _parameter_verbs(verbs: Any) -> None:
     sub = verbs.add_parser(
         "schema",
         help="write JSON schemas of the parameter files for editors",
-        description="Write the schemas that params.yaml and the scales name in their first line, from the classes of this version.",
+        description="Write the schemas that params.yaml and the scales name in their first line.",
     )
     sub.add_argument("--out", default="workflow/schemas", metavar="DIR", help="default: workflow/schemas")
     sub.set_defaults(run=_schema)
