@@ -1,4 +1,4 @@
-"""One value of params.yaml changed or taken away."""
+"""One value of a scale changed or taken away."""
 
 from __future__ import annotations
 

@@ -13,10 +13,11 @@ from typing import Any
 
 import yaml
 from changed import put
+from scale_files import ROOT, SHARED
 
 from mdc.plan.config.read import read_yaml
+from mdc.plan.config.yaml_core import dump_yaml
 
-ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs/edits.md"
 SCALE = "paper"
 #: {edit (in words), reruns (in words), jobs (patterns), and the change by its kind}
@@ -86,10 +87,9 @@ class Sandbox:
         self.write(path, text.replace(old, new, 1))
 
     def set(self, key: str, value: Any) -> None:
-        path = [int(step) if step.isdigit() else step for step in key.split(".")]
-        place = [] if path[0] in ("methods", "protocol") else ["scales", SCALE]
-        values = put(read_yaml(self.folder / "params.yaml"), (*place, *path), value)
-        self.write("params.yaml", yaml.safe_dump(values, sort_keys=False))
+        path = tuple(int(step) if step.isdigit() else step for step in key.split("."))
+        file = "params.yaml" if path[0] in SHARED else f"scales/{SCALE}.yaml"
+        self.write(file, dump_yaml(put(read_yaml(self.folder / file), path, value)))
 
     def part(self, dictionary: str, module: str) -> None:
         self.write(f"src/mdc/{module.replace('.', '/')}.py", "NEW = True\n")
@@ -105,7 +105,7 @@ class Sandbox:
         if named:
             values = read_yaml(self.folder / "params.yaml")
             values["artefacts"].append("table99")
-            self.write("params.yaml", yaml.safe_dump(values, sort_keys=False))
+            self.write("params.yaml", dump_yaml(values))
             self.set("tables.table99", {})
 
     def accepted(self, module: str) -> None:

@@ -1,17 +1,18 @@
-"""Every field of every configuration class that params.yaml uses, where it stands, and other values that it may take."""
+"""Every field of every configuration class that scales use, where it stands, and other values that it may take."""
 
 from __future__ import annotations
 
 import itertools
 import re
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from changed import with_other
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+from scale_files import SHARED
 
 from mdc.plan.config.read import validate
 from mdc.plan.records import UserError
@@ -22,9 +23,10 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """A field of the class ``owner`` where one of its instances stands; ``given`` is what the file says, or ``GONE``,
-    and ``now`` what holds."""
+    """A field of the class ``owner`` where one of its instances stands in a ``scale``; ``given`` is what its values say, or
+    ``GONE``, and ``now`` what holds."""
 
+    scale: str
     path: Path
     owner: type[BaseModel]
     name: str
@@ -51,27 +53,25 @@ class Place:
 
 
 def places(values: dict[str, Any]) -> list[Place]:
-    """Of a valid file, the fields of all instances, also those that are left out."""
-    return list(_places(values, validate(values), ()))
+    """Of the valid values of a scale, the fields of all instances, also those that are left out."""
+    return list(_places(values["scale"], values, validate(values), ()))
 
 
-def _places(raw: Any, parsed: Any, path: Path) -> Iterator[Place]:
+def _places(scale: str, raw: Any, parsed: Any, path: Path) -> Iterator[Place]:
     if isinstance(parsed, BaseModel) and isinstance(raw, dict):
         for name, info in type(parsed).model_fields.items():
             key = info.alias or name
-            yield Place((*path, key), type(parsed), name, info, raw.get(key, GONE), getattr(parsed, name))
+            yield Place(scale, (*path, key), type(parsed), name, info, raw.get(key, GONE), getattr(parsed, name))
             if key in raw:
-                yield from _places(raw[key], getattr(parsed, name), (*path, key))
-    elif isinstance(parsed, dict | list):
+                yield from _places(scale, raw[key], getattr(parsed, name), (*path, key))
+    elif type(parsed) is type(raw) is list or (isinstance(parsed, dict) and isinstance(raw, dict)):
+        # a short form is written out as something else
         for key, inner in raw.items() if isinstance(raw, dict) else enumerate(raw):
-            yield from _places(inner, parsed[key], (*path, key))
+            yield from _places(scale, inner, parsed[key], (*path, key))
 
 
 def changed(values: dict[str, Any], path: Path, to: Any) -> dict[str, Any]:
-    """``values`` with ``to`` at ``path``, and the scale that has it as its only one, since a check of all takes longer."""
-    scale = path[1] if path[0] == "scales" and len(path) > 1 else values["scale"]
-    if path[0] not in ("scale", "scales") or len(path) > 1:
-        values = values | {"scale": scale, "scales": {scale: values["scales"][scale]}}
+    """``values`` with ``to`` at ``path``."""
     found = with_other(values, path, to)
     if to is GONE:
         inner: Any = found
@@ -82,13 +82,17 @@ def changed(values: dict[str, Any], path: Path, to: Any) -> dict[str, Any]:
 
 
 class Others:
-    """Other values for the fields of a file: by their types, as elsewhere in the file, and as messages say what is allowed."""
+    """Other values for the fields of ``scales``: by their types, as elsewhere, and as messages say what is allowed. What all
+    scales share counts as the first one's."""
 
-    def __init__(self, values: dict[str, Any]) -> None:
-        self.values = values
+    def __init__(self, scales: Mapping[str, dict[str, Any]]) -> None:
+        self.scales = scales
         self.by_field: dict[str, list[Place]] = {}
         self.elsewhere: dict[str, list[Any]] = {}
-        for place in places(values):
+        first = next(iter(scales))
+        for place in (one for values in scales.values() for one in places(values)):
+            if place.path[0] in SHARED and place.scale != first:
+                continue
             self.by_field.setdefault(place.field, []).append(place)
             seen = self.elsewhere.setdefault(place.name, [])
             if place.given is not GONE and place.given not in seen:
@@ -98,7 +102,8 @@ class Others:
         """Places that differ in kind: of each section of each scale, and of each method, with it or without."""
         there = sorted(self.by_field[field], key=lambda place: place.given is GONE)
         found = {
-            (*place.path[: 3 if place.path[0] == "scales" else 2], place.given is GONE): place for place in there[::-1]
+            (place.scale, *place.path[: 2 if place.path[0] in SHARED else 1], place.given is GONE): place
+            for place in there[::-1]
         }
         return list(found.values())[::-1]
 
@@ -112,7 +117,7 @@ class Others:
                     continue
                 seen.append(value)
                 try:
-                    validate(changed(self.values, place.path, value))
+                    validate(changed(self.scales[place.scale], place.path, value))
                 except UserError as error:
                     _, _, allowed = str(error).partition("allowed: ")
                     learned += [name for name in re.findall(r"[\w./-]+", allowed)[:9] if name not in learned]

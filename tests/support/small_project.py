@@ -10,10 +10,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
+from scale_files import common_values, write_params
 
 from mdc.app.work import do
 from mdc.plan.artefacts import ARTEFACTS
+from mdc.plan.config.layers import spread
 from mdc.plan.config.read import read_yaml, validate
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.folder import ScaleFolder
@@ -22,26 +23,20 @@ from mdc.plan.jobs.read import read_job
 from mdc.plan.records import json_text, write_text, write_text_if_changed
 from mdc.plan.verbs import VERBS
 
-ROOT = Path(__file__).resolve().parents[2]
 SCALE = "golden"
 
 
 @cache
-def _read(path: Path) -> dict[str, Any]:
-    return read_yaml(path)
+def _scale() -> dict[str, Any]:
+    return dict(spread(read_yaml(Path(__file__).with_suffix(".yaml"))))
 
 
 def values(seeds: tuple[int, ...] = (0,)) -> dict[str, Any]:
-    """The project's params.yaml with the scale of small_project.yaml as its only one, and few resamples."""
-    found = copy.deepcopy(_read(ROOT / "params.yaml"))
-    scale = copy.deepcopy(_read(Path(__file__).with_suffix(".yaml"))["scale"])
-    scale["pretrain"]["seeds"] = list(seeds)
+    """The flat values of the scale of small_project.yaml, with few resamples."""
+    found = {**common_values(), **copy.deepcopy(_scale()), "scale": SCALE}
+    found["pretrain"]["seeds"] = list(seeds)
     found["protocol"]["statistics"]["bootstrap"] = 250
-    return {**found, "scale": SCALE, "scales": {SCALE: scale}}
-
-
-def write_params(folder: Path, found: dict[str, Any]) -> None:
-    write_text(folder / "params.yaml", yaml.safe_dump(found, sort_keys=False))  # a new file: it may be a hard link
+    return found
 
 
 def plan(seeds: tuple[int, ...] = (0,)) -> Plan:

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from scale_files import ROOT, read_params, scale_values, write_params
 
 from mdc.plan.config.read import read_yaml
 
-ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 #: what of the project takes part in the pipeline
 PARTS = (
@@ -27,6 +27,7 @@ PARTS = (
     "Snakefile",
     "dvc.yaml",
     "profiles",
+    "scales",
     "workflow",
     "src/mdc",
     "results/README.md",
@@ -34,50 +35,33 @@ PARTS = (
 WHO = {f"GIT_{role}_{what}": "test@localhost" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
 
 
-def toy(values: dict[str, Any]) -> dict[str, Any]:
+def toy() -> dict[str, Any]:
     """Scale mini made as small as it goes: one backbone, a corpus and its half, three methods, two probes, a choice set,
     and a table or figure of each kind."""
-    values = copy.deepcopy(values)
-    scale = copy.deepcopy(values["scales"]["mini"])
+    values = scale_values("mini")
     for section in ("tokenizers", "encoders", "encode", "mc_diffusion", "claims"):
-        del scale[section]
-    scale["label"] = "toy"
-    data = scale["data"]
-    data["vocabularies"] = {"words": ["alt", "half"]}
-    data["corpora"] = {"alt": data["corpora"]["alt"]}
-    data["corpora"]["alt"]["source"] |= {"train": 192, "val": 32, "test": 6}
-    data["corpora"]["half"] = {"label": "Half", "source": {**data["corpora"]["alt"]["source"], "train": 96}}
+        del values[section]
+    values |= {"scale": "toy", "label": "toy"}
+    values["protocol"]["statistics"]["bootstrap"] = 250
+    data, pretrain = values["data"], values["pretrain"]
+    data["vocabularies"] = {"words": ["alt", "half", "relation"]}
+    alt = {**data["corpora"]["alt"]["source"], "train": 192, "val": 32, "test": 6}
+    data["corpora"] = {
+        "alt": {"label": "Alt-text", "source": alt},
+        "half": {"label": "Half", "source": {**alt, "train": 96}},
+    }
     data["probes"] = {name: data["probes"][name] for name in ("shape", "digits")}
     data["probes"]["shape"]["source"] |= {"train": 96, "test": 64}
-    backbone = {**scale["pretrain"]["backbones"]["ViT-T-12"], "width": 32, "layers": 1, "heads": 2, "embed_dim": 16}
-    backbone["decoder"] = {"width": 32, "layers": 1, "heads": 2}
-    scale["pretrain"]["backbones"] = {"tiny": backbone}
-    scale["pretrain"]["overrides"] = []
     data["choices"] = {"relation": data["choices"]["relation"]}
     data["choices"]["relation"]["source"] |= {"items": 12}
-    data["vocabularies"]["words"].append("relation")
-    scale["score"]["processes"] = 1
-    scale["pretrain"]["recipe"] |= {"epochs": 1, "batch_size": 32, "warmup_steps": 2, "validate_every": 4}
-    scale["pretrain"]["runtime"]["log_every"] = 1
-    scale["probe"] |= {"epochs": 2}
-    values["protocol"]["statistics"]["bootstrap"] = 250
-    tables = {
-        "table1": {"alt": ["clip", "arc", "mdc"]},
-        "figure5": {"alt": ["mdc"], "half": ["mdc"]},
-    }
-    named: dict[str, Any] = {
-        name: {"corpora": corpora, "backbones": ["tiny"], "probes": ["shape"]} for name, corpora in tables.items()
-    }
-    named["table1"]["probes"] = ["shape", "digits"]
-    named["figure5"]["trends"] = ["mdc"]
-    named |= {"table6": {"backbone": "tiny"}, "table9": {}, "figure3": {"corpora": ["alt"]}}
-    named["table2"] = {
-        **{"corpora": {"alt": ["clip", "mdc"]}, "backbones": ["tiny"], "alphas": [0.0, 1.0]},
-        "columns": {"relation": {"label": "Relation", "sets": ["relation"], "parts": "groups"}},
-    }
-    scale["finetune"] = {
-        "tuned": {"corpus": "half", "patience": 1, "recipe": copy.deepcopy(scale["pretrain"]["recipe"])}
-    }
+    backbone = {**pretrain["backbones"]["ViT-T-12"], "width": 32, "layers": 1, "heads": 2, "embed_dim": 16}
+    pretrain["backbones"] = {"tiny": {**backbone, "decoder": {"width": 32, "layers": 1, "heads": 2}}}
+    pretrain |= {"overrides": [], "variants": {}}
+    pretrain["recipe"] |= {"epochs": 1, "batch_size": 32, "warmup_steps": 2, "validate_every": 4}
+    pretrain["runtime"]["log_every"] = 1
+    values["probe"]["epochs"] = 2
+    values["score"]["processes"] = 1
+    values["finetune"] = {"tuned": {"corpus": "half", "patience": 1, "recipe": copy.deepcopy(pretrain["recipe"])}}
     dataset = {
         "label": "Alt",
         "corpus": "alt",
@@ -87,12 +71,22 @@ def toy(values: dict[str, Any]) -> dict[str, Any]:
         "training": "half",
     }
     system = {"label": "MDC", "method": "mdc", "tuned": "plain", "write": {"kind": "unmask", "lengths": [4]}}
-    named["table3"] = {
-        **{"datasets": {"alt": dataset}, "backbones": ["tiny"], "systems": {"mdc_4": system}},
-        "left_out": ["METEOR", "SPICE"],
+    values["tables"] = {
+        "table1": {"corpora": {"alt": ["clip", "arc", "mdc"]}, "probes": ["shape", "digits"]},
+        "figure5": {"corpora": ["alt", "half"], "methods": ["mdc"], "trends": ["mdc"]},
+        "table6": {"backbone": "tiny"},
+        "table9": {},
+        "figure3": {"corpora": ["alt"]},
+        "table2": {
+            "corpora": {"alt": ["clip", "mdc"]},
+            "alphas": [0.0, 1.0],
+            "columns": {"relation": {"label": "Relation", "sets": ["relation"]}},
+        },
+        "table3": {"datasets": {"alt": dataset}, "systems": {"mdc_4": system}, "left_out": ["METEOR", "SPICE"]},
+        "figure6": {},
+        "figure_loss": {},
     }
-    scale["tables"] = {**named, "figure6": {}, "figure_loss": {}}
-    return {**values, "scale": "toy", "scales": {**values["scales"], "toy": scale}}
+    return values
 
 
 class Project:
@@ -106,7 +100,7 @@ class Project:
         self.environment["PATH"] = f"{bin}{os.pathsep}{self.environment['PATH']}"
         if source is not None:
             self.git("clone", "--quiet", str(source.folder), ".")
-            self.values = read_yaml(folder / "params.yaml")
+            self.values = read_params(folder)
             return
         for part in PARTS:
             (folder / part).parent.mkdir(parents=True, exist_ok=True)
@@ -116,14 +110,14 @@ class Project:
                 shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
             else:
                 shutil.copy(ROOT / part, folder / part)
-        self.values = toy(read_yaml(ROOT / "params.yaml"))
+        self.values = toy()
         self.write()
         self.git("init", "--quiet")
         self.commit()
 
     def write(self) -> None:
-        """Write ``values`` to params.yaml."""
-        (self.folder / "params.yaml").write_text(yaml.safe_dump(self.values, sort_keys=False))
+        """Write ``values`` to the two files, beside what other scales need."""
+        write_params(self.folder, self.values, shared=read_yaml(ROOT / "params.yaml")["shared"])
 
     def keep_artefacts(self, names: Sequence[str]) -> None:
         """Leave DVC the stages of these tables and figures alone: each costs every `dvc repro` a Snakemake."""

@@ -11,8 +11,8 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-import yaml
 from read_table import read_table
+from scale_files import ROOT, scale_values, write_params
 
 from mdc.app.cli import build_parser, main
 from mdc.plan import parts
@@ -25,8 +25,6 @@ from mdc.plan.jobs.plan import Plan
 from mdc.plan.jobs.read import read_job
 from mdc.plan.records import UserError, read_json, sha256_file, write_json
 from mdc.plan.verbs import VERBS
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -200,7 +198,8 @@ def test_an_artefact_is_made_by_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "params.yaml").symlink_to(ROOT / "params.yaml")
+    for part in ("params.yaml", "scales"):
+        (tmp_path / part).symlink_to(ROOT / part)
     assert main(["make", "table9", "--scale", "paper"]) == 0
     assert main(["make", "table9", "--out", "here"]) == 0
     made, ours = Path("results/paper/table9"), set(ARTEFACTS["table9"].files)
@@ -218,9 +217,9 @@ def test_an_artefact_is_made_by_its_name(
 def test_an_artefact_that_the_scale_does_not_name_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    values = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
-    del values["scales"]["mini"]["tables"]["table9"]
-    (tmp_path / "params.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
+    values = scale_values("mini")
+    del values["tables"]["table9"]
+    write_params(tmp_path, values)
     assert main(["make", "table9", "--params", str(tmp_path / "params.yaml")]) == 2
     assert "scale mini names no table9; it has table1, table2, table3, table4, " in one_line(capsys)
 

@@ -1,4 +1,4 @@
-"""Every field of params.yaml refuses what it cannot mean, in one line that names it."""
+"""Every field of a scale refuses what it cannot mean, in one line that names it."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ import pytest
 import small_project
 import yaml
 from fields import GONE, Others, Path, Place, changed
+from scale_files import ROOT, SCALES, scale_values
 
 from mdc.app.cli import main
-from mdc.plan.config.read import load, read_yaml, validate
+from mdc.plan.config.read import load, validate
 from mdc.plan.records import UserError
 
-ROOT = File(__file__).resolve().parents[3]
-VALUES = read_yaml(ROOT / "params.yaml")
-
+VALUES = {name: scale_values(name) for name in SCALES}
 OTHERS = Others(VALUES)
 #: each field of each class where it stands first, given if it is given anywhere
 PLACES = [OTHERS.where(field)[0] for field in OTHERS.by_field]
 
 
-def _refusal(path: Path, value: Any, values: dict[str, Any] = VALUES) -> str | None:
+def _refusal(values: dict[str, Any], path: Path, value: Any) -> str | None:
     try:
         validate(changed(values, path, value))
     except UserError as error:
@@ -54,7 +53,7 @@ def _rest(values: Any, text: str) -> str | None:
 
 def _of_the_file(place: Place, value: Any, refusal: str | None) -> bool:
     """Whether every line begins with a path that the file has, or, of a missing key, whose parent it has."""
-    values = changed(VALUES, place.path, value)
+    values = changed(VALUES[place.scale], place.path, value)
     for line in (refusal or "").splitlines():
         left = _rest(values, f".{line.removeprefix('params.yaml: ')}")
         if left is None or not re.match(r"( = |: |\.\w+: this key is missing$)", left):
@@ -65,7 +64,9 @@ def _of_the_file(place: Place, value: Any, refusal: str | None) -> bool:
 def _unclear(wrong: Callable[[Place], list[Any]]) -> list[tuple[str, Any, str | None]]:
     """The values ``wrong`` of places that are taken, or refused in no lines of ours, without the place's key, or of a path
     that the file does not have."""
-    tried = [(place, value, _refusal(place.path, value)) for place in PLACES for value in wrong(place)]
+    tried = [
+        (place, value, _refusal(VALUES[place.scale], place.path, value)) for place in PLACES for value in wrong(place)
+    ]
     assert len(tried) > 100
     return [
         (".".join(map(str, place.path)), value, said)
@@ -100,23 +101,21 @@ def test_every_field_refuses_what_it_cannot_mean_in_a_line_that_names_it(wrong: 
     assert not unclear, unclear
 
 
-@pytest.mark.parametrize("file", ["params.yaml", "small project"])
-def test_values_that_cannot_be_meant(file: str) -> None:
-    values = VALUES if file == "params.yaml" else small_project.values()
+@pytest.mark.parametrize("scale", ["mini", "paper", "flickr8k", "flickr8k-long", "flickr8k-claims", "small project"])
+def test_values_that_cannot_be_meant(scale: str) -> None:
+    values = small_project.values() if scale == "small project" else VALUES[scale]
     wrong = []
-    for where, *value, said in yaml.safe_load(File(__file__).with_name("refused.yaml").read_text())[file]:
+    for where, *value, said in yaml.safe_load(File(__file__).with_name("refused.yaml").read_text())[scale]:
         path = tuple(int(step) if step.isdigit() else step for step in where.split("."))
-        refusal = _refusal(path, *(value or [GONE]), values=values)
+        refusal = _refusal(values, path, *(value or [GONE]))
         if not _clear(refusal, said):
             wrong.append((where, value, said, refusal))
     assert not wrong, wrong
 
 
-@pytest.mark.parametrize(
-    "path", [(), ("protocol", "data"), ("methods", "mdc"), ("scales", "mini", "pretrain", "recipe")], ids=str
-)
+@pytest.mark.parametrize("path", [(), ("protocol", "data"), ("methods", "mdc"), ("pretrain", "recipe")], ids=str)
 def test_unknown_keys(path: Path) -> None:
-    assert "nonsense = 1: no such key" in (_refusal((*path, "nonsense"), 1) or "")
+    assert "nonsense = 1: no such key" in (_refusal(VALUES["mini"], (*path, "nonsense"), 1) or "")
 
 
 def test_files_that_cannot_be_read(tmp_path: File) -> None:
@@ -131,25 +130,32 @@ def test_files_that_cannot_be_read(tmp_path: File) -> None:
 def test_a_missing_key_is_named_where_it_belongs() -> None:
     """Of every kind of backbone, which pydantic tells apart by names of its own."""
     kinds = {}
-    for scale, body in VALUES["scales"].items():
-        for name, backbone in body.get("pretrain", {}).get("backbones", {}).items():
-            kinds[tuple(backbone)] = ("scales", scale, "pretrain", "backbones", name)
+    for scale, values in VALUES.items():
+        for name, backbone in values.get("pretrain", {}).get("backbones", {}).items():
+            kinds[tuple(backbone)] = (scale, name)
     assert len(kinds) >= 3
-    for path in kinds.values():
+    for scale, name in kinds.values():
         for missing in (("label",), ("decoder", "width")):
-            where = (*path, *missing)
-            assert _refusal(where, GONE) == f"params.yaml: {'.'.join(where)}: this key is missing"
+            where = ("pretrain", "backbones", name, *missing)
+            assert _refusal(VALUES[scale], where, GONE) == f"params.yaml: {'.'.join(where)}: this key is missing"
 
 
 def test_mdc_check_names_every_problem(tmp_path: File, capsys: pytest.CaptureFixture[str]) -> None:
-    shutil.copy(ROOT / "params.yaml", tmp_path)
+    shutil.copytree(ROOT / "scales", tmp_path / "scales")
     place = tmp_path / "params.yaml"
+    shutil.copy(ROOT / "params.yaml", place)
     text = place.read_text().replace("level: 0.95 ", "level: high ", 1)
     place.write_text(
         text.replace("normalise: true", "normalise: yes", 1).replace("bootstrap: 2000", "bootstrap: 1_000", 1)
     )
     assert main(["check", "--params", str(place)]) == 2
     lines = capsys.readouterr().err.splitlines()
+    numbers = {line.split(":")[0].strip(): number for number, line in enumerate(text.splitlines(), 1)}
     assert [line.split(" = ")[0] for line in lines] == [
-        f"mdc check: {place}: protocol.{key}" for key in ("probe.normalise", "statistics.level", "statistics.bootstrap")
+        f"mdc check: {place}:{numbers[where]}: protocol.{key}"
+        for where, key in (
+            ("probe", "probe.normalise"),
+            ("level", "statistics.level"),
+            ("bootstrap", "statistics.bootstrap"),
+        )
     ]

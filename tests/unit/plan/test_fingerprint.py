@@ -143,7 +143,7 @@ PARTS = {
     CLIP: {parts.OBJECTIVES["contrastive"]},
     "probe/alt/ViT-T-12/mdc/s0": {parts.ABILITIES["encode"]},
     "probe/untrained/ViT-T-12/cls/s0": {parts.ABILITIES["encode"]},
-    **{name: {ARTEFACTS[name].module} for name in small_project.values()["scales"][SCALE]["tables"]},
+    **{name: {ARTEFACTS[name].module} for name in small_project.values()["tables"]},
 }
 KINDS = (parts.OBJECTIVES, parts.CORPORA, parts.PROBES, parts.CHOICES, parts.TEXTS, parts.ABILITIES)
 #: every part that some job loads by name

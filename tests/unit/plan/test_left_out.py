@@ -24,27 +24,24 @@ from typing import Any, TypeGuard
 import pytest
 from pydantic import BaseModel
 from read_table import read_table
+from scale_files import ROOT, SCALES
 
 import mdc.plan.fingerprint as fp
 from mdc.plan import parts
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config.distortion import LEVELS
-from mdc.plan.config.read import read_yaml, validate
+from mdc.plan.config.read import load
 from mdc.plan.jobs import score_jobs
 from mdc.plan.jobs.job import Job
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.registry.datasets import REGISTRY
 from mdc.plan.verbs import VERBS
 
-ROOT = Path(__file__).resolve().parents[3]
-PARAMS = read_yaml(ROOT / "params.yaml")
-SCALES = list(PARAMS["scales"])
-
 
 @cache
 def plan(scale: str) -> Plan:
     """Without an edit."""
-    return Plan(validate({**PARAMS, "scale": scale}))
+    return Plan(load(ROOT / "params.yaml", scale))
 
 
 def besides(value: Any, told: Any, where: str) -> Iterator[str]:

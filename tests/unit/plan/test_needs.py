@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import small_project
 
-from mdc.plan.config.read import overlaid, validate
+from mdc.plan.config.layers import overlaid
+from mdc.plan.config.read import validate
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.needs import computing, cores, files_of_inputs, files_of_user, value_at
 from mdc.plan.jobs.plan import Plan
@@ -26,7 +27,7 @@ DOWNLOAD: dict[str, Any] = {
 
 
 def plan(**scale: Any) -> Plan:
-    return Plan(validate(overlaid(small_project.values(), {"scales": {small_project.SCALE: scale}})))
+    return Plan(validate(overlaid(small_project.values(), scale)))
 
 
 def test_cores_and_gpus_follow_from_what_says_how_a_job_computes() -> None:

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from changed import with_other
 from read_table import read_table
+from scale_files import ROOT, scale_values
 
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config.backbones import OnTokens
 from mdc.plan.config.pretrain import Average
-from mdc.plan.config.read import load, read_yaml, validate
+from mdc.plan.config.read import load, validate
 from mdc.plan.config.tokenizers import GumbelVqgan
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.ids import Run
@@ -24,9 +25,7 @@ from mdc.plan.records import UserError
 from mdc.plan.registry.datasets import REGISTRY
 from mdc.plan.verbs import VERBS, verb_of
 
-ROOT = Path(__file__).resolve().parents[3]
-VALUES = read_yaml(ROOT / "params.yaml")
-MINI, PAPER = ("scales", "mini"), ("scales", "paper")
+VALUES = scale_values("mini")
 Step = str | int
 
 
@@ -41,8 +40,8 @@ def mini() -> Plan:
 
 
 def changed(*changes: tuple[tuple[Step, ...], Any], scale: str = "mini") -> Plan:
-    """The plan of params.yaml with other values."""
-    values = {**VALUES, "scale": scale}
+    """The plan of a scale with other values."""
+    values = scale_values(scale)
     for path, value in changes:
         values = with_other(values, path, value)
     return Plan(validate(values))
@@ -73,14 +72,13 @@ def trained(job: ProbingJob) -> list[str]:
 
 
 def test_paper_grid_is_of_runs_each_trained_once_for_all_tables_and_figures(paper: Plan) -> None:
-    tables = VALUES["scales"]["paper"]["tables"]
-    for name in paper.scale.tables.probing():
+    for name, table in paper.scale.tables.probing().items():
         asked = {
             Run(corpus, backbone, method, seed)
-            for corpus, methods in tables[name]["corpora"].items()
-            for backbone in tables[name]["backbones"]
+            for corpus, methods in table.corpora.items()
+            for backbone in table.backbones
             for method in methods
-            for seed in VALUES["scales"]["paper"]["pretrain"]["seeds"]
+            for seed in paper.scale.training.seeds
         }
         assert {run.id for run in asked} == set(trained(probing(paper, name))) and asked <= set(paper.runs)
     runs = [f"runs/{run.id}" for run in paper.runs]
@@ -135,8 +133,8 @@ def test_paper_runs_of_mc_diffusion_are_those_of_its_section_4(paper: Plan) -> N
 
 def test_two_ids_with_equal_configurations_are_refused() -> None:
     twin = {**VALUES["methods"]["mdc"], "label": "another name"}
-    methods = [*VALUES["scales"]["mini"]["tables"]["table1"]["corpora"]["alt"], "mdc2"]
-    table = (*MINI, "tables", "table1", "corpora", "alt")
+    methods = [*VALUES["tables"]["table1"]["corpora"]["alt"], "mdc2"]
+    table = ("tables", "table1", "corpora", "alt")
     plan = changed((("methods", "mdc2"), twin), (table, methods))
     with pytest.raises(UserError, match=r"alt/ViT-T-8/mdc/s0 and alt/ViT-T-8/mdc2/s0 at scale mini have equal config"):
         _ = plan.runs
@@ -149,11 +147,11 @@ def test_two_ids_with_equal_configurations_are_refused() -> None:
 
 
 def test_two_corpora_with_equal_sources_are_refused() -> None:
-    data = VALUES["scales"]["mini"]["data"]
+    data = VALUES["data"]
     plan = changed(
-        ((*MINI, "data", "corpora", "again"), {**data["corpora"]["alt"], "label": "Again"}),
-        ((*MINI, "data", "vocabularies", "words"), [*data["vocabularies"]["words"], "again"]),
-        ((*MINI, "tables", "table1", "corpora", "again"), ["mdc"]),
+        (("data", "corpora", "again"), {**data["corpora"]["alt"], "label": "Again"}),
+        (("data", "vocabularies", "words"), [*data["vocabularies"]["words"], "again"]),
+        (("tables", "table1", "corpora", "again"), ["mdc"]),
     )
     with pytest.raises(UserError, match=r"alt/ViT-T-12/mdc/s0 and again/ViT-T-12/mdc/s0 .* equal configurations"):
         _ = plan.runs
@@ -180,19 +178,19 @@ def test_a_changed_value_touches_what_it_decides_and_nothing_before(mini: Plan) 
         return touched(mini, changed((path, to)))
 
     # a probe's learning rate: all probes and what follows, no training and no data
-    assert layers(with_(*MINI, "probe", "lr", to=0.2)) == {"probe", *probing_names}
+    assert layers(with_("probe", "lr", to=0.2)) == {"probe", *probing_names}
     # another kernel rounds differently; without it nothing says that there is a choice
-    assert layers(with_(*MINI, "probe", "fused", to=True)) == {"probe", *probing_names}
-    assert with_(*MINI, "probe", "fused", to=False) == set()
+    assert layers(with_("probe", "fused", to=True)) == {"probe", *probing_names}
+    assert with_("probe", "fused", to=False) == set()
     # a label: what shows it; Table 5 calls its rows by their ranges
     recipes = {"table6", "table7", "table8"}
     assert (
         with_("methods", "mdc", "label", to="MDC (ours)")
         == probing_names - {"table5", "table_cnn"} | scored_names | logs | recipes
     )
-    assert with_(*MINI, "data", "corpora", "brief", "label", to="x") == {"table5", *logs}
-    assert with_(*MINI, "encoders", "codes", "label", to="x") <= set(ARTEFACTS)
-    assert with_(*MINI, "pretrain", "backbones", "ViT-T-8", "label", to="tiny") == {
+    assert with_("data", "corpora", "brief", "label", to="x") == {"table5", *logs}
+    assert with_("encoders", "codes", "label", to="x") <= set(ARTEFACTS)
+    assert with_("pretrain", "backbones", "ViT-T-8", "label", to="tiny") == {
         *{"table1", "figure_loss", "table7"},
         "table_guidance",  # its note names the CLIP that guides
     }
@@ -208,7 +206,7 @@ def test_a_changed_value_touches_what_it_decides_and_nothing_before(mini: Plan) 
     measured = {"metrics/described/s0", "judged/described/s0", "metrics/codes/s0", "metrics/claimed/s0"}
     assert all("/mdc/" in name for name in found - measured if "/" in name)
     # one corpus: its own shards; runs follow by the manifest
-    assert with_(*MINI, "data", "corpora", "alt", "source", "seed", to=99) == {"data/corpora/alt"}
+    assert with_("data", "corpora", "alt", "source", "seed", to=99) == {"data/corpora/alt"}
     # how a verdict is made: the tables; which probe is the main one: those without an average
     assert with_("protocol", "statistics", "comparable", to=3.0) == {
         *probing_names,
@@ -220,32 +218,30 @@ def test_a_changed_value_touches_what_it_decides_and_nothing_before(mini: Plan) 
         *(diffused - {"mcd_examples"}),
     }
     # how a run proceeds: nothing
-    assert with_(*MINI, "pretrain", "runtime", "save_every", to=7) == set()
-    assert with_(*MINI, "probe", "runtime", to={"workers": 2}) == set()
+    assert with_("pretrain", "runtime", "save_every", to=7) == set()
+    assert with_("probe", "runtime", to={"workers": 2}) == set()
     # of a recipe what no table of recipes shows: its runs, and no such table
-    found = with_(*MINI, "pretrain", "recipe", "threads", to=2)
+    found = with_("pretrain", "recipe", "threads", to=2)
     assert "runs/alt/ViT-T-12/mdc/s0" in found and not recipes & found
-    # another scale: nothing
-    assert with_(*PAPER, "pretrain", "recipe", "lr", to=1e-3) == set()
 
 
 def test_one_key_chooses_the_mirror(paper: Plan) -> None:
-    found = touched(paper, changed(((*PAPER, "data", "datasets", "cc12m", "from"), "mirror"), scale="paper"))
+    found = touched(paper, changed((("data", "datasets", "cc12m", "from"), "mirror"), scale="paper"))
     assert {"data/obtained/cc12m", "data/corpora/cc12m"} <= found
     # its runs follow by the manifest; only a source's own values stand in the configuration of no other set
     assert not {name for name in found if name.startswith(("data/probes", "data/choices"))}
 
 
 def test_a_dataset_moved_or_a_fetch_changed_touches_what_it_gives(paper: Plan) -> None:
-    found = touched(paper, changed(((*PAPER, "data", "datasets", "mscoco", "path"), "elsewhere"), scale="paper"))
+    found = touched(paper, changed((("data", "datasets", "mscoco", "path"), "elsewhere"), scale="paper"))
     sugarcrepe = {name for name in paper.jobs if name.startswith("data/choices/sugarcrepe")}
     ours = {"data/obtained/mscoco", "data/corpora/mscoco", "data/corpora/mscoco2017", "data/choices/coco_order"}
     assert found == ours | sugarcrepe and len(sugarcrepe) == 7
     lists = {f"data/{what}/{name}" for what in ("plans", "obtained") for name in ("cc3m", "cc12m", "recap_datacomp_1b")}
     lists |= {name for name in paper.jobs if name.startswith("data/downloads/")}
-    assert touched(paper, changed(((*PAPER, "data", "download", "quality"), 90), scale="paper")) == lists
+    assert touched(paper, changed((("data", "download", "quality"), 90), scale="paper")) == lists
     # how a download proceeds: nothing
-    assert not touched(paper, changed(((*PAPER, "data", "download", "runtime", "threads"), 3), scale="paper"))
+    assert not touched(paper, changed((("data", "download", "runtime", "threads"), 3), scale="paper"))
 
 
 # --- data -------------------------------------------------------------------------------------------------------------
@@ -273,10 +269,10 @@ def test_a_source_is_resolved_with_the_place_of_its_dataset(paper: Plan) -> None
 
 # --- vocabularies -----------------------------------------------------------------------------------------------------
 
-NEW = {"label": "New", "source": {**VALUES["scales"]["mini"]["data"]["corpora"]["alt"]["source"], "seed": 77}}
+NEW = {"label": "New", "source": {**VALUES["data"]["corpora"]["alt"]["source"], "seed": 77}}
 ADD: list[tuple[tuple[Step, ...], Any]] = [
-    ((*MINI, "data", "corpora", "new"), {**NEW, "vocabulary": "own"}),
-    ((*MINI, "data", "vocabularies", "own"), ["new"]),
+    (("data", "corpora", "new"), {**NEW, "vocabulary": "own"}),
+    (("data", "vocabularies", "own"), ["new"]),
 ]
 
 
@@ -284,9 +280,7 @@ def test_a_new_corpus_with_a_vocabulary_of_its_own_changes_no_job_that_exists(mi
     plan = changed(*ADD)
     assert touched(mini, plan) == {"data/corpora/new", "data/vocabularies/own"}
     assert plan.jobs["data/vocabularies/own"].inputs == ["data/corpora/new"]
-    trained_on = changed(
-        *ADD, ((*MINI, "tables", "figure_loss"), {"corpora": {"new": ["mdc"]}, "backbones": ["ViT-T-12"]})
-    )
+    trained_on = changed(*ADD, (("tables", "figure_loss"), {"corpora": {"new": ["mdc"]}, "backbones": ["ViT-T-12"]}))
     run = "runs/new/ViT-T-12/mdc/s0"
     assert touched(plan, trained_on) == {run, "figure_loss"}
     assert trained_on.jobs[run].inputs == ["data/corpora/new", "data/vocabularies/own"]
@@ -294,24 +288,24 @@ def test_a_new_corpus_with_a_vocabulary_of_its_own_changes_no_job_that_exists(mi
 
 
 def test_a_corpus_joined_to_a_vocabulary_makes_every_run_with_it_anew(mini: Plan) -> None:
-    listed = [*VALUES["scales"]["mini"]["data"]["vocabularies"]["words"], "new"]
-    plan = changed(((*MINI, "data", "corpora", "new"), NEW), ((*MINI, "data", "vocabularies", "words"), listed))
+    listed = [*VALUES["data"]["vocabularies"]["words"], "new"]
+    plan = changed((("data", "corpora", "new"), NEW), (("data", "vocabularies", "words"), listed))
     # the runs follow by the vocabulary's manifest
     assert touched(mini, plan) == {"data/corpora/new", "data/vocabularies/words"}
 
 
 def test_a_corpus_that_is_trained_on_stands_in_its_vocabulary() -> None:
-    table = ((*MINI, "tables", "table1", "corpora", "new"), ["mdc"])
+    table = (("tables", "table1", "corpora", "new"), ["mdc"])
     with pytest.raises(
         UserError, match=r"table1\.corpora: the vocabulary words of new is made from alt, .* one of its own"
     ):
-        changed(((*MINI, "data", "corpora", "new"), NEW), table)
+        changed((("data", "corpora", "new"), NEW), table)
     with pytest.raises(UserError, match=r"the vocabulary own of alt is made from new"):
-        changed(*ADD, ((*MINI, "data", "corpora", "alt", "vocabulary"), "own"))
+        changed(*ADD, (("data", "corpora", "alt", "vocabulary"), "own"))
     with pytest.raises(UserError, match="no vocabulary is named 'none'; allowed: words, own"):
-        changed(*ADD, ((*MINI, "data", "corpora", "new", "vocabulary"), "none"))
+        changed(*ADD, (("data", "corpora", "new", "vocabulary"), "none"))
     # CLIP's own pieces are those of every corpus
-    full = ((*MINI, "data", "vocabularies", "own"), "full")
+    full = (("data", "vocabularies", "own"), "full")
     assert changed(ADD[0], full, table).jobs["data/vocabularies/own"].inputs == []
 
 
@@ -351,20 +345,20 @@ def test_primary_comparisons_are_contrasts_on_the_first_backbone(mini: Plan, pap
             assert all(side.split("/")[1] == table.backbones[0] for pair in job.primary for side in pair)
     # one that no contrast asked for is shown too, behind the others
     alone = changed(
-        ((*MINI, "tables", "table4", "contrasts"), []),
-        ((*MINI, "tables", "table4", "primary"), [["alt/mdc", "alt/mdc_wo_t"]]),
+        (("tables", "table4", "contrasts"), []),
+        (("tables", "table4", "primary"), [["alt/mdc", "alt/mdc_wo_t"]]),
     )
     assert probing(alone, "table4").contrasts == [["alt/ViT-T-12/mdc", "alt/ViT-T-12/mdc_wo_t"]]
     seven = [["alt/mdc", "alt/clip"]] * 7
     with pytest.raises(UserError, match=r"table1\.primary.*at most 6"):
-        changed(((*MINI, "tables", "table1", "primary"), seven))
+        changed((("tables", "table1", "primary"), seven))
 
 
 def test_contrasts_are_within_a_corpus_and_backbone_or_across_named_corpora(mini: Plan) -> None:
     job = probing(mini, "table1")
     within = [pair for pair in job.contrasts if len({side.split("/")[0] for side in pair}) == 1]
     across = [pair for pair in job.contrasts if pair not in within]
-    asked = VALUES["scales"]["mini"]["tables"]["table1"]
+    asked = VALUES["tables"]["table1"]
     by_corpora = ["/" in side for side, _ in asked["contrasts"]]
     # each on every backbone, and those of methods in every corpus
     assert len(across) == sum(by_corpora) * len(asked["backbones"])
@@ -376,29 +370,29 @@ def test_contrasts_are_within_a_corpus_and_backbone_or_across_named_corpora(mini
 def test_the_primary_comparisons_are_about_the_average_or_the_primary_probe(
     name: str, probes: list[str], primary_probe: str, column: str
 ) -> None:
-    plan = changed(((*MINI, "tables", name, "probes"), probes), ((*MINI, "data", "primary_probe"), primary_probe))
+    plan = changed((("tables", name, "probes"), probes), (("data", "primary_probe"), primary_probe))
     assert probing(plan, name).primary_column == column
 
 
 def test_in_table_5_mdc_goes_by_its_range_of_t_and_others_by_their_names() -> None:
-    table = (*MINI, "tables", "table5")
+    table = ("tables", "table5")
     methods = ["parallel", "mdc_30_80", "mdc"]
-    claims = ((*MINI, "tables", "figure_schedules"), {})
-    plan = changed(
-        ((*table, "corpora", "brief"), methods), ((*table, "contrasts"), []), ((*table, "primary"), []), claims
-    )
+    claims = (("tables", "figure_schedules"), {})
+    plan = changed(((*table, "methods"), methods), ((*table, "contrasts"), []), ((*table, "primary"), []), claims)
     shown = {s.method.key: s.method.label for s in probing(plan, "table5").systems if s.corpus is not None}
     assert shown == {"parallel": "Parallel decoding", "mdc_30_80": "[0.3, 0.8]", "mdc": "[0.5, 1.0]"}
 
 
 def test_the_figures_are_told_what_they_are_drawn_over() -> None:
-    mini = VALUES["scales"]["mini"]["tables"]
     # the same method warms up for longer on another corpus
     override = {"when": {"corpus": ["alt"], "method": ["mdc"]}, "set": {"warmup_steps": 50, "clip_norm": None}}
     plan = changed(
-        ((*MINI, "tables", "figure4", "corpora", "alt"), [*mini["figure4"]["corpora"]["alt"], "arc"]),
-        ((*MINI, "tables", "table5", "corpora", "alt"), ["mdc_0_100", "mdc"]),
-        ((*MINI, "pretrain", "overrides"), [*VALUES["scales"]["mini"]["pretrain"]["overrides"], override]),
+        (("tables", "figure4", "methods"), [*VALUES["tables"]["figure4"]["methods"], "arc"]),
+        (
+            ("tables", "table5"),
+            {"corpora": {"brief": VALUES["tables"]["table5"]["methods"], "alt": ["mdc_0_100", "mdc"]}},
+        ),
+        (("pretrain", "overrides"), [*VALUES["pretrain"]["overrides"], override]),
     )
     found = {s.method.key: s.t_range for s in probing(plan, "figure4").systems if s.corpus is not None}
     ratios = {f"bert_{r}": (r / 100, r / 100) for r in (15, 45, 75)}
@@ -458,6 +452,6 @@ def test_who_is_behind_a_job(mini: Plan) -> None:
 
 def test_the_seed_of_the_judges_letters_reaches_its_contests_and_nothing_else_is_judged_anew(mini: Plan) -> None:
     """params.yaml leaves it to its default, so no change of one of its own values shows that."""
-    found = touched(mini, changed(((*MINI, "tables", "table3", "judge", "seed"), 7)))
+    found = touched(mini, changed((("tables", "table3", "judge", "seed"), 7)))
     contests = {name for name in mini.jobs if name.startswith("judged/described/")}
     assert contests and contests <= found <= contests | {"table3", "figure6"}

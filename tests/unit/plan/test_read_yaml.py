@@ -15,12 +15,13 @@ import yaml
 from changed import with_other
 from dvc.utils.hydra import apply_overrides
 from read_table import read_table
+from scale_files import ROOT, read_params, write_params
 
-from mdc.plan.config.read import overlaid, parse_yaml, read_yaml
+from mdc.plan.config.layers import overlaid
+from mdc.plan.config.read import parse_yaml, read_yaml
 from mdc.plan.config.yaml_core import dump_yaml
 from mdc.plan.records import UserError, read_json
 
-ROOT = Path(__file__).resolve().parents[3]
 SMALL = small_project.values()
 
 #: the specification's section 10.3.2, and what version 1.1 has besides
@@ -85,28 +86,29 @@ def test_a_layer_changes_no_other_key_of_the_same_mapping() -> None:
     assert values["b"] == {"x": {"y": 1, "z": 1}}
 
 
-LR = ("scales", small_project.SCALE, "pretrain", "recipe", "lr")
+SCALE = f"scales/{small_project.SCALE}.yaml"
+LR = ("pretrain", "recipe", "lr")
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The workflow and a small params.yaml, in which `dvc exp run -S` has set a learning rate of 5e-05."""
+    """The workflow and a small scale, in which `dvc exp run -S` has set a learning rate of 5e-05."""
     folder = tmp_path_factory.mktemp("project")
     shutil.copy(ROOT / "Snakefile", folder)
     shutil.copytree(ROOT / "workflow", folder / "workflow")
-    (folder / "params.yaml").write_text(dump_yaml(SMALL))
-    apply_overrides(folder / "params.yaml", [f"{'.'.join(LR)}=0.00005"])
+    write_params(folder, SMALL)
+    apply_overrides(folder / SCALE, [f"{'.'.join(LR)}=0.00005"])
     return folder
 
 
 def test_what_dvc_writes_we_read(project: Path) -> None:
-    assert "lr: 5e-05\n" in (project / "params.yaml").read_text(), "DVC writes it so"
-    assert read_yaml(project / "params.yaml") == with_other(SMALL, LR, 5e-5)
+    assert "lr: 5e-05\n" in (project / SCALE).read_text(), "DVC writes it so"
+    assert read_params(project) == with_other(SMALL, LR, 5e-5)
 
 
 def test_the_workflow_has_the_values_that_we_read(project: Path) -> None:
     """… and over them those of --configfile, read alike, and of --config."""
-    (project / "more.yaml").write_text(f"scales: {{{small_project.SCALE}: {{probe: {{lr: 7e-05}}}}}}\nscale: none\n")
+    (project / "more.yaml").write_text("probe: {lr: 7e-05}\nscale: none\n")
     call = ["snakemake", "-n", "data", "--config", f"scale={small_project.SCALE}", "--configfile", "more.yaml"]
     done = subprocess.run([sys.executable, "-m", *call], cwd=project, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

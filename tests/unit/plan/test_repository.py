@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 import tomllib
-from pathlib import Path
 
 import yaml
+from scale_files import ROOT, SCALES
 
-ROOT = Path(__file__).resolve().parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
@@ -29,8 +28,7 @@ def test_changes_begin_with_the_version_that_this_is() -> None:
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     versions = re.findall(r"^## (\S+?)(?:,.*)?$", text, re.MULTILINE)
     assert versions[0] == PROJECT["version"] and len(set(versions)) == len(versions)
-    scales = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))["scales"]
-    assert all(f"`{scale}`" in text for scale in scales), "every scale is named"
+    assert all(f"`{scale}`" in text for scale in SCALES), "every scale is named"
 
 
 def test_the_workflow_runs_what_any_other_continuous_integration_runs() -> None:

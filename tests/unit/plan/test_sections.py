@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import copy
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
 from changed import put, with_other
+from scale_files import SCALES, scale_values
 
 from mdc.models.initial import count_parameters
-from mdc.plan.config.read import read_yaml, validate
+from mdc.plan.config.caption_table import CaptionTable
+from mdc.plan.config.read import validate
 from mdc.plan.jobs.ids import Run
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.jobs.shown import ChoiceTableJob, PositionsFigureJob
@@ -19,18 +19,16 @@ from mdc.plan.jobs.shown_captions import CaptionTableJob, RobustnessFigureJob
 from mdc.plan.parts import OBJECTIVES, load
 from mdc.plan.records import UserError
 
-VALUES = read_yaml(Path(__file__).resolve().parents[3] / "params.yaml")
-CLAIMS = ("scales", "mini", "claims")
-SYSTEMS = ("scales", "mini", "mc_diffusion", "systems")
+VALUES = scale_values("mini")
 
 
-def _changed(*path: str, to: Any) -> dict[str, Any]:
-    return put(copy.deepcopy(VALUES), path, to)
+def _changed(*path: str, to: Any, scale: str = "mini") -> dict[str, Any]:
+    return put(scale_values(scale), path, to)
 
 
 @cache
 def _plan(scale: str) -> Plan:
-    return Plan(validate({**VALUES, "scale": scale}))
+    return Plan(validate(scale_values(scale)))
 
 
 def _table2(plan: Plan) -> ChoiceTableJob:
@@ -101,8 +99,8 @@ def test_the_figure_has_mdc_on_prefix_masks_and_arc_from_right_to_left_beside(sc
 
 
 def test_a_run_keeps_its_vocabulary() -> None:
-    values = _changed("scales", "mini", "data", "corpora", "described", "vocabulary", to="others")
-    vocabularies = values["scales"]["mini"]["data"]["vocabularies"]
+    values = _changed("data", "corpora", "described", "vocabulary", to="others")
+    vocabularies = values["data"]["vocabularies"]
     words = [name for name in vocabularies["words"] if name != "described"]
     vocabularies |= {"words": words, "others": ["described"]}
     with pytest.raises(UserError, match=r"described has the vocabulary others, and dense, .* has words; a run keeps"):
@@ -132,7 +130,7 @@ def test_systems_of_one_run_are_captioned_by_one_job() -> None:
     assert written == ["captions/floor/described", *runs]
     assert set(plan.jobs["metrics/described/s0"].inputs) >= set(written)
     asked = [key for name in written for key in plan.jobs[name].policies]  # type: ignore[attr-defined]
-    assert sorted(asked) == sorted(VALUES["scales"]["mini"]["tables"]["table3"]["systems"])
+    assert sorted(asked) == sorted(plan.scale.tables.at("table3", CaptionTable).systems)
 
 
 def test_a_length_is_named_only_where_systems_differ_in_it() -> None:
@@ -186,15 +184,13 @@ def test_every_table_3_holds_the_papers_contest_and_its_controls(scale: str) -> 
 
 
 def test_a_table_alone_of_captions_needs_a_section() -> None:
-    values = copy.deepcopy(VALUES)
-    mini = values["scales"]["mini"]
-    del mini["claims"], mini["mc_diffusion"]
-    mini["tables"] = {"table_ratio": mini["tables"]["table_ratio"]}
+    values = _changed("tables", to={"table_ratio": VALUES["tables"]["table_ratio"]})
+    del values["claims"], values["mc_diffusion"]
     with pytest.raises(UserError, match="mc_diffusion or claims: one of these keys is needed by table_ratio"):
         validate(values)
 
 
-@pytest.mark.parametrize("name", [name for name, one in VALUES["scales"].items() if "table_ratio" in one["tables"]])
+@pytest.mark.parametrize("name", [name for name in SCALES if "table_ratio" in scale_values(name)["tables"]])
 def test_a_table_of_claims_is_made_from_its_own_sections_captions(name: str) -> None:
     """Every dataset is captioned once, whatever number of tables show it."""
     plan = _plan(name)
@@ -204,7 +200,7 @@ def test_a_table_of_claims_is_made_from_its_own_sections_captions(name: str) -> 
         f"metrics/claimed/s{seed}" for seed in plan.scale.training.seeds
     }
     keys = [system.key for system in job.systems]
-    asked = VALUES["scales"][name]["tables"]["table_ratio"]["systems"]
+    asked = scale_values(name)["tables"]["table_ratio"]["systems"]
     assert keys == ["claimed/most_frequent", *(f"claimed/{key}" for key in asked)]
     # each is another run, but for the one that is shown other images
     runs = [system.runs[0] for system in job.systems if not system.blind]
@@ -213,31 +209,29 @@ def test_a_table_of_claims_is_made_from_its_own_sections_captions(name: str) -> 
 
 def test_a_dataset_that_lists_its_systems_is_shown_worse_images_too() -> None:
     """What stands for five systems more needs not be named six times."""
-    plain = list(VALUES["scales"]["mini"]["claims"]["systems"])
-    listed = Plan(validate(_changed(*CLAIMS, "datasets", "claimed", "systems", to=plain))).jobs["figure_robustness"]
+    plain = [*VALUES["claims"]["systems"], "ratio_mdc_other", "cnn_lstm_other", "guided_30_other"]
+    listed = Plan(validate(_changed("claims", "datasets", "claimed", "systems", to=plain))).jobs["figure_robustness"]
     assert listed == _plan("mini").jobs["figure_robustness"]
 
 
 def test_a_figure_of_worse_images_has_six_claims_at_most() -> None:
-    place = ("scales", "flickr8k-long", "tables", "figure_robustness")
+    long, place = scale_values("flickr8k-long"), ("tables", "figure_robustness")
     for changed, said in (
         ({"claimed": None}, "primary: 3 pairs on 4 kinds are 12 claims, allowed: 6"),
         ({"claimed": ["noise", "jpeg", "blur"]}, "3 pairs on 3 kinds are 9 claims, allowed: 6"),
         ({"kinds": ["noise"]}, r"claimed: no kind of this figure \(kinds\) is named 'jpeg'; allowed: noise"),
     ):
         ((key, value),) = changed.items()
-        values = with_other(VALUES, (*place, key), value)
         with pytest.raises(UserError, match=said):
-            validate({**values, "scale": "flickr8k-long"})
-    values = with_other(VALUES, (*place, "claimed"), [])
-    job = Plan(validate({**values, "scale": "flickr8k-long"})).jobs["figure_robustness"]
+            validate(with_other(long, (*place, key), value))
+    job = Plan(validate(with_other(long, (*place, "claimed"), []))).jobs["figure_robustness"]
     assert isinstance(job, RobustnessFigureJob) and job.claimed == [] and len(job.between) == 3
 
 
 def test_objects_are_read_of_rendered_scenes_alone() -> None:
     """A scale may have such a backbone beside corpora of photos, as long as no run puts both together."""
-    values = _changed("scales", "flickr8k-long", "pretrain", "backbones", "ViT-T-8-mean", "reads", to="objects")
-    params = validate({**values, "scale": "flickr8k-long"}, "params.yaml")
+    where = ("pretrain", "backbones", "ViT-T-8-mean", "reads")
+    params = validate(_changed(*where, to="objects", scale="flickr8k-long"))
     said = (
         r"params.yaml: run single/ViT-T-8-mean/mdc/s1 at scale flickr8k-long: pretrain.backbones.ViT-T-8-mean.reads = objects: "
         "objects are found in rendered scenes alone, and the corpus single has none; allowed here: patches"
@@ -250,7 +244,7 @@ def test_objects_are_read_of_rendered_scenes_alone() -> None:
 
 
 def test_systems_of_the_first_seed_ask_for_no_other() -> None:
-    values = _changed("scales", "mini", "pretrain", "seeds", to=[0, 1])
+    values = _changed("pretrain", "seeds", to=[0, 1])
     plan = Plan(validate(values))
     of_second = plan.jobs["captions/described/on-codes/mcd_mcs_50/s1/best/codes"]
     assert "mcs_50_3" in of_second.policies and "mcs_50_3_image" not in of_second.policies  # type: ignore[attr-defined]
@@ -264,10 +258,10 @@ def test_a_system_that_names_no_steps_takes_the_tables_and_else_the_diffusions()
         policies = Plan(validate(values)).jobs[job].policies  # type: ignore[attr-defined]
         return {key: policy.write.steps for key, policy in policies.items()}
 
-    values = _changed(*SYSTEMS, "mcd_first", "write", "steps", to=7)
+    values = _changed("mc_diffusion", "systems", "mcd_first", "write", "steps", to=7)
     found = steps(values)
     assert found["mcd"] == 25 and found["mcd_first"] == 7
-    put(values, ("scales", "mini", "mc_diffusion", "steps"), None)
+    put(values, ("mc_diffusion", "steps"), None)
     found = steps(values)
     assert found["mcd"] is None and found["mcd_first"] == 7
 
@@ -287,10 +281,11 @@ def test_mdc_on_codes_has_as_many_trainable_parameters(scale: str, run: str, siz
 
 def test_the_best_is_chosen_among_what_captions_the_other_images() -> None:
     plan = _plan("mini")
-    table, other = plan.scale.mc_diffusion, VALUES["scales"]["mini"]["mc_diffusion"]["datasets"]["codes_dev"]["systems"]
+    table = plan.scale.mc_diffusion
     assert table is not None
+    other = table.systems_of("codes_dev")
     chosen = plan.jobs["mcd_table4"].choose  # type: ignore[attr-defined]
-    assert chosen is not None and set(chosen.systems) < set(plan.scale.tables["mcd_table4"].systems)  # type: ignore[union-attr]
+    assert chosen is not None and set(chosen.systems) < set(table.members(plan.scale.tables["mcd_table4"].systems))  # type: ignore[union-attr]
     assert set(chosen.systems) <= set(other) and "mcs_3_printed" not in chosen.systems and "mcs_3" in chosen.systems
 
 

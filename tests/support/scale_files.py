@@ -1,0 +1,50 @@
+"""The flat values of a scale, as a file of parameters and a file of the scale hold them, and these two files of such values."""
+
+from __future__ import annotations
+
+import copy
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from mdc.plan.config.layers import scale_file, scales_of
+from mdc.plan.config.params import Params
+from mdc.plan.config.read import layered
+from mdc.plan.config.scale import Scale
+from mdc.plan.config.yaml_core import dump_yaml
+from mdc.plan.records import write_text
+
+ROOT = Path(__file__).resolve().parents[2]
+#: the scales of the repository, mini first
+SCALES = sorted(scales_of(ROOT / "params.yaml"), key=lambda name: (name != "mini", name))
+#: the keys that all scales have in common
+SHARED = [key for key in Params.model_fields if key not in Scale.model_fields]
+
+
+@cache
+def _read(name: str) -> dict[str, Any]:
+    return layered(ROOT / "params.yaml", {"scale": name})[0]
+
+
+def scale_values(name: str = "mini") -> dict[str, Any]:
+    """The values of a scale of the repository: a copy."""
+    return copy.deepcopy(_read(name))
+
+
+def common_values() -> dict[str, Any]:
+    """What the parameter file says of every scale, but for the scale's name: a copy."""
+    return {key: value for key, value in scale_values().items() if key in SHARED}
+
+
+def write_params(folder: Path, values: dict[str, Any], **more: Any) -> None:
+    """Write flat ``values`` as params.yaml, with ``more`` keys there, and the file of their scale. Both are new files: old ones
+    may be hard links."""
+    write_text(folder / "params.yaml", dump_yaml({key: values[key] for key in SHARED if key in values} | more))
+    file = scale_file(folder / "params.yaml", values["scale"])
+    file.parent.mkdir(exist_ok=True)
+    write_text(file, dump_yaml({key: value for key, value in values.items() if key not in SHARED}))
+
+
+def read_params(folder: Path) -> dict[str, Any]:
+    """The flat values of the scale that a folder's params.yaml names."""
+    return layered(folder / "params.yaml")[0]
