@@ -275,7 +275,8 @@ def test_read_only_results(tmp_path: Path) -> None:
     """Snakemake itself: the configurations are written while it reads the rules."""
     shutil.copy(ROOT / "Snakefile", tmp_path)
     shutil.copy(ROOT / "params.yaml", tmp_path)
-    shutil.copytree(ROOT / "workflow", tmp_path / "workflow")
+    for part in ("scales", "workflow"):
+        shutil.copytree(ROOT / part, tmp_path / part)
     (tmp_path / "results").mkdir(mode=0o500)
     snakemake = str(Path(sys.executable).parent / "snakemake")
     prctl = ctypes.CDLL(None).prctl  # a started program may have no more than is in its bounding set

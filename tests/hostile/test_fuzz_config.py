@@ -1,4 +1,4 @@
-"""Whatever stands in params.yaml or in a job's configuration: it is good, or it ends in one line."""
+"""Whatever stands in a scale or in a job's configuration: it is good, or it ends in one line."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from data_samples import encoded, write_parquet
 from fuzzing import ANY, SMALL, changed_bytes, changed_tree, fuzz
 from hypothesis import given
 from hypothesis import strategies as st
+from scale_files import scale_values
 
 from mdc.app.cli import main
 from mdc.plan.config.read import read_yaml, validate
@@ -24,17 +25,15 @@ from mdc.plan.records import UserError, json_text
 from mdc.plan.verbs import VERBS
 
 TEXT = (ROOT / "params.yaml").read_text()
-VALUES = read_yaml(ROOT / "params.yaml")
-# two scales, which have tables of every kind
-VALUES["scales"] = {name: VALUES["scales"][name] for name in ("mini", "flickr8k-long")}
-# a scale of each kind of source, so that every class of the schema is met
+# two scales, which have tables of every kind, and one has each kind of source: so every class of the schema is met
+VALUES = {name: scale_values(name) for name in ("mini", "flickr8k-long")}
 SOURCES = {
     "a": {"kind": "caption_table", "path": "t.csv", "caption_column": ["c", "d"], "val_share": 0.1},
     "b": {"kind": "webdataset", "path": "w", "splits": {"train": "t", "val": "v"}},
     "c": {"kind": "parquet", "path": "p", "caption_mode": "cut", "max_pieces": 9},
 }
-VALUES["scales"]["mini"]["data"]["corpora"] |= {k: {"label": k, "source": v} for k, v in SOURCES.items()}
-VALUES["scales"]["mini"]["data"]["probes"]["f"] = {"label": "f", "source": {"kind": "class_folder", "path": "f"}}
+VALUES["mini"]["data"]["corpora"] |= {k: {"label": k, "source": v} for k, v in SOURCES.items()}
+VALUES["mini"]["data"]["probes"]["f"] = {"label": "f", "source": {"kind": "class_folder", "path": "f"}}
 
 
 def one_line(error: UserError) -> None:
@@ -44,7 +43,7 @@ def one_line(error: UserError) -> None:
 
 
 @fuzz(100)
-@given(changed_tree([lambda: VALUES]))
+@given(changed_tree([lambda: VALUES["mini"], lambda: VALUES["flickr8k-long"]]))
 def test_parameters(tree: Any) -> None:
     try:
         params = validate(tree)

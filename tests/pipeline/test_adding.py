@@ -85,10 +85,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     values = small_project.values()
     values["methods"] |= {**entry("arc_opening:"), **entry("mdc_20_70:")}
-    scale = values["scales"][SCALE]
-    scale["data"]["corpora"] |= entry("mine: {label: Mine, vocabulary: mine, source: {kind: sidecar")
-    scale["data"]["vocabularies"]["mine"] = ["mine"]
-    tables = scale["tables"]
+    values["data"]["corpora"] |= entry("mine: {label: Mine, vocabulary: mine, source: {kind: sidecar")
+    values["data"]["vocabularies"]["mine"] = ["mine"]
+    tables = values["tables"]
     tables["table1"]["corpora"] |= {
         "alt": [*tables["table1"]["corpora"]["alt"], "arc_opening"],
         "mine": ["arc_opening"],

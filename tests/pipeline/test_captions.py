@@ -17,7 +17,6 @@ import pytest
 import small_project
 import torch
 from PIL import Image
-from small_project import SCALE
 from small_project import config as config_of
 
 from mdc.app.cli import main
@@ -96,11 +95,11 @@ def test_a_finetuned_run_names_what_it_goes_on_from(r: Path) -> None:
 def test_another_images_caption_is_the_one_that_this_image_has(r: Path) -> None:
     """The blind row writes for an image what the same policy writes for the image that stands in for it."""
     rows, images = _captions(r), _images(r)
-    assert list(rows) == ["mdc_6", "mdc_blind"] and list(rows["mdc_6"]) == images.keys
+    assert list(rows) == ["mdc_6", "mdc_6_other"] and list(rows["mdc_6"]) == images.keys
     others = [images.other(n, 0) for n in range(len(images))]
     assert sorted(others) == list(range(8)) and all(n != other for n, other in enumerate(others))
     for n, key in enumerate(images.keys):
-        assert rows["mdc_blind"][key]["caption"] == rows["mdc_6"][images.keys[others[n]]]["caption"]
+        assert rows["mdc_6_other"][key]["caption"] == rows["mdc_6"][images.keys[others[n]]]["caption"]
         assert len(rows["mdc_6"][key]["pieces"]) == 6
         assert sorted(rows["mdc_6"][key]["step"]) == [1, 2, 3, 4, 5, 6]
 
@@ -210,7 +209,7 @@ def test_chair_stands_where_instances_are_and_is_told_where_not(r: Path, monkeyp
     text = (r / "table3/table3.md").read_text()
     assert "CHAIR" not in text
     values = small_project.values((0, 1))
-    values["scales"][SCALE]["tables"]["table3"]["datasets"]["described"]["instances"] = "instances.json"
+    values["tables"]["table3"]["datasets"]["described"]["instances"] = "instances.json"
     plan = Plan(validate(values))
     jobs = ["metrics/described/s0", "metrics/described/s1", "judged/described/s0", "judged/described/s1", "table3"]
     monkeypatch.setenv("MDC_DATA", str(Path.cwd()))
@@ -374,7 +373,7 @@ def test_figure_6_shows_images_that_the_seed_chose(r: Path) -> None:
 def test_figure_6s_page_shows_all_systems_and_its_picture_those_that_are_not_left_out(r: Path) -> None:
     config = read_json(ScaleFolder(r).config("figure6"))
     systems = [system for dataset in config["datasets"] for system in dataset["systems"]]
-    assert [system["key"] for system in systems if not system["pictured"]] == ["mdc_blind"]
+    assert [system["key"] for system in systems if not system["pictured"]] == ["mdc_6_other"]
     page, table = ((r / f"figure6/figure6.{ending}").read_text() for ending in ("html", "csv"))
     for label in {system["label"] for system in systems}:
         assert label in unescape(page) and label in table

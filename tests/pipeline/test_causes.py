@@ -23,8 +23,6 @@ from mdc.plan.jobs.plan import Plan
 from mdc.plan.records import write_json
 from mdc.plan.verbs import VERBS
 
-SCALE = ("scales", small_project.SCALE)
-
 
 @pytest.fixture(scope="module")
 def before() -> Plan:
@@ -68,7 +66,7 @@ EDITS: dict[str, tuple[tuple[str, ...], Any, str, Any, str | None]] = {
 @pytest.mark.parametrize("layer", EDITS)
 def test_every_job_tells_the_key_and_both_values(layer: str, before: Plan, results: Path) -> None:
     path, value, key, was, table = EDITS[layer]
-    now = Plan(validate(with_other(small_project.values(), (*SCALE, *path), value)))
+    now = Plan(validate(with_other(small_project.values(), path, value)))
     found = told(before, now, results)
     assert found and (table is None or table in found)
     wrong = {name: said for name, said in found.items() if f"{key} was {was!r} and is now {value!r}" not in said}
@@ -94,7 +92,7 @@ def test_every_job_tells_whose_code_changed(
 
 def test_what_was_done_anew_since_is_told_without_a_hash(before: Plan, results: Path, tmp_path: Path) -> None:
     """Then no record says any more how it was done before."""
-    now = Plan(validate(with_other(small_project.values(), (*SCALE, "probe", "lr"), 0.2)))
+    now = Plan(validate(with_other(small_project.values(), ("probe", "lr"), 0.2)))
     for name, job in now.jobs.items():
         if name not in ARTEFACTS:
             record = ScaleFolder(tmp_path / small_project.SCALE).record(name, job.verb)

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow.parquet as parquet
 import pytest
 import small_project
-from small_project import SCALE, do_jobs
+from small_project import do_jobs
 
 from mdc.evaluation.others import coca
 from mdc.plan.config.read import validate
@@ -42,7 +42,7 @@ with out.open("a") as file:
 
 def _plan(**changes: Any) -> Plan:
     values: dict[str, Any] = small_project.values((0, 1))
-    table = values["scales"][SCALE]["tables"]["table3"]
+    table = values["tables"]["table3"]
     table["coca"] = {
         "coca": {"label": "CoCa", "model": "tiny", "weights": "some", "datasets": ["described"], **changes}
     }

@@ -37,7 +37,7 @@ class World:
         self.seen = 0
 
     def pairs(self, count: int) -> None:
-        self.project.values["scales"]["toy"]["data"]["corpora"]["alt"]["source"]["train"] = count
+        self.project.values["data"]["corpora"]["alt"]["source"]["train"] = count
         self.project.write()
 
     def make(self, *targets: str) -> list[str]:

@@ -15,11 +15,13 @@ import edits
 import pytest
 import yaml
 from edits import EDITS, SCALE, Sandbox
-from toy_project import ROOT, Project
+from scale_files import ROOT
+from toy_project import Project
 from warm import environment
 
 from mdc.plan.artefacts import ARTEFACTS
-from mdc.plan.config.read import validate
+from mdc.plan.config.read import load, read_yaml
+from mdc.plan.config.yaml_core import dump_yaml
 from mdc.plan.jobs.plan import Plan
 
 pytestmark = pytest.mark.slow
@@ -33,16 +35,15 @@ class World:
         self.calls = folder / "calls"
         variables = {"CALLS": str(self.calls), "DIE": str(folder / "die"), "MDC_DATA": str(folder / "data")}
         self.project = Project(folder / "project", bin, **variables)
-        self.project.values["scale"] = SCALE
-        self.project.values["scales"] = {SCALE: self.project.values["scales"][SCALE]}
-        self.project.write()
+        params = self.project.folder / "params.yaml"
+        params.write_text(dump_yaml({**read_yaml(ROOT / "params.yaml"), "scale": SCALE}))
         # CoCa's environment: what the rule would make is of no concern here
         ready = folder / "project/.coca/.ready"
         ready.parent.mkdir()
         ready.touch()
         done = self.project.snakemake("all", "data", "--cores", "256")  # a run takes 64 of them
         assert done.returncode == 0, done.stderr
-        self.jobs = set(Plan(validate(self.project.values)).jobs)
+        self.jobs = set(Plan(load(params)).jobs)
         self.box = Sandbox(self.project.folder, self._run)
 
     def _run(self, code: str) -> None:

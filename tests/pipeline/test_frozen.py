@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow.parquet as parquet
 import pytest
 import torch
-from small_project import SCALE, do_jobs, plan, values, write_params
 from small_project import config as config_of
+from small_project import do_jobs, plan, values, write_params
 from tampering import put
 
 from mdc.data.formats.images import center_resize, decode
@@ -88,7 +88,7 @@ def test_a_run_on_stored_tokens_is_the_run_on_its_images(r: Path) -> None:
 def test_a_fixed_ratio_is_trained_and_scored_on_it_too(r: Path) -> None:
     """BERT-r, beside ARC and MDC of every other test here: its training and its scores are jobs like theirs."""
     found = values((0, 1))
-    found["scales"][SCALE]["tables"]["table2"]["also"] = {"on-clip": {"alt": ["arc", "mdc", "bert_60"]}}
+    found["tables"]["table2"]["also"] = {"on-clip": {"alt": ["arc", "mdc", "bert_60"]}}
     write_params(Path(), found)
     more = Plan(validate(found))
     do_jobs(more, ["runs/alt/on-clip/bert_60/s0", "scores/alt/on-clip/bert_60/s0/last"])

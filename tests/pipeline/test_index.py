@@ -12,12 +12,13 @@ from typing import Literal
 
 import pytest
 import small_project
-import yaml
 from browser import needs_chromium, opened
+from scale_files import read_params
 
 from mdc.app.cli import main
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config.read import load, read_yaml
+from mdc.plan.config.yaml_core import dump_yaml
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.records import read_json, write_json
 from mdc.plan.verbs import verb_of
@@ -56,7 +57,7 @@ def test_it_shows_everything_and_every_link_leads_somewhere(r: Path, capsys: pyt
     assert f"{count} of {count} tables and figures" in capsys.readouterr().out
     text = PAGE.read_text()
     links = Links(text)
-    order = list(load("params.yaml").current().tables)
+    order = list(load("params.yaml").tables)
     assert links.ids == sorted(made(r), key=lambda name: (ARTEFACTS[name].category == "Figures", order.index(name)))
     for place in links.places:
         assert "://" not in place and not place.startswith("/"), "the page is moved with its folder"
@@ -82,9 +83,9 @@ def test_what_is_missing_or_stale_is_said(r: Path, capsys: pytest.CaptureFixture
     assert "snakemake table1 --cores all" in text and text.count("ask for now") == 1
     assert text.index('id="figure3"') < text.index("ask for now")
     # what params.yaml says counts, also before the workflow has read it; most artefacts have intervals, not all
-    values = read_yaml(Path("params.yaml"))
+    values = read_yaml("params.yaml")
     values["protocol"]["statistics"]["bootstrap"] += 50
-    Path("other.yaml").write_text(yaml.safe_dump(values))
+    Path("other.yaml").write_text(dump_yaml(values))
     assert main(["index", "--params", "other.yaml"]) == 0
     assert 1 < PAGE.read_text().count("ask for now") < len(made(r))
 
@@ -235,8 +236,8 @@ def test_whose_a_copy_is_is_said(r: Path) -> None:
         record["config"]["scale"] = "other"
         for place in (other / name, r.parent):
             write_json(place / f"{name}.json", record)
-    values = read_yaml(Path("params.yaml"))
-    del values["scales"][r.name]["tables"]["table9"]
+    values = read_params(Path())
+    del values["tables"]["table9"]
     small_project.write_params(Path(), values)
     assert main(["index"]) == 0
     cards = dict(re.findall(r'<article id="(\w+)">(.*?)</article>', PAGE.read_text(), re.S))

@@ -34,9 +34,8 @@ pytestmark = pytest.mark.slow
 def plan(**recipe: Any) -> Plan:
     """The small project's scale with a longer training."""
     values = small_project.values()
-    scale = values["scales"][SCALE]
-    scale["data"]["corpora"]["alt"]["source"] |= {"train": 192, "val": 32}
-    scale["pretrain"]["recipe"] |= {"epochs": 8, "batch_size": 32, "validate_every": 20, **recipe}
+    values["data"]["corpora"]["alt"]["source"] |= {"train": 192, "val": 32}
+    values["pretrain"]["recipe"] |= {"epochs": 8, "batch_size": 32, "validate_every": 20, **recipe}
     return Plan(validate(values))
 
 

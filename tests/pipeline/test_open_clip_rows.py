@@ -32,7 +32,7 @@ def folder(tmp_path: Path) -> Path:
 
 def _plan(model: str) -> Plan:
     values: dict[str, Any] = small_project.values((0, 1))
-    tables = values["scales"][small_project.SCALE]["tables"]
+    tables = values["tables"]
     tables["table2"]["open_clip"] = {"tiny": {"label": "Tiny CLIP", "model": model, "weights": None}}
     return Plan(validate(values))
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import small_project
-import yaml
+from scale_files import common_values, write_params
 from url_server import serving
 
 from mdc.app import cli
@@ -28,7 +27,6 @@ SCALE, ROWS = "web", 110
 
 
 def values(jobs: int) -> dict[str, Any]:
-    found = small_project.values()
     runtime = {"jobs": jobs, "processes": 2, "threads": 8, "timeout": 5.0, "deadline": 10.0, "retries": 0}
     runtime |= {"allow_addresses": ["127.0.0.0/8"], "use_proxy": False}
     download = {"image_size": 32, "rows_per_shard": 20, "max_bytes": 1_000_000, "min_image_size": 8, "quality": 90}
@@ -46,13 +44,13 @@ def values(jobs: int) -> dict[str, Any]:
             "cut": {"label": "Cut", "source": {**source, "caption_mode": "cut", "max_pieces": 2}},
         },
     }
-    return {**found, "scale": SCALE, "scales": {SCALE: {"label": "Web", "data": data, "tables": {}}}}
+    return {**common_values(), "scale": SCALE, "label": "Web", "data": data}
 
 
 def do_all(folder: Path, jobs: int, monkeypatch: pytest.MonkeyPatch) -> Plan:
     """Every job of the scale, as the workflow calls them."""
     monkeypatch.chdir(folder)
-    Path("params.yaml").write_text(yaml.safe_dump(values(jobs), sort_keys=False))
+    write_params(Path(), values(jobs))
     plan = Plan(validate(values(jobs)))
     configs = Path("results", SCALE, "configs")
     for name, job in plan.jobs.items():

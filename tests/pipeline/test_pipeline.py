@@ -39,7 +39,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     with environment(tmp_path_factory.mktemp("environment") / "warm", stand_in=False) as bin:
         source = Project(tmp_path_factory.mktemp("source"), bin)
         # those that the scale names, and one that it does not
-        named = source.values["scales"]["toy"]["tables"]
+        named = source.values["tables"]
         source.keep_artefacts([*named, next(name for name in ARTEFACTS if name not in named)])
         source.dvc("remote", "add", "--default", "store", str(tmp_path_factory.mktemp("remote")))
         source.commit()
@@ -102,7 +102,7 @@ def test_every_link_behind_the_tables_holds(project: Project) -> None:
     assert f"{verbs.count('probe')} probe records, with their per-item results: good" in done.stdout
     assert f"{verbs.count('pretrain')} runs, with their checkpoints: good" in done.stdout
     results = project.folder / "results"
-    named = project.values["scales"]["toy"]["tables"]
+    named = project.values["tables"]
     copies = {file for name in named for file in (f"{name}.json", *ARTEFACTS[name].files)}
     assert {path.name for path in results.glob("*.*")} == copies | {"README.md", "index.html"}
     done = project.mdc("why", "results/table1.csv", "--row", "MDC", "--column", "Digits")
@@ -122,7 +122,7 @@ def test_the_report_is_one_page_with_every_table_and_figure(project: Project) ->
     assert done.returncode == 0, done.stderr
     text = page.read_text(encoding="utf-8")
     page.unlink()
-    for name in project.values["scales"]["toy"]["tables"]:
+    for name in project.values["tables"]:
         for title in ARTEFACTS[name].shown.values():
             assert title in text
     # what each shows says which runs it is made from, at which scale; and nothing is loaded from elsewhere
@@ -135,7 +135,7 @@ def test_again_there_is_nothing_to_do_and_edits_rerun_what_they_decide(project: 
     assert project.planned() == {}
     before = copy.deepcopy(project.values)
     try:
-        project.values["scales"]["toy"]["probe"]["lr"] = 0.2
+        project.values["probe"]["lr"] = 0.2
         project.write()
         assert project.planned() == {"probe": 5, "make_table1": 1, "table1": 1}
         project.values = copy.deepcopy(before)
@@ -167,7 +167,7 @@ def test_a_wrong_value_stops_before_the_first_job(project: Project) -> None:
     done = project.snakemake("results/table1.csv", "--cores", "1", "--config", "scale=huge")
     assert done.returncode != 0
     assert (
-        "allowed: mini, scenes, flickr8k, flickr8k-long, flickr8k-claims, paper" in done.stderr
+        "allowed: flickr8k, flickr8k-claims, flickr8k-long, mini, paper, scenes, toy" in done.stderr
         and "Traceback" not in done.stderr
     )
 
@@ -196,7 +196,7 @@ def test_a_killed_snakemake_leaves_a_trainer_that_the_next_one_waits_for(project
     job_log = scale / "logs/runs/alt/tiny/arc/s0.log"
     before = copy.deepcopy(project.values)
     long = {"when": {"method": ["arc"]}, "set": {"epochs": 60}}
-    project.values["scales"]["toy"]["pretrain"]["overrides"] = [long]
+    project.values["pretrain"]["overrides"] = [long]
     project.write()
     shutil.rmtree(state)  # what the fixture's run left there would pass for the new one's
 

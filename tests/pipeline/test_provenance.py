@@ -272,7 +272,7 @@ STALE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
         r"table1/table1.json: stale: of runs/\S+/mdc/s0, method.t_range was \[0.5, 1.0\] and is now \[0.3, 0.9\]",
     ),
     "a probe": (
-        lambda v: v["scales"][SCALE]["probe"].update(lr=0.2),
+        lambda v: v["probe"].update(lr=0.2),
         r"stale: of probe/\S+, recipe.lr was 0.1 and is now 0.2",
     ),
     "a label": (
@@ -280,7 +280,7 @@ STALE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
         r"table1/table1.json: stale: of table1, systems\[\d+\].method.label was 'MDC' and is now 'Ours'",
     ),
     "another row": (
-        lambda v: v["scales"][SCALE]["tables"]["table1"]["corpora"].update(half=["mdc", "arc"]),
+        lambda v: v["tables"]["table1"]["corpora"].update(half=["mdc", "arc"]),
         "table1/table1.json: stale: of table1, inputs was",
     ),
     "draws": (
@@ -300,14 +300,14 @@ def test_a_value_changed_since_is_named(name: str, r: Path, capsys: pytest.Captu
 
 
 def test_a_corpus_changed_since_is_named(data_and_models: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    change_params(lambda v: v["scales"][SCALE]["data"]["corpora"]["alt"]["source"].update(seed=9))
+    change_params(lambda v: v["data"]["corpora"]["alt"]["source"].update(seed=9))
     code, _, err = verify(capsys)
     assert code == 3 and "data/corpora/alt/made.json: stale: of data/corpora/alt, source.seed was 1 and is now 9" in err
     check_commands(err)
 
 
 def test_what_decides_nothing_is_no_staleness(data_and_models: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    change_params(lambda v: v["scales"][SCALE]["pretrain"]["runtime"].update(save_every=7))
+    change_params(lambda v: v["pretrain"]["runtime"].update(save_every=7))
     assert verify(capsys)[0] == 0
 
 

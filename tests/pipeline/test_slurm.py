@@ -33,7 +33,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     """A toy project whose trainings take two processes, with its data made, and SLURM's commands on PATH."""
     (tmp_path / "project").mkdir()
     made = Project(tmp_path / "project")
-    pretrain = made.values["scales"]["toy"]["pretrain"]
+    pretrain = made.values["pretrain"]
     pretrain["recipe"] |= {"processes": 2, "epochs": STEPS // 6}
     pretrain["runtime"] |= {"log_every": 1, "save_every": 0}
     made.write()
@@ -122,7 +122,7 @@ def test_a_training_of_two_processes_survives_the_loss_of_one(project: Project, 
 def test_gpus_are_asked_for_in_one_task_on_one_node(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    project.values["scales"]["toy"]["pretrain"]["recipe"] |= {"device": "cuda", "threads": 3}
+    project.values["pretrain"]["recipe"] |= {"device": "cuda", "threads": 3}
     project.write()
     monkeypatch.setenv("SLURM_STAND_IN_ONLY_QUEUES", "1")
     command = [str(BIN / "snakemake"), f"results/toy/{RUN}/run.json", "--workflow-profile", "slurm", "--cores", "1"]

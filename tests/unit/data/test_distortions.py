@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from scipy.ndimage import gaussian_filter
 
 from mdc.evaluation.distortions import distort
-from mdc.plan.config.distortion import LEVELS, Distortion, expanded
+from mdc.plan.config.distortion import LEVELS, Distortion
 
 
 def picture(width: int = 90, height: int = 60) -> Image.Image:
@@ -84,27 +84,6 @@ def test_cutout_is_one_grey_square_inside() -> None:
         assert len(set(places)) > 4
     tall = Image.fromarray(np.full((400, 20, 3), 255, dtype=np.uint8))
     assert (done("cutout", 5, image=tall) == 128).all(axis=2).sum() == 20 * 20, "no more than the shorter side"
-
-
-def test_one_entry_stands_for_all_strengths() -> None:
-    systems = {"x": {"label": "X", "method": "mdc", "distorted": {"noise": [1, 3], "jpeg": [2]}}, "y": {"label": "Y"}}
-    datasets = {"own": {"systems": ["y", "x"]}, "all": {"label": "All"}}
-    table = expanded({"systems": systems, "datasets": datasets})
-    found = table["systems"]
-    assert list(found) == ["x", "x_noise_1", "x_noise_3", "x_jpeg_2", "y"]
-    assert found["x"] == {"label": "X", "method": "mdc"} and found["y"] == {"label": "Y"}
-    more = {"distortion": {"kind": "noise", "strength": 3}, "label": "X · Gaussian noise 3", "ranked": False}
-    assert found["x_noise_3"] == {"method": "mdc", **more}
-    # they caption what it captions
-    assert table["datasets"] == {
-        "own": {"systems": ["y", "x", "x_noise_1", "x_noise_3", "x_jpeg_2"]},
-        "all": {"label": "All"},
-    }
-    for odd in (None, {"x": 3}, {"systems": 3}, {"systems": {"x": 3}}, {"systems": {}, "datasets": [{"systems": 3}]}):
-        assert expanded(odd) == odd
-    for other in ({"x_noise_3": {"label": "Z"}, **systems}, {**systems, "x_noise_3": {"label": "Z"}}):
-        with pytest.raises(ValueError, match=r"systems\.x\.distorted: makes a system x_noise_3, and there is one"):
-            expanded({"systems": other})
 
 
 def test_mistakes() -> None:

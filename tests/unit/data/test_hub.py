@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import small_project
 from file_server import Server, serving
+from scale_files import common_values
 
 from mdc.data.obtain import download_job, seals
 from mdc.data.obtain import job as job_module
@@ -229,8 +229,7 @@ def test_the_groups_of_a_mirror_are_jobs(hub: Hub, tmp_path: Path, monkeypatch: 
         "datasets": {"mine": {"path": "mine", "from": "mirror", "mirror": mirror}},
         "corpora": {"mine": {"label": "Mine", "source": {"kind": "pairs", "dataset": "mine", "val_share": 0.1}}},
     }
-    scales = {"hub": {"label": "Hub", "data": data, "tables": {}}}
-    plan = Plan(validate({**small_project.values(), "scale": "hub", "scales": scales}))
+    plan = Plan(validate({**common_values(), "scale": "hub", "label": "Hub", "data": data}))
     groups = [f"data/downloads/mine/{group}-of-2" for group in range(2)]
     assert plan.jobs["data/obtained/mine"].inputs == groups and "data/plans/mine" not in plan.jobs
     for name in [*groups, "data/obtained/mine"]:

@@ -101,7 +101,7 @@ def test_every_field_refuses_what_it_cannot_mean_in_a_line_that_names_it(wrong: 
     assert not unclear, unclear
 
 
-@pytest.mark.parametrize("scale", ["mini", "paper", "flickr8k", "flickr8k-long", "flickr8k-claims", "small project"])
+@pytest.mark.parametrize("scale", ["mini", "paper", "flickr8k", "flickr8k-claims", "small project"])
 def test_values_that_cannot_be_meant(scale: str) -> None:
     values = small_project.values() if scale == "small project" else VALUES[scale]
     wrong = []
@@ -150,12 +150,11 @@ def test_mdc_check_names_every_problem(tmp_path: File, capsys: pytest.CaptureFix
     )
     assert main(["check", "--params", str(place)]) == 2
     lines = capsys.readouterr().err.splitlines()
-    numbers = {line.split(":")[0].strip(): number for number, line in enumerate(text.splitlines(), 1)}
     assert [line.split(" = ")[0] for line in lines] == [
-        f"mdc check: {place}:{numbers[where]}: protocol.{key}"
+        f"mdc check: {place}:{text[: text.index(where)].count(chr(10)) + 1}: protocol.{key}"
         for where, key in (
-            ("probe", "probe.normalise"),
-            ("level", "statistics.level"),
-            ("bootstrap", "statistics.bootstrap"),
+            ("normalise:", "probe.normalise"),
+            ("level:", "statistics.level"),
+            ("bootstrap:", "statistics.bootstrap"),
         )
     ]

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import copy
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from positions_world import CAPTIONS, METHODS, norm, positions_world, token_rows
+from scale_files import scale_values
 from scipy import stats
 from shown import make, read_rows
 
-from mdc.plan.config.read import read_yaml, validate
+from mdc.plan.config.read import validate
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.records import UserError
 from mdc.report.positions import Positions
@@ -49,8 +49,8 @@ def test_the_control_is_named_and_stands_outside_the_claims(found: Positions, tm
 
 @pytest.mark.parametrize("changed", [{"reference": "arc_rtl", "primary": []}, {"primary": ["alt/arc_rtl"]}])
 def test_nothing_can_be_claimed_of_the_control(changed: dict[str, Any]) -> None:
-    values = copy.deepcopy({**read_yaml(Path(__file__).resolve().parents[3] / "params.yaml"), "scale": "mini"})
-    asked = values["scales"]["mini"]["tables"]["figure_position"]
+    values = scale_values("mini")
+    asked = values["tables"]["figure_position"]
     asked |= {"corpora": {"alt": ["arc", "arc_rtl", "mdc"]}, **changed}
     with pytest.raises(UserError, match="reads from right to left, which is a control"):
         _ = Plan(validate(values)).jobs

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import copy
 import csv
 from pathlib import Path
 from typing import Any
 
+from scale_files import scale_values
+
 from mdc.plan.config.pretrain import Optimisation
-from mdc.plan.config.read import read_yaml, validate
+from mdc.plan.config.read import validate
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.jobs.shown import RecipeRun, RecipesJob
 from mdc.report.tables.recipes import make, rows, scientific
-
-ROOT = Path(__file__).resolve().parents[3]
-VALUES = read_yaml(ROOT / "params.yaml")
 
 # "Masked Diffusion Captioning for Visual Feature Learning", appendix A, typed in; the three differ in these rows only
 PAPER = """\
@@ -45,7 +43,7 @@ def made(tmp_path: Path, values: dict[str, Any]) -> dict[str, Path]:
 
 
 def test_at_scale_paper_they_are_the_papers_cell_by_cell(tmp_path: Path) -> None:
-    out = made(tmp_path, {**VALUES, "scale": "paper"})
+    out = made(tmp_path, scale_values("paper"))
     for name, text in TABLES.items():
         found = list(csv.reader((out[name] / f"{name}.csv").read_text(encoding="utf-8").splitlines()))
         assert [row[:-1] for row in found] == list(csv.reader(text.splitlines())), name
@@ -54,18 +52,16 @@ def test_at_scale_paper_they_are_the_papers_cell_by_cell(tmp_path: Path) -> None
 
 
 def test_an_edited_recipe_is_an_edited_table(tmp_path: Path) -> None:
-    values = copy.deepcopy({**VALUES, "scale": "paper"})
-    values["scales"]["paper"]["pretrain"]["recipe"]["warmup_steps"] = 2000
-    values["scales"]["paper"]["pretrain"]["overrides"].append(
-        {"when": {"corpus": ["recap10m"], "method": ["mdc"]}, "set": {"epochs": 16}}
-    )
+    values = scale_values("paper")
+    values["pretrain"]["recipe"]["warmup_steps"] = 2000
+    values["pretrain"]["overrides"].append({"when": {"corpus": ["recap10m"], "method": ["mdc"]}, "set": {"epochs": 16}})
     text = (made(tmp_path, values)["table7"] / "table7.csv").read_text(encoding="utf-8")
     assert 'warmup steps,"2,000","2,000",paper' in text
     assert "epochs,32,32,paper\nepochs (for MDC only),-,16,paper\n" in text
 
 
 def test_another_scale_has_its_own(tmp_path: Path) -> None:
-    text = (made(tmp_path, {**VALUES, "scale": "flickr8k"})["table6"] / "table6.csv").read_text(encoding="utf-8")
+    text = (made(tmp_path, scale_values("flickr8k"))["table6"] / "table6.csv").read_text(encoding="utf-8")
     assert "base lr,3e-3,3e-3,3e-3,flickr8k\nbase lr (for CLIP only),1e-3,1e-3,1e-3,flickr8k\n" in text
 
 

@@ -12,6 +12,7 @@ import torch
 import toy
 from changed import put
 from safetensors.torch import load_file
+from scale_files import scale_values
 from tiny_clip import write_clip
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -35,7 +36,7 @@ from mdc.models.text import Vocabulary
 from mdc.models.words import read_words
 from mdc.plan.config.backbones import FrozenWords, OnTokens
 from mdc.plan.config.pretrain import Method, Recipe
-from mdc.plan.config.read import read_yaml, validate
+from mdc.plan.config.read import validate
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.encoder_model import WordsJob
 from mdc.plan.jobs.folder import ScaleFolder
@@ -291,8 +292,7 @@ def test_the_papers_decoder_has_122_million_parameters() -> None:
 # --- on embeddings of word pieces that others trained -----------------------------------------------------------------
 
 
-ROOT = Path(__file__).resolve().parents[3]
-VALUES = read_yaml(ROOT / "params.yaml")
+VALUES = scale_values("mini")
 
 
 def _job(folder: Path, width: int) -> WordsJob:
@@ -347,8 +347,8 @@ def test_they_are_not_trained() -> None:
     assert torch.equal(model.text.token_embedding.weight[:11], words)
     assert before - count_parameters(model) == 12 * 16, "[MASK]'s too"
     objective = build_objective(model, method(), None, 12, 6, "fp32", length=8)  # type: ignore[arg-type]
-    recipe = Recipe.model_validate(VALUES["scales"]["mini"]["pretrain"]["recipe"])
-    optimizer = build_optimizer(model, recipe, validate(copy.deepcopy(VALUES)).protocol.pretrain)
+    recipe = Recipe.model_validate(VALUES["pretrain"]["recipe"])
+    optimizer = build_optimizer(model, recipe, validate(VALUES).protocol.pretrain)
     objective.backward(objective.prepare(batch()))
     optimizer.step()
     assert torch.equal(model.text.token_embedding.weight[:11], words)
@@ -357,13 +357,13 @@ def test_they_are_not_trained() -> None:
 
 def test_a_run_on_them_names_them() -> None:
     words = {"clip": {"label": "x", "model": "ViT-B-32", "weights": "openai", "width": 96}}
-    values = put(copy.deepcopy(VALUES), ("scales", "mini", "words"), words)
-    values = put(values, ("scales", "mini", "pretrain", "backbones", "on-codes", "words"), "clip")
+    values = put(copy.deepcopy(VALUES), ("words",), words)
+    values = put(values, ("pretrain", "backbones", "on-codes", "words"), "clip")
     plan = Plan(validate(values))
     job = plan.pretrain(Run("described", "on-codes", "mcd", 0))
     assert "words/clip" in job.inputs and job.backbone.words.width == 96  # type: ignore[union-attr]
     assert list(plan.jobs).index("words/clip") < list(plan.jobs).index(job.job)
-    plain = Plan(validate(copy.deepcopy(VALUES))).pretrain(Run("described", "on-codes", "mcd", 0))
+    plain = Plan(validate(VALUES)).pretrain(Run("described", "on-codes", "mcd", 0))
     assert "words" not in plain.config()["backbone"]
     for path, to, said in (
         (("words", "clip", "width"), 64, "words = clip: of width 64, and the decoder's is 96"),
@@ -371,5 +371,5 @@ def test_a_run_on_them_names_them() -> None:
         (("mc_diffusion", "systems", "mdc_codes", "backbone"), "on-codes", "which only mask_and_replace takes"),
     ):
         with pytest.raises(UserError) as caught:
-            validate(put(copy.deepcopy(values), ("scales", "mini", *path), to))
+            validate(put(copy.deepcopy(values), path, to))
         assert said in str(caught.value)
