@@ -28,20 +28,12 @@ rule all:
         "results/index.html",
 
 
-# a target for each of DVC's layers: the jobs of these stages
-LAYERS = {
-    "data": ("data",),
-    "pretrain_all": ("tokenizers", "encoders", "trainings"),
-    "probe_all": ("probes",),
-    "score_all": ("scoring",),
-    "caption_all": ("captions",),
-}
-
-for target, stages in LAYERS.items():
+# a target for each of DVC's layers
+for layer, stages in LAYERS.items():
 
     rule:
         name:
-            target
+            target(layer)
         localrule: True
         input:
             [manifest(name) for name, job in JOBS.items() if VERBS[job.verb].stage in stages],

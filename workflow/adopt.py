@@ -16,9 +16,9 @@ from typing import Any
 
 import yaml
 
+from mdc.plan.stage import INDEX, NOT_NAMED, target
+
 BIN = Path(sys.executable).parent
-#: the stage of the page that shows every table and figure
-PAGE = "index"
 
 
 def main(wanted: list[str]) -> None:
@@ -44,16 +44,19 @@ def main(wanted: list[str]) -> None:
                 for name in (record.name, *json.loads(record.read_text(encoding="utf-8"))["config"]["files"]):
                     shutil.copyfile(folder / name, Path("results") / name)
     # a plain --touch would leave out what Snakemake takes for out of date
-    kept = _targets([stage for name, stage in chosen.items() if name != PAGE])
-    _run("snakemake", *kept, "--touch", "--forceall", "--cores", "1")
-    if PAGE in chosen:  # it shows what lies here, so DVC keeps none
-        _run("snakemake", *_targets([chosen[PAGE]]), "--cores", "1")
+    scale = ["--config", f"scale={next(iter(chosen.values()))['cmd'].split()[-1]}"]
+    targets = [_target(stage) for name, stage in chosen.items() if name != INDEX]
+    if kept := [one for one in targets if one is not None]:
+        _run("snakemake", *kept, "--touch", "--forceall", "--cores", "1", *scale)
+    if INDEX in chosen:  # it shows what lies here, so DVC keeps none
+        _run("snakemake", target(INDEX), "--cores", "1", *scale)
     print(f"adopted: {', '.join(chosen)}")
 
 
-def _targets(stages: list[dict[str, Any]]) -> list[str]:
-    """What their commands ask Snakemake for."""
-    return [stage["cmd"].split("snakemake ")[1].split()[0] for stage in stages]
+def _target(stage: dict[str, Any]) -> str | None:
+    """What a stage asks Snakemake for; None of a table or figure that the scale does not name."""
+    name = stage["cmd"].split("workflow/stage ")[1].split()[0]
+    return None if any(Path(out["path"], NOT_NAMED).is_file() for out in stage.get("outs", [])) else target(name)
 
 
 def _run(tool: str, *arguments: str) -> str:

@@ -1,4 +1,4 @@
-"""dvc.yaml covers what decides each layer: every field of params.yaml that changes a job is a parameter of its stage."""
+"""dvc.yaml covers what decides each layer: every field of a scale that changes a job is a parameter of its stage."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from typing import Any
 import pytest
 import yaml
 from fields import Others, Place, changed
+from scale_files import SCALES, SHARED, scale_values
 
 from mdc.plan.artefacts import ARTEFACTS
-from mdc.plan.config.read import read_yaml, validate
+from mdc.plan.config.read import validate
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.records import UserError
 
 ROOT = Path(__file__).resolve().parents[2]
 DVC = yaml.safe_load((ROOT / "dvc.yaml").read_text())
 EXPECTED = yaml.safe_load(Path(__file__).with_name("fields.yaml").read_text())
-VALUES = read_yaml(ROOT / "params.yaml")
+VALUES = {name: scale_values(name) for name in SCALES}
 OTHERS = Others(VALUES)
 #: a job's layer is the first part of its name, and a layer's stage is
 STAGE = {
@@ -33,7 +34,7 @@ STAGE = {
 }
 STAGE |= dict.fromkeys(ARTEFACTS, "artefact")
 #: a scale may have no section `pretrain`, `probe` or `tables`, which DVC could not find: all stages but data list it whole
-WHOLE = "scales.${scale}"
+WHOLE = FILE = "scales/${scale}.yaml"
 
 Edit = tuple[Place, dict[Any, Any]]  # a place, and keys of its instance with their other values
 
@@ -49,7 +50,7 @@ def _accepted(field: str) -> Iterator[Edit]:
     """The edits by which a field gets another value, each on its own."""
     for pattern, keys in EXPECTED["together"].items():
         for place in OTHERS.by_field[field] if re.fullmatch(pattern, field) else ():
-            if _valid(_edited(VALUES, (place, keys))):
+            if _valid(_edited(VALUES[place.scale], (place, keys))):
                 yield place, keys
     for place in OTHERS.where(field):
         for value, refusal in OTHERS.tried(place):
@@ -80,19 +81,23 @@ def _hashes(values: dict[str, Any]) -> dict[str, str]:
 
 @cache
 def _before(scale: str) -> dict[str, str]:
-    return _hashes({**VALUES, "scale": scale})
+    return _hashes(VALUES[scale])
 
 
 def _touched(values: dict[str, Any]) -> set[str]:
-    """The stages of which some job's configuration is not as in params.yaml; a name that is gone or new counts too."""
+    """The stages of which some job's configuration is not as in the scale; a name that is gone or new counts too."""
     before, after = _before(values["scale"]), _hashes(values)
     return {STAGE[n.split("/")[0]] for n in before.keys() | after.keys() if before.get(n) != after.get(n)}
 
 
 def _params(place: Place, stage: str) -> list[str]:
-    """The parameters of a stage that hold a place."""
-    path = ("scales", "${scale}", *place.path[2:]) if place.path[0] == "scales" else place.path
-    return [p for p in DVC["stages"][stage].get("params", []) if f"{'.'.join(map(str, path))}.".startswith(f"{p}.")]
+    """The parameters of a stage that hold a place: keys of params.yaml, or the scale's file or a key of that."""
+    listed = DVC["stages"][stage].get("params", [])
+    if place.path[0] in SHARED:
+        path = ".".join(map(str, place.path))
+        return [one for one in listed if isinstance(one, str) and f"{path}.".startswith(f"{one}.")]
+    of_scale = [one[FILE] for one in listed if isinstance(one, dict)]
+    return [WHOLE if keys is None else str(place.path[0]) for keys in of_scale if keys is None or place.path[0] in keys]
 
 
 def _upstream(stage: str) -> set[str]:
@@ -122,13 +127,20 @@ def test_what_a_stage_does_not_list_changes_no_job_of_it(edits: dict[str, Edit |
     for edit in edits.values():
         if edit is not None:
             stages = frozenset(stage for stage in DVC["stages"] if stage != "index" and not _params(edit[0], stage))
-            unlisted.setdefault((_edited(VALUES, edit)["scale"], stages), []).append(edit)
+            unlisted.setdefault((edit[0].scale, stages), []).append(edit)
     assert any("data" in stages for _, stages in unlisted)
     for (scale, stages), there in unlisted.items():
-        for some in _batches({**VALUES, "scale": scale, "scales": {scale: VALUES["scales"][scale]}}, there):
+        for some in _batches(VALUES[scale], there):
             if _together(some) & stages:
                 wrong = {edit[0].path: found for edit in some if (found := _together([edit]) & stages)}
                 raise AssertionError(f"{wrong or some} change jobs of stages that do not list them")
+
+
+def test_a_stage_lists_of_what_scales_share_what_it_lists_of_the_scale() -> None:
+    for name, stage in DVC["stages"].items():
+        (own,) = [one[FILE] for one in stage["params"] if isinstance(one, dict)]
+        shared = [one for one in stage["params"] if isinstance(one, str) and one.split(".")[0] == "shared"]
+        assert shared == (["shared"] if own is None else [f"shared.{key}" for key in own]), name
 
 
 def _batches(values: dict[str, Any], edits: list[Edit]) -> Iterator[list[Edit]]:
@@ -150,7 +162,7 @@ def _batches(values: dict[str, Any], edits: list[Edit]) -> Iterator[list[Edit]]:
 
 def _together(edits: list[Edit]) -> set[str]:
     """The stages that edits touch, made at once, or where a plan refuses this, in halves."""
-    values = VALUES
+    values = VALUES[edits[0][0].scale] if edits else VALUES["mini"]
     for edit in edits:
         values = _edited(values, edit)
     try:
@@ -182,11 +194,11 @@ def test_and_the_reverse_a_stage_lists_what_decides_it_or_what_it_is_made_from(e
 
 def _of_edit(edit: Edit) -> set[str] | None:
     """The stages that an edit touches, of one in a scale's data of that stage alone; None if two runs would be the same."""
-    values = _edited(VALUES, edit)
-    if edit[0].path[2:3] == ("data",):
-        scale = values["scale"]
-        alone = [{"label": "", "data": one["scales"][scale]["data"]} for one in (VALUES, values)]
-        plans = [_hashes({**values, "scales": {scale: one}}) for one in alone]
+    before = VALUES[edit[0].scale]
+    values = _edited(before, edit)
+    if edit[0].path[0] == "data":
+        common = {key: values[key] for key in SHARED if key in values}
+        plans = [_hashes({**common, "label": "", "data": one["data"]}) for one in (before, values)]
         return {"data"} if plans[0] != plans[1] else set()
     try:
         return _touched(values)
@@ -206,10 +218,12 @@ def test_a_stage_a_layer_and_an_entry_of_the_matrix_an_artefact() -> None:
     assert "outs" not in index and index["deps"] == stages["artefact"]["deps"]
     assert index["params"] == stages["artefact"]["params"]
     assert stages["artefact"]["matrix"] == {"name": "${artefacts}"}
-    assert set(VALUES["artefacts"]) == set(validate(VALUES).declared), "each has a stage, and no stage has none"
-    assert stages["artefact"]["cmd"] == "snakemake stage_${item.name} --cores all"
+    declared = {name for values in VALUES.values() for name in validate(values).declared}
+    assert set(VALUES["mini"]["artefacts"]) == declared, "each has a stage, and no stage has none"
+    assert stages["artefact"]["cmd"] == "workflow/stage ${item.name} --scale ${scale}"
     for name, stage in stages.items():
         layers = ["${item.name}"] if name == "artefact" else [layer for layer, one in STAGE.items() if one == name]
         assert stage["outs"] == [{"results/${scale}/" + layer: {"persist": True}} for layer in layers]
-    (metrics,) = DVC["metrics"]
-    assert metrics.removeprefix("results/${scale}/table1/") in ARTEFACTS["table1"].files
+    files = {"results/${scale}/" + f"{name}/{file}" for name, one in ARTEFACTS.items() for file in one.files}
+    plotted = {file for plot in DVC["plots"] for body in plot.values() for file in body["y"]}
+    assert {*DVC["metrics"], *plotted} <= files

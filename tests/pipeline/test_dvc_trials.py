@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 import yaml
-from toy_project import ROOT, Project
+from scale_files import read_params, scale_values, write_params
+from toy_project import Project
 from warm import environment
 
 from mdc.plan import artefacts
-from mdc.plan.config.read import read_yaml, validate
+from mdc.plan.config.read import validate
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.records import sha256_file
 
@@ -77,13 +78,13 @@ class World:
             if path.relative_to(source).parts[0] != "plan":
                 shown = artefacts.read_shown(path)
                 path.write_text(f"SHOWN = {json.dumps(shown, indent=1)}\n" if shown else "pass\n")
-        toy = self.project.values["scales"]["toy"]
+        toy = self.project.values
         toy["tables"] = {name: table for name, table in toy["tables"].items() if name in ARTEFACTS.keys() - {NOT_NAMED}}
         self.project.keep_artefacts(list(ARTEFACTS))
-        # no scale but these: most of a DVC call is the reading of params.yaml
-        others = {name: {**copy.deepcopy(toy), "label": name} for name in ("other", "lone")}
+        others = {name: {**copy.deepcopy(toy), "scale": name, "label": name} for name in ("other", "lone")}
         others["lone"]["tables"] = {"table1": toy["tables"]["table1"]}
-        self.project.values["scales"] = {"toy": toy, **others}
+        for values in others.values():
+            write_params(self.project.folder, values)
         self.project.write()
         self.project.dvc("remote", "add", "--default", "store", str(folder / "remote"))
         self.project.commit()
@@ -126,7 +127,7 @@ def _stages_of(*layers: str) -> list[str]:
 
 def _named(project: Project) -> set[str]:
     """The tables and figures that the toy scale makes."""
-    return set(project.values["scales"]["toy"]["tables"])
+    return set(project.values["tables"])
 
 
 def _status(project: Project) -> dict[str, Any]:
@@ -138,7 +139,7 @@ def _go_back(project: Project) -> None:
     """What the README says for coming back to a commit."""
     project.git("checkout", ".")
     project.dvc("checkout")
-    project.values = yaml.safe_load((project.folder / "params.yaml").read_text())
+    project.values = read_params(project.folder)
     done = project.adopt()
     assert done.returncode == 0, done.stderr
 
@@ -182,7 +183,7 @@ def test_a_killed_snakemakes_lock_is_lifted_by_unlock(world: World) -> None:
 def test_an_edited_probe_hyper_parameter_reruns_probes_and_tables(world: World) -> None:
     project = world.project
     before = _outs(project)
-    world.edit(project, "scales", "toy", "probe", "lr", value=0.2)
+    world.edit(project, "probe", "lr", value=0.2)
     done = project.snakemake("all", "--cores", "2")
     assert done.returncode == 0, done.stderr
     assert world.called() == sorted({*PROBES, *TABLES})
@@ -211,7 +212,7 @@ def test_metrics_and_params_of_an_edit_are_shown(world: World) -> None:
     assert entry["new"] == now["alt/tiny/mdc"]["average"] != entry["old"]
     assert entry["diff"] == pytest.approx(entry["new"] - entry["old"])
     params = json.loads(project.dvc("params", "diff", "--json"))
-    assert params == {"params.yaml": {"scales.toy.probe.lr": {"old": 0.1, "new": 0.2, "diff": pytest.approx(0.1)}}}
+    assert params == {"scales/toy.yaml": {"probe.lr": {"old": 0.1, "new": 0.2, "diff": pytest.approx(0.1)}}}
 
 
 def test_after_checkout_and_adoption_there_is_no_job(world: World) -> None:
@@ -282,7 +283,7 @@ def test_a_scale_makes_what_it_names_and_copies_of_others_stay(world: World) -> 
     for target in ("figure3", f"results/{ARTEFACTS['figure3'].target}"):
         done = project.snakemake(target, "--cores", "1", "--config", "scale=lone")
         assert done.returncode == 1 and "scale lone names no figure3" in done.stderr
-    done = project.snakemake("stage_figure3", "--cores", "1", "--config", "scale=lone")
+    done = project.run(project.folder / "workflow/stage", "figure3", "--scale", "lone")
     assert done.returncode == 0 and (project.folder / "results/lone/figure3/not_named.txt").is_file()
     # each is a target of its own, and the page follows
     done = project.snakemake("table1", "--cores", "1")
@@ -295,11 +296,11 @@ def test_a_scale_makes_what_it_names_and_copies_of_others_stay(world: World) -> 
 
 def test_a_corpus_with_a_vocabulary_of_its_own_changes_no_job_that_exists(world: World) -> None:
     project = world.project
-    scale = project.values["scales"]["toy"]
+    scale = project.values
     source = {**scale["data"]["corpora"]["alt"]["source"], "train": 64}
     scale["data"]["corpora"]["more"] = {"label": "More", "source": source, "vocabulary": "more_words"}
     scale["data"]["vocabularies"]["more_words"] = ["more"]
-    scale["tables"]["figure5"]["corpora"]["more"] = ["mdc"]
+    scale["tables"]["figure5"]["corpora"] = ["alt", "half", "more"]
     project.write()
     planned = project.planned_jobs("all", "data")
     assert {rule: len(outputs) for rule, outputs in planned.items()} == {
@@ -308,7 +309,7 @@ def test_a_corpus_with_a_vocabulary_of_its_own_changes_no_job_that_exists(world:
     }
     assert planned["pretrain"] == ["results/toy/runs/more/tiny/mdc/s0/run.json"]
     project.git("checkout", ".")
-    project.values = yaml.safe_load((project.folder / "params.yaml").read_text())
+    project.values = read_params(project.folder)
 
 
 @pytest.mark.parametrize(
@@ -328,14 +329,14 @@ def test_every_job_that_snakemake_names_lies_in_a_layer_that_dvc_names(
     world: World, path: tuple[str, ...], value: Any, layers: set[str]
 ) -> None:
     project = world.project
-    world.edit(project, "scales", "toy", *path, value=value)
+    world.edit(project, *path, value=value)
     planned = [output for outputs in project.planned_jobs("all").values() for output in outputs]
     found = {_layer(output) for output in planned if output.startswith("results/toy/")}
     assert found == layers
     named = _with_downstream(set(_status(project)))
     assert {STAGE[layer] for layer in layers} <= named
     project.git("checkout", ".")
-    project.values = yaml.safe_load((project.folder / "params.yaml").read_text())
+    project.values = read_params(project.folder)
 
 
 def _with_downstream(named: set[str]) -> set[str]:
@@ -368,7 +369,7 @@ def test_a_comment_makes_dvc_ask_and_snakemake_do_nothing(world: World) -> None:
 
 def test_experiment_in_a_folder_of_its_own_changes_the_checkpoints(world: World) -> None:
     project = world.project
-    project.dvc("exp", "run", "--temp", "--name", "hot", "--set-param", "scales.toy.pretrain.recipe.lr=0.002")
+    project.dvc("exp", "run", "--temp", "--name", "hot", "--set-param", "scales/toy.yaml:pretrain.recipe.lr=0.002")
     assert "runs/alt/tiny/mdc/s0" in world.called()
     revision = project.git("for-each-ref", "--format=%(objectname)", "refs/exps/*/*/hot").strip()
     before, after = (yaml.safe_load(project.git("show", f"{rev}:dvc.lock"))["stages"] for rev in ("HEAD", revision))
@@ -396,7 +397,7 @@ def _files(project: Project, digest: str) -> dict[str, str]:
 
 def test_experiment_in_the_workspace_and_what_is_shown_of_both(world: World) -> None:
     project = world.project
-    said = project.dvc("exp", "run", "--name", "warm", "--set-param", "scales.toy.probe.lr=0.3")
+    said = project.dvc("exp", "run", "--name", "warm", "--set-param", "scales/toy.yaml:probe.lr=0.3")
     assert _stages(said) == [*_stages_of(*MADE_OF_RUNS, *ARTEFACTS), "index"]
     assert world.called() == sorted({*PROBES, *TABLES})
     rows = {}
@@ -408,8 +409,8 @@ def test_experiment_in_the_workspace_and_what_is_shown_of_both(world: World) -> 
     metrics = METRICS
     here = json.loads((project.folder / metrics).read_text())
     assert rows["warm"]["metrics"][metrics]["data"] == here
-    assert rows["warm"]["params"]["params.yaml"]["data"]["scales"]["toy"]["probe"]["lr"] == 0.3
-    hot = rows["hot"]["params"]["params.yaml"]["data"]["scales"]["toy"]
+    assert rows["warm"]["params"]["scales/toy.yaml"]["data"]["probe"]["lr"] == 0.3
+    hot = rows["hot"]["params"]["scales/toy.yaml"]["data"]
     assert hot["pretrain"]["recipe"]["lr"] == 0.002 and hot["probe"]["lr"] == 0.1
     assert rows["hot"]["metrics"][metrics]["data"] != here
     _go_back(project)
@@ -487,9 +488,9 @@ def test_one_edited_method_one_dying_training(world: World, clone: Project) -> N
 def test_datasets_are_obtained_before_what_is_made_of_them(world: World) -> None:
     project = world.project
     project.git("checkout", ".")
-    project.values = yaml.safe_load((project.folder / "params.yaml").read_text())
-    data = project.values["scales"]["toy"]["data"]
-    data["download"] = read_yaml(ROOT / "params.yaml")["scales"]["paper"]["data"]["download"]
+    project.values = read_params(project.folder)
+    data = project.values["data"]
+    data["download"] = scale_values("paper")["data"]["download"]
     data["download"]["runtime"]["jobs"] = 2
     data["datasets"] = {name: {"path": name} for name in ("food101", "mscoco", "sugarcrepe")}
     data["datasets"]["mine"] = {"path": "mine", "from": "urls", "list": {"path": "my.csv"}}
@@ -511,10 +512,10 @@ def test_datasets_are_obtained_before_what_is_made_of_them(world: World) -> None
     assert called == sorted([*sets, *groups, *(f"data/obtained/{name}" for name in data["datasets"])])
     assert project.planned("data") == project.planned("obtain_food101") == {}
     # one changed: it, and what is made of it
-    world.edit(project, "scales", "toy", "data", "datasets", "mscoco", "parts", value=["val2017"])
+    world.edit(project, "data", "datasets", "mscoco", "parts", value=["val2017"])
     assert project.planned("data") == {"obtain": 1, "choice_set": 1}
-    world.edit(project, "scales", "toy", "data", "datasets", "mscoco", value={"path": "mscoco"})
-    world.edit(project, "scales", "toy", "data", "download", "runtime", "threads", value=3)
+    world.edit(project, "data", "datasets", "mscoco", value={"path": "mscoco"})
+    world.edit(project, "data", "download", "runtime", "threads", value=3)
     assert project.planned("data") == {}, "how fast a download goes makes nothing anew"
     (project.folder / "data/my.csv").write_text("url,caption\nhttp://a.example/b,c\n")
     found = project.planned("data")

@@ -17,6 +17,12 @@ sys.path.insert(0, os.environ["PYTHONPATH"].split(os.pathsep)[0])
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.verbs import VERBS, verb_of
 
+STAGE = """
+import argparse, sys
+from mdc.plan.stage import main
+main(argparse.Namespace(name=sys.argv[1], params="params.yaml", scale=sys.argv[3]))
+"""
+
 
 def sha256(content):
     return hashlib.sha256(content if isinstance(content, bytes) else content.encode()).hexdigest()
@@ -97,5 +103,8 @@ def main(verb, config_file, *words):
 if __name__ == "__main__":
     if sys.argv[1] == "index":  # no job, so it is not noted
         Path("results/index.html").write_text(f"{sys.argv[2:]}\n")
+    elif sys.argv[1] == "stage":  # as it is, since it only asks Snakemake
+        python = str(Path(sys.argv[0]).with_name("python"))
+        os.execv(python, [python, "-c", STAGE, *sys.argv[2:]])
     else:
         main(*sys.argv[1:])

@@ -44,11 +44,8 @@ for name in NAMED:
             made(name),
         log:
             f"{R}/logs/{name}.log",
-        params:
-            # left from when the scale did not name it
-            note=f"{R}/{name}/not_named.txt",
         shell:
-            "rm -f {params.note}; mdc make {input.config} 2> {log}"
+            "mdc make {input.config} 2> {log}"
 
     rule:
         name:
@@ -92,24 +89,6 @@ for name in DECLARED.keys() - NAMED.keys():
             copies(name),
         shell:
             "false"
-
-
-# DVC has a stage for every table and figure, and `dvc repro` passes at every scale: for what the scale does not name, the
-# stage keeps a note that says so.
-for name in {**DECLARED, **dict.fromkeys(PLAN.params.artefacts)}:
-
-    rule:
-        name:
-            f"stage_{name}"
-        localrule: True
-        input:
-            copies(name) if name in NAMED else [],
-        output:
-            [] if name in NAMED else f"{R}/{name}/not_named.txt",
-        params:
-            write=":" if name in NAMED else f"echo '{PLAN.not_named(name)}' > {R}/{name}/not_named.txt",
-        shell:
-            "{params.write}"
 
 
 def refresh_index():

@@ -30,7 +30,8 @@ from mdc.plan.jobs.accepted import read_accepted
 from mdc.plan.processes.failures import causes
 from mdc.plan.processes.gpus import gpu_ids, wanted_gpus
 from mdc.plan.records import UserError, json_text, write_text_if_changed
-from mdc.plan.verbs import VERBS
+from mdc.plan.stage import target
+from mdc.plan.verbs import LAYERS, VERBS
 
 # not by `configfile:`, whose reader takes 1e-4 for text and the last of two equal keys, and is slow
 

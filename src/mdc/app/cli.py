@@ -121,18 +121,38 @@ def _job_verbs(verbs: Any, names: list[str]) -> None:
 
 
 def _parameter_verbs(verbs: Any) -> None:
-    sub = verbs.add_parser("check", help="check params.yaml", description="Check params.yaml and say what it asks for.")
+    sub = verbs.add_parser(
+        "check", help="check the parameters", description="Check every scale, and say what the chosen one asks for."
+    )
     _params(sub)
     sub.set_defaults(run=_check)
     sub = verbs.add_parser(
         "config",
         help="print a job's resolved configuration",
-        description="Print everything that decides a job's result, as the workflow hands it to the job.",
+        description="Print everything that decides a job's result, as the workflow hands it to the job; or all parameters of the "
+        "scale, with where each value stands.",
     )
-    sub.add_argument("job", help="for example runs/alt/ViT-T-12/mdc/s0, data/corpora/alt, table1; `list` names all")
+    sub.add_argument(
+        "job", nargs="?", help="for example runs/alt/ViT-T-12/mdc/s0, data/corpora/alt, table1; `list` names all"
+    )
+    sub.add_argument("--expanded", action="store_true", help="all parameters of the scale, with where each stands")
     sub.add_argument("--memory", nargs="?", const=0, type=int, metavar="N", help="what a step holds; see docs/gpus.md")
     _params(sub)
     sub.set_defaults(run=_config)
+
+    sub = verbs.add_parser(
+        "schema",
+        help="write JSON schemas of the parameter files for editors",
+        description="Write the schemas that params.yaml and the scales name in their first line.",
+    )
+    sub.add_argument("--out", default="workflow/schemas", metavar="DIR", help="default: workflow/schemas")
+    sub.set_defaults(run=_schema)
+
+
+def _schema(args: argparse.Namespace) -> None:
+    from mdc.plan.config.schema import main as schema
+
+    schema(args)
 
 
 def _provenance_verbs(verbs: Any) -> None:
@@ -172,11 +192,10 @@ def _provenance_verbs(verbs: Any) -> None:
 def _init_verb(verbs: Any) -> None:
     sub = verbs.add_parser(
         "init",
-        help="append a scale for your own data to params.yaml",
-        description="Append a small scale for your own data to params.yaml, with every value that it needs, and print the "
-        "command that runs it. No image is opened. All files lie under the folder that MDC_DATA names (default: data/), and "
-        "params.yaml names them relative to it; here a path may start from there or from the current folder. A file that "
-        "lies elsewhere is refused.",
+        help="write a scale for your own data",
+        description="Write a small scale for your own data, scales/NAME.yaml, and print the command that runs it. No image is "
+        "opened. All files lie under the folder that MDC_DATA names (default: data/), and the scale names them relative to it; "
+        "here a path may start from there or from the current folder. A file that lies elsewhere is refused.",
     )
     sub.add_argument("name", metavar="NAME", help="of the new scale; its results lie under results/NAME")
     sub.add_argument("--images", required=True, metavar="FOLDER", help="the image names in FILE start from this folder")
@@ -190,6 +209,9 @@ def _init_verb(verbs: Any) -> None:
         "--probe",
         metavar="FOLDER",
         help="labelled images, as FOLDER/train/CLASS/x.jpg and FOLDER/test/CLASS/x.jpg; without it there is no Table 1",
+    )
+    sub.add_argument(
+        "--default", action="store_true", help="name the scale in params.yaml, so that every call is for it"
     )
     sub.add_argument("--params", default="params.yaml", metavar="FILE", help="default: params.yaml")
     sub.set_defaults(run=_init)
@@ -272,11 +294,36 @@ def _init(args: argparse.Namespace) -> None:
 
 
 def _check(args: argparse.Namespace) -> None:
-    plan = plan_of(args)
-    print(f"{args.params}: good; scale {plan.params.scale}: {len(plan.jobs)} jobs, {len(plan.runs)} of them trainings")
+    from mdc.plan.config.layers import scales_of
+    from mdc.plan.config.read import load
+    from mdc.plan.jobs.accepted import read_accepted
+    from mdc.plan.jobs.plan import Plan
+
+    chosen, found, wrong = load(args.params, args.scale), {}, list[str]()
+    for scale in scales_of(args.params):
+        try:
+            found[scale] = chosen if scale == chosen.scale else load(args.params, scale)
+        except UserError as error:
+            wrong += str(error).splitlines()
+    there = {name for params in found.values() for name in params.declared}
+    if not wrong:
+        wrong = [f"{args.params}: artefacts: no scale has a {name}" for name in chosen.artefacts if name not in there]
+    if wrong:
+        raise UserError(*wrong)
+    plan = Plan(chosen, read_accepted(Path(args.params).parent))
+    count = f"{len(plan.jobs)} jobs, {len(plan.runs)} of them trainings"
+    print(f"{args.params} and {len(found)} scales: good; scale {chosen.scale}: {count}")
 
 
 def _config(args: argparse.Namespace) -> None:
+    if args.expanded == (args.job is not None):
+        raise UserError("name a job (`mdc config list` names all), or give --expanded, which prints all parameters")
+    if args.expanded:
+        from mdc.plan.config.expanded import expanded
+        from mdc.plan.config.read import layered, validate
+
+        values, places = layered(args.params, {"scale": args.scale} if args.scale else {})
+        return print(expanded(validate(values, places), places), end="")
     jobs = (plan := plan_of(args)).jobs
     if args.job == "list":
         print("\n".join(jobs))

@@ -40,7 +40,7 @@ class Place:
 
     @property
     def jobs(self) -> dict[str, Job]:
-        """What params.yaml and the code now ask for, by job."""
+        """What the scale and the code now ask for, by job."""
         return self.plan.jobs
 
     @cached_property

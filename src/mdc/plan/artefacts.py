@@ -22,7 +22,7 @@ class Artefact:
     """One table or figure. ``SHOWN`` has these keys, but for ``name`` and ``module``, and under ``artefacts`` by name what is an
     artefact's own; a name with nothing but its title is of the module's kind.
 
-    ``module``: its ``make(job, given, out)`` writes the files. ``config``: the class of its block in params.yaml, ``plan``: how
+    ``module``: its ``make(job, given, out)`` writes the files. ``config``: the class of its block in a scale, ``plan``: how
     its job follows from that, ``job``: the class of its job; each a name of the module itself or, as ``module.Name``, below
     ``mdc.plan.config`` or ``mdc.plan.jobs``. ``kind``: what a scale calls it that wants one more of the kind, under a name of
     its own; "" if there can be no other. ``files``: what it writes into its folder besides its record, NAME.json, as endings

@@ -335,6 +335,16 @@ VERBS = {
 }
 
 
+#: what DVC keeps together, a stage each, and Snakemake has a target for → the stages of its verbs
+LAYERS: dict[str, tuple[str, ...]] = {
+    "data": ("data",),
+    "pretrain": ("tokenizers", "encoders", "trainings"),
+    "probe": ("probes",),
+    "score": ("scoring",),
+    "caption": ("captions",),
+}
+
+
 def verb_of(job: str) -> str:
     """The verb that does a job, by its name."""
     return next((name for name, verb in VERBS.items() if verb.layer and job.startswith(f"{verb.layer}/")), "make")

@@ -109,7 +109,7 @@ def write_index(
     """Write the ``page`` of a scale whose folder is ``root``, and return what it says is missing.
 
     ``named``: what the tables and figures of the scale declare that it is to show. ``asked``: sha256 of
-    the configurations that params.yaml and this code ask for now; one that was made with another is marked so. ``others``:
+    the configurations that the scale and this code ask for now; one that was made with another is marked so. ``others``:
     also show copies of other scales.
     UserError if the page does not lie in ``root`` or above it.
     """

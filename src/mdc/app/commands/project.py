@@ -8,6 +8,7 @@ from typing import Any
 
 from mdc.app.commands.parameters import params, plan_of
 from mdc.plan.artefacts import ARTEFACTS
+from mdc.plan.verbs import LAYERS
 
 
 def add(verbs: Any) -> None:
@@ -22,6 +23,20 @@ def add(verbs: Any) -> None:
     sub.add_argument("--out", metavar="FILE", help="default: results/index.html")
     params(sub)
     sub.set_defaults(run_verb=_index)
+    sub = verbs.add_parser(
+        "stage",
+        help="bring a stage of DVC up to date",
+        description="What dvc.yaml calls: make the stage's files by Snakemake, unless their records say that they are as asked.",
+    )
+    sub.add_argument("name", metavar="STAGE", help=f"{', '.join(LAYERS)}, index, or a table or figure")
+    params(sub)
+    sub.set_defaults(run_verb=_stage)
+
+
+def _stage(args: argparse.Namespace) -> None:
+    from mdc.plan.stage import main
+
+    main(args)
 
 
 def _index(args: argparse.Namespace) -> None:

@@ -45,7 +45,7 @@ class Stage:
 
     @property
     def recipe(self) -> dict[str, Any]:
-        """Its recipe, as params.yaml has it."""
+        """Its recipe, as the scale has it."""
         return self.job.recipe.model_dump(mode="json", exclude_none=True)
 
 

@@ -1,4 +1,4 @@
-"""The text of a new scale, as it stands in params.yaml: with comments, and every value that a scale needs."""
+"""The text of a new scale's file, with comments."""
 
 from __future__ import annotations
 
@@ -19,49 +19,41 @@ _BACKBONE = "ViT-T-8"
 def scale_text(
     name: str, captions: str, images: str, probe: str | None, table: Table, classes: Classes | None, values: Values
 ) -> str:
-    """Scale ``name`` as YAML, its key at column 0. Paths are relative to MDC_DATA; without ``probe`` nothing is probed."""
+    """Scale ``name`` as YAML. Paths are relative to MDC_DATA; without ``probe`` nothing is probed."""
     key = _yaml(name)
     label = _yaml(f"{name} (own data, one small tower)")
-    corpus = _mapping({"label": name, "source": _corpus(captions, images, table, values)}, 10)
-    with_probe = probe is not None and classes is not None
+    corpus = _mapping({"label": name, "source": _corpus(captions, images, table, values)}, 6)
     probe_set = _probe_set(probe, classes) if probe is not None and classes is not None else ""
-    tables = _probing_tables(name, _probe_key(probe)) if with_probe and probe else _other_tables(name)
+    probing = f"probe: {{batch_size: {values.probe_batch}}}\n" if probe_set else ""
     return f"""\
-{key}:
-  label: {label}
-  data:
-    vocabularies:
-      words: [{key}]  # the word pieces that the captions use, renumbered
-    samples_per_shard: 2000
-    max_skipped: 0.05                     # above this share of unusable samples a set is refused
-    corpora:
-      {key}:
+# yaml-language-server: $schema=../workflow/schemas/scale.schema.json
+# Your own images. What is missing here stands under `shared` in params.yaml; all of it: mdc config --scale {key} --expanded
+label: {label}
+
+data:
+  vocabularies: {{words: [{key}]}}          # the word pieces that the captions use, renumbered
+  samples_per_shard: 2000
+  max_skipped: 0.05                       # above this share of unusable samples a set is refused
+  corpora:
+    {key}:
 {corpus}{probe_set}
-  pretrain:
-    backbones:                            # small and quick; larger images and towers learn more
-      {_BACKBONE}:
-        {{label: ViT-T/8, image_size: 32, patch_size: 8, width: 64, layers: 3, heads: 2, embed_dim: 64,
-         decoder: {{width: 64, layers: 1, heads: 2}}}}
-    seeds: [0]                            # intervals over seeds need three or more
-    recipe:
-      epochs: {values.epochs}
-      batch_size: {values.batch_size}
-      accumulation: 1
-      processes: 1
-      lr: 1.0e-3
-      warmup_steps: {values.warmup_steps}
-      weight_decay: 0.1
-      beta1: 0.9
-      beta2: 0.98
-      clip_norm: 1.0
-      precision: fp32
-      compile: false
-      threads: 1
-      device: auto                        # a GPU if there is one
-      validate_every: {values.validate_every}
-    runtime: {{workers: 0, log_every: 1}}
-{_probe_recipe(values) if with_probe else ""}  tables:
-{tables}"""
+
+pretrain:
+  backbones:                              # small and quick; larger images and towers learn more
+    {_BACKBONE}:
+      {{label: ViT-T/8, image_size: 32, patch_size: 8, width: 64, layers: 3, heads: 2, embed_dim: 64,
+       decoder: {{width: 64, layers: 1, heads: 2}}}}
+  seeds: [0]                              # intervals over seeds need three or more
+  recipe:
+    epochs: {values.epochs}
+    batch_size: {values.batch_size}
+    lr: 1.0e-3
+    warmup_steps: {values.warmup_steps}
+    validate_every: {values.validate_every}
+  runtime: {{log_every: 1}}
+{probing}
+tables:
+{_probing_tables(name) if probe_set else _other_tables(name)}"""
 
 
 def _corpus(captions: str, images: str, table: Table, values: Values) -> dict[str, Any]:
@@ -91,50 +83,35 @@ def _probe_set(probe: str, classes: Classes) -> str:
     if classes.test_folder != "test":
         source["splits"] = {"train": "train", "test": classes.test_folder}
     label = PurePosixPath(probe).name or "Classes"
-    return f"\n    probes:\n      {_yaml(_probe_key(probe))}:\n{_mapping({'label': label, 'source': source}, 10)}"
+    key = _yaml(_probe_key(probe))
+    return f"\n  probes:\n    {key}:\n{_mapping({'label': label, 'source': source}, 6)}\n  primary_probe: {key}"
 
 
-def _probe_recipe(values: Values) -> str:
+def _probing_tables(name: str) -> str:
     return f"""\
-  probe:
-    lr: 0.1                               # paper, appendix B: CLIP-benchmark's defaults
-    epochs: 10
-    batch_size: {values.probe_batch}
-    seed: 0
-    feature_batch: 128
-    precision: fp32
-    threads: 1
-    device: auto
-"""
-
-
-def _probing_tables(name: str, probe: str) -> str:
-    mdc, arc, clip = (_yaml(f"{name}/{method}") for method in ("mdc", "arc", "clip"))
-    return f"""\
-    table1:
-      corpora: {{{_yaml(name)}: {_METHODS}}}
-      backbones: [{_BACKBONE}]
-      probes: [{_yaml(probe)}]
-      contrasts: [[mdc, arc], [mdc, clip]]
-      primary: [[{mdc}, {arc}], [{mdc}, {clip}]]  # the comparisons that get a verdict
-    table6: {{backbone: {_BACKBONE}}}
-    table9: {{}}
-    figure3: {{corpora: [{_yaml(name)}]}}
-    figure_loss: {{}}
+  table1:
+    corpora: [{_yaml(name)}]
+    methods: {_METHODS}
+    contrasts: [[mdc, arc], [mdc, clip]]
+    primary: [[mdc, arc], [mdc, clip]]    # the comparisons that get a verdict
+  table6: {{backbone: {_BACKBONE}}}
+  table9: {{}}
+  figure3: {{corpora: [{_yaml(name)}]}}
+  figure_loss: {{}}
 """
 
 
 def _other_tables(name: str) -> str:
     return f"""\
-    table9: {{}}
-    figure3: {{corpora: [{_yaml(name)}]}}
-    figure_loss: {{corpora: {{{_yaml(name)}: {_METHODS}}}, backbones: [{_BACKBONE}]}}
+  table9: {{}}
+  figure3: {{corpora: [{_yaml(name)}]}}
+  figure_loss: {{corpora: {{{_yaml(name)}: {_METHODS}}}, backbones: [{_BACKBONE}]}}
 """
 
 
 def _mapping(values: dict[str, Any], indent: int) -> str:
     text = dump_yaml(values)
-    return textwrap.indent(text.rstrip("\n"), " " * (indent - 2))
+    return textwrap.indent(text.rstrip("\n"), " " * indent)
 
 
 def _yaml(text: str) -> str:

@@ -12,7 +12,7 @@ from mdc.plan.records import UserError
 
 
 def dataset_folder(source: Mapping[str, Any], data_dir: Path) -> Path:
-    """Where a dataset lies. UserError if there is no such folder; it says which key of params.yaml names it."""
+    """Where a dataset lies. UserError if there is no such folder; it says which key of the scale names it."""
     return existing_folder(Path(data_dir) / source["path"], source.get("dataset", source["kind"]))
 
 
@@ -21,7 +21,7 @@ def existing_folder(folder: Path, dataset: str) -> Path:
     if not folder.is_dir():
         raise UserError(
             f"{folder}: no such folder; put {dataset} there (`mdc data list` says from where), or name the place of "
-            f"your own copy in datasets.{dataset}.path of params.yaml; relative paths start from MDC_DATA"
+            f"your own copy in data.datasets.{dataset}.path of the scale; relative paths start from MDC_DATA"
         )
     return folder
 
@@ -30,7 +30,7 @@ def existing_file(file: Path, dataset: str) -> Path:
     """``file`` if it exists, otherwise a UserError that says where it belongs."""
     if not file.is_file():
         raise UserError(
-            f"{file}: no such file; it belongs to {dataset}, whose place is datasets.{dataset}.path of params.yaml"
+            f"{file}: no such file; it belongs to {dataset}, whose place is data.datasets.{dataset}.path of the scale"
         )
     return file
 

@@ -69,20 +69,20 @@ def way(config: Mapping[str, Any]) -> Way:
     entry = REGISTRY.get(name)
     asked = dataset.get("from")
     if asked is not None and asked not in WAYS:
-        raise UserError(f"params.yaml: datasets.{name}.from: {asked}: allowed: {', '.join(WAYS)}")
+        raise UserError(f"data.datasets.{name}.from: {asked}: allowed: {', '.join(WAYS)}")
     own_list = bool((dataset.get("list") or {}).get("path"))
     own_mirror = bool(dataset.get("mirror"))
     if entry is None and not (asked == "urls" and own_list) and not (asked == "mirror" and own_mirror):
         raise UserError(
-            f"params.yaml: datasets.{name}: none of the registry's ({', '.join(REGISTRY)}); a dataset of your own needs "
+            f"data.datasets.{name}: none of the registry's ({', '.join(REGISTRY)}); a dataset of your own needs "
             "from: urls and list.path, or from: mirror and mirror"
         )
     if entry is not None and entry.origin == "embedded":
-        raise UserError(f"params.yaml: datasets.{name}: there is nothing to obtain; {entry.note.rstrip('.').lower()}")
+        raise UserError(f"data.datasets.{name}: there is nothing to obtain; {entry.note.rstrip('.').lower()}")
     chosen: Way = asked or (entry.ways[0] if entry else "urls")
     own = (chosen == "urls" and own_list) or (chosen == "mirror" and own_mirror)
     if entry is not None and chosen not in entry.ways and not own:
-        raise UserError(f"params.yaml: datasets.{name}.from: {chosen}: allowed for it: {', '.join(entry.ways)}")
+        raise UserError(f"data.datasets.{name}.from: {chosen}: allowed for it: {', '.join(entry.ways)}")
     return chosen
 
 
@@ -125,7 +125,7 @@ def with_list(
 
 
 def _with_columns(config: dict[str, Any], entry: RegistryEntry | None) -> dict[str, Any]:
-    """A user's own copy of a list that the registry knows has its columns, unless params.yaml names others."""
+    """A user's own copy of a list that the registry knows has its columns, unless the scale names others."""
     own = {key: value for key, value in config["dataset"]["list"].items() if value is not None}
     known = asdict(entry.list_columns) if entry is not None and entry.list_columns is not None else {}
     return {**config, "dataset": {**config["dataset"], "list": known | own}}
@@ -153,7 +153,7 @@ def chosen_parts(entry: RegistryEntry, dataset: Mapping[str, Any]) -> tuple[str,
     for part in asked:
         if part not in entry.parts:
             allowed = ", ".join(entry.parts) or "it has no parts"
-            raise UserError(f"params.yaml: datasets.{entry.name}.parts: {part}: allowed: {allowed}")
+            raise UserError(f"data.datasets.{entry.name}.parts: {part}: allowed: {allowed}")
     return tuple(part for part in entry.parts if part in asked)
 
 

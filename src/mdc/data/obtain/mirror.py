@@ -46,7 +46,7 @@ def _told(mirror: Mirror) -> dict[str, Any]:
 
 
 def mirror_of(config: Mapping[str, Any], entry: RegistryEntry | None) -> Mirror:
-    """The registry's mirror, with what params.yaml puts in its place. UserError if something is missing."""
+    """The registry's mirror, with what the scale puts in its place. UserError if something is missing."""
     given = {key: value for key, value in (config["dataset"].get("mirror") or {}).items() if value is not None}
     if "patterns" in given:
         given["patterns"] = tuple(given["patterns"])
@@ -54,5 +54,5 @@ def mirror_of(config: Mapping[str, Any], entry: RegistryEntry | None) -> Mirror:
         return replace(entry.mirror, **given)
     missing = [key for key in ("repo", "revision", "patterns") if not given.get(key)]
     if missing:
-        raise UserError(f"params.yaml: datasets.{config['name']}.mirror: lacks {', '.join(missing)}")
+        raise UserError(f"data.datasets.{config['name']}.mirror: lacks {', '.join(missing)}")
     return Mirror(**given)

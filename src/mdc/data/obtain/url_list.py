@@ -52,7 +52,7 @@ class BadRow(NamedTuple):
 
 
 def columns_of(described: Mapping[str, Any]) -> Columns:
-    """From params.yaml's or the registry's description of a list; columns that it does not name are url and caption."""
+    """From the scale's or the registry's description of a list; columns that it does not name are url and caption."""
     return Columns(
         url=described.get("url_column", "url"),
         caption=described.get("caption_column", "caption"),

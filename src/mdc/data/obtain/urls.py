@@ -106,14 +106,12 @@ def _planned(config: Mapping[str, Any], entry: Any, data_dir: Path) -> dict[str,
 
 
 def _list_of(dataset: Mapping[str, Any], entry: Any, folder: Path, data_dir: Path) -> tuple[Columns, Path]:
-    """The list's columns and place: as params.yaml says, otherwise as the registry does."""
+    """The list's columns and place: as the scale says, otherwise as the registry does."""
     described = dataset.get("list")
     if described is None:
         known = getattr(entry, "list_columns", None)
         if known is None:
-            raise UserError(
-                f"data set {dataset['path']}: no list of URLs is known for it; give its list: in params.yaml"
-            )
+            raise UserError(f"data set {dataset['path']}: no list of URLs is known for it; give its list: in the scale")
         described = asdict(known) if is_dataclass(known) and not isinstance(known, type) else dict(known)
     path = described.get("path")
     return columns_of(described), folder / "list" if path is None else data_dir / path

@@ -112,7 +112,7 @@ def measure_all(
             "CIDEr": lambda ours: _cider(theirs, ours),
             "SPICE": lambda ours: _spice(theirs, ours, program),
         }
-        skipped = Measured(None, None, "not available: params.yaml leaves it out")
+        skipped = Measured(None, None, "not available: the scale leaves it out")
         return {
             name: _bleu(theirs, ours)
             | {metric: skipped if metric in left_out else one(ours) for metric, one in how.items()}

@@ -1,8 +1,8 @@
 """The layers of parameters: what all scales share, a scale's own file, and what a call lays on top.
 
 ``params.yaml`` holds what every scale has (``scale``, ``artefacts``, ``protocol``, ``methods``) and, under ``shared``, blocks of
-scales. ``scales/<name>.yaml`` holds a scale. A scale has the shared block of each key that it names itself, with its own values on
-top; a shared table only if it names that table. In a mapping an entry ``_`` holds what its siblings have in common.
+scales. ``scales/<name>.yaml`` holds a scale. A scale has the shared block of each key that it names itself, with its own values
+on top; a shared table only if it names that table. In a mapping an entry ``_`` holds what its siblings have in common.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Overwritten(ValueError):
 def overlaid(*layers: Mapping[str, Any]) -> Values:
     """The first of ``layers`` with the values of each later one in place of its own, key by key in mappings of mappings.
 
-    A mapping whose ``kind`` is another one replaces what stood there, and null leaves a mapping out. Raises Overwritten for any other
-    value in place of a mapping.
+    A mapping whose ``kind`` is another one replaces what stood there, and null leaves a mapping out. Raises Overwritten for any
+    other value in place of a mapping.
     """
     found: Values = {}
     for layer in layers:
@@ -101,6 +101,14 @@ class Places:
 
     def find(self, path: str) -> str:
         """``file:line`` of the key at ``path`` (as ``data.corpora.alt`` or ``seeds[0]``), or of the nearest one around it."""
+        return self._nearest(path)[0]
+
+    def exactly(self, path: str) -> str | None:
+        """``file:line`` of the key at ``path`` itself; None if no file names it."""
+        found, depth = self._nearest(path)
+        return found if depth == len(path) else None
+
+    def _nearest(self, path: str) -> tuple[str, int]:
         if self._roots is None:
             self._roots = [(file, _below(_composed(text), keys)) for file, text, keys in self._layers]
         found, depth = self._roots[0][0] if self._roots else "", 0
@@ -108,7 +116,7 @@ class Places:
             for reached, line in _ways(root, path.replace("[", ".[")):
                 if reached > depth:
                     found, depth = file if file.startswith("--") else f"{file}:{line}", reached
-        return found
+        return found, depth
 
 
 def _composed(text: str) -> yaml.Node | None:

@@ -95,8 +95,8 @@ class Params(Scale):
     @model_validator(mode="before")
     @classmethod
     def _tables(cls, values: Any) -> Any:
-        """The tables come in the order of ``artefacts``, wherever they stand, and say only what is not usual: on the scale's first
-        backbone, by its primary probe."""
+        """The tables come in the order of ``artefacts``, wherever they stand. One that names no backbone is on the scale's first,
+        one that names no probe is by its primary probe."""
         try:
             place = {name: number for number, name in enumerate(values["artefacts"])}
             tables = dict(sorted(values["tables"].items(), key=lambda item: place.get(item[0], len(place))))

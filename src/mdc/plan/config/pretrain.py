@@ -254,16 +254,16 @@ class Variant:
 
 
 class Pretrain(Strict):
-    """``variants``: of a corpus, several values of one key of the recipe, as ``{dense: {epochs: [2, 4]}}``. Each is an axis of runs,
-    which tables name CORPUS_VALUE (``dense_4``) like a corpus. ``overrides`` may name them, too, and come on top."""
+    """``variants``: of a corpus, several values of one key of the recipe, as ``{dense: {epochs: [2, 4]}}``. Tables name each
+    CORPUS_VALUE (``dense_4``) like a corpus. ``overrides`` may name it, too, and come on top."""
 
     backbones: dict[Name, AnyBackbone]
     seeds: Annotated[list[NonNegative], Field(min_length=1)]
     recipe: Recipe
     runtime: Runtime
-    variants: dict[CorpusName, Annotated[dict[str, Annotated[list[Any], Field(min_length=1)]], Field(min_length=1, max_length=1)]] = (
-        Field(default_factory=dict)
-    )
+    variants: dict[
+        CorpusName, Annotated[dict[str, Annotated[list[Any], Field(min_length=1)]], Field(min_length=1, max_length=1)]
+    ] = Field(default_factory=dict)
     overrides: list[Override] = Field(default_factory=list)
 
     @cached_property

@@ -50,8 +50,17 @@ ChoicesNames = Annotated[list[ChoicesName], Field(min_length=1), _EACH_ONCE]
 MethodNames = Annotated[list[MethodName], Field(min_length=1), _EACH_ONCE]
 ProbeNames = Annotated[list[ProbeName], Field(min_length=1), _EACH_ONCE]
 SystemNames = Annotated[list[SystemName], Field(min_length=1), _EACH_ONCE]
+
+
+def _or_a_list(schema: dict[str, Any]) -> None:
+    """A scale may name the corpora alone (:class:`mdc.plan.config.tables.OfMethods`)."""
+    whole = dict(schema)
+    schema.clear()
+    schema["anyOf"] = [whole, {"type": "array", "items": {"type": "string"}}]
+
+
 #: the runs of a table: the methods of each corpus
-Methods = Annotated[dict[TrainedOn, MethodNames], Field(min_length=1)]
+Methods = Annotated[dict[TrainedOn, MethodNames], Field(min_length=1, json_schema_extra=_or_a_list)]
 CurvePair = Annotated[
     list[Annotated[Side, Ref("curves", "curve (curves)")]], Field(min_length=2, max_length=2), _EACH_ONCE
 ]

@@ -133,7 +133,9 @@ class Scale(Strict):
     def _names(self) -> Self:
         for name, variant in (self.pretrain.varied if self.pretrain is not None else {}).items():
             if name in self.data.corpora:
-                raise ValueError(f"pretrain.variants.{variant.corpus}: makes {name}, and a corpus is called so; rename it")
+                raise ValueError(
+                    f"pretrain.variants.{variant.corpus}: makes {name}, and a corpus is called so; rename it"
+                )
         return self
 
     @property

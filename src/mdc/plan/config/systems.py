@@ -44,8 +44,7 @@ class CaptionSystem(_System):
                 return "free"
             lengths = self.write.lengths
             return str(lengths[0]) if len(lengths) == 1 else f"best of {len(lengths)}"
-        exact = isinstance(self.write, Beam) and self.write.least == self.write.most
-        return str(self.write.most) if exact else "–"
+        return str(self.write.most) if isinstance(self.write, Beam) and self.write.least == self.write.most else "–"
 
     @property
     def guided(self) -> bool:
@@ -70,7 +69,7 @@ class SweptGuide(Guide):
 
 
 class SweptUnmasking(Unmasking):
-    guide: SweptGuide | None = None  # type: ignore[assignment]
+    guide: SweptGuide | None = None
 
 
 class SweptDiffusing(Diffusing):
@@ -84,7 +83,7 @@ class AskedSystem(_System):
 
     - a list for ``write.guidance`` or ``write.guide.weight`` is a sweep: a system for each value, NAME_VALUE, called by the label
       and the value. In lists of systems NAME stands for all of them.
-    - ``distorted``: one more for each kind of distortion and each strength, NAME_KIND_STRENGTH, on every dataset that it captions.
+    - ``distorted``: one more for each kind of distortion and each strength, NAME_KIND_STRENGTH, wherever it captions.
     - ``mismatched``: the control NAME_other, which is shown another image; of a sweep, of all values or of those listed.
     """
 
@@ -131,7 +130,11 @@ def written_out(entries: Mapping[str, AskedSystem]) -> Systems:
             if entry.mismatched is True or (entry.mismatched and value in entry.mismatched):
                 other = system.model_copy(update={"label": f"{system.label} · other image", "images": "other"})
                 _add(controls, other_image(name), other, key)
-        unknown = [one for one in entry.mismatched if one not in [v for _, v, _ in swept]] if isinstance(entry.mismatched, list) else []
+        unknown = (
+            [one for one in entry.mismatched if one not in [v for _, v, _ in swept]]
+            if isinstance(entry.mismatched, list)
+            else []
+        )
         if unknown:
             raise ValueError(f"systems.{key}.mismatched: {unknown[0]:g} is no value of its sweep")
     for name, system in controls.items():

@@ -79,7 +79,9 @@ def _on_each(pairs: list[Any], corpora: dict[str, Any]) -> list[Any]:
     """``pairs`` with those of methods alone on each corpus that has both, corpus by corpus; any other as it is."""
 
     def alone(pair: Any) -> bool:
-        return isinstance(pair, list) and len(pair) == 2 and all(isinstance(one, str) and "/" not in one for one in pair)
+        return (
+            isinstance(pair, list) and len(pair) == 2 and all(isinstance(one, str) and "/" not in one for one in pair)
+        )
 
     methods = {name: listed for name, listed in corpora.items() if isinstance(listed, list)}
     found = [
@@ -88,7 +90,9 @@ def _on_each(pairs: list[Any], corpora: dict[str, Any]) -> list[Any]:
         for pair in pairs
         if alone(pair) and set(pair) <= set(listed)
     ]
-    nowhere = [pair for pair in pairs if alone(pair) and not any(set(pair) <= set(listed) for listed in methods.values())]
+    nowhere = [
+        pair for pair in pairs if alone(pair) and not any(set(pair) <= set(listed) for listed in methods.values())
+    ]
     return [*found, *nowhere, *(pair for pair in pairs if not alone(pair))]
 
 
@@ -412,8 +416,8 @@ class Tables(dict[str, Strict]):
 
 
 def with_usual(tables: Any, usual: Mapping[str, Any]) -> Any:
-    """``tables`` as a scale has them, each with the ``usual`` value of every key that it needs and lacks; what is no table is left
-    for :class:`Tables` to tell of."""
+    """``tables`` as a scale has them, each with the ``usual`` value of every key that it needs and lacks; what is no table is
+    left for :class:`Tables` to tell of."""
     if not isinstance(tables, dict):
         return tables
     found = {}

@@ -53,7 +53,7 @@ def artefact_job(plan: Context, name: str) -> ArtefactJob:
         "scale_label": plan.scale.label,
         "expected": expected,
     }
-    found: ArtefactJob = as_job({**told, **values}, "make", f"params.yaml: {name}")
+    found: ArtefactJob = as_job({**told, **values}, "make", f"scales/{plan.params.scale}.yaml: tables.{name}")
     return found
 
 

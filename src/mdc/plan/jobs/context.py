@@ -95,7 +95,9 @@ class Context(ABC):
         try:
             return kind(**head, **values)
         except ValidationError as error:
-            raise UserError(f"params.yaml: {job}: {first_problem(error, {**head, **values})}") from None
+            raise UserError(
+                f"scales/{self.params.scale}.yaml: {job}: {first_problem(error, {**head, **values})}"
+            ) from None
 
     def head(self, verb: str, job: str, inputs: list[str], modules: Iterable[str] = ()) -> dict[str, Any]:
         """What every job has."""
@@ -144,7 +146,7 @@ class Context(ABC):
             return Recipe.model_validate(values)
         except ValidationError as error:
             told = first_problem(error, values)
-            raise UserError(f"params.yaml: run {run.id} at scale {self.params.scale}: {told}") from None
+            raise UserError(f"scales/{self.params.scale}.yaml: run {run.id}: {told}") from None
 
     def corpus_of(self, run: Run) -> str:
         """The corpus that a run is trained on, a finetuned one in the end."""

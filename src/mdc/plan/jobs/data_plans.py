@@ -1,6 +1,6 @@
 """Jobs over groups of parts: what of a dataset of millions is downloaded and cut into shards by several jobs.
 
-How many jobs share the work stands under ``runtime`` in params.yaml and decides no byte of a shard: job ``i`` of ``n`` has the
+How many jobs share the work stands under ``runtime`` in the scale and decides no byte of a shard: job ``i`` of ``n`` has the
 parts i, i + n, i + 2n, …
 """
 

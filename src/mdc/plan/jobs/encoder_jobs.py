@@ -76,7 +76,7 @@ def tokenizer(plan: Context, name: str) -> TokenizerJob:
 
 
 def _nameless(entry: E) -> E:
-    """An entry of params.yaml as jobs have it: without its label, which decides nothing."""
+    """An entry of a scale as jobs have it: without its label, which decides nothing."""
     return entry.model_copy(update={"label": ""})
 
 

@@ -15,7 +15,7 @@ def check_reads(plan: Context, run: Run) -> None:
         return
     if plan.scale.data.corpora[corpus].source.kind != "scenes":
         raise UserError(
-            f"params.yaml: run {run.id} at scale {plan.params.scale}: pretrain.backbones.{run.backbone}.reads = objects: objects "
+            f"scales/{plan.params.scale}.yaml: run {run.id}: pretrain.backbones.{run.backbone}.reads = objects: objects "
             f"are found in rendered scenes alone, and the corpus {corpus} has none; allowed here: "
             "patches, mean, cls, grid_2, grid_3"
         )

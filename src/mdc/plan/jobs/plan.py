@@ -1,6 +1,6 @@
 """From validated parameters to the jobs of the current scale.
 
-A job holds the values of params.yaml that decide its result, its seed, the names of its inputs, and the fingerprint of
+A job holds the values of the scale that decide its result, its seed, the names of its inputs, and the fingerprint of
 the code that it runs; nothing else. The workflow writes each to ``results/<scale>/configs/<job>.<hash>.json`` and takes that file
 as the job's input, so editing a value reruns the jobs whose configuration changes, and no other.
 """
@@ -113,7 +113,7 @@ class Plan(Context):
             key = sha256_json({"source": source.complete(), **decisive})
             if key in seen:
                 raise UserError(
-                    f"params.yaml: runs {seen[key].id} and {run.id} at scale {self.params.scale} have equal configurations; "
+                    f"scales/{self.params.scale}.yaml: runs {seen[key].id} and {run.id} have equal configurations; "
                     "give one of them a value of its own or use one id for both"
                 )
             seen[key] = run

@@ -95,8 +95,8 @@ def positions(plan: Context, name: str) -> dict[str, Any]:
     for side in (figure.reference, *figure.primary):
         if plan.params.methods[side.rpartition("/")[2]].direction is not None:
             raise UserError(
-                f"params.yaml: figure_position: {side} reads from right to left, which is a control; nothing is claimed of it "
-                "(reference, primary)"
+                f"scales/{plan.params.scale}.yaml: tables.figure_position: {side} reads from right to left, which is a control; "
+                "nothing is claimed of it (reference, primary)"
             )
     jobs: dict[str, Any] = {}
     systems: list[Row] = []

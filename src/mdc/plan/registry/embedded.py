@@ -16,7 +16,7 @@ ENTRIES = (
         licence="MIT License",
         licence_note="Drawn by this project's code, whose licence holds.",
         items={},
-        note="As many as params.yaml asks for.",
+        note="As many as the scale asks for.",
     ),
     RegistryEntry(
         name="digits",

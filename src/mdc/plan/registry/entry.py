@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-# where a dataset comes from, unless params.yaml says otherwise
+# where a dataset comes from, unless the scale says otherwise
 Origin = Literal["urls", "files", "own copy", "embedded"]
 # the ways of `datasets.<name>.from`
 Way = Literal["urls", "mirror", "files"]

@@ -418,7 +418,7 @@ def _contest_notes(found: Captioned, choices: Sequence[Judged]) -> list[str]:
 
 def _clip_notes(found: Captioned) -> list[str]:
     if not found.job.clip:
-        return ["CLIPScore is not measured: params.yaml names no model for it (clip_score)."]
+        return ["CLIPScore is not measured: the scale names no model for it (clip_score)."]
     cut = sum(int((record.get("clip") or {}).get("cut", 0)) for record in found.records.values())
     return [
         f"CLIPScore and RefCLIPScore (Hessel et al., 2021) × 100, by {found.job.clip}.",

@@ -23,7 +23,7 @@ from mdc.plan.records import UserError, clear_leftovers, read_json, sha256_file,
 def main(call: Call) -> None:
     """Run the job. ``call.job``: a :class:`mdc.plan.jobs.encoder_model.EncoderJob`.
 
-    UserError if the weights cannot be had, or if the encoder's tokens are not as params.yaml says.
+    UserError if the weights cannot be had, or if the encoder's tokens are not as the scale says.
     """
     job: EncoderJob = call.job
     checkpoint = None

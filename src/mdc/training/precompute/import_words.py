@@ -19,7 +19,7 @@ def main(call: Call) -> None:
     """Run the job. ``call.job``: a :class:`mdc.plan.jobs.encoder_model.WordsJob`.
 
     UserError if the model cannot be had, has another vocabulary than CLIP's, or embeddings of another width than
-    params.yaml says.
+    the scale says.
     """
     job: WordsJob = call.job
     try:
@@ -35,7 +35,7 @@ def main(call: Call) -> None:
     if found != (CLIP_SIZE, job.entry.width):
         raise UserError(
             f"words.{job.name}: {job.entry.model} has embeddings of shape {found or 'none'}; needed: "
-            f"{(CLIP_SIZE, job.entry.width)}, those of CLIP's word pieces and of the width that params.yaml says"
+            f"{(CLIP_SIZE, job.entry.width)}, those of CLIP's word pieces and of the width that the scale says"
         )
     assert embedding is not None
     clear_leftovers(call.out)

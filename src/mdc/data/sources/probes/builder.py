@@ -110,7 +110,7 @@ def _build(name: str, root: Path, split: str) -> Any:
         said = str(error).replace(" You can use download=True to download it", "") or type(error).__name__
         raise UserError(
             f"{root / folder}: the {split} split of {name} cannot be read ({said[:200]}); unpack its archives "
-            f"again, see datasets.{name} of params.yaml"
+            f"again, see data.datasets.{name} of the scale"
         ) from None
 
 

@@ -1,0 +1,92 @@
+"""JSON schemas of params.yaml and of a scale's file, for editors: completion, allowed values and docstrings while typing.
+
+They follow from the classes. A file is a layer, so no key is required, and an entry ``_`` may stand in every mapping.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
+
+from mdc.plan.artefacts import ARTEFACTS, KINDS
+from mdc.plan.config.params import Params
+from mdc.plan.config.scale import Scale
+from mdc.plan.records import write_text_if_changed
+
+FOLDER = Path("workflow/schemas")
+_NOT_OF_A_LAYER = ("required", "minProperties", "title", "default")
+_TITLE = {
+    "type": "object",
+    "properties": {"kind": {"enum": sorted(KINDS)}, "title": {"type": "string"}},
+    "required": ["kind"],
+}
+
+
+def schemas() -> dict[str, dict[str, Any]]:
+    """File name → schema."""
+    tables = {name: artefact.load("config") for name, artefact in ARTEFACTS.items()}
+    generator = GenerateJsonSchema(by_alias=True)
+    classes = dict.fromkeys([Params, *tables.values()])
+    mode: JsonSchemaMode = "validation"
+    inputs = [(one, mode, one.__pydantic_core_schema__) for one in classes]
+    refs, definitions = generator.generate_definitions(inputs)
+    whole = _as_layer(definitions)
+    whole["Tables"] = {
+        "type": "object",
+        "properties": {name: refs[kind, mode] for name, kind in tables.items()},
+        "additionalProperties": _TITLE,
+    }
+    whole["Override"]["properties"]["set"] = {"$ref": "#/$defs/Recipe"}
+    fields = whole["Params"]["properties"]
+    fields["tables"] = {"$ref": "#/$defs/Tables"}
+    scale = {key: fields[key] for key in Scale.model_fields} | {"methods": fields["methods"]}
+    whole["Scale"] = {**whole["Params"], "description": Scale.__doc__, "properties": scale}
+    own = {key: fields[key] for key in Params.model_fields if key not in Scale.model_fields}
+    whole["Params"] = {**whole["Params"], "properties": {**own, "shared": {"$ref": "#/$defs/Scale"}}}
+    draft = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    return {
+        "params.schema.json": {**draft, "$ref": "scale.schema.json#/$defs/Params"},
+        "scale.schema.json": {**draft, "$ref": "#/$defs/Scale", "$defs": whole},
+    }
+
+
+def _as_layer(schema: Any) -> Any:
+    """A schema of a whole as that of a layer of it."""
+    if isinstance(schema, list):
+        return [_as_layer(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {
+        key: _as_layer(value) for key, value in schema.items() if key not in _NOT_OF_A_LAYER or isinstance(value, dict)
+    }
+    found.pop("discriminator", None)
+    if "oneOf" in found:  # without its kind, a part may be of several classes
+        found["anyOf"] = found.pop("oneOf")
+    if isinstance(found.get("patternProperties"), dict) and found.get("type") == "object":
+        (found["additionalProperties"],) = found.pop("patternProperties").values()
+    found.pop("propertyNames", None)
+    if found.get("type") == "object" and found.get("additionalProperties") is not False:
+        return {"anyOf": [found, {"type": "null"}]} if "properties" not in found else found
+    return found
+
+
+def main(args: argparse.Namespace) -> None:
+    """Write them below ``args.out``."""
+    for name, schema in schemas().items():
+        path = Path(args.out) / name
+        print(f"{path}: {'written' if write_text_if_changed(path, schema_text(schema)) else 'as it was'}")
+
+
+def schema_text(schema: dict[str, Any]) -> str:
+    """A line a definition."""
+    whole = dict(schema)
+    definitions = whole.pop("$defs", {})
+    lines = [f"{json.dumps(key)}: {json.dumps(one, sort_keys=True)}" for key, one in sorted(definitions.items())]
+    rest = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in whole.items()]
+    if lines:
+        rest.append('"$defs": {\n' + ",\n".join(lines) + "\n}")
+    return "{" + ",\n".join(rest) + "}\n"

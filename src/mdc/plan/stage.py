@@ -1,0 +1,89 @@
+"""``mdc stage NAME``: bring a stage of DVC up to date, by Snakemake only if a record says that there is something to do."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+from mdc.plan.config.read import load
+from mdc.plan.data_folder import data_folder
+from mdc.plan.fingerprint import remembered
+from mdc.plan.jobs.accepted import read_accepted
+from mdc.plan.jobs.folder import ScaleFolder
+from mdc.plan.jobs.needs import files_of_user
+from mdc.plan.jobs.plan import Plan
+from mdc.plan.jobs.shown import ArtefactJob
+from mdc.plan.records import UserError, read_json, sha256_file, write_text
+from mdc.plan.verbs import LAYERS, VERBS
+
+#: the page that shows every table and figure
+INDEX = "index"
+#: what DVC keeps of a table that the scale does not name
+NOT_NAMED = "not_named.txt"
+
+
+def target(name: str) -> str:
+    """What a stage asks Snakemake for."""
+    return f"{name}_all" if name in LAYERS and name != "data" else "results/index.html" if name == INDEX else name
+
+
+def main(args: argparse.Namespace) -> None:
+    """``args``: name, params, scale. This process becomes Snakemake's if there is something to do. UserError for no stage."""
+    notes = Path(".snakemake/mdc_sources.json")
+    notes.parent.mkdir(exist_ok=True)
+    with remembered(notes):
+        plan = Plan(load(args.params, args.scale), read_accepted())
+        jobs = plan.jobs
+    root = Path("results") / plan.params.scale
+    if args.name not in {*LAYERS, INDEX, *plan.params.artefacts, *plan.params.declared}:
+        raise UserError(f"no stage '{args.name}'; allowed: {', '.join([*LAYERS, *plan.params.artefacts, INDEX])}")
+    if args.name in LAYERS:
+        wanted = [name for name, job in jobs.items() if VERBS[job.verb].stage in LAYERS[args.name]]
+    else:
+        wanted = list(plan.scale.tables) if args.name == INDEX else [args.name]
+    note = root / args.name / NOT_NAMED
+    if not wanted or wanted[0] not in jobs:
+        if args.name not in LAYERS:  # DVC has a stage for every table, also at a scale that does not name it
+            write_text(note, f"{plan.not_named(args.name)}\n")
+        return
+    note.unlink(missing_ok=True)
+    if _current(plan, ScaleFolder(root), wanted) and (args.name != INDEX or _newest(Path("results/index.html"))):
+        print(f"{args.name}: as asked; nothing to do")
+        return
+    snakemake = str(Path(sys.executable).with_name("snakemake"))
+    sys.stdout.flush()
+    os.execv(snakemake, [snakemake, target(args.name), "--cores", "all", "--config", f"scale={plan.params.scale}"])
+
+
+def _current(plan: Plan, folder: ScaleFolder, wanted: Iterable[str]) -> bool:
+    """Whether these jobs and all behind them were made as asked now, of the inputs that are there. What the files of a job
+    hold is not looked at: DVC hashes them."""
+    data, sha256 = data_folder(), cache(sha256_file)
+    every = dict.fromkeys(name for one in wanted for name in (one, *plan.ancestors(one)))
+    try:
+        for name in every:
+            job = plan.jobs[name]
+            path = folder.record(name, job.verb)
+            record, made = read_json(path), path.stat().st_mtime
+            inputs = {one: sha256(folder.manifest(one, plan.jobs[one].verb)) for one in job.inputs}
+            if record["config_sha256"] != job.sha256 or record["inputs"] != inputs:
+                return False
+            if not all(path.with_name(file).is_file() for file in record["outputs"]):
+                return False
+            if any(file.stat().st_mtime > made for file in files_of_user(job, data)):
+                return False
+            copies = [*job.files, path.name] if isinstance(job, ArtefactJob) else []
+            if any(sha256(Path("results") / file) != sha256(path.with_name(file)) for file in copies):
+                return False
+    except (UserError, OSError, KeyError, TypeError):  # missing, or of another version
+        return False
+    return True
+
+
+def _newest(page: Path) -> bool:
+    """Whether the page is there and no older than what it shows."""
+    return page.is_file() and all(one.stat().st_mtime <= page.stat().st_mtime for one in page.parent.glob("*.json"))
