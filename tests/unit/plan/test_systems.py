@@ -1,0 +1,200 @@
+"""What one entry of a scale stands for: systems of captioning, variants of a corpus, what a column is the mean over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from changed import with_other
+from pydantic import TypeAdapter
+from read_table import read_table
+from scale_files import scale_values
+
+from mdc.plan.config.caption_table import CaptionTable
+from mdc.plan.config.choice_sources import ChoiceSource, Parts, counted
+from mdc.plan.config.read import validate
+from mdc.plan.config.systems import AskedSystem, Systems, written_out
+from mdc.plan.jobs.ids import Run
+from mdc.plan.jobs.plan import Plan
+from mdc.plan.records import UserError
+from mdc.plan.registry.choices import ARO_SYMMETRIC
+
+MINI = scale_values("mini")
+DIFFUSE, UNMASK = {"kind": "diffuse"}, {"kind": "unmask", "lengths": [6]}
+
+
+def _written_out(**entries: dict[str, Any]) -> Systems:
+    whole = {"method": "m", "write": UNMASK}
+    return written_out(
+        {key: AskedSystem.model_validate({"label": key, **whole, **one}) for key, one in entries.items()}
+    )
+
+
+def _mini(*changes: tuple[tuple[str, ...], Any]) -> Plan:
+    values = MINI
+    for path, value in changes:
+        values = with_other(values, path, value)
+    return Plan(validate(values))
+
+
+# --- systems ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_list_of_scales_or_weights_is_a_system_for_each() -> None:
+    found = _written_out(
+        cfg={"label": "CFG", "write": {**DIFFUSE, "guidance": [1.0, 2.5], "steps": 7}},
+        guided={"label": "by", "write": {**UNMASK, "guide": {"weight": [10, 30], "candidates": 3}}},
+        plain={"write": {**DIFFUSE, "guidance": 2.0}},
+        alone={"write": {**DIFFUSE, "guidance": [2.0]}},
+    )
+    systems: dict[str, Any] = found.all
+    assert {key: one.label for key, one in systems.items()} == {
+        **{"cfg_1": "CFG 1", "cfg_2_5": "CFG 2.5", "guided_10": "by 10", "guided_30": "by 30"},
+        **{"plain": "plain", "alone_2": "alone 2"},
+    }
+    assert [(one.write.guidance, one.write.steps) for one in (systems["cfg_1"], systems["cfg_2_5"])] == [
+        (1, 7),
+        (2.5, 7),
+    ]
+    guides = [systems[key].write.guide for key in ("guided_10", "guided_30")]
+    assert [(one.weight, one.candidates) for one in guides] == [(10, 3), (30, 3)]
+    assert found.members["cfg"] == ["cfg_1", "cfg_2_5"] and found.members["plain"] == ["plain"]
+
+
+def test_a_mismatched_system_has_a_control_behind_all_others() -> None:
+    sweep = {"write": {**DIFFUSE, "guidance": [1.0, 3.0]}}
+    found = _written_out(
+        x={"mismatched": True, "label": "X"}, some={**sweep, "mismatched": [3.0]}, all={**sweep, "mismatched": True}
+    )
+    plain = ["x", "some_1", "some_3", "all_1", "all_3"]
+    assert list(found.all) == [*plain, "x_other", "some_3_other", "all_1_other", "all_3_other"]
+    for key, one in found.all.items():
+        assert one.images == ("own" if key in plain else "other")
+    assert found.all["x_other"] == found.all["x"].model_copy(update={"label": "X · other image", "images": "other"})
+    assert found.members["x"] == found.captioning["x"] == ["x"], "it is named where it is wanted"
+    for asked in ([2.0], [3.0, 2.0]):
+        with pytest.raises(ValueError, match=r"systems\.x\.mismatched: 2 is no value of its sweep"):
+            _written_out(x={**sweep, "mismatched": asked})
+
+
+def test_a_distorted_system_is_shown_every_strength_of_each_kind() -> None:
+    found = _written_out(x={"label": "X", "distorted": ["noise", "jpeg"], "mismatched": True}, y={})
+    worse = [f"x_{kind}_{strength}" for kind in ("noise", "jpeg") for strength in range(1, 6)]
+    assert list(found.all) == ["x", *worse, "y", "x_other"] and found.all["x"].distortion is None
+    told = found.all["x_noise_3"].model_dump(include={"label", "ranked", "distortion", "method"})
+    more = {"label": "X · Gaussian noise 3", "ranked": False, "distortion": {"kind": "noise", "strength": 3}}
+    assert told == {"method": "m", **more}
+    assert found.captioning["x"] == ["x", *worse] and found.members["x"] == ["x"], (
+        "its name in a list of rows is one row"
+    )
+
+
+@pytest.mark.parametrize(("entries", "said"), read_table(__file__, "collisions"), ids=str)
+def test_two_systems_of_one_name_are_refused(entries: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        _written_out(**entries)
+
+
+@pytest.mark.parametrize(("write", "length"), read_table(__file__, "lengths"), ids=str)
+def test_the_column_of_lengths_follows_from_how_a_system_decodes(write: dict[str, Any], length: str) -> None:
+    assert _written_out(x={"write": write}).all["x"].length == length
+
+
+def test_in_lists_of_systems_a_sweep_stands_for_all_its_values() -> None:
+    plan = _mini()
+    table: Any = plan.scale.mc_diffusion
+    sweep = ["cfg_1", "cfg_1_5", "cfg_2", "cfg_3", "cfg_5"]
+    assert table.members(["mcd", "cfg", "cfg_3_other"]) == ["mcd", *sweep, "cfg_3_other"]
+    assert [key for key in table.systems_of("codes_dev") if key.startswith("cfg")] == sweep
+    shown: Any = plan.jobs["mcd_table3"]
+    assert [one.system for one in shown.systems if one.system.startswith("cfg")] == [*sweep, "cfg_3_other"]
+    drawn: Any = plan.jobs["mcd_figure3"]
+    assert drawn.curves[0].systems == [f"codes/{key}" for key in sweep]
+    assert drawn.curves[0].scales == [1.0, 1.5, 2.0, 3.0, 5.0]
+    with pytest.raises(UserError, match=r"mcd_table3\.primary: codes/cfg is no dataset/system of this table"):
+        _mini((("tables", "mcd_table3", "primary"), [["codes/cfg", "codes/cfg_1"]]))
+
+
+def test_a_scales_file_writes_neither_controls_nor_worse_images_out() -> None:
+    """Their keys are not those of an entry: what an entry says holds for all that it stands for."""
+    for key, value in (("images", "other"), ("distortion", {"kind": "noise", "strength": 1}), ("length", "6")):
+        with pytest.raises(UserError, match=f"ratio_15.{key} = .*: no such key"):
+            _mini((("claims", "systems", "ratio_15", key), value))
+    table = _mini().scale.claims
+    assert isinstance(table, CaptionTable) and list(table.entries) == list(MINI["claims"]["systems"])
+
+
+# --- variants ---------------------------------------------------------------------------------------------------------
+
+VARIANTS = ("pretrain", "variants")
+REPEATED = ("tables", "figure_repetition", "corpora")
+
+
+def test_each_value_of_a_variant_is_a_run_of_its_own_on_the_same_corpus() -> None:
+    plan = _mini((VARIANTS, {"dense": {"epochs": [1, 4]}}), (REPEATED, ["dense", "dense_1", "dense_4"]))
+    jobs = [plan.pretrain(Run(name, "ViT-T-12", "mdc", 0)) for name in ("dense", "dense_1", "dense_4")]
+    assert [job.recipe.epochs for job in jobs] == [2, 1, 4]
+    for job in jobs:
+        assert job.corpus == "dense" and job.inputs == ["data/corpora/dense", "data/vocabularies/words"]
+        assert job.recipe == jobs[0].recipe.model_copy(update={"epochs": job.recipe.epochs})
+    assert {"runs/dense_1/ViT-T-12/mdc/s0", "runs/dense_4/ViT-T-12/mdc/s0"} <= set(plan.jobs)
+    shown: Any = plan.jobs["figure_repetition"]
+    labels = {one.corpus.key: one.corpus.label for one in shown.systems if one.corpus}
+    assert labels == {"dense": "Dense", "dense_1": "Dense, 1 epoch", "dense_4": "Dense, 4 epochs"}
+
+
+def test_other_keys_than_epochs_make_variants_too() -> None:
+    plan = _mini((VARIANTS, {"alt": {"lr": [0.0005]}}), (REPEATED, ["alt", "alt_0_0005"]))
+    assert plan.pretrain(Run("alt_0_0005", "ViT-T-12", "mdc", 0)).recipe.lr == 0.0005
+    assert plan.scale.label_of("alt_0_0005") == "Alt-text, lr 0.0005"
+
+
+def test_an_override_comes_on_top_of_a_variant_that_it_names() -> None:
+    def epochs(corpus: str) -> dict[str, int]:
+        plan = _mini((("pretrain", "overrides"), [{"when": {"corpus": [corpus]}, "set": {"epochs": 9}}]))
+        return {name: plan.pretrain(Run(name, "ViT-T-12", "mdc", 0)).recipe.epochs for name in ("dense", "dense_4")}
+
+    assert epochs("dense_4") == {"dense": 2, "dense_4": 9} and epochs("dense") == {"dense": 9, "dense_4": 4}
+
+
+def test_captions_of_a_variants_runs() -> None:
+    plan = _mini((("claims", "datasets", "claimed", "pretrained"), "dense_4"))
+    assert "captions/dense_4/ViT-T-12/mdc/s0/last/claimed" in plan.jobs
+    scores = _mini((("tables", "table_retrieval"), {"corpora": {"dense_4": ["mdc"]}, "pairs": 48}))
+    assert "data/corpora/dense" in scores.jobs["retrieval/dense_4/ViT-T-12/mdc/s0/last"].inputs
+
+
+@pytest.mark.parametrize(("variants", "said"), read_table(__file__, "variants"), ids=str)
+def test_what_can_be_no_variant_is_refused(variants: dict[str, Any], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        _mini((VARIANTS, variants))
+
+
+def test_a_variant_is_no_corpus_where_data_is_meant() -> None:
+    with pytest.raises(UserError, match=r"figure3\.corpora: no corpus is named 'dense_4'"):
+        _mini((("tables", "figure3", "corpora"), ["dense_4"]))
+
+
+# --- columns of table 2 -----------------------------------------------------------------------------------------------
+
+
+def test_a_column_is_the_mean_over_what_its_benchmark_counts() -> None:
+    def of(*told: dict[str, Any]) -> Parts:
+        return counted([TypeAdapter(ChoiceSource).validate_python(one) for one in told])
+
+    aro: dict[str, Any] = {"kind": "aro", "dataset": "aro"}
+    relation, attribute = {**aro, "task": "relation"}, {**aro, "task": "attribution"}
+    other = {"kind": "sugarcrepe", "dataset": "sugarcrepe", "task": "add_att"}
+    scenes = {"kind": "scenes", "items": 8, "seed": 0, "pixels": 48}
+    assert of(relation) == Parts(parts="groups", leave_out=list(ARO_SYMMETRIC))
+    assert of(attribute) == Parts(parts="groups", least=25)
+    assert of({**scenes, "question": "relation"}) == Parts(parts="groups")
+    assert (
+        of(other)
+        == of({**scenes, "question": "attribute"})
+        == of(relation, attribute)
+        == of(relation, other)
+        == Parts()
+    )
+    table: Any = _mini().jobs["table2"]
+    assert [column.key for column in table.columns if column.parts == "groups"] == ["relation"]
