@@ -99,7 +99,7 @@ data:
   probes: &probes
     p: {x: 1}
   more:
-    <<: *probes
+    <<: [*probes, {r: {x: 3}}]
     q: {x: 2}
 tables:
 - {a: 1}

@@ -162,6 +162,9 @@ def test_captions_of_a_variants_runs() -> None:
     assert "captions/dense_4/ViT-T-12/mdc/s0/last/claimed" in plan.jobs
     scores = _mini((("tables", "table_retrieval"), {"corpora": {"dense_4": ["mdc"]}, "pairs": 48}))
     assert "data/corpora/dense" in scores.jobs["retrieval/dense_4/ViT-T-12/mdc/s0/last"].inputs
+    splits = with_other(scale_values("flickr8k-claims"), VARIANTS, {"split_1": {"epochs": [4]}})
+    splits = with_other(splits, ("claims", "datasets", "split_1", "pretrained"), "split_1_4")
+    assert "data/corpora/split_1" in Plan(validate(splits)).jobs["table_splits"].inputs
 
 
 @pytest.mark.parametrize(("variants", "said"), read_table(__file__, "variants"), ids=str)
