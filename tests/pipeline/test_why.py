@@ -64,6 +64,15 @@ def test_it_prints_what_stands_behind_a_number(r: Path, capsys: pytest.CaptureFi
     assert "data/probes/shape" in out and "data/probes/colour\n" not in out, "of the probes, its own"
 
 
+def test_a_table_can_be_named_with_its_scale(r: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("Alt-text, ViT-T/12, MDC", "Shape")
+    assert why(capsys, *asked, "table1") == (0, why(capsys, *asked, f"results/{SCALE}/table1/table1.csv")[1], "")
+    assert main(["why", "results/table1.csv", "--row", asked[0], "--column", asked[1], "--scale", SCALE]) == 0
+    (r.parent.parent / "scales/other.yaml").write_text("label: Other\ndata: {samples_per_shard: 1}\n")
+    assert main(["why", "results/table1.csv", "--row", asked[0], "--column", asked[1], "--scale", "other"]) == 2
+    assert f"of scale {SCALE}, and --scale says other" in capsys.readouterr().err
+
+
 def test_a_line_of_one_seed_rests_on_that_seed_alone(r: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = why(capsys, "Half, MDC, 1, train, 2", "loss", "results/figure_loss.csv")
     assert "runs/half/ViT-T-12/mdc/s1\n" in out and "runs/half/ViT-T-12/mdc/s0\n" not in out

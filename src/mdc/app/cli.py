@@ -181,11 +181,13 @@ def _provenance_verbs(verbs: Any) -> None:
         description="Print one number's interval, runs and seeds, configuration, exact commands, library versions, run "
         "times and logs, and whether its chain holds (exit code 3 if not).",
     )
-    sub.add_argument("table", help="results/table1.csv, or results/SCALE/table1/table1.csv; so too every other table")
+    sub.add_argument(
+        "table", help="table1, or results/table1.csv, results/SCALE/table1/table1.csv; so too every other table"
+    )
     sub.add_argument("--row", required=True, metavar="LABELS", help='as much as tells it: "Alt-text, ViT-T/12, MDC"')
     sub.add_argument("--column", required=True, metavar="LABEL", help="a column's label, as Shape or Average")
     sub.add_argument("--deep", action="store_true", help="hash every file, however large")
-    sub.add_argument("--params", default="params.yaml", metavar="FILE", help="default: params.yaml")
+    _params(sub)
     sub.set_defaults(run=_why)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from mdc.checks.place import Broken, Place
 from mdc.checks.rebuild import rebuilt
 from mdc.checks.walk import Walk
-from mdc.plan.config.read import load
+from mdc.plan.config.read import load, read_yaml
 from mdc.plan.jobs.accepted import read_accepted
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.records import sha256_file
@@ -56,7 +56,7 @@ def place_of(params_file: str, scale: str | None) -> Place:
     """The place of a scale, by default the one that the parameter file names."""
     params = load(params_file, scale)
     plan = Plan(params, read_accepted(Path(params_file).parent))
-    elsewhere = scale is not None and scale != load(params_file).scale
+    elsewhere = scale is not None and scale != read_yaml(params_file).get("scale")
     return Place(plan, elsewhere)
 
 

@@ -14,6 +14,7 @@ from mdc.checks.story import line, read, story
 from mdc.checks.verify import place_of
 from mdc.checks.walk import Walk
 from mdc.plan.artefacts import declared
+from mdc.plan.config.read import load
 from mdc.plan.records import UserError, sha256_file
 from mdc.report.lines import AVERAGE
 
@@ -21,8 +22,12 @@ _TOLERANCE = 2e-4  # csv files have four decimals, and values come from float32 
 
 
 def main(args: argparse.Namespace) -> None:
-    """``args``: table (its csv), row, column, params, deep; the scale is the csv's. Broken if its chain does not hold."""
+    """``args``: table (its csv, or a name with ``scale``), row, column, params, deep. Broken if its chain does not hold."""
+    if Path(args.table).name == args.table and not Path(args.table).suffix:
+        args.table = f"results/{load(args.params, args.scale).scale}/{args.table}/{args.table}.csv"
     place, artefact = _asked(Path(args.table), args.params)
+    if args.scale not in (None, place.scale):
+        raise UserError(f"{args.table}: of scale {place.scale}, and --scale says {args.scale}")
     try:
         _why(place, artefact, args)
     except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
