@@ -93,7 +93,7 @@ def test_layers_lie_on_each_other_the_last_one_topmost(write: Any) -> None:
 OWN = """\
 data:
   corpora:
-    _: {source: {seed: 1}}
+    _: {source: {seed: 1}, label: C}
     alt: {label: A}
     a.b: {label: B}
   probes: &probes
@@ -122,8 +122,8 @@ shared:
 @pytest.mark.parametrize(("key", "place"), read_table(__file__, "places"), ids=str)
 def test_every_key_has_a_place(write: Any, key: str, place: str) -> None:
     write(SHARED, OWN)
-    Path("more.yaml").write_text("\nencode: {batch: 1}\n")
-    _, places = layered("params.yaml", "more.yaml", {"encode": {"device": "cpu"}})
+    Path("more.yaml").write_text("\nencode: {batch: 1, threads: 1}\n")
+    _, places = layered("params.yaml", "more.yaml", {"encode": {"device": "cpu", "threads": 2}})
     assert places.find(key) == place
 
 
