@@ -187,8 +187,8 @@ def test_an_edited_probe_hyper_parameter_reruns_probes_and_tables(world: World) 
     done = project.snakemake("all", "--cores", "2")
     assert done.returncode == 0, done.stderr
     assert world.called() == sorted({*PROBES, *TABLES})
-    # the other tool runs these layers, that of the runs (a scale's values are one entry of it) and every artefact's stage
-    assert _stages(project.dvc("repro")) == [*_stages_of(*MADE_OF_RUNS, *ARTEFACTS), "index"]
+    # the other tool asks every stage, since each has the scale's file among its deps
+    assert _stages(project.dvc("repro")) == [*_stages_of(*STAGE), "index"]
     assert world.called() == []
     assert _status(project) == {}
     after = _outs(project)
@@ -382,7 +382,7 @@ def test_experiment_in_a_folder_of_its_own_changes_the_checkpoints(world: World)
         assert (
             old[f"alt/tiny/{method}/s0/checkpoint.safetensors"] != new[f"alt/tiny/{method}/s0/checkpoint.safetensors"]
         )
-    assert before["data"] == after["data"]
+    assert before["data"]["outs"] == after["data"]["outs"]
     # the workspace is as it was
     assert project.git("status", "--porcelain") == ""
     assert project.planned("all") == {}
@@ -398,7 +398,7 @@ def _files(project: Project, digest: str) -> dict[str, str]:
 def test_experiment_in_the_workspace_and_what_is_shown_of_both(world: World) -> None:
     project = world.project
     said = project.dvc("exp", "run", "--name", "warm", "--set-param", "scales/toy.yaml:probe.lr=0.3")
-    assert _stages(said) == [*_stages_of(*MADE_OF_RUNS, *ARTEFACTS), "index"]
+    assert _stages(said) == [*_stages_of(*STAGE), "index"]
     assert world.called() == sorted({*PROBES, *TABLES})
     rows = {}
     for entry in json.loads(project.dvc("exp", "show", "--json")):
@@ -474,7 +474,7 @@ def test_one_edited_method_one_dying_training(world: World, clone: Project) -> N
     assert world.called() == sorted([*[f"{run} died"] * 3, f"runs/{other}"]), "Snakemake tries again twice"
     world.die.unlink()
     before = _outs(clone)
-    assert _stages(clone.dvc("repro")) == [*_stages_of(*MADE_OF_RUNS, *ARTEFACTS), "index"]
+    assert _stages(clone.dvc("repro")) == [*_stages_of(*(layer for layer in STAGE if layer != "data")), "index"]
     evaluated = ["probe/alt/tiny/mdc/s0", f"probe/{other}", "scores/alt/tiny/mdc/s0/last"]
     evaluated += [f"runs/{FINETUNED}", f"captions/{FINETUNED}/best/alt", "metrics/alt/s0"]
     assert world.called() == sorted([*evaluated, f"{run} resumed", *LOGS, *TABLES, *CHOICES, *WRITTEN])
