@@ -144,7 +144,7 @@ def same_weights(peer: Any, ours: Contrastive) -> None:
 def compare(args: argparse.Namespace, scale: str, name: str, size: int) -> rows.Row:
     """Both on batches of ``size``, of one backbone of a scale."""
     params = load(args.params, scale)
-    training = params.current().training
+    training = params.training
     backbone, recipe = training.backbones[name], training.recipe
     protocol: ProtocolPretrain = params.protocol.pretrain
     assert isinstance(backbone, Backbone)

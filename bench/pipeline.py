@@ -63,10 +63,10 @@ def cloned(folder: Path, revision: str, scale: str, seeds: list[int] | None) -> 
     subprocess.run(["git", "clone", "--quiet", str(ROOT), str(folder)], check=True)
     subprocess.run(["git", "checkout", "--quiet", revision], cwd=folder, check=True)
     if seeds:
-        params = folder / "params.yaml"
-        values = yaml.safe_load(params.read_text())
-        values["scales"][scale]["pretrain"]["seeds"] = seeds
-        params.write_text(yaml.safe_dump(values, sort_keys=False))
+        file = folder / f"scales/{scale}.yaml"
+        values = yaml.safe_load(file.read_text())
+        values["pretrain"]["seeds"] = seeds
+        file.write_text(yaml.safe_dump(values, sort_keys=False))
     return {**os.environ, "PYTHONPATH": str(folder / "src"), "PATH": f"{BIN}:{os.environ['PATH']}"}
 
 
@@ -138,7 +138,7 @@ def main() -> None:
     parser.add_argument("--target", default="results/table1.csv")
     parser.add_argument("--cores", default="2")
     parser.add_argument("--scale", default="mini")
-    parser.add_argument("--seeds", type=int, nargs="+", help="instead of those of params.yaml")
+    parser.add_argument("--seeds", type=int, nargs="+", help="instead of those of the scale")
     parser.add_argument("--every", type=float, default=1.0, help="seconds between two looks at the memory")
     parser.add_argument("--folder", type=Path, help="keep the run here (default: a temporary folder)")
     parser.add_argument("--against", metavar="REV", help="a revision of this repository that makes the target beside")

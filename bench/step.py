@@ -56,7 +56,7 @@ def compare(args: argparse.Namespace, scale: str, name: str, size: int) -> rows.
     """Both sides on batches of ``size``, of one backbone of a scale."""
     device = torch.device(args.device)
     params = load(args.params, scale)
-    backbone = params.current().training.backbones[name]
+    backbone = params.training.backbones[name]
     assert isinstance(backbone, Backbone)
     method, protocol = params.methods["mdc"], params.protocol.pretrain
     vocabulary = Vocabulary.full()

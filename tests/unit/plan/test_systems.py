@@ -11,7 +11,7 @@ from read_table import read_table
 from scale_files import scale_values
 
 from mdc.plan.config.caption_table import CaptionTable
-from mdc.plan.config.choice_sources import ChoiceSource, Parts, counted
+from mdc.plan.config.choice_sources import ChoiceSource, Parts, mean_over
 from mdc.plan.config.read import validate
 from mdc.plan.config.systems import AskedSystem, Systems, written_out
 from mdc.plan.jobs.ids import Run
@@ -183,7 +183,7 @@ def test_a_variant_is_no_corpus_where_data_is_meant() -> None:
 
 def test_a_column_is_the_mean_over_what_its_benchmark_counts() -> None:
     def of(*told: dict[str, Any]) -> Parts:
-        return counted([TypeAdapter(ChoiceSource).validate_python(one) for one in told])
+        return mean_over([TypeAdapter(ChoiceSource).validate_python(one) for one in told])
 
     aro: dict[str, Any] = {"kind": "aro", "dataset": "aro"}
     relation, attribute = {**aro, "task": "relation"}, {**aro, "task": "attribution"}

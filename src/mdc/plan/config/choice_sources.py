@@ -43,7 +43,7 @@ class ScenesChoice(Strict):
     pixels: Annotated[int, Field(ge=16, le=512)]
     max_words: Positive = 30
 
-    def counted(self) -> Parts:
+    def mean_over(self) -> Parts:
         """As ARO counts relations."""
         return Parts(parts="groups" if self.question == "relation" else "sets")
 
@@ -65,7 +65,7 @@ class AroChoice(OfDataset):
     dataset: Annotated[Literal["aro"], DATASET]
     task: Literal["relation", "attribution"]
 
-    def counted(self) -> Parts:
+    def mean_over(self) -> Parts:
         """As its own notebook does."""
         if self.task == "relation":
             return Parts(parts="groups", leave_out=ARO_SYMMETRIC)
@@ -121,7 +121,7 @@ ChoiceSource = Annotated[
 ]
 
 
-def counted(sources: list[ChoiceSource]) -> Parts:
+def mean_over(sources: list[ChoiceSource]) -> Parts:
     """What a column over these sets is the mean over: their groups only if each set is counted alike by groups."""
-    found = [source.counted() if isinstance(source, ScenesChoice | AroChoice) else Parts() for source in sources]
+    found = [source.mean_over() if isinstance(source, ScenesChoice | AroChoice) else Parts() for source in sources]
     return found[0] if all(one == found[0] for one in found) else Parts()

@@ -74,10 +74,11 @@ def spread(values: Any, path: tuple[str, ...] = ()) -> Any:
     for key, value in values.items():
         if key == COMMON:
             continue
-        if isinstance(common, Mapping) and isinstance(value, Mapping):
-            value = _over(common, value, (*path, str(key)))
-        elif value is not None:
+        if value is None:  # it is left out
+            continue
+        if not isinstance(common, Mapping) or not isinstance(value, Mapping):
             raise Overwritten((*path, str(key)), value)
+        value = _over(common, value, (*path, str(key)))
         found[key] = spread(value, (*path, str(key)))
     return found
 
@@ -111,7 +112,7 @@ class Places:
     def _nearest(self, path: str) -> tuple[str, int]:
         if self._roots is None:
             self._roots = [(file, _below(_composed(text), keys)) for file, text, keys in self._layers]
-        found, depth = self._roots[0][0] if self._roots else "", 0
+        found, depth = next((file for file, _ in self._roots if not file.startswith("--")), ""), 0
         for file, root in self._roots:
             for reached, line in _ways(root, path.replace("[", ".[")):
                 if reached > depth:

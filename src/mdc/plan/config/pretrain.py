@@ -253,6 +253,11 @@ class Variant:
         return f"{corpus}, {self.key} {self.value:g}"
 
 
+def variant_name(corpus: str, value: float) -> str:
+    """What tables call the runs of a corpus with this value."""
+    return f"{corpus}_{value:g}".replace(".", "_")
+
+
 class Pretrain(Strict):
     """``variants``: of a corpus, several values of one key of the recipe, as ``{dense: {epochs: [2, 4]}}``. Tables name each
     CORPUS_VALUE (``dense_4``) like a corpus. ``overrides`` may name it, too, and come on top."""
@@ -270,7 +275,7 @@ class Pretrain(Strict):
     def varied(self) -> dict[str, Variant]:
         """Every variant, by the name that tables have for it."""
         return {
-            f"{corpus}_{value:g}".replace(".", "_"): Variant(corpus, key, value)
+            variant_name(corpus, value): Variant(corpus, key, value)
             for corpus, axis in self.variants.items()
             for key, values in axis.items()
             for value in values
@@ -284,11 +289,12 @@ class Pretrain(Strict):
                     values = {**self.recipe.model_dump(), key: value}
                     try:
                         Recipe.model_validate(values)
-                        number = isinstance(value, int | float)
                     except ValidationError as error:
                         raise ValueError(f"variants.{corpus}: {first_problem(error, values)}") from None
-                    if not number:
+                    if not isinstance(value, int | float) or isinstance(value, bool):
                         raise ValueError(f"variants.{corpus}.{key} = {short(value)}: only numbers make variants")
+                if len({variant_name(corpus, value) for value in asked}) < len(asked):
+                    raise ValueError(f"variants.{corpus}.{key} = {short(asked)}: two of them have the same name")
         return self
 
     @model_validator(mode="after")

@@ -177,8 +177,10 @@ def layered(path: str | Path, *above: str | Path | Values) -> tuple[Values, Plac
     text = _text(path)
     whole = parse_yaml(text, str(path))
     tops = [("", one) if isinstance(one, dict) else (str(one), read_yaml(one)) for one in above]
-    chosen = next((values["scale"] for _, values in reversed(tops) if "scale" in values), whole.get("scale"))
-    file = _scale_file(path, text, chosen)
+    by, chosen = next(
+        ((name or "--config", v["scale"]) for name, v in reversed(tops) if "scale" in v), ("", whole.get("scale"))
+    )
+    file = _scale_file(path, by or Places([(str(path), text, ())]).find("scale"), chosen)
     own_text = _text(file)
     own = parse_yaml(own_text, str(file))
     shared = whole.pop("shared", None) or {}
@@ -196,9 +198,9 @@ def layered(path: str | Path, *above: str | Path | Values) -> tuple[Values, Plac
         raise UserError(*_placed([str(error)], places)) from None
 
 
-def _scale_file(path: str | Path, text: str, scale: Any) -> Path:
-    """The file of the chosen scale. UserError if there is none, or two."""
-    place, there = Places([(str(path), text, ())]).find("scale"), scales_of(path)
+def _scale_file(path: str | Path, place: str, scale: Any) -> Path:
+    """The file of the scale that is chosen at ``place``. UserError if there is none, or two."""
+    there = scales_of(path)
     if scale not in there:
         raise UserError(
             f"{place}: scale = {short(scale)}: no file scales/{scale}.yaml; allowed: {', '.join(there) or 'none'}"

@@ -59,13 +59,15 @@ class CaptionSystem(_System):
         return found
 
 
-Swept = Annotated[list[float], Field(min_length=1), AfterValidator(each_once)]
+_Weight = Annotated[float, Field(gt=0, le=1000)]
+_Scale = Annotated[float, Field(ge=0, le=100)]
+_EACH_ONCE = AfterValidator(each_once)
 
 
 class SweptGuide(Guide):
     """A guide whose ``weight`` may be several, a system each."""
 
-    weight: float | Swept  # type: ignore[assignment]
+    weight: _Weight | Annotated[list[_Weight], Field(min_length=1), _EACH_ONCE]  # type: ignore[assignment]
 
 
 class SweptUnmasking(Unmasking):
@@ -75,7 +77,7 @@ class SweptUnmasking(Unmasking):
 class SweptDiffusing(Diffusing):
     """Diffusion whose ``guidance`` may be several scales, a system each."""
 
-    guidance: float | Swept = 1.0  # type: ignore[assignment]
+    guidance: _Scale | Annotated[list[_Scale], Field(min_length=1), _EACH_ONCE] = 1.0  # type: ignore[assignment]
 
 
 class AskedSystem(_System):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mdc.plan.config.choice_sources import counted
+from mdc.plan.config.choice_sources import mean_over
 from mdc.plan.config.tables import ChoiceTable, PositionFigure, RetrievalTable
 from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.jobs import score_jobs
@@ -53,7 +53,7 @@ def choices(plan: Context, name: str) -> dict[str, Any]:
         rows += _open_clip_rows(plan, name, model.label, job.job)
     return {"jobs": jobs, **_common(plan, table, [*rows, _shorter(plan, rows[0])])} | {
         "columns": [
-            {"key": key, **column.complete(), **counted([sets[one].source for one in column.sets]).complete()}
+            {"key": key, **column.complete(), **mean_over([sets[one].source for one in column.sets]).complete()}
             for key, column in table.columns.items()
         ],
         "alphas": table.alphas,
