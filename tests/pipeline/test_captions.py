@@ -199,7 +199,7 @@ def test_table_3_is_what_was_measured(r: Path) -> None:
     # what is not there is told, and never a number
     assert set(found.missing) == {"METEOR", "SPICE"}
     text = (r / "table3/table3.md").read_text()
-    assert "SPICE (not available)" in text and "SPICE is not available: params.yaml leaves it out." in text
+    assert "SPICE (not available)" in text and "SPICE is not available: the scale leaves it out." in text
     assert not any(",METEOR," in line for line in (r / "table3/table3_long.csv").read_text().splitlines())
 
 

@@ -64,11 +64,12 @@ def test_it_prints_what_stands_behind_a_number(r: Path, capsys: pytest.CaptureFi
     assert "data/probes/shape" in out and "data/probes/colour\n" not in out, "of the probes, its own"
 
 
-def test_a_table_can_be_named_with_its_scale(r: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.usefixtures("own_copy")
+def test_a_table_can_be_named_with_its_scale(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ("Alt-text, ViT-T/12, MDC", "Shape")
     assert why(capsys, *asked, "table1") == (0, why(capsys, *asked, f"results/{SCALE}/table1/table1.csv")[1], "")
     assert main(["why", "results/table1.csv", "--row", asked[0], "--column", asked[1], "--scale", SCALE]) == 0
-    (r.parent.parent / "scales/other.yaml").write_text("label: Other\ndata: {samples_per_shard: 1}\n")
+    Path("scales/other.yaml").write_text("label: Other\ndata: {samples_per_shard: 1}\n")
     assert main(["why", "results/table1.csv", "--row", asked[0], "--column", asked[1], "--scale", "other"]) == 2
     assert f"of scale {SCALE}, and --scale says other" in capsys.readouterr().err
 

@@ -105,7 +105,7 @@ def test_missing_data_are_one_line_with_folder_and_key(name: str, tmp_path: Path
             with pytest.raises(UserError) as error:
                 ask()
             assert str(error.value).startswith(f"{folder}: no such folder")
-            assert f"datasets.{name}.path of params.yaml" in str(error.value)
+            assert f"datasets.{name}.path of the scale" in str(error.value)
     # an empty folder, where a builder that may download would begin to
     (tmp_path / "there" / SETS[name][2]).mkdir(parents=True)
     with pytest.raises(UserError, match=r"cannot be read|no such file|no such folder") as error:

@@ -135,7 +135,7 @@ def test_bad_samples_are_counted(source: dict[str, Any], write: Callable[[Path],
 
 @every_kind
 def test_missing_files_are_one_line(source: dict[str, Any], write: Callable[[Path], Path], tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=rf"there: no such folder; put {source['dataset']} there .*params\.yaml"):
+    with pytest.raises(UserError, match=rf"there: no such folder; put {source['dataset']} there .*of the scale"):
         read(source, "train", tmp_path)
     root = write(tmp_path / "there")
     for path in [*root.glob("*.*"), *root.glob("annotations/*"), *root.glob("CUB_200_2011/*.txt")]:

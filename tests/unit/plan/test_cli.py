@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from read_table import read_table
-from scale_files import ROOT, scale_values, write_params
+from scale_files import ROOT, SCALES, scale_values, write_params
 
 from mdc.app.cli import build_parser, main
 from mdc.plan import parts
@@ -77,7 +77,7 @@ def test_help_and_check_import_no_torch() -> None:
         "assert not {'torch', 'pandas', 'pyarrow', 'matplotlib'} & set(sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0 and "params.yaml: good" in done.stdout, done.stderr
+    assert done.returncode == 0 and "scales: good" in done.stdout, done.stderr
     done = subprocess.run(
         [sys.executable, "-m", "mdc.app.cli", "check", "--params", "none"], cwd=ROOT, stderr=subprocess.PIPE
     )
@@ -230,7 +230,7 @@ def test_check_says_what_a_scale_asks_for(capsys: pytest.CaptureFixture[str], mo
         assert main(["check", "--scale", scale]) == 0
         plan = Plan(load("params.yaml", scale))
         told = f"{len(plan.jobs)} jobs, {len(plan.runs)} of them trainings"
-        assert capsys.readouterr().out == f"params.yaml: good; scale {scale}: {told}\n"
+        assert capsys.readouterr().out == f"params.yaml and {len(SCALES)} scales: good; scale {scale}: {told}\n"
 
 
 @pytest.mark.parametrize("job", ["data/obtained/cc12m", "data/corpora/cc12m", "probe/cc12m/ViT-B-32/mdc/s0", "figure5"])

@@ -136,7 +136,7 @@ def test_two_ids_with_equal_configurations_are_refused() -> None:
     methods = [*VALUES["tables"]["table1"]["corpora"]["alt"], "mdc2"]
     table = ("tables", "table1", "corpora", "alt")
     plan = changed((("methods", "mdc2"), twin), (table, methods))
-    with pytest.raises(UserError, match=r"alt/ViT-T-8/mdc/s0 and alt/ViT-T-8/mdc2/s0 at scale mini have equal config"):
+    with pytest.raises(UserError, match=r"alt/ViT-T-8/mdc/s0 and alt/ViT-T-8/mdc2/s0 have equal config"):
         _ = plan.runs
     # a pooling alone is the probe's choice; another weight makes it another run
     plan = changed((("methods", "mdc2"), {**twin, "pooling": "cls"}), (table, methods))

@@ -233,7 +233,7 @@ def test_objects_are_read_of_rendered_scenes_alone() -> None:
     where = ("pretrain", "backbones", "ViT-T-8-mean", "reads")
     params = validate(_changed(*where, to="objects", scale="flickr8k-long"))
     said = (
-        r"params.yaml: run single/ViT-T-8-mean/mdc/s1 at scale flickr8k-long: pretrain.backbones.ViT-T-8-mean.reads = objects: "
+        r"scales/flickr8k-long.yaml: run single/ViT-T-8-mean/mdc/s1: pretrain.backbones.ViT-T-8-mean.reads = objects: "
         "objects are found in rendered scenes alone, and the corpus single has none; allowed here: patches"
     )
     with pytest.raises(UserError, match=said):

@@ -94,10 +94,10 @@ def with_shared(shared: Mapping[str, Any], scale: Mapping[str, Any]) -> Values:
 
 class Places:
     """Where each key stands: ``layers`` of a file (or an option), its text, and the keys below which its values lie, the topmost
-    first."""
+    first. ``main``: the file of a key that stands nowhere, by default the first."""
 
-    def __init__(self, layers: list[tuple[str, str, tuple[str, ...]]]) -> None:
-        self._layers = layers
+    def __init__(self, layers: list[tuple[str, str, tuple[str, ...]]], main: str = "") -> None:
+        self._layers, self._main = layers, main or layers[0][0]
         self._roots: list[tuple[str, yaml.Node | None]] | None = None
 
     def find(self, path: str) -> str:
@@ -112,7 +112,7 @@ class Places:
     def _nearest(self, path: str) -> tuple[str, int]:
         if self._roots is None:
             self._roots = [(file, _below(_composed(text), keys)) for file, text, keys in self._layers]
-        found, depth = next((file for file, _ in self._roots if not file.startswith("--")), ""), 0
+        found, depth = self._main, 0
         for file, root in self._roots:
             for reached, line in _ways(root, path.replace("[", ".[")):
                 if reached > depth:

@@ -189,7 +189,7 @@ def layered(path: str | Path, *above: str | Path | Values) -> tuple[Values, Plac
         at = {True: Places(files[:1]), False: Places(files[2:])}
         raise UserError(*(f"{at[in_scale].find(key)}: {key}: {what}" for in_scale, key, what in wrong))
     on_top = [(name or "--config", _text(name) if name else dump_yaml(values), ()) for name, values in reversed(tops)]
-    places = Places([*on_top, *files])
+    places = Places([*on_top, *files], main=str(file))
     if "methods" in own:
         own["methods"] = {**(whole.pop("methods", None) or {}), **(own["methods"] or {})}
     try:

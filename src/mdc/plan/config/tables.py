@@ -83,7 +83,7 @@ def _on_each(pairs: list[Any], corpora: dict[str, Any]) -> list[Any]:
             isinstance(pair, list) and len(pair) == 2 and all(isinstance(one, str) and "/" not in one for one in pair)
         )
 
-    methods = {name: listed for name, listed in corpora.items() if isinstance(listed, list)}
+    methods = {name: list(map(str, listed)) for name, listed in corpora.items() if isinstance(listed, list)}
     found = [
         [f"{corpus}/{side}" for side in pair]
         for corpus, listed in methods.items()
