@@ -306,7 +306,7 @@ def _check(args: argparse.Namespace) -> None:
         try:
             found[scale] = chosen if scale == chosen.scale else load(args.params, scale)
         except UserError as error:
-            wrong += str(error).splitlines()
+            wrong += [line for line in str(error).splitlines() if line not in wrong]
     there = {name for params in found.values() for name in params.declared}
     if not wrong:
         wrong = [f"{args.params}: artefacts: no scale has a {name}" for name in chosen.artefacts if name not in there]
@@ -314,6 +314,8 @@ def _check(args: argparse.Namespace) -> None:
         raise UserError(*wrong)
     plan = Plan(chosen, read_accepted(Path(args.params).parent))
     count = f"{len(plan.jobs)} jobs, {len(plan.runs)} of them trainings"
+    for name in sorted(name for params in found.values() for name in params.tables if name not in params.artefacts):
+        print(f"{args.params}: artefacts: {name} is not listed, so DVC has no stage for it")
     print(f"{args.params} and {len(found)} scales: good; scale {chosen.scale}: {count}")
 
 

@@ -73,7 +73,7 @@ def test_every_refusal_names_the_file_and_the_line(tmp_path: Path) -> None:
         (tmp_path / "p.yaml").write_text(text)
         with pytest.raises(UserError, match=said) as error:
             read_yaml(tmp_path / "p.yaml")
-        assert str(error.value).startswith(f"{tmp_path}/p.yaml: ") and "unicode string" not in str(error.value)
+        assert str(error.value).startswith(f"{tmp_path}/p.yaml:") and "unicode string" not in str(error.value)
 
 
 def test_a_layer_changes_no_other_key_of_the_same_mapping() -> None:

@@ -5,23 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from pydantic import TypeAdapter, ValidationError
-
-from mdc.plan.config.layers import scale_file, scales_of
+from mdc.plan.config.layers import is_scale_name, scale_file, scales_of
 from mdc.plan.config.read import load
-from mdc.plan.config.types import Name
-from mdc.plan.config.yaml_core import dump_yaml
 from mdc.plan.records import UserError, write_text
 
 
 def new_scale(params: str | Path, name: str) -> Path:
     """The file of a scale that is not there yet. UserError if ``name`` is none for it, or if ``params`` is not good as it is."""
-    try:
-        TypeAdapter(Name).validate_python(name)
-        plain = dump_yaml(name) == f"{name}\n...\n" and not _is_number(name)  # no reader needs it in quotes
-    except ValidationError:
-        plain = False
-    if not plain:  # 12, on, null, 2026-01-01: --config scale=12 would be a number too
+    if not is_scale_name(name):  # 12, on, null, 2026-01-01: --config scale=12 would be a number too
         raise UserError(
             f"NAME = {name!r}: no name of a scale; allowed: letters, digits, '_', '.' and '-', nothing that YAML reads as a "
             "number, a date or a truth value"
@@ -31,15 +22,6 @@ def new_scale(params: str | Path, name: str) -> Path:
     if file.exists():
         raise UserError(f"{file}: is there already; the scales are {', '.join(scales_of(params))}; choose another name")
     return file
-
-
-def _is_number(name: str) -> bool:
-    """Whether Python reads a number, as Snakemake does of --config scale=nan."""
-    try:
-        float(name)
-    except ValueError:
-        return False
-    return True
 
 
 def write_scale(params: str | Path, file: Path, text: str) -> None:

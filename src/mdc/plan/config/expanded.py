@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.config.layers import Places
 from mdc.plan.config.params import Params
 from mdc.plan.config.yaml_core import dump_yaml
@@ -12,7 +13,11 @@ from mdc.plan.config.yaml_core import dump_yaml
 
 def expanded(params: Params, places: Places) -> str:
     """YAML, a line a value, with ``file:line`` behind each, or ``default`` where no file names it."""
-    return "".join(f"{line}\n" for line in _lines(params.complete(), places, "", ""))
+    values = params.complete()
+    for name, artefact in params.tables.artefacts.items():
+        if name not in ARTEFACTS:
+            values["tables"][name] = {"kind": artefact.kind, "title": artefact.title, **values["tables"][name]}
+    return "".join(f"{line}\n" for line in _lines(values, places, "", ""))
 
 
 def _lines(values: dict[str, Any], places: Places, path: str, indent: str) -> Iterator[str]:

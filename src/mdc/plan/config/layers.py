@@ -7,13 +7,16 @@ on top; a shared table only if it names that table. In a mapping an entry ``_`` 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from mdc.plan.config.yaml_core import Loader
+from mdc.plan.config.problems import short
+from mdc.plan.config.yaml_core import Loader, dump_yaml
+from mdc.plan.records import UserError
 
 Values = dict[str, Any]
 #: the entry of a mapping that holds its siblings' common values
@@ -23,12 +26,10 @@ TABLES = "tables"
 
 
 class Overwritten(ValueError):
-    """A value would stand where a layer below has a mapping. ``path``: the keys that lead to it."""
+    """A value stands where a mapping belongs. ``path``: the keys that lead to it."""
 
     def __init__(self, path: tuple[str, ...], value: Any) -> None:
-        super().__init__(
-            f"{'.'.join(path)} = {value!r:.60}: stands in place of a mapping; give it keys, or null to leave it out"
-        )
+        super().__init__(f"{'.'.join(path)} = {short(value)}: must be a mapping; null leaves it out")
         self.path = path
 
 
@@ -69,14 +70,16 @@ def spread(values: Any, path: tuple[str, ...] = ()) -> Any:
         return values
     common = values.get(COMMON)
     if common is None:
-        return {key: spread(value, (*path, str(key))) for key, value in values.items()}
+        return {key: spread(value, (*path, str(key))) for key, value in values.items() if key != COMMON}
+    if not isinstance(common, Mapping):
+        raise Overwritten((*path, COMMON), common)
     found = {}
     for key, value in values.items():
         if key == COMMON:
             continue
         if value is None:  # it is left out
             continue
-        if not isinstance(common, Mapping) or not isinstance(value, Mapping):
+        if not isinstance(value, Mapping):
             raise Overwritten((*path, str(key)), value)
         value = _over(common, value, (*path, str(key)))
         found[key] = spread(value, (*path, str(key)))
@@ -94,10 +97,13 @@ def with_shared(shared: Mapping[str, Any], scale: Mapping[str, Any]) -> Values:
 
 class Places:
     """Where each key stands: ``layers`` of a file (or an option), its text, and the keys below which its values lie, the topmost
-    first. ``main``: the file of a key that stands nowhere, by default the first."""
+    first. ``main``: the file of a key that stands nowhere, by default the first. ``named``: the blocks of the scale; others that
+    are shared count for nothing."""
 
-    def __init__(self, layers: list[tuple[str, str, tuple[str, ...]]], main: str = "") -> None:
-        self._layers, self._main = layers, main or layers[0][0]
+    def __init__(
+        self, layers: list[tuple[str, str, tuple[str, ...]]], main: str = "", named: Collection[str] | None = None
+    ) -> None:
+        self._layers, self._main, self._named = layers, main or layers[0][0], named
         self._roots: list[tuple[str, yaml.Node | None]] | None = None
 
     def find(self, path: str) -> str:
@@ -113,7 +119,9 @@ class Places:
         if self._roots is None:
             self._roots = [(file, _below(_composed(text), keys)) for file, text, keys in self._layers]
         found, depth = self._main, 0
-        for file, root in self._roots:
+        for (file, root), (_, _, keys) in zip(self._roots, self._layers, strict=True):
+            if keys and self._named is not None and re.split(r"[.\[]", path, maxsplit=1)[0] not in self._named:
+                continue
             for reached, line in _ways(root, path.replace("[", ".[")):
                 if reached > depth:
                     found, depth = file if file.startswith("--") else f"{file}:{line}", reached
@@ -167,5 +175,20 @@ def scale_file(params: str | Path, scale: str) -> Path:
 
 
 def scales_of(params: str | Path) -> list[str]:
-    """The scales that have a file."""
-    return sorted(path.stem for path in (Path(params).parent / "scales").glob("*.yaml"))
+    """The scales that have a file. UserError for a file whose name makes it none."""
+    found = []
+    files = (Path(params).parent / "scales").glob("*.y*ml")
+    for file in sorted(files, key=lambda file: file.stem):
+        if file.suffix != ".yaml" or not is_scale_name(file.stem):
+            raise UserError(f"{file}: no name of a scale's file; call it NAME.yaml, NAME as `mdc init` takes it")
+        found.append(file.stem)
+    return found
+
+
+def is_scale_name(name: str) -> bool:
+    """Letters, digits, ``_``, ``.`` and ``-``; nothing that YAML, or Snakemake's --config, reads as a number or a truth value."""
+    try:
+        float(name)
+    except ValueError:
+        return bool(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name)) and dump_yaml(name) == f"{name}\n...\n"
+    return False

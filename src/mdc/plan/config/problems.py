@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,7 +33,15 @@ def _line(problem: Any, values: Any) -> str:
     if kind == "extra_forbidden":
         return f"{where} = {short(value)}: no such key is known here"
     if kind == "value_error":
-        return f"{where}: {message}" if where else message
+        # a check of the whole names a key within: it is told as that key's
+        key = re.match(r"([A-Za-z_][\w-]*)([.\[]\S*)?(?=: | = )", message)
+        joins = key is not None and isinstance(value, Mapping) and key[1] in value
+        return f"{where}{'.' if joins else ': '}{message}" if where else message
+    if kind in ("model_type", "dict_type"):
+        return f"{where} = {short(value)}: must be a mapping"
+    if kind == "union_tag_invalid":
+        allowed = problem["ctx"]["expected_tags"].replace("'", "")
+        return f"{where}.kind = {short(value.get('kind'))}: no such kind; allowed: {allowed}"
     return f"{where} = {short(value)}: {message[0].lower()}{message[1:]}"
 
 

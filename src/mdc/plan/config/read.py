@@ -95,7 +95,7 @@ def parse_yaml(text: str, source: str = "params.yaml") -> dict[str, Any]:
         raise UserError(f"{source}: not valid YAML: nested too deeply") from None
     except Exception as error:  # besides its own, PyYAML lets many kinds through on odd tags and numbers
         where, what = _told(error, text)
-        raise UserError(f"{source}: {where}not valid YAML: {' '.join(what.split())[:300]}") from None
+        raise UserError(f"{source}{where}: not valid YAML: {' '.join(what.split())[:300]}") from None
     if not isinstance(value, dict):
         raise UserError(f"{source}: holds no mapping of keys to values")
     return value
@@ -105,14 +105,14 @@ def _told(error: Exception, text: str) -> tuple[str, str]:
     """Where and what is wrong. PyYAML's own words say instead that it is in a string."""
     if isinstance(error, ReaderError):
         before = text.partition(chr(error.character))[0]
-        return f"line {before.count(chr(10)) + 1}: ", f"the character U+{error.character:04X} may not stand in it"
+        return f":{before.count(chr(10)) + 1}", f"the character U+{error.character:04X} may not stand in it"
     if not isinstance(error, yaml.MarkedYAMLError):
         return "", str(error)
     mark = error.problem_mark or error.context_mark
     told = [error.problem or "", error.context or ""]
     if error.context and error.context_mark and mark and error.context_mark.line != mark.line:
         told[-1] += f" that begins in line {error.context_mark.line + 1}"
-    return f"line {mark.line + 1}: " if mark else "", ", ".join(filter(None, told))
+    return f":{mark.line + 1}" if mark else "", ", ".join(filter(None, told))
 
 
 def _refuse_huge(values: Any, source: str) -> None:
@@ -144,7 +144,8 @@ def validate(values: dict[str, Any], places: Places | str = "params.yaml") -> Pa
     try:
         params = Params.model_validate(values)
     except ValidationError as error:
-        raise UserError(*_placed(problems(error, values), places)) from None
+        told = problems(error, values)  # a key that is not known may be why another is missing
+        raise UserError(*_placed(sorted(told, key=lambda one: "no such key" not in one), places)) from None
     if wrong := unresolved(params) or list(_misfits(params)):
         raise UserError(*_placed(wrong, places))
     return params
@@ -168,17 +169,18 @@ def _misfits(params: Params) -> Iterator[str]:
 
 def load(path: str | Path = "params.yaml", scale: str | None = None) -> Params:
     """The parameters of a scale. ``scale`` replaces the file's own choice."""
-    return validate(*layered(path, {"scale": scale} if scale is not None else {}))
+    return validate(*layered(path, {"scale": scale} if scale is not None else {}, option="--scale"))
 
 
-def layered(path: str | Path, *above: str | Path | Values) -> tuple[Values, Places]:
+def layered(path: str | Path, *above: str | Path | Values, option: str = "--config") -> tuple[Values, Places]:
     """The values of a scale before they are checked, and where each stands. ``above``: files, or values of the command line,
-    that lie on top, the last one topmost. UserError if a file cannot be read, or if something stands in the wrong one."""
+    that lie on top, the last one topmost; ``option``: what gave these values. UserError if a file cannot be read, or if something
+    stands in the wrong one."""
     text = _text(path)
     whole = parse_yaml(text, str(path))
     tops = [("", one) if isinstance(one, dict) else (str(one), read_yaml(one)) for one in above]
     by, chosen = next(
-        ((name or "--config", v["scale"]) for name, v in reversed(tops) if "scale" in v), ("", whole.get("scale"))
+        ((name or option, v["scale"]) for name, v in reversed(tops) if "scale" in v), ("", whole.get("scale"))
     )
     file = _scale_file(path, by or Places([(str(path), text, ())]).find("scale"), chosen)
     own_text = _text(file)
@@ -187,9 +189,9 @@ def layered(path: str | Path, *above: str | Path | Values) -> tuple[Values, Plac
     files = [(str(file), own_text, ()), (str(path), text, ("shared",)), (str(path), text, ())]
     if wrong := list(_misplaced(whole, own, shared)):
         at = {True: Places(files[:1]), False: Places(files[2:])}
-        raise UserError(*(f"{at[in_scale].find(key)}: {key}: {what}" for in_scale, key, what in wrong))
-    on_top = [(name or "--config", _text(name) if name else dump_yaml(values), ()) for name, values in reversed(tops)]
-    places = Places([*on_top, *files], main=str(file))
+        raise UserError(*(f"{at[in_scale].find(key.split(' ')[0])}: {key}: {what}" for in_scale, key, what in wrong))
+    on_top = [(name or option, _text(name) if name else dump_yaml(values), ()) for name, values in reversed(tops)]
+    places = Places([*on_top, *files], str(file), [*own, *(key for _, values in tops for key in values)])
     if "methods" in own:
         own["methods"] = {**(whole.pop("methods", None) or {}), **(own["methods"] or {})}
     try:
@@ -199,16 +201,15 @@ def layered(path: str | Path, *above: str | Path | Values) -> tuple[Values, Plac
 
 
 def _scale_file(path: str | Path, place: str, scale: Any) -> Path:
-    """The file of the scale that is chosen at ``place``. UserError if there is none, or two."""
+    """The file of the scale that is chosen at ``place``. UserError if there is none."""
     there = scales_of(path)
+    if scale is None:
+        raise UserError(f"{path}: scale: this key is missing; allowed: {', '.join(there) or 'none'}")
     if scale not in there:
         raise UserError(
             f"{place}: scale = {short(scale)}: no file scales/{scale}.yaml; allowed: {', '.join(there) or 'none'}"
         )
-    file = scale_file(path, scale)
-    if (other := file.with_suffix(".yml")).exists():
-        raise UserError(f"{other}: a second file of the scale {scale}, beside {file}; delete one of them")
-    return file
+    return scale_file(path, scale)
 
 
 def _misplaced(whole: Values, own: Values, shared: Any) -> Iterator[tuple[bool, str, str]]:
@@ -233,6 +234,8 @@ def _misplaced(whole: Values, own: Values, shared: Any) -> Iterator[tuple[bool, 
     for key in shared:
         if key not in blocks:
             yield False, f"shared.{key}", f"no block of a scale is called so; allowed: {', '.join(blocks)}"
+        elif not isinstance(shared[key], dict):
+            yield False, f"shared.{key} = {short(shared[key])}", "must be a mapping"
     for key in shared.get("tables") or {}:
         if key not in ARTEFACTS and not is_free_name(str(key)):
             yield False, f"shared.tables.{key}", "no table or figure is called so"

@@ -7,39 +7,41 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 
-from mdc.plan.artefacts import ARTEFACTS, KINDS
+from mdc.plan.artefacts import ARTEFACTS, KINDS, declared
 from mdc.plan.config.params import Params
 from mdc.plan.config.scale import Scale
+from mdc.plan.parts import OBJECTIVES
 from mdc.plan.records import write_text_if_changed
 
 FOLDER = Path("workflow/schemas")
 _NOT_OF_A_LAYER = ("required", "minProperties", "title", "default")
-_TITLE = {
-    "type": "object",
-    "properties": {"kind": {"enum": sorted(KINDS)}, "title": {"type": "string"}},
-    "required": ["kind"],
-}
 
 
 def schemas() -> dict[str, dict[str, Any]]:
     """File name → schema."""
     tables = {name: artefact.load("config") for name, artefact in ARTEFACTS.items()}
+    kinds = {kind: declared("", kind).load("config") for kind in KINDS}
     generator = GenerateJsonSchema(by_alias=True)
     classes = dict.fromkeys([Params, *tables.values()])
     mode: JsonSchemaMode = "validation"
     inputs = [(one, mode, one.__pydantic_core_schema__) for one in classes]
     refs, definitions = generator.generate_definitions(inputs)
     whole = _as_layer(definitions)
+    own_tables = [_own(kind, whole[refs[one, mode]["$ref"].rpartition("/")[2]]) for kind, one in kinds.items()]
     whole["Tables"] = {
         "type": "object",
         "properties": {name: refs[kind, mode] for name, kind in tables.items()},
-        "additionalProperties": _TITLE,
+        "additionalProperties": {"anyOf": own_tables},
     }
+    whole["Method"]["properties"]["objective"] = {"enum": list(OBJECTIVES)}
+    for schema in whole.values():
+        _described(schema)
     whole["Override"]["properties"]["set"] = {"$ref": "#/$defs/Recipe"}
     fields = whole["Params"]["properties"]
     fields["tables"] = {"$ref": "#/$defs/Tables"}
@@ -52,6 +54,21 @@ def schemas() -> dict[str, dict[str, Any]]:
         "params.schema.json": {**draft, "$ref": "scale.schema.json#/$defs/Params"},
         "scale.schema.json": {**draft, "$ref": "#/$defs/Scale", "$defs": whole},
     }
+
+
+def _own(kind: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """Of one more table or figure of a kind."""
+    named = {"kind": {"const": kind}, "title": {"type": "string"}}
+    return {**schema, "properties": {**schema["properties"], **named}, "required": ["kind", "title"]}
+
+
+def _described(schema: dict[str, Any]) -> None:
+    """Give each key what its class's docstring says behind its name."""
+    text = " ".join(schema.get("description", "").split())
+    for key, value in schema.get("properties", {}).items():
+        said = re.search(rf"``{key}``[^:`]*: (.+?)(?=\.? ``\w+``[^:`]*: |$)", text)
+        if said:
+            value["description"] = said[1]
 
 
 def _as_layer(schema: Any) -> Any:

@@ -90,10 +90,13 @@ def _on_each(pairs: list[Any], corpora: dict[str, Any]) -> list[Any]:
         for pair in pairs
         if alone(pair) and set(pair) <= set(listed)
     ]
-    nowhere = [
-        pair for pair in pairs if alone(pair) and not any(set(pair) <= set(listed) for listed in methods.values())
-    ]
-    return [*found, *nowhere, *(pair for pair in pairs if not alone(pair))]
+    for pair in filter(alone, pairs):
+        if not any(set(pair) <= set(listed) for listed in methods.values()):
+            there = list(dict.fromkeys(one for listed in methods.values() for one in listed))
+            raise ValueError(
+                f"primary: [{', '.join(pair)}] stands on no corpus together; its methods: {', '.join(there)}"
+            )
+    return [*found, *(pair for pair in pairs if not alone(pair))]
 
 
 class ProbeTable(OfMethods):

@@ -20,7 +20,8 @@ from pydantic import (
 
 def each_once(names: list[str]) -> list[str]:
     if len(set(names)) != len(names):
-        raise ValueError(f"a name stands twice in {names}")
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice} stands twice")
     return names
 
 
