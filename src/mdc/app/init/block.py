@@ -31,7 +31,7 @@ def scale_text(
 label: {label}
 
 data:
-  vocabularies: {{words: [{key}]}}          # the word pieces that the captions use, renumbered
+  vocabularies: {{words: [{key}]}}          # the tokens that the captions use, renumbered
   samples_per_shard: 2000
   max_skipped: 0.05                       # above this share of unusable samples a set is refused
   corpora:
