@@ -38,7 +38,9 @@ def block(*starts: str) -> str:
 
 
 def entry(start: str) -> dict[str, Any]:
-    return dict(yaml.safe_load(block(start)))
+    """An entry of the page as it is read in params.yaml, whose anchors it may use."""
+    text = (ROOT / "params.yaml").read_text(encoding="utf-8")
+    return dict(yaml.safe_load(f"{text}\nentry:\n{textwrap.indent(block(start), '  ')}")["entry"])
 
 
 def put(path: Path, after: str, text: str) -> None:

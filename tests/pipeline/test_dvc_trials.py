@@ -283,7 +283,7 @@ def test_a_scale_makes_what_it_names_and_copies_of_others_stay(world: World) -> 
     for target in ("figure3", f"results/{ARTEFACTS['figure3'].target}"):
         done = project.snakemake(target, "--cores", "1", "--config", "scale=lone")
         assert done.returncode == 1 and "scale lone names no figure3" in done.stderr
-    done = project.run(project.folder / "workflow/stage", "figure3", "--scale", "lone")
+    done = project.mdc("stage", "figure3", "--scale", "lone")
     assert done.returncode == 0 and (project.folder / "results/lone/figure3/not_named.txt").is_file()
     # each is a target of its own, and the page follows
     done = project.snakemake("table1", "--cores", "1")

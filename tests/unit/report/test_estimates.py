@@ -67,8 +67,11 @@ def test_three_seeds_count_seeds_and_items(columns: list[str]) -> None:
     assert ours.value == pytest.approx(100 * per_seed.mean())
     assert ours.se == pytest.approx(100 * variance**0.5, rel=0.02)
     assert ours.df == pytest.approx(df, rel=0.1)
-    assert ours.p == pytest.approx(2 * stats.t(ours.df).sf(abs(ours.value) / (ours.se or 0)))
-    assert ours.high - ours.value == pytest.approx(stats.t(ours.df).ppf(0.975) * (ours.se or 0))
+    reach = np.hypot(stats.t(3).ppf(0.975) * of_seeds**0.5, stats.t(399).ppf(0.975) * sum(of_items) ** 0.5)
+    assert (ours.high - ours.value, ours.value - ours.low) == (pytest.approx(100 * reach, rel=0.02),) * 2
+    assert ours.p is not None
+    edge = Estimator(draws=20_000, level=1 - ours.p).difference(a, b, columns)
+    assert min(abs(edge.low), abs(edge.high)) == pytest.approx(0, abs=1e-6)
     assert (ours.kind, ours.seeds, ours.n, ours.draws) == ("seeds and items", 4, 400 * len(columns), 20_000)
     level = Estimator().level(a, columns)
     assert level.kind == "seeds and items" and level.p is None
@@ -124,7 +127,9 @@ def test_multi_label_is_resampled_average_precision(seeds: int, images: int | No
     per_seed = np.subtract(*(precision(side, np.ones((1, 60)))[:, 0] for side in sides))
     assert gap.value == pytest.approx(100 * per_seed.mean())
     if seeds == 1:
-        low, high = 100 * (np.quantile(a - b, [0.025, 0.975]) - (a - b).mean() + per_seed.mean())
+        units = images or 60
+        longer = (units / (units - 1)) ** 0.5 * stats.t(units - 1).ppf(0.975) / stats.norm.ppf(0.975)
+        low, high = 100 * (longer * (np.quantile(a - b, [0.025, 0.975]) - (a - b).mean()) + per_seed.mean())
         assert (gap.low, gap.high) == (pytest.approx(low, abs=2), pytest.approx(high, abs=2))
     else:
         units = images or 60

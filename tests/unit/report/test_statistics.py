@@ -51,6 +51,19 @@ def test_means_have_the_exact_distribution_on_a_small_case() -> None:
         assert np.isclose(drawn, value).mean() == pytest.approx((np.isclose(exact, value)).mean(), abs=0.005)
 
 
+@pytest.mark.parametrize("groups", [10, 50])
+def test_the_bootstrap_seldom_rejects_what_is_true(groups: int) -> None:
+    """Skewed differences of mean 0 in ``groups`` images of two items each: 5 of 100 are promised."""
+    source, rejected = rng(4), 0
+    labels = tuple(place // 2 for place in range(2 * groups))
+    for _ in range(400):
+        of = np.repeat(source.exponential(size=groups) - source.exponential(size=groups), 2)
+        found = percentile(replicate([Column(of, 2 * groups, labels)], rng(), 400), contrast=True)
+        assert found.p is not None and (found.p < 0.05) == (found.low > 0 or found.high < 0)
+        rejected += found.p < 0.05
+    assert 0.02 < rejected / 400 < 0.075
+
+
 def test_bootstrap_p_value_is_near_the_normal_one() -> None:
     x = rng(8).normal(0.1, 1, 400)
     expected = 2 * stats.norm.sf(abs(x.mean()) / (x.std() / 20))

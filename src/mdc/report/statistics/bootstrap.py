@@ -110,21 +110,18 @@ def replicate(columns: Sequence[Column], rng: np.random.Generator, draws: int) -
 
 
 def percentile(found: Replicates, level: float = LEVEL, contrast: bool = False, seeds: int = 1) -> Interval:
-    """The percentile interval; ``contrast`` adds ``p``, twice the smaller share of resamples at or beyond 0.
-
-    The interval at level 1 - p just touches 0; one resample is added to both counts, so that p is never 0.
-    """
-    whole = found.whole
-    low, high = np.quantile(whole, [0.5 - level / 2, 0.5 + level / 2])
-    p = None
-    if contrast:
-        tail = min(int((whole <= 0).sum()), int((whole >= 0).sum()))
-        p = min(1.0, 2 * (tail + 1) / (len(whole) + 1))
-    error = float(whole.std(ddof=1)) if len(whole) > 1 else math.inf
+    """The percentile interval about the value, with half-widths √(G/(G - 1)) · t(G - 1)/z times as long, since resamples of G
+    groups vary too little (G: the smallest of the sets'). ``contrast`` adds ``p``: 1 minus the level at which this interval ends
+    at 0, and at least 2/(R + 1) of R resamples."""
+    whole = np.sort(found.whole)
+    groups = min(g for _, g in found.parts)
+    low, high = (_end(whole, found.value, groups, level, upper) for upper in (False, True))
+    p = _p_value(whole, found.value, groups) if contrast else None
+    error = float(whole.std(ddof=1)) * math.sqrt(groups / (groups - 1)) if len(whole) > 1 else math.inf
     return Interval(
         found.value,
-        float(low),
-        float(high),
+        low,
+        high,
         n=found.n,
         seeds=seeds,
         kind="bootstrap",
@@ -133,6 +130,34 @@ def percentile(found: Replicates, level: float = LEVEL, contrast: bool = False, 
         se=error,
         level=level,
     )
+
+
+def _end(whole: Floats, value: float, groups: int, level: float, upper: bool) -> float:
+    """An end of the interval from the sorted replicates ``whole``."""
+    from scipy.special import ndtri, stdtrit
+
+    tail = (1 + level) / 2
+    longer = math.sqrt(groups / (groups - 1)) * float(stdtrit(groups - 1, tail) / ndtri(tail))
+    place = (tail if upper else 1 - tail) * (len(whole) - 1)
+    quantile = float(np.interp(place, np.arange(len(whole)), whole))
+    return value + longer * (quantile - value)
+
+
+def _p_value(whole: Floats, value: float, groups: int) -> float:
+    """1 minus the level at which the interval ends at 0, by halving."""
+    if value == 0:
+        return 1.0
+
+    def excludes(p: float) -> bool:
+        return _end(whole, value, groups, 1 - p, upper=value < 0) * value > 0
+
+    least, most = 2 / (len(whole) + 1), 1.0
+    if excludes(least):
+        return least
+    for _ in range(40):
+        middle = math.sqrt(least * most)
+        least, most = (least, middle) if excludes(middle) else (middle, most)
+    return most
 
 
 def level_over_items(
