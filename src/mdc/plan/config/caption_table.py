@@ -148,12 +148,12 @@ class CaptionTable(Strict):
 
     @property
     def systems(self) -> dict[str, CaptionSystem]:
-        """Every system that the entries stand for."""
+        """Every system that the entries expand to."""
         return self.written_out.all
 
     @property
     def sweeps(self) -> dict[str, list[str]]:
-        """Entry → the systems that its name stands for in a list."""
+        """Entry → the systems that its name expands to in a list."""
         return self.written_out.members
 
     def members(self, listed: list[str]) -> list[str]:
