@@ -66,6 +66,7 @@ rule index:
         [f"results/{name}.json" for name in NAMED],
     output:
         "results/index.html",
+        f"{R}/claims.csv",
     params:
         call=INDEX,
     shell:

@@ -6,12 +6,12 @@ import csv
 import difflib
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from mdc.checks.place import Broken
 from mdc.plan.records import UserError
-from mdc.report.lines import POOLINGS
+from mdc.report.frame import POOLINGS
 
 Line = dict[str, str]
 _JOBS = ("records", "control_records")  # headings of cells that name jobs
@@ -30,8 +30,8 @@ def lines(path: Path) -> list[Line]:
 
 
 def are_numbers(found: Sequence[Line]) -> bool:
-    """Whether each line is one number of a row and column of a table (see :class:`mdc.report.lines.Number`)."""
-    return {"benchmark", "run", "value"} <= found[0].keys()
+    """Whether each line is one number of a row and column of a table (see :class:`mdc.report.frame.Number`)."""
+    return {"system", "label", "run", "value"} <= found[0].keys()
 
 
 def labels(line: Line) -> tuple[str, str, str]:
@@ -42,15 +42,15 @@ def labels(line: Line) -> tuple[str, str, str]:
 
 def name(line: Line) -> str:
     """Of a number its row's labels and its column's."""
-    return f"{', '.join(labels(line))}: {line['benchmark']}"
+    return f"{', '.join(labels(line))}: {line['label']}"
 
 
-def choose(found: Sequence[Line], row: str, column: str, keys: Mapping[str, str]) -> tuple[Line, str]:
+def choose(found: Sequence[Line], row: str, column: str) -> tuple[Line, str]:
     """The one line that ``row`` and ``column`` fit, and the heading of the cell that is asked for.
 
     ``row``: the line's first cell, or as many of its cells and labels, with commas between, as tell it from others. In their own
-    order they are sought first: it says which side of a comparison is which. ``column``: a heading; of numbers a benchmark,
-    its key (``keys``, by label), a dataset, or several of these. UserError if they fit no line (the closest rows or columns are
+    order they are sought first: it says which side of a comparison is which. ``column``: a heading; of numbers a label,
+    its key, a dataset, or several of these. UserError if they fit no line (the closest rows or columns are
     listed) or several (these).
     """
     numbers, asked, first = are_numbers(found), _parts(row), next(iter(found[0]))
@@ -68,8 +68,8 @@ def choose(found: Sequence[Line], row: str, column: str, keys: Mapping[str, str]
         raise UserError(f"no row '{row}'; rows: {'; '.join(closest(row, list(rows)))}")
     if numbers:
         datasets = {line["dataset"] for line in found}
-        heading, columns = "value", dict.fromkeys(line["benchmark"] for line in found)
-        fitting = [line for line in in_row if {*_parts(column)} <= _columns(line, keys, datasets) and column.strip()]
+        heading, columns = "value", dict.fromkeys(line["label"] for line in found)
+        fitting = [line for line in in_row if {*_parts(column)} <= _columns(line, datasets) and column.strip()]
     else:
         columns = dict.fromkeys(found[0])
         heading = next((head for head in columns if head.casefold() == column.strip().casefold()), "")
@@ -106,15 +106,15 @@ def _run_keys(line: Line) -> set[str]:
     return {*runs, *(key for run in runs for key in run.split("/"))}
 
 
-def _columns(line: Line, keys: Mapping[str, str], datasets: set[str]) -> set[str]:
+def _columns(line: Line, datasets: set[str]) -> set[str]:
     """What a number's column may be called; what was trained on no dataset stands under every one."""
     under = datasets if line["dataset"] == "none" else {line["dataset"]}
-    return {word.casefold() for word in (line["benchmark"], keys.get(line["benchmark"], ""), *under)}
+    return {word.casefold() for word in (line["label"], line["column"], *under)}
 
 
 def _called(line: Line) -> list[str]:
     """What tells a line from others: its cells up to the first number, without the scale."""
-    cells = [cell for head, cell in line.items() if head not in ("scale", "table", *_JOBS) and cell]
+    cells = [cell for head, cell in line.items() if head not in ("scale", "artefact", *_JOBS) and cell]
     named = list(itertools.takewhile(lambda cell: not re.fullmatch(r"[-+]?[\d.]+(e[-+]?\d+)?", cell), cells))
     return named or cells[:1] or [""]
 

@@ -16,9 +16,9 @@ from mdc.checks.walk import Walk
 from mdc.plan.artefacts import declared
 from mdc.plan.config.read import load
 from mdc.plan.records import UserError, sha256_file
-from mdc.report.lines import AVERAGE
+from mdc.report.frame import AVERAGE
 
-_TOLERANCE = 2e-4  # csv files have four decimals, and values come from float32 items
+_TOLERANCE = 5e-4  # csv files have six digits, and values come from float32 items
 
 
 def main(args: argparse.Namespace) -> None:
@@ -67,11 +67,11 @@ def _why(place: Place, artefact: str, args: argparse.Namespace) -> None:
         print(_chance(found, args.column))
         return
     keys = {one["label"]: one["key"] for one in job.config().get("columns", [])}
-    chosen, heading = choose(found, args.row, args.column, keys)
+    chosen, heading = choose(found, args.row, args.column)
     columns, stale = None, None
     if are_numbers(found):
         # one, all of an average, none if it is a judge's choice
-        columns = {key: label for label, key in keys.items() if chosen["benchmark"] in (label, AVERAGE)}
+        columns = {key: label for label, key in keys.items() if chosen["label"] in (label, AVERAGE)}
         said[0] += "" if job.scale == "paper" else ": not a reproduction of the paper's numbers"
         said += _number(place, found, chosen, columns)
         stale = _value_broken(place, artefact, path, chosen, list(columns))
@@ -93,15 +93,15 @@ def _why(place: Place, artefact: str, args: argparse.Namespace) -> None:
 
 def _number(place: Place, found: Sequence[Line], chosen: Line, columns: Mapping[str, str]) -> list[str]:
     """What its line says. ``columns``: those that it is of, key → label."""
-    level = 100 * place.jobs[chosen["table"]].config()["statistics"]["level"]
-    value, low, high = (_short(chosen[key]) for key in ("value", "low", "high"))
+    level = 100 * place.jobs[chosen["artefact"]].config()["statistics"]["level"]
+    interval = f" [{_short(chosen['low'])}, {_short(chosen['high'])}]" if chosen["low"] else ""
     runs = chosen["run"].split()
     records = chosen["records"].split()[: len(runs)]  # further ones are a judge's, or chose a weight
     said = [
         f"{name(chosen)} ({chosen['metric']})",
         "",
-        line("value", f"{value} [{low}, {high}] per cent"),
-        line("interval", f"{level:g} %: {chosen['interval']}"),
+        line("value", f"{_short(chosen['value'])}{interval} {chosen['unit']}"),
+        line("interval", f"{level:g} %: {chosen['interval'].replace('_', ' ')}; it speaks of {chosen['scope']}"),
         # of captions there is no guessing
         line(
             "n", f"{chosen['n']} test items{f'; chance level {_short(chance)}' if (chance := chosen['chance']) else ''}"
@@ -116,15 +116,15 @@ def _number(place: Place, found: Sequence[Line], chosen: Line, columns: Mapping[
         said.append(line("encoder", "a reference that other rows are held against"))
     if chosen["gain"]:
         control = next(one for one in found if one["records"] == chosen["control_records"])
-        interval = f"[{_signed(chosen['gain_low'])}, {_signed(chosen['gain_high'])}]"
-        said.append(line("gain", f"{_signed(chosen['gain'])} {interval} points over {', '.join(labels(control)[1:])}"))
+        gained = f" [{_signed(chosen['gain_low'])}, {_signed(chosen['gain_high'])}]" if chosen["gain_low"] else ""
+        said.append(line("gain", f"{_signed(chosen['gain'])}{gained} points over {', '.join(labels(control)[1:])}"))
     if chosen["published"]:
         said.append(line("paper", f"{chosen['published']} is printed in the paper"))
     each = [
         run if (mean := _value(place, [record], list(columns))) is None else f"{mean:.1f} ({run})"
         for run, record in zip(runs, records, strict=True)
     ]
-    return [*said, line("seeds", f"{chosen['seeds']}: {', '.join(each)}")]
+    return [*said, line("seeds", f"{chosen['seeds']}: {', '.join(dict.fromkeys(each))}")]
 
 
 def _value(place: Place, records: Sequence[str], columns: Sequence[str]) -> float | None:
@@ -148,9 +148,9 @@ def _value_broken(place: Place, artefact: str, path: Path, chosen: Line, columns
 
 def _chance(found: Sequence[Line], column: str) -> str:
     wanted = column.strip().casefold()
-    told = next((one["chance"] for one in found if one["benchmark"].casefold() == wanted and one["chance"]), None)
+    told = next((one["chance"] for one in found if one["label"].casefold() == wanted and one["chance"]), None)
     if told is None:
-        names = ", ".join(dict.fromkeys(one["benchmark"] for one in found if one["chance"])) or "none"
+        names = ", ".join(dict.fromkeys(one["label"] for one in found if one["chance"])) or "none"
         raise UserError(f"no column '{column}' with a chance level; columns: {names}")
     return (
         f"chance on {column}: {_short(told)} per cent, what guessing would score; no encoder stands behind it "

@@ -7,19 +7,22 @@ from typing import Any
 
 from mdc.plan.jobs.shown_captions import CaptionTableJob
 from mdc.plan.records import UserError
-from mdc.report.given import Given, path_of, record_of, title
-from mdc.report.measured_captions import FILE, MeasuredCaptions, read_measured
-from mdc.report.probing import Probing
+from mdc.report.given import Given, path_of, reading, record_of, table_of, title
+from mdc.report.measured_captions import FILE, MeasuredCaptions, measured_of
+from mdc.report.results import Pair, Results
+from mdc.report.statistics.claims import caption_margin
+from mdc.report.statistics.replicates import Replicates
 
+#: of a metric that is no share its unit; the others are per cent. The first three are printed times 100 like these
 _UNITS = {
+    **dict.fromkeys(("CIDEr", "CLIPScore", "RefCLIPScore"), "x 100"),
     **dict.fromkeys(("words", "unreadable"), "a caption"),
     "content_words": "distinct, a caption",
-    # no shares, though printed times 100 like these
-    **dict.fromkeys(("CIDEr", "CLIPScore", "RefCLIPScore"), "× 100"),
+    "objects": "a caption",
 }
 
 
-class Captioned(Probing):
+class Captioned(Results):
     """``missing``: metric → why it is not available here. Such a column is not estimated, and not shown as a number.
 
     ``parts_of``: of each part of the table, its metrics {key: label}, those that are missing too.
@@ -42,7 +45,9 @@ class Captioned(Probing):
             record, path = self.records[name], path_of(job, given, name)
             if record.get("kind") != "metrics" or FILE not in record.get("outputs", {}):
                 raise UserError(f"{path}: not a record of measured captions; measure again")
-            return read_measured(path.parent / FILE, record["outputs"][FILE])
+            table = table_of(job, given, name, FILE, ("system", "image"))
+            with reading(path.with_name(FILE)):
+                return measured_of(table)
 
         self._read = read
         self.missing = self._missing(job)
@@ -54,19 +59,24 @@ class Captioned(Probing):
             changed |= {"primary": [], "primary_column": there[0].key}
         super().__init__(job.model_copy(update=changed), given)
 
-    def read(self, given: Given) -> None:
-        """See :class:`Probing`."""
-        self.groups, self.trained = {}, {}
+    def read(self) -> None:
+        """See :class:`Results`. There is no guessing; the floor is a row of its own."""
         for system in self.job.systems:
-            self.groups[system.key] = [
-                {key: found for key in self.columns if (found := self.of(name, system.system).items(key)) is not None}
-                for name in system.records
-            ]
+            found = [self.of(name, system.system) for name in system.records]
+            for key in self.columns:
+                self.items[system.key, key] = [items for one in found if (items := one.items(key)) is not None]
             told = self.records[system.records[0]]["systems"].get(system.system, {})
             self.trained[system.key] = told.get("training")
-        self.metric = {key: _UNITS.get(key, "per cent") for key in self.columns}
-        # there is no guessing; the floor is a row of its own
-        self.chance = dict.fromkeys(self.columns, float("nan"))
+        self.metric = dict(self.columns)
+        self.unit = {key: _UNITS.get(key, "per cent") for key in self.columns}
+        self.chance = dict.fromkeys(self.columns)
+
+    def margin(self, pair: Pair, measure: str) -> Replicates | None:
+        """A tenth of what the second side has above the same captioner on other images; None if it has no such control."""
+        control = self.systems[pair[1]].control
+        if control is None:
+            return None
+        return caption_margin(self.whole(pair[1], measure), self.whole(control, measure), self.job.statistics.level)
 
     def of(self, record: str, system: str) -> MeasuredCaptions:
         """What was measured of one system in one record; UserError if the record lacks it."""

@@ -6,15 +6,18 @@ This is the one place where a manifest that is missing, of another job, of anoth
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mdc.plan.jobs.shown import ArtefactJob
-from mdc.plan.records import UserError, read_json, read_json_lines
+from mdc.plan.records import UserError, read_json, read_json_lines, sha256_file
 
 Given = Mapping[str, Path]
+#: a table of per-item results, a list a column
+Table = dict[str, list[Any]]
 
 
 def title(artefact: str) -> str:
@@ -50,6 +53,46 @@ def record_of(job: ArtefactJob, given: Given, name: str) -> dict[str, Any]:
             f"{job.expected[name][:12]}; make it again"
         )
     return record
+
+
+def file_of(job: ArtefactJob, given: Given, name: str, file: str) -> Path:
+    """A file beside the record of the job ``name``; UserError if the record does not name it, or it is not that file."""
+    record, path = record_of(job, given, name), path_of(job, given, name).parent / file
+    told = record.get("outputs", {}).get(file)
+    if told is None:
+        raise UserError(f"{path_of(job, given, name)}: the record of {name} names no {file}; make it again")
+    if sha256_file(path) != told:
+        raise UserError(f"{path}: not the file that the record of {name} names (its sha256 differs); make it again")
+    return path
+
+
+def table_of(job: ArtefactJob, given: Given, name: str, file: str, columns: Sequence[str]) -> Table:
+    """The table of per-item results ``file`` beside the record of the job ``name``.
+
+    UserError besides (see :func:`file_of`) if it cannot be read, or lacks one of ``columns``.
+    """
+    import pyarrow
+    import pyarrow.parquet as parquet
+
+    path = file_of(job, given, name, file)
+    try:
+        table = parquet.ParquetFile(path).read()  # read_table would import pandas
+        found = {column: table.column(column).to_pylist() for column in table.column_names}
+    except (OSError, pyarrow.ArrowException, ValueError) as error:
+        raise UserError(f"{path}: cannot be read ({str(error)[:200]}); make it again") from None
+    missing = [column for column in columns if column not in found]
+    if missing or not table.num_rows:
+        raise UserError(f"{path}: {f'no column {missing[0]}' if missing else 'holds no row'}; make it again")
+    return found
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """What a table holds is turned into arrays: UserError names the file of which a cell is not what it should be."""
+    try:
+        yield
+    except (UserError, ValueError, TypeError, LookupError) as error:
+        raise UserError(f"{path}: {str(error)[:200]}; make it again") from None
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mdc.plan.records import UserError, sha256_file
+from mdc.plan.records import UserError
 
 Floats = NDArray[np.float64]
 
@@ -32,13 +32,10 @@ class Matrix:
         return np.asarray(codes[:, None] == codes[None, :])
 
 
-def read_matrix(path: Path, record: dict[str, Any], estimator: str) -> Matrix:
-    """The scores of one estimator beside the record of a retrieval job; UserError if they are not those that it names."""
+def read_matrix(file: Path, record: dict[str, Any], estimator: str) -> Matrix:
+    """The scores of one estimator beside the record of a retrieval job; UserError if they cannot be read, or are no numbers."""
     from safetensors import SafetensorError, safe_open
 
-    file = path.parent / "matrix.safetensors"
-    if sha256_file(file) != record["outputs"].get(file.name):
-        raise UserError(f"{file}: not the file that {path} names (its sha256 differs); score again")
     try:
         with safe_open(str(file), framework="numpy") as tensors:
             scores, pieces = tensors.get_tensor(estimator), tensors.get_tensor("pieces")

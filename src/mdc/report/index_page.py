@@ -21,7 +21,8 @@ from mdc.plan.artefacts import Artefact, declared
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.records import UserError, read_json
 from mdc.plan.verbs import VERBS, verb_of
-from mdc.report.claimed import Claim, claims
+from mdc.report.claimed import Claimed, claimed
+from mdc.report.frame import CLAIMS, read_claims, write_csv
 from mdc.report.tables.render import write_page
 
 #: files below the package that decide what is written here
@@ -80,7 +81,7 @@ class Shown:
     scale: str
     copies: str | None
     writing: Sequence[Writing] = ()
-    claims: Sequence[Claim] = ()
+    claims: Sequence[Claimed] = ()
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,8 @@ def write_index(
     asked: Mapping[str, str],
     others: bool = False,
 ) -> list[str]:
-    """Write the ``page`` of a scale whose folder is ``root``, and return what it says is missing.
+    """Write the ``page`` of a scale whose folder is ``root``, and return what it says is missing; and ``claims.csv`` beside the tables and figures:
+    what they claim, in one file.
 
     ``named``: what the tables and figures of the scale declare that it is to show. ``asked``: sha256 of
     the configurations that the scale and this code ask for now; one that was made with another is marked so. ``others``:
@@ -128,6 +130,9 @@ def write_index(
     own = [one for one in shown if one.scale == scale]
     every = {job for one in own if one.opens is not None for job in behind(folder, one.name)}
     total = times(folder, every).told
+    if others:
+        rows = [row for name, one in named.items() for row in read_claims(folder.job(name), one.files)]
+        write_csv(root / "claims.csv", rows, CLAIMS)
     write_page(page, "index.html.j2", scale=scale, label=label, sections=sections, missing=missing, total=total)
     return missing
 
@@ -223,7 +228,7 @@ def _shown(
     own = folder.host(name)
     took = f"{duration(float(read_json(own).get('seconds', 0.0)))} to make" if own.is_file() else ""
     before = times(folder, behind(folder, name) - {name}).told
-    claimed = claims(folder.job(name), artefact.files)
+    found = [claimed(row) for row in read_claims(folder.job(name), artefact.files)]
     return Shown(
         name,
         title,
@@ -232,14 +237,14 @@ def _shown(
         [(file, f"{to_root}{name}/{file}") for file in (*files, record.name)],
         f"{to_root}{name}/{image}" if image is not None else None,
         _size(folder.job(name) / image) if image is not None else (0, 0),
-        None if image is not None else _preview(folder.job(name), artefact, {claim.benchmark for claim in claimed}),
+        None if image is not None else _preview(folder.job(name), artefact, {claim.label for claim in found}),
         f"{to_root}{name}/{opens}",
         "; ".join(part for part in (took, f"before it {before}" if before else "") if part),
         asked is not None and read_json(record).get("config_sha256") != asked,
         scale,
         copies,
         writing(folder, name),
-        claimed,
+        found,
     )
 
 

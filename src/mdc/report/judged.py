@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mdc.plan.jobs.shown_captions import CaptionTableJob, ShownContest
-from mdc.plan.records import UserError, sha256_file
-from mdc.report.estimates import Estimator
-from mdc.report.given import Given, path_of, record_of
-from mdc.report.items import mean_items
-from mdc.report.statistics.interval import Interval
+from mdc.plan.records import UserError
+from mdc.report.given import Given, path_of, record_of, table_of
+from mdc.report.statistics.estimate import Estimate, estimate
 from mdc.report.statistics.places import places_p
-
-_VOTES = "votes"
+from mdc.report.statistics.replicates import Items, drawn
 
 
 @dataclass(frozen=True)
@@ -33,25 +29,24 @@ class Judged:
     """
 
     contest: ShownContest
-    share: dict[str, Interval]
+    share: dict[str, Estimate]
     images: int
     answers: Counter[str]
     letters: dict[str, float]
     letter_p: float
 
 
-def judged(job: CaptionTableJob, given: Given, estimator: Estimator) -> list[Judged]:
+def judged(job: CaptionTableJob, given: Given) -> list[Judged]:
     """Every contest; UserError if a record is missing, stale, or not that of its choices."""
-    return [_contest(job, given, estimator, contest) for contest in job.contests]
+    return [_contest(job, given, contest) for contest in job.contests]
 
 
-def _contest(job: CaptionTableJob, given: Given, estimator: Estimator, contest: ShownContest) -> Judged:
+def _contest(job: CaptionTableJob, given: Given, contest: ShownContest) -> Judged:
     answers: Counter[str] = Counter()
     by_image: dict[str, NDArray[np.float64]] = {}
     seeds = []
     for name in contest.records:
-        record, path = record_of(job, given, name), path_of(job, given, name)
-        rows = [row for row in _rows(path, record) if row["contest"] == contest.name]
+        rows = [row for row in _rows(job, given, name) if row["contest"] == contest.name]
         answers.update(row["status"] for row in rows)
         for row in rows:
             if row["votes"]:
@@ -62,30 +57,24 @@ def _contest(job: CaptionTableJob, given: Given, estimator: Estimator, contest: 
     images = [image for image in seeds[0] if all(image in seed for seed in seeds)]
     if not images:
         raise UserError(f"{contest.label}: no image got an answer with every seed; let the judge choose again")
-    share = {}
-    for system in contest.systems:
-        group = [
-            {_VOTES: mean_items(tuple(images), np.array([seed[image][system] for image in images]))} for seed in seeds
-        ]
-        share[system] = estimator.level(group, [_VOTES])
+    ids = tuple(images)
+    votes = {
+        system: [Items(ids, np.array([seed[image][system] for image in images]), ids, kind="share") for seed in seeds]
+        for system in contest.systems
+    }
+    found = drawn(votes, job.statistics.bootstrap)
+    share = {system: estimate(one.times(100), job.statistics.level) for system, one in found.items()}
     placed = np.stack(list(by_image.values()))
     letters = dict(zip(_alphabet(len(contest.systems)), placed.sum(axis=0).tolist(), strict=True))
     return Judged(contest, share, len(images), answers, letters, places_p(placed))
 
 
-def _rows(path: Path, record: dict[str, Any]) -> list[dict[str, Any]]:
-    import pyarrow
-    import pyarrow.parquet as parquet
-
-    file = path.parent / "judged.parquet"
-    if record.get("kind") != "judged" or sha256_file(file) != record.get("outputs", {}).get(file.name):
-        raise UserError(f"{file}: not the choices that {path} names; let the judge choose again")
-    try:
-        return list(parquet.ParquetFile(file).read().to_pylist())
-    except (OSError, pyarrow.ArrowException) as error:
-        raise UserError(
-            f"{file}: no choices can be read from it ({str(error)[:200]}); let the judge choose again"
-        ) from None
+def _rows(job: CaptionTableJob, given: Given, name: str) -> list[dict[str, Any]]:
+    if record_of(job, given, name).get("kind") != "judged":
+        raise UserError(f"{path_of(job, given, name)}: not a record of a judge's choices; let the judge choose again")
+    columns = ("contest", "image", "systems", "votes", "status")
+    table = table_of(job, given, name, "judged.parquet", columns)
+    return [dict(zip(columns, row, strict=True)) for row in zip(*(table[column] for column in columns), strict=True)]
 
 
 def _alphabet(count: int) -> list[str]:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mdc.data.scenes.oracle import COUNTS, KINDS
 from mdc.data.scenes.true_words import WORD_KINDS
-from mdc.plan.records import UserError, sha256_file
-from mdc.report.items import ProbeItems, mean_items
+from mdc.report.given import Table
 from mdc.report.statistics.corpus_scores import bleu, meteor
+from mdc.report.statistics.replicates import Floats, Items, Kind, Statistic
 
-Floats = NDArray[np.float64]
 FILE = "metrics.parquet"
-_YES_OR_NO = ("repeated",)
+_YES_OR_NO = ("repeated", "CHAIRs")
+#: what is no share of anything, though it is printed times 100 like one
+_NUMBERS = ("CIDEr", "CLIPScore", "RefCLIPScore", "words", "unreadable", "content_words", "objects")
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +35,7 @@ class MeasuredCaptions:
     objects: Floats | None
     true_words: Floats | None = None
 
-    def items(self, column: str) -> ProbeItems | None:
+    def items(self, column: str) -> Items | None:
         """What a column of Table 3 is made of, as shares of 1; None if it is not available."""
         if column.startswith("BLEU-"):
             return self._whole(self.bleu, lambda sums: bleu(sums, int(column[-1])))
@@ -51,44 +50,46 @@ class MeasuredCaptions:
         found = self.columns.get(column)
         if found is None:
             return None
-        shares = found / 100  # all is multiplied by 100 in the end, what is counted too
-        if column in _YES_OR_NO:
-            return ProbeItems(self.images, value=shares)
-        return mean_items(self.images, shares)
+        return self._means(column, found / 100)  # all is multiplied by 100 in the end, what is counted too
 
-    def _whole(self, counts: Floats | None, score: Any) -> ProbeItems | None:
-        if counts is None:
-            return None
-        return ProbeItems(self.images, statistic=lambda drawn: score(drawn @ counts))
+    def _means(self, column: str, values: Floats) -> Items:
+        kind: Kind = "answers" if column in _YES_OR_NO else "number" if column in _NUMBERS else "share"
+        return Items(self.images, values, self.images, kind=kind)
 
-    def _chair(self, column: str) -> ProbeItems | None:
+    def _statistic(self, of: Statistic) -> Items:
+        return Items(self.images, of, self.images, kind="share")
+
+    def _whole(self, counts: Floats | None, score: Statistic) -> Items | None:
+        return None if counts is None else self._statistic(lambda drawn: score(drawn @ counts))
+
+    def _chair(self, column: str) -> Items | None:
         """Of the objects that are named, those that are not there (i); captions that name one (s); objects a caption."""
         if self.objects is None:
             return None
         named, wrong = self.objects[:, 0], self.objects[:, 1]
         if column == "CHAIRs":
-            return ProbeItems(self.images, value=(wrong > 0).astype(np.float64))
+            return self._means(column, (wrong > 0).astype(np.float64))
         if column == "objects":
-            return mean_items(self.images, named / 100)
+            return self._means(column, named / 100)
         return self._share(wrong, named)
 
-    def _words(self, kind: str) -> ProbeItems | None:
+    def _words(self, kind: str) -> Items | None:
         """Of the words of a ``kind``, those that are true of the scene."""
         if self.true_words is None:
             return None
         place = 2 * WORD_KINDS.index(kind)
         return self._share(self.true_words[:, place], self.true_words[:, place + 1])
 
-    def _share(self, part: Floats, over: Floats) -> ProbeItems:
+    def _share(self, part: Floats, over: Floats) -> Items:
         """A part of all that images together have; 0 where they have nothing."""
 
         def share(drawn: Floats) -> Floats:
             whole = drawn @ over
             return np.asarray(np.divide(drawn @ part, whole, out=np.zeros(len(drawn)), where=whole > 0))
 
-        return ProbeItems(self.images, statistic=share)
+        return self._statistic(share)
 
-    def _statements(self, what: str, kind: str) -> ProbeItems | None:
+    def _statements(self, what: str, kind: str) -> Items | None:
         """True ones of those that are stated, or told facts of all; of one ``kind`` or, if that is "", of all."""
         if self.truth is None:
             return None
@@ -98,22 +99,12 @@ class MeasuredCaptions:
         return self._share(chosen[:, COUNTS.index(what)], over)
 
 
-def read_measured(path: Path, sha256: str) -> dict[str, MeasuredCaptions]:
-    """All systems of a ``metrics.parquet``; UserError if it is missing, not the one its record names, or lacks a column."""
-    import pyarrow
-    import pyarrow.parquet as parquet
-
-    if sha256_file(path) != sha256:
-        raise UserError(f"{path}: not the file that its record names (its sha256 differs); measure again")
-    try:
-        table = parquet.ParquetFile(path).read()
-        columns = {name: table.column(name).to_pylist() for name in table.column_names}
-        rows: dict[str, list[int]] = {}
-        for row, name in enumerate(columns["system"]):
-            rows.setdefault(name, []).append(row)
-        return {name: _one(columns, some) for name, some in rows.items()}
-    except (OSError, pyarrow.ArrowException, ValueError, TypeError, LookupError) as error:
-        raise UserError(f"{path}: no metrics can be read from it ({str(error)[:200]}); measure again") from None
+def measured_of(table: Table) -> dict[str, MeasuredCaptions]:
+    """All systems of a ``metrics.parquet``."""
+    rows: dict[str, list[int]] = {}
+    for row, name in enumerate(table["system"]):
+        rows.setdefault(name, []).append(row)
+    return {name: _one(table, some) for name, some in rows.items()}
 
 
 def _one(columns: Mapping[str, list[Any]], rows: list[int]) -> MeasuredCaptions:

@@ -2,45 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
+from typing import Any
 
 from mdc.plan.jobs.shown_captions import CaptionTableJob, Over, OverDataset
 from mdc.plan.records import UserError, read_json
 from mdc.report import words
 from mdc.report.caption_numbers import Captioned
+from mdc.report.frame import Contrast, Side, records_of, write_contrasts
 from mdc.report.given import Given, path_of
-from mdc.report.lines import records_of
-from mdc.report.statistics.interval import Interval
+from mdc.report.results import Pair
+from mdc.report.statistics.claims import CAPTION_MARGIN, Claim, Decision, decide
+from mdc.report.statistics.estimate import Estimate
 from mdc.report.statistics.splits import over_splits
-from mdc.report.statistics.verdicts import Decision, decide
+from mdc.report.tables import comparisons
 from mdc.report.tables.table import Cell, Column, Row, Table
-
-
-@dataclass(frozen=True)
-class Line:
-    """One line of ``NAME_over.csv``: the difference of a pair of systems by one metric on one dataset (``value``), or, where
-    ``dataset`` is "all", over them. ``higher``: on how many of ``datasets`` the first is higher. The plain interval takes the
-    splits as independent. ``p_holm`` and ``verdict``: of the metric that is claimed."""
-
-    scale: str
-    dataset: str
-    method: str
-    against: str
-    benchmark: str
-    value: float
-    low: float | None
-    high: float | None
-    p: float | None
-    plain_low: float | None
-    plain_high: float | None
-    higher: int | None
-    datasets: int | None
-    test_over_train: float | None
-    records: str
-    p_holm: float | None = None
-    verdict: str = ""
 
 
 class OverDatasets:
@@ -65,76 +42,125 @@ class OverDatasets:
         """Images tested on over images trained on."""
         return next(iter(self.shares.values()))
 
-    def differences(self, one: str, other: str, measure: str) -> dict[str, Interval]:
-        """On each dataset, the first system minus the second."""
-        pairs = {d.key: (f"{d.key}/{one}", f"{d.key}/{other}") for d in (*self.over.beside, *self.over.datasets)}
-        return {key: self.found.differences[pair, measure] for key, pair in pairs.items()}
-
     def values(self, one: str, other: str, measure: str) -> list[float]:
         """The differences on the splits that are compared over."""
-        within = self.differences(one, other, measure)
-        return [within[dataset.key].value for dataset in self.over.datasets]
+        return [self._difference(dataset, one, other, measure).value for dataset in self.over.datasets]
 
-    def mean(self, one: str, other: str, measure: str) -> Interval:
+    def mean(self, one: str, other: str, measure: str) -> Estimate:
         """Over the splits."""
         return over_splits(self.values(one, other, measure), self.share, self.level)
+
+    def _difference(self, dataset: OverDataset, one: str, other: str, measure: str) -> Estimate:
+        return self.found.differences[self._pair(dataset, one, other), measure]
+
+    def _pair(self, dataset: OverDataset, one: str, other: str) -> Pair:
+        return f"{dataset.key}/{one}", f"{dataset.key}/{other}"
+
+    def _claim(self, one: str, other: str, measure: str) -> Claim:
+        """With a margin of a tenth of what the second has above its control over the splits, if that is above 0."""
+        values, margins = self.values(one, other, measure), self._margins(other, measure)
+        difference = over_splits(values, self.share, self.level)
+        low = over_splits(margins, self.share, self.level).low if margins else None
+        if low is None or low <= 0:
+            return Claim(difference)
+        above, below = (
+            over_splits(
+                [value + sign * margin for value, margin in zip(values, margins, strict=True)], self.share, self.level
+            )
+            for sign in (1, -1)
+        )
+        return Claim(difference, sum(margins) / len(margins), above, below)
+
+    def _margins(self, other: str, measure: str) -> list[float]:
+        """On each split; none if the system has no control."""
+        keys = [f"{dataset.key}/{other}" for dataset in self.over.datasets]
+        controls = [self.found.systems[key].control for key in keys]
+        level = self.found.levels
+        return [
+            CAPTION_MARGIN * (level[key, measure].value - level[control, measure].value)
+            for key, control in zip(keys, controls, strict=True)
+            if control is not None
+        ]
 
     @cached_property
     def decisions(self) -> dict[tuple[str, str], Decision]:
         """Of each pair, by the metric that is claimed; none if it is not available."""
         if self.claimed is None:
             return {}
-        found = [self.mean(one, other, self.claimed) for one, other in self.over.pairs]
-        decided = decide(found, self.level, self.statistics.comparable, self.statistics.power)
+        how = self.statistics
+        claims = [self._claim(one, other, self.claimed) for one, other in self.over.pairs]
+        decided = decide(claims, how.level, how.power, how.order)
         return dict(zip(((one, other) for one, other in self.over.pairs), decided, strict=True))
 
-    def lines(self) -> Iterator[Line]:
-        """Every pair by every metric: on each dataset, then over all."""
-        scale = words.scale_column(self.found.job)
+    def write(self, path: Path) -> None:
+        """The csv file: every pair by every metric, on each dataset and over all of them. ``higher``: on how many of
+        ``datasets`` the first is higher; ``plain_low``, ``plain_high``: as if splits were independent."""
+        lines: list[Contrast] = []
+        more: dict[str, list[Any]] = {
+            name: [] for name in ("higher", "datasets", "test_over_train", "plain_low", "plain_high")
+        }
         for one, other in self.over.pairs:
             for measure in self.found.measures:
-                told = (self.labels[one], self.labels[other], self.found.name(measure))
-                within = self.differences(one, other, measure)
                 for dataset in (*self.over.beside, *self.over.datasets):
-                    here = within[dataset.key]
-                    inside = _bounds(here)
-                    records = self._records(one, other, dataset)
-                    yield Line(scale, dataset.label, *told, here.value, *inside, None, None, None, None, None, records)
-                values = self.values(one, other, measure)
-                corrected = self.mean(one, other, measure)
-                plain = over_splits(values, 0.0, self.level)
-                higher = sum(value > 0 for value in values)
-                bounds = (*_bounds(corrected), plain.low, plain.high)
-                decision = self.decisions.get((one, other)) if measure == self.claimed else None
-                decided = (decision.p_holm, decision.verdict) if decision is not None else ()
-                records = self._records(one, other, *self.over.datasets)
-                counted = (higher, len(values), self.share)
-                yield Line(scale, "all", *told, corrected.value, *bounds, *counted, records, *decided)
+                    pair = self._pair(dataset, one, other)
+                    lines.append(
+                        self.found.contrast("difference", pair, measure, self.found.differences[pair, measure])
+                    )
+                values, plain = (
+                    self.values(one, other, measure),
+                    over_splits(self.values(one, other, measure), 0.0, self.level),
+                )
+                lines.append(self._line(one, other, measure))
+                told = (sum(value > 0 for value in values), len(values), self.share, plain.low, plain.high)
+                for name, value in zip(more, told, strict=True):
+                    more[name] += [None] * (len(lines) - 1 - len(more[name])) + [value]
+        write_contrasts(path, lines, **more)
 
-    def _records(self, one: str, other: str, *datasets: OverDataset) -> str:
-        return records_of(*(self.found.systems[f"{d.key}/{name}"] for d in datasets for name in (one, other)))
+    def _line(self, one: str, other: str, measure: str) -> Contrast:
+        """A pair over all splits."""
+        pairs = [self._pair(dataset, one, other) for dataset in self.over.datasets]
+        first, second = (self.found.systems[key] for key in pairs[0])
+        line = self.found.contrast("difference", pairs[0], measure, self.mean(one, other, measure))
+        sides = (
+            Side(name, "all", system.backbone.label, system.method.label)
+            for name, system in ((one, first), (other, second))
+        )
+        records = records_of(*(self.found.systems[key] for pair in pairs for key in pair))
+        decision = self.decisions.get((one, other)) if measure == self.claimed else None
+        return Contrast(
+            line.scale,
+            line.artefact,
+            "splits",
+            next(sides),
+            next(sides),
+            line.column,
+            line.label,
+            line.metric,
+            line.unit,
+            line.found,
+            records,
+            decision,
+        )
 
     def tables(self, measures: list[str]) -> list[Table]:
         """What was claimed of each pair over the splits, and every metric."""
         return [*([self._claims()] if self.decisions else []), self._table(measures)]
 
     def _claims(self) -> Table:
-        rows = []
-        for (one, other), decision in self.decisions.items():
-            assert self.claimed is not None
-            values, mean = self.values(one, other, self.claimed), self.mean(one, other, self.claimed)
-            value, low, high = (words.signed(number) for number in (mean.value, mean.low, mean.high))
-            told = (value, f"[{low}, {high}]", f"{sum(one > 0 for one in values)} of {len(values)}")
-            names = f"{self.labels[one]} − {self.labels[other]}"
-            rows.append(Row((names, *told, words.p_value(decision.p_holm), words.verdict(decision)), ()))
-        interval = f"{words.percent(self.level)} interval"
-        name = self.found.name(self.claimed or "")
-        return Table(
-            title=f"Primary comparisons over {len(self.over.datasets)} splits on {name}, {self.found.scale_text}",
-            caption=(f"Differences in points. {self._how()}", *words.claims(self.statistics, len(rows))),
-            labels=("Comparison", "Difference", interval, "Higher on", "Corrected p", "Verdict"),
-            columns=(),
-            rows=tuple(rows),
+        assert self.claimed is not None
+        claims = [self._line(one, other, self.claimed) for one, other in self.over.pairs]
+        higher = [sum(value > 0 for value in self.values(one, other, self.claimed)) for one, other in self.over.pairs]
+        count = dict(zip(map(id, claims), higher, strict=True))
+        return comparisons.claims_table(
+            f"Primary comparisons over {len(self.over.datasets)} splits on {self.found.name(self.claimed)}, "
+            f"{self.found.scale_text}",
+            f"Differences in points. {self._how()}",
+            claims,
+            self.statistics,
+            {
+                "Comparison": lambda one: f"{one.first.method} − {one.second.method if one.second else ''}",
+                "Higher on": lambda one: f"{count[id(one)]} of {len(self.over.datasets)}",
+            },
         )
 
     def _how(self) -> str:
@@ -168,7 +194,3 @@ class OverDatasets:
             rows=tuple(rows),
             signed=True,
         )
-
-
-def _bounds(found: Interval) -> tuple[float, float, float | None]:
-    return found.low, found.high, found.p

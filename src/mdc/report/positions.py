@@ -15,22 +15,19 @@ contexts are the tokens behind, and a first mention is the first in its reading 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mdc.plan.jobs.shown import PositionsFigureJob, PositionSystem
-from mdc.plan.records import UserError, sha256_file
-from mdc.report.given import Given, path_of, record_of
-from mdc.report.statistics.bootstrap import Column, percentile, replicate
-from mdc.report.statistics.interval import Interval
-from mdc.report.statistics.seeds import student
-from mdc.report.statistics.verdicts import Decision, decide
+from mdc.plan.records import UserError
+from mdc.report.given import Given, Table, record_of, table_of
+from mdc.report.statistics.claims import Decision, claim, decide
+from mdc.report.statistics.estimate import Estimate, estimate
+from mdc.report.statistics.replicates import Floats, Items, Replicates, drawn, mean
 
-Floats = NDArray[np.float64]
 CONTEXTS = {"own": "own contexts", "prefix": "matched contexts"}
 SUFFIX = "suffix"  # what the csv files call the matched contexts of a right-to-left model
 _THIRD = 1 / 3
@@ -58,33 +55,49 @@ class Tokens:
 
 
 class Positions:
-    """The records of the figure's job."""
+    """The records of the figure's job. All means are over tokens, whose captions are resampled, the same for all
+    systems of a corpus."""
 
     def __init__(self, job: PositionsFigureJob, given: Given) -> None:
         self.job, self.given = job, given
         self.systems = {system.key: system for system in job.systems}
-        self.records = {name: record_of(job, given, name) for s in job.systems for name in s.records}
+        for name in (name for s in job.systems for name in s.records):
+            record_of(job, given, name)
         self.tokens = {system.key: self._tokens(system) for system in job.systems}
         self.kinds = {
             system.key: [k for k in dict.fromkeys(self.tokens[system.key].kind.tolist()) if k not in ("", "end")]
             for system in job.systems
         }
+        self._steps: dict[str, list[int]] = {}
+        #: what is averaged: by its name the tokens, training by training
+        self._means: dict[Hashable, list[Items]] = {}
+        for key in self.systems:
+            for context in CONTEXTS:
+                for kind in (None, *self.kinds[key]):
+                    self._add_curve(key, context, kind)
+                    for against in (None, self.reference(key)):
+                        self._add_thirds(key, context, kind, against)
+            self._add_signal(key)
+        self._found = drawn(self._means, job.statistics.bootstrap)
 
-    def _table(self, name: str, file: str) -> dict[str, list[Any]]:
-        import pyarrow
-        import pyarrow.parquet as parquet
-
-        path = path_of(self.job, self.given, name).with_name(file)
-        if sha256_file(path) != self.records[name].get("outputs", {}).get(file):
-            raise UserError(f"{path}: not the file that its record names (its sha256 differs); measure it again")
-        try:
-            table = parquet.ParquetFile(path).read()
-            return {column: table.column(column).to_pylist() for column in table.column_names}
-        except (OSError, pyarrow.ArrowException, ValueError) as error:
-            raise UserError(f"{path}: cannot be read ({str(error)[:200]}); measure it again") from None
+    def reference(self, key: str) -> str | None:
+        """What a system is held against; None of the reference itself, and of one that reads from right to left."""
+        system, reference = self.systems[key], f"{self.systems[key].corpus.key}/{self.job.reference}"
+        return None if key == reference or system.reverse else reference
 
     def _tokens(self, system: PositionSystem) -> Tokens:
-        tables = [self._table(name, "tokens.parquet") for name in system.records]
+        columns = (
+            "key",
+            "place",
+            "tokens",
+            "kind",
+            "eot",
+            "before",
+            "after",
+            *CONTEXTS,
+            *(f"{one}_blind" for one in CONTEXTS),
+        )
+        tables = [table_of(self.job, self.given, name, "tokens.parquet", columns) for name in system.records]
         first = tables[0]
         if any(table["key"] != first["key"] or table["place"] != first["place"] for table in tables):
             raise UserError(f"{system.key}: its seeds were measured on different captions; measure them again")
@@ -104,24 +117,32 @@ class Positions:
             gains,
         )
 
+    def _add(self, name: Hashable, key: str, values: Floats, captions: NDArray[np.str_]) -> None:
+        """The mean of ``values`` (S, n) of tokens whose captions are ``captions`` (n,), if these are two or more."""
+        if len(set(captions.tolist())) > 1:
+            groups = tuple(f"{self.systems[key].corpus.key}/{caption}" for caption in captions)
+            ids = tuple(f"{group}/{place}" for place, group in enumerate(groups))
+            self._means[name] = [Items(ids, row, groups) for row in values]
+
+    def _estimate(self, found: Replicates, contrast: bool = False) -> Estimate:
+        return estimate(found, self.job.statistics.level, contrast)
+
     # --- by position ----------------------------------------------------------------------------------------------------
 
-    def curve(self, key: str, context: str, kind: str | None = None) -> list[tuple[int, Interval, int]]:
-        """The mean gain in each bin of relative position that has tokens: (bin, interval in nats, tokens)."""
-        tokens = self.tokens[key]
+    def _add_curve(self, key: str, context: str, kind: str | None) -> None:
+        tokens, bins = self.tokens[key], self.job.bins
         chosen = tokens.chosen(context, kind)
-        place = np.minimum((tokens.relative * self.job.bins).astype(int), self.job.bins - 1)
-        found = []
-        for number in range(self.job.bins):
+        place = np.minimum((tokens.relative * bins).astype(int), bins - 1)
+        for number in range(bins):
             here = np.flatnonzero(chosen & (place == number))
-            if len(set(tokens.keys[here].tolist())) > 1:
-                values = tokens.gain[context][:, here]
-                found.append((number, self._mean([(1.0, values, tokens.keys[here])], contrast=False), len(here)))
-        return found
+            self._add(("curve", key, context, kind, number), key, tokens.gain[context][:, here], tokens.keys[here])
 
-    def fall(self, key: str, context: str, kind: str | None = None, against: str | None = None) -> Interval | None:
-        """The mean gain of the last third minus that of the first, or how much that of ``key`` is above that of ``against`` on
-        the same tokens; None where no length of caption has tokens of several captions in both thirds."""
+    def curve(self, key: str, context: str, kind: str | None = None) -> list[tuple[int, Estimate]]:
+        """The mean gain in each bin of relative position that has tokens of several captions: (bin, estimate in nats)."""
+        names = ((number, ("curve", key, context, kind, number)) for number in range(self.job.bins))
+        return [(number, self._estimate(self._found[name])) for number, name in names if name in self._found]
+
+    def _add_thirds(self, key: str, context: str, kind: str | None, against: str | None) -> None:
         tokens = self.tokens[key]
         values, chosen = tokens.gain[context], tokens.chosen(context, kind)
         if against is not None:
@@ -130,19 +151,21 @@ class Positions:
                 raise UserError(f"{key} and {against} were measured on different captions; measure them again")
             values = values - other.gain[context]
             chosen &= other.chosen(context, kind)
-        terms: list[tuple[float, Floats, NDArray[np.str_]]] = []
         lengths = self._lengths(tokens)
-        bins = 0
         for length in range(3):
-            late = np.flatnonzero(chosen & (lengths == length) & (tokens.relative >= 2 * _THIRD))
-            early = np.flatnonzero(chosen & (lengths == length) & (tokens.relative < _THIRD))
-            if min(len(set(tokens.keys[some].tolist())) for some in (late, early)) > 1:
-                bins += 1
-                terms += [(1.0, values[:, late], tokens.keys[late]), (-1.0, values[:, early], tokens.keys[early])]
-        if not bins:
-            return None
-        # the plain mean over 2 · bins columns, the early ones negative, is half of what is wanted
-        return self._mean(terms, contrast=True).times(2)
+            for third, there in (("late", tokens.relative >= 2 * _THIRD), ("early", tokens.relative < _THIRD)):
+                some = np.flatnonzero(chosen & (lengths == length) & there)
+                self._add((third, key, context, kind, against, length), key, values[:, some], tokens.keys[some])
+
+    def fall(self, key: str, context: str, kind: str | None = None, against: str | None = None) -> Replicates | None:
+        """The mean gain of the last third minus that of the first, or how much that of ``key`` is above that of ``against`` on
+        the same tokens, in nats; None where no length of caption has tokens of several captions in both thirds."""
+        ends = [
+            [self._found.get((third, key, context, kind, against, length)) for third in ("late", "early")]
+            for length in range(3)
+        ]
+        apart = [late - early for late, early in ends if late is not None and early is not None]
+        return mean(apart) if apart else None
 
     def _lengths(self, tokens: Tokens) -> NDArray[np.int64]:
         """Which third of the captions by length a token's caption belongs to, (N,) 0…2."""
@@ -150,69 +173,64 @@ class Positions:
         edges = np.quantile(tokens.pieces[first], [_THIRD, 2 * _THIRD])
         return np.asarray(np.searchsorted(edges, tokens.pieces, side="left"))
 
-    def _mean(self, terms: Sequence[tuple[float, Floats, NDArray[np.str_]]], contrast: bool) -> Interval:
-        """The plain mean over ``terms`` (sign, values (S, n), keys (n,)), resampled by caption."""
-        statistics = self.job.statistics
-        columns = [Column(sign * values.mean(axis=0), values.shape[1], keys.tolist()) for sign, values, keys in terms]
-        found = replicate(columns, np.random.default_rng(0), statistics.bootstrap)
-        seeds = len(self.job.seeds)
-        if seeds < 3:
-            return percentile(found, statistics.level, contrast=contrast, seeds=seeds)
-        per_seed = np.mean([sign * values.mean(axis=1) for sign, values, _ in terms], axis=0)
-        return student(per_seed, found.components(), found.n, statistics.level, contrast, draws=len(found.whole))
-
     # --- claims ---------------------------------------------------------------------------------------------------------
 
-    def claims(self) -> list[tuple[str, str, Interval, Decision]]:
-        """(system, reference, how much less it falls in matched contexts, verdict), of the systems that the job names."""
+    def claims(self) -> list[tuple[str, str, Replicates, Decision]]:
+        """(system, reference, how much less it falls in matched contexts, what was found), of the systems that the job names."""
         found = []
         for key in self.job.primary:
-            reference = f"{self.systems[key].corpus.key}/{self.job.reference}"
-            interval = self.fall(key, "prefix", against=reference)
-            if interval is None:
+            reference = self.reference(key)
+            fall = self.fall(key, "prefix", against=reference)
+            if fall is None or reference is None:
                 raise UserError(f"{key}: no held-out caption is long enough to have a first and a last third")
-            found.append((key, reference, interval))
-        statistics = self.job.statistics
-        told = decide([one[2] for one in found], statistics.level, self.job.comparable, statistics.power)
-        return [(*one, decision) for one, decision in zip(found, told, strict=True)]
+            found.append((key, reference, fall))
+        how = self.job.statistics
+        claims = [claim(fall, self.job.margin, how.level) for _, _, fall in found]
+        return [
+            (*one, decision)
+            for one, decision in zip(found, decide(claims, how.level, how.power, how.order), strict=True)
+        ]
 
     # --- the learning signal ---------------------------------------------------------------------------------------------
 
-    def signal(self, key: str) -> list[tuple[int, int, Interval, int]]:
-        """The norm of a token's loss's gradient at the visual tokens: (step, bin, interval, tokens), EOT left out."""
-        system = self.systems[key]
-        tables = [self._table(name, "gradients.parquet") for name in system.records]
-        steps = sorted(set(tables[0]["step"]))
-        found = []
-        for number, step in enumerate(steps):
+    def _add_signal(self, key: str) -> None:
+        columns = ("step", "place", "tokens", "key", "norm")
+        tables = [
+            table_of(self.job, self.given, name, "gradients.parquet", columns) for name in self.systems[key].records
+        ]
+        self._steps[key] = sorted(set(tables[0]["step"]))
+        for number, step in enumerate(self._steps[key]):
             rows = [self._of_step(table, sorted(set(table["step"]))[number]) for table in tables]
-            relative, keys = rows[0][0], rows[0][1]
+            relative, captions = rows[0][0], rows[0][1]
             norms = np.stack([row[2] for row in rows])
             place = np.minimum((relative * self.job.bins).astype(int), self.job.bins - 1)
             for one in range(self.job.bins):
                 here = np.flatnonzero((place == one) & (relative < 1))
-                if len(set(keys[here].tolist())) > 1:
-                    mean = self._mean([(1.0, norms[:, here], keys[here])], contrast=False)
-                    found.append((step, one, mean, len(here)))
-        return found
-
-    def signal_ratio(self, key: str) -> list[tuple[float, Interval]]:
-        """(share of the training done, log of the norm in the last third over that in the first), at each snapshot."""
-        system = self.systems[key]
-        tables = [self._table(name, "gradients.parquet") for name in system.records]
-        steps = sorted(set(tables[0]["step"]))
-        found = []
-        for number, step in enumerate(steps):
-            rows = [self._of_step(table, sorted(set(table["step"]))[number]) for table in tables]
-            relative, keys = rows[0][0], rows[0][1]
-            logs = np.log(np.maximum(np.stack([row[2] for row in rows]), 1e-30))
+                self._add(("norm", key, step, one), key, norms[:, here], captions[here])
+            logs = np.log(np.maximum(norms, 1e-30))
             late, early = np.flatnonzero((relative >= 2 * _THIRD) & (relative < 1)), np.flatnonzero(relative < _THIRD)
-            if min(len(set(keys[some].tolist())) for some in (late, early)) > 1:
-                terms = [(1.0, logs[:, late], keys[late]), (-1.0, logs[:, early], keys[early])]
-                found.append((step / steps[-1], self._mean(terms, contrast=True).times(2)))
+            for third, some in (("late", late), ("early", early)):
+                self._add(("log norm", key, step, third), key, logs[:, some], captions[some])
+
+    def signal(self, key: str) -> list[tuple[int, int, Estimate]]:
+        """The norm of a token's loss's gradient at the visual tokens: (step, bin, estimate), EOT left out."""
+        names = [(step, one) for step in self._steps[key] for one in range(self.job.bins)]
+        return [
+            (step, one, self._estimate(self._found["norm", key, step, one]))
+            for step, one in names
+            if ("norm", key, step, one) in self._found
+        ]
+
+    def signal_ratio(self, key: str) -> list[tuple[float, Estimate]]:
+        """(share of the training done, log of the norm in the last third over that in the first), at each snapshot."""
+        steps, found = self._steps[key], []
+        for step in steps:
+            late, early = (self._found.get(("log norm", key, step, third)) for third in ("late", "early"))
+            if late is not None and early is not None:
+                found.append((step / steps[-1], self._estimate(late - early, contrast=True)))
         return found
 
-    def _of_step(self, table: dict[str, list[Any]], step: int) -> tuple[Floats, NDArray[np.str_], Floats]:
+    def _of_step(self, table: Table, step: int) -> tuple[Floats, NDArray[np.str_], Floats]:
         """relative position (EOT at 1 and beyond), keys and norms of a step's tokens."""
         rows = np.flatnonzero(np.array(table["step"]) == step)
         place, tokens = np.array(table["place"])[rows], np.array(table["tokens"])[rows]

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mdc.plan.records import UserError, sha256_file
+from mdc.report.given import Table
+from mdc.report.statistics.replicates import Floats
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
@@ -55,22 +54,12 @@ class ScoredSet:
     by: Mapping[str, Scored]
 
 
-def read_scores(path: Path, sha256: str) -> dict[str, ScoredSet]:
-    """The sets of a ``scores.parquet``; UserError if it is missing, not the one that its record names, or lacks a column."""
-    import pyarrow
-    import pyarrow.parquet as parquet
-
-    if sha256_file(path) != sha256:
-        raise UserError(f"{path}: not the file that its record names (its sha256 differs); score again")
-    try:
-        table = parquet.ParquetFile(path).read()
-        columns = {name: table.column(name).to_pylist() for name in table.column_names}
-        by_set: dict[str, list[int]] = {}
-        for row, name in enumerate(columns["set"]):
-            by_set.setdefault(name, []).append(row)
-        return {name: _one(columns, rows) for name, rows in by_set.items()}
-    except (OSError, pyarrow.ArrowException, ValueError, TypeError, LookupError) as error:
-        raise UserError(f"{path}: no scores can be read from it ({str(error)[:200]}); score again") from None
+def scores_of(columns: Table) -> dict[str, ScoredSet]:
+    """The sets of a ``scores.parquet``."""
+    by_set: dict[str, list[int]] = {}
+    for row, name in enumerate(columns["set"]):
+        by_set.setdefault(name, []).append(row)
+    return {name: _one(columns, rows) for name, rows in by_set.items()}
 
 
 def _one(columns: Mapping[str, list[Any]], rows: list[int]) -> ScoredSet:
@@ -121,8 +110,10 @@ def log_mean_exp(values: Floats, axis: int = -1) -> Floats:
 def right_share(scores: Floats, there: NDArray[np.bool_]) -> Floats:
     """What each item counts, (N,): 1 if its first option alone scores highest, 1/k if it is one of k, else 0.
 
-    ``scores`` (N, K), ``there`` (N, K).
-    """
+    ``scores`` (N, K), ``there`` (N, K). ValueError if a score that is there is no number: it could not be highest, and
+    would count as wrong."""
+    if np.isnan(scores[there]).any():
+        raise ValueError("a score is no number (NaN)")
     best = np.where(there, scores, -np.inf)
     top = best == best.max(axis=1, keepdims=True)
     top &= there

@@ -11,12 +11,11 @@ import numpy as np
 from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.jobs.shown import ChoiceTableJob, RetrievalTableJob, ScoredSystem, ShownColumn
 from mdc.plan.records import UserError
-from mdc.report.given import Given, path_of, record_of
+from mdc.report.given import Given, file_of, path_of, reading, record_of, table_of
 from mdc.report.held_out import Matrix, best_alpha, less_blind, read_matrix, recall
-from mdc.report.items import ProbeItems
-from mdc.report.probing import Probing
-from mdc.report.scored_sets import Floats, ScoredSet, log_mean_exp, read_scores, right_share
-from mdc.report.statistics.bootstrap import Column
+from mdc.report.results import Results
+from mdc.report.scored_sets import ScoredSet, log_mean_exp, right_share, scores_of
+from mdc.report.statistics.replicates import Floats, Items
 
 METRIC = "right"
 #: which items of a column count: all; without those where a wrong option is the right caption itself; without those with
@@ -24,7 +23,7 @@ METRIC = "right"
 KEPT = ("all", "distinct", "trained")
 
 
-class Choices(Probing):
+class Choices(Results):
     """Table 2. ``kept``: which items count."""
 
     job: ChoiceTableJob
@@ -33,38 +32,38 @@ class Choices(Probing):
         self.kept, self.store = kept, store or Store(job, given)
         super().__init__(job, given)
 
-    def read(self, given: Given) -> None:
-        """See :class:`Probing`."""
+    def read(self) -> None:
+        """See :class:`Results`."""
         self.scored = {system.key: system for system in self.job.systems}
         self.alpha: dict[str, list[float]] = {}
-        self.groups, self.trained = {}, {}
         for system in self.job.systems:
             alphas = [self.store.alpha(system, seed) for seed in range(len(system.records))]
             self.alpha[system.key] = [one for one in alphas if one is not None]
-            self.groups[system.key] = [
-                {column.key: self._items(system, seed, column, alpha) for column in self.job.columns}
-                for seed, alpha in enumerate(alphas)
-            ]
+            for column in self.job.columns:
+                self.items[system.key, column.key] = [
+                    self._items(system, seed, column, alpha) for seed, alpha in enumerate(alphas)
+                ]
             self.trained[system.key] = self.store.record(system.records[0]).get("training")
         self.metric = {column.key: METRIC for column in self.job.columns}
         first = self.job.systems[0]
         self.chance = {column.key: 100 * self._chance(first, column) for column in self.job.columns}
 
-    def _items(self, system: ScoredSystem, seed: int, column: ShownColumn, alpha: float | None) -> ProbeItems:
+    def _items(self, system: ScoredSystem, seed: int, column: ShownColumn, alpha: float | None) -> Items:
         ids: list[str] = []
         images: list[str] = []
         parts: list[str] = []
         values: list[Floats] = []
         for name, found, chosen in self._chosen(system, seed, column):
             scores = shown_scores(system, found, alpha)
-            values.append(right_share(scores, found.there)[chosen])
+            with reading(path_of(self.job, self.given, system.records[seed])):
+                values.append(right_share(scores, found.there)[chosen])
             ids += [f"{name}/{found.items[n]}" for n in chosen]
             images += [found.images[n] for n in chosen]
             parts += [name if column.parts == "sets" else found.groups[n] for n in chosen]
         if not ids:
             raise UserError(f"{self.title}: no item of {column.key} is left ({self.kept})")
         several = tuple(parts) if len(set(parts)) > 1 else None
-        return ProbeItems(tuple(ids), value=np.concatenate(values), groups=tuple(images), parts=several)
+        return Items(tuple(ids), np.concatenate(values), tuple(images), several, kind="answers")
 
     def _chosen(self, system: ScoredSystem, seed: int, column: ShownColumn) -> list[tuple[str, ScoredSet, list[int]]]:
         return chosen_items(self.store, system, seed, column, self.kept)
@@ -72,7 +71,7 @@ class Choices(Probing):
     def _chance(self, system: ScoredSystem, column: ShownColumn) -> float:
         items = self._items(system, 0, column, 0.0)
         values = [1.0 / one.there[chosen].sum(axis=1) for _, one, chosen in self._chosen(system, 0, column)]
-        return Column(np.concatenate(values), items.n, items.groups, items.parts).value
+        return Items(items.ids, np.concatenate(values), items.groups, items.parts).value
 
 
 def kept_items(one: ScoredSet, kept: str) -> Any:
@@ -158,9 +157,11 @@ class Store:
 
     def _scores(self, name: str) -> dict[str, ScoredSet]:
         record, path = self.record(name), path_of(self.job, self.given, name)
-        if record.get("kind") != "scores" or "scores.parquet" not in record.get("outputs", {}):
+        if record.get("kind") != "scores":
             raise UserError(f"{path}: not a record of scores; score again")
-        found = read_scores(path.parent / "scores.parquet", record["outputs"]["scores.parquet"])
+        table = table_of(self.job, self.given, name, "scores.parquet", ("set", "item", "option", "estimator"))
+        with reading(path.with_name("scores.parquet")):
+            found = scores_of(table)
         assert isinstance(self.job, ChoiceTableJob)
         missing = [one for column in self.job.columns for one in column.sets if one not in found]
         if missing:
@@ -171,7 +172,7 @@ class Store:
         record, path = self.record(name), path_of(self.job, self.given, name)
         if record.get("kind") != "retrieval":
             raise UserError(f"{path}: not a record of held-out pairs; score again")
-        return read_matrix(path, record, estimator)
+        return read_matrix(file_of(self.job, self.given, name, "matrix.safetensors"), record, estimator)
 
     def alpha(self, system: ScoredSystem, seed: int) -> float | None:
         """The α of a row that takes a blind score off, None of any other row."""
@@ -181,26 +182,27 @@ class Store:
         return best_alpha(matrix.scores, matrix.same, self.job.alphas, matrix.pieces + 1 if system.per_token else None)
 
 
-class Retrieval(Probing):
+class Retrieval(Results):
     """The retrieval table: a column's items are queries, images or captions."""
 
     averages = False
     printed = False
     job: RetrievalTableJob
 
-    def read(self, given: Given) -> None:
-        """See :class:`Probing`."""
-        self.store = store = Store(self.job, given)
+    def read(self) -> None:
+        """See :class:`Results`."""
+        self.store = store = Store(self.job, self.given)
         self.scored = {system.key: system for system in self.job.systems}
         self.alpha: dict[str, list[float]] = {}
-        self.groups, self.trained = {}, {}
         for system in self.job.systems:
             alphas = [store.alpha(system, seed) for seed in range(len(system.records))]
             self.alpha[system.key] = [one for one in alphas if one is not None]
-            self.groups[system.key] = [
+            made = [
                 self._queries(system, store.matrix(name, system.estimator), alpha)
                 for name, alpha in zip(system.records, alphas, strict=True)
             ]
+            for column in self.columns:
+                self.items[system.key, column] = [one[column] for one in made]
             self.trained[system.key] = store.record(system.records[0]).get("training")
         self.metric = {column.key: "recall" for column in self.job.columns}
         right = store.matrix(self.job.systems[0].records[0], self.job.systems[0].estimator).same
@@ -210,14 +212,15 @@ class Retrieval(Probing):
     def _primary_measure(self) -> str:
         return "text_1"
 
-    def _queries(self, system: ScoredSystem, matrix: Matrix, alpha: float | None) -> dict[str, ProbeItems]:
+    def _queries(self, system: ScoredSystem, matrix: Matrix, alpha: float | None) -> dict[str, Items]:
         scores = matrix.scores if alpha is None else less_blind(matrix.scores, alpha)
         scores = scores / (matrix.pieces + 1) if system.per_token else scores
         found = {}
         for column in self.job.columns:
             by_image = column.key.startswith("text")
             value = recall(scores if by_image else scores.T, matrix.same, _count(column.key))
-            found[column.key] = ProbeItems(matrix.keys, value=value, groups=matrix.keys)
+            # queries share one gallery, so they are no independent answers
+            found[column.key] = Items(matrix.keys, value, matrix.keys, kind="share")
         return found
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 
 from mdc.plan.config.params import ProtocolStatistics
 from mdc.plan.jobs.shown import ArtefactJob, System
-from mdc.report.estimates import interval_label
-from mdc.report.lines import POOLINGS
-from mdc.report.statistics.interval import Interval
-from mdc.report.statistics.verdicts import Decision
+from mdc.report.frame import POOLINGS
+from mdc.report.statistics.claims import Decision
+from mdc.report.statistics.estimate import Estimate
 
 #: what a mini or a self-made scale must not be taken for
 _WARNING = "not a reproduction of the paper's numbers"
@@ -33,11 +31,6 @@ def percent(share: float) -> str:
     return f"{100 * share:g} %"
 
 
-def dataset(system: System) -> str:
-    """What a system was trained on."""
-    return "none" if system.corpus is None else system.corpus.label
-
-
 def method(system: System) -> str:
     """What a system is called in a row of its own: without a corpus its pooling is said too."""
     pooling = "" if system.corpus else f", {POOLINGS.get(system.pooling, system.pooling)}"
@@ -54,48 +47,99 @@ def seeds(numbers: Sequence[int]) -> str:
     return f"seed{'s' if len(numbers) > 1 else ''} {' '.join(map(str, numbers))}"
 
 
-def intervals(found: Iterable[Interval], numbers: Sequence[int], where: str = "In brackets the") -> str:
+def interval_label(found: Estimate) -> str:
+    """How an interval was made, in the words of the tables."""
+    only = "this checkpoint only" if found.seeds == 1 else f"mean of {found.seeds} seeds"
+    match found.kind:
+        case "exact":
+            return f"exact (Clopper-Pearson) over test items, {only}"
+        case "bootstrap":
+            return f"bootstrap over test items, {only}"
+        case "seeds":
+            return f"t over {found.seeds} seeds"
+        case "steps":
+            return (
+                f"moving-block bootstrap over logged steps, {'this run' if found.seeds == 1 else 'these 2 runs'} only"
+            )
+        case "splits":
+            return f"corrected resampled t over {found.n} splits"
+        case _:
+            return f"t over {found.seeds} seeds and test items"
+
+
+def intervals(found: Iterable[Estimate], numbers: Sequence[int], where: str = "In brackets the") -> str:
     """How the intervals of a table were made, and with how many resamples."""
-    shown = list(found)
-    kinds = ", or ".join(dict.fromkeys(interval_label(interval) for interval in shown))
-    draws = sorted({interval.draws for interval in shown if interval.draws is not None})
+    every = list(found)
+    known = [one for one in every if one.low is not None]
+    if not known:
+        return f"No interval is known ({seeds(numbers)})."
+    kinds = ", or ".join(dict.fromkeys(map(interval_label, known)))
+    draws = sorted({one.draws for one in known if one.draws is not None})
     resampled = ""
     if draws:
         count = f"{draws[0]:,}" if len(draws) == 1 else f"{draws[0]:,} to {draws[-1]:,}"
         resampled = f" The bootstrap used {count} resamples."
-    return f"{where} {percent(shown[0].level)} interval, {kinds} ({seeds(numbers)}).{resampled}"
+    return f"{where} {percent(known[0].level)} interval, {kinds} ({seeds(numbers)}).{resampled}"
 
 
-def p_value(p: float, digits: int = 2) -> str:
+def p_value(p: float | None, digits: int = 2) -> str:
     """A p-value in scientific notation with so many significant digits: it is never shown as 0.0000."""
-    return f"{p:.{digits - 1}e}" if p else "< 1e-300"
+    return "" if p is None else f"{p:.{digits - 1}e}"
 
 
-def finite(value: float) -> float | None:
-    """A number for a csv; None, which is empty there, if it is infinite."""
-    return value if math.isfinite(value) else None
+def signed(value: float, decimals: int = 1) -> str:
+    """A difference with its sign."""
+    return f"{round(value, decimals) + 0.0:+.{decimals}f}".replace("-", "−")
 
 
-def verdict(decision: Decision, unit: str = "points") -> str:
-    """A verdict as a table shows it; where nothing can be told, with the difference that would have been found."""
-    if decision.verdict != "cannot be told" or not math.isfinite(decision.smallest_detectable):
-        return decision.verdict
-    return f"cannot be told ({decision.smallest_detectable:.1f} {unit})"
+def shown(found: Estimate, decimals: int = 1) -> str:
+    """A difference with its interval, ``+7.1 [5.7, 8.4]``; alone where nothing is known of how sure it is."""
+    value = signed(found.value, decimals)
+    if found.low is None or found.high is None:
+        return value
+    return f"{value} [{signed(found.low, decimals)}, {signed(found.high, decimals)}]"
 
 
-def signed(value: float) -> str:
-    """A difference with its sign and one decimal."""
-    return f"{round(value, 1) + 0.0:+.1f}".replace("-", "−")
+def direction(decision: Decision, found: Estimate) -> str:
+    """A claim's direction with its scope: ``supported (methods)``."""
+    return f"{decision.direction} ({found.scope})"
 
 
-def claims(job: ProtocolStatistics, count: int, unit: str = "points") -> tuple[str, ...]:
+def size(decision: Decision, decimals: int = 1) -> str:
+    """A claim's size with its margin: ``larger (> 2.0)``; a dash where there is no margin."""
+    if decision.size == "" or decision.margin is None:
+        return "–"
+    sign = {"larger": "> ", "equivalent": "< "}.get(decision.size, "margin ")
+    return decision.size if decision.size == "not tested" else f"{decision.size} ({sign}{decision.margin:.{decimals}f})"
+
+
+def detectable(decision: Decision, decimals: int = 1) -> str:
+    """The minimum detectable effect of an inconclusive claim."""
+    return "" if decision.detectable is None else f"{decision.detectable:.{decimals}f}"
+
+
+def verdict(decision: Decision, found: Estimate, decimals: int = 1) -> str:
+    """Direction and size as a figure's note says them."""
+    parts = [direction(decision, found)]
+    if decision.size not in ("", "undecided", "not tested"):
+        parts.append(size(decision, decimals))
+    if decision.detectable is not None:
+        parts.append(f"minimum detectable {detectable(decision, decimals)}")
+    return ", ".join(parts)
+
+
+def claims(how: ProtocolStatistics, count: int, order: str = "holm") -> tuple[str, ...]:
     """What the verdicts of a table mean, a sentence each."""
-    least = f"{1 - job.level:.2g}"
+    least, several = f"{1 - how.level:.2g}", f"for {count} claims" if count > 1 else "for one claim"
+    corrected = (
+        f"p is corrected with Holm's method {several}."
+        if order == "holm"
+        else "Claims are tested in this order, without correction, until the first that is not supported."
+    )
     return (
-        "Each row is a claim that was named before the results were seen: the first of the two is better.",
-        f"Held: the corrected p is below {least} and the difference is above 0. Opposite: the corrected p is below {least} "
-        f"and the difference is below 0. Comparable: neither, and the {percent(job.level)} interval lies within "
-        f"±{job.comparable:g} {unit}. Otherwise it cannot be told; beside it stands the smallest true difference that a test "
-        f"with as many seeds and items, uncorrected, finds with a probability of {percent(job.power)}.",
-        f"p is corrected with Holm's method for the {count} comparison{'s' if count > 1 else ''} of this table.",
+        "Claims that the scale names: the first side is higher.",
+        f"Direction: supported or reversed where p is below {least}, else inconclusive, with the minimum detectable effect at "
+        f"{percent(how.power)} power. In brackets what it is about: these checkpoints, or the methods (three seeds or more).",
+        "Size: larger or equivalent where the difference is more or less than the margin, else undecided.",
+        corrected,
     )

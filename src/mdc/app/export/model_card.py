@@ -96,7 +96,7 @@ def model_card(
         width=config["model_cfg"]["embed_dim"],
         licence=_HUB_LICENCES.get(licences[0], "other") if len(licences) == 1 else "other",
         results=results,
-        several=any(len(one.seeds.split()) > 1 for one in results.found),
+        several=any(int(one.seeds) > 1 for one in results.found),
         probed=any(one.gain != "–" for one in results.found),
         marks=_marks([one.interval for one in results.found]),
         scale=scale_label,

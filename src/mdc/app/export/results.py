@@ -9,15 +9,14 @@ from pathlib import Path
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.records import read_json, sha256_file
 from mdc.plan.verbs import verb_of
-from mdc.report.lines import POOLINGS
+from mdc.report.frame import POOLINGS
 
 
 @dataclass(frozen=True)
 class Result:
     """A number as its table has it: ``value`` with its 95 % interval ``shown`` as [low, high], made as ``interval`` says, of
-    ``n`` items; ``seeds``: of all the runs that it is a mean of, apart by spaces; ``feature``: what a probe read. ``gain``:
-    points above the same encoder before training, with their interval. "–" where there is none, of ``chance`` and ``interval``
-    "".
+    ``n`` items; ``seeds``: how many runs it is a mean of; ``feature``: what a probe read. ``gain``: points above its ``control``, with
+    their interval. "–" where there is none, of ``chance``, ``control`` and ``interval`` "".
     """
 
     table: str
@@ -27,6 +26,7 @@ class Result:
     value: str
     shown: str
     gain: str
+    control: str
     chance: str
     interval: str
     n: str
@@ -56,15 +56,17 @@ def results_of(scale: Path, run: str, weights: set[str]) -> Results:
         if path.name != f"{table}_long.csv":
             continue
         with path.open(encoding="utf-8", newline="") as file:
-            rows = [row for row in csv.DictReader(file) if _shows(row, run, weights)]
+            every = list(csv.DictReader(file))
+        rows = [row for row in every if _shows(row, run, weights)]
         if not rows:
             continue
         broken = chain.broken(table, path)
         if broken:
             left_out.append((table, broken))
             continue
+        methods = {row["system"]: row["method"] for row in every}
         for row in rows:
-            result = _result(table, row)
+            result = _result(table, row, methods)
             found.setdefault(replace(result, table=""), result)
     return Results(list(found.values()), left_out)
 
@@ -74,7 +76,7 @@ def _shows(row: dict[str, str], run: str, weights: set[str]) -> bool:
     if run not in row.get("run", "").split() or (row.get("weights") or "last") not in weights:
         return False
     # blind rows say what a model makes of other images, or of none
-    return row.get("control", "none") == "none" and row.get("blind", "False") == "False"
+    return row.get("shown", "own") == "own" and row.get("blind", "False") == "False"
 
 
 class _Chain:
@@ -111,11 +113,11 @@ class _Chain:
         return self._known[job]
 
 
-def _result(table: str, row: dict[str, str]) -> Result:
+def _result(table: str, row: dict[str, str], methods: dict[str, str]) -> Result:
     # by which of a run's estimators, or of which images, by which system and how long
     how = [row[name] for name in ("dataset", "method", "length")] if "length" in row else []
     how += [row.get(name, "") for name in ("estimator", "per")]
-    words = [row["benchmark"]]
+    words = [row["label"]]
     for one in how:
         if one not in ("", "–") and not words[-1].endswith(f"· {one}"):  # many a label ends in the length
             words.append(one)
@@ -129,9 +131,10 @@ def _result(table: str, row: dict[str, str]) -> Result:
         row["metric"],
         _rounded(row["value"]),
         shown,
-        f"{_rounded(row['gain'], '+')} {gained}".removesuffix(" –") if row.get("gain") else "–",
+        f"{_rounded(row['gain'], '+')} {gained}".removesuffix(" –") if row["gain"] else "–",
+        methods.get(row["control"], row["control"]),
         _rounded(row["chance"]) if row["chance"] else "",
-        row["interval"] if shown != "–" else "",
+        row["interval"].replace("_", " ") if shown != "–" else "",
         row["n"],
         row["seeds"],
     )

@@ -33,6 +33,7 @@ from mdc.plan.config.types import (
     Side,
     SidePair,
     Strict,
+    WithClaims,
     check_reference,
     check_unique_labels,
     each_once,
@@ -115,7 +116,7 @@ class OpenClip(OpenClipModel):
     prefix: str = "A photo depicts "
 
 
-class CaptionTable(Strict):
+class CaptionTable(WithClaims):
     """Table 3. ``contrasts`` and ``primary``: pairs of systems, as dataset/system, the first minus the second, all of their
     metrics and ``claimed`` alone.
 
@@ -227,7 +228,7 @@ class CaptionTable(Strict):
         """The part of this table that ``asked`` shows."""
         datasets = {name: dataset for name, dataset in self.datasets.items() if name in asked.datasets}
         pairs = {"contrasts": asked.contrasts, "primary": asked.primary, "claimed": asked.claimed or self.claimed}
-        found = self.model_copy(update={"datasets": datasets, "coca": {}, "judge": None, **pairs})
+        found = self.model_copy(update={"datasets": datasets, "coca": {}, "judge": None, "order": asked.order, **pairs})
         found._shown = {name: set(self.systems_of(name)) & set(self.members(asked.systems)) for name in datasets}
         return found
 
@@ -256,7 +257,7 @@ def same_dataset(where: str, pair: list[Side]) -> None:
         raise ValueError(f"{where}: [{', '.join(pair)}] compares datasets, whose images differ")
 
 
-class CaptionView(Strict):
+class CaptionView(WithClaims):
     """A table of some ``systems`` on some ``datasets`` of the captions that one section of the scale asks for.
 
     The section is the one that has these datasets: ``mc_diffusion`` or ``claims``. ``contrasts`` and ``primary`` as there.
@@ -298,7 +299,7 @@ class GuidanceCurve(Strict):
     systems: Names
 
 
-class GuidanceFigure(Strict):
+class GuidanceFigure(WithClaims):
     """CLIPScore over each metric against references, a curve a kind of guidance (MC-Diffusion, figure 3), on one dataset.
 
     ``primary``: pairs of curves, the first minus the second at equal CIDEr, by interpolation.
@@ -309,7 +310,7 @@ class GuidanceFigure(Strict):
     primary: Annotated[list[CurvePair], Field(max_length=MOST_CLAIMS)] = Field(default_factory=list)
 
 
-class RobustnessFigure(Strict):
+class RobustnessFigure(WithClaims):
     """How fast the captions of ``systems`` on one dataset become worse as its images do, a panel a kind of distortion.
 
     ``primary``: pairs of systems; what is claimed is that the first keeps more of its quality at the strongest distortion of each

@@ -56,10 +56,11 @@ class ProtocolProbe(Strict):
 
 
 class ProtocolStatistics(Strict):
-    """Intervals and verdicts of all tables and figures (docs/statistics.md). ``comparable`` is in points."""
+    """Intervals and verdicts of all tables and figures (docs/statistics.md). ``margins``: by metric, what counts as a
+    difference, in points; metrics of captions have margins of their own, and any other has none."""
 
     level: Annotated[float, Field(gt=0.5, lt=1)]
-    comparable: Annotated[float, Field(gt=0)]
+    margins: dict[str, Annotated[float, Field(gt=0)]]
     power: Annotated[float, Field(gt=0.5, lt=1)]
     bootstrap: Annotated[int, Field(lt=2**31)]
 

@@ -42,13 +42,14 @@ from mdc.plan.config.types import (
     Side,
     SidePair,
     Strict,
+    WithClaims,
     check_sides_exist,
     each_once,
     pairs_once,
 )
 
 
-class OfMethods(Strict):
+class OfMethods(WithClaims):
     """The runs of a table or figure: the methods of each corpus, or a list of ``corpora`` that have the same ``methods``.
 
     A pair of methods under ``primary`` stands for one on each corpus that has both.
@@ -266,7 +267,7 @@ class PositionFigure(OfMethods):
     """What the image tells about a token, by its position, on ``captions`` held-out captions of each corpus.
 
     ``gradient_captions`` of them, with ``gradient_draws`` masks each: the learning signal. ``bins``: of relative position.
-    ``comparable``: in nats, as protocol.statistics has it in points. ``primary``: methods (corpus/method) whose fall from
+    ``margin``: in nats, what counts as a difference. ``primary``: methods (corpus/method) whose fall from
     the first to the last third of a caption is claimed to be smaller than that of the corpus's ``reference``.
     """
 
@@ -276,7 +277,7 @@ class PositionFigure(OfMethods):
     gradient_captions: Positive
     gradient_draws: Positive
     bins: Annotated[int, Field(ge=3, le=50)]
-    comparable: Annotated[float, Field(gt=0)]
+    margin: Annotated[float, Field(gt=0)]
     primary: Annotated[list[Side], Field(max_length=MOST_CLAIMS), AfterValidator(each_once)] = Field(
         default_factory=list
     )
@@ -328,7 +329,7 @@ class LossFigure(Strict):
         return self
 
 
-class ScheduleFigure(Strict):
+class ScheduleFigure(WithClaims):
     """How steadily the schedules of Table 5 train.
 
     ``primary``: at most three of them, as corpus/method, of which it is claimed that their loss and their gradient norm vary

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -31,6 +31,8 @@ Names = Annotated[list[Name], Field(min_length=1), AfterValidator(each_once)]
 Side = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9][A-Za-z0-9_.-]*)?$")]
 #: of a table or figure, so that each has a chance against the others (docs/statistics.md)
 MOST_CLAIMS = 6
+#: how several claims of a table are tested: with Holm's correction, or in the order named until the first that is not supported
+Order = Literal["holm", "fixed"]
 SidePair = Annotated[list[Side], Field(min_length=2, max_length=2), AfterValidator(each_once)]
 #: … or, of scores, corpus/method/estimator
 Scored = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9][A-Za-z0-9_.-]*){2}$")]
@@ -81,6 +83,12 @@ class Strict(BaseModel):
     def complete(self) -> dict[str, Any]:
         """As JSON has it, with every key."""
         return self.model_dump(mode="json", by_alias=True, context="complete")
+
+
+class WithClaims(Strict):
+    """What claims something. ``order``: how its claims are tested together, see :func:`mdc.report.statistics.claims.decide`."""
+
+    order: Order = "holm"
 
 
 @cache

@@ -85,7 +85,7 @@ def probing(plan: Context, name: str) -> Values:
         "primary_column": "average" if averaged else alone,
         "trends": table.trends if isinstance(table, PairsFigure) else [],
         "seeds": scale.training.seeds,
-        "statistics": plan.params.protocol.statistics.model_dump(mode="json"),
+        "statistics": plan.statistics(table),
     }
 
 
@@ -213,9 +213,8 @@ def schedules(plan: Context, name: str) -> Values:
     """The runs of Table 5, whose steadiness is compared."""
     table, figure = plan.scale.tables.the(ScheduleTable), plan.scale.tables.at(name, ScheduleFigure)
     assert table is not None  # the schema sees to it
-    statistics = plan.params.protocol.statistics.model_dump(mode="json")
     claims = {"reference": table.reference, "primary": figure.primary}
-    return {**_logs(plan, plan.runs_of(table)), **claims, "statistics": statistics}
+    return {**_logs(plan, plan.runs_of(table)), **claims, "statistics": plan.statistics(figure)}
 
 
 def lengths(plan: Context, name: str) -> Values:

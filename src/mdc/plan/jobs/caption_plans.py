@@ -18,10 +18,11 @@ from mdc.plan.config.caption_table import (
 )
 from mdc.plan.config.distortion import LABELS, STRENGTHS
 from mdc.plan.config.judge import ByEndpoint
-from mdc.plan.config.systems import CaptionSystem, distorted
+from mdc.plan.config.systems import CaptionSystem, distorted, other_image
 from mdc.plan.jobs import caption_jobs
 from mdc.plan.jobs.context import Context
 from mdc.plan.jobs.score_plans import labelled
+from mdc.plan.records import UserError
 
 #: of each part of Table 3, its metrics and what they are called: those of the paper in its order; of the embedded world the
 #: true share of what is stated, and the told share of what there is to say
@@ -143,7 +144,7 @@ def _table(plan: Context, shown: CaptionTable, seeds: list[int]) -> dict[str, An
         "primary": primary,
         "primary_column": shown.claimed,
         "seeds": seeds,
-        "statistics": plan.params.protocol.statistics.model_dump(mode="json"),
+        "statistics": plan.statistics(shown),
         "clip": _clip(plan, shown),
         "judge": _judge(shown),
         "contests": contests,
@@ -170,7 +171,8 @@ def guidance(plan: Context, name: str) -> dict[str, Any]:
     whole = plan.scale.section_of(asked.dataset)
     members = {key: whole.members(curve.systems) for key, curve in asked.curves.items()}
     systems = list(dict.fromkeys(one for listed in members.values() for one in listed))
-    found = _table(plan, whole.view(CaptionView(datasets=[asked.dataset], systems=systems)), plan.scale.training.seeds)
+    view = CaptionView(datasets=[asked.dataset], systems=systems, order=asked.order)
+    found = _table(plan, whole.view(view), plan.scale.training.seeds)
     curves = [
         {
             **labelled(key, curve.label),
@@ -186,21 +188,31 @@ def robustness(plan: Context, name: str) -> dict[str, Any]:
     """The values of the job of a figure of robustness, and the jobs that it is made from (``jobs``)."""
     asked = plan.scale.tables.at(name, RobustnessFigure)
     whole = plan.scale.section_of(asked.dataset)
+    for key in dict.fromkeys(one for pair in asked.primary for one in pair):
+        if other_image(key) not in whole.systems:
+            raise UserError(
+                f"scales/{plan.params.scale}.yaml: tables.{name}.primary: {key} has no control on other images, above which "
+                f"its quality counts; give {key} mismatched: true"
+            )
     lengths = _lengths(whole.view(CaptionView(datasets=[asked.dataset], systems=asked.systems)))
-    curves = [
+    curves: list[dict[str, Any]] = [
         {
             **labelled(key, _label(whole.systems[key], lengths)),
             "kind": kind,
             "kind_label": LABELS[kind],
             "systems": [key, *(distorted(key, kind, strength) for strength in range(1, STRENGTHS + 1))],
+            "control": other_image(key) if other_image(key) in whole.systems else None,
         }
         for kind in asked.kinds
         for key in asked.systems
     ]
-    systems = list(dict.fromkeys(key for curve in curves for key in curve["systems"]))
-    found = _table(plan, whole.view(CaptionView(datasets=[asked.dataset], systems=systems)), plan.scale.training.seeds)
+    controls = [curve["control"] for curve in curves if curve["control"] is not None]
+    systems = list(dict.fromkeys([*(key for curve in curves for key in curve["systems"]), *controls]))
+    view = CaptionView(datasets=[asked.dataset], systems=systems, order=asked.order)
+    found = _table(plan, whole.view(view), plan.scale.training.seeds)
     for curve in curves:
         curve["systems"] = [f"{asked.dataset}/{one}" for one in curve["systems"]]
+        curve["control"] = curve["control"] and f"{asked.dataset}/{curve['control']}"
     told = {"between": [list(pair) for pair in asked.primary], "claimed": asked.claimed_kinds}
     return {**found, "choose": None, "curves": curves, **told}
 
@@ -261,6 +273,8 @@ def _row(
         "method": labelled(key, _label(system, lengths)),
         "runs": runs,
         "records": records,
+        # the same captioner on other images, where the table shows it
+        "control": f"{dataset}/{other_image(key)}" if other_image(key) in shown.systems_of(dataset) else None,
         "ranked": system.ranked and not blind,
         "reference": blind,
         "note": _note(plan, shown, system),

@@ -16,6 +16,7 @@ from mdc.plan.config.pretrain import Recipe
 from mdc.plan.config.problems import first_problem
 from mdc.plan.config.scale import Scale
 from mdc.plan.config.tables import ChoiceTable, LossFigure, ProbeTable, ScoreTable
+from mdc.plan.config.types import WithClaims
 from mdc.plan.fingerprint import fingerprint
 from mdc.plan.jobs.accepted import Accepted, Edit
 from mdc.plan.jobs.ids import Frozen, Run, Untrained
@@ -98,6 +99,10 @@ class Context(ABC):
             raise UserError(
                 f"scales/{self.params.scale}.yaml: {job}: {first_problem(error, {**head, **values})}"
             ) from None
+
+    def statistics(self, table: WithClaims) -> dict[str, Any]:
+        """How the intervals and claims of a table or figure are made."""
+        return {**self.params.protocol.statistics.model_dump(mode="json"), "order": table.order}
 
     def head(self, verb: str, job: str, inputs: list[str], modules: Iterable[str] = ()) -> dict[str, Any]:
         """What every job has."""

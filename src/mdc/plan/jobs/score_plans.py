@@ -124,10 +124,10 @@ def positions(plan: Context, name: str) -> dict[str, Any]:
         "primary": figure.primary,
         "seeds": scale.training.seeds,
         "bins": figure.bins,
-        "comparable": figure.comparable,
+        "margin": figure.margin,
         "samples": scale.score.samples,
         "others": scale.score.mismatched,
-        "statistics": plan.params.protocol.statistics.model_dump(mode="json"),
+        "statistics": plan.statistics(figure),
     }
 
 
@@ -243,5 +243,5 @@ def _common(plan: Context, table: ChoiceTable | RetrievalTable, rows: list[Row])
         "primary_column": "average",
         "seeds": plan.scale.training.seeds,
         "samples": plan.scale.score.samples,
-        "statistics": plan.params.protocol.statistics.model_dump(mode="json"),
+        "statistics": plan.statistics(table),
     }

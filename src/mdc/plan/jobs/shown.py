@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from mdc.plan.config.params import ProtocolStatistics
 from mdc.plan.config.pretrain import Optimisation
-from mdc.plan.config.types import NonNegative, Positive, Share, Strict
+from mdc.plan.config.types import NonNegative, Order, Positive, Share, Strict
 from mdc.plan.jobs.job import Job
 
 
@@ -25,6 +25,13 @@ class ArtefactJob(Job):
     plan: str
     scale_label: str
     expected: dict[str, str]
+
+
+class Statistics(ProtocolStatistics):
+    """How an artefact's claims are tested. ``order``: as its block in the scale says, see
+    :func:`mdc.report.statistics.claims.decide`."""
+
+    order: Order = "holm"
 
 
 class Labelled(Strict):
@@ -74,7 +81,7 @@ class SystemsJob(ArtefactJob):
     primary: Annotated[list[Pair], Field(max_length=6)]
     primary_column: str
     seeds: Annotated[list[NonNegative], Field(min_length=1)]
-    statistics: ProtocolStatistics
+    statistics: Statistics
 
     @model_validator(mode="after")
     def _all_are_there(self) -> Self:
@@ -184,10 +191,10 @@ class PositionsFigureJob(ArtefactJob):
     primary: list[str]
     seeds: Annotated[list[NonNegative], Field(min_length=1)]
     bins: Positive
-    comparable: Annotated[float, Field(gt=0)]
+    margin: Annotated[float, Field(gt=0)]
     samples: Positive
     others: Positive
-    statistics: ProtocolStatistics
+    statistics: Statistics
 
 
 class ShownRun(Strict):
@@ -221,7 +228,7 @@ class SchedulesJob(ArtefactJob):
     runs: Annotated[list[ShownRun], Field(min_length=1)]
     reference: str
     primary: Annotated[list[str], Field(max_length=3)]
-    statistics: ProtocolStatistics
+    statistics: Statistics
 
     @model_validator(mode="after")
     def _reference(self) -> Self:

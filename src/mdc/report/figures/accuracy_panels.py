@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mdc.report.figures.drawing import error_bars
-from mdc.report.lines import POOLINGS, Number
+from mdc.report.frame import POOLINGS, Number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,18 +34,18 @@ def accuracy_axis(
     """
     from matplotlib.ticker import MaxNLocator
 
-    low, high = min(n.low for n in trained), max(n.high for n in trained)
+    low, high = min(n.ends[0] for n in trained), max(n.ends[1] for n in trained)
     least = 1.0  # a point: what lies closer together is not blown up
-    far = [n for n in untrained if high - low < _FILLED * (high - min(n.low, low)) and high - n.low > least]
+    far = [n for n in untrained if high - low < _FILLED * (high - min(n.ends[0], low)) and high - n.ends[0] > least]
     near = [n for n in untrained if n not in far]
-    low, high = min([low, *(n.low for n in near)]), max([high, *(n.high for n in near)])
+    low, high = min([low, *(n.ends[0] for n in near)]), max([high, *(n.ends[1] for n in near)])
     reach = max(high - low, least)
     panel.set_ylim(low - (_MARGIN + (_WORDS if far else 0)) * reach, high + _MARGIN * reach)
     panel.yaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
     for number in near:
         panel.axhline(number.value, color=_GREY, linestyle=_DASHES[untrained.index(number) % 2], linewidth=1.2)
     if far and words:
-        method = far[0].method  # said once, since all of them are of it
+        method = far[0].system.method.label  # said once, since all of them are of it
         names = [_name(n, len(untrained)) for n in far]
         names[1:] = [name.removeprefix(f"{method}, ") for name in names[1:]]
         told = ", ".join(f"{name} {n.value:.1f} %" for name, n in zip(names, far, strict=True))
@@ -56,12 +56,13 @@ def accuracy_axis(
 
 
 def _name(number: Number, count: int) -> str:
-    return number.method if count == 1 else f"{number.method}, {POOLINGS.get(number.pooling, number.pooling)}"
+    method, pooling = number.system.method.label, number.system.pooling
+    return method if count == 1 else f"{method}, {POOLINGS.get(pooling, pooling)}"
 
 
 def point(panel: Axes, x: float, number: Number, style: tuple[str, str]) -> None:
     """A number as its method's marker, and its 95 % interval as a bar."""
-    error_bars(panel, [x], [(number.value, number.low, number.high)], style, **_MARKER)
+    error_bars(panel, [x], [(number.value, *number.ends)], style, **_MARKER)
 
 
 def marked(colour: str, marker: str) -> dict[str, Any]:

@@ -16,12 +16,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from mdc.plan.records import UserError, atomic_path
 from mdc.report.figures.styles import STYLE, method_styles
+from mdc.report.frame import ends
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from mdc.report.lines import Number
+    from mdc.report.frame import Number
 
 
 def smooth(values: ArrayLike, window: int) -> NDArray[np.float64]:
@@ -41,16 +42,16 @@ def table1_bars(
 ) -> None:
     """Gain over the control with its interval: a dot for each method and benchmark, a panel for each corpus and backbone.
 
-    ``numbers`` are those of :class:`mdc.report.probing.Probing`; systems without a control are left out. ``paths`` end in
+    ``numbers`` are those of :class:`mdc.report.results.Results`; systems without a control are left out. ``paths`` end in
     png, svg or pdf. ``label`` is that of the axis. UserError if no number has a gain.
     """
     trained = [number for number in numbers if number.gain is not None]
     if not trained:
         raise UserError("figure of table 1: no trained encoder to draw")
-    backbones = list(dict.fromkeys(n.backbone for n in trained))
+    backbones = list(dict.fromkeys(n.system.backbone.label for n in trained))
     datasets = list(dict.fromkeys(n.dataset for n in trained))
-    benchmarks = list(dict.fromkeys(n.benchmark for n in trained))
-    methods = {n.method_key: n.method for n in trained}
+    benchmarks = list(dict.fromkeys(n.label for n in trained))
+    methods = {n.method_key: n.system.method.label for n in trained}
     styles = method_styles(methods)
     height = 0.34 * len(benchmarks) * max(1.0, len(styles) / 3) + 0.75
     with drawing(3.6 * len(datasets) + 1.1, height * len(backbones) + 1.0, paths) as figure:
@@ -58,15 +59,15 @@ def table1_bars(
         for i, backbone in enumerate(backbones):
             for j, dataset in enumerate(datasets):
                 panel = axes[i, j]
-                here = [n for n in trained if (n.backbone, n.dataset) == (backbone, dataset)]
+                here = [n for n in trained if (n.system.backbone.label, n.dataset) == (backbone, dataset)]
                 present = [key for key in styles if any(n.method_key == key for n in here)]
                 panel.axvline(0, color="#333333", linewidth=1)
                 for place, key in enumerate(present):
                     # the methods of a benchmark stand below one another, in the legend's order
                     shift = (place - (len(present) - 1) / 2) * 0.72 / max(len(present), 2)
                     mine = [n for n in here if n.method_key == key]
-                    heights = [benchmarks.index(n.benchmark) + shift for n in mine]
-                    gains = [(n.gain, n.gain_low, n.gain_high) for n in mine]
+                    heights = [benchmarks.index(n.label) + shift for n in mine]
+                    gains = [(n.gain.value, *ends(n.gain)) for n in mine if n.gain]
                     error_bars(panel, heights, gains, styles[key], across=True, markersize=4.8)
                 if not here:
                     panel.text(0.5, 0.5, "no run", transform=panel.transAxes, ha="center", color="#7A828C")
@@ -96,7 +97,7 @@ def headline(figure: Figure, title: str, note: str = "") -> None:
 def error_bars(
     panel: Axes,
     places: Sequence[float],
-    numbers: Sequence[tuple[float | None, float | None, float | None]],
+    numbers: Sequence[tuple[float, float, float]],
     style: tuple[str, str],
     across: bool = False,
     **marker: Any,
@@ -111,8 +112,8 @@ def error_bars(
         panel.errorbar(middle, places, xerr=half, **bar)
     else:
         panel.errorbar(places, middle, yerr=half, **bar)
-    ends = (value, places) if across else (places, value)
-    panel.plot(*ends, color=colour, marker=shape, linestyle="none", zorder=4, **marker)
+    at = (value, places) if across else (places, value)
+    panel.plot(*at, color=colour, marker=shape, linestyle="none", zorder=4, **marker)
 
 
 def line_handle(style: tuple[str, str], label: str, line: Literal["-", "none"] = "-") -> Any:

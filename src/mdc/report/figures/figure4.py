@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mdc.plan.jobs.shown import ProbingJob, System
-from mdc.plan.records import write_text
 from mdc.report import words
 from mdc.report.figures.accuracy_panels import (
     NARROW,
@@ -25,9 +24,9 @@ from mdc.report.figures.accuracy_panels import (
 )
 from mdc.report.figures.drawing import drawing, headline
 from mdc.report.figures.styles import method_styles
+from mdc.report.frame import Number, write_contrasts, write_levels
 from mdc.report.given import Given
-from mdc.report.lines import Contrast, Number, tidy
-from mdc.report.probing import Probing
+from mdc.report.results import Results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,12 +57,12 @@ def make(job: ProbingJob, given: Given, out: Path) -> None:
     numbers = probing.numbers()
     ratios = [_ratios(number.system) for number in numbers]
     low, high = [least for least, _ in ratios], [greatest for _, greatest in ratios]
-    write_text(out / "figure4.csv", tidy(numbers, Number, mask_ratio_low=low, mask_ratio_high=high))
-    write_text(out / "figure4_contrasts.csv", tidy(probing.contrasts(), Contrast))
+    write_levels(out / "figure4.csv", numbers, mask_ratio_low=low, mask_ratio_high=high)
+    write_contrasts(out / "figure4_contrasts.csv", probing.contrasts())
     draw(probing, numbers, [out / f"figure4.{ending}" for ending in ("png", "svg", "pdf")])
 
 
-class _Ratios(Probing):
+class _Ratios(Results):
     averages = False
     printed = False
 
@@ -82,7 +81,7 @@ def _fixed(number: Number) -> float | None:
     return low if low == high else None
 
 
-def draw(probing: Probing, numbers: Sequence[Number], paths: Sequence[Path]) -> None:
+def draw(probing: Results, numbers: Sequence[Number], paths: Sequence[Path]) -> None:
     """A panel for each corpus and column; what was trained on no corpus is a line in each."""
     labels = list(probing.corpora.values())
     trained = [n for n in numbers if n.system.corpus]
@@ -98,8 +97,8 @@ def draw(probing: Probing, numbers: Sequence[Number], paths: Sequence[Path]) -> 
         axes = figure.subplots(len(columns), len(labels), squeeze=False, sharex=True, sharey="row")
         near: list[Number] = []
         for i, (column, name) in enumerate(columns.items()):
-            here = [n for n in trained if n.benchmark == name]
-            lines = [n for n in controls if n.benchmark == name]
+            here = [n for n in trained if n.label == name]
+            lines = [n for n in controls if n.label == name]
             for j, (corpus, label) in enumerate(probing.corpora.items()):
                 near += accuracy_axis(axes[i, j], here, lines, words=j == 0)
                 own = [n for n in here if n.system.corpus and n.system.corpus.key == corpus]
@@ -136,7 +135,7 @@ def _one(panel: Axes, numbers: Sequence[Number], places: Mapping[str, float], st
 def _level(panel: Axes, number: Number, style: tuple[str, str], place: float) -> None:
     """A method that draws its ratio, or masks nothing: one level, thick over the ratios that it draws."""
     colour, _ = style
-    panel.axhspan(number.low, number.high, color=colour, alpha=0.13, linewidth=0, zorder=1)
+    panel.axhspan(*number.ends, color=colour, alpha=0.13, linewidth=0, zorder=1)
     panel.axhline(number.value, color=colour, linewidth=0.9, zorder=2)
     low, high = _ratios(number.system)
     if low is not None and high is not None:
@@ -175,10 +174,10 @@ def _entries(trained: Sequence[Number], styles: Styles) -> list[tuple[Any, str]]
     if family:
         ends = family[0], family[-1]
         markers = tuple(Line2D([], [], **marked(*styles[n.method_key]), linestyle="none") for n in ends)
-        entries.append((markers, f"{ends[0].method} to {ends[1].method}"))
+        entries.append((markers, f"{ends[0].system.method.label} to {ends[1].system.method.label}"))
     for number in sorted((n for n in shown if n not in family), key=lambda n: _fixed(n) is None):
         handle = Line2D([], [], **marked(*styles[number.method_key]), linewidth=1.3 if _fixed(number) is None else 0)
-        entries.append((handle, number.method + _drawn_words(number)))
+        entries.append((handle, number.system.method.label + _drawn_words(number)))
     return entries
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mdc.plan.jobs.shown import ProbingJob, System
-from mdc.plan.records import write_text
 from mdc.report import words
 from mdc.report.figures.accuracy_panels import (
     NARROW,
@@ -27,15 +26,15 @@ from mdc.report.figures.accuracy_panels import (
 from mdc.report.figures.drawing import drawing, headline
 from mdc.report.figures.styles import method_styles
 from mdc.report.figures.trends import Sizes, Trend
+from mdc.report.frame import Number, write_contrasts, write_levels
 from mdc.report.given import Given
-from mdc.report.lines import Number, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SHOWN = {
     "artefacts": {"figure5": {"title": "Figure 5: numbers of pairs"}},
-    "files": ".png .svg .pdf .csv _trend.csv",
+    "files": ".png .svg .pdf .csv _contrasts.csv",
     "caption": "Linear-probe accuracy at scale {scale} over the number of pairs of nested corpora, with intervals, and the "
     "points that a doubling adds. Each corpus is trained on for the same number of epochs, so samples seen grow with the pairs, "
     "and the warm-up takes a larger share of a smaller corpus's steps: the trend is of all three together, as in the paper.",
@@ -56,8 +55,13 @@ def make(job: ProbingJob, given: Given, out: Path) -> None:
     sizes = Sizes(job, given)
     numbers, trends = sizes.numbers(), sizes.trends()
     seen = [sizes.training(number.system, "samples_seen") for number in numbers]
-    write_text(out / "figure5.csv", tidy(numbers, Number, samples_seen=seen))
-    write_text(out / "figure5_trend.csv", tidy(trends, Trend))
+    write_levels(out / "figure5.csv", numbers, samples_seen=seen)
+    write_contrasts(
+        out / "figure5_contrasts.csv",
+        [trend.line for trend in trends],
+        intercept=[trend.intercept for trend in trends],
+        residual_sd=[trend.residual_sd for trend in trends],
+    )
     draw(sizes, numbers, trends, [out / f"figure5.{ending}" for ending in ("png", "svg", "pdf")])
 
 
@@ -72,9 +76,9 @@ def draw(sizes: Sizes, numbers: Sequence[Number], trends: Sequence[Trend], paths
     with drawing(WIDTH if shown > 1 else NARROW, 2.75 * rows + 1.35, paths) as figure:
         axes = figure.subplots(rows, shown, squeeze=False).ravel()
         for panel, (column, name) in zip(axes, sizes.columns.items(), strict=False):
-            here = [n for n in trained if n.benchmark == name]
-            lines = [t for t in trends if t.benchmark == name]
-            near += accuracy_axis(panel, here, [n for n in controls if n.benchmark == name])
+            here = [n for n in trained if n.label == name]
+            lines = [t for t in trends if t.line.label == name]
+            near += accuracy_axis(panel, here, [n for n in controls if n.label == name])
             _one(panel, here, lines, styles)
             panel.set_title(slope_words(lines), fontsize=8)
             _pairs_axis(panel, sizes, [n.system for n in here])
@@ -107,7 +111,7 @@ def _one(panel: Axes, numbers: Sequence[Number], trends: Sequence[Trend], styles
     shown = [n.pairs for n in numbers if n.pairs]
     span = max(shown) / min(shown)
     for trend in trends:
-        ends = [f(map(int, trend.pairs.split())) for f in (min, max)]
+        ends = min(trend.pairs), max(trend.pairs)
         panel.plot(ends, [trend.at(p) for p in ends], color=styles[trend.system.method.key][0], linewidth=1.4, zorder=2)
     for number in numbers:
         place = methods.index(number.method_key) - (len(methods) - 1) / 2
@@ -116,8 +120,7 @@ def _one(panel: Axes, numbers: Sequence[Number], trends: Sequence[Trend], styles
 
 def slope_words(trends: Sequence[Trend]) -> str:
     """The slopes as a panel's heading shows them."""
-    numbers = [f"{t.slope:+.2f} [{t.low:+.2f}, {t.high:+.2f}]".replace("-", "−") for t in trends]
-    each = [f"{t.method}: {number}" for t, number in zip(trends, numbers, strict=True)]
+    each = [f"{t.system.method.label}: {words.shown(t.line.found, 2)}" for t in trends]
     unit = "points a doubling of the pairs"
     return "\n".join([unit, *each] if each else [])  # below one another: a panel may be narrow
 
@@ -125,7 +128,7 @@ def slope_words(trends: Sequence[Trend]) -> str:
 def _entries(numbers: Sequence[Number], styles: dict[str, tuple[str, str]]) -> list[tuple[Any, str]]:
     from matplotlib.lines import Line2D
 
-    methods = {n.method_key: n.method for n in numbers}
+    methods = {n.method_key: n.system.method.label for n in numbers}
     return [(Line2D([], [], **marked(*styles[key]), linewidth=1.4), label) for key, label in methods.items()]
 
 

@@ -20,9 +20,9 @@ from mdc.plan.jobs.shown_captions import CaptionExamples, CaptionFigureJob, Show
 from mdc.plan.records import UserError, sha256_file, write_text
 from mdc.report import words
 from mdc.report.figures.drawing import drawing, headline
+from mdc.report.frame import csv_text
 from mdc.report.given import Given, path_of, record_of
 from mdc.report.tables.render import write_page
-from mdc.report.tidy import csv_text
 
 SHOWN = {
     "kind": "caption_examples",

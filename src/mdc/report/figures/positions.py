@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdc.plan.jobs.shown import PositionsFigureJob, PositionSystem
-from mdc.plan.records import write_text
 from mdc.report import words
 from mdc.report.figures.drawing import drawing, headline, line_handle
 from mdc.report.figures.styles import method_styles
+from mdc.report.frame import ESTIMATE, Contrast, Side, ends, estimate_cells, records_of, write_contrasts, write_csv
 from mdc.report.given import Given
-from mdc.report.lines import records_of
 from mdc.report.positions import CONTEXTS, SUFFIX, Positions
-from mdc.report.statistics.interval import Interval
-from mdc.report.tidy import csv_text
+from mdc.report.statistics.claims import Decision
+from mdc.report.statistics.estimate import Estimate, estimate
+from mdc.report.statistics.replicates import Replicates
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SHOWN = {
     "artefacts": {"figure_position": {"title": "Figure: what the image tells, by position"}},
-    "files": ".png .svg .csv _claims.csv _gradients.csv",
+    "files": ".png .svg .csv _contrasts.csv _gradients.csv",
     "caption": "What the image adds to the log probability of a caption's token at scale {scale}, by the token's relative "
     "position: in the model's own contexts, and with the tokens before it shown and all others masked; and the norm of the "
     "loss's gradient at the visual tokens.",
@@ -34,20 +34,28 @@ SHOWN = {
 }
 
 Style = dict[str, tuple[str, str]]
-_CURVES = ("scale", "dataset", "method", "context", "kind", "position", "gain", "low", "high", "tokens", "records")
-_CLAIMS = (
-    *("scale", "dataset", "method", "against", "context", "kind", "fall", "low", "high", "interval", "seeds"),
-    *("p", "p_holm", "verdict", "smallest_detectable", "primary", "records"),
+_CURVES = (
+    "scale",
+    "artefact",
+    "system",
+    "dataset",
+    "method",
+    "context",
+    "kind",
+    "position",
+    "unit",
+    *ESTIMATE,
+    "records",
 )
-_GRADIENTS = ("scale", "dataset", "method", "step", "position", "norm", "low", "high", "tokens", "records")
+_GRADIENTS = ("scale", "artefact", "system", "dataset", "method", "step", "position", *ESTIMATE, "records")
 
 
 def make(job: PositionsFigureJob, given: Given, out: Path) -> None:
     """Write the figure and its csv files into ``out``; UserError names the record that is missing, stale or of another scale."""
     found = Positions(job, given)
-    write_text(out / "figure_position.csv", csv_text(_curve_lines(found), _CURVES))
-    write_text(out / "figure_position_claims.csv", csv_text(_claim_lines(found), _CLAIMS))
-    write_text(out / "figure_position_gradients.csv", csv_text(_gradient_lines(found), _GRADIENTS))
+    write_csv(out / "figure_position.csv", _curve_lines(found), _CURVES)
+    write_contrasts(out / "figure_position_contrasts.csv", _contrasts(found))
+    write_csv(out / "figure_position_gradients.csv", _gradient_lines(found), _GRADIENTS)
     _draw(found, [out / "figure_position.png", out / "figure_position.svg"])
 
 
@@ -61,7 +69,8 @@ _BLIND = (
 
 
 def _named(found: Positions, system: PositionSystem) -> dict[str, Any]:
-    labels = {"scale": found.job.scale, "dataset": system.corpus.label, "method": system.method.label}
+    labels = {"scale": found.job.scale, "artefact": found.job.artefact, "system": system.key}
+    labels |= {"dataset": system.corpus.label, "method": system.method.label}
     return {**labels, "records": records_of(system)}
 
 
@@ -75,65 +84,67 @@ def _curve_lines(found: Positions) -> list[dict[str, Any]]:
     for key, system in found.systems.items():
         for context in CONTEXTS:
             for kind in (None, *found.kinds[key]):
-                for number, gain, count in found.curve(key, context, kind):
+                for number, gain in found.curve(key, context, kind):
                     lines.append(
                         {
                             **_named(found, system),
                             "context": _context(system, context),
                             "kind": kind or "all",
                             "position": (number + 0.5) / found.job.bins,
-                            "gain": gain.value,
-                            "low": gain.low,
-                            "high": gain.high,
-                            "tokens": count,
+                            "unit": "nats",
+                            **estimate_cells(gain),
                         }
                     )
     return lines
 
 
-def _claim_lines(found: Positions) -> list[dict[str, Any]]:
-    """The claims first; then every method's fall in each context, and how it differs from the reference's, undecided."""
-    lines = []
-    for key, reference, interval, decision in found.claims():
-        lines.append(
-            {
-                **_named(found, found.systems[key]),
-                **_fall(found, interval),
-                "against": found.systems[reference].method.label,
-                "records": records_of(found.systems[key], found.systems[reference]),
-                "context": "prefix",
-                "kind": "all",
-                "p": words.p_value(decision.p, 4),
-                "p_holm": words.p_value(decision.p_holm, 4),
-                "verdict": decision.verdict,
-                "smallest_detectable": words.finite(decision.smallest_detectable),
-                "primary": "true",
-            }
-        )
-    for key, system in found.systems.items():
-        reference = f"{system.corpus.key}/{found.job.reference}"
+def _contrasts(found: Positions) -> list[Contrast]:
+    """The claims; then every method's fall in each context, and how it differs from the reference's, undecided."""
+    lines = [
+        _contrast(found, key, reference, "prefix", None, fall, decision)
+        for key, reference, fall, decision in found.claims()
+    ]
+    for key in found.systems:
         for context in CONTEXTS:
             for kind in (None, *found.kinds[key]):
-                for against in (None, reference):
-                    comparable = key != reference and not system.reverse
-                    if against is not None and not comparable:
-                        continue
+                for against in dict.fromkeys((None, found.reference(key))):
                     fall = found.fall(key, context, kind, against)
-                    if fall is None:
-                        continue
-                    nothing = dict.fromkeys(("p", "p_holm", "verdict", "smallest_detectable"), "")
-                    sides = (system, *([found.systems[against]] if against else []))
-                    label = found.systems[against].method.label if against else ""
-                    shown = {"context": _context(system, context), "kind": kind or "all"}
-                    told = {"against": label, **shown, "primary": "false", "records": records_of(*sides), **nothing}
-                    lines.append({**_named(found, system), **_fall(found, fall), **told})
+                    if fall is not None:
+                        lines.append(_contrast(found, key, against, context, kind, fall))
     return lines
 
 
-def _fall(found: Positions, interval: Interval) -> dict[str, Any]:
-    seeds = " ".join(map(str, found.job.seeds))
-    how = "bootstrap over captions" if interval.kind == "bootstrap" else f"t over {interval.seeds} seeds and captions"
-    return {"fall": interval.value, "low": interval.low, "high": interval.high, "interval": how, "seeds": seeds}
+def _contrast(
+    found: Positions,
+    key: str,
+    against: str | None,
+    context: str,
+    kind: str | None,
+    fall: Replicates,
+    decision: Decision | None = None,
+) -> Contrast:
+    """A fall, of the tokens of one kind or of all; the ``condition`` is the context."""
+    system, other = found.systems[key], found.systems[against] if against else None
+    sides = [
+        Side(one.key, one.corpus.label, found.job.backbone, one.method.label)
+        for one in (system, other)
+        if one is not None
+    ]
+    return Contrast(
+        scale=found.job.scale,
+        artefact=found.job.artefact,
+        kind="fall",
+        first=sides[0],
+        second=sides[1] if other else None,
+        column=kind or "all",
+        label=kind or "all tokens",
+        metric="last third minus first third",
+        unit="nats",
+        found=estimate(fall, found.job.statistics.level, contrast=True),
+        records=records_of(system, *([other] if other else [])),
+        decision=decision,
+        condition=_context(system, context),
+    )
 
 
 def _gradient_lines(found: Positions) -> list[dict[str, Any]]:
@@ -142,13 +153,10 @@ def _gradient_lines(found: Positions) -> list[dict[str, Any]]:
             **_named(found, system),
             "step": step,
             "position": (number + 0.5) / found.job.bins,
-            "norm": norm.value,
-            "low": norm.low,
-            "high": norm.high,
-            "tokens": count,
+            **estimate_cells(norm),
         }
         for key, system in found.systems.items()
-        for step, number, norm, count in found.signal(key)
+        for step, number, norm in found.signal(key)
     ]
 
 
@@ -175,7 +183,7 @@ def _draw(found: Positions, paths: Sequence[Path]) -> None:
             for column, context in enumerate(CONTEXTS):
                 panel = axes[row, column]
                 for key, system in here.items():
-                    _line(panel, found, [(n, i) for n, i, _ in found.curve(key, context)], styles[system.method.key])
+                    _line(panel, found, found.curve(key, context), styles[system.method.key])
                 panel.axhline(0, color="#333333", linewidth=0.8)
                 panel.set_ylabel("nats that the image adds")
             _gradients(axes[row, 2], found, here, styles)
@@ -195,19 +203,20 @@ def _draw(found: Positions, paths: Sequence[Path]) -> None:
         figure.legend(handles=handles, loc="outside lower left", ncols=len(handles))
 
 
-def _line(panel: Axes, found: Positions, points: Sequence[tuple[int, Interval]], style: tuple[str, str]) -> None:
+def _line(panel: Axes, found: Positions, points: Sequence[tuple[int, Estimate]], style: tuple[str, str]) -> None:
     """Means by bin with their band."""
     colour, marker = style
     places = [(number + 0.5) / found.job.bins for number, _ in points]
-    panel.fill_between(places, [i.low for _, i in points], [i.high for _, i in points], color=colour, alpha=0.16, lw=0)
+    low, high = ([ends(i)[end] for _, i in points] for end in (0, 1))
+    panel.fill_between(places, low, high, color=colour, alpha=0.16, lw=0)
     panel.plot(places, [i.value for _, i in points], color=colour, marker=marker, markersize=4.2, linewidth=1.4)
 
 
 def _gradients(panel: Axes, found: Positions, here: dict[str, PositionSystem], styles: Style) -> None:
     for key, system in here.items():
         signal = found.signal(key)
-        last = max(step for step, _, _, _ in signal)
-        _line(panel, found, [(n, i) for step, n, i, _ in signal if step == last], styles[system.method.key])
+        last = max(step for step, _, _ in signal)
+        _line(panel, found, [(n, i) for step, n, i in signal if step == last], styles[system.method.key])
     panel.set_yscale("log")
     panel.set_ylabel("norm, log scale")
 
@@ -217,7 +226,7 @@ def _ratios(panel: Axes, found: Positions, here: dict[str, PositionSystem], styl
         ratios = found.signal_ratio(key)
         colour, marker = styles[system.method.key]
         done = [share for share, _ in ratios]
-        low, high = ([float(np.exp(getattr(i, end))) for _, i in ratios] for end in ("low", "high"))
+        low, high = ([float(np.exp(ends(i)[end])) for _, i in ratios] for end in (0, 1))
         panel.fill_between(done, low, high, color=colour, alpha=0.16, lw=0)
         value = [float(np.exp(i.value)) for _, i in ratios]
         panel.plot(done, value, color=colour, marker=marker, markersize=4.2, linewidth=1.4)
@@ -229,11 +238,9 @@ def _ratios(panel: Axes, found: Positions, here: dict[str, PositionSystem], styl
 def _verdicts(found: Positions) -> str:
     """The claims in a line each: how much less a method falls than the reference in matched contexts."""
     said = []
-    for key, reference, interval, decision in found.claims():
-        system, other = found.systems[key], found.systems[reference]
-        shown = f"{interval.value:+.2f} [{interval.low:+.2f}, {interval.high:+.2f}] nats".replace("-", "−")
+    for key, reference, fall, decision in found.claims():
+        one = _contrast(found, key, reference, "prefix", None, fall, decision)
         said.append(
-            f"{system.corpus.label}, {system.method.label} falls less from the first to the last third than "
-            f"{other.method.label}: {shown}, {words.verdict(decision, 'nats')}"
+            f"{one.what}: falls less by {words.shown(one.found, 2)} nats, {words.verdict(decision, one.found, 2)}"
         )
     return "\n".join(said)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mdc.plan.jobs.shown import ProbingJob, System
-from mdc.plan.records import UserError, write_text
+from mdc.plan.records import UserError
 from mdc.report import words
 from mdc.report.figures.accuracy_panels import (
     WIDTH,
@@ -27,10 +27,9 @@ from mdc.report.figures.accuracy_panels import (
 )
 from mdc.report.figures.drawing import drawing, headline
 from mdc.report.figures.styles import method_styles
+from mdc.report.frame import AVERAGE, Number, write_contrasts, write_csv, write_levels
 from mdc.report.given import Given, record_of
-from mdc.report.lines import AVERAGE, Contrast, Number, tidy
-from mdc.report.probing import Probing
-from mdc.report.tidy import csv_text
+from mdc.report.results import Results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,18 +45,10 @@ SHOWN = {
     "job": "shown.ProbingJob",
 }
 
+#: ``least``, ``greatest``: over seeds
 _LOSSES = (
-    "scale",
-    "dataset",
-    "backbone",
-    "method",
-    "passes",
-    "samples_seen",
-    "seeds",
-    "loss",
-    "low",
-    "high",
-    "records",
+    *("scale", "artefact", "system", "dataset", "backbone", "method", "passes", "samples_seen", "seeds"),
+    *("unit", "loss", "least", "greatest", "records"),
 )
 
 
@@ -86,7 +77,7 @@ class Losses:
         return sum(self.values) / len(self.values)
 
 
-class Repetition(Probing):
+class Repetition(Results):
     """The systems by the samples that they have seen, and the held-out losses of their runs."""
 
     job: ProbingJob
@@ -145,17 +136,17 @@ def make(job: ProbingJob, given: Given, out: Path) -> None:
     UserError besides if the runs of a corpus have seen different numbers of pairs or samples, or two corpora the same.
     """
     found = Repetition(job, given)
-    numbers, contrasts = found.numbers(), found.contrasts()
+    numbers = found.numbers()
     seen = [found.seen[n.system.corpus.key] if n.system.corpus else None for n in numbers]
     more: Mapping[str, Sequence[Any]] = {
-        "passes": [f"{one.passes:g}" if one else "" for one in seen],
-        "samples_seen": [one.samples if one else "" for one in seen],
+        "passes": [one.passes if one else None for one in seen],
+        "samples_seen": [one.samples if one else None for one in seen],
     }
-    write_text(out / "figure_repetition.csv", tidy(numbers, Number, **more))
-    write_text(out / "figure_repetition_contrasts.csv", tidy(contrasts, Contrast))
-    write_text(out / "figure_repetition_losses.csv", csv_text(_loss_rows(found), _LOSSES))
+    write_levels(out / "figure_repetition.csv", numbers, **more)
+    write_contrasts(out / "figure_repetition_contrasts.csv", found.contrasts())
+    write_csv(out / "figure_repetition_losses.csv", _loss_rows(found), _LOSSES)
     paths = [out / f"figure_repetition.{ending}" for ending in ("png", "svg", "pdf")]
-    draw(found, numbers, contrasts, paths)
+    draw(found, numbers, paths)
 
 
 def _loss_rows(found: Repetition) -> list[dict[str, Any]]:
@@ -164,15 +155,17 @@ def _loss_rows(found: Repetition) -> list[dict[str, Any]]:
         system = found.systems[key]
         assert system.corpus is not None
         seen = found.seen[system.corpus.key]
-        told = {"scale": found.job.scale, "dataset": system.corpus.label, "backbone": system.backbone.label}
-        told |= {"method": system.method.label, "passes": f"{seen.passes:g}"}
-        told |= {"samples_seen": str(seen.samples), "seeds": " ".join(map(str, found.job.seeds))}
-        told |= {"records": " ".join(f"runs/{run}" for run in system.runs)}
-        rows.append({**told, "loss": losses.mean, "low": min(losses.values), "high": max(losses.values)})
+        told: dict[str, Any] = {"scale": found.job.scale, "artefact": found.job.artefact, "system": key}
+        told |= {"dataset": system.corpus.label}
+        told |= {"backbone": system.backbone.label, "method": system.method.label, "passes": seen.passes}
+        told |= {"samples_seen": seen.samples, "seeds": len(losses.values), "loss": losses.mean}
+        told |= {"unit": "nats a token" if losses.of_tokens else "nats a pair"}
+        told |= {"least": min(losses.values), "greatest": max(losses.values)}
+        rows.append({**told, "records": " ".join(f"runs/{run}" for run in system.runs)})
     return rows
 
 
-def draw(found: Repetition, numbers: Sequence[Number], contrasts: Sequence[Contrast], paths: Sequence[Path]) -> None:
+def draw(found: Repetition, numbers: Sequence[Number], paths: Sequence[Path]) -> None:
     """A panel for each column and one for the losses: every method over the samples, fresh pairs as dashes."""
     measures = list(found.measures)
     rows = math.ceil((len(measures) + 1) / 2)
@@ -184,8 +177,8 @@ def draw(found: Repetition, numbers: Sequence[Number], contrasts: Sequence[Contr
         axes = figure.subplots(rows, 2, squeeze=False).ravel()
         for panel, measure in zip(axes, measures, strict=False):
             name = found.name(measure)
-            by = {n.system.key: n for n in numbers if n.benchmark == name}
-            near += accuracy_axis(panel, [by[s.key] for s in trained], [n for n in controls if n.benchmark == name])
+            by = {n.system.key: n for n in numbers if n.label == name}
+            near += accuracy_axis(panel, [by[s.key] for s in trained], [n for n in controls if n.label == name])
             for (method, fresh), line in found.lines(trained).items():
                 points = [(found.samples(s), by[s.key].value) for s in line]
                 panel.plot(*zip(*points, strict=True), color=styles[method][0], **_dashes(fresh))
@@ -204,7 +197,7 @@ def draw(found: Repetition, numbers: Sequence[Number], contrasts: Sequence[Contr
         )
         entries = _entries(trained, styles, any(seen.fresh for seen in found.seen.values()))
         entries += [(handle, str(handle.get_label())) for handle in untrained_handles(controls, near)]
-        bottom_legend(figure, entries, _note(found, contrasts))
+        bottom_legend(figure, entries, _note(found))
 
 
 def _dashes(fresh: bool) -> dict[str, Any]:
@@ -265,15 +258,12 @@ def _entries(trained: Sequence[System], styles: dict[str, tuple[str, str]], fres
     return found
 
 
-def _note(found: Repetition, contrasts: Sequence[Contrast]) -> str:
-    name = found.name(found.primary_measure)
+def _note(found: Repetition) -> str:
     claims = [
-        f"{c.dataset}: {c.method} − {c.against} {c.difference:+.1f} [{c.low:+.1f}, {c.high:+.1f}], {c.verdict}".replace(
-            "-", "−"
-        )
-        for c in contrasts
-        if c.primary == "true" and c.benchmark == name
+        f"{one.what} {words.shown(one.found)}, {words.verdict(one.decision, one.found)}"
+        for one in found.claims()
+        if one.decision
     ]
-    said = f" Of {name}, in points: {'; '.join(claims)}." if claims else ""
+    said = f" Of {found.name(found.primary_measure)}, in points: {'; '.join(claims)}." if claims else ""
     spread = "" if len(found.job.seeds) == 1 else " Bars of losses: from the least seed to the greatest."
     return f"{words.intervals(found.levels.values(), found.job.seeds, 'Bars:')}{spread}{said}"

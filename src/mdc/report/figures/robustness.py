@@ -1,34 +1,30 @@
 """How fast captions become worse as test images do: their quality over the strength of a distortion, a panel a kind.
 
 Captioners start from different levels, so they are compared by the share of its own quality on untouched images that each
-keeps at the strongest distortion.
+keeps at the strongest distortion. Quality is what lies above the same captioner on other images: one that ignores its image has
+none, and keeps nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from mdc.plan.config.distortion import Kind
 from mdc.plan.jobs.shown_captions import RobustnessFigureJob, Worsening
-from mdc.plan.records import write_text
 from mdc.report import words
 from mdc.report.caption_numbers import Captioned
 from mdc.report.figures.accuracy_panels import bottom_legend
 from mdc.report.figures.drawing import drawing, headline
 from mdc.report.figures.styles import method_styles
+from mdc.report.frame import Contrast, Number, Side, records_of, write_contrasts, write_levels
 from mdc.report.given import Given
-from mdc.report.items import ProbeItems
-from mdc.report.lines import Number, records_of, tidy
-from mdc.report.statistics.drawn import of_resamples
-from mdc.report.statistics.interval import Interval
-from mdc.report.statistics.verdicts import Decision, decide
-from mdc.report.tidy import csv_text
+from mdc.report.statistics.claims import claim, decide
+from mdc.report.statistics.estimate import estimate
+from mdc.report.statistics.replicates import Floats, Replicates
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,7 +32,7 @@ if TYPE_CHECKING:
 SHOWN = {
     "kind": "robustness",
     "artefacts": {"figure_robustness": {"title": "Figure: captions of worse and worse images"}},
-    "files": ".png .svg .pdf .csv _claims.csv",
+    "files": ".png .svg .pdf .csv _contrasts.csv",
     "caption": "How fast captions become worse as test images do at scale {scale}: Gaussian noise, blur, JPEG and cut-out in "
     "five strengths, a curve a captioner, with intervals.",
     "config": "caption_table.RobustnessFigure",
@@ -44,22 +40,15 @@ SHOWN = {
     "job": "shown_captions.RobustnessFigureJob",
 }
 
-Floats = NDArray[np.float64]
-
 #: of each row of panels its metric: the one that is claimed, and what of the captions is true, where it is known
 _TRUE = "true"
-_CLAIM = (
-    *("scale", "distortion", "method", "against", "metric", "kept", "kept_against", "points", "low", "high"),
-    *("interval", "n", "seeds", "p", "p_holm", "verdict", "primary", "records"),
-)
 
 
 def make(job: RobustnessFigureJob, given: Given, out: Path) -> None:
     """Write the figure, its numbers and its claims into ``out``; errors as of Table 3."""
     found = Captioned(job, given)
     numbers = found.numbers()
-    places = {key: (curve, place) for curve in job.curves for place, key in enumerate(curve.systems)}
-    by = {(number.system.key, number.benchmark): number for number in numbers}
+    by = {(number.system.key, number.label): number for number in numbers}
     # an untouched image is the beginning of every kind's curve
     lines = [
         (curve, place, by[key, label])
@@ -67,106 +56,85 @@ def make(job: RobustnessFigureJob, given: Given, out: Path) -> None:
         for place, key in enumerate(curve.systems)
         for label in found.columns.values()
     ]
-    assert all(number.system.key in places for _, _, number in lines)
     more: dict[str, Sequence[object]] = {
         "distortion": [curve.kind for curve, _, _ in lines],
         "strength": [place for _, place, _ in lines],
-        "system": [curve.key for curve, _, _ in lines],
+        "curve": [curve.key for curve, _, _ in lines],
     }
-    write_text(out / f"{job.artefact}.csv", tidy([number for _, _, number in lines], Number, **more))
+    write_levels(out / f"{job.artefact}.csv", [number for _, _, number in lines], **more)
     claims = _claims(job, found)
-    write_text(out / f"{job.artefact}_claims.csv", csv_text([one.line(job, found) for one in claims], _CLAIM))
+    write_contrasts(out / f"{job.artefact}_contrasts.csv", claims)
     _draw(job, found, by, claims, [out / f"{job.artefact}.{ending}" for ending in ("png", "svg", "pdf")])
 
 
 # --- claims ---------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Claim:
-    """What the first system keeps of its quality at the strongest distortion of a kind, minus what the second keeps, in points
-    (per cent of each one's own quality on untouched images). ``decision``: None if it was not claimed."""
-
-    kind: Kind
-    first: Worsening
-    second: Worsening
-    kept: tuple[float, float]
-    interval: Interval
-    decision: Decision | None
-
-    def line(self, job: RobustnessFigureJob, found: Captioned) -> dict[str, object]:
-        """As the csv file has it."""
-        interval = self.interval
-        return {
-            "scale": job.scale,
-            "distortion": self.kind,
-            "method": self.first.label,
-            "against": self.second.label,
-            "metric": found.columns[job.primary_column],
-            "kept": self.kept[0],
-            "kept_against": self.kept[1],
-            "points": interval.value,
-            "low": interval.low,
-            "high": interval.high,
-            "interval": interval.kind,
-            "n": interval.n,
-            "seeds": " ".join(map(str, job.seeds)),
-            "p": words.p_value(self.decision.p, 4) if self.decision else "",
-            "p_holm": words.p_value(self.decision.p_holm, 4) if self.decision else "",
-            "verdict": self.decision.verdict if self.decision else "",
-            "primary": "true" if self.decision else "",
-            "records": records_of(*(found.systems[key] for key in (*self.first.systems, *self.second.systems))),
-        }
-
-    def words(self) -> str:
-        """As the figure says it; "" if it was not claimed, which the csv file alone holds."""
-        if self.decision is None:
-            return ""
-        found = self.interval
-        numbers = f"{found.value:+.1f} [{found.low:+.1f}, {found.high:+.1f}]".replace("-", "−")
-        return f"{self.first.kind_label}: {self.first.label} − {self.second.label} {numbers} points, {self.decision.verdict}"
-
-
-def _claims(job: RobustnessFigureJob, found: Captioned) -> list[_Claim]:
-    """All systems are drawn on the same resamples of the images; p-values of what was claimed are corrected for one another."""
-    if job.primary_column not in found.columns or found.claims_lost:
+def _claims(job: RobustnessFigureJob, found: Captioned) -> list[Contrast]:
+    """What the first system keeps of its quality at the strongest distortion of a kind, minus what the second keeps, in
+    points; of the kinds that are claimed, decided. A pair of which one is not better on its own images than on others
+    has nothing to keep, and is not compared."""
+    measure = job.primary_column
+    if measure not in found.columns or found.claims_lost:
         return []
-    curves = {(curve.kind, curve.key): curve for curve in job.curves}
-    images = found.count(found.systems[job.curves[0].systems[0]], job.primary_column)
-    rng = np.random.default_rng(0)
-    shares = rng.multinomial(images, np.full(images, 1 / images), size=job.statistics.bootstrap) / images
-    weights = np.concatenate([np.full((1, images), 1 / images), shares])
-    apart = []
+    curves, how = {(curve.kind, curve.key): curve for curve in job.curves}, job.statistics
+    lines, claims = [], []
     for kind in dict.fromkeys(curve.kind for curve in job.curves):
-        for one, other in job.between:
-            first, second = (kept(found, curves[kind, key], job.primary_column, weights) for key in (one, other))
-            whole = (float(first[:, 0].mean()), float(second[:, 0].mean()))
-            interval = of_resamples(first - second, images, job.statistics.level)
-            apart.append((kind, curves[kind, one], curves[kind, other], whole, interval))
-    statistics = job.statistics
-    claimed = [place for place, (kind, *_) in enumerate(apart) if kind in job.claimed]
-    intervals = [apart[place][-1] for place in claimed]
-    told = decide(intervals, statistics.level, statistics.comparable, statistics.power)
-    decisions = dict(zip(claimed, told, strict=True))
-    return [_Claim(*one, decisions.get(place)) for place, one in enumerate(apart)]
+        for pair in job.between:
+            sides = [curves[kind, key] for key in pair]
+            shares = [kept(found, side, measure) for side in sides]
+            if shares[0] is None or shares[1] is None:
+                continue
+            apart = shares[0] - shares[1]
+            lines.append(_line(job, found, sides, apart))
+            if kind in job.claimed:
+                claims.append((len(lines) - 1, claim(apart, how.margins.get("kept"), how.level)))
+    decided = decide([one for _, one in claims], how.level, how.power, how.order)
+    for (place, _), decision in zip(claims, decided, strict=True):
+        lines[place] = replace(lines[place], decision=decision)
+    return lines
 
 
-def kept(found: Captioned, curve: Worsening, measure: str, weights: Floats) -> Floats:
-    """Of each seed and row of ``weights`` (1 + R, images), the quality under the strongest distortion in per cent of that on
-    untouched images, (S, 1 + R); 0 where there is none to keep."""
-    ends = [
-        np.stack([quality(member[measure], weights) for member in found.group(found.systems[key])])
-        for key in (curve.systems[0], curve.systems[-1])
-    ]
-    return 100 * np.divide(ends[1], ends[0], out=np.zeros_like(ends[0]), where=ends[0] > 0)
+def _line(job: RobustnessFigureJob, found: Captioned, sides: Sequence[Worsening], apart: Replicates) -> Contrast:
+    systems = [found.systems[side.systems[0]] for side in sides]
+    first, second = (replace(Side.of(system), method=side.label) for system, side in zip(systems, sides, strict=True))
+    keys = [key for side in sides for key in (*side.systems, side.control) if key is not None]
+    return Contrast(
+        scale=job.scale,
+        artefact=job.artefact,
+        kind="kept",
+        first=first,
+        second=second,
+        column=job.primary_column,
+        label=found.columns[job.primary_column],
+        metric=found.metric[job.primary_column],
+        unit="points",
+        found=estimate(apart, job.statistics.level, contrast=True),
+        records=records_of(*(found.systems[key] for key in keys)),
+        condition=sides[0].kind,
+    )
 
 
-def quality(items: ProbeItems, weights: Floats) -> Floats:
-    """A metric on weighted images: the mean of what each counts, or the statistic of what all do together."""
-    if items.value is not None:
-        return np.asarray(weights @ np.asarray(items.value, dtype=np.float64))
-    assert items.statistic is not None
-    return np.asarray(items.statistic(weights * weights.shape[1]), dtype=np.float64)
+def kept(found: Captioned, curve: Worsening, measure: str) -> Replicates | None:
+    """The quality under the strongest distortion in per cent of that on untouched images, both above the same captioner
+    on other images.
+
+    None if it has no such control, or is not sure to be above it on untouched images.
+    """
+    if curve.control is None:
+        return None
+    whole, worst, control = (found.whole(key, measure) for key in (curve.systems[0], curve.systems[-1], curve.control))
+    above = whole - control
+    low = estimate(above, found.job.statistics.level, contrast=True).low
+    if low is None or low <= 0 or above.values[:, 0].min() <= 0:
+        return None
+
+    def share(first: Floats, last: Floats, floor: Floats) -> Floats:
+        # not defined where a resample has nothing to keep
+        own = first - floor
+        return 100 * np.divide(last - floor, own, out=np.full_like(own, np.nan), where=own > 0)
+
+    return whole.of(share, worst, control)
 
 
 # --- drawing --------------------------------------------------------------------------------------------------------------
@@ -176,7 +144,7 @@ def _draw(
     job: RobustnessFigureJob,
     found: Captioned,
     by: dict[tuple[str, str], Number],
-    claims: Sequence[_Claim],
+    claims: Sequence[Contrast],
     paths: Sequence[Path],
 ) -> None:
     kinds = list(dict.fromkeys(curve.kind for curve in job.curves))
@@ -201,8 +169,13 @@ def _draw(
         headline(figure, f"{job.title or 'Captions of worse and worse images'}, {words.scale_text(job)}")
         handles, labels = panels[0][0].get_legend_handles_labels()
         note = words.intervals(found.levels.values(), job.seeds, "Bars:")
-        said = "; ".join(filter(None, (claim.words() for claim in claims)))
-        claimed = f" Of its own quality on untouched images, kept at the strongest distortion: {said}." if said else ""
+        kinds_of: dict[str, str] = {curve.kind: curve.kind_label for curve in job.curves}
+        said = "; ".join(
+            f"{kinds_of[one.condition]}: {one.what} {words.shown(one.found)} points, {words.verdict(one.decision, one.found)}"
+            for one in claims
+            if one.decision is not None
+        )
+        claimed = f" Of its own quality above other images, kept at the strongest distortion: {said}." if said else ""
         bottom_legend(figure, list(zip(handles, labels, strict=True)), f"{note}{claimed}")
 
 
@@ -214,7 +187,7 @@ def _curve(
     panel.errorbar(
         range(len(points)),
         [one.value for one in points],
-        yerr=[[one.value - one.low for one in points], [one.high - one.value for one in points]],
+        yerr=[[one.value - one.ends[0] for one in points], [one.ends[1] - one.value for one in points]],
         color=colour,
         marker=marker,
         markersize=4,

@@ -9,13 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from mdc.plan.config.params import ProtocolStatistics
-from mdc.plan.jobs.shown import SchedulesJob, ShownRun
+from mdc.plan.jobs.shown import SchedulesJob, ShownRun, Statistics
 from mdc.plan.records import UserError
 from mdc.report.statistics import steadiness
-from mdc.report.statistics.interval import Interval
-from mdc.report.statistics.verdicts import Decision, decide
-from mdc.report.words import finite
+from mdc.report.statistics.claims import Claim, Decision, decide
+from mdc.report.statistics.estimate import Estimate
 
 LOSS, NORM, SPIKE, VARIANCE, NORM_VARIANCE, OVER = (
     "loss_cv",
@@ -67,12 +65,10 @@ class Line:
 
     run: ShownRun
     statistic: str
-    value: Interval
-    interval: str
-    seeds: str
+    value: Estimate
     records: str
     logged_steps: int
-    ratio: Interval | None = None
+    ratio: Estimate | None = None
     decision: Decision | None = None
     expected: float | None = None
 
@@ -82,6 +78,11 @@ class Line:
         return self.run.corpus.key, self.run.backbone.key
 
     @property
+    def key(self) -> str:
+        """Of its system: corpus, backbone and method."""
+        return "/".join((*self.place, self.run.method.key))
+
+    @property
     def claimed(self) -> str:
         """Its corpus and method, as claims name them."""
         return f"{self.run.corpus.key}/{self.run.method.key}"
@@ -89,7 +90,8 @@ class Line:
     @property
     def detectable(self) -> float | None:
         """The ratio above 1 that would have been found; None if there is no decision, or nothing could have been."""
-        return None if self.decision is None else finite(float(np.exp(self.decision.smallest_detectable)))
+        found = None if self.decision is None else self.decision.detectable
+        return None if found is None else float(np.exp(found))
 
 
 def measure(tracks: Sequence[Track], job: SchedulesJob) -> list[Line]:
@@ -101,9 +103,10 @@ def measure(tracks: Sequence[Track], job: SchedulesJob) -> list[Line]:
     """
     lines = [line for here in places(tracks).values() for line in _of_place(here, job)]
     primary = [i for i, line in enumerate(lines) if line.statistic in (LOSS, NORM) and line.claimed in job.primary]
-    ratios = [ratio for i in primary if (ratio := lines[i].ratio) is not None]
-    # no two schedules vary by so little that they would be called comparable: no such bound is named beforehand
-    decisions = decide(ratios, job.statistics.level, 0.0, job.statistics.power)
+    how = job.statistics
+    # no margin was named beforehand, so no ratio has a size
+    claims = [Claim(ratio) for i in primary if (ratio := lines[i].ratio) is not None]
+    decisions = decide(claims, how.level, how.power, how.order)
     for i, decision in zip(primary, decisions, strict=True):
         lines[i] = replace(lines[i], decision=decision)
     return lines
@@ -178,18 +181,18 @@ _OF_STEPS: dict[str, tuple[Callable[[Track], Any], float]] = {
 }
 
 
-def _of_schedule(group: Sequence[Track], reference: Sequence[Track] | None, how: ProtocolStatistics) -> list[Line]:
-    found: dict[str, tuple[Interval, Interval | None]] = {}
+def _of_schedule(group: Sequence[Track], reference: Sequence[Track] | None, how: Statistics) -> list[Line]:
+    found: dict[str, tuple[Estimate, Estimate | None]] = {}
     for name, (contributions, power) in _OF_STEPS.items():
         squares = [_named(track, contributions) for track in group]
         against = None if reference is None else [_named(track, contributions) for track in reference]
         found[name] = _varies(squares, against, power, how)
     spikes, others = ([_named(t, lambda one: steadiness.spike(one.norm)) for t in g] for g in (group, reference or ()))
     largest = steadiness.over_seeds(spikes, how.level)
-    if largest.known:
+    if largest.low is not None:
         largest = replace(largest, low=max(1.0, largest.low))  # no largest value lies below its level
     found[SPIKE] = largest, steadiness.ratio_over_seeds(spikes, others, how.level) if others else None
-    shares = _share_over_clip(group, how.level)
+    shares = _share_over_clip(group, how)
     if shares is not None:
         found[OVER] = shares, None
     return [
@@ -197,8 +200,6 @@ def _of_schedule(group: Sequence[Track], reference: Sequence[Track] | None, how:
             run=group[0].run,
             statistic=name,
             value=value,
-            interval=_interval_words(value, len(group)),
-            seeds=" ".join(str(track.run.seed) for track in group),
             records=" ".join(track.run.job for track in (*group, *(reference or ()))),
             logged_steps=len(group[0].steps),
             ratio=ratio,
@@ -217,8 +218,8 @@ def _named(track: Track, statistic: Callable[[Track], Any]) -> Any:
 
 
 def _varies(
-    squares: Sequence[Any], against: Sequence[Any] | None, power: float, how: ProtocolStatistics
-) -> tuple[Interval, Interval | None]:
+    squares: Sequence[Any], against: Sequence[Any] | None, power: float, how: Statistics
+) -> tuple[Estimate, Estimate | None]:
     """A root or mean of squares, and the log of its ratio to the reference: over seeds if there are three."""
     if not all(0 < one.mean() < math.inf for one in (*squares, *(against or ()))):
         raise UserError(
@@ -237,23 +238,16 @@ def _varies(
     return value, steadiness.ratio_over_steps(squares, against, np.random.default_rng(0), *asked)
 
 
-def _share_over_clip(group: Sequence[Track], level: float) -> Interval | None:
+def _share_over_clip(group: Sequence[Track], how: Statistics) -> Estimate | None:
     """None unless every run was clipped."""
     clipped = [(track.norm, limit) for track in group if (limit := track.run.clip_norm) is not None]
     if len(clipped) < len(group):
         return None
     if len(group) >= 3:
-        return steadiness.share_over_seeds([steadiness.share_over(norm, limit) for norm, limit in clipped], level)
-    return steadiness.share_over_steps([value > limit for norm, limit in clipped for value in norm], level)
-
-
-def _interval_words(value: Interval, seeds: int) -> str:
-    if not value.known:
-        return "none"
-    if seeds >= 3:
-        return f"t over {seeds} seeds"
-    how = {"exact": "exact (Clopper-Pearson) over logged steps", "steps": "moving-block bootstrap over logged steps"}
-    return f"{how[value.kind]}, {'this run' if seeds == 1 else 'these 2 runs'} only"
+        shares = [steadiness.share_over(norm, limit) for norm, limit in clipped]
+        return steadiness.share_over_seeds(shares, how.level)
+    over = [np.asarray(norm) > limit for norm, limit in clipped]
+    return steadiness.share_over_steps(over, np.random.default_rng(0), how.bootstrap, how.level)
 
 
 def _expected(first: Track) -> float | None:

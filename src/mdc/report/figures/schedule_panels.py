@@ -16,6 +16,7 @@ from mdc.report.figures.accuracy_panels import marked
 from mdc.report.figures.drawing import drawing, error_bars, headline, line_handle
 from mdc.report.figures.schedule_lines import LOSS, NORM, SPIKE, Line, Track, place_name, places
 from mdc.report.figures.styles import method_styles
+from mdc.report.frame import ends
 from mdc.report.statistics import steadiness
 
 if TYPE_CHECKING:
@@ -67,13 +68,16 @@ def _first(here: Sequence[Line], job: SchedulesJob) -> Any:
 
 
 def _verdict(line: Line) -> str:
-    """In brackets a primary comparison's verdict; where nothing can be told, with the ratio that would have been found."""
+    """A primary comparison's direction; of an inconclusive one with the minimum detectable ratio."""
     if line.decision is None:
         return ""
-    if line.decision.verdict == "cannot be told":
-        found = "" if line.detectable is None else f", {line.detectable:.2f}× would have been found"
-        return f" (cannot be told{found})"
-    return f" ({line.decision.verdict}, p {words.p_value(line.decision.p_holm)})"
+    assert line.ratio is not None
+    said = [words.direction(line.decision, line.ratio)]
+    if line.detectable is not None:
+        said.append(f"minimum detectable {line.detectable:.2f}×")
+    elif line.decision.p_holm is not None:
+        said.append(f"p {words.p_value(line.decision.p_holm)}")
+    return f": {', '.join(said)}"
 
 
 def _times(line: Line) -> str:
@@ -81,7 +85,7 @@ def _times(line: Line) -> str:
     if line.ratio is None:
         return "reference"
     value, low, high = steadiness.factors(line.ratio)
-    interval = f" [{low:.2f}, {high:.2f}]" if line.ratio.known else ""
+    interval = "" if low is None or high is None else f" [{low:.2f}, {high:.2f}]"
     return f"{value:.2f}×{interval}".replace(" ", "\u00a0")
 
 
@@ -94,9 +98,8 @@ def _notes(lines: Sequence[Line], job: SchedulesJob, seeds: int) -> list[str]:
     if decided:
         count = f"the {len(decided)} comparisons" if len(decided) > 1 else "the one comparison"
         notes.append(
-            f"Claim: the schedule varies more than the reference. It is held, or opposite, where p is below "
-            f"{1 - job.statistics.level:.2g}, with Holm's correction for {count} of loss and gradient norm that were named "
-            "beforehand."
+            f"Claim: the schedule varies more than the reference; supported or reversed where p is below "
+            f"{1 - job.statistics.level:.2g}, with Holm's correction for {count} of loss and gradient norm."
         )
     notes.append(
         f"{level} intervals over {seeds} seeds, paired by seed."
@@ -204,13 +207,13 @@ def _plain(axis: Any) -> None:
 
 def _dots(panel: Axes, lines: Sequence[Line], styles: Styles, quantity: tuple[str, float]) -> None:
     label, factor = quantity
-    reached = []
+    reached: list[float] = []
     for place, line in enumerate(lines):
         value = line.value
-        ends = [value.low * factor, value.high * factor] if value.known else [None, None]
-        number = (value.value * factor, ends[0], ends[1])
+        low, high = ends(value)
+        number = value.value * factor, low * factor, high * factor
         error_bars(panel, [place], [number], styles[line.run.method.key], across=True, markersize=5.5)
-        reached += [end for end in number if end is not None]
+        reached += number
         panel.annotate(_times(line), (1.02, place), xycoords=("axes fraction", "data"), va="center", fontsize=7.5)
         if line.expected:
             panel.plot([line.expected * factor], [place], color=_EXPECTED, marker="|", markersize=11, linestyle="none")

@@ -19,18 +19,36 @@ from mdc.plan.jobs.shown import SchedulesJob, ShownRun
 from mdc.plan.records import UserError, write_text
 from mdc.report.figures.schedule_lines import Line, Track, measure
 from mdc.report.figures.schedule_panels import draw
+from mdc.report.frame import ESTIMATE, Contrast, Side, estimate_cells, write_contrasts, write_csv
 from mdc.report.given import Given, RunLog, run_log
-from mdc.report.statistics import steadiness
 
 SHOWN = {
     "artefacts": {"figure_schedules": {"title": "Figure: steadiness of the noise schedules"}},
-    "files": ".png .svg .csv _curves.csv",
+    "files": ".png .svg .csv _contrasts.csv _curves.csv",
     "caption": "How steadily the runs of Table 5 train at scale {scale}: loss and gradient norm (before clipping) over steps, "
     "and how much each varies around its trend after warm-up, one noise schedule beside the other.",
     "config": "tables.ScheduleFigure",
     "plan": "artefact_plans.schedules",
     "job": "shown.SchedulesJob",
 }
+
+
+_LEVELS = (
+    *(
+        "scale",
+        "artefact",
+        "system",
+        "dataset",
+        "backbone",
+        "method",
+        "t_low",
+        "t_high",
+        "column",
+        "logged_steps",
+        "expected",
+    ),
+    *(*ESTIMATE, "records"),
+)
 
 
 def make(job: SchedulesJob, given: Given, out: Path) -> None:
@@ -40,7 +58,8 @@ def make(job: SchedulesJob, given: Given, out: Path) -> None:
     """
     tracks = [track(run, run_log(job, given, run.job)) for run in job.runs]
     lines = measure(tracks, job)
-    write_text(out / "figure_schedules.csv", text(lines, job.scale))
+    write_csv(out / "figure_schedules.csv", levels(lines, job), _LEVELS)
+    write_contrasts(out / "figure_schedules_contrasts.csv", contrasts(lines, job))
     write_text(out / "figure_schedules_curves.csv", curves_text(tracks, job.scale))
     draw(tracks, lines, job, [out / "figure_schedules.png", out / "figure_schedules.svg"])
 
@@ -80,47 +99,53 @@ def _least_t(config: Mapping[str, Any]) -> float:
         raise UserError(f"run {config.get('job')}: its configuration names no least_t; train the run again") from None
 
 
-def text(lines: Sequence[Line], scale: str) -> str:
-    """``figure_schedules.csv``: tidy, one line for each number, six digits whatever its size."""
-    import pandas as pd  # here: it takes half a second to import
+def levels(lines: Sequence[Line], job: SchedulesJob) -> list[dict[str, Any]]:
+    """The rows of ``figure_schedules.csv``: one for each number. ``expected``: from the draw of t and masks alone."""
+    return [
+        {
+            **_named(line, job),
+            "method": line.run.method.label,
+            "t_low": line.run.t_range and line.run.t_range[0],
+            "t_high": line.run.t_range and line.run.t_range[1],
+            "column": line.statistic,
+            "logged_steps": line.logged_steps,
+            "expected": line.expected,
+            **estimate_cells(line.value),
+            "records": line.records,
+        }
+        for line in lines
+    ]
 
-    return str(
-        pd.DataFrame([_row(line, scale) for line in lines]).to_csv(
-            index=False, lineterminator="\n", float_format="%.6g"
-        )
-    )
+
+def _named(line: Line, job: SchedulesJob) -> dict[str, Any]:
+    told = {"scale": job.scale, "artefact": job.artefact, "system": line.key}
+    return {**told, "dataset": line.run.corpus.label, "backbone": line.run.backbone.label}
 
 
-def _row(line: Line, scale: str) -> dict[str, Any]:
-    ratio = None if line.ratio is None else steadiness.factors(line.ratio)
-    bounded = line.ratio is not None and line.ratio.known
-    decision = line.decision
-    t_range = line.run.t_range
-    return {
-        "scale": scale,
-        "corpus": line.run.corpus.label,
-        "backbone": line.run.backbone.label,
-        "method": line.run.method.label,
-        "t_low": t_range and t_range[0],
-        "t_high": t_range and t_range[1],
-        "statistic": line.statistic,
-        "value": line.value.value,
-        "low": line.value.low if line.value.known else None,
-        "high": line.value.high if line.value.known else None,
-        "interval": line.interval,
-        "seeds": line.seeds,
-        "logged_steps": line.logged_steps,
-        "ratio_to_reference": ratio and ratio[0],
-        "ratio_low": ratio[1] if ratio and bounded else None,
-        "ratio_high": ratio[2] if ratio and bounded else None,
-        "p": decision and decision.p,
-        "p_holm": decision and decision.p_holm,
-        "verdict": decision and decision.verdict,
-        "smallest_detectable": line.detectable,
-        "expected": line.expected,
-        "primary": "true" if decision else "false",
-        "records": line.records,
+def contrasts(lines: Sequence[Line], job: SchedulesJob) -> list[Contrast]:
+    """The logarithms of ratios to the reference."""
+    sides = {
+        line.key: Side(line.key, line.run.corpus.label, line.run.backbone.label, line.run.method.label)
+        for line in lines
     }
+    return [
+        Contrast(
+            scale=job.scale,
+            artefact=job.artefact,
+            kind="ratio",
+            first=sides[line.key],
+            second=sides[line.key.rpartition("/")[0] + f"/{job.reference}"],
+            column=line.statistic,
+            label=line.statistic,
+            metric=line.statistic,
+            unit="log of a ratio",
+            found=line.ratio,
+            records=line.records,
+            decision=line.decision,
+        )
+        for line in lines
+        if line.ratio is not None
+    ]
 
 
 def curves_text(tracks: Sequence[Track], scale: str) -> str:
@@ -133,5 +158,5 @@ def curves_text(tracks: Sequence[Track], scale: str) -> str:
         for run in [one.run]
         for step, loss, norm in zip(one.steps, one.loss, one.norm, strict=True)
     ]
-    columns = ["corpus", "backbone", "method", "seed", "step", "loss", "grad_norm", "scale", "records"]
+    columns = ["dataset", "backbone", "method", "seed", "step", "loss", "grad_norm", "scale", "records"]
     return str(pd.DataFrame(rows, columns=columns).to_csv(index=False, lineterminator="\n"))

@@ -11,9 +11,6 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from mdc.report.statistics.drawn import of_resamples
-from mdc.report.statistics.interval import LEVEL, Interval
-
 Floats = NDArray[np.float64]
 
 _BETWEEN = 65  # places at which a straight line is read; 0 and 1 are its ends
@@ -44,19 +41,14 @@ def above(one: Floats, other: Floats, span: tuple[float, float]) -> float:
     return float((reached(one, at) - reached(other, at)).mean())
 
 
-def difference(
-    one: Floats, other: Floats, images: int, level: float = LEVEL
-) -> tuple[Interval, tuple[float, float]] | None:
-    """:func:`above` of the x that the curves share, with its interval, and that x; None if they share none.
+def difference(one: Floats, other: Floats) -> tuple[Floats, tuple[float, float]] | None:
+    """:func:`above` of the x that the curves share, (S, 1 + R), and that x; None if they share none.
 
-    one, other (S, 1 + R, points, 2): of each seed the curve on the ``images`` themselves, then on R resamples of them, the same
+    one, other (S, 1 + R, points, 2): of each seed the curve on the items themselves, then on R resamples of them, the same
     for all seeds and both curves. The x that is shared is that of the seeds' mean curves, and stays what it is on resamples.
-    The interval is that of :func:`mdc.report.statistics.drawn.of_resamples`.
     """
     span = common(one[:, 0].mean(axis=0), other[:, 0].mean(axis=0))
     if span is None:
         return None
-    found = np.asarray(
-        [[above(a, b, span) for a, b in zip(*of_seed, strict=True)] for of_seed in zip(one, other, strict=True)]
-    )
-    return of_resamples(found, images, level), span
+    found = [[above(a, b, span) for a, b in zip(*of_seed, strict=True)] for of_seed in zip(one, other, strict=True)]
+    return np.asarray(found), span

@@ -15,11 +15,11 @@ def places_p(votes: NDArray[np.float64]) -> float:
     count for as much as they say. 1.0 if no row prefers any place. What is not independent, as several votes on one item, belongs
     into one row.
     """
-    from scipy.stats import chi2
+    from scipy.special import chdtrc
 
     count = votes.shape[1]
     centred = votes - votes.mean(axis=1, keepdims=True)
     spread = float((centred**2).sum()) / (count - 1)
     if spread <= 1e-12 * len(votes):
         return 1.0
-    return float(chi2.sf(float((centred.sum(axis=0) ** 2).sum()) / spread, count - 1))
+    return float(chdtrc(count - 1, float((centred.sum(axis=0) ** 2).sum()) / spread))

@@ -8,8 +8,7 @@ regression, Biometrika 73, 1986). What changes slowly is trend to them, so this 
 the draw of t and the masks. N: logged steps after warm-up.
 
 A value comes with its interval. A comparison is the interval of the logarithm of a ratio, which is 0 where both vary as much, so
-that :func:`mdc.report.statistics.verdicts.decide` takes it as it is (its ``comparable`` is then a logarithm too); :func:`factors`
-gives it as a ratio.
+that :func:`mdc.report.statistics.claims.decide` takes it as it is; :func:`factors` gives it as a ratio.
 """
 
 from __future__ import annotations
@@ -22,9 +21,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mdc.plan.records import UserError
-from mdc.report.statistics.exact import proportion
-from mdc.report.statistics.interval import LEVEL, Interval, Kind
-from mdc.report.statistics.seeds import student, t_pvalue
+from mdc.report.statistics.estimate import LEVEL, Component, Estimate, Kind, bounded
+from mdc.report.statistics.estimate import over_seeds as student
 
 Floats = NDArray[np.float64]
 
@@ -99,11 +97,11 @@ def share_over(values: ArrayLike, limit: float) -> float:
 # --- several runs ---------------------------------------------------------------------------------------------------
 
 
-def over_seeds(values: Sequence[float], level: float = LEVEL) -> Interval:
+def over_seeds(values: Sequence[float], level: float = LEVEL) -> Estimate:
     """Geometric mean of positive values, one for each seed, with Student's interval on the log scale from three seeds on.
 
     On that scale an interval stays above 0, and a ratio of two means is the mean ratio. Of fewer seeds nothing is known
-    but the value (see ``Interval.known``).
+    but the value.
     """
     logs = np.log(values)
     if len(logs) < 3:
@@ -111,40 +109,46 @@ def over_seeds(values: Sequence[float], level: float = LEVEL) -> Interval:
     return _exponential(student(logs, level=level))
 
 
-def ratio_over_seeds(values: Sequence[float], reference: Sequence[float], level: float = LEVEL) -> Interval:
+def ratio_over_seeds(values: Sequence[float], reference: Sequence[float], level: float = LEVEL) -> Estimate:
     """log of ``values`` over ``reference``, paired by seed: mean, and from three seeds on Student's interval and p."""
     logs = np.log(values) - np.log(reference)
     if len(logs) < 3:
-        return _unknown(float(logs.mean()), len(logs), len(logs), "seeds", contrast=True)
+        return _unknown(float(logs.mean()), len(logs), len(logs), "seeds")
     return student(logs, level=level, contrast=True)
 
 
-def share_over_seeds(shares: Sequence[float], level: float = LEVEL) -> Interval:
+def share_over_seeds(shares: Sequence[float], level: float = LEVEL) -> Estimate:
     """Plain mean of shares, one for each seed, with Student's interval (within 0 to 1) from three seeds on.
 
     Equal shares, such as 0 in every seed, have none: an interval without width would claim to be certain.
     """
     if len(shares) < 3 or len(set(shares)) == 1:
         return _unknown(float(np.mean(shares)), len(shares), len(shares), "seeds")
-    found = student(shares, level=level)
-    return replace(found, low=max(0.0, found.low), high=min(1.0, found.high))
+    return _within(student(shares, level=level))
 
 
-def factors(log_ratio: Interval) -> tuple[float, float, float]:
+def factors(log_ratio: Estimate) -> tuple[float, float | None, float | None]:
     """Value, low and high of a comparison as factors of the reference: the exponentials of its log ratio."""
-    return math.exp(log_ratio.value), math.exp(log_ratio.low), math.exp(log_ratio.high)
+    low, high = (None if end is None else math.exp(end) for end in (log_ratio.low, log_ratio.high))
+    return math.exp(log_ratio.value), low, high
 
 
-def _unknown(value: float, n: int, seeds: int, kind: Kind, contrast: bool = False) -> Interval:
-    """A value of whose uncertainty nothing can be said: the interval is the whole line, and nothing can be detected."""
-    p = 1.0 if contrast else None
-    return Interval(value, -math.inf, math.inf, n, seeds, kind, p=p, se=math.inf)
+def _unknown(value: float, n: int, seeds: int, kind: Kind) -> Estimate:
+    """A value of whose uncertainty nothing can be said."""
+    return Estimate(value, None, None, n, seeds, kind)
 
 
-def _exponential(of_logs: Interval) -> Interval:
+def _exponential(of_logs: Estimate) -> Estimate:
     """From the log scale, where the standard error stays behind."""
     value, low, high = factors(of_logs)
-    return replace(of_logs, value=value, low=low, high=high, se=None)
+    return replace(of_logs, value=value, low=low, high=high, of_seeds=None, of_items=None)
+
+
+def _within(share: Estimate) -> Estimate:
+    """A share's interval ends at 0 and 1."""
+    if share.low is None or share.high is None:
+        return share
+    return replace(share, low=max(0.0, share.low), high=min(1.0, share.high))
 
 
 # --- one or two runs: what their own steps say ----------------------------------------------------------------------
@@ -164,7 +168,7 @@ def over_steps(
     draws: int,
     power: float,
     level: float = LEVEL,
-) -> Interval:
+) -> Estimate:
     """(mean q)^power with an interval that speaks of these runs only; q (M,) a run, one or two of them.
 
     ``power``: 1 for a variance, 0.5 for a deviation. Moving-block bootstrap over the logged steps (Künsch, 1989), the
@@ -183,7 +187,7 @@ def ratio_over_steps(
     draws: int,
     power: float,
     level: float = LEVEL,
-) -> Interval:
+) -> Estimate:
     """log of the ratio of two such values, with ``p``. Paired: at a step both runs of a seed saw the same batch, so both
     are resampled by the same blocks. UserError if they were not logged at as many steps."""
     return _of_logs(contributions, reference, rng, draws, power, level)
@@ -196,9 +200,7 @@ def _of_logs(
     draws: int,
     power: float,
     level: float,
-) -> Interval:
-    from scipy.stats import t
-
+) -> Estimate:
     value, variance, freedom, n = 0.0, 0.0, 0, 0
     for seed, run in enumerate(runs):
         series = [np.asarray(run, dtype=np.float64)]
@@ -217,13 +219,12 @@ def _of_logs(
             logs = _log_of_mean(_block_means(np.stack(series), rng, draws, block, blocks))
             # blocks drawn from this series vary about its own mean: too little by one part in as many as there are
             variance += float(logs.var()) * blocks / (blocks - 1)
-    value, error = power * value / len(runs), power * math.sqrt(variance) / len(runs)
+    value = power * value / len(runs)
     if any(np.size(run) < NEEDED_FOR_INTERVAL for run in runs):
-        return _unknown(value, n, len(runs), "steps", contrast=against is not None)
-    reach = float(t.ppf(0.5 + level / 2, freedom)) * error
-    p = None if against is None else t_pvalue(value, error, freedom)
-    low, high, seeds = value - reach, value + reach, len(runs)
-    return Interval(value, low, high, n, seeds, "steps", p=p, draws=draws, df=freedom, se=error, level=level)
+        return _unknown(value, n, len(runs), "steps")
+    part = Component(power**2 * variance / len(runs) ** 2, freedom)
+    found = Estimate(value, None, None, n, len(runs), "steps", draws=draws, of_items=part, level=level)
+    return bounded(found, contrast=against is not None)
 
 
 def _log_of_mean(means: Floats) -> Floats:
@@ -242,13 +243,27 @@ def _block_means(series: Floats, rng: np.random.Generator, draws: int, block: in
     return np.asarray(np.maximum(means, np.finfo(np.float64).tiny))
 
 
-def share_over_steps(over: Sequence[bool], level: float = LEVEL) -> Interval:
-    """A share of one run's logged steps, with Clopper and Pearson's interval, which speaks of this run only.
+def share_over_steps(over: Sequence[ArrayLike], rng: np.random.Generator, draws: int, level: float = LEVEL) -> Estimate:
+    """A share of logged steps, the mean over one run or two, whose steps ``over`` (N,) bool counts, with an interval
+    that speaks of these runs only.
 
-    It is never empty, not even for a share of 0. If the norm drifts, the steps' chances differ, and the interval is too
-    wide rather than too narrow.
-    """
-    return proportion(int(np.sum(over)), len(over), level)
+    Neighbouring steps are alike, so blocks of them are resampled, as in :func:`over_steps`: an exact interval of
+    independent steps would be too narrow. A share of 0 or 1, or of too few steps, has none."""
+    value, variance, freedom, n = 0.0, 0.0, 0, 0
+    for run in over:
+        series = np.asarray(run, dtype=np.float64)
+        block = block_length(len(series))
+        blocks = len(series) // block
+        value, freedom, n = value + float(series.mean()), freedom + blocks - 1, n + len(series)
+        if blocks > 1:
+            means = _block_means(series[None], rng, draws, block, blocks)[0]
+            variance += float(means.var()) * blocks / (blocks - 1)
+    count = len(over)
+    if any(np.size(run) < NEEDED_FOR_INTERVAL for run in over):
+        return _unknown(value / count, n, count, "steps")
+    part = Component(variance / count**2 if variance > 1e-20 else 0.0, freedom)
+    found = Estimate(value / count, None, None, n, count, "steps", draws=draws, of_items=part, level=level)
+    return _within(bounded(found, contrast=False))
 
 
 # --- what the mathematics of the loss lets expect -------------------------------------------------------------------

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mdc.plan.jobs.shown_captions import CaptionedSystem
-from mdc.report import words
 from mdc.report.caption_numbers import Captioned
+from mdc.report.frame import dataset
 from mdc.report.tables.table import Cell, Column, Row, Table
 
 #: of a whole set of captions, without an interval: key in the records → label, factor, decimals
@@ -28,7 +28,7 @@ def set_lines(found: Captioned) -> Iterator[dict[str, object]]:
     for system in found.job.systems:
         for seed, record in zip(found.job.seeds, system.records, strict=True):
             told = found.records[record]["systems"].get(system.system, {})
-            line: dict[str, object] = {"scale": found.job.scale, "dataset": words.dataset(system)}
+            line: dict[str, object] = {"scale": found.job.scale, "dataset": dataset(system)}
             line |= {"method": system.method.label, "seed": seed, "records": record}
             yield line | {key: told[key] * factor if key in told else None for key, (_, factor, _) in SETS.items()}
 
@@ -54,7 +54,7 @@ def models(found: Captioned) -> Table:
             Cell(loss, decimals=2),
             Cell(loss * length if loss is not None and length is not None else None),
         )
-        rows.append(Row((words.dataset(system), label_of(system), system.length), cells, system.backbone.label))
+        rows.append(Row((dataset(system), label_of(system), system.length), cells, system.backbone.label))
     return Table(
         title=f"Models, {found.scale_text}",
         caption=("Of the first seed.",),
@@ -79,12 +79,12 @@ def variety(found: Captioned) -> Table:
     lines = list(set_lines(found))
     rows = []
     for system in sorted(found.job.systems, key=lambda system: system.reference):
-        own = [one for one in lines if (one["dataset"], one["method"]) == (words.dataset(system), system.method.label)]
+        own = [one for one in lines if (one["dataset"], one["method"]) == (dataset(system), system.method.label)]
         cells = []
         for key, (_, _, decimals) in SETS.items():
             values = [float(str(one[key])) for one in own if one[key] is not None]
             cells.append(Cell(sum(values) / len(values) if values else None, decimals=decimals))
-        labels = (words.dataset(system), label_of(system), system.length)
+        labels = (dataset(system), label_of(system), system.length)
         rows.append(Row(labels, tuple(cells), "floor" if system.reference else "", reference=system.reference))
     return Table(
         title=f"Variety of captions, {found.scale_text}",

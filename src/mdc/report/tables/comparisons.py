@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from mdc.plan.jobs.shown import System
+from mdc.plan.jobs.shown import Statistics, System
 from mdc.report import words
-from mdc.report.lines import AVERAGE
-from mdc.report.probing import Pair, Probing
+from mdc.report.frame import AVERAGE, Contrast, dataset
+from mdc.report.results import Pair, Results
 from mdc.report.tables.table import Cell, Column, Row, Table
 
 _NAMED = 3  # controls that a heading names
 
 
-def tables(probing: Probing, measures: Sequence[str] | None = None) -> list[Table]:
+def tables(probing: Results, measures: Sequence[str] | None = None) -> list[Table]:
     """The tables of what the job names beforehand, those without a row left out. ``measures``: those shown, by default all."""
     # what was decided on every measure has said all that there is to say
     open_ = [pair for pair in probing.named if any((pair, one) not in probing.decisions for one in probing.measures)]
@@ -29,38 +29,56 @@ def tables(probing: Probing, measures: Sequence[str] | None = None) -> list[Tabl
     return found
 
 
-def primary(probing: Probing) -> Table:
-    """What was claimed beforehand, with the corrected p and the verdict of each claim."""
-    statistics = probing.job.statistics
-    rows = []
-    for (pair, measure), decision in probing.decisions.items():
-        found = probing.differences[pair, measure]
-        shown = [words.signed(value) for value in (found.value, found.low, found.high)]
-        text = (shown[0], f"[{shown[1]}, {shown[2]}]", words.p_value(decision.p_holm), words.verdict(decision))
-        rows.append(Row((*_labels(probing, pair), *text), ()))
-    found_in = [probing.differences[key] for key in probing.decisions]
+def primary(probing: Results) -> Table:
+    """What was claimed beforehand, with what was found."""
     name = probing.name(probing.primary_measure)
+    claims = probing.claims()
+    return claims_table(
+        f"Primary comparisons on {name}, {probing.scale_text}",
+        f"Differences in points on {name}, paired. {words.intervals([one.found for one in claims], probing.job.seeds)}",
+        claims,
+        probing.job.statistics,
+        {
+            "Dataset": lambda one: _labels(probing, one)[0],
+            "Backbone": lambda one: _labels(probing, one)[1],
+            "Comparison": lambda one: _labels(probing, one)[2],
+        },
+    )
+
+
+def claims_table(
+    title: str,
+    how: str,
+    claims: Sequence[Contrast],
+    statistics: Statistics,
+    labels: Mapping[str, Callable[[Contrast], str]],
+    decimals: int = 1,
+) -> Table:
+    """A row a claim, under ``labels`` that tell it from the others: the difference, its corrected p, direction and
+    size. ``how``: what the differences are, and how their intervals were made."""
+    rows = []
+    for one in claims:
+        found, decision = one.found, one.decision
+        assert decision is not None
+        value, _, interval = words.shown(found, decimals).partition(" ")
+        told = (
+            words.p_value(decision.p_holm),
+            words.direction(decision, found),
+            words.size(decision, decimals),
+            words.detectable(decision, decimals),
+        )
+        rows.append(Row((*(of(one) for of in labels.values()), value, interval or "–", *told), ()))
+    interval = f"{words.percent(statistics.level)} interval"
     return Table(
-        title=f"Primary comparisons on {name}, {probing.scale_text}",
-        caption=(
-            f"Differences in points on {name}, paired. {words.intervals(found_in, probing.job.seeds)}",
-            *words.claims(statistics, len(rows)),
-        ),
-        labels=(
-            "Dataset",
-            "Backbone",
-            "Comparison",
-            "Difference",
-            f"{words.percent(statistics.level)} interval",
-            "Corrected p",
-            "Verdict",
-        ),
+        title=title,
+        caption=(how, *words.claims(statistics, len(claims), statistics.order)),
+        labels=(*labels, "Difference", interval, "Corrected p", "Direction", "Size", "Detectable"),
         columns=(),
         rows=tuple(rows),
     )
 
 
-def differences(probing: Probing, title: str, pairs: Sequence[Pair], measures: Sequence[str] | None = None) -> Table:
+def differences(probing: Results, title: str, pairs: Sequence[Pair], measures: Sequence[str] | None = None) -> Table:
     """``pairs`` on every measure, the first minus the second, with intervals and no verdict."""
     shown = probing.measures if measures is None else measures
     found = [[probing.differences[pair, measure] for measure in shown] for pair in pairs]
@@ -82,7 +100,7 @@ def differences(probing: Probing, title: str, pairs: Sequence[Pair], measures: S
     )
 
 
-def gains(probing: Probing) -> Table | None:
+def gains(probing: Results) -> Table | None:
     """Every system against its control, None if none has one."""
     shown = [(system, (system.key, system.control)) for system in probing.job.systems if system.control is not None]
     if not shown:
@@ -110,7 +128,7 @@ def gains(probing: Probing) -> Table | None:
 
 def names(system: System) -> tuple[str, str, str]:
     """The leading labels of a system's row."""
-    return words.dataset(system), system.backbone.label, words.method(system)
+    return dataset(system), system.backbone.label, words.method(system)
 
 
 def block(system: System) -> str:
@@ -118,20 +136,21 @@ def block(system: System) -> str:
     return f"{system.backbone.key}/{system.corpus.key}" if system.corpus else system.backbone.key
 
 
-def columns(probing: Probing, group: str, measures: Sequence[str] | None = None) -> tuple[Column, ...]:
+def columns(probing: Results, group: str, measures: Sequence[str] | None = None) -> tuple[Column, ...]:
     """A column a measure, under one heading but for the average."""
     named = probing.measures if measures is None else measures
     shown = [Column(probing.name(measure), group, probing.metric[measure]) for measure in named]
     return tuple(replace(one, group="") if one.label == AVERAGE else one for one in shown)
 
 
-def _corpus(probing: Probing, key: str) -> str | None:
+def _corpus(probing: Results, key: str) -> str | None:
     corpus = probing.systems[key].corpus
     return corpus.key if corpus else None
 
 
-def _labels(probing: Probing, pair: Pair) -> tuple[str, str, str]:
+def _labels(probing: Results, of: Pair | Contrast) -> tuple[str, str, str]:
     """What a difference is of, label by label."""
+    pair = (of.first.key, of.second.key if of.second else of.first.key) if isinstance(of, Contrast) else of
     first, second = (names(probing.systems[key]) for key in pair)
-    dataset, backbone, method = (words.minus(a, b) for a, b in zip(first, second, strict=True))
-    return dataset, backbone, method
+    data, backbone, method = (words.minus(a, b) for a, b in zip(first, second, strict=True))
+    return data, backbone, method

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mdc.plan.jobs.shown import ProbingJob, System
-from mdc.plan.records import UserError, write_text
+from mdc.plan.records import UserError
 from mdc.report import words
+from mdc.report.frame import Number, write_contrasts, write_levels
 from mdc.report.given import Given
-from mdc.report.lines import Contrast, Number, tidy
-from mdc.report.probing import Probing
+from mdc.report.results import Results
 from mdc.report.tables import comparisons
 from mdc.report.tables.render import write_csv, write_html, write_latex, write_markdown
-from mdc.report.tables.table import Cell, Column, Row, Table, mark_rows
+from mdc.report.tables.table import Cell, Column, Row, Table, mark_rows, number_cell
 
 SHOWN = {
     "kind": "methods",
@@ -49,20 +49,20 @@ def make(job: ProbingJob, given: Given, out: Path) -> None:
     main = main_table(probing, numbers)
     shown = [main, *comparisons.tables(probing)]
     write_csv(main, out / f"{name}.csv", {"scale": words.scale_column(job)})
-    write_text(out / f"{name}_long.csv", tidy(numbers, Number))
-    write_text(out / f"{name}_contrasts.csv", tidy(probing.contrasts(), Contrast))
+    write_levels(out / f"{name}_long.csv", numbers)
+    write_contrasts(out / f"{name}_contrasts.csv", probing.contrasts())
     write_html(shown, out / f"{name}.html")
     write_markdown(shown, out / f"{name}.md")
     write_latex(main, out / f"{name}.tex")
 
 
-class _Methods(Probing):
+class _Methods(Results):
     always_average = False
 
 
-def main_table(probing: Probing, numbers: Sequence[Number]) -> Table:
+def main_table(probing: Results, numbers: Sequence[Number]) -> Table:
     """A row a name of systems; one without a corpus shows its numbers under every corpus."""
-    found = {(n.system.key, n.benchmark): n for n in numbers}
+    found = {(n.system.key, n.label): n for n in numbers}
     by_name: dict[str, dict[str | None, System]] = {}
     for system in probing.job.systems:
         row = by_name.setdefault(words.method(system), {})
@@ -74,7 +74,7 @@ def main_table(probing: Probing, numbers: Sequence[Number]) -> Table:
     for name, systems in by_name.items():
         first = next(iter(systems.values()))
         cells = tuple(
-            _cell(found[system.key, probing.name(measure)]) if system else Cell(None)
+            number_cell(found[system.key, probing.name(measure)]) if system else Cell(None)
             for system in (systems.get(corpus, systems.get(None)) for corpus in probing.corpora)
             for measure in probing.measures
         )
@@ -105,12 +105,7 @@ def _number(artefact: str) -> str:
     return f"Table {number}. " if number.isdigit() else ""
 
 
-def _cell(number: Number) -> Cell:
-    paper = "" if number.published is None else f"paper {number.published:.1f}"
-    return Cell(number.value, number.low, number.high, note=paper)
-
-
-def _columns(probing: Probing) -> tuple[Column, ...]:
+def _columns(probing: Results) -> tuple[Column, ...]:
     found = []
     for label in probing.corpora.values():
         for measure in probing.measures:

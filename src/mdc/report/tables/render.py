@@ -11,8 +11,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from mdc.plan.records import UserError, write_text
+from mdc.report.frame import csv_text
 from mdc.report.tables.table import Table
-from mdc.report.tidy import csv_text
 
 #: files below the package that decide what is written here: fingerprints of whoever imports this module cover them
 DATA_FILES = (

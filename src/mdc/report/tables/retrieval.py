@@ -32,6 +32,7 @@ def make(job: RetrievalTableJob, given: Given, out: Path) -> None:
         body,
         (
             "Best in bold, second best underlined, compared as printed.",
+            "Intervals are over queries, given this gallery.",
             *score_rows.estimator_notes(list(job.systems), job.samples),
             "own − α other images: the score of an image and a caption less α times the log of the caption's mean probability "
             f"under all images but this one. α is chosen on these very pairs, so these rows are optimistic; "

@@ -7,29 +7,20 @@ from pathlib import Path
 
 from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.jobs.shown import ScoredSystem
-from mdc.plan.records import write_text
 from mdc.report import words
-from mdc.report.lines import Contrast, Number, tidy
+from mdc.report.frame import write_contrasts, write_levels
 from mdc.report.scores import Choices, Retrieval
 from mdc.report.tables import comparisons
 from mdc.report.tables.render import write_csv, write_html, write_latex, write_markdown
-from mdc.report.tables.table import Cell, Row, Table, mark_rows
-
-#: what stands in the column ``control`` of the csv files
-CONTROLS = {"own": "none"}
-
+from mdc.report.tables.table import Cell, Row, Table, mark_rows, number_cell
 
 def rows(found: Choices | Retrieval, systems: Sequence[ScoredSystem], block: str = "") -> list[Row]:
     """A row a system with its levels, best and second best marked."""
-    numbers = {(n.system.key, n.benchmark): n for n in found.numbers()}
+    numbers = {(n.system.key, n.label): n for n in found.numbers()}
     lines = []
     for system in systems:
-        cells = []
-        for measure in found.measures:
-            number = numbers[system.key, found.name(measure)]
-            note = "" if number.published is None else f"paper {number.published:.1f}"
-            cells.append(Cell(number.value, number.low, number.high, note=note))
-        lines.append(Row(comparisons.names(system), tuple(cells), block, reference=system.reference))
+        cells = tuple(number_cell(numbers[system.key, found.name(measure)]) for measure in found.measures)
+        lines.append(Row(comparisons.names(system), cells, block, reference=system.reference))
     return mark_rows(lines, [system.ranked for system in systems])
 
 
@@ -43,12 +34,6 @@ def table(
     found: Choices | Retrieval, title: str, caption: Sequence[str], body: Sequence[Row], notes: Sequence[str]
 ) -> Table:
     """A table of levels in per cent."""
-    ends = [end for row in body for cell in row.cells for end in (cell.low, cell.high) if end is not None]
-    if any(not 0 <= end <= 100 for end in ends):
-        notes = [
-            *notes,
-            "An interval by t over seeds is symmetric about its value, so it may pass 0 or 100; it is shown as it is.",
-        ]
     return Table(
         title=f"{title}, {found.scale_text}",
         caption=(*caption, found.interval_words(found.levels.values())),
@@ -96,7 +81,7 @@ def write(found: Choices | Retrieval, shown: Sequence[Table], out: Path) -> None
     everything = Table(
         title=shown[0].title,
         caption=(),
-        labels=("Dataset", "Backbone", "Method", "Estimator", "Weights", "Per", "Control"),
+        labels=("Dataset", "Backbone", "Method", "Estimator", "Weights", "Per", "Shown"),
         columns=shown[0].columns,
         rows=tuple(
             Row((*row.labels, *_told(system)), row.cells)
@@ -105,9 +90,9 @@ def write(found: Choices | Retrieval, shown: Sequence[Table], out: Path) -> None
     )
     write_csv(everything, out / f"{name}.csv", {"scale": words.scale_column(found.job)})
     told = [_told(number.system) for number in found.numbers() if isinstance(number.system, ScoredSystem)]
-    more = {head: [one[place] for one in told] for place, head in enumerate(("weights", "per", "control"), 1)}
-    write_text(out / f"{name}_long.csv", tidy(found.numbers(), Number, **more))
-    write_text(out / f"{name}_contrasts.csv", tidy(found.contrasts(), Contrast))
+    more = {head: [one[place] for one in told] for place, head in enumerate(("weights", "per", "shown"), 1)}
+    write_levels(out / f"{name}_long.csv", found.numbers(), **more)
+    write_contrasts(out / f"{name}_contrasts.csv", found.contrasts())
     write_html(shown, out / f"{name}.html")
     write_markdown(shown, out / f"{name}.md")
     write_latex(shown[0], out / f"{name}.tex")
@@ -115,4 +100,4 @@ def write(found: Choices | Retrieval, shown: Sequence[Table], out: Path) -> None
 
 def _told(system: ScoredSystem) -> tuple[str, str, str, str]:
     per = "token" if system.per_token else "caption"
-    return system.estimator, system.weights or "", per, CONTROLS.get(system.shown, system.shown)
+    return system.estimator, system.weights or "", per, system.shown

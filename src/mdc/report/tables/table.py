@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from mdc.plan.records import UserError
+from mdc.report.frame import Number
 
 #: best is bold, second best underlined, grey is shown but not ranked
 Mark = Literal["best", "second", "grey"]
@@ -25,10 +26,11 @@ class Cell:
     note: str = ""
     decimals: int | None = None
 
-    @property
-    def steady(self) -> bool:
-        """Whether resampling never changes the number, which says nothing of how sure it is."""
-        return self.low is not None and self.low == self.high
+
+def number_cell(number: Number) -> Cell:
+    """A level with its interval and, beside it, what the paper prints."""
+    note = "" if number.published is None else f"paper {number.published:.1f}"
+    return Cell(number.value, number.found.low, number.found.high, note=note)
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ class Table:
 
     def interval(self, cell: Cell) -> str:
         """``[low, high]``, or nothing where there is no interval, or none that says anything."""
-        if cell.low is None or cell.high is None or cell.steady:
+        if cell.low is None or cell.high is None:
             return ""
         return f"[{self._signed(cell, cell.low)}, {self._signed(cell, cell.high)}]"
 

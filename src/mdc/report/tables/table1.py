@@ -6,15 +6,15 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from mdc.plan.jobs.shown import ProbingJob
-from mdc.plan.records import write_json, write_text
+from mdc.plan.records import write_json
 from mdc.report import words
 from mdc.report.figures.drawing import table1_bars
+from mdc.report.frame import AVERAGE, Number, write_contrasts, write_levels
 from mdc.report.given import Given
-from mdc.report.lines import AVERAGE, Contrast, Number, tidy
-from mdc.report.probing import Probing
+from mdc.report.results import Results
 from mdc.report.tables import comparisons
 from mdc.report.tables.render import write_csv, write_html, write_latex, write_markdown
-from mdc.report.tables.table import Cell, Row, Table, mark_rows
+from mdc.report.tables.table import Cell, Row, Table, mark_rows, number_cell
 
 SHOWN = {
     "artefacts": {"table1": {"title": "Table 1: linear probing"}},
@@ -37,12 +37,12 @@ def make(job: ProbingJob, given: Given, out: Path) -> None:
 
     UserError names the record that is missing, stale, of another scale, or does not match its items.
     """
-    probing = Probing(job, given)
+    probing = Results(job, given)
     numbers, main, gains = probing.numbers(), main_table(probing), comparisons.gains(probing)
     shown = [main, *([gains] if gains else []), *comparisons.tables(probing)]
     write_csv(main, out / "table1.csv", {"scale": words.scale_column(job)})
-    write_text(out / "table1_long.csv", tidy(numbers, Number))
-    write_text(out / "table1_contrasts.csv", tidy(probing.contrasts(), Contrast))
+    write_levels(out / "table1_long.csv", numbers)
+    write_contrasts(out / "table1_contrasts.csv", probing.contrasts())
     write_html(shown, out / "table1.html")
     write_markdown(shown, out / "table1.md")
     write_latex(main, out / "table1.tex")
@@ -56,15 +56,10 @@ def make(job: ProbingJob, given: Given, out: Path) -> None:
     write_json(out / "table1_metrics.json", headline(numbers))
 
 
-def main_table(probing: Probing) -> Table:
+def main_table(probing: Results) -> Table:
     """The levels, with the control and chance beside them."""
     numbers = probing.numbers()
-    cells = {
-        (n.system.key, n.benchmark): Cell(
-            n.value, n.low, n.high, note="" if n.published is None else f"paper {n.published:.1f}"
-        )
-        for n in numbers
-    }
+    cells = {(n.system.key, n.label): number_cell(n) for n in numbers}
     rows: list[Row] = []
     for block in probing.blocks():
         lines = [
@@ -95,7 +90,7 @@ def main_table(probing: Probing) -> Table:
 def headline(numbers: Iterable[Number]) -> dict[str, dict[str, float]]:
     """What `dvc metrics` shows: of each system with a control its Average in per cent and its gain in points."""
     return {
-        number.system.key: {"average": round(number.value, DECIMALS), "gain": round(number.gain, DECIMALS)}
+        number.system.key: {"average": round(number.value, DECIMALS), "gain": round(number.gain.value, DECIMALS)}
         for number in numbers
-        if number.benchmark == AVERAGE and number.gain is not None
+        if number.label == AVERAGE and number.gain is not None
     }

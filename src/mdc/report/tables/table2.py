@@ -11,13 +11,11 @@ import numpy as np
 
 from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.jobs.shown import ChoiceTableJob, ScoredSystem, ShownColumn
-from mdc.plan.records import write_text
+from mdc.report.frame import ESTIMATE, dataset, estimate_cells, records_of, write_csv
 from mdc.report.given import Given
-from mdc.report.lines import records_of
 from mdc.report.scores import KEPT, Choices, Store, chosen_items, shown_errors, shown_scores
 from mdc.report.tables import comparisons, score_rows
 from mdc.report.tables.table import Cell, Column, Row, Table
-from mdc.report.tidy import csv_text
 
 SHOWN = {
     "artefacts": {"table2": {"title": "Table 2: compositionality"}},
@@ -29,7 +27,19 @@ SHOWN = {
     "job": "shown.ChoiceTableJob",
 }
 
-_KEPT_LINE = ("scale", "dataset", "backbone", "method", "column", "kept", "items", "value", "low", "high", "records")
+_KEPT_LINE = (
+    "scale",
+    "artefact",
+    "system",
+    "dataset",
+    "backbone",
+    "method",
+    "column",
+    "label",
+    "kept",
+    *ESTIMATE,
+    "records",
+)
 _KEPT_WORDS = {"distinct": "without equal options", "trained": "without unseen pieces"}
 
 
@@ -52,9 +62,9 @@ def make(job: ChoiceTableJob, given: Given, out: Path) -> None:
         _error_table(found, errors),
     ]
     score_rows.write(found, shown, out)
-    write_text(out / "table2_kept.csv", csv_text(kept_lines, _KEPT_LINE))
-    lines = [{"scale": job.scale, **vars(one)} for one in errors]
-    write_text(out / "table2_errors.csv", csv_text(lines, ("scale", *_Error.__dataclass_fields__)))
+    write_csv(out / "table2_kept.csv", kept_lines, _KEPT_LINE)
+    lines = [{"scale": job.scale, "artefact": job.artefact, **vars(one)} for one in errors]
+    write_csv(out / "table2_errors.csv", lines, ("scale", "artefact", *_Error.__dataclass_fields__))
 
 
 def _main(found: Choices) -> list[Table]:
@@ -156,15 +166,15 @@ def _kept(
                 lines.append(
                     {
                         "scale": job.scale,
-                        "dataset": system.corpus.label if system.corpus else "",
+                        "artefact": job.artefact,
+                        "system": system.key,
+                        "dataset": dataset(system),
                         "backbone": system.backbone.label,
                         "method": system.method.label,
-                        "column": column.label,
+                        "column": column.key,
+                        "label": column.label,
                         "kept": kept,
-                        "items": left[kept][system.key, column.key],
-                        "value": level.value,
-                        "low": level.low,
-                        "high": level.high,
+                        **estimate_cells(level),
                         "records": records_of(system),
                     }
                 )
@@ -264,17 +274,18 @@ def _set_notes(found: Choices) -> list[str]:
 
 @dataclass(frozen=True)
 class _Error:
-    """Of the right captions, all columns and seeds together, in nats a caption: with their own images, or as ``control`` says.
+    """Of the right captions, all columns and seeds together, in nats a caption: with their own images, or as ``shown`` says.
 
     ``error``: the root mean square of a score's standard error. ``bits_per_token``: of a log likelihood or its bound.
     """
 
+    system: str
     dataset: str
     backbone: str
     method: str
     estimator: str
     weights: str
-    control: str
+    shown: str
     captions: int
     score: float
     error: float
@@ -299,12 +310,13 @@ def _errors(job: ChoiceTableJob, store: Store, choices: Choices) -> Iterator[_Er
         score, error, count = (np.concatenate(part) for part in (scores, errors, tokens))
         likelihood = not blind and system.estimator in ("likelihood", "monte_carlo", "parallel")
         yield _Error(
-            dataset=system.corpus.label if system.corpus else "",
+            system=system.key,
+            dataset=dataset(system),
             backbone=system.backbone.label,
             method=system.method.label,
             estimator=system.estimator,
             weights=system.weights or "",
-            control=score_rows.CONTROLS.get(system.shown, system.shown),
+            shown=system.shown,
             captions=len(score),
             score=float(score.mean()),
             error=float(np.sqrt((error**2).mean())),

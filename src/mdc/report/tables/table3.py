@@ -11,19 +11,17 @@ from typing import Any
 import numpy as np
 
 from mdc.plan.jobs.shown_captions import CaptionColumn, CaptionedSystem, CaptionTableJob
-from mdc.plan.records import write_text
 from mdc.report import published, words
 from mdc.report.caption_numbers import Captioned
-from mdc.report.estimates import interval_label
+from mdc.report.frame import Number, write_contrasts, write_levels
+from mdc.report.frame import write_csv as write_rows
 from mdc.report.given import Given
 from mdc.report.judged import Judged, judged
-from mdc.report.lines import Contrast, Number, tidy
-from mdc.report.over_datasets import Line, OverDatasets
+from mdc.report.over_datasets import OverDatasets
 from mdc.report.tables import comparisons
 from mdc.report.tables.caption_sets import SETS, label_of, models, set_lines, variety
 from mdc.report.tables.render import write_csv, write_html, write_latex, write_markdown
-from mdc.report.tables.table import Cell, Column, Row, Table, mark_rows
-from mdc.report.tidy import csv_text
+from mdc.report.tables.table import Cell, Column, Row, Table, mark_rows, number_cell
 
 SHOWN = {
     "kind": "captions",
@@ -127,7 +125,7 @@ def make(job: CaptionTableJob, given: Given, out: Path) -> None:
     found = Captioned(job, given)
     numbers = found.numbers()
     parts = found.parts_of
-    choices = judged(job, given, found.estimator)
+    choices = judged(job, given)
     votes = _votes(found, numbers, choices)
     chosen = _chosen(votes)
     notes = _main_notes(found, choices)
@@ -156,12 +154,13 @@ def make(job: CaptionTableJob, given: Given, out: Path) -> None:
     more = {
         head: [getattr(number.system, head) for number in every] for head in ("length", "tuned", "weights", "blind")
     }
-    write_text(out / f"{name}_long.csv", tidy(every, Number, **more))
-    write_text(out / f"{name}_contrasts.csv", tidy(found.contrasts(), Contrast))
+    write_levels(out / f"{name}_long.csv", every, **more)
+    write_contrasts(out / f"{name}_contrasts.csv", found.contrasts())
     if over is not None:
-        write_text(out / f"{name}_over.csv", tidy(list(over.lines()), Line))
-    lines = list(set_lines(found))
-    write_text(out / f"{name}_sets.csv", csv_text(lines, ["scale", "dataset", "method", "seed", *SETS, "records"]))
+        over.write(out / f"{name}_over.csv")
+    write_rows(
+        out / f"{name}_sets.csv", list(set_lines(found)), ["scale", "dataset", "method", "seed", *SETS, "records"]
+    )
     write_html(shown, out / f"{name}.html")
     write_markdown(shown, out / f"{name}.md")
     write_latex(main, out / f"{name}.tex")
@@ -183,7 +182,7 @@ def _table(
     rows without numbers.
     """
     more = chosen or {}
-    by = {(number.system.key, number.benchmark): number for number in numbers}
+    by = {(number.system.key, number.label): number for number in numbers}
     datasets = found.corpora
     named = [key for key in columns if key in found.columns or key in found.parts_of["paper"]]
     rows = []
@@ -197,8 +196,7 @@ def _table(
                 if number is None:
                     cells.append(Cell(None))
                     continue
-                note = "" if number.published is None else f"paper {number.published:.1f}"
-                cells.append(Cell(number.value, number.low, number.high, note=note))
+                cells.append(number_cell(number))
             cells += [by_system.get(f"{dataset}/{name}", Cell(None)) for by_system in more.values()]
         first = next(iter(each.values()))
         block = "floor" if first.reference else "captioners"
@@ -225,7 +223,7 @@ def _table(
         labels=("Method", "Length"),
         columns=tuple(heads),
         rows=tuple(mark_rows(rows, ranked) if marked else rows),
-        footnotes=(*notes, *([_STEADY] if any(cell.steady for row in rows for cell in row.cells) else [])),
+        footnotes=(*notes, *([_STEADY] if any(level.low is None for level in levels) else [])),
     )
 
 
@@ -290,22 +288,28 @@ def _votes(found: Captioned, numbers: Sequence[Number], choices: Sequence[Judged
     for one in choices:
         for system, share in one.share.items():
             beside = own[f"{one.contest.dataset}/{system}"]
-            labels = (beside.table, beside.dataset, beside.backbone, beside.method, one.contest.label)
+            system_of = beside.system
+            labels = (
+                beside.artefact,
+                beside.dataset,
+                system_of.backbone.label,
+                system_of.method.label,
+                one.contest.label,
+            )
             vote = replace(
                 beside,
-                benchmark=one.contest.label,
-                metric="per cent of images",
-                value=share.value,
-                low=share.low,
-                high=share.high,
-                interval=interval_label(share),
-                n=one.images,
+                system=system_of.model_copy(update={"records": [*system_of.records, *one.contest.records]}),
+                column=one.contest.name,
+                label=one.contest.label,
+                metric="chosen",
+                unit="per cent",
+                found=share,
                 chance=100 / len(one.share),
                 published=published.lookup(*labels) if found.printed and found.job.scale == "paper" else None,
-                records=" ".join((beside.records, *one.contest.records)),
-                control_records="",
+                gain=None,
+                control=None,
             )
-            votes.append(replace(vote, gain=None, gain_low=None, gain_high=None))
+            votes.append(vote)
     return votes
 
 
@@ -318,8 +322,7 @@ def _chosen(votes: Sequence[Number]) -> dict[str, dict[str, Cell]]:
     """How often each system was chosen, by the label of its contest."""
     found: dict[str, dict[str, Cell]] = {}
     for vote in votes:
-        note = "" if vote.published is None else f"paper {vote.published:.1f}"
-        found.setdefault(vote.benchmark, {})[_place(vote)] = Cell(vote.value, vote.low, vote.high, note=note)
+        found.setdefault(vote.label, {})[_place(vote)] = number_cell(vote)
     return found
 
 
@@ -385,7 +388,7 @@ def _choice_notes(found: Captioned) -> list[str]:
         items = [found.of(record, system).items(column) for record in choose.records]
         if any(one is None for one in items):
             return []
-        means[system] = 100 * float(np.mean([found.estimator.value(one) for one in items if one is not None]))
+        means[system] = 100 * float(np.mean([one.value for one in items if one is not None]))
     runs = {system.system: tuple(system.runs) for system in found.job.systems}
     labels = {system.system: label_of(system) for system in found.job.systems}
     best: dict[tuple[str, ...], str] = {}  # of each training: a mask rate is trained for, and its scale is chosen

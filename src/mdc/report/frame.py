@@ -1,0 +1,316 @@
+"""The frame of results: the csv files of levels and of differences, one schema each for all tables and figures (docs/results.md).
+
+A level (:class:`Number`) is one system on one column; a difference (:class:`Contrast`) is anything that is 0 where two
+sides are alike. Both hold an :class:`Estimate`, whose cells are called the same everywhere."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from mdc.plan.jobs.shown import PositionSystem, ScoredSystem, System
+from mdc.plan.records import write_text
+from mdc.report.statistics.claims import Decision
+from mdc.report.statistics.estimate import Estimate
+
+AVERAGE = "Average"
+POOLINGS = {"patch_mean": "mean of patches", "cls": "[CLS]"}
+#: digits that a csv file has of a number: more than its interval can be sure of, whatever its unit
+_DIGITS = 6
+
+Cells = dict[str, Any]
+#: what a difference is of: two systems (a ``gain`` is over a system's own control); a least-squares ``slope``; curves
+#: at equal x; what is ``kept`` of a quality; the last third of a caption minus the first; the logarithm of a ``ratio``;
+#: the mean over splits
+Kind = Literal["difference", "gain", "slope", "curves", "kept", "fall", "ratio", "splits"]
+
+#: ends of the names of files of differences
+CLAIM_FILES = ("_contrasts.csv", "_over.csv")
+ESTIMATE = (
+    "value",
+    "low",
+    "high",
+    "interval",
+    "scope",
+    "se",
+    "se_seeds",
+    "se_items",
+    "df",
+    "n",
+    "groups",
+    "seeds",
+    "draws",
+)
+LEVELS = (
+    *(
+        "scale",
+        "artefact",
+        "system",
+        "dataset",
+        "backbone",
+        "method",
+        "pooling",
+        "estimator",
+        "column",
+        "label",
+        "metric",
+        "unit",
+    ),
+    *ESTIMATE,
+    *(
+        "chance",
+        "gain",
+        "gain_low",
+        "gain_high",
+        "control",
+        "pairs",
+        "steps",
+        "published",
+        "run",
+        "records",
+        "control_records",
+    ),
+)
+CLAIMS = (
+    *(
+        "scale",
+        "artefact",
+        "kind",
+        "first",
+        "second",
+        "dataset",
+        "second_dataset",
+        "backbone",
+        "second_backbone",
+        "method",
+        "second_method",
+    ),
+    *("condition", "column", "label", "metric", "unit"),
+    *ESTIMATE,
+    *("primary", "p", "p_holm", "direction", "margin", "p_size", "p_size_holm", "size", "detectable", "records"),
+)
+
+
+def estimate_cells(found: Estimate) -> Cells:
+    """Of an estimate, with ``se_seeds`` and ``se_items`` as the two parts of its standard error."""
+    parts = (None if part is None else math.sqrt(part.variance) for part in (found.of_seeds, found.of_items))
+    cells = (found.value, found.low, found.high, found.kind.replace(" ", "_"), found.scope, found.se, *parts)
+    return dict(zip(ESTIMATE, (*cells, found.df, found.n, found.groups, found.seeds, found.draws), strict=True))
+
+
+@dataclass(frozen=True)
+class Number:
+    """A level of ``system`` on a ``column`` (its key; ``label``: as it is shown). ``pairs``, ``steps``: what it was
+    trained on, and for how long. ``published``: the value that the paper prints, at scale ``paper`` alone."""
+
+    scale: str
+    artefact: str
+    system: System
+    column: str
+    label: str
+    metric: str
+    unit: str
+    found: Estimate
+    chance: float | None = None
+    gain: Estimate | None = None
+    control: System | None = None
+    pairs: int | None = None
+    steps: int | None = None
+    published: float | None = None
+
+    @property
+    def value(self) -> float:
+        return self.found.value
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The ends of its interval, as a figure draws them: the value itself where there is none."""
+        return ends(self.found)
+
+    @property
+    def dataset(self) -> str:
+        """What its system was trained on."""
+        return dataset(self.system)
+
+    @property
+    def method_key(self) -> str:
+        """What gives a method its colour in every figure."""
+        return self.system.method.key
+
+    def cells(self) -> Cells:
+        """Its line of the csv file."""
+        system, gain = self.system, self.gain
+        told = (
+            self.scale,
+            self.artefact,
+            system.key,
+            self.dataset,
+            system.backbone.label,
+            system.method.label,
+            system.pooling,
+            system.estimator,
+        )
+        cells = dict(zip(LEVELS, (*told, self.column, self.label, self.metric, self.unit), strict=False))
+        return {
+            **cells,
+            **estimate_cells(self.found),
+            "chance": self.chance,
+            "gain": gain and gain.value,
+            "gain_low": gain and gain.low,
+            "gain_high": gain and gain.high,
+            "control": self.control and self.control.key,
+            "pairs": self.pairs,
+            "steps": self.steps,
+            "published": self.published,
+            "run": " ".join(system.runs),
+            "records": records_of(system),
+            "control_records": records_of(self.control) if self.control else None,
+        }
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a difference: its key, and the labels that tell it from the other."""
+
+    key: str
+    dataset: str
+    backbone: str
+    method: str
+
+    @classmethod
+    def of(cls, system: System) -> Side:
+        return cls(system.key, dataset(system), system.backbone.label, system.method.label)
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """``first`` minus ``second`` on a ``column``, under a ``condition`` where there are several. ``decision``: of a
+    claim that was named beforehand. ``second`` is None where the first alone is held against 0."""
+
+    scale: str
+    artefact: str
+    kind: Kind
+    first: Side
+    second: Side | None
+    column: str
+    label: str
+    metric: str
+    unit: str
+    found: Estimate
+    records: str
+    decision: Decision | None = None
+    condition: str = ""
+
+    @property
+    def what(self) -> str:
+        """Both sides, and what they have in common, as a page says it."""
+        return what(self.cells())
+
+    def cells(self) -> Cells:
+        """Its line of the csv file."""
+        first, second, decision = self.first, self.second, self.decision
+        told = (
+            self.scale,
+            self.artefact,
+            self.kind,
+            first.key,
+            second and second.key,
+            first.dataset,
+            second and second.dataset,
+        )
+        sides = (first.backbone, second and second.backbone, first.method, second and second.method)
+        of = (self.condition, self.column, self.label, self.metric, self.unit)
+        cells = dict(zip(CLAIMS, (*told, *sides, *of), strict=False))
+        return {
+            **cells,
+            **estimate_cells(self.found),
+            "primary": decision is not None,
+            "p": decision and decision.p,
+            "p_holm": decision and decision.p_holm,
+            "direction": decision and decision.direction,
+            "margin": decision and decision.margin,
+            "p_size": decision and decision.p_size,
+            "p_size_holm": decision and decision.p_size_holm,
+            "size": decision and decision.size,
+            "detectable": decision and decision.detectable,
+            "records": self.records,
+        }
+
+
+def what(claim: Mapping[str, Any]) -> str:
+    """The sides of a difference, of which ``claim`` is the line of a csv file, and what they have in common: ``MDC − ARC, Dense``."""
+    unlike = [key for key in ("dataset", "backbone") if claim["second"] and claim[key] != claim[f"second_{key}"]]
+    sides = []
+    for prefix in ("", "second_") if claim["second"] else ("",):
+        where = ", ".join(claim[prefix + key] for key in unlike if claim[prefix + key])
+        sides.append(f"{claim[f'{prefix}method']} ({where})" if where else claim[f"{prefix}method"])
+    shared = claim["dataset"] if "dataset" not in unlike and claim["dataset"] not in ("", "none") else ""
+    return ", ".join([" − ".join(sides), *([shared] if shared else [])])
+
+
+def read_claims(folder: Path, files: Sequence[str]) -> list[dict[str, str]]:
+    """The lines of what was claimed in those of the ``files`` of a table's or figure's ``folder`` that hold any, in their order."""
+    found: list[dict[str, str]] = []
+    for path in (folder / name for name in files if name.endswith(CLAIM_FILES)):
+        if path.is_file():
+            with path.open(encoding="utf-8", newline="") as file:
+                found += [row for row in csv.DictReader(file) if row.get("primary") == "True"]
+    return found
+
+
+def ends(found: Estimate) -> tuple[float, float]:
+    """The ends of an interval; the value itself where there is none."""
+    return found.value if found.low is None else found.low, found.value if found.high is None else found.high
+
+
+def dataset(system: System) -> str:
+    """What a system was trained on."""
+    return "none" if system.corpus is None else system.corpus.label
+
+
+def records_of(*systems: System | PositionSystem) -> str:
+    """The jobs whose results a line of a csv file was computed from."""
+    # a language prior is subtracted with a weight that was chosen on held-out pairs
+    chosen_on = [record for system in systems if isinstance(system, ScoredSystem) for record in system.held_out]
+    return " ".join([*(record for system in systems for record in system.records), *chosen_on])
+
+
+def write_levels(path: str | Path, numbers: Sequence[Number], **more: Sequence[Any]) -> None:
+    """The csv file of ``numbers``, with the columns of ``more`` behind those of the schema."""
+    rows = [
+        {**number.cells(), **{key: values[place] for key, values in more.items()}}
+        for place, number in enumerate(numbers)
+    ]
+    write_csv(path, rows, (*LEVELS, *more))
+
+
+def write_contrasts(path: str | Path, contrasts: Sequence[Contrast], **more: Sequence[Any]) -> None:
+    """The csv file of ``contrasts``: what was claimed first."""
+    order = sorted(range(len(contrasts)), key=lambda place: contrasts[place].decision is None)
+    rows = [{**contrasts[place].cells(), **{key: values[place] for key, values in more.items()}} for place in order]
+    write_csv(path, rows, (*CLAIMS, *more))
+
+
+def write_csv(path: str | Path, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    """``rows`` as csv with ``\\n`` line ends: None is empty, a float has six digits, true and false are ``True`` and
+    ``False``."""
+    write_text(path, csv_text(rows, columns))
+
+
+def csv_text(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
+    """See :func:`write_csv`."""
+    import pandas as pd  # here: it takes half a second to import
+
+    lines = [[_text(row[column]) for column in columns] for row in rows]
+    return pd.DataFrame(lines, columns=list(columns), dtype=object).to_csv(index=False, lineterminator="\n")
+
+
+def _text(value: Any) -> str:
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return ""
+    # adding 0.0 turns the -0.0 that rounding may leave into 0.0
+    return f"{value + 0.0:.{_DIGITS}g}" if isinstance(value, float) else str(value)

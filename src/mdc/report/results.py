@@ -1,0 +1,336 @@
+"""A table's or figure's systems by columns: items → replicates → estimates → claims, each once."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field, ValidationError
+
+from mdc.plan.config.problems import first_problem
+from mdc.plan.jobs.shown import System, SystemsJob
+from mdc.plan.records import UserError
+from mdc.report import published, words
+from mdc.report.frame import AVERAGE, Contrast, Number, Side, dataset, records_of
+from mdc.report.given import Given, path_of, reading, record_of, table_of, title
+from mdc.report.items import items_of
+from mdc.report.statistics.claims import Decision, claim, decide
+from mdc.report.statistics.estimate import Estimate, estimate
+from mdc.report.statistics.replicates import Items, Replicates, as_records, drawn, mean
+
+#: two systems' keys, the first minus the second
+Pair = tuple[str, str]
+METRICS = {"top1": "top-1", "map": "mAP"}
+_ITEMS = "items.parquet"
+#: what a system's record may say of its training
+_Told = Mapping[str, Any] | None
+
+
+class Results:
+    """A job's systems with their results; a measure is a column's key or ``AVERAGE``.
+
+    ``items``: of each system and column its test items, training by training. ``replicates``: of each system and
+    column, in per cent. ``trained``: what a system's first record tells of its training. ``metric``, ``unit``,
+    ``chance``: of each measure, what it is, its unit, and what guessing scores in it (None if there is no guessing).
+    """
+
+    averages = True  # the mean of the columns is a measure of its own …
+    always_average = True  # … also of one column
+    printed = True  # the paper prints these numbers; of a figure it only draws them
+
+    def __init__(self, job: SystemsJob, given: Given) -> None:
+        self.job, self.given, self.title, self.scale_text = job, given, title(job.artefact), words.scale_text(job)
+        self.systems = {system.key: system for system in job.systems}
+        self.corpora = {s.corpus.key: s.corpus.label for s in job.systems if s.corpus}
+        self.backbones = list(dict.fromkeys(s.backbone.label for s in job.systems))
+        self.columns = {column.key: column.label for column in job.columns}
+        averaged = self.averages and (self.always_average or len(self.columns) > 1)
+        self.measures = [*self.columns, *([AVERAGE] if averaged else [])]
+        self.primary_measure = self._primary_measure()
+        self._labels_differ()
+        self.items: dict[tuple[str, str], list[Items]] = {}
+        self.trained: dict[str, _Told] = {}
+        self.metric: dict[str, str] = {}
+        self.chance: dict[str, float | None] = {}
+        self.unit: dict[str, str] = dict.fromkeys(self.measures, "per cent")
+        self.read()
+        self.metric[AVERAGE] = "mean"
+        chances = [one for one in self.chance.values() if one is not None]
+        self.chance[AVERAGE] = sum(chances) / len(chances) if chances else None
+        try:
+            made = drawn(self.items, job.statistics.bootstrap)
+        except UserError as error:
+            raise UserError(f"{self.title}: {error}; make it again") from None
+        self.replicates: dict[tuple[str, str], Replicates] = {}
+        for key in self.systems:
+            of_system = as_records([made[key, column].times(100) for column in self.columns])
+            self.replicates |= {(key, column): one for column, one in zip(self.columns, of_system, strict=True)}
+        self.levels = {
+            (key, measure): estimate(self.whole(key, measure), job.statistics.level)
+            for key in self.systems
+            for measure in self.measures
+        }
+        self.gains: list[Pair] = [(s.key, s.control) for s in job.systems if s.control is not None]
+        self.named: list[Pair] = [(first, second) for first, second in job.contrasts]
+        self.differences = {
+            (pair, measure): estimate(self.difference(pair, measure), job.statistics.level, contrast=True)
+            for pair in dict.fromkeys([*self.named, *self.gains])
+            for measure in self.measures
+        }
+        self.decisions = self._decisions()
+
+    def read(self) -> None:
+        """Read the records: sets ``items``, ``trained``, ``metric`` and ``chance``. UserError if a record lacks a
+        column, its items are not those that it names, its values are not those of its items, or two were measured with
+        other chance levels."""
+        told = {name: self._probe(name) for name in dict.fromkeys(name for s in self.job.systems for name in s.records)}
+        for system in self.job.systems:
+            for column in self.columns:
+                self.items[system.key, column] = [told[name][1][column] for name in system.records]
+        self.training_of = {name: record.get("training") for name, (record, _) in told.items()}
+        self.trained = {s.key: self.training_of[s.records[0]] for s in self.job.systems}
+        for column in self.columns:
+            results = {name: record["probes"][column] for name, (record, _) in told.items()}
+            chances = {round(float(one["chance"]), 6): name for name, one in results.items()}
+            if len(chances) > 1:
+                said = ", ".join(f"{name} with {chance:g}" for chance, name in chances.items())
+                raise UserError(f"{self.title}: {column} has other chance levels: {said}; measure them again")
+            first = next(iter(results.values()))
+            self.metric[column] = METRICS.get(first["metric"], first["metric"])
+            self.chance[column] = float(first["chance"])
+
+    def _probe(self, name: str) -> tuple[dict[str, Any], dict[str, Items]]:
+        record, path = record_of(self.job, self.given, name), path_of(self.job, self.given, name)
+        try:
+            _Probed.model_validate(record)
+        except ValidationError as error:
+            raise UserError(
+                f"{path}: not a probe record: {first_problem(error, record)}; probe this encoder again"
+            ) from None
+        table = table_of(self.job, self.given, name, _ITEMS, ("probe", "item", "value", "scores", "targets"))
+        with reading(path.with_name(_ITEMS)):
+            items = items_of(table)
+        for column in self.columns:
+            if column not in record["probes"] or column not in items:
+                raise UserError(f"{path}: the record of {name} or its items lack {column}; probe this encoder again")
+            # two files that belong to different runs are caught here
+            said, value = record["probes"][column], 100 * items[column].value
+            if said["n"] != items[column].n or abs(said["value"] - value) > 1e-3:
+                raise UserError(
+                    f"{name} on {column}: the record says {said['value']:.3f} over {said['n']} items, its items give "
+                    f"{value:.3f} over {items[column].n}; probe this encoder again"
+                )
+        return record, items
+
+    def _primary_measure(self) -> str:
+        asked = self.job.primary_column
+        if asked != "average":
+            return asked
+        if AVERAGE not in self.measures and len(self.columns) > 1:
+            raise UserError(f"{self.title}: it has no average; primary_column must be one of {', '.join(self.columns)}")
+        return self.measures[-1]
+
+    def _labels_differ(self) -> None:
+        """Rows are found by their labels; UserError if two systems have the same."""
+        found: dict[tuple[str, str, str], str] = {}
+        for system in self.job.systems:
+            labels = dataset(system), system.backbone.label, words.method(system)
+            other = found.setdefault(labels, system.key)
+            if other != system.key:
+                raise UserError(f"{self.title}: {other} and {system.key} are both called {', '.join(labels)}")
+
+    # replicates
+
+    def whole(self, system: str, measure: str) -> Replicates:
+        """Of a system on a measure, in per cent."""
+        return mean([self.replicates[system, column] for column in self.parts(measure)])
+
+    def difference(self, pair: Pair, measure: str) -> Replicates:
+        """Points of the first above the second, paired by item and by seed; UserError if they were not tested on the
+        same items."""
+        for column in self.parts(measure):
+            first, second = (self.items[key, column][0] for key in pair)
+            if not first.same_items(second):
+                raise UserError(
+                    f"{self.title}: {pair[0]} against {pair[1]}: {column}: not tested on the same items, which a comparison needs"
+                )
+        try:
+            return self.whole(pair[0], measure) - self.whole(pair[1], measure)
+        except UserError as error:
+            raise UserError(f"{self.title}: {pair[0]} against {pair[1]}: {error}") from None
+
+    def margin(self, pair: Pair, measure: str) -> float | Replicates | None:
+        """What counts as a difference on a measure (protocol.statistics.margins); of an average, if all its columns
+        have the same."""
+        margins = {self.job.statistics.margins.get(self.metric[column]) for column in self.parts(measure)}
+        return margins.pop() if len(margins) == 1 else None
+
+    def _decisions(self) -> dict[tuple[Pair, str], Decision]:
+        """On the primary contrasts, which alone have a verdict."""
+        how = self.job.statistics
+        keys = [((first, second), self.primary_measure) for first, second in self.job.primary]
+        claims = [claim(self.difference(*key), self.margin(*key), how.level) for key in keys]
+        return dict(zip(keys, decide(claims, how.level, how.power, how.order), strict=True))
+
+    # lines
+
+    def numbers(self) -> list[Number]:
+        """A line for each system and measure."""
+        return [self._number(system, measure) for system in self.job.systems for measure in self.measures]
+
+    def _number(self, system: System, measure: str) -> Number:
+        labels = dataset(system), system.backbone.label, system.method.label
+        paper = self.printed and self.job.scale == "paper" and system.corpus is not None
+        return Number(
+            scale=self.job.scale,
+            artefact=self.job.artefact,
+            system=system,
+            column=self.key(measure),
+            label=self.name(measure),
+            metric=self.metric[measure],
+            unit=self.unit[measure],
+            found=self.levels[system.key, measure],
+            chance=self.chance[measure],
+            gain=self.differences[(system.key, system.control), measure] if system.control else None,
+            control=self.systems[system.control] if system.control else None,
+            pairs=self.training(system, "pairs"),
+            steps=self.training(system, "steps"),
+            published=published.lookup(self.job.artefact, *labels, self.name(measure)) if paper else None,
+        )
+
+    def contrasts(self) -> list[Contrast]:
+        """A line for each difference and measure: those that the job names, then the gains."""
+        named = set(self.named)
+        return [
+            self.contrast("difference" if pair in named else "gain", pair, measure, found)
+            for (pair, measure), found in self.differences.items()
+        ]
+
+    def contrast(self, kind: Literal["difference", "gain"], pair: Pair, measure: str, found: Estimate) -> Contrast:
+        """A difference of two systems as a line."""
+        first, second = (self.systems[key] for key in pair)
+        return Contrast(
+            scale=self.job.scale,
+            artefact=self.job.artefact,
+            kind=kind,
+            first=Side.of(first),
+            second=Side.of(second),
+            column=self.key(measure),
+            label=self.name(measure),
+            metric=self.metric[measure],
+            unit="points",
+            found=found,
+            records=records_of(first, second),
+            decision=self.decisions.get((pair, measure)),
+        )
+
+    def claims(self) -> list[Contrast]:
+        """The lines of what was named beforehand, in that order."""
+        return [
+            self.contrast("difference", pair, measure, self.differences[pair, measure])
+            for pair, measure in self.decisions
+        ]
+
+    # what systems have
+
+    def training(self, system: System, key: str) -> int | None:
+        """What its first record tells of its training (pairs, steps, samples_seen), None if it tells nothing."""
+        told = self.trained[system.key]
+        return int(told[key]) if told else None
+
+    def told_of(self, corpus: str, key: str, name: str) -> int:
+        """What all runs of a corpus tell of their training, called ``name`` in messages; UserError if one tells nothing or
+        another number."""
+        found: dict[int, str] = {}
+        here = [s for s in self.job.systems if s.corpus and s.corpus.key == corpus]
+        for record in (record for system in here for record in system.records):
+            told = self.training_of[record]
+            if not told:
+                raise UserError(f"{self.title}: the record of {record} does not tell its {name}; probe it again")
+            found.setdefault(int(told[key]), record)
+        if len(found) > 1:
+            told_words = ", ".join(f"{record} on {count:,}" for count, record in found.items())
+            raise UserError(
+                f"{self.title}: runs of {corpus} saw different numbers of {name}: {told_words}; train them again"
+            )
+        return next(iter(found))
+
+    def count(self, system: System, measure: str) -> int:
+        """Test items; of an average, those of all its columns."""
+        return sum(self.items[system.key, name][0].n for name in self.parts(measure))
+
+    def blocks(self) -> list[list[System]]:
+        """Neighbouring systems of one backbone and corpus."""
+        by = itertools.groupby(self.job.systems, key=lambda s: (s.backbone.key, s.corpus and s.corpus.key))
+        return [list(systems) for _, systems in by]
+
+    def controls(self) -> list[str]:
+        """What the systems' controls are called."""
+        return list(dict.fromkeys(self.systems[control].method.label for _, control in self.gains))
+
+    def parts(self, measure: str) -> list[str]:
+        """The columns that a measure is of."""
+        return list(self.columns) if measure == AVERAGE else [measure]
+
+    def name(self, measure: str) -> str:
+        """A measure as it is shown."""
+        return AVERAGE if measure == AVERAGE else self.columns[measure]
+
+    def key(self, measure: str) -> str:
+        """A measure as csv files name it."""
+        return measure.lower() if measure == AVERAGE else measure
+
+    # words
+
+    def interval_words(self, found: Iterable[Estimate]) -> str:
+        """How ``found`` were made, and the number of test items of each column."""
+        sizes = ", ".join(f"{label} {self.count(self.job.systems[0], key)}" for key, label in self.columns.items())
+        shifted = any(items[0].biased for items in self.items.values())
+        bias = " Its replicates of mAP are shifted by their bias." * shifted
+        return f"{words.intervals(found, self.job.seeds)}{bias} Test items: {sizes}."
+
+    def notes(self, numbers: Sequence[Number], systems: Sequence[System] | None = None) -> tuple[str, ...]:
+        """What stands below a table of levels of ``systems``, by default of all. A row of reference is seen to be one, and is
+        not listed."""
+        shown = self.job.systems if systems is None else systems
+        keys = {system.key for system in shown}
+        grey = dict.fromkeys(words.method(system) for system in shown if not (system.ranked or system.reference))
+        pairs = {
+            n.dataset: n.pairs for n in numbers if n.pairs is not None and n.system.corpus and n.system.key in keys
+        }
+        told = [f"{label} {count:,}" for label, count in pairs.items()]
+        return (
+            *((f"Grey († in Markdown), shown but not ranked: {', '.join(grey)}.",) if grey else ()),
+            *dict.fromkeys(system.note for system in shown if system.note),
+            "Chance: what guessing would score.",
+            *(
+                (f"{AVERAGE}: the plain mean of the columns; for its interval, items are drawn within each column.",)
+                if AVERAGE in self.measures
+                else ()
+            ),
+            *((f"Image–caption pairs trained on: {'; '.join(told)}.",) if told else ()),
+            *(("Paper: the value printed in the paper.",) if any(n.published for n in numbers) else ()),
+        )
+
+
+class _Result(BaseModel):
+    metric: str
+    n: Annotated[int, Field(gt=0)]
+    value: float
+    chance: float
+
+
+class _Training(BaseModel):
+    pairs: Annotated[int, Field(gt=0)]
+    steps: Annotated[int, Field(gt=0)]
+    samples_seen: Annotated[int, Field(gt=0)]
+
+
+class _Probed(BaseModel):
+    """Of a probe's record, what is read; there is more."""
+
+    kind: Literal["probe"]
+    training: _Training | None = None
+    probes: dict[str, _Result]
+    outputs: dict[str, str]

@@ -1,0 +1,177 @@
+"""Estimates → claims: direction and size of what was named beforehand (docs/statistics.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mdc.plan.records import UserError
+from mdc.report.statistics.estimate import LEVEL, POWER, Estimate, estimate, half_width
+from mdc.report.statistics.replicates import Replicates
+
+Direction = Literal["supported", "reversed", "inconclusive", "too few groups", "no variation", "not tested"]
+Size = Literal["", "equivalent", "larger", "undecided", "not tested"]
+Order = Literal["holm", "fixed"]
+
+#: of a metric of captions, the share of what the second side has above its control that counts as a difference
+CAPTION_MARGIN = 0.1
+
+
+@dataclass(frozen=True)
+class Claim:
+    """That a difference is above 0. ``margin``: what counts as a difference, in its unit; None if there is no such
+    number, and so no size. ``above``, ``below``: the difference plus and minus the margin."""
+
+    difference: Estimate
+    margin: float | None = None
+    above: Estimate | None = None
+    below: Estimate | None = None
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What was found of a claim. ``p``, ``p_size``: of its direction and its size; ``p_holm``, ``p_size_holm``:
+    corrected for the other claims of its table. ``detectable``: of an inconclusive claim its minimum detectable effect,
+    see :func:`minimum_detectable`."""
+
+    direction: Direction
+    size: Size
+    margin: float | None
+    p: float | None = None
+    p_holm: float | None = None
+    p_size: float | None = None
+    p_size_holm: float | None = None
+    detectable: float | None = None
+
+
+def claim(found: Replicates, margin: float | Replicates | None, level: float = LEVEL) -> Claim:
+    """That ``found`` is above 0. A margin that is estimated too is drawn on the same resamples."""
+    difference = estimate(found, level, contrast=True)
+    if margin is None:
+        return Claim(difference)
+    if isinstance(margin, float):
+        margin = found.of(lambda values: np.full_like(values, margin))
+    above, below = (estimate(one, level, contrast=True) for one in (found + margin, found - margin))
+    return Claim(difference, float(margin.values[:, 0].mean()), above, below)
+
+
+def caption_margin(second: Replicates, control: Replicates, level: float = LEVEL) -> Replicates | None:
+    """A tenth of what the second side has above its control; None if that is not sure to be above 0."""
+    above = second - control
+    low = estimate(above, level, contrast=True).low
+    return None if low is None or low <= 0 else above.times(CAPTION_MARGIN)
+
+
+def decide(
+    claims: Sequence[Claim], level: float = LEVEL, power: float = POWER, order: Order = "holm"
+) -> list[Decision]:
+    """One decision for each claim of a table, in their order.
+
+    Direction and size are two families, each at 1 - ``level``. Holm's correction, over the claims that have a p; or,
+    with ``order`` "fixed", each claim is tested without correction, until the first that is not supported, and later
+    ones are not tested. *Supported*: p is below 1 - ``level`` and the difference above 0; *reversed*: the same below 0;
+    else *inconclusive*. *Equivalent*: the difference is less than the margin (two one-sided tests, each at 1 -
+    ``level``); *larger*: it is more (two-sided); else *undecided*."""
+    alpha = round(1 - level, 12)  # 1 - 0.95 is a little above 0.05
+    values = [one.difference.p for one in claims]
+    corrected = _corrected(values, order)
+    directions = [_direction(one, p, alpha) for one, p in zip(claims, corrected, strict=True)]
+    sizes = [None if p is None else _size(one) for one, p in zip(claims, values, strict=True)]
+    size_ps = [None if one is None else one[1] for one in sizes]
+    size_corrected = _corrected(size_ps, order)
+    named: list[Size] = []
+    for one, p in zip(sizes, size_corrected, strict=True):
+        named.append("" if one is None or p is None else one[0] if p < alpha else "undecided")
+    if order == "fixed":
+        ends = (place for place, one in enumerate(directions) if one in ("reversed", "inconclusive"))
+        for later in range(next(ends, len(claims)) + 1, len(claims)):
+            directions[later] = named[later] = "not tested"
+            corrected[later] = size_corrected[later] = None
+    family = 1 if order == "fixed" else max(1, sum(p is not None for p in values))
+    return [
+        Decision(
+            direction,
+            size,
+            one.margin,
+            one.difference.p,
+            p,
+            p_size,
+            p_size_holm,
+            minimum_detectable(one.difference, alpha / family, power) if direction == "inconclusive" else None,
+        )
+        for one, direction, size, p, p_size, p_size_holm in zip(
+            claims, directions, named, corrected, size_ps, size_corrected, strict=True
+        )
+    ]
+
+
+def _corrected(values: Sequence[float | None], order: Order) -> list[float | None]:
+    """Of those that are there; in a fixed order the greatest p up to here."""
+    there = [p for p in values if p is not None]
+    found = iter(holm(there).tolist() if order == "holm" else np.maximum.accumulate(there).tolist() if there else [])
+    return [None if p is None else float(next(found)) for p in values]
+
+
+def _direction(one: Claim, p: float | None, alpha: float) -> Direction:
+    found = one.difference
+    if p is None:
+        return "too few groups" if found.few else "no variation"
+    if p < alpha and found.value != 0:
+        return "supported" if found.value > 0 else "reversed"
+    return "inconclusive"
+
+
+def _size(one: Claim) -> tuple[Size, float] | None:
+    """Which of the two sizes its value speaks for, and the p of that; None without a margin."""
+    value, margin, above, below = one.difference.value, one.margin, one.above, one.below
+    if margin is None or above is None or below is None or above.p is None or below.p is None:
+        return None
+    if abs(value) < margin:
+        # two one-sided tests, which a half of a two-sided p is
+        return "equivalent", max(above.p, below.p) / 2
+    return "larger", below.p if value > 0 else above.p
+
+
+def minimum_detectable(found: Estimate, alpha: float, power: float = POWER) -> float | None:
+    """The true difference that a two-sided test at ``alpha`` finds on its own side with probability ``power``, if its
+    standard error is this one.
+
+    The test rejects where |difference| exceeds the half-width at 1 - ``alpha``, c standard errors. The ratio of the two
+    has about a noncentral t distribution with noncentrality δ = difference / se; the answer is δ · se with P(ratio > c
+    | δ) = ``power``. None where nothing is known of the standard error. UserError if ``power`` does not lie above
+    ``alpha`` / 2."""
+    from scipy.optimize import brentq
+    from scipy.special import nctdtr
+
+    if not alpha / 2 < power < 1:
+        raise UserError(f"power: {power}, must lie above {alpha / 2:.3g} and below 1")
+    if not found.se or found.df is None:
+        return None
+    critical, df = half_width(found.parts, 1 - alpha) / found.se, found.df
+
+    def lacking(shift: float) -> float:
+        return 1 - float(nctdtr(df, shift, critical)) - power
+
+    upper = critical + 1
+    while lacking(upper) < 0:
+        upper *= 2
+    return float(brentq(lacking, 0.0, upper)) * found.se
+
+
+def holm(pvalues: ArrayLike) -> NDArray[np.float64]:
+    """Holm's step-down adjusted p-values, (M,) in the order given; reject where they are below the level.
+
+    The i-th smallest of M p-values (i from 1) times (M - i + 1), made monotone, at most 1 (Holm, A simple sequentially
+    rejective multiple test procedure, 1979). UserError if one is not in 0 to 1. No p-values give none.
+    """
+    p = np.asarray(pvalues, dtype=np.float64)
+    if p.ndim != 1 or not ((p >= 0) & (p <= 1)).all():
+        raise UserError("p-values: each must lie in 0 to 1")
+    order = np.argsort(p, kind="stable")
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)))
+    return adjusted

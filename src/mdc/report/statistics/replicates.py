@@ -1,0 +1,286 @@
+"""Items → replicates: a number on the test items themselves, and on resamples of their groups.
+
+A group, such as the items of one image, is drawn together: G groups are drawn G times with replacement, each with the
+same chance (Efron & Tibshirani, An Introduction to the Bootstrap, 1993, sections 6 and 8; for groups: Davison &
+Hinkley, Bootstrap Methods and their Application, 1997, section 3.8). Columns that share groups share one draw. What is
+computed of replicates (a difference, an average over columns, a slope, a ratio) is again a number with replicates, so
+all of them have their intervals by one rule (:func:`mdc.report.statistics.estimate.estimate`).
+
+A draw starts from its groups' names. So a number does not depend on which others stand beside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any, Literal, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mdc.plan.records import UserError
+
+Floats = NDArray[np.float64]
+#: counts (R, N) of each item in each resample → the statistic of each resample (R,), NaN where it is not defined
+Statistic = Callable[[Floats], Floats]
+Key = TypeVar("Key", bound=Hashable)
+#: what a column's results are, see :class:`Items`
+Kind = Literal["answers", "share", "number"]
+
+_CELLS = 4_000_000  # numbers held at once: 32 MB
+
+
+@dataclass(frozen=True, eq=False)
+class Items:
+    """Results of N test items: the mean of the values ``of`` (N,) float64, or ``of`` a statistic of resamples.
+
+    ``ids``, ``groups`` (N,): names of the items and of what they share, such as their image; a group's name is unlike
+    in all columns that do not share it. ``parts`` (N,): the result is the plain mean of the means of its parts, as some
+    benchmarks define it; on a resample, of those parts that it has items of. ``kind``: "answers" are right or wrong (a
+    tie among k counts 1/k) and nothing else; a "share" lies in 0 to 1. ``biased``: replicates lie above the value that
+    they should spread around, and are shifted by their mean difference to it (Efron & Tibshirani, section 10.2): an
+    item drawn twice ranks beside its own copy, which lifts an average precision."""
+
+    ids: tuple[str, ...]
+    of: Floats | Statistic
+    groups: tuple[str, ...]
+    parts: tuple[str, ...] | None = None
+    kind: Kind = "number"
+    biased: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.ids or len(self.groups) != self.n or (not callable(self.of) and self.of.shape != (self.n,)):
+            raise UserError(
+                f"items: {self.n} with {len(self.groups)} groups; needed: one or more, and one value and group each"
+            )
+        if not callable(self.of) and not np.isfinite(self.of).all():
+            raise UserError(
+                f"items: the result of {self.ids[int(np.argmin(np.isfinite(self.of)))]} is no finite number"
+            )
+        if self.parts is not None and (callable(self.of) or len(self.parts) != self.n):
+            raise UserError(f"items: {len(self.parts)} parts for {self.n} items; parts go with values")
+
+    @property
+    def n(self) -> int:
+        return len(self.ids)
+
+    @property
+    def value(self) -> float:
+        """The mean or statistic of the items themselves; UserError if it is not defined on them."""
+        if callable(self.of):
+            value = float(np.asarray(self.of(np.ones((1, self.n))))[0])
+            if not np.isfinite(value):
+                raise UserError("statistic: not defined on the items themselves")
+            return value
+        if self.parts is None:
+            return float(self.of.mean())
+        return float(np.mean([self.of[rows].mean() for rows in _rows_of(self.parts)]))
+
+    def same_items(self, other: Items) -> bool:
+        """Whether both are results of the same items, so that they can be compared item by item."""
+        return (self.ids, self.groups, self.parts) == (other.ids, other.groups, other.parts)
+
+
+@dataclass(frozen=True, eq=False)
+class Replicates:
+    """A number of S trainings: ``values`` (S, 1 + R) float64, of each on the items themselves, then on R resamples,
+    which are the same for all of them. ``n``: items behind it; ``groups``: the fewest that a column of it draws.
+    ``right``: of right or wrong answers on independent items, how many are right in the first training. ``share``: it
+    lies in 0 to ``share``, None if it may be anything."""
+
+    values: Floats
+    n: int
+    groups: int
+    right: int | None = None
+    share: float | None = None
+
+    @property
+    def seeds(self) -> int:
+        """Trainings behind it: S."""
+        return len(self.values)
+
+    def of(self, function: Callable[..., Any], *others: Replicates, n: int | None = None) -> Replicates:
+        """``function`` of the values of this and the ``others``, training by training and resample by resample.
+
+        One record stands beside all trainings of another side. ``n``: items behind the result, those of this if not given.
+        UserError if sides differ in how many trainings they have.
+        """
+        every = (self, *others)
+        seeds = {one.seeds for one in every} - {1}
+        if len(seeds) > 1:
+            raise UserError(
+                f"a comparison needs as many seeds on both sides, not {' and '.join(map(str, sorted(seeds)))}"
+            )
+        values = np.asarray(function(*(one.values for one in every)), dtype=np.float64)
+        return Replicates(values, self.n if n is None else n, min(one.groups for one in every))
+
+    def __sub__(self, other: Replicates) -> Replicates:
+        return self.of(np.subtract, other)
+
+    def __add__(self, other: Replicates) -> Replicates:
+        return self.of(np.add, other)
+
+    def times(self, factor: float) -> Self:
+        """In another unit, ``factor`` times as large."""
+        return replace(self, values=self.values * factor, share=None if self.share is None else self.share * factor)
+
+
+def mean(parts: Sequence[Replicates]) -> Replicates:
+    """The plain mean over columns, each of which is resampled by itself."""
+    if len(parts) == 1:
+        return parts[0]
+    found = reduce(lambda one, other: one + other, parts).times(1 / len(parts))
+    shares = {one.share for one in parts}
+    return replace(found, n=sum(one.n for one in parts), share=shares.pop() if len(shares) == 1 else None)
+
+
+def drawn(columns: Mapping[Key, Sequence[Items]], draws: int) -> dict[Key, Replicates]:
+    """The replicates of each of ``columns``: of one number its items, training by training.
+
+    UserError if the trainings of a number were not tested on the same items, or if the items are in one group alone,
+    which has no variance."""
+    for name, trainings in columns.items():
+        if not all(trainings[0].same_items(one) for one in trainings):
+            raise UserError(f"{_told(name)}: its seeds were not tested on the same items")
+    every = [one for trainings in columns.values() for one in trainings]
+    rows = {id(one): np.empty(1 + draws) for one in every}
+    for labels, members in _sharing(every):
+        if len(labels) < 2:
+            raise UserError(f"resampling: {members[0].n} items in 1 group; two groups are needed")
+        for one, row in zip(members, _replicates(labels, members, draws), strict=True):
+            rows[id(one)] = row
+    return {name: _whole(trainings, [rows[id(one)] for one in trainings]) for name, trainings in columns.items()}
+
+
+def _whole(trainings: Sequence[Items], rows: Sequence[Floats]) -> Replicates:
+    first = trainings[0]
+    groups = len(set(first.groups))
+    right = None
+    if first.kind == "answers" and groups == first.n and first.parts is None and not callable(first.of):
+        right = int(first.of.sum()) if np.isin(first.of, (0, 1)).all() else None
+    return Replicates(np.stack(rows), first.n, groups, right, None if first.kind == "number" else 1.0)
+
+
+def as_records(columns: Sequence[Replicates]) -> list[Replicates]:
+    """The columns of one system: trainings that are equal in all of them are one record, as a frozen encoder or a
+    constant caption beside several seeds."""
+    same = all(np.array_equal(row, one.values[0], equal_nan=True) for one in columns for row in one.values[1:])
+    return [replace(one, values=one.values[:1]) for one in columns] if same else list(columns)
+
+
+def _told(name: Hashable) -> str:
+    return ", ".join(map(str, name)) if isinstance(name, tuple) else str(name)
+
+
+def _sharing(every: Sequence[Items]) -> list[tuple[list[str], list[Items]]]:
+    """The items together whose groups have a name in common, directly or through others; with all names in order."""
+    by_groups: dict[tuple[str, ...], list[Items]] = {}
+    for one in {id(one): one for one in every}.values():
+        by_groups.setdefault(one.groups, []).append(one)
+    found: list[tuple[set[str], list[Items]]] = []
+    for groups, members in by_groups.items():
+        labels, apart = set(groups), []
+        for there in found:
+            if labels.isdisjoint(there[0]):
+                apart.append(there)
+            else:
+                labels, members = labels | there[0], [*there[1], *members]
+        found = [*apart, (labels, members)]
+    return [(sorted(labels), members) for labels, members in found]
+
+
+def _replicates(labels: Sequence[str], members: Sequence[Items], draws: int) -> list[Floats]:
+    """Of each of ``members`` the row (1 + R,) of its number on the items themselves and on the resamples of ``labels``."""
+    place = {label: number for number, label in enumerate(labels)}
+    at = {groups: np.array([place[label] for label in groups]) for groups in {one.groups for one in members}}
+    means = [one for one in members if not callable(one.of)]
+    sums = _Sums(means, at, len(labels))
+    found: dict[int, list[Floats]] = {id(one): [] for one in members}
+    widest = max([len(labels), sums.width, *(one.n for one in members if callable(one.of))])
+    for counts in counted(labels, draws, widest):
+        for one, row in zip(means, sums.on(counts), strict=True):
+            found[id(one)].append(row)
+        for one in members:
+            if callable(one.of):
+                found[id(one)].append(np.asarray(one.of(counts[:, at[one.groups]]), dtype=np.float64))
+    rows = []
+    for one in members:
+        row = np.concatenate([[one.value], *found[id(one)]])
+        defined = row[1:][~np.isnan(row[1:])]
+        if one.biased and len(defined):
+            row[1:] -= defined.mean() - row[0]
+        rows.append(row)
+    return rows
+
+
+def counted(labels: Sequence[str], draws: int, width: int = 0) -> Any:
+    """How often each of ``labels`` occurs in each resample: blocks (r, G) of together ``draws`` rows, always the same
+    for the same labels.
+
+    ``r`` is such that a block (r, max(G, ``width``)) fits in memory; it decides nothing about the numbers.
+    """
+    name = hashlib.blake2b("\n".join(labels).encode(), digest_size=8).digest()
+    rng, units = np.random.default_rng(int.from_bytes(name)), len(labels)
+    most = max(1, _CELLS // max(units, width))
+    for start in range(0, draws, most):
+        picks = rng.integers(0, units, size=(min(most, draws - start), units))
+        picks += units * np.arange(len(picks))[:, None]
+        yield np.bincount(picks.ravel(), minlength=picks.size).reshape(picks.shape).astype(np.float64)
+
+
+class _Sums:
+    """Means of items as ratios of sums over groups: one product of matrices a block of resamples, whatever the number
+    of columns."""
+
+    def __init__(self, means: Sequence[Items], at: Mapping[tuple[str, ...], NDArray[np.intp]], units: int) -> None:
+        self._columns: list[Floats] = []
+        self._known: dict[Any, int] = {}
+        self._parts: list[tuple[list[int], list[int]]] = []
+        for one in means:
+            places, values = at[one.groups], np.asarray(one.of, dtype=np.float64)
+            chosen = [np.arange(one.n)] if one.parts is None else _rows_of(one.parts)
+            above = [self._add(None, np.bincount(places[rows], values[rows], units)) for rows in chosen]
+            below = [
+                self._add((one.groups, one.parts, number), np.bincount(places[rows], minlength=units))
+                for number, rows in enumerate(chosen)
+            ]
+            self._parts.append((above, below))
+        self._matrix = np.stack(self._columns, axis=1) if self._columns else np.zeros((units, 0))
+
+    @property
+    def width(self) -> int:
+        """Numbers of each resample."""
+        return self._matrix.shape[1]
+
+    def _add(self, key: Any, column: NDArray[Any]) -> int:
+        """Where a column stands; what has a key, such as how many items there are, is held once."""
+        if key is None or key not in self._known:
+            self._columns.append(column.astype(np.float64))
+            place = len(self._columns) - 1
+            if key is None:
+                return place
+            self._known[key] = place
+        return self._known[key]
+
+    def on(self, counts: Floats) -> list[Floats]:
+        """Of each of the means its value on each resample, (r,); NaN where none of its items was drawn."""
+        totals = counts @ self._matrix
+        return [_mean_of_parts(totals[:, above], totals[:, below]) for above, below in self._parts]
+
+
+def _mean_of_parts(above: Floats, below: Floats) -> Floats:
+    """The mean (r,) over those parts (r, P) that are there."""
+    there = below > 0
+    shares = np.divide(above, below, out=np.zeros_like(above), where=there)
+    count = there.sum(axis=1)
+    return np.divide(shares.sum(axis=1), count, out=np.full(len(above), np.nan), where=count > 0)
+
+
+def _rows_of(labels: Sequence[str]) -> list[NDArray[np.intp]]:
+    """Where each label stands, in the order of their first appearance."""
+    found: dict[str, list[int]] = {}
+    for row, label in enumerate(labels):
+        found.setdefault(label, []).append(row)
+    return [np.array(rows) for rows in found.values()]
