@@ -84,7 +84,9 @@ def intervals(found: Iterable[Estimate], numbers: Sequence[int], where: str = "I
 
 def p_value(p: float | None, digits: int = 2) -> str:
     """A p-value in scientific notation with so many significant digits: it is never shown as 0.0000."""
-    return "" if p is None else f"{p:.{digits - 1}e}"
+    if p is None:
+        return ""
+    return f"{p:.{digits - 1}e}" if p >= 1e-300 else "< 1e-300"
 
 
 def signed(value: float, decimals: int = 1) -> str:
