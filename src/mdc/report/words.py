@@ -132,16 +132,18 @@ def verdict(decision: Decision, found: Estimate, decimals: int = 1) -> str:
 
 def claims(how: ProtocolStatistics, count: int, order: str = "holm") -> tuple[str, ...]:
     """What the verdicts of a table mean, a sentence each."""
-    least, several = f"{1 - how.level:.2g}", f"for {count} claims" if count > 1 else "for one claim"
-    corrected = (
-        f"p is corrected with Holm's method {several}."
-        if order == "holm"
-        else "Claims are tested in this order, without correction, until the first that is not supported."
-    )
+    least = f"{1 - how.level:.2g}"
     return (
         "Claims that the scale names: the first side is higher.",
         f"Direction: supported or reversed where p is below {least}, else inconclusive, with the minimum detectable effect at "
         f"{percent(how.power)} power. In brackets what it is about: these checkpoints, or the methods (three seeds or more).",
         "Size: larger or equivalent where the difference is more or less than the margin, else undecided.",
-        corrected,
+        correction(count, order),
     )
+
+
+def correction(count: int, order: str) -> str:
+    """How several claims are tested together."""
+    if order != "holm":
+        return "Claims are tested in this order, without correction, until the first that is not supported."
+    return f"p is corrected with Holm's method {f'for {count} claims' if count > 1 else 'for one claim'}."

@@ -42,7 +42,9 @@ def test_the_control_is_named_and_stands_outside_the_claims(found: Positions, tm
     claims = read_rows(out / "figure_position_contrasts.csv")
     (claim,) = [line for line in claims if line["primary"] == "True"]
     assert (claim["method"], claim["second_method"], claim["condition"]) == ("MDC", "ARC", "prefix")
-    assert (claim["direction"], claim["p"], claim["groups"]) == ("too few groups", "", str(CAPTIONS)), "one seed needs 50"
+    assert (claim["direction"], claim["p"], claim["groups"]) == ("too few groups", "", str(CAPTIONS)), (
+        "one seed needs 50"
+    )
     falls = [line for line in claims if line["method"] == METHODS["rtl"]]
     assert {line["condition"] for line in falls} == {"own", "suffix"}
     assert all(line["second"] == line["direction"] == "" for line in falls)

@@ -41,7 +41,9 @@ def test_its_files(tmp_path: Path) -> None:
     assert float(line["loss"]) == pytest.approx(sum(five) / 5)
     assert (float(line["least"]), float(line["greatest"])) == (min(five), max(five))
     claims = [line for line in read_rows(out / "figure_repetition_contrasts.csv") if line["primary"] == "True"]
-    assert [(line["dataset"], line["direction"]) for line in claims] == [(name.title(), "supported") for name in REPEATED]
+    assert [(line["dataset"], line["direction"]) for line in claims] == [
+        (name.title(), "supported") for name in REPEATED
+    ]
 
 
 def test_losses_of_captioners_alone_are_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
