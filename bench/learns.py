@@ -14,13 +14,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from mdc.report.estimates import Estimator
 
 from mdc.plan.config.read import load
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.jobs.shown import ProbingJob, System
 from mdc.plan.records import read_json
-from mdc.report.estimates import Estimator
 from mdc.report.items import ProbeItems, read_items
 
 

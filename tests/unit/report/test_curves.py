@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from mdc.report.statistics.estimate import Component, estimate, over_seeds
-from mdc.report.statistics.replicates import Items, Replicates, drawn
 from numpy.typing import NDArray
 
 from mdc.report.statistics.curves import above, common, difference, reached
+from mdc.report.statistics.estimate import Component, estimate, over_seeds
+from mdc.report.statistics.replicates import Items, Replicates, drawn
 
 Floats = NDArray[np.float64]
 

@@ -6,10 +6,10 @@ import itertools
 
 import numpy as np
 import pytest
-from mdc.report.statistics.replicates import Items, drawn
 
 from mdc.report.held_out import blind_scores, less_blind, recall
 from mdc.report.scored_sets import log_mean_exp, right_share
+from mdc.report.statistics.replicates import Items, drawn
 
 
 def test_a_tie_among_k_counts_one_kth() -> None:

@@ -8,12 +8,12 @@ import math
 import numpy as np
 import pytest
 import torch
-from mdc.report.statistics.claims import Claim, decide
-from mdc.report.statistics.estimate import Estimate
 
 from mdc.diffusion.schedule import MaskSchedule
 from mdc.plan.records import UserError
 from mdc.report.statistics import steadiness as stability
+from mdc.report.statistics.claims import Claim, decide
+from mdc.report.statistics.estimate import Estimate
 
 LEAST = 1e-3
 
