@@ -200,6 +200,8 @@ def robustness(plan: Context, name: str) -> dict[str, Any]:
             **labelled(key, _label(whole.systems[key], lengths)),
             "kind": kind,
             "kind_label": LABELS[kind],
+            "method": whole.systems[key].method,
+            "backbone": whole.backbone_of(asked.dataset, key),
             "systems": [key, *(distorted(key, kind, strength) for strength in range(1, STRENGTHS + 1))],
             "control": other_image(key) if other_image(key) in whole.systems else None,
         }

@@ -98,11 +98,14 @@ class GuidanceFigureJob(CaptionTableJob):
 
 
 class Worsening(Labelled):
-    """A system's keys under one ``kind`` of distortion, called ``kind_label``, from none to the strongest. ``control``:
-    the system on other images, above whose quality its own counts; None if the scale has none."""
+    """A system's keys under one ``kind`` of distortion, called ``kind_label``, by a ``method`` on a ``backbone``, from
+    none to the strongest. ``control``: the system on other images, above whose quality its own counts; None if the
+    scale has none."""
 
     kind: Kind
     kind_label: str
+    method: str
+    backbone: str
     systems: Annotated[list[str], Field(min_length=2)]
     control: str | None
 

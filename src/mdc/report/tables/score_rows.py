@@ -14,6 +14,7 @@ from mdc.report.tables import comparisons
 from mdc.report.tables.render import write_csv, write_html, write_latex, write_markdown
 from mdc.report.tables.table import Cell, Row, Table, mark_rows, number_cell
 
+
 def rows(found: Choices | Retrieval, systems: Sequence[ScoredSystem], block: str = "") -> list[Row]:
     """A row a system with its levels, best and second best marked."""
     numbers = {(n.system.key, n.label): n for n in found.numbers()}
