@@ -300,7 +300,7 @@ class Results:
         }
         told = [f"{label} {count:,}" for label, count in pairs.items()]
         return (
-            *((f"Grey († in Markdown), shown but not ranked: {', '.join(grey)}.",) if grey else ()),
+            *((f"† (grey): shown but not ranked: {', '.join(grey)}.",) if grey else ()),
             *dict.fromkeys(system.note for system in shown if system.note),
             "Chance: what guessing would score.",
             *(

@@ -282,6 +282,7 @@ def _row(
         "note": _note(plan, shown, system),
         "system": key,
         "length": system.length,
+        "decoding": system.decoding,
         "tuned": shown.datasets[dataset].tuned_as(system) or "",
         "weights": system.weights,
         "blind": blind,
@@ -296,7 +297,7 @@ def _note(plan: Context, shown: CaptionTable, system: CaptionSystem) -> str:
 
 
 def _floor(plan: Context, shown: CaptionTable, dataset: str, records: list[str]) -> dict[str, Any]:
-    told = {"system": FLOOR, "length": "–", "tuned": "", "weights": "", "blind": True}
+    told = {"system": FLOOR, "length": "–", "decoding": "–", "tuned": "", "weights": "", "blind": True}
     return {
         **_common(plan, shown, dataset),
         "key": f"{dataset}/{FLOOR}",
@@ -312,7 +313,7 @@ def _floor(plan: Context, shown: CaptionTable, dataset: str, records: list[str])
 
 def _coca(plan: Context, shown: CaptionTable, dataset: str, key: str, records: list[str]) -> dict[str, Any]:
     label = shown.coca[key].label
-    told = {"system": key, "length": "–", "tuned": "", "weights": "", "blind": False}
+    told = {"system": key, "length": "–", "decoding": "–", "tuned": "", "weights": "", "blind": False}
     return {
         **_common(plan, shown, dataset),
         "key": f"{dataset}/{key}",
