@@ -10,8 +10,8 @@ from mdc.report.frame import what
 
 @dataclass(frozen=True)
 class Claimed:
-    """``what``: both sides, and on what; ``found``: the difference with its interval and unit; ``verdict``: direction with its scope, and size;
-    ``label``: the column that it was claimed of."""
+    """``what``: both sides, and on what; ``found``: the difference with its interval and unit; ``verdict``: direction
+    with its scope, and size; ``label``: the column that it was claimed of."""
 
     what: str
     found: str

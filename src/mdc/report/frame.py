@@ -242,7 +242,8 @@ class Contrast:
 
 
 def what(claim: Mapping[str, Any]) -> str:
-    """The sides of a difference, of which ``claim`` is the line of a csv file, and what they have in common: ``MDC − ARC, Dense``."""
+    """The sides of a difference, of which ``claim`` is the line of a csv file, and what they have in common: ``MDC −
+    ARC, Dense``."""
     unlike = [key for key in ("dataset", "backbone") if claim["second"] and claim[key] != claim[f"second_{key}"]]
     sides = []
     for prefix in ("", "second_") if claim["second"] else ("",):
@@ -253,7 +254,8 @@ def what(claim: Mapping[str, Any]) -> str:
 
 
 def read_claims(folder: Path, files: Sequence[str]) -> list[dict[str, str]]:
-    """The lines of what was claimed in those of the ``files`` of a table's or figure's ``folder`` that hold any, in their order."""
+    """The lines of what was claimed in those of the ``files`` of a table's or figure's ``folder`` that hold any, in
+    their order."""
     found: list[dict[str, str]] = []
     for path in (folder / name for name in files if name.endswith(CLAIM_FILES)):
         if path.is_file():

@@ -107,8 +107,8 @@ def write_index(
     asked: Mapping[str, str],
     others: bool = False,
 ) -> list[str]:
-    """Write the ``page`` of a scale whose folder is ``root``, and return what it says is missing; and ``claims.csv`` beside the tables and figures:
-    what they claim, in one file.
+    """Write the ``page`` of a scale whose folder is ``root``, and return what it says is missing; and ``claims.csv``
+    beside the tables and figures: what they claim, in one file.
 
     ``named``: what the tables and figures of the scale declare that it is to show. ``asked``: sha256 of
     the configurations that the scale and this code ask for now; one that was made with another is marked so. ``others``:

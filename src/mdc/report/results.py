@@ -35,8 +35,7 @@ class Results:
     ``chance``: of each measure, what it is, its unit, and what guessing scores in it (None if there is no guessing).
     """
 
-    averages = True  # the mean of the columns is a measure of its own …
-    always_average = True  # … also of one column
+    averages = True  # the mean of several columns is a measure of its own
     printed = True  # the paper prints these numbers; of a figure it only draws them
 
     def __init__(self, job: SystemsJob, given: Given) -> None:
@@ -45,7 +44,7 @@ class Results:
         self.corpora = {s.corpus.key: s.corpus.label for s in job.systems if s.corpus}
         self.backbones = list(dict.fromkeys(s.backbone.label for s in job.systems))
         self.columns = {column.key: column.label for column in job.columns}
-        averaged = self.averages and (self.always_average or len(self.columns) > 1)
+        averaged = self.averages and len(self.columns) > 1
         self.measures = [*self.columns, *([AVERAGE] if averaged else [])]
         self.primary_measure = self._primary_measure()
         self._labels_differ()
@@ -301,7 +300,7 @@ class Results:
         }
         told = [f"{label} {count:,}" for label, count in pairs.items()]
         return (
-            *((f"Grey († in Markdown), shown but not ranked: {', '.join(grey)}.",) if grey else ()),
+            *((f"† (grey): shown but not ranked: {', '.join(grey)}.",) if grey else ()),
             *dict.fromkeys(system.note for system in shown if system.note),
             "Chance: what guessing would score.",
             *(

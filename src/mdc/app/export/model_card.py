@@ -56,7 +56,7 @@ def data_of(index: dict[str, Any]) -> Data:
     if name not in REGISTRY:
         return Data(
             index["name"],
-            f"own files of kind {source['kind']} ({json.dumps(source, sort_keys=True)})",
+            f"own data ({', '.join(f'{key} {value}' for key, value in sorted(source.items()) if isinstance(value, str))})",
             "not known to this project",
             "Whoever publishes this model has to say under which licence these files are.",
         )

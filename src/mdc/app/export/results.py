@@ -14,9 +14,9 @@ from mdc.report.frame import POOLINGS
 
 @dataclass(frozen=True)
 class Result:
-    """A number as its table has it: ``value`` with its 95 % interval ``shown`` as [low, high], made as ``interval`` says, of
-    ``n`` items; ``seeds``: how many runs it is a mean of; ``feature``: what a probe read. ``gain``: points above its ``control``, with
-    their interval. "–" where there is none, of ``chance``, ``control`` and ``interval`` "".
+    """A number as its table has it: ``value`` with its 95 % interval ``shown`` as [low, high], made as ``interval``
+    says, of ``n`` items; ``seeds``: how many runs it is a mean of; ``feature``: what a probe read. ``gain``: points
+    above its ``control``, with their interval. "–" where there is none, of ``chance``, ``control`` and ``interval`` "".
     """
 
     table: str

@@ -47,6 +47,17 @@ class CaptionSystem(_System):
         return str(self.write.most) if isinstance(self.write, Beam) and self.write.least == self.write.most else "–"
 
     @property
+    def decoding(self) -> str:
+        """How its words are chosen, as its column says it: comparisons are fair between equal ones."""
+        write = self.write
+        if isinstance(write, Beam):
+            return "greedy" if write.width == 1 else f"beam {write.width}"
+        if isinstance(write, Diffusing):
+            return "drawn" if write.policy == "posterior" else "best first"
+        drawn = "greedy" if write.temperature is None else f"drawn at {write.temperature:g}"
+        return drawn if len(write.lengths) == 1 else f"{drawn}, best of {len(write.lengths)}"
+
+    @property
     def guided(self) -> bool:
         """Whether a CLIP has a say in what it writes."""
         return isinstance(self.write, Unmasking) and self.write.guide is not None

@@ -356,6 +356,12 @@ ShownInPart = CaptionView | CaptionExamplesOf | GuidanceFigure | RobustnessFigur
 ScoreTable = ChoiceTable | RetrievalTable | PositionFigure
 
 
+class LicenceTable(Strict):
+    """Table 9: the licences of the datasets that the scale uses, or of ``all`` that the registry knows."""
+
+    all: bool = False
+
+
 class Plain(Strict):
     """A table or figure that has nothing to choose: name it with {}."""
 

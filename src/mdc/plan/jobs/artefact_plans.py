@@ -11,6 +11,7 @@ from mdc.plan.config.data import Corpus, TextSet
 from mdc.plan.config.pretrain import Method, Optimisation
 from mdc.plan.config.tables import (
     Figure3,
+    LicenceTable,
     PairsFigure,
     ProbeTable,
     RatioFigure,
@@ -74,7 +75,7 @@ def probing(plan: Context, name: str) -> Values:
     contrasts += [pair for pair in primary if pair not in contrasts]
     # the held-out losses of runs stand in their own records
     runs = [plan.pretrain(run) for run in plan.runs_of(table)] if isinstance(table, RepetitionFigure) else []
-    averaged = not isinstance(table, RatioFigure | PairsFigure) and (name == "table1" or len(table.probes) > 1)
+    averaged = not isinstance(table, RatioFigure | PairsFigure) and len(table.probes) > 1
     alone = scale.data.primary_probe if scale.data.primary_probe in table.probes else table.probes[0]
     return {
         "jobs": {**records, **{run.job: run for run in runs}},
@@ -232,9 +233,19 @@ def _of(key: str, entries: Mapping[str, Corpus] | Mapping[str, TextSet]) -> dict
 
 
 def licences(plan: Context, name: str) -> Values:
-    entries = [asdict(entry) for entry in REGISTRY.values()]
+    used = _used_datasets(plan)
+    shown = plan.scale.tables.at(name, LicenceTable).all
+    entries = [asdict(entry) for entry in REGISTRY.values() if shown or entry.name in used]
     told = [{key: _plain(entry[key]) for key in Licence.model_fields} for entry in entries]
     return {"jobs": {}, "entries": told}
+
+
+def _used_datasets(plan: Context) -> set[str]:
+    """Of the registry: what is obtained, and what a source draws or reads by itself."""
+    data = plan.scale.data
+    sources = [one.source for group in (data.corpora, data.probes, data.choices) for one in group.values()]
+    named = {getattr(source, key, None) for source in sources for key in ("kind", "dataset", "images_from")}
+    return {*data.datasets, *(str(one) for one in named)}
 
 
 def _plain(value: Any) -> Any:

@@ -200,6 +200,8 @@ def robustness(plan: Context, name: str) -> dict[str, Any]:
             **labelled(key, _label(whole.systems[key], lengths)),
             "kind": kind,
             "kind_label": LABELS[kind],
+            "method": whole.systems[key].method,
+            "backbone": whole.backbone_of(asked.dataset, key),
             "systems": [key, *(distorted(key, kind, strength) for strength in range(1, STRENGTHS + 1))],
             "control": other_image(key) if other_image(key) in whole.systems else None,
         }
@@ -280,6 +282,7 @@ def _row(
         "note": _note(plan, shown, system),
         "system": key,
         "length": system.length,
+        "decoding": system.decoding,
         "tuned": shown.datasets[dataset].tuned_as(system) or "",
         "weights": system.weights,
         "blind": blind,
@@ -294,7 +297,7 @@ def _note(plan: Context, shown: CaptionTable, system: CaptionSystem) -> str:
 
 
 def _floor(plan: Context, shown: CaptionTable, dataset: str, records: list[str]) -> dict[str, Any]:
-    told = {"system": FLOOR, "length": "–", "tuned": "", "weights": "", "blind": True}
+    told = {"system": FLOOR, "length": "–", "decoding": "–", "tuned": "", "weights": "", "blind": True}
     return {
         **_common(plan, shown, dataset),
         "key": f"{dataset}/{FLOOR}",
@@ -310,7 +313,7 @@ def _floor(plan: Context, shown: CaptionTable, dataset: str, records: list[str])
 
 def _coca(plan: Context, shown: CaptionTable, dataset: str, key: str, records: list[str]) -> dict[str, Any]:
     label = shown.coca[key].label
-    told = {"system": key, "length": "–", "tuned": "", "weights": "", "blind": False}
+    told = {"system": key, "length": "–", "decoding": "–", "tuned": "", "weights": "", "blind": False}
     return {
         **_common(plan, shown, dataset),
         "key": f"{dataset}/{key}",

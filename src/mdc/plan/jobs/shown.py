@@ -274,7 +274,7 @@ class LicencesJob(ArtefactJob):
     """``entries``: what the registry says, in its order."""
 
     plan: Literal["licences"]
-    entries: Annotated[list[Licence], Field(min_length=1)]
+    entries: list[Licence]
 
 
 class RecipeRun(Strict):

@@ -12,7 +12,8 @@ from mdc.plan.jobs.shown import ArtefactJob, Labelled, Pair, System, SystemsJob
 
 
 class CaptionedSystem(System):
-    """A row of Table 3 on one dataset (``corpus``). ``system``: its name in the records. ``length``: what its column says.
+    """A row of Table 3 on one dataset (``corpus``). ``system``: its name in the records. ``length``,
+    ``decoding``: what its columns say.
 
     ``tuned``: its finetuning, "" of a run that was pretrained alone; ``weights``: its last or its best ones, "" of what no run of
     ours wrote; ``blind``: it captions another image than it should.
@@ -20,6 +21,7 @@ class CaptionedSystem(System):
 
     system: str
     length: str
+    decoding: str
     tuned: str
     weights: Literal["last", "best", ""]
     blind: bool
@@ -98,11 +100,14 @@ class GuidanceFigureJob(CaptionTableJob):
 
 
 class Worsening(Labelled):
-    """A system's keys under one ``kind`` of distortion, called ``kind_label``, from none to the strongest. ``control``:
-    the system on other images, above whose quality its own counts; None if the scale has none."""
+    """A system's keys under one ``kind`` of distortion, called ``kind_label``, by a ``method`` on a ``backbone``, from
+    none to the strongest. ``control``: the system on other images, above whose quality its own counts; None if the
+    scale has none."""
 
     kind: Kind
     kind_label: str
+    method: str
+    backbone: str
     systems: Annotated[list[str], Field(min_length=2)]
     control: str | None
 

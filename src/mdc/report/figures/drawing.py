@@ -123,6 +123,19 @@ def line_handle(style: tuple[str, str], label: str, line: Literal["-", "none"] =
     return Line2D([], [], color=style[0], marker=style[1] or None, linestyle=line, markersize=5, label=label)
 
 
+def plain_logarithm(axis: Any) -> None:
+    """A logarithmic axis with numbers as people write them, as many as there is room for."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    low, high = axis.get_view_interval()
+    subs: tuple[float, ...] = (1.0,)
+    for span, finer in ((200, (1.0, 3.0)), (40, (1.0, 2.0, 5.0)), (8, (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0))):
+        subs = finer if high / low < span else subs
+    axis.set_major_locator(LogLocator(subs=subs))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_locator(NullLocator())
+
+
 @contextmanager
 def drawing(width: float, height: float, paths: Sequence[str | Path]) -> Iterator[Figure]:
     """A figure of so many inches, written to ``paths`` when the block ends well; no global state of pyplot."""

@@ -17,11 +17,11 @@ from PIL import Image
 from mdc.data.formats.images import ImageError, decode
 from mdc.data.shards.index import ShardReader
 from mdc.plan.jobs.shown_captions import CaptionExamples, CaptionFigureJob, ShownCaptions
-from mdc.plan.records import UserError, sha256_file, write_text
+from mdc.plan.records import UserError, write_text
 from mdc.report import words
 from mdc.report.figures.drawing import drawing, headline
 from mdc.report.frame import csv_text
-from mdc.report.given import Given, path_of, record_of
+from mdc.report.given import Given, path_of, table_of
 from mdc.report.tables.render import write_page
 
 SHOWN = {
@@ -112,17 +112,8 @@ def _examples(job: CaptionFigureJob, dataset: CaptionExamples, given: Given) -> 
 
 def _captions(job: CaptionFigureJob, system: ShownCaptions, given: Given) -> dict[str, Mapping[str, Any]]:
     """The captions of a system by image."""
-    import pyarrow
-    import pyarrow.parquet as parquet
-
-    record, path = record_of(job, given, system.record), path_of(job, given, system.record)
-    file = path.parent / "captions.parquet"
-    if record.get("kind") != "captions" or sha256_file(file) != record.get("outputs", {}).get(file.name):
-        raise UserError(f"{file}: not the captions that {path} names; caption again")
-    try:
-        rows = parquet.ParquetFile(file).read().to_pylist()
-    except (OSError, pyarrow.ArrowException) as error:
-        raise UserError(f"{file}: no captions can be read from it ({str(error)[:200]}); caption again") from None
+    table = table_of(job, given, system.record, "captions.parquet", ("image", "system", "caption"))
+    rows = (dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True))
     return {row["image"]: row for row in rows if row["system"] == system.system}
 
 

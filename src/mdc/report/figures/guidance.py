@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -146,9 +146,12 @@ def _draw(
     across = [key for key in found.parts_of["paper"] if key in found.columns]
     styles = method_styles([curve.key for curve in job.curves])
     by = {(number.system.key, number.label): number for number in numbers}
-    with drawing(2.9 * len(across) + 0.5, 4.4, paths) as figure:
-        panels = figure.subplots(1, len(across), squeeze=False, sharey=True)[0]
-        for panel, key in zip(panels, across, strict=True):
+    rows = -(-len(across) // 2)
+    with drawing(10.0, 3.9 * rows + 1.2, paths) as figure:
+        panels = figure.subplots(rows, 2, squeeze=False, sharey=True).ravel()
+        for panel in panels[len(across) :]:
+            panel.set_visible(False)
+        for panel, key in zip(panels, across, strict=False):
             for curve in job.curves:
                 _curve(panel, curve, found.columns[key], by, styles[curve.key], _Y in found.columns)
             panel.set_xlabel(found.columns[key])
@@ -156,7 +159,7 @@ def _draw(
         headline(figure, f"{job.title or 'MC-Diffusion, figure 3. What guidance trades'}, {words.scale_text(job)}")
         handles, labels = panels[0].get_legend_handles_labels()
         bars = words.intervals(found.levels.values(), job.seeds, "Bars:")
-        said = " ".join([f"{bars} Numbers: the scale of guidance.", *_said(claims)])
+        said = " ".join([f"{bars} Numbers: the least and the greatest scale of guidance.", *_said(claims)])
         bottom_legend(figure, list(zip(handles, labels, strict=True)), said)
 
 
@@ -181,15 +184,15 @@ def _curve(
         y,
         xerr=_bars([one for one, _ in points]),
         yerr=_bars([one for _, one in points]),
-        color=colour,
-        marker=marker,
-        markersize=4,
-        linewidth=1.2,
-        elinewidth=0.6,
-        label=curve.label,
+        fmt="none",
+        ecolor=(colour, 0.22),  # so faint that the curves stand out
+        elinewidth=1.1,
     )
-    for a, b, scale in zip(x, y, curve.scales, strict=True):
-        panel.annotate(f"{scale:g}", (a, b), textcoords="offset points", xytext=(4, 4), fontsize=6.5, color=colour)
+    panel.plot(x, y, color=colour, marker=marker, markersize=5, linewidth=1.5, label=curve.label, zorder=3)
+    # the direction in which the scale grows, by its ends
+    for place in (0, -1):
+        label: dict[str, Any] = {"fontsize": 8.5, "color": colour, "weight": "bold", "textcoords": "offset points"}
+        panel.annotate(f"{curve.scales[place]:g}", (x[place], y[place]), xytext=(6, 5), zorder=4, **label)
 
 
 def _bars(points: Sequence[Number]) -> list[list[float]]:

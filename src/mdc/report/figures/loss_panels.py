@@ -29,11 +29,12 @@ _FAMILIES = {
     "captioning": "captioning",
     "schedules": "other weights and ranges of t",
     "ratios": "fixed mask ratios",
+    "mask_and_replace": "mask-and-replace",
 }
 #: stands in every family of captioning methods, as what they are variants of
 _COMMON = "mdc"
-_COLUMNS = 4
-_PANEL = 2.9  # inches across
+_COLUMNS = 5
+_PANEL = 2.6  # inches across
 _POINTS = 9  # validation losses drawn of one line; the csv has all
 
 
@@ -65,8 +66,8 @@ class Curve:
     @property
     def family(self) -> str:
         """Which question it answers, a key of ``_FAMILIES``."""
-        if self.run.objective == "contrastive":
-            return "contrastive"
+        if self.run.objective in ("contrastive", "mask_and_replace"):
+            return self.run.objective
         if self.run.t_range is not None and self.run.t_range[0] == self.run.t_range[1]:
             return "ratios"
         return "schedules" if self.run.objective == "masked" and self.method != _COMMON else "captioning"
@@ -127,7 +128,11 @@ def _panels(curves: Sequence[Curve], family: str) -> list[_Panel]:
     for place in dict.fromkeys(curve.place for curve in curves):
         here = [curve for curve in curves if curve.place == place]
         own = [curve for curve in here if curve.family == family]
-        common = [curve for curve in here if curve.method == _COMMON and family not in ("contrastive", curve.family)]
+        common = [
+            curve
+            for curve in here
+            if curve.method == _COMMON and family not in ("contrastive", "mask_and_replace", curve.family)
+        ]
         variants = any(curve.family not in (family, "contrastive") for curve in here)
         if {curve.method for curve in own} == {_COMMON} and variants:
             continue  # it stands beside its variants

@@ -10,7 +10,8 @@ import numpy as np
 
 from mdc.plan.jobs.shown import PositionsFigureJob, PositionSystem
 from mdc.report import words
-from mdc.report.figures.drawing import drawing, headline, line_handle
+from mdc.report.figures.accuracy_panels import bottom_legend
+from mdc.report.figures.drawing import drawing, headline, line_handle, plain_logarithm
 from mdc.report.figures.styles import method_styles
 from mdc.report.frame import ESTIMATE, Contrast, Side, ends, estimate_cells, records_of, write_contrasts, write_csv
 from mdc.report.given import Given
@@ -197,10 +198,9 @@ def _draw(found: Positions, paths: Sequence[Path]) -> None:
         headline(
             figure,
             f"What the image tells about a token, by its position: {found.job.backbone}, scale {found.job.scale_label}",
-            "\n".join(said for said in (_verdicts(found), _BLIND) if said),
         )
-        handles = [line_handle(styles[key], labels[key]) for key in styles]
-        figure.legend(handles=handles, loc="outside lower left", ncols=len(handles))
+        entries = [(line_handle(styles[key], labels[key]), labels[key]) for key in styles]
+        bottom_legend(figure, entries, " ".join(said for said in (_BLIND, _verdicts(found)) if said))
 
 
 def _line(panel: Axes, found: Positions, points: Sequence[tuple[int, Estimate]], style: tuple[str, str]) -> None:
@@ -218,6 +218,7 @@ def _gradients(panel: Axes, found: Positions, here: dict[str, PositionSystem], s
         last = max(step for step, _, _ in signal)
         _line(panel, found, [(n, i) for step, n, i in signal if step == last], styles[system.method.key])
     panel.set_yscale("log")
+    plain_logarithm(panel.yaxis)
     panel.set_ylabel("norm, log scale")
 
 
@@ -232,15 +233,16 @@ def _ratios(panel: Axes, found: Positions, here: dict[str, PositionSystem], styl
         panel.plot(done, value, color=colour, marker=marker, markersize=4.2, linewidth=1.4)
     panel.axhline(1, color="#333333", linewidth=0.8)
     panel.set_yscale("log")
+    plain_logarithm(panel.yaxis)
     panel.set_ylabel("ratio of norms")
 
 
 def _verdicts(found: Positions) -> str:
-    """The claims in a line each: how much less a method falls than the reference in matched contexts."""
+    """The claims: how much less a method falls than the reference in matched contexts."""
     said = []
     for key, reference, fall, decision in found.claims():
         one = _contrast(found, key, reference, "prefix", None, fall, decision)
-        said.append(
-            f"{one.what}: falls less by {words.shown(one.found, 2)} nats, {words.verdict(decision, one.found, 2)}"
-        )
-    return "\n".join(said)
+        said.append(f"{one.what} {words.shown(one.found, 2)}, {words.verdict(decision, one.found, 2)}")
+    if not said:
+        return ""
+    return f"Fall from the first third to the last in matched contexts, less than the reference's, in nats: {'; '.join(said)}."

@@ -82,7 +82,6 @@ class Repetition(Results):
 
     job: ProbingJob
 
-    always_average = False
     printed = False
 
     def __init__(self, job: ProbingJob, given: Given) -> None:
@@ -191,11 +190,13 @@ def draw(found: Repetition, numbers: Sequence[Number], paths: Sequence[Path]) ->
             _samples_axis(panel, found)
         for panel in axes[len(measures) + lossy :]:
             panel.set_visible(False)
+        fresh = any(seen.fresh for seen in found.seen.values())
         headline(
             figure,
-            f"The same pairs again, or fresh ones: linear probing of {', '.join(found.backbones)}, {found.scale_text}",
+            f"The same pairs again{', or fresh ones' * fresh}: linear probing of {', '.join(found.backbones)}, "
+            f"{found.scale_text}",
         )
-        entries = _entries(trained, styles, any(seen.fresh for seen in found.seen.values()))
+        entries = _entries(trained, styles, fresh)
         entries += [(handle, str(handle.get_label())) for handle in untrained_handles(controls, near)]
         bottom_legend(figure, entries, _note(found))
 

@@ -7,6 +7,7 @@ none, and keeps nothing.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -149,14 +150,15 @@ def _draw(
 ) -> None:
     kinds = list(dict.fromkeys(curve.kind for curve in job.curves))
     rows = [key for key in dict.fromkeys((job.primary_column, _TRUE)) if key in found.columns]
-    styles = method_styles(list(dict.fromkeys(curve.key for curve in job.curves)))
+    styles = method_styles(dict.fromkeys(curve.method for curve in job.curves))
+    lines = dict(zip(dict.fromkeys(curve.backbone for curve in job.curves), itertools.cycle(("-", "--", ":"))))
     with drawing(2.7 * max(len(kinds), 2) + 0.6, 2.5 * len(rows) + 1.5, paths) as figure:
         panels = figure.subplots(len(rows), len(kinds), squeeze=False, sharey="row", sharex=True)
         for row, key in zip(panels, rows, strict=True):
             for panel, kind in zip(row, kinds, strict=True):
                 curves = [one for one in job.curves if one.kind == kind]
                 for curve in curves:
-                    _curve(panel, curve, found.columns[key], by, styles[curve.key])
+                    _curve(panel, curve, found.columns[key], by, styles[curve.method], lines[curve.backbone])
                 strengths = range(len(curves[0].systems))
                 panel.set_xticks(strengths, ["none", *map(str, strengths[1:])])
             row[0].set_ylim(bottom=0)  # once all of them, which share it, are drawn
@@ -180,7 +182,7 @@ def _draw(
 
 
 def _curve(
-    panel: Axes, curve: Worsening, metric: str, by: dict[tuple[str, str], Number], style: tuple[str, str]
+    panel: Axes, curve: Worsening, metric: str, by: dict[tuple[str, str], Number], style: tuple[str, str], line: str
 ) -> None:
     points = [by[key, metric] for key in curve.systems]
     colour, marker = style
@@ -190,6 +192,7 @@ def _curve(
         yerr=[[one.value - one.ends[0] for one in points], [one.ends[1] - one.value for one in points]],
         color=colour,
         marker=marker,
+        linestyle=line,
         markersize=4,
         linewidth=1.2,
         elinewidth=0.6,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,8 +11,8 @@ import numpy as np
 
 from mdc.plan.jobs.shown import SchedulesJob, ShownRun
 from mdc.report import words
-from mdc.report.figures.accuracy_panels import marked
-from mdc.report.figures.drawing import drawing, error_bars, headline, line_handle
+from mdc.report.figures.accuracy_panels import bottom_legend, marked
+from mdc.report.figures.drawing import drawing, error_bars, headline, line_handle, plain_logarithm
 from mdc.report.figures.schedule_lines import LOSS, NORM, SPIKE, Line, Track, place_name, places
 from mdc.report.figures.styles import method_styles
 from mdc.report.frame import ends
@@ -120,22 +119,19 @@ def draw(tracks: Sequence[Track], lines: Sequence[Line], job: SchedulesJob, path
     styles = method_styles(runs)
     seeds = len({track.run.seed for track in tracks})
     width = 10.6
-    wrapped = [part for note in _notes(lines, job, seeds) for part in textwrap.wrap(note, int(width / 0.078))]
+    said = " ".join(_notes(lines, job, seeds))
     # three panels of dots share the height of two of curves
     height = max(4.4, 3 * (0.24 * len(runs) + 0.62))
-    with drawing(width, height * len(by_place) + 0.75 + 0.19 * len(wrapped), paths) as figure:
+    with drawing(width, height * len(by_place) + 0.75 + 0.0013 * len(said), paths) as figure:
         halves = figure.subfigures(len(by_place), 2, squeeze=False, width_ratios=[1.45, 1])
         for (left, right), (place, here) in zip(halves, by_place.items(), strict=True):
             _curves(left.subplots(2, 1), here, styles)
             for panel, statistic in zip(right.subplots(len(_PANELS), 1), _PANELS, strict=True):
                 own = [line for line in lines if (line.place, line.statistic) == (place, statistic)]
                 _dots(panel, own, styles, _PANELS[statistic])
-        headline(figure, f"Training stability of the noise schedules, scale {job.scale_label}", "\n".join(wrapped))
-        figure.legend(
-            handles=_handles(runs, styles, seeds, any(line.expected is not None for line in lines)),
-            loc="outside lower left",
-            ncols=3,
-        )
+        headline(figure, f"Training stability of the noise schedules, scale {job.scale_label}")
+        handles = _handles(runs, styles, seeds, any(line.expected is not None for line in lines))
+        bottom_legend(figure, [(handle, str(handle.get_label())) for handle in handles], said)
 
 
 def _curves(
@@ -167,7 +163,7 @@ def _curves(
             panel.plot(runs[0].steps, bold, color=styles[method][0], linewidth=1.8, zorder=3)
             panel.plot(runs[0].steps[at], bold[at], **marked(*styles[method]), linestyle="none", zorder=4)
         panel.set_yscale("log")
-        _plain(panel.yaxis)
+        plain_logarithm(panel.yaxis)
         panel.set_ylabel(label)
         panel.set_xlim(0, max(here[0].steps))
     panels[0].set_title(place_name(here[0].run))
@@ -191,19 +187,6 @@ def _curves(
         )
 
 
-def _plain(axis: Any) -> None:
-    """A logarithmic axis with numbers as people write them, as many as there is room for."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
-
-    low, high = axis.get_view_interval()
-    subs: tuple[float, ...] = (1.0,)
-    for span, finer in ((200, (1.0, 3.0)), (40, (1.0, 2.0, 5.0)), (8, (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0))):
-        subs = finer if high / low < span else subs
-    axis.set_major_locator(LogLocator(subs=subs))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.set_minor_locator(NullLocator())
-
-
 def _dots(panel: Axes, lines: Sequence[Line], styles: Styles, quantity: tuple[str, float]) -> None:
     label, factor = quantity
     reached: list[float] = []
@@ -222,7 +205,7 @@ def _dots(panel: Axes, lines: Sequence[Line], styles: Styles, quantity: tuple[st
     # at least a factor of four, so that ticks are seen and small differences look small
     span = max(max(reached) / min(reached) * 1.25, 4)
     panel.set_xlim(middle / math.sqrt(span), middle * math.sqrt(span))
-    _plain(panel.xaxis)
+    plain_logarithm(panel.xaxis)
     panel.set_yticks(range(len(lines)), [range_of(line.run) for line in lines])
     panel.tick_params(axis="y", length=0)
     panel.grid(axis="y", visible=False)

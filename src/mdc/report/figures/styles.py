@@ -47,8 +47,10 @@ METHOD_STYLE: dict[str, tuple[str, str]] = {
     "bert_75": ("#633A8E", "h"),
     "bert_90": ("#4E2779", "H"),
     "parallel": ("#2E1150", "8"),
+    "arc_rtl": ("#F0A07A", "v"),
+    "lstm": ("#C51B7D", "p"),
 }
-_OTHERS = (("#A6761D", "D"), ("#C51B7D", "P"), ("#1B9AAA", "X"), ("#000000", "*"), ("#7F7F00", "<"), ("#5B5B5B", ">"))
+_OTHERS = (("#1B6E8C", "D"), ("#A6761D", "P"), ("#000000", "*"), ("#7F7F00", "<"), ("#B03060", "X"), ("#5B5B5B", ">"))
 
 
 def method_styles(methods: Iterable[str]) -> dict[str, tuple[str, str]]:

@@ -44,7 +44,7 @@ _NOTES = {"table5": "A row [low, high] is MDC with t, the share of a caption tha
 
 def make(job: ProbingJob, given: Given, out: Path) -> None:
     """Write the artefact's csv files, HTML, Markdown and LaTeX into ``out``; errors as of Table 1."""
-    probing, name = _Methods(job, given), job.artefact
+    probing, name = Results(job, given), job.artefact
     numbers = probing.numbers()
     main = main_table(probing, numbers)
     shown = [main, *comparisons.tables(probing)]
@@ -54,10 +54,6 @@ def make(job: ProbingJob, given: Given, out: Path) -> None:
     write_html(shown, out / f"{name}.html")
     write_markdown(shown, out / f"{name}.md")
     write_latex(main, out / f"{name}.tex")
-
-
-class _Methods(Results):
-    always_average = False
 
 
 def main_table(probing: Results, numbers: Sequence[Number]) -> Table:

@@ -9,7 +9,7 @@ from mdc.plan.jobs.shown import ProbingJob
 from mdc.plan.records import write_json
 from mdc.report import words
 from mdc.report.figures.drawing import table1_bars
-from mdc.report.frame import AVERAGE, Number, write_contrasts, write_levels
+from mdc.report.frame import Number, write_contrasts, write_levels
 from mdc.report.given import Given
 from mdc.report.results import Results
 from mdc.report.tables import comparisons
@@ -53,7 +53,7 @@ def make(job: ProbingJob, given: Given, out: Path) -> None:
         title=f"Linear probing, scale {job.scale_label}: gain over the control ({controls})",
         label=f"points above the control, {words.percent(job.statistics.level)} interval",
     )
-    write_json(out / "table1_metrics.json", headline(numbers))
+    write_json(out / "table1_metrics.json", headline(numbers, probing.name(probing.measures[-1])))
 
 
 def main_table(probing: Results) -> Table:
@@ -87,10 +87,11 @@ def main_table(probing: Results) -> Table:
     )
 
 
-def headline(numbers: Iterable[Number]) -> dict[str, dict[str, float]]:
-    """What `dvc metrics` shows: of each system with a control its Average in per cent and its gain in points."""
+def headline(numbers: Iterable[Number], label: str) -> dict[str, dict[str, float]]:
+    """What `dvc metrics` shows: of each system with a control its Average (or its one probe) in per cent and its gain
+    in points."""
     return {
         number.system.key: {"average": round(number.value, DECIMALS), "gain": round(number.gain.value, DECIMALS)}
         for number in numbers
-        if number.label == AVERAGE and number.gain is not None
+        if number.label == label and number.gain is not None
     }

@@ -72,7 +72,7 @@ def _main(found: Choices) -> list[Table]:
     job = found.job
     shorter = [system for system in job.systems if system.shown == "shorter"]
     weights = list(dict.fromkeys(system.weights for system in job.systems if system.weights is not None))
-    tables = []
+    tables: list[Table] = []
     for kind in weights:
         for per_token in (False, True):
             own = [
@@ -91,15 +91,24 @@ def _main(found: Choices) -> list[Table]:
                     f"Table 2. Compositionality, {what}{of}",
                     ("Per cent of items whose right caption scores highest; a tie among k counts 1/k.",),
                     body,
-                    (
-                        "Best in bold, second best underlined, compared as printed.",
-                        *score_rows.estimator_notes(own, job.samples),
-                        *_set_notes(found),
-                        *found.notes(found.numbers(), own),
-                    ),
+                    _main_notes(found, own) if not tables else _NOTES_ABOVE,
                 )
             )
     return tables
+
+
+_NOTES_ABOVE = ("Notes: those of the first table.",)
+
+
+def _main_notes(found: Choices, own: Sequence[ScoredSystem]) -> tuple[str, ...]:
+    """What stands below the first table, and holds for those that follow."""
+    every = [system for system in found.job.systems if system.shown == "own"]
+    return (
+        "Best in bold, second best underlined, compared as printed.",
+        *score_rows.estimator_notes(every, found.job.samples),
+        *_set_notes(found),
+        *found.notes(found.numbers(), own),
+    )
 
 
 def _blind(found: Choices) -> Table:

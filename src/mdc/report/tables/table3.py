@@ -152,7 +152,8 @@ def make(job: CaptionTableJob, given: Given, out: Path) -> None:
     write_csv(everything, out / f"{name}.csv", {"scale": words.scale_column(job)})
     every = [*numbers, *votes]
     more = {
-        head: [getattr(number.system, head) for number in every] for head in ("length", "tuned", "weights", "blind")
+        head: [getattr(number.system, head) for number in every]
+        for head in ("length", "decoding", "tuned", "weights", "blind")
     }
     write_levels(out / f"{name}_long.csv", every, **more)
     write_contrasts(out / f"{name}_contrasts.csv", found.contrasts())
@@ -200,9 +201,11 @@ def _table(
             cells += [by_system.get(f"{dataset}/{name}", Cell(None)) for by_system in more.values()]
         first = next(iter(each.values()))
         block = "floor" if first.reference else "captioners"
-        rows.append(Row((label_of(first), first.length), tuple(cells), block, reference=first.reference))
+        rows.append(
+            Row((label_of(first), first.length, first.decoding), tuple(cells), block, reference=first.reference)
+        )
     width = len(datasets) * (len(named) + len(more))
-    rows += [Row((label, "–"), (Cell(None),) * width, "others", reference=True) for label in others]
+    rows += [Row((label, "–", "–"), (Cell(None),) * width, "others", reference=True) for label in others]
     ranked = [next(iter(each.values())).ranked for _, each in systems] + [False] * len(others)
     heads: list[Column] = []
     for label in datasets.values():
@@ -220,7 +223,7 @@ def _table(
             f"{words.intervals(levels, found.job.seeds)} Images: "
             f"{', '.join(f'{label} {_count(found, key)}' for key, label in datasets.items())}.",
         ),
-        labels=("Method", "Length"),
+        labels=("Method", "Length", "Decoding"),
         columns=tuple(heads),
         rows=tuple(mark_rows(rows, ranked) if marked else rows),
         footnotes=(*notes, *([_STEADY] if any(level.low is None for level in levels) else [])),
@@ -360,7 +363,7 @@ def _main_notes(found: Captioned, choices: Sequence[Judged]) -> list[str]:
     grey = dict.fromkeys(label_of(s) for s in found.job.systems if not s.ranked and not s.reference)
     return [
         "Best in bold, second best underlined, compared as printed.",
-        *([f"Grey († in Markdown), shown but not ranked: {', '.join(grey)}."] if grey else []),
+        *([f"† (grey): shown but not ranked: {', '.join(grey)}."] if grey else []),
         f"All × 100, as the COCO caption challenge computes them, over {' or '.join(references)} reference(s) an image; B@4, "
         "METEOR and their intervals are of the whole set of captions, not means over captions.",
         _DIFFUSED if found.job.artefact.startswith("mcd_") else _SEARCHED,

@@ -8,17 +8,15 @@ from typing import Any
 
 from mdc.data.formats.sizes import size
 from mdc.plan.jobs.shown import LicencesJob
-from mdc.plan.records import write_text
-from mdc.report.frame import csv_text
+from mdc.report.frame import write_csv
 from mdc.report.tables.render import write_html, write_latex, write_markdown
 from mdc.report.tables.table import Row, Table
 
 SHOWN = {
     "artefacts": {"table9": {"title": "Table 9: licences"}},
     "files": ".csv _long.csv .html .md .tex",
-    "caption": "The licence of every dataset, as the paper's Table 9 prints it and as the dataset's own page has it. The same at "
-    "every scale.",
-    "config": "tables.Plain",
+    "caption": "The licences of datasets, as the paper's Table 9 prints them and as each dataset's own page has them.",
+    "config": "tables.LicenceTable",
     "plan": "artefact_plans.licences",
     "job": "shown.LicencesJob",
 }
@@ -47,12 +45,30 @@ PAPER: dict[str, str] = {
 }
 
 
+_SHORT = ("dataset", "license", "in_paper", "scale")
+_LONG = (
+    *(
+        "name",
+        "label",
+        "used_for",
+        "licence",
+        "its_own_page",
+        "citation",
+        "reference",
+        "source",
+        "from",
+        "items",
+        "bytes",
+    ),
+    *("in_paper", "paper_label", "paper_licence", "equal", "note", "scale"),
+)
+
+
 def make(job: LicencesJob, given: Mapping[str, Path], out: Path) -> None:
     """Write the table's files into ``out``. Nothing is ``given``: the job holds the registry's entries."""
     entries = ordered(entry.model_dump(mode="json") for entry in job.entries)
-    for name, lines in (("table9", map(_short, entries)), ("table9_long", map(_long, entries))):
-        shown = [{**line, "scale": job.scale} for line in lines]
-        write_text(out / f"{name}.csv", csv_text(shown, tuple(shown[0])))
+    for name, line, columns in (("table9", _short, _SHORT), ("table9_long", _long, _LONG)):
+        write_csv(out / f"{name}.csv", [{**line(entry), "scale": job.scale} for entry in entries], columns)
     table = _table(entries, job.scale_label)
     write_html([table], out / "table9.html")
     write_markdown([table], out / "table9.md")
@@ -74,7 +90,7 @@ def _short(entry: Entry) -> dict[str, Any]:
     return {
         "dataset": _shown(entry),
         "license": entry["licence"],
-        "in_paper": "yes" if entry["paper_label"] else "no",
+        "in_paper": bool(entry["paper_label"]),
     }
 
 
@@ -90,12 +106,12 @@ def _long(entry: Entry) -> dict[str, Any]:
         "reference": entry["reference"],
         "source": entry["url"],
         "from": entry["origin"],
-        "items": "; ".join(f"{split} {count:,}" for split, count in entry["items"]),
+        "items": sum(count for _, count in entry["items"]) or None,
         "bytes": entry["size_bytes"],
-        "in_paper": "yes" if entry["paper_label"] else "no",
+        "in_paper": bool(entry["paper_label"]),
         "paper_label": entry["paper_label"],
         "paper_licence": printed,
-        "equal": None if printed is None else ("yes" if printed == entry["licence"] else "no"),
+        "equal": None if printed is None else printed == entry["licence"],
         "note": entry["note"],
     }
 
@@ -114,7 +130,9 @@ def _table(entries: list[Entry], scale_label: str) -> Table:
         title="Table 9. Licences of the datasets",
         caption=(
             "Licences as the paper prints them; what each dataset's own page or archive says stands below and is what holds.",
-            f"* used by this project, not in the paper's table. The same at every scale; made at scale {scale_label}.",
+            f"* not in the paper's table. Scale {scale_label}."
+            if entries
+            else f"Scale {scale_label} uses no dataset of the registry.",
         ),
         labels=("No.", "Dataset", "License", "Used for", "Items", "Size"),
         columns=(),
