@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from mdc.plan.config.params import ProtocolStatistics
-from mdc.plan.jobs.shown import ArtefactJob, System
+from mdc.plan.jobs.shown import ArtefactJob, Statistics, System
 from mdc.report.frame import POOLINGS
 from mdc.report.statistics.claims import Decision
 from mdc.report.statistics.estimate import Estimate
@@ -130,7 +129,7 @@ def verdict(decision: Decision, found: Estimate, decimals: int = 1) -> str:
     return ", ".join(parts)
 
 
-def claims(how: ProtocolStatistics, count: int, order: str = "holm") -> tuple[str, ...]:
+def claims(how: Statistics, count: int) -> tuple[str, ...]:
     """What the verdicts of a table mean, a sentence each."""
     least = f"{1 - how.level:.2g}"
     return (
@@ -138,7 +137,7 @@ def claims(how: ProtocolStatistics, count: int, order: str = "holm") -> tuple[st
         f"Direction: supported or reversed where p is below {least}, else inconclusive, with the minimum detectable effect at "
         f"{percent(how.power)} power. In brackets what it is about: these checkpoints, or the methods (three seeds or more).",
         "Size: larger or equivalent where the difference is more or less than the margin, else undecided.",
-        correction(count, order),
+        correction(count, how.order),
     )
 
 
