@@ -42,3 +42,11 @@ ESTIMATORS = {
     ),
     "pseudo_likelihood": Estimator("pseudo-likelihood", "Σ log p(c_i | all other tokens, V), which is no likelihood"),
 }
+
+#: what CLIPScore's model could not read as it is: the name of each count in a record → how a table says it
+CLIP_COUNTS = {
+    "cut": "captions were longer than its context and lost their end",
+    "unknown": "captions had tokens that are not in its vocabulary, and were scored without these",
+    "empty": "captions had no word that it can read, and scored 0",
+    "long_references": "references were longer than its context and were left out",
+}

@@ -7,6 +7,8 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import torch
@@ -16,9 +18,11 @@ from test_caption_scores import images, model, plain
 from torch import Tensor
 
 from mdc.evaluation.predictors.folded import blocks_of
+from mdc.evaluation.predictors.generate import RunWriter
 from mdc.evaluation.predictors.writing import Guiding, Writer
 from mdc.models.text import Vocabulary
 from mdc.plan.config.caption import Beam, Unmasking
+from mdc.plan.records import UserError
 
 #: as many ids as the toy models have
 WORDS = Vocabulary("corpus", tuple(range(toy.V - 2)))
@@ -99,6 +103,14 @@ def test_a_guide_has_a_say_in_every_piece() -> None:
     alone = [one.unmasked(one.look(images()[n : n + 1]), policy, [KEYS[n]], guiding([n]))[0].pieces for n in range(3)]
     for other in (one, writer("mdc", batch_tokens=1)):
         assert alone == [found.pieces for found in other.unmasked(other.look(images()), policy, KEYS, guide)]
+
+
+def test_a_guide_that_would_read_other_words_is_refused() -> None:
+    own, other = (SimpleNamespace(vocabulary=words, name="mdc") for words in (WORDS, Vocabulary.corpus([5, 9])))
+    seen = torch.eye(2)
+    assert RunWriter.guiding(cast(Any, own), SimpleNamespace(vocabulary=WORDS, read=reading), seen).images is seen
+    with pytest.raises(UserError, match="mdc: its guide has another vocabulary"):
+        RunWriter.guiding(cast(Any, own), other, seen)
 
 
 def test_a_guide_leaves_no_other_choice() -> None:
