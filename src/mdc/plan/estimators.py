@@ -28,7 +28,7 @@ ESTIMATORS = {
     "monte_carlo": Estimator("Monte Carlo", "the lower bound on log p(c | V) of the paper's equation 8", sampled=True),
     "monte_carlo_range": Estimator(
         "Monte Carlo, trained range",
-        "the mean of equation 8's terms over the numbers of masks that training draws, which is no bound",
+        "the mean of equation 8's terms over numbers of masks within the range of t in training, which is no bound",
         sampled=True,
     ),
     "heuristic": Estimator(

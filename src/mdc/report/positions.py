@@ -39,7 +39,7 @@ _THIRD = 1 / 3
 @dataclass(frozen=True, eq=False)
 class Tokens:
     """The tokens of held-out captions under one method: facts (N,), and gains by context, (S seeds, N), NaN where there is
-    none. ``mentioned``: the method's context may hold the piece already."""
+    none. ``mentioned``: the method's context may hold the piece already. ``masked``: the share of masks in matched contexts."""
 
     keys: NDArray[np.str_]
     relative: Floats
@@ -47,6 +47,7 @@ class Tokens:
     kind: NDArray[np.str_]
     eot: NDArray[np.bool_]
     mentioned: NDArray[np.bool_]
+    masked: Floats
     gain: dict[str, Floats]
 
     def chosen(self, context: str, kind: str | None = None) -> NDArray[np.bool_]:
@@ -101,6 +102,7 @@ class Positions:
             np.array(first["kind"]),
             np.array(first["eot"]),
             np.array(first["after" if system.reverse else "before"]),
+            (pieces + 2 - place) / (pieces + 1),  # of L = pieces + 1 tokens those from this place on
             gains,
         )
 
@@ -109,8 +111,7 @@ class Positions:
     def curve(self, key: str, context: str, kind: str | None = None) -> list[tuple[int, Interval, int]]:
         """The mean gain in each bin of relative position that has tokens: (bin, interval in nats, tokens)."""
         tokens = self.tokens[key]
-        chosen = tokens.chosen(context, kind)
-        place = np.minimum((tokens.relative * self.job.bins).astype(int), self.job.bins - 1)
+        chosen, place = tokens.chosen(context, kind), self._bins(tokens)
         found = []
         for number in range(self.job.bins):
             here = np.flatnonzero(chosen & (place == number))
@@ -118,6 +119,20 @@ class Positions:
                 values = tokens.gain[context][:, here]
                 found.append((number, self._mean([(1.0, values, tokens.keys[here])], contrast=False), len(here)))
         return found
+
+    def untrained(self, key: str, kind: str | None = None) -> list[float | None]:
+        """For each bin the share of tokens whose matched context has a share of masks outside the range from which training draws
+        t; None where there is no token, and for a method that masks nothing. What such a method does there is extrapolation."""
+        trained, tokens = self.systems[key].t_range, self.tokens[key]
+        if trained is None:
+            return [None] * self.job.bins
+        outside = (tokens.masked < trained[0]) | (tokens.masked > trained[1])
+        chosen, place = tokens.chosen("prefix", kind), self._bins(tokens)
+        bins = [outside[chosen & (place == number)] for number in range(self.job.bins)]
+        return [float(one.mean()) if len(one) else None for one in bins]
+
+    def _bins(self, tokens: Tokens) -> NDArray[np.int64]:
+        return np.asarray(np.minimum((tokens.relative * self.job.bins).astype(int), self.job.bins - 1))
 
     def fall(self, key: str, context: str, kind: str | None = None, against: str | None = None) -> Interval | None:
         """The mean gain of the last third minus that of the first, or how much that of ``key`` is above that of ``against`` on

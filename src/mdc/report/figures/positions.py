@@ -34,7 +34,10 @@ SHOWN = {
 }
 
 Style = dict[str, tuple[str, str]]
-_CURVES = ("scale", "dataset", "method", "context", "kind", "position", "gain", "low", "high", "tokens", "records")
+_CURVES = (
+    *("scale", "dataset", "method", "context", "kind", "position", "gain", "low", "high", "tokens"),
+    *("outside_trained_range", "records"),
+)
 _CLAIMS = (
     *("scale", "dataset", "method", "against", "context", "kind", "fall", "low", "high", "interval", "seeds"),
     *("p", "p_holm", "verdict", "smallest_detectable", "primary", "records"),
@@ -75,6 +78,7 @@ def _curve_lines(found: Positions) -> list[dict[str, Any]]:
     for key, system in found.systems.items():
         for context in CONTEXTS:
             for kind in (None, *found.kinds[key]):
+                untrained = found.untrained(key, kind) if context == "prefix" else [None] * found.job.bins
                 for number, gain, count in found.curve(key, context, kind):
                     lines.append(
                         {
@@ -86,6 +90,7 @@ def _curve_lines(found: Positions) -> list[dict[str, Any]]:
                             "low": gain.low,
                             "high": gain.high,
                             "tokens": count,
+                            "outside_trained_range": untrained[number],
                         }
                     )
     return lines
