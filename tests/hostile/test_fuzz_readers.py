@@ -18,6 +18,8 @@ from data_samples import encoded, iter_corpus, iter_probe, scenes, use_scenes, w
 from fuzzing import ANY, changed_bytes, changed_tree, fuzz
 from hypothesis import given
 from hypothesis import strategies as st
+from mdc.report.estimates import Estimator
+from mdc.report.measured import measured
 from PIL import Image
 from probing_world import ProbingWorld
 
@@ -31,11 +33,9 @@ from mdc.models.text import Vocabulary
 from mdc.models.weights import load_weights, save_weights
 from mdc.plan.jobs.read import as_job
 from mdc.plan.records import UserError, read_json_lines, sha256_file, write_json
-from mdc.report.estimates import Estimator
 from mdc.report.figures import losses
 from mdc.report.given import run_log
 from mdc.report.items import read_items
-from mdc.report.measured import measured
 from mdc.training.optimizer import build_optimizer
 from mdc.training.state import LATEST, Position
 

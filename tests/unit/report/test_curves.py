@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from mdc.report.statistics.bootstrap import Column, percentile, replicate
+from mdc.report.statistics.seeds import Component, student
 from numpy.typing import NDArray
 
-from mdc.report.statistics.bootstrap import Column, percentile, replicate
 from mdc.report.statistics.curves import above, common, difference, reached
-from mdc.report.statistics.seeds import Component, student
 
 Floats = NDArray[np.float64]
 

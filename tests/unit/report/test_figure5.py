@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from mdc.report.statistics.contrasts import holm
 from probing_world import ProbingWorld
 from shown import STATISTICS, read_rows
 
 from mdc.plan.records import UserError
 from mdc.report.figures import accuracy_panels
 from mdc.report.figures.trends import Sizes, Trend
-from mdc.report.statistics.contrasts import holm
 from mdc.report.statistics.trend import slope_weights
 
 PAIRS = {"d750": 750, "d2000": 2000, "d6000": 6000}

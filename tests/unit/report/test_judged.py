@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
+from mdc.report.estimates import Estimator
 
 from mdc.plan.jobs.shown_captions import ShownContest
 from mdc.plan.records import sha256_file, write_json
-from mdc.report.estimates import Estimator
 from mdc.report.judged import judged
 
 #: of each seed: image → the systems by letter, and the votes of the letters; None: no answer

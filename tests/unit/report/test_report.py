@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from mdc.report.probing import Probing
+from mdc.report.tidy import csv_text
 from probing_world import ProbingWorld
 from shown import page, read_rows
 from sklearn.metrics import average_precision_score
@@ -27,11 +29,9 @@ from mdc.report import index_page, published, words
 from mdc.report.figures import drawing as figures
 from mdc.report.figures.styles import METHOD_STYLE, method_styles
 from mdc.report.items import read_items
-from mdc.report.probing import Probing
 from mdc.report.tables import table1
 from mdc.report.tables.render import DATA_FILES, write_csv, write_html, write_latex, write_markdown
 from mdc.report.tables.table import Cell, Column, Row, Table, mark_rows, rank
-from mdc.report.tidy import csv_text
 
 SKILL = {"untrained": 0.4, "clip": 0.6, "clip_lb": 0.62, "arc": 0.68, "mdc": 0.72, "mdc_heuristic": 0.5, "mdc_ft": 0.9}
 ALT, DENSE = "Alt <text> & co", "Dense_2"

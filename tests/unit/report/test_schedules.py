@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from mdc.report.statistics.contrasts import holm
 from shown import STATISTICS, LoggedRuns, make, read_rows, shown_run
 
 from mdc.plan.jobs.shown import SchedulesJob
@@ -20,7 +21,6 @@ from mdc.plan.records import UserError
 from mdc.report.figures import schedule_panels, schedules
 from mdc.report.figures.schedule_lines import Track, measure
 from mdc.report.given import run_log
-from mdc.report.statistics.contrasts import holm
 
 RANGES = {"mdc_0_100": [0.0, 1.0], "mdc_30_80": [0.3, 0.8], "mdc": [0.5, 1.0]}
 NOISE = {"mdc_0_100": 0.12, "mdc_30_80": 0.05, "mdc": 0.04}

@@ -8,11 +8,11 @@ import math
 import numpy as np
 import pytest
 import torch
+from mdc.report.statistics.verdicts import decide
 
 from mdc.diffusion.schedule import MaskSchedule
 from mdc.plan.records import UserError
 from mdc.report.statistics import steadiness as stability
-from mdc.report.statistics.verdicts import decide
 
 LEAST = 1e-3
 

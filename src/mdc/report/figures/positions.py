@@ -46,6 +46,7 @@ _CURVES = (
     "position",
     "unit",
     *ESTIMATE,
+    "outside_trained_range",
     "records",
 )
 _GRADIENTS = ("scale", "artefact", "system", "dataset", "method", "step", "position", *ESTIMATE, "records")
@@ -85,6 +86,7 @@ def _curve_lines(found: Positions) -> list[dict[str, Any]]:
     for key, system in found.systems.items():
         for context in CONTEXTS:
             for kind in (None, *found.kinds[key]):
+                untrained = found.untrained(key, kind) if context == "prefix" else [None] * found.job.bins
                 for number, gain in found.curve(key, context, kind):
                     lines.append(
                         {
@@ -94,6 +96,7 @@ def _curve_lines(found: Positions) -> list[dict[str, Any]]:
                             "position": (number + 0.5) / found.job.bins,
                             "unit": "nats",
                             **estimate_cells(gain),
+                            "outside_trained_range": untrained[number],
                         }
                     )
     return lines
