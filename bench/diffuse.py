@@ -24,7 +24,7 @@ from diffusers import VQDiffusionScheduler
 from torch import Tensor
 from turns import in_turns
 
-from mdc.diffusion.mask_and_replace import ReplaceSchedule, bound_terms, corrupt, draw
+from mdc.diffusion.mask_and_replace import ReplaceSchedule, bound_weights, corrupt, draw
 from mdc.evaluation.predictors.diffusing import DiffusionWriter
 from mdc.models.diffusion_captioner import DiffusionCaptioner
 from mdc.models.text import Vocabulary
@@ -67,6 +67,27 @@ def plain(model: DiffusionCaptioner, scheduler: Any, images: Tensor, schedule: R
         guided = (weak + SCALE * (full - weak)).log_softmax(dim=-1)
         tokens = scheduler.step(guided.transpose(1, 2), t - 1, tokens, generator).prev_sample
     return tokens
+
+
+def bound_terms(log_x0: Tensor, x0: Tensor, x_t: Tensor, s: Tensor, t: Tensor, schedule: ReplaceSchedule) -> Tensor:
+    """What each place adds to the bound over the stride from t (B,) down to s (B,), (B, L), as the formula in
+    :mod:`mdc.diffusion.bound_gradient` says it."""
+    one = bound_weights(x0, x_t, s, t, schedule)
+    last = -log_x0.float().gather(-1, x0[..., None]).squeeze(-1)
+    if not schedule.replaced:
+        return one.surprise * last
+    p = log_x0.float().exp()
+    j = one.j[..., None]
+    p_j, p_0 = p.gather(-1, j).squeeze(-1), p.gather(-1, x0[..., None]).squeeze(-1)
+    others = p.scatter(-1, j, 0.0)  # so that what is not j keeps its digits where p_j is nearly 1
+    w_j = p_j * one.inverse_j
+    whole = others.sum(dim=-1) * one.inverse + w_j
+    factor = one.r * one.inverse / whole
+    b_j = torch.log1p(one.r * w_j / whole)
+    b_0 = torch.where(one.own, b_j, torch.log1p(factor * p_0))
+    total = torch.log1p(factor[..., None] * others).sum(dim=-1) + b_j
+    found = one.surprise * last + one.certain - one.shown * whole.log()
+    return found - one.each * total - one.at_x0 * b_0 - one.at_j * b_j
 
 
 def training(
@@ -126,6 +147,7 @@ def main() -> None:
     backbone = OnTokens.model_validate(
         {
             "label": "",
+            "image_size": 96,
             "frozen": {"job": "encoders/x", "config_sha256": "", "image_size": 96, "tokens": VECTORS, "width": WIDTH},
             "decoder": {"width": args.width, "layers": args.layers, "heads": 4},
         }

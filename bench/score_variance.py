@@ -20,6 +20,8 @@ scores are from these bounds, in their own standard errors.
 from __future__ import annotations
 
 import argparse
+import itertools
+import math
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,7 +33,7 @@ from scipy import stats
 from torch import Tensor
 
 from mdc.data.shards.index import read_index
-from mdc.diffusion.likelihood import controlled_terms, enumerated_bound, mean_of_groups, token_terms
+from mdc.diffusion.likelihood import controlled_terms, mean_of_groups, token_terms
 from mdc.evaluation.option_scores import Questions, picture
 from mdc.evaluation.predictors.caption_scores import Pair
 from mdc.evaluation.predictors.draws import GROUPS, draws_of
@@ -122,13 +124,12 @@ def against_enumeration(scorer: Any, questions: Questions, samples: int) -> list
         length = len(tokens) - 1
         if length > _SHORT or len(found) == _SHORTS:
             continue
-        memory, ids = scorer.look(picture(scorer, questions, number)[None]), torch.tensor([tokens])
-
-        def log_probs(where: Tensor, memory: Any = memory, ids: Tensor = ids) -> Tensor:
-            masked: Tensor = scorer.captioner.masked(ids, memory, where[None])[0]
-            return masked.cpu()
-
-        exact = enumerated_bound(log_probs, length)
+        memory = scorer.look(picture(scorer, questions, number)[None])
+        # equation 8 over every set of masks but the empty one: Σ_S Σ_{i∈S} log p_i / (|S|·C(L,|S|))
+        where = torch.tensor(list(itertools.product((False, True), repeat=length))[1:])
+        sums = scorer.captioner.masked(torch.tensor([tokens]), memory, where[None])[0].double().sum(dim=1).tolist()
+        sizes = where.sum(dim=1).tolist()
+        exact = sum(value / (size * math.comb(length, size)) for value, size in zip(sums, sizes, strict=True))
         (one,) = scorer.captioner.monte_carlo(memory, [Pair(0, tokens)], [questions.draws(number)], samples)
         found.append((one.value - exact) / max(one.error, 1e-9))
     if found:

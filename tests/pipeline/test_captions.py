@@ -159,7 +159,7 @@ def test_what_is_measured_of_each_image(r: Path) -> None:
     training = {re.sub(r"\W", "", c.lower()) for n in range(len(reader)) for c in reader.read(n)[2]["captions"]}
     for system, rows in {**_captions(r), **_captions(r, "captions/floor/described")}.items():
         for n, key in enumerate(images.keys):
-            caption, row = rows[key]["caption"], measured[system][key]
+            caption, ids, row = rows[key]["caption"], rows[key]["clip_ids"], measured[system][key]
             truth = images.truths[n]
             assert truth is not None
             verdict = judge(Scene.from_json(truth), caption)
@@ -171,7 +171,8 @@ def test_what_is_measured_of_each_image(r: Path) -> None:
             assert row["unreadable"] == verdict.unreadable
             assert row["repeated"] == (re.sub(r"\W", "", caption.lower()) in training)
             image = clip.look(clip.picture(images.image(n))[None])[0]
-            text, reference = clip.read([clip.tokens(caption), clip.tokens(images.references[n][0])])
+            tokens = clip.tokens(caption) if ids is None else clip.vocabulary.encode_pieces(ids)
+            text, reference = clip.read([tokens, clip.tokens(images.references[n][0])])
             own, near = 2.5 * max(float(image @ text), 0), max(float(text @ reference), 0)
             assert row["CLIPScore"] == pytest.approx(100 * own, abs=1e-3)
             both = 2 * own * near / (own + near) if own + near else 0

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow.parquet as parquet
 import pytest
 import torch
+from mdc.report.statistics.verdicts import decide
 
 from mdc.app.cli import main
 from mdc.data.formats.images import decode
@@ -22,7 +23,6 @@ from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.parts import ABILITIES, load
 from mdc.plan.records import read_json, write_json
 from mdc.report.statistics.splits import over_splits
-from mdc.report.statistics.verdicts import decide
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:

@@ -59,7 +59,7 @@ def positions_world(folder: Path, seeds: tuple[int, ...] = (0,)) -> tuple[Any, d
             "key": f"c/{method}",
             "corpus": {"key": "c", "label": "Corpus"},
             "method": {"key": method, "label": label},
-            "masked": method == "mdc",
+            "t_range": (0.5, 1.0) if method == "mdc" else None,
             "reverse": method == "rtl",
             "records": [f"positions/{method}/{seed}" for seed in seeds],
         }

@@ -1,7 +1,19 @@
 """The bound of mask-and-replace diffusion and its gradient in the logits, in one walk over them.
 
-With u = p at a place that is [MASK], u = w/Σw at one that shows a class, h_k = r u_k / (1 + r u_k), the weights A_k of b_k in
-:func:`mdc.diffusion.mask_and_replace.bound_terms` and X = Σ_k A_k h_k, the gradient of a place's part in logit k is
+The bound on −log p(x_0) is the sum over the strides of :func:`mdc.diffusion.mask_and_replace.times`, in the mean over x_t, of
+KL(q(x_s | x_t, x_0) ‖ p(x_s | x_t)), and over the last stride, to s = 0, of −log p(x_0 | x_t). At T nothing of x_0 is left, so
+there is no other term. What both posteriors have in common falls out of the divergence, and with r = ᾱ_s/β̄_s what remains is, of
+a place that is [MASK], with c = γ/γ̄_t and b_k = log(1 + r p_k),
+
+    c [(ᾱ_s + β̄_s) log(1 + r) − β̄_s Σ_k b_k − ᾱ_s b_{x_0}],
+
+and of one that shows j, with v = 1/(ᾱ_t[x_0 = j] + β̄_t), w as in :mod:`mdc.diffusion.mask_and_replace` and
+b_k = log(1 + r w_k/Σw),
+
+    log(v/Σw) + q_{x_0} log(1 + r) − v [β (β̄_s Σ_k b_k + ᾱ_s b_{x_0}) + α (β̄_s + ᾱ_s[x_0 = j]) b_j].
+
+With u = p at a place that is [MASK], u = w/Σw at one that shows a class, h_k = r u_k / (1 + r u_k), the weights A_k of b_k
+above and X = Σ_k A_k h_k, the gradient of a place's part in logit k is
 
     surprise (p_k − [k = x_0]) + shown (p_k − u_k) + X u_k − A_k h_k,
 

@@ -5,22 +5,17 @@ probability of the true token at place i, given the tokens that are not in S. Eq
 
     log p(c) ≥ Σ_{l=1..L} E_{|S|=l} (1/l) Σ_{i∈S} log p_i  =  E_{l ~ U{1..L}} E_{|S|=l} (L/l) Σ_{i∈S} log p_i.
 
-Here is what is drawn (l and S), how draws become a score, and what is computed without drawing. Nothing here knows a
+Here is what is drawn (l and S), how draws become a score, and masks that are not drawn. Nothing here knows a
 model: a caller gives log probabilities. G groups of m samples each are shifted independently, so that the groups' spread
 tells the standard error whatever is stratified within them (docs/scoring.md).
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable
 
 import torch
 from torch import Tensor
-
-#: where (N, L) bool → log p (N, L) float of the true tokens; only entries where a token is masked are read
-LogProbs = Callable[[Tensor], Tensor]
 
 
 def radical_inverse(count: int, base: int) -> Tensor:
@@ -154,22 +149,7 @@ def next_revealed(confidence: Tensor, where: Tensor) -> Tensor:
     return torch.where(where, confidence, torch.full_like(confidence, -math.inf)).argmax(dim=-1)
 
 
-# --- without drawing: what is exact, and how long it takes in passes ------------------------------------------------------
-
-
-def enumerated_bound(log_probs: LogProbs, length: int, chunk: int = 1024) -> float:
-    """Equation 8 without sampling: Σ_{S≠∅} Σ_{i∈S} log p_i / (|S|·C(L,|S|)), 2^L − 1 passes."""
-    total = 0.0
-    sets = itertools.product((False, True), repeat=length)
-    next(sets)  # the empty set
-    while rows := list(itertools.islice(sets, chunk)):
-        where = torch.tensor(rows)
-        sums = torch.where(where, log_probs(where).double(), 0.0).sum(dim=-1)
-        total += sum(
-            float(value) / (size * math.comb(length, size))
-            for value, size in zip(sums.tolist(), where.sum(dim=-1).tolist(), strict=True)
-        )
-    return total
+# --- without drawing ------------------------------------------------------------------------------------------------------
 
 
 def single_masks(length: int) -> Tensor:

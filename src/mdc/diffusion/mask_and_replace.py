@@ -5,7 +5,10 @@ K classes, T steps. q(x_t | x_0) keeps a token with ᾱ_t + β̄_t, gives any ot
 replacement (``replaced`` 0) this is absorbing diffusion, as MDC has it at t/T.
 
 All transitions from t to any s < t are exact and cost O(K): the matrices Q are never built. Shapes: B captions, L places.
-Everything is in log space and float32 at least.
+
+By Bayes' rule p(x_s | x_t) = Σ_k q(x_s | x_t, x_0 = k) p_k, with p_k = p(x_0 = k | x_t), is for x_t = [MASK]: a class k has
+(γ/γ̄_t)(ᾱ_s p_k + β̄_s), [MASK] has γ̄_s/γ̄_t. For x_t = j it is no [MASK], and with w_k = p_k / (ᾱ_t[k = j] + β̄_t) a class k has
+(α[k = j] + β)(ᾱ_s w_k + β̄_s Σw). Without replacement a visible token stays.
 """
 
 from __future__ import annotations
@@ -17,9 +20,6 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-
-#: stands for log 0: the gradient of logaddexp(−inf, −inf) is not a number
-NEVER = -1e30
 
 #: number of a stride, from 0 → uniform numbers for what becomes of a place, and which class it becomes
 Numbers = Callable[[int], tuple[Tensor, Tensor]]
@@ -109,64 +109,8 @@ def corrupt(tokens: Tensor, t: Tensor, schedule: ReplaceSchedule, what: Tensor, 
 
 
 @dataclass(frozen=True)
-class Posterior:
-    """Of each place the log probability of each class at time s, (B, L, K), and of [MASK], (B, L)."""
-
-    classes: Tensor
-    mask: Tensor
-
-    def with_mask(self) -> Tensor:
-        """Both together, (B, L, K + 1)."""
-        return torch.cat([self.classes, self.mask[..., None]], dim=-1)
-
-
-def posterior(log_x0: Tensor, x_t: Tensor, stride: Stride) -> Posterior:
-    """p(x_s | x_t) = Σ_k q(x_s | x_t, x_0 = k) p(x_0 = k | x_t), from log p(x_0 | x_t) (B, L, K), x_t (B, L) int64.
-
-    With x_t = [MASK]: a class k has (γ/γ̄_t)(ᾱ_s p_k + β̄_s), [MASK] γ̄_s/γ̄_t. With x_t = j it is no [MASK], and with
-    w_k = p_k / (ᾱ_t[k = j] + β̄_t) a class k has (α[k = j] + β)(ᾱ_s w_k + β̄_s Σw). Without replacement a visible token stays.
-    """
-    number = log_x0.shape[-1]
-    p = log_x0 if log_x0.dtype == torch.float64 else log_x0.float()
-    log = {name: _log(value).to(p.dtype)[:, None] for name, value in vars(stride).items()}
-    masked = x_t == number
-
-    of_mask = (log["gamma"] - log["gamma_t"])[..., None] + torch.logaddexp(
-        log["alpha_s"][..., None] + p, log["beta_s"][..., None]
-    )
-    j = x_t.clamp(max=number - 1)[..., None]
-    if bool((stride.beta_t == 0).all()):  # no limit of the general formula
-        of_class = torch.full_like(p, NEVER).scatter(-1, j, 0.0)
-    else:
-        # at j both terms of a sum, elsewhere the second alone
-        own_t = torch.logaddexp(log["alpha_t"], log["beta_t"])[..., None]
-        w = p - log["beta_t"][..., None]
-        w = w.scatter(-1, j, p.gather(-1, j) - own_t)
-        whole = w.logsumexp(dim=-1, keepdim=True)
-        inner = torch.logaddexp(log["alpha_s"][..., None] + w, log["beta_s"][..., None] + whole)
-        own = torch.logaddexp(log["alpha"], log["beta"])[..., None]
-        of_class = inner + log["beta"][..., None]
-        of_class = of_class.scatter(-1, j, inner.gather(-1, j) + own)
-    mask = torch.where(masked, (log["gamma_s"] - log["gamma_t"]).expand(masked.shape), NEVER)
-    return Posterior(torch.where(masked[..., None], of_mask, of_class).clamp(min=NEVER), mask.clamp(min=NEVER))
-
-
-def true_posterior(x0: Tensor, x_t: Tensor, stride: Stride, classes: int) -> Posterior:
-    """q(x_s | x_t, x_0) for x0 (B, L) int64."""
-    certain = torch.full((*x0.shape, classes), NEVER, device=x0.device)
-    return posterior(certain.scatter(-1, x0[..., None], 0.0), x_t, stride)
-
-
-def divergence(true: Posterior, model: Posterior) -> Tensor:
-    """KL(true ‖ model) in nats of each place, (B, L). Where one token is [MASK], both give [MASK] the same probability."""
-    q = true.classes
-    term = q.exp() * (q - model.classes)
-    return term.masked_fill(q <= NEVER / 2, 0.0).sum(dim=-1)
-
-
-@dataclass(frozen=True)
 class BoundWeights:
-    """What weighs how much in a place's part of the bound, (B, L) float32 each; see :func:`bound_terms`.
+    """What weighs how much in a place's part of the bound, (B, L) float32 each; see :mod:`mdc.diffusion.bound_gradient`.
 
     ``j``: the class that a place shows (int64; any, where it is [MASK]), ``own``: whether it is x_0's, ``shown``: 1 where a class
     is shown and counts as such. ``inverse_j`` and ``inverse``: the 1 / (ᾱ_t + β̄_t) and 1 / β̄_t of the w_k, 1 of a [MASK].
@@ -229,39 +173,6 @@ def bound_weights(x0: Tensor, x_t: Tensor, s: Tensor, t: Tensor, schedule: Repla
     )
 
 
-def bound_terms(log_x0: Tensor, x0: Tensor, x_t: Tensor, s: Tensor, t: Tensor, schedule: ReplaceSchedule) -> Tensor:
-    """What each place adds to the bound on −log p(x_0) over the stride from t (B,) down to s (B,), (B, L) in nats.
-
-    KL(q(x_s | x_t, x_0) ‖ p(x_s | x_t)); over the last stride, to s = 0, −log p(x_0 | x_t). Their sum over the strides of
-    :func:`times`, in the mean over x_t, is the bound: at T nothing of x_0 is left, so there is no other term.
-
-    It is :func:`divergence` of the two posteriors, without building them. What both have in common falls out, and with
-    r = ᾱ_s/β̄_s what remains is, of a place that is [MASK], with c = γ/γ̄_t and b_k = log(1 + r p_k),
-
-        c [(ᾱ_s + β̄_s) log(1 + r) − β̄_s Σ_k b_k − ᾱ_s b_{x_0}],
-
-    and of one that shows j, with v = 1/(ᾱ_t[x_0 = j] + β̄_t), Σw as in :func:`posterior` and b_k = log(1 + r w_k/Σw),
-
-        log(v/Σw) + q_{x_0} log(1 + r) − v [β (β̄_s Σ_k b_k + ᾱ_s b_{x_0}) + α (β̄_s + ᾱ_s[x_0 = j]) b_j].
-    """
-    one = bound_weights(x0, x_t, s, t, schedule)
-    last = -log_x0.float().gather(-1, x0[..., None]).squeeze(-1)
-    if not schedule.replaced:
-        return one.surprise * last
-    p = log_x0.float().exp()
-    j = one.j[..., None]
-    p_j, p_0 = p.gather(-1, j).squeeze(-1), p.gather(-1, x0[..., None]).squeeze(-1)
-    others = p.scatter(-1, j, 0.0)  # so that what is not j keeps its digits where p_j is nearly 1
-    w_j = p_j * one.inverse_j
-    whole = others.sum(dim=-1) * one.inverse + w_j
-    factor = one.r * one.inverse / whole
-    b_j = torch.log1p(one.r * w_j / whole)
-    b_0 = torch.where(one.own, b_j, torch.log1p(factor * p_0))
-    total = torch.log1p(factor[..., None] * others).sum(dim=-1) + b_j
-    found = one.surprise * last + one.certain - one.shown * whole.log()
-    return found - one.each * total - one.at_x0 * b_0 - one.at_j * b_j
-
-
 #: (tokens (N, L), the time t) → log p(x_0 | x_t), (N, L, K)
 Predict = Callable[[Tensor, int], Tensor]
 
@@ -296,7 +207,7 @@ def ancestral(
 
 
 def draw(log_x0: Tensor, x_t: Tensor, stride: Stride, what: Tensor, which: Tensor) -> Tensor:
-    """A draw of p(x_s | x_t), (N, L) int64, as :func:`posterior` has it, without building it.
+    """A draw of p(x_s | x_t), (N, L) int64, without building it.
 
     A place that is [MASK] stays so with γ̄_s/γ̄_t. Otherwise its class is one of p with ᾱ_s : K·β̄_s, or any. A place that shows j
     keeps it with (α + β)(ᾱ_s w_j + β̄_s Σw); otherwise it gets another class k, of those with weights p_k, or any, with
@@ -353,8 +264,3 @@ def times(steps: int, count: int) -> list[int]:
     if not 1 <= count <= steps:
         raise ValueError(f"{count} strides: 1 to {steps} are possible")
     return [round(steps * (count - n) / count) for n in range(count + 1)]
-
-
-def _log(value: Tensor) -> Tensor:
-    """In float64, where 1 − γ̄ and its like still have their digits, with ``NEVER`` for 0."""
-    return torch.where(value > 0, value.clamp(min=1e-300).log(), NEVER)

@@ -1,8 +1,9 @@
 """How a masked diffusion model writes: which masked places are shown at a step (paper, section 3.2, equation 6).
 
-At each step the model proposes a token for every masked place, with its log probability: the confidence. A policy chooses
-the places whose proposals are shown; they stay as they are from then on. The paper's policy shows the single most
-confident place, so L places take L steps. Nothing here knows a model: a caller proposes.
+At each step the model proposes a token for every masked place. A policy chooses the places whose proposals are shown; they
+stay as they are from then on. It chooses by the confidence, the greatest log probability at a place, and never by what was
+proposed there: a drawn token that is shown because it is a likely one no longer follows the model's distribution. The paper's
+policy shows the single most confident place, so L places take L steps. Nothing here knows a model: a caller proposes.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-#: (tokens (N, L), where (N, L) bool, rows (N,), step) → proposed tokens (N, L) int64 and their log probabilities (N, L)
-#: float32, read where a token is masked; ``rows`` says which of the caller's rows these are
-Propose = Callable[[Tensor, Tensor, Tensor, int], tuple[Tensor, Tensor]]
+#: (tokens (N, L), where (N, L) bool, rows (N,), step) → proposed tokens (N, L) int64, their log probabilities (N, L) float32 and
+#: the confidences (N, L) float32, read where a token is masked; ``rows`` says which of the caller's rows these are
+Propose = Callable[[Tensor, Tensor, Tensor, int], tuple[Tensor, Tensor, Tensor]]
 #: (confidence (N, L), where (N, L) bool) → which places are shown, (N, L) bool: masked ones, at least one in each row
 Policy = Callable[[Tensor, Tensor], Tensor]
 
@@ -24,7 +25,7 @@ Policy = Callable[[Tensor, Tensor], Tensor]
 @dataclass(frozen=True)
 class Unmasked:
     """``tokens`` (N, L) int64; of each place the ``step`` (N, L) at which it was shown, from 1, or 0 if it was given, and the
-    ``confidence`` (N, L) float64 in nats that it had then, 0 if it was given."""
+    ``confidence`` (N, L) float64: the log probability in nats that its token had then, 0 if it was given."""
 
     tokens: Tensor
     step: Tensor
@@ -42,14 +43,14 @@ def unmask(propose: Propose, tokens: Tensor, where: Tensor, policy: Policy) -> U
     while len(rows := where.any(dim=1).nonzero().squeeze(1)):
         step += 1
         masked = where[rows]
-        proposed, confidence = propose(tokens[rows], masked, rows, step)
+        proposed, log_probs, confidence = propose(tokens[rows], masked, rows, step)
         shown = policy(confidence, masked)
         assert bool((shown <= masked).all()) and bool(shown.any(dim=1).all()), (
             "a policy shows masked places, at least one"
         )
         tokens[rows] = torch.where(shown, proposed, tokens[rows])
         steps[rows] = torch.where(shown, step, steps[rows])
-        confidences[rows] = torch.where(shown, confidence.double(), confidences[rows])
+        confidences[rows] = torch.where(shown, log_probs.double(), confidences[rows])
         where[rows] = masked & ~shown
     return Unmasked(tokens, steps, confidences)
 
@@ -68,7 +69,7 @@ def most_confident(confidence: Tensor, where: Tensor, count: int = 1) -> Tensor:
 
 
 def confident_enough(confidence: Tensor, where: Tensor, least: float) -> Tensor:
-    """Every masked place whose proposal has at least the probability ``least``, and always the most confident one."""
+    """Every masked place whose likeliest token has at least the probability ``least``, and always the most confident one."""
     return where & ((confidence >= math.log(least)) | most_confident(confidence, where))
 
 

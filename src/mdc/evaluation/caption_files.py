@@ -20,6 +20,7 @@ from mdc.evaluation.metrics.metrics import measure_all, tokens
 from mdc.evaluation.metrics.words import content_recall, distinct, self_bleu
 from mdc.plan.config.caption_table import OpenClip
 from mdc.plan.config.problems import first_problem
+from mdc.plan.estimators import CLIP_COUNTS
 from mdc.plan.records import UserError, json_text, write_text
 
 _CLIP, _CLIP_WEIGHTS = "ViT-B-32-quickgelu", "openai"  # that of CLIPScore's authors, and of the paper
@@ -71,8 +72,8 @@ def main(args: argparse.Namespace) -> None:
     for name, value in values.items():
         print(f"{name:<15}" + (f"{value:8.2f}" if value is not None else f"       –  {notes.get(name, '')}"))
     if by is not None:
-        cut = f"; {by['cut']} captions were longer than its context and lost words at their end" if by["cut"] else ""
-        print(f"CLIPScore by {by['model']}{cut}")
+        counts = [f"{by[key]} {said}" for key, said in CLIP_COUNTS.items() if by[key]]
+        print("; ".join([f"CLIPScore by {by['model']}", *counts]))
 
 
 # --- CLIPScore ------------------------------------------------------------------------------------------------------------
@@ -113,7 +114,7 @@ def _clip_scores(
     )
     scorer, weights = open_clip_scorer(model.model, model.weights, "fp32", choose_device("auto"))
     score = ClipScore(scorer, images, model.prefix, {"model": model.label, "weights": weights})
-    found = score.of(list(captions.values()))
+    found = score.of(list(captions.values()), [None] * len(captions))
     return dict(zip(_CLIP_SCORES, map(list, zip(*found, strict=True)), strict=True)), score.told
 
 

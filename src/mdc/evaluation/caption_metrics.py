@@ -54,7 +54,10 @@ def main(call: Call) -> None:
     rows: list[Row] = []
     systems: dict[str, Any] = {}
     for name, some in captions.items():
-        rows += _rows(name, some, images, measured[name], split, clip, repeated, there)
+        scores: Sequence[tuple[float | None, float | None]] = [(None, None)] * len(some)
+        if clip is not None:
+            scores = clip.of(list(some.values()), list(found[name].clip_ids.values()))
+        rows += _rows(name, some, images, measured[name], split, scores, repeated, there)
         systems[name] = _of_all(measured[name], split, name) | found[name].told
     clear_leftovers(call.out)
     path = call.out / FILE
@@ -99,18 +102,17 @@ def _rows(
     images: Captioned,
     measured: Mapping[str, Measured],
     split: Tokenized | None,
-    clip: ClipScore | None,
+    scores: Sequence[tuple[float | None, float | None]],
     repeated: frozenset[str],
     there: Objects,
 ) -> list[Row]:
-    clips = clip.of(list(captions.values())) if clip is not None else [(None, None)] * len(captions)
     rows = []
     for place, (image, caption) in enumerate(captions.items()):
         # without Java nothing is tokenised as the challenge does, and words are counted as they stand
         ours = split.systems[system][image][0] if split is not None else caption.lower()
         theirs = split.references[image] if split is not None else [one.lower() for one in images.references[place]]
         written = Written(caption, ours, theirs, _plain(caption) in repeated)
-        row: Row = {"system": system, "image": image, "CLIPScore": clips[place][0], "RefCLIPScore": clips[place][1]}
+        row: Row = {"system": system, "image": image, "CLIPScore": scores[place][0], "RefCLIPScore": scores[place][1]}
         row |= {name: _at(measured[name].images, place) for name in METRICS}
         row |= {
             "bleu_counts": _at(measured["BLEU-4"].counts, place),

@@ -1,7 +1,7 @@
 """The job ``mdc write-captions``: captions of a corpus's images by one run, in each way that Table 3 asks for.
 
-Writes ``captions.parquet``, a row a system and image: the caption, and of each of its pieces when it was written and how sure
-the model was; and last ``captions.json``.
+Writes ``captions.parquet``, a row for each system and image: the caption, its tokens in CLIP's numbers (null if no run of ours
+wrote it), and for each token when it was written and how sure the model was; and last ``captions.json``.
 """
 
 from __future__ import annotations
@@ -131,6 +131,7 @@ def _captions(writer: Any, clip: Any, job: CaptionsJob, images: Captioned, numbe
             "system": name,
             "image": key,
             "caption": writer.text(one),
+            "clip_ids": writer.clip_ids(one),
             "pieces": [writer.piece(piece) for piece in one.pieces],
             "step": list(one.step),
             "confidence": list(one.confidence),
@@ -160,6 +161,7 @@ def _write(path: Path, rows: Sequence[Row]) -> None:
             ("system", pa.dictionary(pa.int32(), pa.string())),
             ("image", pa.string()),
             ("caption", pa.string()),
+            ("clip_ids", pa.list_(pa.int32())),
             ("pieces", pa.list_(pa.string())),
             ("step", pa.list_(pa.int16())),
             ("confidence", pa.list_(pa.float64())),

@@ -10,22 +10,24 @@ from torch import Tensor
 
 from mdc.evaluation.captioned import Captioned
 from mdc.evaluation.predictors.score import TooLong
-from mdc.plan.records import UserError
+from mdc.models.text import Vocabulary, clip_pieces
+from mdc.plan.estimators import CLIP_COUNTS
 
 _WEIGHT = 2.5  # of the paper's equation 1
 _BATCH = 64
 
 
 class ClipScore:
-    """``prefix`` stands before every caption and reference. ``told``: what a table says of the model.
+    """``prefix`` precedes every caption and reference. ``told``: what a table says about the model, with counts of what it
+    cannot read (:data:`mdc.plan.estimators.CLIP_COUNTS`).
 
-    A caption that is longer than the model's context loses words at its end, as in the authors' code; ``told["cut"]`` counts
-    them. References that are too long are left out.
+    A caption that is longer than the model's context loses its end, as in the authors' code. A run of ours, whose
+    vocabulary may be smaller than CLIP's, leaves out pieces that it does not have. References that are too long are left out.
     """
 
     def __init__(self, scorer: Any, images: Captioned, prefix: str, told: dict[str, Any]) -> None:
         self.scorer, self.prefix = scorer, prefix
-        self.told = {**told, "prefix": prefix, "cut": 0}
+        self.told = {**told, "prefix": prefix, **dict.fromkeys(CLIP_COUNTS, 0)}
         self._images = torch.cat(
             [
                 scorer.look(torch.stack([scorer.picture(images.image(n)) for n in range(start, stop)]))
@@ -36,14 +38,18 @@ class ClipScore:
         kept = [[ids for one in some if (ids := self._tokens(one)) is not None] for some in images.references]
         self._references = self._read([ids for some in kept for ids in some]).split([len(some) for some in kept])
 
-    def of(self, captions: Sequence[str]) -> list[tuple[float, float]]:
-        """CLIPScore and RefCLIPScore of each image's caption, × 100. A caption without a word scores 0."""
+    def of(self, captions: Sequence[str], clip_ids: Sequence[Sequence[int] | None]) -> list[tuple[float, float]]:
+        """CLIPScore and RefCLIPScore of each image's caption, × 100. An empty caption scores 0.
+
+        ``clip_ids``: the tokens, in CLIP's numbers, of a caption that a run of ours wrote. A CLIP run reads these as they are:
+        the tokenizer may split the text into others, even into some that are not in the vocabulary.
+        """
         found = []
-        cut = [self._cut(caption) for caption in captions]
-        texts = self._read([ids for ids in cut if ids is not None])
-        rows = iter(texts)
-        for place, ids in enumerate(cut):
-            if ids is None:
+        read = [self._readable(caption, ids) for caption, ids in zip(captions, clip_ids, strict=True)]
+        rows = iter(self._read([ids for ids in read if ids]))
+        for place, ids in enumerate(read):
+            if not ids:
+                self.told["empty"] += 1
                 found.append((0.0, 0.0))
                 continue
             text = next(rows)
@@ -58,22 +64,30 @@ class ClipScore:
         try:
             return list(self.scorer.tokens(self.prefix + text))
         except TooLong:
+            self.told["long_references"] += 1
             return None
 
-    def _cut(self, caption: str) -> list[int] | None:
-        """The tokens of a caption, or of as many of its words as fit; None if it has none."""
-        words = caption.split()
-        while words:
+    def _readable(self, caption: str, clip_ids: Sequence[int] | None) -> list[int]:
+        """The tokens of a caption that the model can read; empty if there are none."""
+        vocabulary: Vocabulary | None = getattr(self.scorer, "vocabulary", None)
+        if vocabulary is None:
+            return self._of_words(caption.split())
+        written = clip_pieces(caption) if clip_ids is None else list(clip_ids)
+        known = vocabulary.known(written)
+        fitting = known[: self.scorer.context_length - 2]
+        self.told["unknown"] += len(known) < len(written)
+        self.told["cut"] += len(fitting) < len(known)
+        return vocabulary.encode_pieces(fitting, self.scorer.context_length) if fitting else []
+
+    def _of_words(self, words: Sequence[str]) -> list[int]:
+        for count in range(len(words), 0, -1):
             try:
-                found = list(self.scorer.tokens(self.prefix + " ".join(words)))
+                found = list(self.scorer.tokens(self.prefix + " ".join(words[:count])))
             except TooLong:
-                words = words[:-1]
                 continue
-            except UserError:  # no word that the model has pieces for
-                return None
-            self.told["cut"] += len(words) < len(caption.split())
+            self.told["cut"] += count < len(words)
             return found
-        return None
+        return []
 
     def _read(self, captions: Sequence[list[int]]) -> Tensor:
         if not captions:

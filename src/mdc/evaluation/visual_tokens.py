@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mdc.diffusion.direction import right_to_left
-from mdc.diffusion.likelihood import suffix_masks
+from mdc.diffusion.likelihood import single_masks, suffix_masks
 from mdc.diffusion.schedule import MaskSchedule
 from mdc.evaluation.predictors.caption_scores import CaptionScorer, Pair
 from mdc.models.captioner import Captioner
@@ -28,8 +28,9 @@ def prefix_scores(scorer: CaptionScorer, memory: Memory, pairs: Sequence[Pair]) 
     found: list[Tensor | None] = [None] * len(pairs)
     for chosen, tokens in scorer.batches(pairs, lambda length: length):
         length = tokens.shape[1] - 1
-        where = suffix_masks(length).expand(len(tokens), length, length)
-        log_probs = scorer.masked(tokens, memory.of([pairs[p].image for p in chosen]), where)
+        shape = (len(tokens), length, length)
+        where, read = suffix_masks(length).expand(shape), single_masks(length).expand(shape)
+        log_probs = scorer.masked(tokens, memory.of([pairs[p].image for p in chosen]), where, read)
         for place, one in zip(chosen, log_probs.diagonal(dim1=1, dim2=2).double().cpu(), strict=True):
             found[place] = one
     return [one for one in found if one is not None]

@@ -14,9 +14,11 @@ from mdc.plan.records import UserError, read_json, sha256_file
 
 @dataclass(frozen=True)
 class SystemCaptions:
-    """One system's captions {image: caption}, and what the record of its captions tells of the run behind them."""
+    """One system's captions {image: caption}, their tokens in CLIP's numbers (None if no run of ours wrote them), and the facts
+    about the run that their record has."""
 
     captions: dict[str, str]
+    clip_ids: dict[str, list[int] | None]
     told: dict[str, Any]
 
 
@@ -39,14 +41,15 @@ def _of_record(path: Path, expected: str, asked_by: str, images: Captioned) -> d
     if sha256_file(file) != record["outputs"].get(file.name):
         raise UserError(f"{file}: not the file that {path} names (its sha256 differs); caption again")
     try:
-        rows = parquet.ParquetFile(file).read(columns=["system", "image", "caption"]).to_pylist()
+        rows = parquet.ParquetFile(file).read(columns=["system", "image", "caption", "clip_ids"]).to_pylist()
     except (OSError, pyarrow.ArrowException) as error:
         raise UserError(f"{file}: no captions can be read from it ({str(error)[:200]}); caption again") from None
-    found: dict[str, dict[str, str]] = {}
-    for row in rows:
-        found.setdefault(row["system"], {})[row["image"]] = row["caption"]
-    for name, some in found.items():
-        if list(some) != images.keys:
-            raise UserError(f"{file}: the images of {name} are not those that {asked_by} is of; caption again")
     told = {key: record[key] for key in ("training", "weights_step", "parameters", "held_out")}
-    return {name: SystemCaptions(some, told) for name, some in found.items()}
+    found: dict[str, SystemCaptions] = {}
+    for row in rows:
+        one = found.setdefault(row["system"], SystemCaptions({}, {}, told))
+        one.captions[row["image"]], one.clip_ids[row["image"]] = row["caption"], row["clip_ids"]
+    for name, some in found.items():
+        if list(some.captions) != images.keys:
+            raise UserError(f"{file}: the images of {name} are not those that {asked_by} is of; caption again")
+    return found

@@ -182,6 +182,14 @@ class Vocabulary:
                 f"{len(self.pieces)} pieces; allowed: words of the corpora it was made from"
             ) from None
 
+    def known(self, pieces: Iterable[int]) -> list[int]:
+        """Those of the CLIP ids that this vocabulary has."""
+        return [piece for piece in pieces if self.pieces is None or piece in self._number]
+
+    def clip_ids(self, ids: Iterable[int]) -> list[int]:
+        """The CLIP ids of token ids that are pieces: what ``encode_pieces`` was given."""
+        return [token if self.pieces is None else self.pieces[token] for token in ids]
+
     def decode(self, ids: Iterable[int]) -> str:
         """The text of token ids up to the first EOT; SOT is skipped, the mask reads ``[mask]``.
 
@@ -198,5 +206,5 @@ class Vocabulary:
                 words += [clip_text(run), "[mask]"]
                 run = []
             elif token != self.sot:
-                run.append(token if self.pieces is None else self.pieces[token])
+                run += self.clip_ids([token])
         return " ".join(word for word in [*words, clip_text(run)] if word)

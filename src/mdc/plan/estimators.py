@@ -28,7 +28,7 @@ ESTIMATORS = {
     "monte_carlo": Estimator("Monte Carlo", "the lower bound on log p(c | V) of the paper's equation 8", sampled=True),
     "monte_carlo_range": Estimator(
         "Monte Carlo, trained range",
-        "the mean of equation 8's terms over the numbers of masks that training draws, which is no bound",
+        "the mean of equation 8's terms over numbers of masks within the range of t in training, which is no bound",
         sampled=True,
     ),
     "heuristic": Estimator(
@@ -41,4 +41,12 @@ ESTIMATORS = {
         sampled=True,
     ),
     "pseudo_likelihood": Estimator("pseudo-likelihood", "Σ log p(c_i | all other tokens, V), which is no likelihood"),
+}
+
+#: what CLIPScore's model could not read as it is: the name of each count in a record → how a table says it
+CLIP_COUNTS = {
+    "cut": "captions were longer than its context and lost their end",
+    "unknown": "captions had tokens that are not in its vocabulary, and were scored without these",
+    "empty": "captions had no word that it can read, and scored 0",
+    "long_references": "references were longer than its context and were left out",
 }

@@ -52,6 +52,8 @@ class Captioned(Results):
         self._read = read
         self.missing = self._missing(job)
         there = [column for column in job.columns if column.key not in self.missing]
+        if not there:
+            raise UserError(f"{title(job.artefact)}: no metric is there of all its systems; measure its captions again")
         changed: dict[str, Any] = {"columns": there}
         #: whether there were claims, and their metric is not available
         self.claims_lost = bool(job.primary) and job.primary_column in self.missing
@@ -62,9 +64,14 @@ class Captioned(Results):
     def read(self) -> None:
         """See :class:`Results`. There is no guessing; the floor is a row of its own."""
         for system in self.job.systems:
-            found = [self.of(name, system.system) for name in system.records]
+            found = {name: self.of(name, system.system) for name in system.records}
             for key in self.columns:
-                self.items[system.key, key] = [items for one in found if (items := one.items(key)) is not None]
+                self.items[system.key, key] = []
+                for name, one in found.items():
+                    with reading(path_of(self.job, self.given, name).with_name(FILE)):
+                        items = one.items(key)
+                    if items is not None:
+                        self.items[system.key, key].append(items)
             told = self.records[system.records[0]]["systems"].get(system.system, {})
             self.trained[system.key] = told.get("training")
         self.metric = dict(self.columns)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mdc.report.frame import what
+from mdc.report.frame import LOG_RATIO, what
+from mdc.report.tables.render import escape_markdown
+
+_HEADS = ("claim", "difference", "direction (scope)", "size", "minimum detectable", "seeds", "groups")
 
 
 @dataclass(frozen=True)
@@ -22,9 +27,36 @@ class Claimed:
 def claimed(row: Mapping[str, str]) -> Claimed:
     """A line of a csv file of differences (:data:`mdc.report.frame.CLAIMS`)."""
     numbers = [float(row[key]) for key in ("value", "low", "high") if row[key]]
-    decimals = 1 if max(map(abs, numbers)) >= 1 else 2
-    value, *interval = (f"{round(number, decimals) + 0.0:+.{decimals}f}".replace("-", "−") for number in numbers)
-    found = f"{value} [{', '.join(interval)}]" if len(interval) == 2 else value
+    unit = row["unit"]
+    if unit == LOG_RATIO:  # read as a ratio
+        shown, unit = [f"{math.exp(number):.2f}×" for number in numbers], ""
+    else:
+        decimals = 1 if max(map(abs, numbers)) >= 1 else 2
+        shown = [f"{round(number, decimals) + 0.0:+.{decimals}f}".replace("-", "−") for number in numbers]
+    found = f"{shown[0]} [{', '.join(shown[1:])}] {unit}" if len(shown) == 3 else f"{shown[0]} {unit}"
     size = f", {row['size']}" if row["size"] not in ("", "undecided") else ""
     where = ", ".join(one for one in (what(row), row["condition"], row["label"]) if one)
-    return Claimed(where, f"{found} {row['unit']}", f"{row['direction']} ({row['scope']}){size}", row["label"])
+    return Claimed(where, found.strip(), f"{row['direction']} ({row['scope']}){size}", row["label"])
+
+
+def as_markdown(rows: Sequence[Mapping[str, str]]) -> str:
+    """The claims of a scale as a Markdown table for each table and figure: what pages of documentation hold, so that
+    none is typed by hand."""
+    lines = []
+    for artefact, group in itertools.groupby(rows, key=lambda row: row["artefact"]):
+        lines += [f"### {artefact}", "", f"| {' | '.join(_HEADS)} |", f"|{'---|' * len(_HEADS)}"]
+        for row in group:
+            one = claimed(row)
+            told = f"{float(row['detectable']):.2g}" if row["detectable"] else ""
+            cells = (
+                one.what,
+                one.found,
+                f"{row['direction']} ({row['scope']})",
+                row["size"] or "–",
+                told,
+                row["seeds"],
+                row["groups"],
+            )
+            lines.append(f"| {' | '.join(map(escape_markdown, cells))} |")
+        lines.append("")
+    return "\n".join(lines)

@@ -30,6 +30,8 @@ Kind = Literal["difference", "gain", "slope", "curves", "kept", "fall", "ratio",
 
 #: ends of the names of files of differences
 CLAIM_FILES = ("_contrasts.csv", "_over.csv")
+#: the unit of a ratio, which is 0 where both sides are alike
+LOG_RATIO = "log of a ratio"
 ESTIMATE = (
     "value",
     "low",

@@ -47,24 +47,29 @@ def read_matrix(file: Path, record: dict[str, Any], estimator: str) -> Matrix:
     return Matrix(tuple(record["keys"]), scores.astype(np.float64), pieces.astype(np.int64), captions)
 
 
-def blind_scores(scores: Floats) -> Floats:
-    """(N, N): of image i and caption c the log of the caption's mean probability under all N images but i.
+def blind_scores(scores: Floats, others: int | None = None) -> Floats:
+    """(N, N): of image i and caption c the log of the caption's mean probability under all N images but i, or under ``others`` of
+    these, which are drawn for each image.
 
     What is left out is the image that is asked about, for right and wrong captions alike: leaving out the caption's own would
     tell the answer, and find it in pure noise.
     """
     count, captions = len(scores), np.arange(scores.shape[1])
+    if others is not None and others < count - 1:
+        rng = np.random.default_rng(0)
+        drawn = [rng.permutation(np.delete(np.arange(count), image))[:others] for image in range(count)]
+        return np.stack([np.logaddexp.reduce(scores[some], axis=0) for some in drawn]) - np.log(others)
     best = scores.argmax(axis=0)
     top = scores[best, captions]
     powers = np.exp(scores - top)
     with np.errstate(divide="ignore", invalid="ignore"):
         # without a score that is not the greatest the sum stays 1 or more; without the greatest little may be left of it …
         found = np.log(powers.sum(axis=0) - powers) + top
-    others = scores.copy()
-    others[best, captions] = -np.inf
-    second = others.max(axis=0)
+    left = scores.copy()
+    left[best, captions] = -np.inf
+    second = left.max(axis=0)
     # … so that one is summed anew
-    found[best, captions] = np.log(np.exp(others - second).sum(axis=0)) + second
+    found[best, captions] = np.log(np.exp(left - second).sum(axis=0)) + second
     return np.asarray(found - np.log(count - 1))
 
 
@@ -97,13 +102,15 @@ def best_alpha(
     right: NDArray[np.bool_],
     alphas: Sequence[float],
     tokens: NDArray[np.int64] | None = None,
+    others: int | None = None,
 ) -> float:
     """The α whose scores find most captions of their images, at the first place; the least of equals.
 
-    ``tokens`` (N,): of each caption, if the differences are divided by them.
+    ``tokens`` (N,): of each caption, if the differences are divided by them. ``others``: as many other images as the blind
+    scores have that α will be used with, since the fewer there are, the less of a blind score is best taken off.
     """
 
-    blind = blind_scores(scores)
+    blind = blind_scores(scores, others)
 
     def found(alpha: float) -> float:
         taken = scores - alpha * blind

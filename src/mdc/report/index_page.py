@@ -19,9 +19,9 @@ from pathlib import Path
 
 from mdc.plan.artefacts import Artefact, declared
 from mdc.plan.jobs.folder import ScaleFolder
-from mdc.plan.records import UserError, read_json
+from mdc.plan.records import UserError, read_json, write_text
 from mdc.plan.verbs import VERBS, verb_of
-from mdc.report.claimed import Claimed, claimed
+from mdc.report.claimed import Claimed, as_markdown, claimed
 from mdc.report.frame import CLAIMS, read_claims, write_csv
 from mdc.report.tables.render import write_page
 
@@ -133,6 +133,7 @@ def write_index(
     if others:
         rows = [row for name, one in named.items() for row in read_claims(folder.job(name), one.files)]
         write_csv(root / "claims.csv", rows, CLAIMS)
+        write_text(root / "claims.md", as_markdown(rows))
     write_page(page, "index.html.j2", scale=scale, label=label, sections=sections, missing=missing, total=total)
     return missing
 

@@ -36,7 +36,7 @@ _THIRD = 1 / 3
 @dataclass(frozen=True, eq=False)
 class Tokens:
     """The tokens of held-out captions under one method: facts (N,), and gains by context, (S seeds, N), NaN where there is
-    none. ``mentioned``: the method's context may hold the piece already."""
+    none. ``mentioned``: the method's context may hold the piece already. ``masked``: the share of masks in matched contexts."""
 
     keys: NDArray[np.str_]
     relative: Floats
@@ -44,6 +44,7 @@ class Tokens:
     kind: NDArray[np.str_]
     eot: NDArray[np.bool_]
     mentioned: NDArray[np.bool_]
+    masked: Floats
     gain: dict[str, Floats]
 
     def chosen(self, context: str, kind: str | None = None) -> NDArray[np.bool_]:
@@ -114,6 +115,7 @@ class Positions:
             np.array(first["kind"]),
             np.array(first["eot"]),
             np.array(first["after" if system.reverse else "before"]),
+            (pieces + 2 - place) / (pieces + 1),  # of L = pieces + 1 tokens those from this place on
             gains,
         )
 
@@ -130,10 +132,9 @@ class Positions:
     # --- by position ----------------------------------------------------------------------------------------------------
 
     def _add_curve(self, key: str, context: str, kind: str | None) -> None:
-        tokens, bins = self.tokens[key], self.job.bins
-        chosen = tokens.chosen(context, kind)
-        place = np.minimum((tokens.relative * bins).astype(int), bins - 1)
-        for number in range(bins):
+        tokens = self.tokens[key]
+        chosen, place = tokens.chosen(context, kind), self._bins(tokens)
+        for number in range(self.job.bins):
             here = np.flatnonzero(chosen & (place == number))
             self._add(("curve", key, context, kind, number), key, tokens.gain[context][:, here], tokens.keys[here])
 
@@ -141,6 +142,20 @@ class Positions:
         """The mean gain in each bin of relative position that has tokens of several captions: (bin, estimate in nats)."""
         names = ((number, ("curve", key, context, kind, number)) for number in range(self.job.bins))
         return [(number, self._estimate(self._found[name])) for number, name in names if name in self._found]
+
+    def untrained(self, key: str, kind: str | None = None) -> list[float | None]:
+        """For each bin the share of tokens whose matched context has a share of masks outside the range from which training draws
+        t; None where there is no token, and for a method that masks nothing. What such a method does there is extrapolation."""
+        trained, tokens = self.systems[key].t_range, self.tokens[key]
+        if trained is None:
+            return [None] * self.job.bins
+        outside = (tokens.masked < trained[0]) | (tokens.masked > trained[1])
+        chosen, place = tokens.chosen("prefix", kind), self._bins(tokens)
+        bins = [outside[chosen & (place == number)] for number in range(self.job.bins)]
+        return [float(one.mean()) if len(one) else None for one in bins]
+
+    def _bins(self, tokens: Tokens) -> NDArray[np.int64]:
+        return np.asarray(np.minimum((tokens.relative * self.job.bins).astype(int), self.job.bins - 1))
 
     def _add_thirds(self, key: str, context: str, kind: str | None, against: str | None) -> None:
         tokens = self.tokens[key]

@@ -179,7 +179,9 @@ class Store:
         if system.shown != "less_blind":
             return None
         matrix = self.matrix(system.held_out[seed], system.estimator)
-        return best_alpha(matrix.scores, matrix.same, self.job.alphas, matrix.pieces + 1 if system.per_token else None)
+        tokens = matrix.pieces + 1 if system.per_token else None
+        others = self.job.others if isinstance(self.job, ChoiceTableJob) else None
+        return best_alpha(matrix.scores, matrix.same, self.job.alphas, tokens, others)
 
 
 class Retrieval(Results):

@@ -22,10 +22,10 @@ def log_probs(tokens: Tensor, row: int) -> Tensor:
     return (2 * torch.randn(len(tokens), V, generator=generator)).log_softmax(dim=-1)
 
 
-def propose(tokens: Tensor, where: Tensor, rows: Tensor, step: int) -> tuple[Tensor, Tensor]:
+def propose(tokens: Tensor, where: Tensor, rows: Tensor, step: int) -> tuple[Tensor, Tensor, Tensor]:
     found = torch.stack([log_probs(one, row) for one, row in zip(tokens, rows.tolist(), strict=True)])
     best, confidence = greedy(found.flatten(0, 1))
-    return best.view(tokens.shape), confidence.view(tokens.shape)
+    return best.view(tokens.shape), confidence.view(tokens.shape), confidence.view(tokens.shape)
 
 
 def equation_6(row: int, length: int) -> tuple[list[int], list[int]]:
@@ -56,7 +56,7 @@ def test_given_words_stay_and_rows_end_by_themselves() -> None:
     tokens = torch.tensor([[MASK, 2, MASK, 5], [1, 1, 1, MASK], [0, 1, 2, 3]])
     asked = []
 
-    def noted(tokens: Tensor, where: Tensor, rows: Tensor, step: int) -> tuple[Tensor, Tensor]:
+    def noted(tokens: Tensor, where: Tensor, rows: Tensor, step: int) -> tuple[Tensor, Tensor, Tensor]:
         asked.append((step, rows.tolist()))
         return propose(tokens, where, rows, step)
 

@@ -25,11 +25,11 @@ from mdc.evaluation.metrics.metrics import (
     Tokenized,
     measure,
     measure_all,
-    of_counts,
     tokenized,
     tokens,
 )
 from mdc.plan.records import UserError
+from mdc.report.statistics.corpus_scores import bleu, meteor
 
 CAPTIONS = {"1": "A dog runs on the beach.", "2": "two men riding a horse", "3": "a plate of food", "4": ""}
 REFERENCES = {
@@ -266,14 +266,14 @@ def test_bleu_and_meteor_follow_from_what_is_counted(
         told = [float(aligner.meteor_p.stdout.readline()) for _ in range(len(drawn) + 1)]
         counts = whole["METEOR"].counts
         assert counts is not None
-        assert of_counts("METEOR", counts[rows].sum(axis=0, keepdims=True)) == pytest.approx(told[-1], abs=1e-9)
-        assert of_counts("METEOR", counts[rows]) == pytest.approx(told[:-1], abs=1e-9)
+        assert meteor(counts[rows].sum(axis=0, keepdims=True)) == pytest.approx(told[-1], abs=1e-9)
+        assert meteor(counts[rows]) == pytest.approx(told[:-1], abs=1e-9)
         texts = {f"{n}": ours[key] for n, key in enumerate(drawn)}
         references = {f"{n}": theirs[key] for n, key in enumerate(drawn)}
         for order in (1, 2):
             counted = whole[f"BLEU-{order}"].counts
             assert counted is not None
-            found = of_counts(f"BLEU-{order}", counted[rows].sum(axis=0, keepdims=True))
+            found = bleu(counted[rows].sum(axis=0, keepdims=True), order)
             assert found == pytest.approx(_bleu(order, texts, references), abs=1e-6)
 
 

@@ -80,7 +80,11 @@ def rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[tuple[str, str
     kept = tmp_path / "captions.parquet"
     pq.write_table(
         pa.Table.from_pylist(
-            [{"system": name, "image": key, "caption": c} for name, some in CAPTIONS.items() for key, c in some.items()]
+            [
+                {"system": name, "image": key, "caption": caption, "clip_ids": None}
+                for name, some in CAPTIONS.items()
+                for key, caption in some.items()
+            ]
         ),
         kept,
     )

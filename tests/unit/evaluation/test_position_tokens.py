@@ -119,8 +119,11 @@ def shown() -> Tensor:
 
 
 def test_matched_contexts_show_the_tokens_before_and_mask_all_others() -> None:
-    one = scorer("mdc")
-    for pair, found in zip(PAIRS, prefix_scores(one, one.look(images()), PAIRS), strict=True):
+    one, rows = scorer("mdc"), list[int]()
+    one.model.head.register_forward_hook(lambda _, inputs, __: rows.append(len(inputs[0])))
+    scores = prefix_scores(one, one.look(images()), PAIRS)
+    assert sum(rows) == sum(len(pair.tokens) - 1 for pair in PAIRS), "logits are computed of each token once"
+    for pair, found in zip(PAIRS, scores, strict=True):
         places = range(1, len(pair.tokens))
         expected = [
             plain("mdc", pair.image, masked(pair.tokens, set(range(place, len(pair.tokens)))))[

@@ -7,17 +7,22 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import torch
 import toy
+from scipy.stats import chisquare
 from test_caption_scores import images, model, plain
 from torch import Tensor
 
 from mdc.evaluation.predictors.folded import blocks_of
+from mdc.evaluation.predictors.generate import RunWriter
 from mdc.evaluation.predictors.writing import Guiding, Writer
 from mdc.models.text import Vocabulary
 from mdc.plan.config.caption import Beam, Unmasking
+from mdc.plan.records import UserError
 
 #: as many ids as the toy models have
 WORDS = Vocabulary("corpus", tuple(range(toy.V - 2)))
@@ -98,6 +103,14 @@ def test_a_guide_has_a_say_in_every_piece() -> None:
     alone = [one.unmasked(one.look(images()[n : n + 1]), policy, [KEYS[n]], guiding([n]))[0].pieces for n in range(3)]
     for other in (one, writer("mdc", batch_tokens=1)):
         assert alone == [found.pieces for found in other.unmasked(other.look(images()), policy, KEYS, guide)]
+
+
+def test_a_guide_that_would_read_other_words_is_refused() -> None:
+    own, other = (SimpleNamespace(vocabulary=words, name="mdc") for words in (WORDS, Vocabulary.corpus([5, 9])))
+    seen = torch.eye(2)
+    assert RunWriter.guiding(cast(Any, own), SimpleNamespace(vocabulary=WORDS, read=reading), seen).images is seen
+    with pytest.raises(UserError, match="mdc: its guide has another vocabulary"):
+        RunWriter.guiding(cast(Any, own), other, seen)
 
 
 def test_a_guide_leaves_no_other_choice() -> None:
@@ -210,6 +223,46 @@ def test_what_is_drawn_follows_from_the_seed_and_varies_with_it() -> None:
 
     assert texts(temperature=1.0) == texts(temperature=1.0) != texts(temperature=1.0, seed=1)
     assert texts(temperature=1e-3) == texts()
+
+
+_SHARES = torch.tensor([[0.6, 0.3, 0.1], [0.5, 0.3, 0.2], [0.4, 0.4, 0.2], [0.9, 0.05, 0.05]])
+
+
+def _factorised() -> Writer:
+    """A model in which places do not depend on one another: what place i shows has the probabilities of row i."""
+    found = Writer(copy.deepcopy(model("mdc")), WORDS, "fp32", torch.device("cpu"))
+    places = len(_SHARES)
+
+    def hidden(memory: object, tokens: Tensor, where: Tensor, rows: Tensor, end: bool = True) -> Tensor:
+        return torch.eye(places, toy.BACKBONE.decoder.width).expand(len(tokens), -1, -1)[where]
+
+    found._hidden = hidden  # type: ignore[method-assign]
+    with torch.no_grad():
+        found.model.head.weight.fill_(-60)
+        found.model.head.weight[:3, :places] = _SHARES.log().T
+    return found
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("more", [{}, {"per_step": 2}, {"threshold": 0.45}], ids=str)
+def test_drawn_captions_follow_the_models_distribution(more: dict[str, object], temperature: float) -> None:
+    """The places that are shown first must not be those at which a likely piece was drawn (chi-square over all captions)."""
+    one, number = _factorised(), 6000
+    shares = _SHARES.double() ** (1 / temperature)
+    law = math.prod(
+        part.view([-1 if axis == place else 1 for axis in range(4)])
+        for place, part in enumerate(shares / shares.sum(dim=1, keepdim=True))
+    )
+    memory, keys = one.look(images()).of([0] * number), [f"image {n}" for n in range(number)]
+    captions = one.unmasked(memory, unmasking(4, temperature=temperature, **more), keys)
+    found = torch.tensor([caption.pieces for caption in captions])
+    told = _SHARES.log().expand(number, -1, -1).gather(2, found[..., None]).squeeze(2)
+    assert torch.allclose(torch.tensor([caption.confidence for caption in captions]).float(), told, atol=1e-5)
+    cells = (found @ torch.tensor([27, 9, 3, 1])).bincount(minlength=81)
+    expected = number * law.flatten()
+    rare = (expected < 5) | (expected == expected.min())  # one cell together
+    both = [torch.cat([one[~rare], one[rare].sum()[None]]) for one in (cells.double(), expected)]
+    assert chisquare(*(one.numpy() for one in both)).pvalue > 1e-3
 
 
 # --- eight images, learnt by heart ----------------------------------------------------------------------------------------

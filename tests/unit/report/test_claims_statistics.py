@@ -1,4 +1,4 @@
-"""Claims: direction and size, their corrections, and the minimum detectable effect, against known powers and simulated experiments."""
+"""Claims: direction and size, corrections, minimum detectable effect, against known powers and simulated experiments."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_direction_and_size_are_two_answers(value: float, se: float, expected: t
 
 
 def test_a_size_is_seldom_false_at_the_margin() -> None:
-    """Both are tested: equivalent one-sided, larger two-sided, so a true difference of the margin gets at most 5 and 2.5 of 100."""
+    """Equivalent is tested one-sided, larger two-sided: a true difference of the margin gets at most 5 and 2.5 of 100."""
     values = 2 + 0.3 * np.random.default_rng(1).normal(size=4000)
     sizes = [decide([about(float(value), 0.3)])[0].size for value in values]
     assert sizes.count("equivalent") / 4000 == pytest.approx(0.05, abs=0.012)

@@ -35,6 +35,24 @@ def test_the_control_is_drawn_in_matched_contexts_on_first_mentions_in_its_own_o
     assert [gain.n for _, gain in found.curve("c/mdc", "prefix")] == [2 * CAPTIONS, 2 * CAPTIONS, CAPTIONS]
 
 
+def test_bins_outside_the_trained_range_are_marked(found: Positions, tmp_path: Path) -> None:
+    """Seven tokens, t from 0.5 to 1: from the fifth on fewer than half of them are masked."""
+    out = make(found.job, {name: tmp_path / name / "positions.json" for name in found.job.expected}, tmp_path / "out")
+    lines = [line for line in read_rows(out / "figure_position.csv") if line["kind"] == "all"]
+    marks = {
+        (method, context): [
+            line["outside_trained_range"] for line in lines if (line["method"], line["context"]) == (method, context)
+        ]
+        for method, context in (("MDC", "prefix"), ("MDC", "own"), ("ARC", "prefix"))
+    }
+    expected = []
+    for places in ((1, 2), (3, 4), (5, 6)):
+        rows = [row for row in token_rows("mdc") if row["place"] in places and not row["before"]]
+        expected.append(sum((7 - row["place"] + 1) / 7 < 0.5 for row in rows) / len(rows))
+    assert [float(one) for one in marks["MDC", "prefix"]] == pytest.approx(expected) and expected == [0, 0, 1]
+    assert marks["MDC", "own"] == marks["ARC", "prefix"] == ["", "", ""]
+
+
 def test_the_control_is_named_and_stands_outside_the_claims(found: Positions, tmp_path: Path) -> None:
     out = make(found.job, {name: tmp_path / name / "positions.json" for name in found.job.expected}, tmp_path / "out")
     control = [line for line in read_rows(out / "figure_position.csv") if line["method"] == METHODS["rtl"]]

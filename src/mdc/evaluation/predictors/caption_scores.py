@@ -172,17 +172,18 @@ class CaptionScorer:
             yield chosen, self.masked(tokens, part, where.flatten(1, 2)).cpu().view(where.shape), where
 
     @torch.no_grad()
-    def masked(self, tokens: Tensor, memory: Memory, where: Tensor) -> Tensor:
-        """log p of the true token at every masked place, (C, n, L) float32, 0 elsewhere.
+    def masked(self, tokens: Tensor, memory: Memory, where: Tensor, read: Tensor | None = None) -> Tensor:
+        """log p of the true token at every masked place, or only at those to ``read``, (C, n, L) float32, 0 elsewhere.
 
-        tokens (C, T) int64 with T = L + 1; ``where`` (C, n, L) bool; ``memory`` of the C images. Versions are computed
-        ``batch_tokens`` tokens at a time.
+        tokens (C, T) int64 with T = L + 1; ``where`` and ``read`` (C, n, L) bool; ``memory`` of the C images. Versions are
+        computed ``batch_tokens`` tokens at a time.
         """
         where = where.to(self.device)
+        read = where if read is None else read.to(self.device)
         rows = max(self.batch_tokens // (len(tokens) * tokens.shape[1]), 1)
         parts = []
-        for one in where.split(rows, dim=1):
-            hidden = self._hidden(self._corrupted(tokens, one), memory)[:, :, 1:]
+        for hidden_at, one in zip(where.split(rows, dim=1), read.split(rows, dim=1), strict=True):
+            hidden = self._hidden(self._corrupted(tokens, hidden_at), memory)[:, :, 1:]
             truth = tokens[:, None, 1:].expand(one.shape)
             log_probs = self._log_probs(hidden[one], truth[one])
             parts.append(torch.zeros(one.shape, device=self.device).masked_scatter(one, log_probs))

@@ -121,10 +121,10 @@ class DiffusionWriter:
         tokens = torch.full((count, self.length), self.schedule.mask_id, device=self.device)
         each = -(-self.length // (len(moments) - 1))
 
-        def propose(tokens: Tensor, where: Tensor, rows: Tensor, step: int) -> tuple[Tensor, Tensor]:
+        def propose(tokens: Tensor, where: Tensor, rows: Tensor, step: int) -> tuple[Tensor, Tensor, Tensor]:
             # all rows have as many masks, so all are done at the same step
             best = predict(tokens, moments[step - 1]).max(dim=-1)
-            return best.indices, best.values
+            return best.indices, best.values, best.values
 
         found = unmask(
             propose, tokens, tokens == self.schedule.mask_id, lambda c, where: most_confident(c, where, each)

@@ -63,7 +63,14 @@ class RunWriter:
         return found
 
     def guiding(self, clip: Any, seen: Tensor) -> Guiding:
-        """What a policy with a guide asks: ``clip`` (a scorer of a CLIP run), which has ``seen`` the images."""
+        """What a policy with a guide asks: ``clip`` (a scorer of a CLIP run), which has ``seen`` the images.
+
+        UserError if it has another vocabulary: it reads token ids, and they would be other words to it.
+        """
+        if clip.vocabulary.sha256 != self.vocabulary.sha256:
+            raise UserError(
+                f"{self.name}: its guide has another vocabulary; allowed: a CLIP run with this run's vocabulary"
+            )
         return Guiding(clip.read, seen)
 
     def fill(self, seen: Any, templates: Sequence[Sequence[int]], how: Unmasking, keys: Sequence[str]) -> list[Written]:
@@ -83,6 +90,10 @@ class RunWriter:
     def text(self, written: Written) -> str:
         """A caption as text, in lower case."""
         return self.vocabulary.decode(written.pieces)
+
+    def clip_ids(self, written: Written) -> list[int]:
+        """A caption's pieces as CLIP numbers them; its text may be split into others."""
+        return self.vocabulary.clip_ids(written.pieces)
 
     def piece(self, token: int) -> str:
         """One of its pieces as text; one that is not a whole character reads as a replacement character."""

@@ -170,23 +170,28 @@ class Writer:
         # a model that ends its caption itself sees no EOT, and may write it anywhere but at once
         barred = [vocabulary.sot] if policy.ends else [vocabulary.sot, vocabulary.eot]
 
-        def propose(tokens: Tensor, where: Tensor, rows: Tensor, step: int) -> tuple[Tensor, Tensor]:
+        def propose(tokens: Tensor, where: Tensor, rows: Tensor, step: int) -> tuple[Tensor, Tensor, Tensor]:
             first = (torch.arange(tokens.shape[1], device=self.device) == 0).expand(tokens.shape)[where]
             hidden = self._hidden(memory, tokens, where, rows, end=not policy.ends)
             with autocast(self.device, self.precision):
                 uniforms = noise.of(rows.tolist(), step)[where.cpu()].to(self.device)
                 proposed = torch.empty(len(hidden), dtype=torch.int64, device=self.device)
-                confidence = torch.empty(len(hidden), device=self.device)
+                log_probs, confidence = torch.empty(2, len(hidden), device=self.device)
                 for block, logits in logit_blocks(self.model, hidden):
                     logits[:, barred] = -torch.inf
                     logits[:, vocabulary.eot].masked_fill_(first[block], -torch.inf)
-                    if policy.temperature is None:
-                        proposed[block], confidence[block] = greedy(logits)
-                    else:
-                        proposed[block], confidence[block] = drawn(logits, policy.temperature, uniforms[block])
+                    likeliest_there = greedy(logits)
+                    confidence[block] = likeliest_there[1]
+                    proposed[block], log_probs[block] = (
+                        likeliest_there
+                        if policy.temperature is None
+                        else drawn(logits, policy.temperature, uniforms[block])
+                    )
+            nothing = torch.zeros(tokens.shape, device=self.device)
             return (
                 torch.zeros_like(tokens).masked_scatter(where, proposed),
-                torch.zeros(tokens.shape, device=self.device).masked_scatter(where, confidence),
+                nothing.masked_scatter(where, log_probs),
+                nothing.masked_scatter(where, confidence),
             )
 
         return unmask(propose, tokens, tokens == self.vocabulary.mask_id, _policy(policy))

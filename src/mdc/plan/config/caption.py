@@ -60,9 +60,9 @@ class Unmasking(Strict):
 
     ``lengths`` in word pieces, the paper's N'. Of several, each image gets its own: that with the highest Σ log p /
     length^``penalty`` of the tokens as they were shown. ``ends``: the model ends its caption itself, on a canvas of that one
-    length; it has to be finetuned with a canvas. At a step ``per_step`` places are shown, or all whose proposal has at
-    least the probability ``threshold``. ``temperature`` None is greedy; with one, tokens are drawn, with ``seed``. With a
-    ``guide`` one place is shown at a step, greedily.
+    length; it has to be finetuned with a canvas. At a step ``per_step`` places are shown, or all whose likeliest token has
+    at least the probability ``threshold``. ``temperature`` None is greedy; with one, the token of a place that is shown is
+    drawn, with ``seed``. With a ``guide`` one place is shown at a step, greedily.
     """
 
     kind: Literal["unmask"]

@@ -168,12 +168,13 @@ class RetrievalTableJob(SystemsJob):
 
 
 class PositionSystem(Strict):
-    """A method of a corpus with all its seeds. ``reverse``: it reads from right to left."""
+    """A method of a corpus with all its seeds. ``t_range``: from which a masked method's t is drawn in training, None for any
+    other. ``reverse``: it reads from right to left."""
 
     key: str
     corpus: Labelled
     method: Labelled
-    masked: bool
+    t_range: tuple[float, float] | None
     reverse: bool
     records: Annotated[list[str], Field(min_length=1)]
 

@@ -100,20 +100,24 @@ def error_bars(
     numbers: Sequence[tuple[float, float, float]],
     style: tuple[str, str],
     across: bool = False,
+    bars: float = 1.0,
     **marker: Any,
 ) -> None:
-    """Numbers (N of value, low and high end) as markers with their intervals as bars, upright or ``across`` the panel."""
+    """Numbers (N of value, low and high end) as markers with their intervals as bars, upright or ``across`` the panel.
+
+    ``bars``: how opaque they are; ``marker``: of matplotlib, such as a ``linestyle`` that joins the markers.
+    """
     value, low, high = np.asarray(numbers, dtype=np.float64).T
     # a bar is given by its middle, because a bootstrap's interval need not hold the value
     middle, half = (low + high) / 2, (high - low) / 2
     colour, shape = style
-    bar: dict[str, Any] = {"fmt": "none", "ecolor": colour, "elinewidth": 1.3, "zorder": 3}
+    bar: dict[str, Any] = {"fmt": "none", "ecolor": (colour, bars), "elinewidth": 1.3, "zorder": 3}
     if across:
         panel.errorbar(middle, places, xerr=half, **bar)
     else:
         panel.errorbar(places, middle, yerr=half, **bar)
     at = (value, places) if across else (places, value)
-    panel.plot(*at, color=colour, marker=shape, linestyle="none", zorder=4, **marker)
+    panel.plot(*at, **{"color": colour, "marker": shape, "linestyle": "none", "zorder": 4, **marker})
 
 
 def line_handle(style: tuple[str, str], label: str, line: Literal["-", "none"] = "-") -> Any:

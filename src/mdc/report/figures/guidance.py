@@ -16,7 +16,7 @@ from mdc.plan.jobs.shown_captions import Curve, GuidanceFigureJob
 from mdc.report import words
 from mdc.report.caption_numbers import Captioned
 from mdc.report.figures.accuracy_panels import bottom_legend
-from mdc.report.figures.drawing import drawing, headline
+from mdc.report.figures.drawing import drawing, error_bars, headline
 from mdc.report.figures.styles import method_styles
 from mdc.report.frame import Contrast, Number, Side, records_of, write_contrasts, write_levels
 from mdc.report.given import Given
@@ -177,24 +177,14 @@ def _curve(
     if not there:
         return
     points = [(by[key, metric], by[key, _Y]) for key in curve.systems]
-    colour, marker = style
+    colour, _ = style
     x, y = [one.value for one, _ in points], [one.value for _, one in points]
-    panel.errorbar(
-        x,
-        y,
-        xerr=_bars([one for one, _ in points]),
-        yerr=_bars([one for _, one in points]),
-        fmt="none",
-        ecolor=(colour, 0.22),  # so faint that the curves stand out
-        elinewidth=1.1,
+    faint: dict[str, Any] = {"bars": 0.22, "markersize": 5}
+    error_bars(panel, y, [(one.value, *one.ends) for one, _ in points], style, across=True, **faint)
+    error_bars(
+        panel, x, [(one.value, *one.ends) for _, one in points], style, linestyle="-", label=curve.label, **faint
     )
-    panel.plot(x, y, color=colour, marker=marker, markersize=5, linewidth=1.5, label=curve.label, zorder=3)
     # the direction in which the scale grows, by its ends
     for place in (0, -1):
         label: dict[str, Any] = {"fontsize": 8.5, "color": colour, "weight": "bold", "textcoords": "offset points"}
         panel.annotate(f"{curve.scales[place]:g}", (x[place], y[place]), xytext=(6, 5), zorder=4, **label)
-
-
-def _bars(points: Sequence[Number]) -> list[list[float]]:
-    """How far the intervals reach below and above their values."""
-    return [[one.value - one.ends[0] for one in points], [one.ends[1] - one.value for one in points]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +46,7 @@ _CURVES = (
     "position",
     "unit",
     *ESTIMATE,
+    "outside_trained_range",
     "records",
 )
 _GRADIENTS = ("scale", "artefact", "system", "dataset", "method", "step", "position", *ESTIMATE, "records")
@@ -60,9 +61,11 @@ def make(job: PositionsFigureJob, given: Given, out: Path) -> None:
     _draw(found, [out / "figure_position.png", out / "figure_position.svg"])
 
 
+_HALF = 0.5
 _BLIND = (
     "What the image adds: log p with the image less log p with other images, which is their mean in own contexts and the log "
-    "of the mean probability in matched ones."
+    "of the mean probability in matched ones. Hollow: more than half of the tokens have contexts with fewer or more masks than "
+    "the method was trained with."
 )
 
 
@@ -85,6 +88,7 @@ def _curve_lines(found: Positions) -> list[dict[str, Any]]:
     for key, system in found.systems.items():
         for context in CONTEXTS:
             for kind in (None, *found.kinds[key]):
+                untrained = found.untrained(key, kind) if context == "prefix" else [None] * found.job.bins
                 for number, gain in found.curve(key, context, kind):
                     lines.append(
                         {
@@ -94,6 +98,7 @@ def _curve_lines(found: Positions) -> list[dict[str, Any]]:
                             "position": (number + 0.5) / found.job.bins,
                             "unit": "nats",
                             **estimate_cells(gain),
+                            "outside_trained_range": untrained[number],
                         }
                     )
     return lines
@@ -184,7 +189,9 @@ def _draw(found: Positions, paths: Sequence[Path]) -> None:
             for column, context in enumerate(CONTEXTS):
                 panel = axes[row, column]
                 for key, system in here.items():
-                    _line(panel, found, found.curve(key, context), styles[system.method.key])
+                    untrained = found.untrained(key) if context == "prefix" else []
+                    beyond = {number for number, share in enumerate(untrained) if share is not None and share > _HALF}
+                    _line(panel, found, found.curve(key, context), styles[system.method.key], beyond)
                 panel.axhline(0, color="#333333", linewidth=0.8)
                 panel.set_ylabel("nats that the image adds")
             _gradients(axes[row, 2], found, here, styles)
@@ -203,13 +210,28 @@ def _draw(found: Positions, paths: Sequence[Path]) -> None:
         bottom_legend(figure, entries, " ".join(said for said in (_BLIND, _verdicts(found)) if said))
 
 
-def _line(panel: Axes, found: Positions, points: Sequence[tuple[int, Estimate]], style: tuple[str, str]) -> None:
-    """Means by bin with their band."""
+def _line(
+    panel: Axes,
+    found: Positions,
+    points: Sequence[tuple[int, Estimate]],
+    style: tuple[str, str],
+    beyond: Collection[int] = (),
+) -> None:
+    """Means by bin with their band; hollow in the bins that lie ``beyond`` what was trained."""
     colour, marker = style
     places = [(number + 0.5) / found.job.bins for number, _ in points]
     low, high = ([ends(i)[end] for _, i in points] for end in (0, 1))
     panel.fill_between(places, low, high, color=colour, alpha=0.16, lw=0)
     panel.plot(places, [i.value for _, i in points], color=colour, marker=marker, markersize=4.2, linewidth=1.4)
+    hollow = [(place, i.value) for place, (number, i) in zip(places, points, strict=True) if number in beyond]
+    if hollow:
+        style_of: dict[str, Any] = {
+            "marker": marker,
+            "markersize": 4.2,
+            "markerfacecolor": "white",
+            "markeredgecolor": colour,
+        }
+        panel.plot(*zip(*hollow, strict=True), linestyle="none", zorder=3, **style_of)
 
 
 def _gradients(panel: Axes, found: Positions, here: dict[str, PositionSystem], styles: Style) -> None:

@@ -25,7 +25,7 @@ from mdc.report.figures.accuracy_panels import (
     point,
     untrained_handles,
 )
-from mdc.report.figures.drawing import drawing, headline
+from mdc.report.figures.drawing import drawing, error_bars, headline
 from mdc.report.figures.styles import method_styles
 from mdc.report.frame import AVERAGE, Number, write_contrasts, write_csv, write_levels
 from mdc.report.given import Given, record_of
@@ -209,18 +209,9 @@ def _losses(panel: Axes, found: Repetition, trained: Sequence[System], styles: d
     """Of captioners, whose losses are nats a token; False if there are none. Bars reach from the least seed to the greatest."""
     captioners = [s for s in trained if found.losses[s.key].of_tokens]
     for (method, fresh), line in found.lines(captioners).items():
-        colour, marker = styles[method]
-        each = [found.losses[s.key] for s in line]
-        panel.errorbar(
-            [found.samples(s) for s in line],
-            [one.mean for one in each],
-            yerr=[[one.mean - min(one.values) for one in each], [max(one.values) - one.mean for one in each]],
-            color=colour,
-            marker=marker,
-            markersize=4,
-            elinewidth=0.8,
-            **_dashes(fresh),
-        )
+        each = [(one.mean, min(one.values), max(one.values)) for one in (found.losses[s.key] for s in line)]
+        places = [found.samples(s) for s in line]
+        error_bars(panel, places, each, styles[method], markersize=4, **_dashes(fresh))
     panel.set_ylabel("held-out loss (nats a token)")
     return bool(captioners)
 

@@ -19,7 +19,7 @@ from mdc.plan.jobs.shown_captions import RobustnessFigureJob, Worsening
 from mdc.report import words
 from mdc.report.caption_numbers import Captioned
 from mdc.report.figures.accuracy_panels import bottom_legend
-from mdc.report.figures.drawing import drawing, headline
+from mdc.report.figures.drawing import drawing, error_bars, headline
 from mdc.report.figures.styles import method_styles
 from mdc.report.frame import Contrast, Number, Side, records_of, write_contrasts, write_levels
 from mdc.report.given import Given
@@ -184,17 +184,5 @@ def _draw(
 def _curve(
     panel: Axes, curve: Worsening, metric: str, by: dict[tuple[str, str], Number], style: tuple[str, str], line: str
 ) -> None:
-    points = [by[key, metric] for key in curve.systems]
-    colour, marker = style
-    panel.errorbar(
-        range(len(points)),
-        [one.value for one in points],
-        yerr=[[one.value - one.ends[0] for one in points], [one.ends[1] - one.value for one in points]],
-        color=colour,
-        marker=marker,
-        linestyle=line,
-        markersize=4,
-        linewidth=1.2,
-        elinewidth=0.6,
-        label=curve.label,
-    )
+    numbers = [(by[key, metric].value, *by[key, metric].ends) for key in curve.systems]
+    error_bars(panel, range(len(numbers)), numbers, style, bars=0.5, markersize=4.5, linestyle=line, label=curve.label)

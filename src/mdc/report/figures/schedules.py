@@ -19,7 +19,7 @@ from mdc.plan.jobs.shown import SchedulesJob, ShownRun
 from mdc.plan.records import UserError, write_text
 from mdc.report.figures.schedule_lines import Line, Track, measure
 from mdc.report.figures.schedule_panels import draw
-from mdc.report.frame import ESTIMATE, Contrast, Side, estimate_cells, write_contrasts, write_csv
+from mdc.report.frame import ESTIMATE, LOG_RATIO, Contrast, Side, estimate_cells, write_contrasts, write_csv
 from mdc.report.given import Given, RunLog, run_log
 
 SHOWN = {
@@ -138,7 +138,7 @@ def contrasts(lines: Sequence[Line], job: SchedulesJob) -> list[Contrast]:
             column=line.statistic,
             label=line.statistic,
             metric=line.statistic,
-            unit="log of a ratio",
+            unit=LOG_RATIO,
             found=line.ratio,
             records=line.records,
             decision=line.decision,

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from mdc.plan.estimators import CLIP_COUNTS
 from mdc.plan.jobs.shown_captions import CaptionColumn, CaptionedSystem, CaptionTableJob
 from mdc.report import published, words
 from mdc.report.caption_numbers import Captioned
@@ -425,10 +426,11 @@ def _contest_notes(found: Captioned, choices: Sequence[Judged]) -> list[str]:
 def _clip_notes(found: Captioned) -> list[str]:
     if not found.job.clip:
         return ["CLIPScore is not measured: the scale names no model for it (clip_score)."]
-    cut = sum(int((record.get("clip") or {}).get("cut", 0)) for record in found.records.values())
+    measured = [record.get("clip") or {} for record in found.records.values()]
+    counts = {said: sum(int(one.get(key, 0)) for one in measured) for key, said in CLIP_COUNTS.items()}
     return [
         f"CLIPScore and RefCLIPScore (Hessel et al., 2021) × 100, by {found.job.clip}.",
-        *([f"{cut} captions were longer than its context and lost words at their end."] if cut else []),
+        *(f"{count} {said}." for said, count in counts.items() if count),
     ]
 
 

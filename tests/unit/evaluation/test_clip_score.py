@@ -1,0 +1,84 @@
+"""CLIPScore reads the tokens that were written, however the tokenizer splits their text; what it leaves out is counted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, cast
+
+import pytest
+import torch
+from PIL import Image
+from torch import Tensor
+
+from mdc.evaluation.captioned import Captioned
+from mdc.evaluation.clip_score import ClipScore
+from mdc.evaluation.predictors.score import caption_tokens
+from mdc.models.text import Vocabulary, clip_pieces, clip_text
+
+RED, DOG, RUNS, D, FOG = (clip_pieces(word)[0] for word in ("red", "dog", "runs", "d", "fog"))
+(FO,) = (piece for piece in range(49_406) if clip_text([piece, D]) == "fod")  # "fo", which no word ends with
+(G,) = (piece for piece in range(49_406) if clip_text([FO, piece, DOG]) == "fog dog")
+WORDS = Vocabulary.corpus([FO, G, RED, DOG, RUNS])
+ROOM = 6
+
+
+class Scorer:
+    """A made-up run of CLIP: a caption's embedding follows from its tokens and their order."""
+
+    vocabulary, context_length = WORDS, ROOM
+
+    def tokens(self, caption: str) -> list[int]:
+        return caption_tokens(WORDS, caption, ROOM)
+
+    def picture(self, image: object) -> Tensor:
+        return torch.zeros(1)
+
+    def look(self, images: Tensor) -> Tensor:
+        return torch.tensor([[1.0, 0.0]]).expand(len(images), -1)
+
+    def read(self, captions: Sequence[Sequence[int]]) -> Tensor:
+        angles = [0.1 + sum((place + 2) * (token + 1) for place, token in enumerate(one)) % 13 / 10 for one in captions]
+        return torch.tensor([[math.cos(angle), math.sin(angle)] for angle in angles])
+
+
+class Pictures(Captioned):
+    def image(self, number: int) -> Image.Image:
+        return cast(Image.Image, None)
+
+
+def score(references: list[list[str]]) -> ClipScore:
+    keys = [str(number) for number in range(len(references))]
+    images = Pictures(cast(Any, None), keys, references, [None] * len(keys), [])
+    return ClipScore(Scorer(), images, "", {})
+
+
+def by_hand(pieces: list[int], reference: str) -> tuple[float, float]:
+    ours, theirs = Scorer().read([WORDS.encode_pieces(pieces), WORDS.encode(reference)])
+    own, near = 2.5 * max(float(ours[0]), 0), max(float(ours @ theirs), 0)
+    return 100 * own, 100 * 2 * own * near / (own + near)
+
+
+def test_a_caption_is_scored_by_the_pieces_that_were_written() -> None:
+    """… though the text that they make is split into pieces that the model does not have."""
+    written = [[FO, G, DOG], [RED, DOG]]
+    texts = [clip_text(pieces) for pieces in written]
+    assert texts == ["fog dog", "red dog"] and clip_pieces("fog dog") == [FOG, DOG]
+    one = score([["red dog"], ["dog runs"]])
+    found = one.of(texts, written)
+    assert [pytest.approx(row) for row in found] == [by_hand(written[0], "red dog"), by_hand(written[1], "dog runs")]
+    assert min(row[0] for row in found) > 0
+    assert one.told == {"prefix": "", "cut": 0, "unknown": 0, "empty": 0, "long_references": 0}
+
+
+def test_what_a_model_cannot_read_is_left_out_and_counted() -> None:
+    texts = ["red submarine dog", "submarine", "", "red dog dog red dog", "red dog"]
+    one = score([["red dog"]] * 4 + [["red dog", "red dog red dog red"]])
+    found = one.of(texts, [None] * 5)
+    assert one.told == {"prefix": "", "cut": 1, "unknown": 2, "empty": 2, "long_references": 1}
+    assert found[0] == found[4] == pytest.approx(by_hand([RED, DOG], "red dog"))
+    assert found[1] == found[2] == (0.0, 0.0)
+    assert found[3] == pytest.approx(by_hand([RED, DOG, DOG, RED], "red dog"))
+    # pieces of a writer with more words than the model
+    assert one.of(["red submarine dog"] + ["red"] * 4, [clip_pieces("red submarine dog")] + [[RED]] * 4)[0] == found[0]
+    assert one.told["unknown"] == 3
