@@ -18,8 +18,6 @@ from data_samples import encoded, iter_corpus, iter_probe, scenes, use_scenes, w
 from fuzzing import ANY, changed_bytes, changed_tree, fuzz
 from hypothesis import given
 from hypothesis import strategies as st
-from mdc.report.estimates import Estimator
-from mdc.report.measured import measured
 from PIL import Image
 from probing_world import ProbingWorld
 from shown import STATISTICS

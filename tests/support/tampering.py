@@ -11,7 +11,6 @@ from typing import Any
 
 import small_project
 from changed import put as set_value
-from mdc.report.tidy import csv_text
 
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.plan import Plan

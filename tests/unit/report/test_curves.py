@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from mdc.report.statistics.bootstrap import Column, percentile, replicate
-from mdc.report.statistics.seeds import Component, student
 from numpy.typing import NDArray
 
 from mdc.report.statistics.curves import above, common, difference, reached

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mdc.report.statistics.contrasts import holm
 from probing_world import ProbingWorld
 from shown import STATISTICS, read_rows
 

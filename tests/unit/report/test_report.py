@@ -15,8 +15,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mdc.report.probing import Probing
-from mdc.report.tidy import csv_text
 from probing_world import ProbingWorld
 from shown import page, read_rows, write_manifest
 from sklearn.metrics import average_precision_score

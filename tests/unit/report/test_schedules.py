@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mdc.report.statistics.contrasts import holm
 from shown import STATISTICS, LoggedRuns, make, read_rows, shown_run
 
 from mdc.plan.jobs.shown import SchedulesJob

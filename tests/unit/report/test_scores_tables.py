@@ -6,7 +6,6 @@ import itertools
 
 import numpy as np
 import pytest
-from mdc.report.statistics.bootstrap import Column, replicate
 
 from mdc.report.held_out import blind_scores, less_blind, recall
 from mdc.report.scored_sets import log_mean_exp, right_share

@@ -8,7 +8,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from mdc.report.statistics.verdicts import decide
 
 from mdc.diffusion.schedule import MaskSchedule
 from mdc.plan.records import UserError
