@@ -96,8 +96,8 @@ def _notes(lines: Sequence[Line], job: SchedulesJob, seeds: int) -> list[str]:
     notes = findings(lines, job)
     if decided:
         notes.append(
-            f"Claim: the schedule's loss and gradient norm vary more than the reference's; supported or reversed where p is below "
-            f"{1 - job.statistics.level:.2g}. {words.correction(len(decided), job.statistics.order)}"
+            f"Claim: the schedule's loss and gradient norm vary more than the reference's; supported or reversed where p is "
+            f"below {1 - job.statistics.level:.2g}. {words.correction(len(decided), job.statistics.order)}"
         )
     notes.append(
         f"{level} intervals over {seeds} seeds, paired by seed."
