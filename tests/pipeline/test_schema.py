@@ -17,7 +17,7 @@ Rows = list[dict[str, str]]
 #: cells that may hold words with spaces: what things are called, and lists of jobs
 CALLED = {
     *("dataset", "second_dataset", "backbone", "second_backbone", "method", "second_method", "label", "metric", "unit"),
-    *("estimator", "condition", "direction", "run", "records", "control_records"),
+    *("pooling", "estimator", "condition", "direction", "run", "records", "control_records"),
 }
 NUMBERS = {
     *set(ESTIMATE) - {"interval", "scope"},

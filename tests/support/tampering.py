@@ -37,10 +37,11 @@ def replace(path: Path, old: str, new: str) -> None:
 
 
 def flip(path: Path) -> None:
-    """Another digit in a text, another bit in the middle of anything else."""
+    """Another digit in a text, or letter where it has none; another bit in the middle of anything else."""
     content = bytearray(path.read_bytes())
     try:
-        place = re.search(r"[0-9]", content.decode()).start()  # type: ignore[union-attr]
+        text = content.decode()
+        place = (re.search(r"[0-9]", text) or re.search(r"[a-z]", text)).start()  # type: ignore[union-attr]
         content[place : place + 1] = b"7" if content[place : place + 1] != b"7" else b"3"
     except UnicodeDecodeError:
         content[len(content) // 2] ^= 1
