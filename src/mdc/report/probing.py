@@ -41,7 +41,7 @@ class Probing:
         self._labels_differ()
         self.read(given)
         self.metric[AVERAGE] = "mean"
-        self.chance[AVERAGE] = sum(self.chance.values()) / len(self.chance)
+        self.chance[AVERAGE] = sum(map(self.chance.__getitem__, self.parts(AVERAGE))) / len(self.parts(AVERAGE))
         gains = [(s.key, s.control) for s in job.systems if s.control is not None]
         self.named: list[Pair] = [(first, second) for first, second in job.contrasts]
         self.levels = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -14,6 +15,7 @@ from mdc.plan.records import UserError
 from mdc.report.given import Given, path_of, record_of
 from mdc.report.held_out import Matrix, best_alpha, less_blind, read_matrix, recall
 from mdc.report.items import ProbeItems
+from mdc.report.lines import AVERAGE
 from mdc.report.probing import Probing
 from mdc.report.scored_sets import Floats, ScoredSet, log_mean_exp, read_scores, right_share
 from mdc.report.statistics.bootstrap import Column
@@ -32,6 +34,12 @@ class Choices(Probing):
     def __init__(self, job: ChoiceTableJob, given: Given, kept: str = "all", store: Store | None = None) -> None:
         self.kept, self.store = kept, store or Store(job, given)
         super().__init__(job, given)
+        self.ceiling[AVERAGE] = sum(map(self.ceiling.__getitem__, self.parts(AVERAGE))) / len(self.parts(AVERAGE))
+
+    def parts(self, measure: str) -> list[str]:
+        """See :class:`Probing`: the average is of columns whose ties are shared, so a set that stands twice counts once."""
+        shared = [column.key for column in self.job.columns if column.ties == "shared"]
+        return shared or list(self.columns) if measure == AVERAGE else [measure]
 
     def read(self, given: Given) -> None:
         """See :class:`Probing`."""
@@ -48,7 +56,8 @@ class Choices(Probing):
             self.trained[system.key] = self.store.record(system.records[0]).get("training")
         self.metric = {column.key: METRIC for column in self.job.columns}
         first = self.job.systems[0]
-        self.chance = {column.key: 100 * self._chance(first, column) for column in self.job.columns}
+        self.chance = {column.key: self._level(first, column, lambda one, _: one.chance) for column in self.job.columns}
+        self.ceiling = {column.key: self._level(first, column, ScoredSet.ceiling) for column in self.job.columns}
 
     def _items(self, system: ScoredSystem, seed: int, column: ShownColumn, alpha: float | None) -> ProbeItems:
         ids: list[str] = []
@@ -57,7 +66,7 @@ class Choices(Probing):
         values: list[Floats] = []
         for name, found, chosen in self._chosen(system, seed, column):
             scores = shown_scores(system, found, alpha)
-            values.append(right_share(scores, found.there)[chosen])
+            values.append(right_share(scores, found.there, column.ties)[chosen])
             ids += [f"{name}/{found.items[n]}" for n in chosen]
             images += [found.images[n] for n in chosen]
             parts += [name if column.parts == "sets" else found.groups[n] for n in chosen]
@@ -69,10 +78,11 @@ class Choices(Probing):
     def _chosen(self, system: ScoredSystem, seed: int, column: ShownColumn) -> list[tuple[str, ScoredSet, list[int]]]:
         return chosen_items(self.store, system, seed, column, self.kept)
 
-    def _chance(self, system: ScoredSystem, column: ShownColumn) -> float:
+    def _level(self, system: ScoredSystem, column: ShownColumn, of: Callable[[ScoredSet, str], Floats]) -> float:
+        """A column's value in per cent where each item counts what ``of`` says of its set."""
         items = self._items(system, 0, column, 0.0)
-        values = [1.0 / one.there[chosen].sum(axis=1) for _, one, chosen in self._chosen(system, 0, column)]
-        return Column(np.concatenate(values), items.n, items.groups, items.parts).value
+        values = [of(one, column.ties)[chosen] for _, one, chosen in self._chosen(system, 0, column)]
+        return 100 * Column(np.concatenate(values), items.n, items.groups, items.parts).value
 
 
 def kept_items(one: ScoredSet, kept: str) -> Any:

@@ -239,10 +239,12 @@ class _OfScores(OfMethods):
 
 class ChoiceColumn(Strict):
     """A column of Table 2: ``sets`` of data.choices. What it is the mean over, its benchmark decides
-    (:class:`mdc.plan.config.choice_sources.Parts`)."""
+    (:class:`mdc.plan.config.choice_sources.Parts`). ``ties``: a tie among k best options counts 1/k (shared), or as an argmax
+    has it where the right option stands first (right) or last (wrong), which is no part of the average."""
 
     label: str
     sets: ChoicesNames
+    ties: Literal["shared", "right", "wrong"] = "shared"
 
 
 class ChoiceTable(_OfScores):

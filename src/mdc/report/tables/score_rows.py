@@ -39,6 +39,12 @@ def chance(found: Choices | Retrieval) -> Row:
     return Row(("any", "any", "chance"), cells, "chance", reference=True)
 
 
+def ceiling(found: Choices) -> Row:
+    """The row of a perfect scorer, which cannot tell apart options that are the same."""
+    cells = tuple(Cell(found.ceiling[measure]) for measure in found.measures)
+    return Row(("any", "any", "perfect scorer"), cells, "chance", reference=True)
+
+
 def table(
     found: Choices | Retrieval, title: str, caption: Sequence[str], body: Sequence[Row], notes: Sequence[str]
 ) -> Table:
@@ -106,6 +112,9 @@ def write(found: Choices | Retrieval, shown: Sequence[Table], out: Path) -> None
     write_csv(everything, out / f"{name}.csv", {"scale": words.scale_column(found.job)})
     told = [_told(number.system) for number in found.numbers() if isinstance(number.system, ScoredSystem)]
     more = {head: [one[place] for one in told] for place, head in enumerate(("weights", "per", "control"), 1)}
+    if isinstance(found, Choices):
+        by_name = {found.name(measure): found.ceiling[measure] for measure in found.measures}
+        more["ceiling"] = [round(by_name[number.benchmark], 4) for number in found.numbers()]
     write_text(out / f"{name}_long.csv", tidy(found.numbers(), Number, **more))
     write_text(out / f"{name}_contrasts.csv", tidy(found.contrasts(), Contrast))
     write_html(shown, out / f"{name}.html")
