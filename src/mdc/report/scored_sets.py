@@ -62,7 +62,7 @@ class ScoredSet:
     def ceiling(self, ties: str = "shared") -> Floats:
         """What a perfect scorer gets of each item, (N,): of options that are the right caption itself it can choose none, and
         they are ties; see :func:`right_share`."""
-        return right_share(((self.same_as == 0) & self.there).astype(np.float64), self.there, ties)
+        return right_share((self.same_as == 0).astype(np.float64), self.there, ties)
 
 
 def read_scores(path: Path, sha256: str) -> dict[str, ScoredSet]:
