@@ -9,7 +9,7 @@ from typing import Any
 
 _KEY = "caption"
 _NOUN = r"(?:caption|option|answer|choice|letter)"
-#: with one of these an answer speaks of what it does not choose, and more than its letter would have to be understood
+#: with one of these an answer is also about what it does not choose, and more than its letter would have to be understood
 _DENIED = re.compile(
     r"\b(?:not|no|none|never|neither|nor|cannot|worst|worse|wrong|incorrect|bad|awkward|repeats|duplicates|lacks|has|rather|than)\b"
     r"|n['’]t\b|second.best|\?",

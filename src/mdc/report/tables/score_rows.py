@@ -114,7 +114,7 @@ def write(found: Choices | Retrieval, shown: Sequence[Table], out: Path) -> None
     more = {head: [one[place] for one in told] for place, head in enumerate(("weights", "per", "control"), 1)}
     if isinstance(found, Choices):
         by_name = {found.name(measure): found.ceiling[measure] for measure in found.measures}
-        more["ceiling"] = [round(by_name[number.benchmark], 4) for number in found.numbers()]
+        more["ceiling"] = [f"{by_name[number.benchmark]:.4f}" for number in found.numbers()]
     write_text(out / f"{name}_long.csv", tidy(found.numbers(), Number, **more))
     write_text(out / f"{name}_contrasts.csv", tidy(found.contrasts(), Contrast))
     write_html(shown, out / f"{name}.html")
