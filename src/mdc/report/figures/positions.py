@@ -36,20 +36,10 @@ SHOWN = {
 
 Style = dict[str, tuple[str, str]]
 _CURVES = (
-    "scale",
-    "artefact",
-    "system",
-    "dataset",
-    "method",
-    "context",
-    "kind",
-    "position",
-    "unit",
-    *ESTIMATE,
-    "outside_trained_range",
-    "records",
+    *names("scale artefact system dataset method context kind position unit"),
+    *(*ESTIMATE, "outside_trained_range", "records"),
 )
-_GRADIENTS = ("scale", "artefact", "system", "dataset", "method", "step", "position", *ESTIMATE, "records")
+_GRADIENTS = (*names("scale artefact system dataset method step position"), *ESTIMATE, "records")
 
 
 def make(job: PositionsFigureJob, given: Given, out: Path) -> None:
