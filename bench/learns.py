@@ -10,33 +10,15 @@ from __future__ import annotations
 
 import argparse
 from collections import defaultdict
-from dataclasses import replace
 from pathlib import Path
-
-import numpy as np
 
 from mdc.plan.config.read import load
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.plan import Plan
-from mdc.plan.jobs.shown import ProbingJob, System
-from mdc.plan.records import read_json
-from mdc.report.estimates import Estimator
-from mdc.report.items import ProbeItems, read_items
-
-
-def items_of(folder: ScaleFolder, record: str) -> dict[str, ProbeItems]:
-    """Per-item results of an encoder, by probe."""
-    path = folder.record(record, "probe")
-    ((name, sha256),) = read_json(path)["outputs"].items()
-    return read_items(path.parent / name, sha256)
-
-
-def mean_of(members: list[dict[str, ProbeItems]], probes: list[str]) -> dict[str, ProbeItems]:
-    """One encoder in the place of several that were tested on the same items: an item drawn is drawn for all."""
-    return {
-        name: replace(members[0][name], value=np.mean([np.asarray(one[name].value) for one in members], axis=0))
-        for name in probes
-    }
+from mdc.plan.jobs.shown import ProbingJob
+from mdc.report.results import Pair, Results
+from mdc.report.statistics.estimate import estimate
+from mdc.report.statistics.replicates import mean
 
 
 def main() -> None:
@@ -48,22 +30,18 @@ def main() -> None:
     plan = Plan(load(args.params, args.scale))
     job = plan.jobs["table1"]
     assert isinstance(job, ProbingJob)
-    folder, estimator = ScaleFolder(args.results / args.scale), Estimator()
+    folder = ScaleFolder(args.results / args.scale)
+    found = Results(job, {name: folder.record(name, "probe") for name in job.inputs})
     kinds = {name: probe.source.kind for name, probe in plan.scale.data.probes.items()}
     probes = [column.key for column in job.columns if kinds[column.key] == "scenes"]
-    by_key = {system.key: system for system in job.systems}
-    rows: dict[str, list[System]] = defaultdict(list)
-    for system in job.systems:
-        if system.control is not None:
-            rows[system.method.label].append(system)
-    for label, systems in rows.items():
-        sides = []
-        for group in (systems, [by_key[system.control] for system in systems if system.control]):
-            seeds = range(len(job.seeds))
-            sides.append([mean_of([items_of(folder, s.records[k]) for s in group], probes) for k in seeds])
-        gain = estimator.difference(sides[0], sides[1], probes)
+    rows: dict[str, list[Pair]] = defaultdict(list)
+    for pair in found.gains:
+        rows[found.systems[pair[0]].method.label].append(pair)
+    for label, pairs in rows.items():
+        # an item drawn is drawn for all
+        gain = estimate(mean([found.difference(pair, probe) for pair in pairs for probe in probes]), contrast=True)
         print(
-            f"{label:8s} {gain.value:+.2f} points [{gain.low:+.2f}, {gain.high:+.2f}] over {len(systems)} rows, "
+            f"{label:8s} {gain.value:+.2f} points [{gain.low:+.2f}, {gain.high:+.2f}] over {len(pairs)} rows, "
             f"{len(job.seeds)} seed{'s' if len(job.seeds) > 1 else ''}"
         )
 

@@ -18,7 +18,7 @@ from rows import Row
 from mdc.plan.records import UserError, write_text
 from mdc.report.figures.drawing import drawing, headline
 from mdc.report.figures.styles import METHOD_STYLE
-from mdc.report.tidy import csv_text
+from mdc.report.frame import csv_text
 
 TITLE = "Speed, held against peers that ran beside it"
 #: bench → what it is about, in the order of the table; benches about one thing stand together

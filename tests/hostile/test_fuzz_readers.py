@@ -18,10 +18,9 @@ from data_samples import encoded, iter_corpus, iter_probe, scenes, use_scenes, w
 from fuzzing import ANY, changed_bytes, changed_tree, fuzz
 from hypothesis import given
 from hypothesis import strategies as st
-from mdc.report.estimates import Estimator
-from mdc.report.measured import measured
 from PIL import Image
 from probing_world import ProbingWorld
+from shown import STATISTICS
 
 from mdc.data.formats.images import MAX_ASPECT, MAX_PIXELS, ImageError, center_resize, decode
 from mdc.data.loader.batches import CaptionBatches
@@ -32,10 +31,10 @@ from mdc.models.runs import read_run
 from mdc.models.text import Vocabulary
 from mdc.models.weights import load_weights, save_weights
 from mdc.plan.jobs.read import as_job
-from mdc.plan.records import UserError, read_json_lines, sha256_file, write_json
+from mdc.plan.records import UserError, read_json, read_json_lines, sha256_file, write_json
 from mdc.report.figures import losses
 from mdc.report.given import run_log
-from mdc.report.items import read_items
+from mdc.report.results import Results
 from mdc.training.optimizer import build_optimizer
 from mdc.training.state import LATEST, Position
 
@@ -237,8 +236,6 @@ def run(folder: Path) -> Path:
     (place / "log.jsonl").write_text('{"step": 1, "loss": 2.0}\n{"step": 2, "loss": 1.5, "validation_loss": 1.0}\n')
     states = toy.states(folder / "state", toy.job(toy.METHODS["arc"], toy.recipe()))
     states.write(states.snapshot(model, build_optimizer(model, toy.recipe(), toy.PROTOCOL), Position(3)))
-    items = {"probe": ["p", "p"], "item": ["a", "b"], "value": [0.5, 1.0]}
-    write_parquet(place / "items.parquet", {**items, "scores": [None, [0.5]], "targets": [None, [1]]})
     write_json(place / "vocabulary.json", Vocabulary.corpus([1, 5, 9]).to_json())
     return place
 
@@ -290,8 +287,6 @@ def test_records(run: Path, tmp_path: Path) -> None:
     _fuzz_file(run / "run.json", 50, lambda: read_run(run))
     _fuzz_file(run / "vocabulary.json", 50, lambda: Vocabulary.read(run / "vocabulary.json"))
     _fuzz_file(run / "log.jsonl", 40, lambda: read_json_lines(run / "log.jsonl"))
-    items = run / "items.parquet"
-    _fuzz_file(items, 40, lambda: read_items(items, sha256_file(items)))
     head = {"job": "figure_loss", "verb": "make", "scale": "mini", "fingerprint": "f", "inputs": ["runs/alt/b/m/s0"]}
     head |= {"artefact": "figure_loss", "plan": "losses", "scale_label": "mini", "expected": {"runs/alt/b/m/s0": "c"}}
     shown = {name: {"key": name, "label": name} for name in ("corpus", "backbone", "method")}
@@ -304,7 +299,16 @@ def test_records(run: Path, tmp_path: Path) -> None:
 
 
 def test_probe_records(tmp_path: Path) -> None:
-    world = ProbingWorld({"alt": ["mdc"]}, lambda *_: 0.5, n=8)
+    world = ProbingWorld({"alt": ["mdc"]}, lambda *_: 0.5, n=8, multi=("count",), probes=("shape", "count"))
+    world.fields["statistics"] = STATISTICS | {"bootstrap": 240}
     given = world.write(tmp_path)
     for path in given.values():
-        _fuzz_file(path, 50, lambda: measured(world.job, given, Estimator(draws=100)))
+        _fuzz_file(path, 50, lambda: Results(world.job, given))
+    record = given["probe/alt/B/mdc/s0"]
+    items, told = record.with_name("items.parquet"), read_json(record)
+
+    def read_sealed() -> None:
+        write_json(record, {**told, "outputs": {items.name: sha256_file(items)}})
+        Results(world.job, given)
+
+    _fuzz_file(items, 40, read_sealed)

@@ -143,7 +143,7 @@ def test_the_captions_are_written_and_measured(made: Path) -> None:
     assert left and all(row["step"] == sorted(row["step"]) for row in left)
     assert any(row["step"] != sorted(row["step"]) for row in rows if row["system"] == "mdc_6")
     with (made / "table3/table3_long.csv").open(newline="") as file:
-        found = {row["method"]: float(row["value"]) for row in csv.DictReader(file) if row["benchmark"] == "letters"}
+        found = {row["method"]: float(row["value"]) for row in csv.DictReader(file) if row["column"] == "letters"}
     letters = [len(row["caption"]) for row in left]
     assert found["MDC · left to right · 6"] == pytest.approx(sum(letters) / len(letters), abs=0.01) and "ARC" in found
 

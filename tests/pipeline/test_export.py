@@ -201,11 +201,9 @@ def test_a_hub_folder_says_what_the_record_says(r: Path, tmp_path: Path, capsys:
         assert said in card
     for table in ("table1", "table2", "table_ratio"):
         with (r / table / f"{table}_long.csv").open() as file:
-            rows = [
-                row
-                for row in csv.DictReader(file)
-                if MDC in row["run"].split() and row.get("control", "none") == "none"
-            ]
+            rows = [row for row in csv.DictReader(file)]
+        methods = {row["system"]: row["method"] for row in rows}
+        rows = [row for row in rows if MDC in row["run"].split() and row.get("shown", "own") == "own"]
         rows = [row for row in rows if row.get("blind") != "True"]
         assert rows
         for row in rows:
@@ -213,12 +211,17 @@ def test_a_hub_folder_says_what_the_record_says(r: Path, tmp_path: Path, capsys:
                 f"{round(float(row[name] or 0), 1) + 0.0:.1f}".replace("-", "−")
                 for name in ("low", "value", "high", "gain")
             )
-            bounds = rf"\[{low}, {high}\] <sup>[a-c]</sup>" if row["low"] != row["high"] else "–"
-            gained = re.escape(gain if gain[0] == "−" else f"+{gain}") + r"( \[.*\])?" if row["gain"] else "–"
+            bounds = rf"\[{low}, {high}\] <sup>[a-c]</sup>" if row["low"] else "–"
+            gained = (
+                re.escape(gain if gain[0] == "−" else f"+{gain}")
+                + rf"( \[[^|]*\])? \({re.escape(methods[row['control']])}\)"
+                if row["gain"]
+                else "–"
+            )
             # a number that several tables show is the first's
-            line = rf"\| \w+ \| {row['benchmark']}.* \| {value} \| {bounds} \| {gained} \|.* {row['n']} \|"
+            line = rf"\| \w+ \| {row['label']}.* \| {value} \| {bounds} \| {gained} \|.* {row['n']} \|"
             assert re.search(line, card), (line, row)
-            assert row["low"] == row["high"] or f"</sup> {row['interval']}" in card
+            assert not row["low"] or f"</sup> {row['interval'].replace('_', ' ')}" in card
     assert "mismatched" not in card and "other image" not in card, "blind rows say nothing of what the model sees"
     numbers = [line.split("|", 2)[2] for line in card.splitlines() if line.startswith("| table")]
     assert len(numbers) == len(set(numbers)), "what several tables show stands there once"
@@ -271,11 +274,11 @@ def test_a_card_has_numbers_of_the_weights_that_it_comes_with(r: Path, tmp_path:
     """Captions by a finetuned run are of its best weights, probes of the last ones; a run's own default is exported."""
     assert "- weights: best;" in (exported(r, TUNED, tmp_path / "tuned", "hub") / "README.md").read_text()
     assert "- weights: last;" in (exported(r, MDC, tmp_path / "plain", "hub") / "README.md").read_text()
-    head = "benchmark,metric,value,low,high,interval,n,seeds,chance,run"
+    head = "system,method,label,metric,value,low,high,interval,n,seeds,chance,gain,control,run"
     run = tmp_path / "runs" / MDC / "run.json"
     write_json(run, {})
     for table, columns, value in (("table1", "", ""), ("table3", ",weights,blind", ",best,False")):
-        line = f"Shape,top-1,{len(table)}{len(value)},0,1,exact,9,0,25,{MDC}{value}"
+        line = f"s,MDC,Shape,top-1,{len(table)}{len(value)},0,1,exact,9,1,25,,,{MDC}{value}"
         numbers = tmp_path / table / f"{table}_long.csv"
         numbers.parent.mkdir()
         numbers.write_text(f"{head}{columns}\n{line}\n")

@@ -22,7 +22,8 @@ from mdc.plan.config.yaml_core import dump_yaml
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.records import read_json, write_json
 from mdc.plan.verbs import verb_of
-from mdc.report.claimed import Claim, claims
+from mdc.report.claimed import Claimed, claimed
+from mdc.report.frame import CLAIMS, read_claims
 from mdc.report.index_page import Times, Writing, behind, duration, times, writing
 
 pytestmark = pytest.mark.usefixtures("own_copy")
@@ -151,41 +152,67 @@ def test_what_writing_a_caption_took(r: Path) -> None:
     assert [Writing("", 8, s).each for s in (0.008, 0.72, 8.0, 20.0)] == ["1.0 ms", "90 ms", "1.0 s", "2.5 s"]
 
 
-def test_what_was_claimed_stands_there_with_its_verdict(r: Path) -> None:
+def test_what_was_claimed_stands_there_and_in_one_file_of_the_scale(r: Path) -> None:
     assert main(["index"]) == 0
     text = html.unescape(PAGE.read_text())
     said: dict[str, list[str]] = {}
     for part in text.split('<article id="')[1:]:
         said[part.partition('"')[0]] = re.findall(r"<li>(.*?)</li>", part)
+    every = []
     for name in made(r):
-        verdicts = []
+        rows = []
         for file in ARTEFACTS[name].files:
-            if file.endswith(("_contrasts.csv", "_claims.csv", "_over.csv")):
+            if file.endswith(("_contrasts.csv", "_over.csv")):
                 with (r / name / file).open(newline="") as lines:
-                    verdicts += [row["verdict"] for row in csv.DictReader(lines) if row["verdict"]]
-        assert [line.rpartition(", <strong>")[2].removesuffix("</strong>") for line in said[name]] == verdicts, name
-        assert len(set(said[name])) == len(verdicts), "no two read the same"
-    with (r / "figure_robustness/figure_robustness_claims.csv").open(newline="") as lines:
-        row = list(csv.DictReader(lines))[-1]
-    numbers = [f"{float(row[key]):+.1f}".replace("-", "−") for key in ("points", "low", "high")]
-    shown = f"{numbers[0]} [{numbers[1]}, {numbers[2]}]"
-    assert said["figure_robustness"] == [f"MDC, six − ARC, CIDEr: {shown}, <strong>{row['verdict']}</strong>"]
+                    rows += [row for row in csv.DictReader(lines) if row["primary"] == "True"]
+        shown = [f"{row['direction']} ({row['scope']})" for row in rows]
+        told = [line.rpartition(", <strong>")[2].removesuffix("</strong>") for line in said[name]]
+        assert [one.partition(",")[0] for one in told] == shown, name
+        assert len(set(said[name])) == len(rows), "no two read the same"
+        every += [{key: row[key] for key in CLAIMS} for row in rows]
+    assert {"slope", "ratio", "fall", "splits", "difference"} <= {row["kind"] for row in every}
+    with (r / "claims.csv").open(newline="") as lines:
+        kept = list(csv.DictReader(lines))
+    assert tuple(kept[0]) == CLAIMS and sorted(map(str, kept)) == sorted(map(str, every))
     # the column that a claim is about comes before what else a thumbnail has room for
     with (r / "table_guidance/table_guidance.csv").open(newline="") as lines:
         head = next(csv.reader(lines))
     place = next(number for number, label in enumerate(head) if label.endswith(" true"))
     assert place > 7
     thumbnail = text.split('<article id="table_guidance"')[1].split("<tbody>")[0]
-    assert re.findall(r"<th[^>]*>(.*?)</th>", thumbnail)[1:3].count(head[place]) == 1
+    assert re.findall(r"<th[^>]*>(.*?)</th>", thumbnail)[1:4].count(head[place]) == 1
 
 
-def test_numbers_below_one_have_two_decimals(tmp_path: Path) -> None:
-    head = "dataset,method,against,against_dataset,benchmark,difference,low,high,verdict\n"
-    rows = ("A,x,y,A,Loss,-0.1,-0.21,0.004,held", "A,x,x,B,Loss,2,1,3,opposite", "A,x,z,A,Loss,2,1,3,")
-    (tmp_path / "t_contrasts.csv").write_text(head + "\n".join(rows) + "\n")
-    assert claims(tmp_path, ["t.csv", "t_contrasts.csv", "t_claims.csv"]) == [
-        Claim("x − y, Loss", "−0.10 [−0.21, +0.00]", "held", "Loss"),
-        Claim("x on A − x on B, Loss", "+2.0 [+1.0, +3.0]", "opposite", "Loss"),
+def test_a_claim_is_read_with_its_unit_and_scope(tmp_path: Path) -> None:
+    shared = {"scope": "checkpoints", "label": "Loss", "unit": "points", "dataset": "A", "second_dataset": "A"}
+    rows = [
+        {
+            "method": "x",
+            "second_method": "y",
+            "value": "-0.1",
+            "low": "-0.21",
+            "high": "0.004",
+            "direction": "supported",
+        }
+        | {"primary": "True", "size": "equivalent"},
+        {"method": "x", "second_method": "x", "value": "2", "low": "1", "high": "3", "direction": "reversed"}
+        | {"primary": "True", "second_dataset": "B", "size": "undecided"},
+        {"method": "x", "second_method": "", "value": "2.5", "low": "", "high": "", "direction": "too few groups"}
+        | {"primary": "True", "second": "", "condition": "prefix", "scope": "methods"},
+        {"method": "x", "second_method": "z", "value": "0", "low": "-0.1", "high": "0.693147"}
+        | {"primary": "True", "unit": "log of a ratio", "direction": "inconclusive"},
+        {"method": "x", "second_method": "z", "value": "2", "primary": "False"},
+    ]
+    with (tmp_path / "t_contrasts.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, CLAIMS, restval="")
+        writer.writeheader()
+        writer.writerows({"second": "s", **shared, **row} for row in rows)
+    found = [claimed(row) for row in read_claims(tmp_path, ["t.csv", "t_contrasts.csv", "t_over.csv"])]
+    assert found == [
+        Claimed("x − y, A, Loss", "−0.10 [−0.21, +0.00] points", "supported (checkpoints), equivalent", "Loss"),
+        Claimed("x (A) − x (B), Loss", "+2.0 [+1.0, +3.0] points", "reversed (checkpoints)", "Loss"),
+        Claimed("x, A, prefix, Loss", "+2.5 points", "too few groups (methods)", "Loss"),
+        Claimed("x − z, A, Loss", "1.00× [0.90×, 2.00×]", "inconclusive (checkpoints)", "Loss"),
     ]
 
 
@@ -200,15 +227,14 @@ def test_how_it_looks_in_a_browser(r: Path, width: int, scheme: Literal["light",
         page.on("request", lambda request: asked.append(request.url))
         page.goto(PAGE.resolve().as_uri())
         assert page.evaluate("document.scrollingElement.scrollWidth") <= width
-        # room is left for figures that are not loaded yet, and of a tall one the top is shown in full width
+        # room is left for figures that are not loaded yet, and each is shown whole
         for link in page.locator("a.thumbnail.picture").all():
             room, figure = link.bounding_box(), link.locator("img").bounding_box()
-            assert (
-                room
-                and figure
-                and 80 < room["height"] <= 210
-                and figure["width"] == pytest.approx(room["width"], abs=1)
+            assert room and figure and 80 < room["height"] <= 360
+            assert [figure[side] for side in ("width", "height")] == pytest.approx(
+                [room[side] for side in ("width", "height")], abs=1
             )
+            assert link.locator("img").evaluate("image => getComputedStyle(image).objectFit") == "contain"
         for image in page.locator("img").all():
             image.scroll_into_view_if_needed()
             page.wait_for_function("image => image.complete", arg=image.element_handle())

@@ -67,7 +67,7 @@ def test_a_second_clone_gets_everything_through_the_remote(
 
 def test_headline_numbers_are_the_tables(project: Project) -> None:
     with (project.folder / "results/table1_long.csv").open() as stream:
-        rows = [row for row in csv.DictReader(stream) if row["benchmark"] == "Average" and row["gain"]]
+        rows = [row for row in csv.DictReader(stream) if row["label"] == "Average" and row["gain"]]
     assert len(rows) == 3
     shown = json.loads(project.dvc("metrics", "show", "--json"))
     headline = shown[""]["data"]["results/toy/table1/table1_metrics.json"]["data"]

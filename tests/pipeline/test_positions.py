@@ -47,10 +47,10 @@ def test_the_claim_is_the_difference_of_falls_summed_by_hand(r: Path) -> None:
         lengths = [n for n in range(3) if (n, "late") in found and (n, "early") in found]
         assert lengths
         per_seed.append(np.mean([np.mean(found[n, "late"]) - np.mean(found[n, "early"]) for n in lengths]))
-    (claim,) = [line for line in _lines(r, "figure_position_claims.csv") if line["primary"] == "true"]
-    assert float(claim["fall"]) == pytest.approx(np.mean(per_seed), abs=1e-4)
-    assert float(claim["low"]) < float(claim["fall"]) < float(claim["high"])
-    assert claim["context"] == "prefix" and claim["verdict"]
+    (claim,) = [line for line in _lines(r, "figure_position_contrasts.csv") if line["primary"] == "True"]
+    assert float(claim["value"]) == pytest.approx(np.mean(per_seed), abs=1e-4)
+    assert float(claim["low"]) < float(claim["value"]) < float(claim["high"])
+    assert (claim["condition"], claim["kind"], claim["direction"]) == ("prefix", "fall", "too few groups")
 
 
 def test_the_curves_are_means_over_bins_of_relative_position(r: Path) -> None:
@@ -67,8 +67,8 @@ def test_the_curves_are_means_over_bins_of_relative_position(r: Path) -> None:
                 place = (row["place"] - 0.5) / max(row["tokens"] - 1, 1)
                 if not row["eot"] and int(place * 3) == int(float(line["position"]) * 3):
                     values.append(row["own"] - row["own_blind"])
-        assert float(line["gain"]) == pytest.approx(np.mean(values), abs=1e-4)
-        assert int(line["tokens"]) * len(SEEDS) == len(values)
+        assert float(line["value"]) == pytest.approx(np.mean(values), abs=1e-4)
+        assert int(line["n"]) * len(SEEDS) == len(values)
 
 
 def test_methods_are_measured_on_the_same_tokens_and_arc_has_one_context(r: Path) -> None:

@@ -54,12 +54,11 @@ def test_table_2_is_what_the_scores_give(r: Path) -> None:
     job = ChoiceTableJob.model_validate_json(json.dumps(config))
     given = {name: r / name / ("scores.json" if name.startswith("scores") else "retrieval.json") for name in job.inputs}
     found = Choices(job, given, store=Store(job, given))
-    items = found.groups["alt/ViT-T-12/mdc/last/heuristic/sum/own"][0]["relation"]
-    assert 100 * found.estimator.value(items) == pytest.approx(seed_0)
+    key = "alt/ViT-T-12/mdc/last/heuristic/sum/own", "relation"
+    assert 100 * found.items[key][0].value == pytest.approx(seed_0)
     # two seeds of a run with the same scores would give this level; here the table has the mean of both
-    level = found.levels["alt/ViT-T-12/mdc/last/heuristic/sum/own", "relation"]
-    other = 100 * found.estimator.value(found.groups["alt/ViT-T-12/mdc/last/heuristic/sum/own"][1]["relation"])
-    assert level.value == pytest.approx((seed_0 + other) / 2)
+    other = 100 * found.items[key][1].value
+    assert found.levels[key].value == pytest.approx((seed_0 + other) / 2)
     assert found.chance["relation"] == 50 and found.chance["order"] == pytest.approx(20)
 
 

@@ -79,13 +79,13 @@ def test_a_column_stands_with_and_without_items_that_are_a_tie_by_definition(r: 
             items = _options(r, seed, estimator, "order")
             apart = {k: o for k, o in items.items() if all(row["same_as"] != 0 for row in o[1:])}
             assert 0 < len(apart) < len(items)
-            assert int(kept["Order", "all", method]["items"]) == len(items)
-            assert int(kept["Order", "distinct", method]["items"]) == len(apart)
+            assert int(kept["order", "all", method]["n"]) == len(items)
+            assert int(kept["order", "distinct", method]["n"]) == len(apart)
             shares["all"].append(np.mean([_right(options) for options in items.values()]))
             shares["distinct"].append(np.mean([_right(options) for options in apart.values()]))
         for which, found in shares.items():
-            assert float(kept["Order", which, method]["value"]) == pytest.approx(100 * np.mean(found), abs=1e-3)
-    assert ("Relation", "distinct", "MDC (Heuristic)") not in kept, "it has no such item"
+            assert float(kept["order", which, method]["value"]) == pytest.approx(100 * np.mean(found), abs=1e-3)
+    assert ("relation", "distinct", "MDC (Heuristic)") not in kept, "it has no such item"
     assert "With and without items that cannot be answered" in (r / "table2/table2.md").read_text()
 
 
@@ -93,20 +93,20 @@ def test_every_control_stands_beside_each_method_and_its_difference_in_every_cel
     lines = _lines(r, "table2_long.csv")
     by: dict[tuple[str, ...], dict[str, str]] = {}
     for line in lines:
-        row = (line["backbone"], line["estimator"], line["weights"], line["per"], line["control"])
-        by[(line["dataset"], *row, line["benchmark"], line["run"])] = line
+        row = (line["backbone"], line["estimator"], line["weights"], line["per"], line["shown"])
+        by[(line["dataset"], *row, line["label"], line["run"])] = line
     controls: dict[tuple[str, ...], set[str]] = {}
     for key in by:
         if key[5] != "shorter":
             controls.setdefault((*key[:5], key[7]), set()).add(key[5])
     assert controls
     for (_, _, estimator, *_rest), found in controls.items():
-        nats = {"none", "mismatched", "mismatched_mean", "constant", "less_blind"}
-        assert found == (nats if estimator != "cosine" else {"none", "mismatched", "constant"})
+        nats = {"own", "mismatched", "mismatched_mean", "constant", "less_blind"}
+        assert found == (nats if estimator != "cosine" else {"own", "mismatched", "constant"})
     assert {key[6] for key in by if key[5] == "shorter"} == MEASURES
     checked = 0
     for key, line in by.items():
-        if key[5] in ("none", "less_blind"):
+        if key[5] in ("own", "less_blind"):
             blind = by[(*key[:5], "mismatched", *key[6:])]
             gain = float(line["value"]) - float(blind["value"])
             assert float(line["gain"]) == pytest.approx(gain, abs=2e-3)
@@ -114,4 +114,4 @@ def test_every_control_stands_beside_each_method_and_its_difference_in_every_cel
             checked += 1
         else:
             assert line["gain"] == ""
-    assert checked == sum(line["control"] in ("none", "less_blind") for line in lines) > 0
+    assert checked == sum(line["shown"] in ("own", "less_blind") for line in lines) > 0

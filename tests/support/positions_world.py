@@ -66,5 +66,5 @@ def positions_world(folder: Path, seeds: tuple[int, ...] = (0,)) -> tuple[Any, d
         for method, label in METHODS.items()
     ]
     asked = {"backbone": "ViT-T/12", "systems": systems, "reference": "arc", "primary": ["c/mdc"], "seeds": list(seeds)}
-    asked |= {"bins": 3, "comparable": 0.1, "samples": 16, "others": 2, "statistics": STATISTICS | {"bootstrap": 240}}
+    asked |= {"bins": 3, "margin": 0.1, "samples": 16, "others": 2, "statistics": STATISTICS | {"bootstrap": 240}}
     return shown_job("figure_position", given, **asked), given

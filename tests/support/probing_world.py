@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,21 @@ from shown import STATISTICS, make, shown_job, write_manifest
 
 from mdc.plan.jobs.shown import ProbingJob
 from mdc.plan.records import sha256_file, sha256_text
-from mdc.report.items import ProbeItems
 from mdc.report.statistics.metrics import mean_average_precision
 
 #: (corpus or None for an untrained encoder, method, probe, seed) -> the share of items that it gets right
 Skill = Callable[[str | None, str, str, int], float]
 BACKBONES = {"B": "ViT-T/12"}
+
+
+@dataclass(frozen=True)
+class Tested:
+    """The items of a probe: right answers ``value`` (N,), or of a multi-label probe ``scores`` and ``targets`` (N, C)."""
+
+    ids: tuple[str, ...]
+    value: Any = None
+    scores: Any = None
+    targets: Any = None
 
 
 class ProbingWorld:
@@ -53,7 +63,7 @@ class ProbingWorld:
         self.easy = {probe: self.rng.random(n) for probe in probes}
         self.targets = (self.rng.random((n, 3)) < 0.3).astype(np.int64)
         self.records: dict[str, dict[str, Any]] = {}
-        self.items: dict[str, dict[str, ProbeItems]] = {}
+        self.items: dict[str, dict[str, Tested]] = {}
         self.systems: list[dict[str, Any]] = []
         self.contrasts: list[list[str]] = []
         for backbone in backbones:
@@ -118,12 +128,12 @@ class ProbingWorld:
             share = self.skill(corpus, method, probe, seed)
             if probe in self.multi:
                 scores = 2 * share * self.targets + self.rng.normal(size=self.targets.shape)
-                self.items[name][probe] = ProbeItems(ids, scores=scores, targets=self.targets)
+                self.items[name][probe] = Tested(ids, scores=scores, targets=self.targets)
                 value = float(mean_average_precision(scores, self.targets, np.ones((1, self.n)))[0])
                 probes[probe] = {"metric": "map", "value": 100 * value, "n": self.n, "chance": 30.0}
             else:
                 right = (self.easy[probe] + 0.1 * self.rng.normal(size=self.n) < share).astype(float)
-                self.items[name][probe] = ProbeItems(ids, value=right)
+                self.items[name][probe] = Tested(ids, value=right)
                 probes[probe] = {"metric": "top1", "value": 100 * right.mean(), "n": self.n, "chance": 12.5}
         self.records[name] = {
             "kind": "probe",

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from mdc.plan.config.params import ProtocolStatistics
-from mdc.plan.jobs.shown import ArtefactJob, System
+from mdc.plan.jobs.shown import ArtefactJob, Statistics, System
 from mdc.report.frame import POOLINGS
 from mdc.report.statistics.claims import Decision
 from mdc.report.statistics.estimate import Estimate
@@ -84,7 +83,9 @@ def intervals(found: Iterable[Estimate], numbers: Sequence[int], where: str = "I
 
 def p_value(p: float | None, digits: int = 2) -> str:
     """A p-value in scientific notation with so many significant digits: it is never shown as 0.0000."""
-    return "" if p is None else f"{p:.{digits - 1}e}"
+    if p is None:
+        return ""
+    return f"{p:.{digits - 1}e}" if p >= 1e-300 else "< 1e-300"
 
 
 def signed(value: float, decimals: int = 1) -> str:
@@ -128,18 +129,20 @@ def verdict(decision: Decision, found: Estimate, decimals: int = 1) -> str:
     return ", ".join(parts)
 
 
-def claims(how: ProtocolStatistics, count: int, order: str = "holm") -> tuple[str, ...]:
+def claims(how: Statistics, count: int) -> tuple[str, ...]:
     """What the verdicts of a table mean, a sentence each."""
-    least, several = f"{1 - how.level:.2g}", f"for {count} claims" if count > 1 else "for one claim"
-    corrected = (
-        f"p is corrected with Holm's method {several}."
-        if order == "holm"
-        else "Claims are tested in this order, without correction, until the first that is not supported."
-    )
+    least = f"{1 - how.level:.2g}"
     return (
         "Claims that the scale names: the first side is higher.",
         f"Direction: supported or reversed where p is below {least}, else inconclusive, with the minimum detectable effect at "
         f"{percent(how.power)} power. In brackets what it is about: these checkpoints, or the methods (three seeds or more).",
         "Size: larger or equivalent where the difference is more or less than the margin, else undecided.",
-        corrected,
+        correction(count, how.order),
     )
+
+
+def correction(count: int, order: str) -> str:
+    """How several claims are tested together."""
+    if order != "holm":
+        return "Claims are tested in this order, without correction, until the first that is not supported."
+    return f"p is corrected with Holm's method {f'for {count} claims' if count > 1 else 'for one claim'}."

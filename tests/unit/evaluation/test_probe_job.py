@@ -138,7 +138,7 @@ def test_what_trains_or_scores_reruns_no_probe() -> None:
     assert not [
         name for name in parts if name.startswith(("mdc.training.objectives", "mdc.diffusion", "mdc.training.trainer"))
     ]
-    assert "mdc.report.statistics.metrics" in parts and "mdc.report.statistics.bootstrap" not in parts
+    assert "mdc.report.statistics.metrics" in parts and "mdc.report.statistics.replicates" not in parts
 
 
 def test_refusals(light: Path, tmp_path: Path) -> None:

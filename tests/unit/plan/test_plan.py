@@ -208,7 +208,7 @@ def test_a_changed_value_touches_what_it_decides_and_nothing_before(mini: Plan) 
     # one corpus: its own shards; runs follow by the manifest
     assert with_("data", "corpora", "alt", "source", "seed", to=99) == {"data/corpora/alt"}
     # how a verdict is made: the tables; which probe is the main one: those without an average
-    assert with_("protocol", "statistics", "comparable", to=3.0) == {
+    assert with_("protocol", "statistics", "margins", to={"top-1": 3.0}) == {
         *probing_names,
         "figure_schedules",
         "table2",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from mdc.report.statistics.bootstrap import Column, percentile, replicate
-from mdc.report.statistics.seeds import Component, student
 from numpy.typing import NDArray
 
 from mdc.report.statistics.curves import above, common, difference, reached
+from mdc.report.statistics.estimate import Component, estimate, over_seeds
+from mdc.report.statistics.replicates import Items, Replicates, drawn
 
 Floats = NDArray[np.float64]
 
@@ -56,24 +56,27 @@ def _estimated(rng: np.random.Generator, seeds: int, images: int, draws: int, he
 def test_of_parallel_lines_the_interval_is_that_of_the_heights(seeds: int) -> None:
     images, draws = 60, 400
     (a, own_a), (b, own_b) = (_estimated(np.random.default_rng(n), seeds, images, draws, 10 + n) for n in (1, 0))
-    found = difference(a, b, images)
+    found = difference(a, b)
     assert found is not None
-    interval, span = found
+    values, span = found
+    interval = estimate(Replicates(values, images, images), contrast=True)
     apart = own_a - own_b
     assert span == common(a[:, 0].mean(axis=0), b[:, 0].mean(axis=0)) and interval.value == pytest.approx(
         apart.mean(), abs=0.02
     )
     if seeds < 3:
-        column = Column(apart.mean(axis=0), images, None)
-        expected = percentile(replicate([column], np.random.default_rng(2), 20_000), contrast=True)
+        names = tuple(map(str, range(images)))
+        whole = drawn({"apart": [Items(names, row, names) for row in apart]}, 20_000)["apart"]
+        expected = estimate(whole, contrast=True)
         assert interval.kind == "bootstrap"
     else:
         items = Component(float(apart.mean(axis=0).var(ddof=1)) / images, images - 1)
-        expected = student(apart.mean(axis=1), [items], images, contrast=True)
+        expected = over_seeds(apart.mean(axis=1), items, images, contrast=True)
         assert interval.kind == "seeds and items"
+    assert None not in (interval.low, interval.high, expected.low, expected.high)
     assert interval.high - interval.low == pytest.approx(expected.high - expected.low, rel=0.2)
     assert interval.seeds == seeds and interval.n == images and interval.p is not None
 
 
 def test_curves_that_share_no_x_cannot_be_compared() -> None:
-    assert difference(line(1, 0, 0, 1)[None, None], line(1, 0, 2, 3)[None, None], 5) is None
+    assert difference(line(1, 0, 0, 1)[None, None], line(1, 0, 2, 3)[None, None]) is None

@@ -55,16 +55,16 @@ def test_every_number_has_its_ratios_and_is_that_of_its_records(tmp_path: Path, 
     assert {line["published"] for line in lines} == {""}, "the paper only draws it"
     assert len(lines) == 2 * (1 + 5 + 6), "two probes, the untrained encoder once, and no average"
     for line in lines:
-        values = [made.value(run, line["benchmark"].lower()) for run in line["run"].split()]
+        values = [made.value(run, line["column"]) for run in line["run"].split()]
         assert len(values) == len(seeds)
-        assert float(line["value"]) == pytest.approx(sum(values) / len(values), abs=5.1e-5)
-        ratios = {"MDC": ("50.0000", "100.0000"), "ARC": ("", ""), "untrained": ("", ""), "PARALLEL": ("100.0000",) * 2}
-        fixed = {f"BERT_{share}": (f"{share}.0000",) * 2 for share in (15, 55, 90)}
+        assert float(line["value"]) == pytest.approx(sum(values) / len(values), rel=1e-5)
+        ratios = {"MDC": ("50", "100"), "ARC": ("", ""), "untrained": ("", ""), "PARALLEL": ("100",) * 2}
+        fixed = {f"BERT_{share}": (f"{share}",) * 2 for share in (15, 55, 90)}
         assert (line["mask_ratio_low"], line["mask_ratio_high"]) == (ratios | fixed)[line["method"]]
     contrasts = read_rows(out / "figure4_contrasts.csv")
     assert len(contrasts) == 2 * (2 * 4 + 11), "each ratio in each corpus, and each encoder against its initial weights"
-    primary = [line for line in contrasts if line["primary"] == "true"]
-    assert len(primary) == 6 and {line["benchmark"] for line in primary} == {"Shape"}
+    primary = [line for line in contrasts if line["primary"] == "True"]
+    assert len(primary) == 6 and {line["label"] for line in primary} == {"Shape"}
     assert {line["p"] == "" for line in contrasts if line not in primary} == {True}
 
 

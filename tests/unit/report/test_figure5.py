@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mdc.report.statistics.contrasts import holm
 from probing_world import ProbingWorld
 from shown import STATISTICS, read_rows
 
 from mdc.plan.records import UserError
 from mdc.report.figures import accuracy_panels
 from mdc.report.figures.trends import Sizes, Trend
+from mdc.report.statistics.claims import holm
+from mdc.report.statistics.estimate import Estimate
 from mdc.report.statistics.trend import slope_weights
 
 PAIRS = {"d750": 750, "d2000": 2000, "d6000": 6000}
@@ -39,6 +40,12 @@ def trends(made: ProbingWorld, folder: Path) -> list[Trend]:
     return Sizes(made.job, made.write(folder)).trends()
 
 
+def ends(found: Estimate) -> tuple[float, float]:
+    """Of an interval that is known."""
+    assert found.low is not None and found.high is not None
+    return found.low, found.high
+
+
 def test_slope_weights_are_least_squares() -> None:
     rng = np.random.default_rng(0)
     for _ in range(50):
@@ -54,18 +61,20 @@ def test_with_few_seeds_the_trend_is_resampled_over_items(tmp_path: Path, seeds:
     (trend,) = trends(made, tmp_path)
     mean = values(made).mean(axis=0)
     slope, intercept = np.polyfit(LOGS, 100 * mean.mean(axis=1), 1)
-    assert (trend.slope, trend.intercept) == (pytest.approx(slope), pytest.approx(intercept))
+    assert (trend.line.found.value, trend.intercept) == (pytest.approx(slope), pytest.approx(intercept))
     assert trend.at(2000) == pytest.approx(intercept + slope * np.log2(2000))
     off = 100 * mean.mean(axis=1) - intercept - slope * LOGS
     assert trend.residual_sd == pytest.approx(np.sqrt((off**2).sum()))  # three points, two parameters
     # by hand: the same items at every size in each resample, and numpy's line through each
     picks = np.random.default_rng(9).integers(0, 300, size=(4000, 300))
     slopes = [np.polyfit(LOGS, 100 * mean[:, pick].mean(axis=1), 1)[0] for pick in picks]
-    assert (trend.low, trend.high) == pytest.approx(np.quantile(slopes, [0.025, 0.975]), abs=0.06)
+    low, high = ends(trend.line.found)
+    assert (low, high) == pytest.approx(np.quantile(slopes, [0.025, 0.975]), abs=0.06)
     apart = [100 * (np.polyfit(LOGS, np.eye(3), 1)[0] * mean.std(axis=1) / np.sqrt(300))]
-    assert trend.high - trend.low < 0.9 * 2 * 1.96 * np.sqrt((np.array(apart) ** 2).sum()), "paired by item"
-    assert "bootstrap over test items" in trend.interval and 0 < float(trend.p) < 0.01
-    assert (trend.verdict, trend.primary) == ("held", "true")
+    assert high - low < 0.9 * 2 * 1.96 * np.sqrt((np.array(apart) ** 2).sum()), "paired by item"
+    decision = trend.line.decision
+    assert decision is not None and (trend.line.found.kind, trend.line.found.scope) == ("bootstrap", "checkpoints")
+    assert decision.p is not None and 0 < decision.p < 0.01 and decision.direction == "supported"
 
 
 def test_with_three_seeds_the_trend_counts_seeds_and_items(tmp_path: Path) -> None:
@@ -78,30 +87,35 @@ def test_with_three_seeds_the_trend_counts_seeds_and_items(tmp_path: Path) -> No
         per_item = np.polyfit(LOGS, 100 * values(made, probe).mean(axis=0), 1)[0]
         over_seeds = np.var(slopes, ddof=1) / len(slopes)
         whole = over_seeds + per_item.var(ddof=1) / len(per_item)
-        assert trend.slope == pytest.approx(np.mean(slopes))
-        assert trend.interval == "t over 4 seeds and test items"
-        half = (trend.high - trend.low) / 2
+        low, high = ends(trend.line.found)
+        assert trend.line.found.value == pytest.approx(np.mean(slopes))
+        assert (trend.line.found.kind, trend.line.found.scope) == ("seeds and items", "methods")
+        half = (high - low) / 2
         # the items' part is a bootstrap's, and Student's quantile lies between those of 3 and of all items' degrees of freedom
         least, most = (float(stats.t.isf(0.025, df)) * np.sqrt(whole) for df in (3 + made.n, 3))
         assert 0.9 * least < half < 1.1 * most
         assert half > 1.1 * stats.norm.isf(0.025) * np.sqrt(over_seeds), "seeds alone would be too narrow"
     shape, colour = found
-    assert (shape.primary, colour.primary) == ("true", "false")
-    assert (colour.p, colour.p_holm, colour.verdict, colour.smallest_detectable) == ("", "", "", None)
+    assert shape.line.decision is not None and colour.line.decision is None
 
 
 def test_trends_of_the_primary_column_are_corrected_for_one_another(tmp_path: Path) -> None:
-    made = world({corpus: ["arc", "mdc"] for corpus in PAIRS}, n=40, probes=("shape", "colour"))
-    found = [trend for trend in trends(made, tmp_path) if trend.primary == "true"]
-    assert [trend.method for trend in found] == ["ARC", "MDC"] and {trend.benchmark for trend in found} == {"Shape"}
-    assert [float(t.p_holm) for t in found] == pytest.approx(holm([float(t.p) for t in found]), rel=1e-3)
+    made = world({corpus: ["arc", "mdc"] for corpus in PAIRS}, n=60, probes=("shape", "colour"))
     out = made.make(tmp_path)
-    lines = read_rows(out / "figure5_trend.csv")
-    assert [line["benchmark"] for line in lines] == ["Shape", "Colour"] * 2
-    assert {line["pairs"] for line in lines} == {"750 2000 6000"}
-    assert [line["primary"] for line in lines] == ["true", "false"] * 2 and {line["scale"] for line in lines} == {
-        "mini"
-    }
+    lines = read_rows(out / "figure5_contrasts.csv")
+    assert [(line["method"], line["label"]) for line in lines] == [
+        (method, probe) for probe in ("Shape", "Colour") for method in ("ARC", "MDC")
+    ]
+    assert [line["primary"] for line in lines] == ["True"] * 2 + ["False"] * 2, "claims first"
+    found = lines[:2]
+    assert [float(t["p_holm"]) for t in found] == pytest.approx(holm([float(t["p"]) for t in found]), rel=1e-3)
+    assert {line["p"] for line in lines[2:]} == {""} and {line["unit"] for line in lines} == {"points a doubling"}
+    for trend in trends(made, tmp_path):
+        (line,) = [
+            one for one in lines if (one["method"], one["label"]) == (trend.system.method.label, trend.line.label)
+        ]
+        assert float(line["intercept"]) == pytest.approx(trend.intercept, rel=1e-5)
+        assert line["records"].split() == [f"probe/{c}/B/{trend.system.method.key}/s0" for c in PAIRS]
 
 
 def test_only_trends_that_were_named_have_a_verdict_and_it_is_of_the_whole_rise(tmp_path: Path) -> None:
@@ -110,7 +124,7 @@ def test_only_trends_that_were_named_have_a_verdict_and_it_is_of_the_whole_rise(
     made = world(both, n=20_000, statistics=statistics, trends=["arc"])
     made.fields["trends"] = ["arc"]
     arc, mdc = trends(made, tmp_path)
-    assert (arc.verdict, mdc.verdict) == ("held", "") and mdc.p == ""
+    assert arc.line.decision is not None and arc.line.decision.direction == "supported" and mdc.line.decision is None
 
     # 0.7 points a doubling would be within ±2 points, the rise over three doublings is not
     def flat(corpus: str | None, method: str, probe: str, seed: int) -> float:
@@ -118,14 +132,17 @@ def test_only_trends_that_were_named_have_a_verdict_and_it_is_of_the_whole_rise(
 
     found = {}
     for bound in (0.5, 2.0):
+        margins = {"top-1": bound}
         made = ProbingWorld(
-            both, flat, PAIRS, artefact="figure5", n=20_000, statistics={**statistics, "comparable": bound}
+            both, flat, PAIRS, artefact="figure5", n=20_000, statistics={**statistics, "margins": margins}
         )
-        found[bound] = trends(made, tmp_path / str(bound))[0]
-        told = found[bound]
-        assert told.smallest_detectable is not None and told.high - told.low < 2 * told.smallest_detectable
-    assert found[2.0].verdict == "comparable" and max(abs(found[2.0].low), abs(found[2.0].high)) * 3 < 2
-    assert found[0.5].verdict == "cannot be told" and max(abs(found[0.5].low), abs(found[0.5].high)) < 0.5
+        found[bound] = trends(made, tmp_path / str(bound))[0].line
+        decision, (low, high) = found[bound].decision, ends(found[bound].found)
+        assert decision is not None and decision.direction == "inconclusive"
+        assert decision.margin == pytest.approx(bound / 3), "the rise is over three doublings"
+        assert decision.detectable is not None and high - low < 2 * decision.detectable
+    sizes = {bound: one.decision.size for bound, one in found.items() if one.decision}
+    assert sizes == {2.0: "equivalent", 0.5: "undecided"} and max(map(abs, ends(found[0.5].found))) < 0.5
 
 
 def test_every_number_has_its_pairs_and_the_samples_seen(tmp_path: Path) -> None:
@@ -136,7 +153,7 @@ def test_every_number_has_its_pairs_and_the_samples_seen(tmp_path: Path) -> None
     assert [int(line["pairs"]) for line in lines] == list(PAIRS.values())
     assert [int(line["samples_seen"]) for line in lines] == [4 * pairs for pairs in PAIRS.values()]
     for line in lines:
-        assert float(line["value"]) == pytest.approx(made.value(line["run"], "shape"), abs=5.1e-5)
+        assert float(line["value"]) == pytest.approx(made.value(line["run"], "shape"), rel=1e-5)
     svg = (out / "figure5.svg").read_text(encoding="utf-8")
     for words in ("image–caption pairs", "2,000", "8,000", "points a doubling of the pairs"):
         assert words in svg, "as a comment beside the drawn letters"
@@ -146,12 +163,12 @@ def test_every_number_has_its_pairs_and_the_samples_seen(tmp_path: Path) -> None
 
 def test_methods_of_one_size_have_a_point_and_no_trend(tmp_path: Path) -> None:
     made = world({"d750": ["mdc"], "d2000": ["arc", "mdc"], "d6000": ["mdc"]})
-    assert [trend.method for trend in trends(made, tmp_path)] == ["MDC"]
+    assert [trend.system.method.label for trend in trends(made, tmp_path)] == ["MDC"]
     assert [line["method"] for line in read_rows(made.make(tmp_path) / "figure5.csv")].count("ARC") == 1
     made = world({"d750": ["arc", "mdc"], "d2000": ["mdc"], "d6000": ["arc"]})
-    assert {t.method: (t.pairs, t.residual_sd) for t in trends(made, tmp_path)} == {
-        "ARC": ("750 6000", None),
-        "MDC": ("750 2000", None),
+    assert {t.system.method.label: (t.pairs, t.residual_sd) for t in trends(made, tmp_path)} == {
+        "ARC": ([750, 6000], None),
+        "MDC": ([750, 2000], None),
     }
 
 
@@ -164,8 +181,8 @@ def test_a_run_by_two_estimators_has_two_trends(tmp_path: Path) -> None:
         made.systems[-1]["method"] = {"key": "mdc", "label": "MDC (heuristic)"}
     found = trends(made, tmp_path)
     assert [(trend.system.estimator, trend.pairs) for trend in found] == [
-        ("linear probe", "750 2000 6000"),
-        ("heuristic", "750 2000 6000"),
+        ("linear probe", [750, 2000, 6000]),
+        ("heuristic", [750, 2000, 6000]),
     ]
 
 

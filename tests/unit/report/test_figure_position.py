@@ -16,6 +16,7 @@ from mdc.plan.config.read import validate
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.records import UserError
 from mdc.report.positions import Positions
+from mdc.report.statistics.estimate import estimate
 
 
 @pytest.fixture
@@ -27,11 +28,11 @@ def test_the_control_is_drawn_in_matched_contexts_on_first_mentions_in_its_own_o
     rows = token_rows("rtl")
     for number, places in enumerate([(1, 2), (3, 4), (5, 6)]):
         gains = [row["prefix"] - row["prefix_blind"] for row in rows if row["place"] in places and not row["after"]]
-        (_, gain, count) = found.curve("c/rtl", "prefix")[number]
-        assert gain.value == pytest.approx(np.mean(gains)) and count == len(gains)
+        (_, gain) = found.curve("c/rtl", "prefix")[number]
+        assert gain.value == pytest.approx(np.mean(gains)) and gain.n == len(gains)
     # what is a first mention from the right is not the same as one from the left
-    assert [count for _, _, count in found.curve("c/rtl", "prefix")] == [CAPTIONS, 2 * CAPTIONS, 2 * CAPTIONS]
-    assert [count for _, _, count in found.curve("c/mdc", "prefix")] == [2 * CAPTIONS, 2 * CAPTIONS, CAPTIONS]
+    assert [gain.n for _, gain in found.curve("c/rtl", "prefix")] == [CAPTIONS, 2 * CAPTIONS, 2 * CAPTIONS]
+    assert [gain.n for _, gain in found.curve("c/mdc", "prefix")] == [2 * CAPTIONS, 2 * CAPTIONS, CAPTIONS]
 
 
 def test_bins_outside_the_trained_range_are_marked(found: Positions, tmp_path: Path) -> None:
@@ -56,11 +57,15 @@ def test_the_control_is_named_and_stands_outside_the_claims(found: Positions, tm
     out = make(found.job, {name: tmp_path / name / "positions.json" for name in found.job.expected}, tmp_path / "out")
     control = [line for line in read_rows(out / "figure_position.csv") if line["method"] == METHODS["rtl"]]
     assert {line["context"] for line in control} == {"own", "suffix"}
-    claims = read_rows(out / "figure_position_claims.csv")
-    assert [line["method"] for line in claims if line["primary"] == "true"] == ["MDC"]
+    claims = read_rows(out / "figure_position_contrasts.csv")
+    (claim,) = [line for line in claims if line["primary"] == "True"]
+    assert (claim["method"], claim["second_method"], claim["condition"]) == ("MDC", "ARC", "prefix")
+    assert (claim["direction"], claim["p"], claim["groups"]) == ("too few groups", "", str(CAPTIONS)), (
+        "one seed needs 50"
+    )
     falls = [line for line in claims if line["method"] == METHODS["rtl"]]
-    assert {line["context"] for line in falls} == {"own", "suffix"}
-    assert all(line["against"] == line["verdict"] == "" for line in falls)
+    assert {line["condition"] for line in falls} == {"own", "suffix"}
+    assert all(line["second"] == line["direction"] == "" for line in falls)
     drawn = (out / "figure_position.svg").read_text()
     assert "ARC right to left (control: suffix shown)" in drawn and "their mean in own contexts" in drawn
 
@@ -82,13 +87,14 @@ def _gains(method: str, seed: int, context: str) -> list[tuple[dict[str, Any], f
 @pytest.mark.parametrize("kind", ["shape", "function"])
 def test_curves_of_a_kind_of_word_are_of_its_tokens_alone(found: Positions, context: str, kind: str) -> None:
     assert found.kinds["c/mdc"] == ["shape", "function"], "EOT is no kind of word"
-    for number, gain, count in found.curve("c/mdc", context, kind):
+    for number, gain in found.curve("c/mdc", context, kind):
         values = [
             value
             for row, value in _gains("mdc", 0, context)
             if row["kind"] == kind and (row["place"] - 1) // 2 == number and not (context == "prefix" and row["before"])
         ]
-        assert gain.value == pytest.approx(np.mean(values)) and count == len(values) > 0
+        assert gain.value == pytest.approx(np.mean(values)) and gain.n == len(values) > 0
+        assert gain.low is not None and gain.high is not None
         assert gain.low < gain.value < gain.high
 
 
@@ -96,7 +102,8 @@ def test_three_seeds_are_a_source_of_their_own(tmp_path: Path) -> None:
     """The claim: by t, from the variance between the seeds' falls and that of captions, and wider than seeds alone would be."""
     seeds = (0, 1, 2)
     three = Positions(*positions_world(tmp_path, seeds))
-    ((_, _, claim, _),) = three.claims()
+    ((_, _, fall, decision),) = three.claims()
+    claim = estimate(fall, contrast=True)
     falls = []
     for seed in seeds:
         pairs = zip(_gains("mdc", seed, "prefix"), _gains("arc", seed, "prefix"), strict=True)
@@ -104,7 +111,9 @@ def test_three_seeds_are_a_source_of_their_own(tmp_path: Path) -> None:
         late = [gain for row, gain in gains if row["place"] in (5, 6)]
         early = [gain for row, gain in gains if row["place"] in (1, 2)]
         falls.append(np.mean(late) - np.mean(early))
+    assert decision.direction in ("supported", "inconclusive", "reversed"), "three need 20 captions"
     assert claim.value == pytest.approx(np.mean(falls)) and (claim.kind, claim.seeds) == ("seeds and items", 3)
+    assert claim.low is not None and claim.high is not None
     between = np.std(falls, ddof=1) / np.sqrt(3)
     half = (claim.high - claim.low) / 2
     assert claim.high - claim.value == pytest.approx(claim.value - claim.low)
@@ -113,11 +122,11 @@ def test_three_seeds_are_a_source_of_their_own(tmp_path: Path) -> None:
 
 def test_the_learning_signal_is_the_mean_norm_by_place_and_over_the_training(found: Positions) -> None:
     signal = found.signal("c/arc")
-    assert [(step, number) for step, number, _, _ in signal] == [(s, n) for s in (0, 10) for n in range(3)]
-    for step, number, mean, count in signal:
+    assert [(step, number) for step, number, _ in signal] == [(s, n) for s in (0, 10) for n in range(3)]
+    for step, number, mean in signal:
         places = (2 * number + 1, 2 * number + 2)
         norms = [norm(step, n, place, 0) for n in range(CAPTIONS) for place in places]
-        assert mean.value == pytest.approx(np.mean(norms)) and count == len(norms), "EOT is left out"
+        assert mean.value == pytest.approx(np.mean(norms)) and mean.n == len(norms), "EOT is left out"
     for (share, ratio), step in zip(found.signal_ratio("c/arc"), (0, 10), strict=True):
         late, early = ([np.log(norm(step, n, p, 0)) for n in range(CAPTIONS) for p in two] for two in ((5, 6), (1, 2)))
         assert share == step / 10 and ratio.value == pytest.approx(np.mean(late) - np.mean(early))

@@ -9,8 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
-from mdc.report.estimates import Estimator
+from shown import STATISTICS
 
+from mdc.plan.jobs.shown import Statistics
 from mdc.plan.jobs.shown_captions import ShownContest
 from mdc.plan.records import sha256_file, write_json
 from mdc.report.judged import judged
@@ -38,8 +39,11 @@ def test_an_image_without_an_answer_with_some_seed_counts_for_no_system(tmp_path
         given[f"judged/s{seed}"] = folder / "judged.json"
         write_json(folder / "judged.json", record | {"outputs": outputs})
     contest = ShownContest(name="n", label="N", dataset="d", systems=["x", "y"], records=list(given))
-    job: Any = SimpleNamespace(contests=[contest], artefact="table3", scale="s", expected=dict.fromkeys(given, "h"))
-    (found,) = judged(job, given, Estimator(draws=50))
+    expected, statistics = dict.fromkeys(given, "h"), Statistics(**STATISTICS)
+    job: Any = SimpleNamespace(
+        contests=[contest], artefact="table3", scale="s", expected=expected, statistics=statistics
+    )
+    (found,) = judged(job, given)
     assert found.images == 2 and found.answers == {"chosen": 6, "failed": 2}
     # of image a x is chosen with both seeds; of image c half of the first vote is its
     assert found.share["x"].value == pytest.approx(100 * (1 + 1 + 0.5 + 0) / 4)

@@ -39,10 +39,10 @@ def test_a_row_a_method_and_a_column_a_corpus(tmp_path: Path, seeds: tuple[int, 
         assert float(rows["untrained, mean of patches"][label]) == pytest.approx(np.mean(control), abs=0.051)
         assert rows["chance"][label] == "12.5"
     contrasts = read_rows(out / "table4_contrasts.csv")
-    named = [line for line in contrasts if line["against"] == "ARC"]
+    named = [line for line in contrasts if line["second_method"] == "ARC"]
     assert len(named) == 2 and len(contrasts) == 2 + 4, "one a corpus, and each method against its control"
-    assert [line["primary"] for line in contrasts] == ["false"] * 4 + ["true"] * 2
-    assert {line["benchmark"] for line in contrasts} == {"ImageNet-1K"}, "no average of one probe"
+    assert [line["primary"] for line in contrasts] == ["True"] * 2 + ["False"] * 4
+    assert {line["label"] for line in contrasts} == {"ImageNet-1K"}, "no average of one probe"
     for ending in ("html", "md", "tex"):
         text = (out / f"table4.{ending}").read_text(encoding="utf-8")
         assert "Ablation on t" in text and "not a reproduction" in text

@@ -34,14 +34,16 @@ def test_its_files(tmp_path: Path) -> None:
     out = made.make(tmp_path)
     lines = [line for line in read_rows(out / "figure_repetition.csv") if line["dataset"] == "Four"]
     assert {(line["passes"], line["samples_seen"], line["pairs"]) for line in lines} == {("4", "3200", "800")}
-    assert {line["benchmark"] for line in lines} == {"Shape", "Count", "Average"}
+    assert {line["label"] for line in lines} == {"Shape", "Count", "Average"}
     losses = {(line["dataset"], line["method"]): line for line in read_rows(out / "figure_repetition_losses.csv")}
     five = [made.losses[f"fresh/B/arc/s{seed}"] for seed in range(5)]
     line = losses["Fresh", "ARC"]
     assert float(line["loss"]) == pytest.approx(sum(five) / 5)
-    assert (float(line["low"]), float(line["high"])) == (min(five), max(five))
-    claims = [line for line in read_rows(out / "figure_repetition_contrasts.csv") if line["primary"] == "true"]
-    assert [(line["dataset"], line["verdict"]) for line in claims] == [(name.title(), "held") for name in REPEATED]
+    assert (float(line["least"]), float(line["greatest"])) == (min(five), max(five))
+    claims = [line for line in read_rows(out / "figure_repetition_contrasts.csv") if line["primary"] == "True"]
+    assert [(line["dataset"], line["direction"]) for line in claims] == [
+        (name.title(), "supported") for name in REPEATED
+    ]
 
 
 def test_losses_of_captioners_alone_are_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

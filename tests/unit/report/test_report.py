@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import html
 import io
 import itertools
@@ -16,19 +15,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mdc.report.probing import Probing
-from mdc.report.tidy import csv_text
 from probing_world import ProbingWorld
-from shown import page, read_rows
+from shown import page, read_rows, write_manifest
 from sklearn.metrics import average_precision_score
 
 from mdc.app.export import model_card
 from mdc.plan.artefacts import ARTEFACTS
-from mdc.plan.records import UserError
+from mdc.plan.records import UserError, sha256_file
 from mdc.report import index_page, published, words
 from mdc.report.figures import drawing as figures
 from mdc.report.figures.styles import METHOD_STYLE, method_styles
-from mdc.report.items import read_items
+from mdc.report.frame import csv_text
+from mdc.report.given import table_of
+from mdc.report.items import items_of
+from mdc.report.results import Results
+from mdc.report.statistics.replicates import Items
 from mdc.report.tables import table1
 from mdc.report.tables.render import DATA_FILES, write_csv, write_html, write_latex, write_markdown
 from mdc.report.tables.table import Cell, Column, Row, Table, mark_rows, rank
@@ -67,7 +68,7 @@ def world(**given: Any) -> ProbingWorld:
 def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[ProbingWorld, Table, Path]:
     made, folder = world(), tmp_path_factory.mktemp("table1")
     out = made.make(folder)
-    return made, table1.main_table(Probing(made.job, made.write(folder))), out
+    return made, table1.main_table(Results(made.job, made.write(folder))), out
 
 
 # --- marks ----------------------------------------------------------------------------------------------------------
@@ -129,16 +130,16 @@ def test_layout_csv_round_trip(built: tuple[ProbingWorld, Table, Path]) -> None:
     assert [row.labels for row in table.rows[:-1]] == expected
     long = read_rows(out / "table1_long.csv")
     assert len(long) == 3 * len(rows)
-    value = {(line["run"], line["benchmark"]): float(line["value"]) for line in long}
+    value = {(line["run"], line["label"]): float(line["value"]) for line in long}
     control = {system["runs"][0]: system.get("control") for system in made.systems}
     for number, line in enumerate(long):
         row = rows[number // 3]
         assert (line["dataset"], line["backbone"]) == (row["dataset"], row["backbone"])
-        assert row[line["benchmark"]] == f"{float(line['value']):.1f}"
+        assert row[line["label"]] == f"{float(line['value']):.1f}"
         assert float(line["low"]) <= float(line["value"]) <= float(line["high"])
-        if line["benchmark"] != "Average":
+        if line["label"] != "Average":
             assert float(line["value"]) == pytest.approx(
-                made.value(line["run"], line["benchmark"].lower().replace("-", "")), abs=5.1e-5
+                made.value(line["run"], line["label"].lower().replace("-", "")), rel=1e-5
             )
         else:
             parts = [float(x["value"]) for x in long[number - 2 : number]]
@@ -147,13 +148,13 @@ def test_layout_csv_round_trip(built: tuple[ProbingWorld, Table, Path]) -> None:
         if (of := control[line["run"]]) is None:
             assert line["method"] == "untrained" and line["gain"] == ""
             continue
-        gain = value[line["run"], line["benchmark"]] - value[f"{of}/s0", line["benchmark"]]
+        gain = value[line["run"], line["label"]] - value[f"{of}/s0", line["label"]]
         assert float(line["gain"]) == pytest.approx(gain, abs=2e-4)
         assert float(line["gain_low"]) < float(line["gain"]) < float(line["gain_high"])
     # the headline numbers: the averages of systems with a control
     told = json.loads((out / "table1_metrics.json").read_text())
     assert list(told) == sorted(system["key"] for system in made.systems if system.get("control"))
-    averages = {line["run"]: line for line in long if line["benchmark"] == "Average"}
+    averages = {line["run"]: line for line in long if line["label"] == "Average"}
     for key, numbers in told.items():
         line = averages[f"{key}/s0"]
         expected = {"average": float(line["value"]), "gain": float(line["gain"])}
@@ -164,53 +165,68 @@ def test_contrasts_are_those_named_and_the_primary_alone_are_judged(built: tuple
     made, _, out = built
     lines = read_rows(out / "table1_contrasts.csv")
     system = {one["key"]: one for one in made.systems}
-    pairs = [(s["key"], s["control"]) for s in made.systems if s.get("control")] + [tuple(p) for p in made.contrasts]
-    assert len(lines) == 3 * len(pairs) == 3 * (14 + 12)
+    gains = [(s["key"], s["control"]) for s in made.systems if s.get("control")]
+    measures = ("imagenet1k", "pets", "average")
+    expected_lines = [
+        (kind, *pair, measure)
+        for kind, pairs in (("difference", made.contrasts), ("gain", gains))
+        for pair in pairs
+        for measure in measures
+    ]
+    assert {(x["kind"], x["first"], x["second"], x["column"]) for x in lines} == set(expected_lines)
+    assert len(lines) == len(expected_lines) == 3 * (14 + 12)
+    assert [(x["first"], x["second"]) for x in lines[:6]] == [tuple(pair) for pair in made.contrasts[:6]], (
+        "claims first"
+    )
     primary = []
-    for number, line in enumerate(lines):
-        first, second = (system[key] for key in pairs[number // 3])
-        assert (line["method"], line["against"]) == (first["method"]["label"], second["method"]["label"])
+    for line in lines:
+        first, second = (system[line[side]] for side in ("first", "second"))
+        assert (line["method"], line["second_method"]) == (first["method"]["label"], second["method"]["label"])
         assert line["dataset"] == (first["corpus"] or {"label": "none"})["label"]
-        assert line["against_dataset"] == (second["corpus"] or {"label": "none"})["label"]
+        assert line["second_dataset"] == (second["corpus"] or {"label": "none"})["label"]
         items = [[made.items[s["records"][0]][probe].value for probe in made.probes] for s in (first, second)]
         apart = [100 * (a - b).mean() for a, b in zip(*items, strict=True)]
-        expected = {"ImageNet-1K": apart[0], "Pets": apart[1], "Average": np.mean(apart)}[line["benchmark"]]
-        assert float(line["difference"]) == pytest.approx(expected, abs=5.1e-5)
-        judged = list(pairs[number // 3]) in made.contrasts[:6] and line["benchmark"] == "Average"
-        assert line["primary"] == str(judged).lower()
+        expected = {"ImageNet-1K": apart[0], "Pets": apart[1], "Average": np.mean(apart)}[line["label"]]
+        assert float(line["value"]) == pytest.approx(expected, rel=1e-5)
+        judged = [line["first"], line["second"]] in made.contrasts[:6] and line["label"] == "Average"
+        assert line["primary"] == str(judged)
         if judged:
             primary.append(line)
         else:
-            assert {line[key] for key in ("p", "p_holm", "verdict", "smallest_detectable")} == {""}
+            assert {line[key] for key in ("p", "p_holm", "direction", "margin", "size", "detectable")} == {""}
     # Holm by its definition: the k-th smallest is rejected at level a only if it and all smaller ones pass
     p = np.array([float(line["p"]) for line in primary])
     assert len(p) == 6 and len(set(p)) > 1
     for line in primary:
         smaller = [(len(p) - (p < q).sum()) * q for q in p if q <= float(line["p"])]
         assert float(line["p_holm"]) == pytest.approx(min(1, max(smaller)), rel=1e-3)
-        low, high, told = float(line["low"]), float(line["high"]), float(line["difference"])
-        sure, near = float(line["p_holm"]) < 0.05, low >= -2 and high <= 2
-        verdict = ("held" if told > 0 else "opposite") if sure else "comparable" if near else "cannot be told"
-        assert line["verdict"] == verdict and float(line["smallest_detectable"]) > (high - low) / 2
-    assert {line["verdict"] for line in primary} >= {"held"}
+        low, high, told = float(line["low"]), float(line["high"]), float(line["value"])
+        sure = float(line["p_holm"]) < 0.05
+        assert line["direction"] == (("supported" if told > 0 else "reversed") if sure else "inconclusive")
+        assert (line["detectable"] == "") == sure and line["scope"] == "checkpoints"
+        assert sure or float(line["detectable"]) > (high - low) / 2
+        assert float(line["margin"]) == 2 and line["size"] in ("larger", "equivalent", "undecided")
+        assert (line["size"] == "larger") <= (min(abs(low), abs(high)) > 2 and low * high > 0)
+    assert {"supported", "inconclusive"} <= {line["direction"] for line in primary}
+    assert {"larger", "undecided"} <= {line["size"] for line in primary}
 
 
-def test_a_refuted_claim_is_opposite_in_every_file(tmp_path: Path) -> None:
+def test_a_refuted_claim_is_reversed_in_every_file(tmp_path: Path) -> None:
     made = world(contrasts=(("clip", "mdc"),), backbones=ONE)
     out = made.make(tmp_path)
-    told = [x for x in read_rows(out / "table1_contrasts.csv") if x["primary"] == "true" and x["method"] == "CLIP"]
-    refuted = [line for line in told if line["against"] == "MDC"]
-    assert len(refuted) == 2 and {line["verdict"] for line in refuted} == {"opposite"}
+    told = [x for x in read_rows(out / "table1_contrasts.csv") if x["primary"] == "True" and x["method"] == "CLIP"]
+    refuted = [line for line in told if line["second_method"] == "MDC"]
+    assert len(refuted) == 2 and {line["direction"] for line in refuted} == {"reversed"}
     page = (out / "table1.html").read_text(encoding="utf-8")
-    assert ">opposite</td>" in page and "below 0, p" not in page
-    assert "| opposite |" in (out / "table1.md").read_text(encoding="utf-8")
+    assert ">reversed (checkpoints)</td>" in page
+    assert "| reversed (checkpoints) |" in (out / "table1.md").read_text(encoding="utf-8")
 
 
 def test_level_bounds_and_power_are_the_jobs(built: tuple[ProbingWorld, Table, Path], tmp_path: Path) -> None:
-    given = {"level": 0.9, "comparable": 3.5, "power": 0.7, "bootstrap": 300}
+    given = {"level": 0.9, "margins": {"top-1": 3.5}, "power": 0.7, "bootstrap": 300}
     wide, narrow = built[2], world(statistics=given, backbones=ONE).make(tmp_path)
     text = (narrow / "table1.md").read_text(encoding="utf-8")
-    for told in ("90 % interval", "below 0.1", "±3.5 points", "probability of 70 %", "300 resamples"):
+    for told in ("90 % interval", "below 0.1", "3.5)", "70 % power", "300 resamples"):
         assert told in text, told
     assert "95 %" not in text
     longs = [read_rows(out / "table1_long.csv") for out in (wide, narrow)]
@@ -229,27 +245,32 @@ def test_every_output_says_what_its_intervals_and_its_scale_are_worth(built: tup
         text = html.unescape((out / name).read_text(encoding="utf-8"))
         if name not in ("table1_long.csv", "table1_contrasts.csv"):  # these have a column for the scale's name
             assert "not a reproduction of the paper's numbers" in text, name
-        if name != "table1.csv":
-            assert "this checkpoint only" in text, name
+            if name != "table1.csv":
+                assert "this checkpoint only" in text, name
+        else:
+            assert {line["scope"] for line in read_rows(out / name)} == {"checkpoints"}
     assert {line["published"] for line in read_rows(out / "table1_long.csv")} == {""}
 
 
 def test_published_values_stand_only_at_scale_paper(tmp_path: Path) -> None:
     out = world(scale="paper", labels={"alt": "CC12M"}, backbones=ONE).make(tmp_path)
-    place = ("dataset", "backbone", "method", "benchmark")
+    place = ("dataset", "backbone", "method", "label")
     found = {tuple(line[key] for key in place): line["published"] for line in read_rows(out / "table1_long.csv")}
-    assert found["CC12M", "ViT-B/32", "MDC", "ImageNet-1K"] == "54.8000"
-    assert found["CC12M", "ViT-B/32", "CLIP", "Pets"] == "74.8000"
+    assert found["CC12M", "ViT-B/32", "MDC", "ImageNet-1K"] == "54.8"
+    assert found["CC12M", "ViT-B/32", "CLIP", "Pets"] == "74.8"
     assert found["none", "ViT-B/32", "untrained", "Pets"] == ""
     page = (out / "table1.html").read_text(encoding="utf-8")
     assert "paper 54.8" in page and "not a reproduction" not in page
 
 
-@pytest.mark.parametrize(("seeds", "said"), [(2, "mean of 2 seeds"), (3, "t over 3 seeds and test items")])
-def test_more_seeds_change_the_interval(tmp_path: Path, seeds: int, said: str) -> None:
+@pytest.mark.parametrize(
+    ("seeds", "kind", "said"),
+    [(2, "bootstrap", "mean of 2 seeds"), (3, "seeds_and_items", "t over 3 seeds and test items")],
+)
+def test_more_seeds_change_the_interval(tmp_path: Path, seeds: int, kind: str, said: str) -> None:
     out = world(seeds=range(seeds), backbones=ONE).make(tmp_path)
     for line in read_rows(out / "table1_long.csv"):
-        assert said in line["interval"] and line["seeds"] == " ".join(map(str, range(seeds)))
+        assert (line["interval"], line["seeds"]) == (kind, str(seeds))
         assert len(line["run"].split()) == seeds
     assert said in (out / "table1.md").read_text(encoding="utf-8")
 
@@ -257,13 +278,13 @@ def test_more_seeds_change_the_interval(tmp_path: Path, seeds: int, said: str) -
 def test_multi_label_column(tmp_path: Path) -> None:
     made = world(multi=("pets",), n=40, backbones=ONE)
     out = made.make(tmp_path)
-    lines = [line for line in read_rows(out / "table1_long.csv") if line["benchmark"] == "Pets"]
+    lines = [line for line in read_rows(out / "table1_long.csv") if line["label"] == "Pets"]
     assert {line["metric"] for line in lines} == {"mAP"}
     for line in lines:
         items = made.items[f"probe/{line['run']}"]["pets"]
         columns = zip(np.asarray(items.targets).T, np.asarray(items.scores).T, strict=True)
         oracle = np.mean([average_precision_score(target, scores) for target, scores in columns])
-        assert float(line["value"]) == pytest.approx(100 * oracle, abs=5.1e-5)
+        assert float(line["value"]) == pytest.approx(100 * oracle, rel=1e-5)
 
 
 def test_bad_records_are_refused_by_name(tmp_path: Path) -> None:
@@ -280,10 +301,10 @@ def test_bad_records_are_refused_by_name(tmp_path: Path) -> None:
         assert "\n" not in str(told.value) and not (tmp_path / "out").exists()
 
     refused("not a probe record: kind", kind="run")
-    refused(f"the record of {name} lacks pets", probes={"imagenet1k": probes["imagenet1k"]})
+    refused(f"the record of {name} or its items lack pets", probes={"imagenet1k": probes["imagenet1k"]})
     refused(f"{name} on pets: the record says 1.000", probes={**probes, "pets": {**probes["pets"], "value": 1.0}})
     refused(f"{name} names no items.parquet", outputs={})
-    refused("is not the 000000000000… of its record", outputs={"items.parquet": "0" * 64})
+    refused("not the file that the record of", outputs={"items.parquet": "0" * 64})
     chance = {**probes, "pets": {**probes["pets"], "chance": 1.0}}
     refused(f"pets has other chance levels: .*{name} with 1", probes=chance)
 
@@ -304,16 +325,16 @@ def test_a_row_is_a_system_and_no_id_is_taken_apart(tmp_path: Path, artefact: st
     out = made.make(tmp_path)
     lines = read_rows(out / ("figure4.csv" if artefact == "figure4" else f"{artefact}_long.csv"))
     assert len(lines) == len(made.systems) * (2 if artefact == "figure4" else 3), "each system has lines of its own"
-    told = {line["method"]: line for line in lines if line["benchmark"] == "Pets" and line["dataset"] == ALT}
+    told = {line["method"]: line for line in lines if line["label"] == "Pets" and line["dataset"] == ALT}
     records = {"MDC": "alt/B/mdc/s0", "MDC_HEURISTIC": "alt/B/mdc/s0/heuristic", "MDC_FT": "alt/B/mdc/s0/ft-dense"}
     for method, record in records.items():
-        assert float(told[method]["value"]) == pytest.approx(made.value(record, "pets"), abs=5.1e-5)
+        assert float(told[method]["value"]) == pytest.approx(made.value(record, "pets"), rel=1e-5)
         assert told[method]["run"] == record.removesuffix("/heuristic")
     # the gain of the finetuned system is over the run that it began with, and the other estimate has no control
     gain = float(told["MDC_FT"]["value"]) - float(told["MDC"]["value"])
     assert float(told["MDC_FT"]["gain"]) == pytest.approx(gain, abs=2e-4)
     assert told["MDC_HEURISTIC"]["gain"] == "" != told["MDC"]["gain"]
-    pairs = [(line["method"], line["against"]) for line in read_rows(out / f"{artefact}_contrasts.csv")]
+    pairs = [(line["method"], line["second_method"]) for line in read_rows(out / f"{artefact}_contrasts.csv")]
     assert {("MDC_HEURISTIC", "MDC"), ("MDC_FT", "MDC"), ("MDC", "untrained")} <= set(pairs)
     if artefact == "table4":
         (tuned,) = [row for row in read_rows(out / "table4.csv") if row["method"] == "MDC_FT"]
@@ -418,8 +439,8 @@ def test_awkward_text_and_signs(tmp_path: Path) -> None:
         Table("t", (), ("a",), (Column("b"),), (Row(("c",), ()),))
 
 
-def test_a_number_can_have_decimals_of_its_own_and_one_that_never_changes_no_interval(tmp_path: Path) -> None:
-    cells = (Cell(7480, decimals=0), Cell(3.976, 3.9, 4.04, decimals=2), Cell(0.0, 0.0, 0.0), Cell(3, 2.96, 3.04))
+def test_a_number_can_have_decimals_of_its_own(tmp_path: Path) -> None:
+    cells = (Cell(7480, decimals=0), Cell(3.976, 3.9, 4.04, decimals=2), Cell(0.0), Cell(3, 2.96, 3.04))
     columns = tuple(map(Column, ("steps", "loss", "true", "told")))
     table = Table("t", (), ("who",), columns, (Row(("a",), cells),))
     lines, md, found, tex = in_every_format(table, tmp_path)
@@ -453,8 +474,8 @@ def test_csv_equals_the_standard_library() -> None:
     writer.writerows(rows)
     assert csv_text(rows, ["count", "te,xt"]) == buffer.getvalue()
     assert csv_text([], ["a", "b"]) == "a,b\n"
-    values = {"none": None, "minus": -0.00001, "third": np.float64(1 / 3), "whole": 2, "yes": True}
-    assert csv_text([values], list(values)).splitlines()[1] == ",0.0000,0.3333,2,True"
+    values = {"none": None, "nan": float("nan"), "minus": -0.0, "third": np.float64(1 / 3), "whole": 2, "yes": True}
+    assert csv_text([values], list(values)).splitlines()[1] == ",,0,0.333333,2,True"
     with pytest.raises(KeyError):
         csv_text([{"a": 1}], ["a", "b"])
 
@@ -477,7 +498,10 @@ def test_lines_say_what_repeats_and_groups_where_they_stand() -> None:
 def test_items_round_trip_with_their_groups_and_are_held_to_their_hash(tmp_path: Path) -> None:
     import pandas as pd
 
-    path = tmp_path / "items.parquet"
+    path, job = tmp_path / "items.parquet", world(backbones=ONE).job
+    name = job.inputs[0]
+    given = {name: write_manifest(tmp_path, name, "probe.json")}
+    path = given[name].with_name("items.parquet")
     columns: dict[str, Any] = {
         "probe": ["one", "many", "one", "many"],
         "item": ["a", "x", "b", "y"],
@@ -487,24 +511,26 @@ def test_items_round_trip_with_their_groups_and_are_held_to_their_hash(tmp_path:
         "group": [None, "i", None, "j"],
     }
 
-    def written(frame: pd.DataFrame) -> str:
+    def read(frame: pd.DataFrame) -> dict[str, Items]:
         frame.to_parquet(path)
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        write_manifest(tmp_path, name, "probe.json", outputs={path.name: sha256_file(path)})
+        return items_of(table_of(job, given, name, path.name, ("probe", "item")))
 
     frame = pd.DataFrame(columns)
-    sha = written(frame)
-    items = read_items(path, sha)
-    assert items["one"].ids == ("a", "b") and items["one"].value == pytest.approx([1, 1 / 3])
-    assert items["many"].ids == ("x", "y") and items["many"].value is None
-    np.testing.assert_array_equal(items["many"].scores, [[0.5, -1.0], [2.0, 3.0]])  # type: ignore[arg-type]
-    np.testing.assert_array_equal(items["many"].targets, [[1, 0], [0, 1]])  # type: ignore[arg-type]
-    assert items["one"].groups is None and items["many"].groups == ("i", "j")
-    assert read_items(path, written(frame.drop(columns="group")))["many"].groups is None
-    with pytest.raises(UserError, match="is not the"):
-        read_items(path, sha)
+    items = read(frame)
+    assert items["one"].ids == ("a", "b") and items["one"].of == pytest.approx([1, 1 / 3])
+    assert items["many"].ids == ("x", "y") and items["many"].groups == ("i", "j") and items["many"].biased
+    scores, targets = np.array(columns["scores"][1::2]), np.array(columns["targets"][1::2])
+    assert items["many"].value == pytest.approx(average_precision_score(targets, scores, average="macro"))
+    assert set(items["one"].groups).isdisjoint(("a", "b", "i", "j")) and len(set(items["one"].groups)) == 2
+    alone = read(frame.drop(columns="group"))
+    assert set(alone["many"].groups).isdisjoint(alone["one"].groups), "items without groups share nothing"
     frame.loc[3, "group"] = None
-    with pytest.raises(UserError, match="some items of a probe have a group and some have none"):
-        read_items(path, written(frame))
+    with pytest.raises(ValueError, match="some items of a probe have a group and some have none"):
+        read(frame)
+    path.write_bytes(b"")
+    with pytest.raises(UserError, match="not the file that the record of"):
+        table_of(job, given, name, path.name, ())
 
 
 def test_published_averages_are_the_means_of_their_columns() -> None:
@@ -565,7 +591,7 @@ def test_error_bars_reach_from_end_to_end(across: bool) -> None:
 
 def test_a_figure_that_cannot_be_is_refused(built: tuple[ProbingWorld, Table, Path], tmp_path: Path) -> None:
     made, _, _ = built
-    numbers = Probing(made.job, made.write(tmp_path / "world")).numbers()
+    numbers = Results(made.job, made.write(tmp_path / "world")).numbers()
     with pytest.raises(UserError, match=r"png, .svg, .pdf"):
         figures.table1_bars(numbers, [tmp_path / "t.bmp"], "t")
     with pytest.raises(UserError, match="no trained encoder"):

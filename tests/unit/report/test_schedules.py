@@ -13,14 +13,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mdc.report.statistics.contrasts import holm
 from shown import STATISTICS, LoggedRuns, make, read_rows, shown_run
 
 from mdc.plan.jobs.shown import SchedulesJob
 from mdc.plan.records import UserError
 from mdc.report.figures import schedule_panels, schedules
 from mdc.report.figures.schedule_lines import Track, measure
+from mdc.report.frame import CLAIMS, csv_text
 from mdc.report.given import run_log
+from mdc.report.statistics.claims import holm
 
 RANGES = {"mdc_0_100": [0.0, 1.0], "mdc_30_80": [0.3, 0.8], "mdc": [0.5, 1.0]}
 NOISE = {"mdc_0_100": 0.12, "mdc_30_80": 0.05, "mdc": 0.04}
@@ -28,6 +29,7 @@ LABELS = {"mdc_0_100": "MDC [0.0, 1.0]", "mdc_30_80": "MDC [0.3, 0.8]", "mdc": "
 WARMUP, EVERY, TOKENS = 30, 10, 400
 
 Log = list[dict[str, Any]]
+Rows = list[dict[str, str]]
 
 
 def log(method: str, seed: int, count: int) -> Log:
@@ -72,41 +74,51 @@ class Project(LoggedRuns):
         job = self.job
         return [schedules.track(run, run_log(job, self.given, run.job)) for run in job.runs]
 
-    def rows(self) -> list[dict[str, str]]:
-        """The lines of the csv, without a drawing."""
+    def rows(self) -> tuple[Rows, Rows]:
+        """The lines of both csv files, without a drawing: the numbers, and their ratios to the reference."""
         lines = measure(self.tracks(), self.job)
-        return list(csv.DictReader(io.StringIO(schedules.text(lines, "mini"))))
+        levels, contrasts = schedules.levels(lines, self.job), schedules.contrasts(lines, self.job)
+        texts = csv_text(levels, list(levels[0])), csv_text([one.cells() for one in contrasts], CLAIMS)
+        numbers, ratios = (list(csv.DictReader(io.StringIO(text))) for text in texts)
+        return numbers, ratios
 
-    def make(self) -> list[dict[str, str]]:
+    def make(self) -> Rows:
         return read_rows(make(self.job, self.given, self.out) / "figure_schedules.csv")
 
 
-def of(rows: list[dict[str, str]], statistic: str, method: str) -> dict[str, str]:
-    (found,) = [row for row in rows if (row["statistic"], row["method"]) == (statistic, LABELS[method])]
+def of(rows: Rows, statistic: str, method: str) -> dict[str, str]:
+    (found,) = [row for row in rows if (row["column"], row["method"]) == (statistic, LABELS[method])]
     return found
 
 
+def factor(row: dict[str, str], key: str = "value") -> float:
+    """Of the logarithm of a ratio."""
+    return math.exp(float(row[key]))
+
+
 def test_the_noise_put_in_comes_out_without_the_warm_up(tmp_path: Path) -> None:
-    rows = Project(tmp_path, (0, 1, 2, 3), count=200).rows()
+    rows, ratios = Project(tmp_path, (0, 1, 2, 3), count=200).rows()
     assert list(dict.fromkeys(row["method"] for row in rows)) == [LABELS[name] for name in RANGES], "as in the table"
     for method, noise in NOISE.items():
         row = of(rows, "loss_cv", method)
         assert float(row["value"]) == pytest.approx(noise, rel=0.1)
-        assert row["interval"] == "t over 4 seeds" and row["seeds"] == "0 1 2 3" and row["logged_steps"] == "197"
+        assert (row["interval"], row["scope"], row["seeds"], row["logged_steps"]) == ("seeds", "methods", "4", "197")
         assert [float(row["t_low"]), float(row["t_high"])] == RANGES[method]
         assert float(of(rows, "grad_norm_largest_over_median", method)["value"]) < 2  # the warm-up's 40 is not counted
-    told = of(rows, "loss_cv", "mdc_0_100")
-    assert float(told["ratio_to_reference"]) == pytest.approx(3, rel=0.1)
-    assert told["verdict"] == "held" and float(told["ratio_low"]) > 2
-    ratio = of(rows, "loss_cv", "mdc_30_80")
+    told = of(ratios, "loss_cv", "mdc_0_100")
+    assert factor(told) == pytest.approx(3, rel=0.1)
+    assert told["direction"] == "supported" and factor(told, "low") > 2
+    ratio = of(ratios, "loss_cv", "mdc_30_80")
     values = [float(of(rows, "loss_cv", method)["value"]) for method in ("mdc_30_80", "mdc")]
-    assert float(ratio["ratio_to_reference"]) == pytest.approx(values[0] / values[1], rel=1e-4)
-    assert of(rows, "loss_cv", "mdc")["verdict"] == of(rows, "loss_cv", "mdc")["ratio_to_reference"] == ""
+    assert factor(ratio) == pytest.approx(values[0] / values[1], rel=1e-4)
+    assert {row["second_method"] for row in ratios} == {LABELS["mdc"]} and not [
+        r for r in ratios if r["first"] == r["second"]
+    ]
 
 
 def test_every_number_follows_from_the_log_by_hand(tmp_path: Path) -> None:
     project = Project(tmp_path, (0,))
-    rows = project.rows()
+    rows, ratios = project.rows()
     counted = [line for line in project.lines("mdc", 0) if "loss" in line and line["step"] > WARMUP]
     for name in ("loss", "grad_norm"):
         logged = np.array([line[name] for line in counted])
@@ -115,40 +127,41 @@ def test_every_number_follows_from_the_log_by_hand(tmp_path: Path) -> None:
         assert variance == pytest.approx((middle**2).mean() / 1.5, rel=1e-5)
     share = of(rows, "grad_norm_share_over_clip", "mdc")
     assert float(share["value"]) == pytest.approx((logged > 1.0).mean(), rel=1e-5)
-    assert share["interval"] == "exact (Clopper-Pearson) over logged steps, this run only"
+    assert (share["interval"], share["scope"]) == ("steps", "checkpoints")
     expected = math.sqrt((2 * math.log(2) - 1) / TOKENS)  # E[1/t] of [0.5, 1] is ln 4
     assert float(of(rows, "loss_cv", "mdc")["expected"]) == pytest.approx(expected, rel=1e-5)
-    assert of(rows, "loss_cv", "mdc")["interval"] == "moving-block bootstrap over logged steps, this run only"
+    assert of(rows, "loss_cv", "mdc")["interval"] == "steps"
     # nothing can be said of the largest of one run
     largest = of(rows, "grad_norm_largest_over_median", "mdc_0_100")
-    assert (largest["low"], largest["interval"], largest["verdict"]) == ("", "none", "")
+    assert largest["low"] == largest["high"] == of(ratios, "grad_norm_largest_over_median", "mdc_0_100")["p"] == ""
 
 
 def test_loss_and_gradient_norm_of_the_schedules_that_are_named_have_verdicts(tmp_path: Path) -> None:
     project = Project(tmp_path, (0, 1, 2))
-    rows = project.rows()
-    told = [row for row in rows if row["primary"] == "true"]
-    assert [(row["method"], row["statistic"]) for row in told] == [
+    _, rows = project.rows()
+    told = [row for row in rows if row["primary"] == "True"]
+    assert [(row["method"], row["column"]) for row in told] == [
         (LABELS[method], statistic)
         for method in ("mdc_0_100", "mdc_30_80")
         for statistic in ("loss_cv", "grad_norm_cv")
     ]
     assert [float(row["p_holm"]) for row in told] == pytest.approx(holm([float(row["p"]) for row in told]), rel=1e-4)
     for row in told:
-        sure, ratio = float(row["p_holm"]) < 0.05, float(row["ratio_to_reference"])
-        assert row["verdict"] == (("held" if ratio > 1 else "opposite") if sure else "cannot be told")
-    others = [row for row in rows if row["primary"] == "false"]
-    assert {row[key] for row in others for key in ("p", "p_holm", "verdict", "smallest_detectable")} == {""}
-    assert any(row["ratio_low"] for row in others), "the others have their intervals"
+        sure, ratio = float(row["p_holm"]) < 0.05, float(row["value"])
+        assert row["direction"] == (("supported" if ratio > 0 else "reversed") if sure else "inconclusive")
+        assert row["size"] == row["margin"] == "", "no margin of a ratio was named"
+    others = [row for row in rows if row["primary"] == "False"]
+    assert {row[key] for row in others for key in ("p", "p_holm", "direction", "detectable")} == {""}
+    assert any(row["low"] for row in others), "the others have their intervals"
     project.primary = ["short/mdc_30_80"]
-    assert [row["method"] for row in project.rows() if row["primary"] == "true"] == [LABELS["mdc_30_80"]] * 2
+    assert [row["method"] for row in project.rows()[1] if row["primary"] == "True"] == [LABELS["mdc_30_80"]] * 2
     project.primary = []
-    assert {row["verdict"] for row in project.rows()} == {""}
+    assert {row["direction"] for row in project.rows()[1]} == {""}
 
 
 def test_the_curves_are_the_logs_run_after_run(tmp_path: Path) -> None:
     project = Project(tmp_path, (0, 3))
-    assert of(project.make(), "loss_cv", "mdc")["interval"].endswith("these 2 runs only")
+    assert of(project.make(), "loss_cv", "mdc")["seeds"] == "2"
     shown = [tuple(row.values()) for row in read_rows(project.out / "figure_schedules_curves.csv")]
     keys = ("step", "loss", "grad_norm")
     logged = [
@@ -175,9 +188,9 @@ def test_what_cannot_be_told_is_said_with_what_could_have_been(tmp_path: Path) -
     (told,) = schedule_panels.findings(lines, project.job)
     for statistic in ("loss_cv", "grad_norm_cv"):
         line = next(x for x in lines if (x.run.method.key, x.statistic) == ("mdc_0_100", statistic))
-        assert line.decision is not None and line.decision.verdict == "cannot be told" and line.detectable is not None
-        assert line.detectable == pytest.approx(math.exp(line.decision.smallest_detectable))
-        assert f"(cannot be told, {line.detectable:.2f}× would have been found)" in told.replace("\u00a0", " ")
+        assert line.decision is not None and line.decision.direction == "inconclusive" and line.detectable is not None
+        assert line.detectable == pytest.approx(math.exp(line.decision.detectable or 0))
+        assert f"inconclusive (methods), minimum detectable {line.detectable:.2f}×" in told.replace("\u00a0", " ")
 
 
 def test_without_clipping_or_tokens_nothing_is_said_of_them(tmp_path: Path) -> None:
@@ -185,7 +198,7 @@ def test_without_clipping_or_tokens_nothing_is_said_of_them(tmp_path: Path) -> N
     for method in RANGES:
         project.edit(method, 0, lambda lines: [{k: v for k, v in x.items() if k != "tokens"} for x in lines])
     rows = project.make()
-    assert not [row for row in rows if row["statistic"] == "grad_norm_share_over_clip" or row["expected"]]
+    assert not [row for row in rows if row["column"] == "grad_norm_share_over_clip" or row["expected"]]
 
 
 def every(**changes: float) -> Callable[[Log], Log]:

@@ -6,10 +6,10 @@ import itertools
 
 import numpy as np
 import pytest
-from mdc.report.statistics.bootstrap import Column, replicate
 
 from mdc.report.held_out import blind_scores, less_blind, recall
 from mdc.report.scored_sets import log_mean_exp, right_share
+from mdc.report.statistics.replicates import Items, drawn
 
 
 def test_a_tie_among_k_counts_one_kth() -> None:
@@ -18,6 +18,11 @@ def test_a_tie_among_k_counts_one_kth() -> None:
     assert right_share(scores, there).tolist() == pytest.approx([1, 1 / 2, 1 / 3, 0, 1 / 2])
     assert right_share(scores, there, "right").tolist() == [1, 1, 1, 0, 1]
     assert right_share(scores, there, "wrong").tolist() == [1, 0, 0, 0, 0]
+    scores[4, 2] = np.nan
+    right_share(scores, there)  # an option that is not there has no score
+    scores[0, 1] = np.nan
+    with pytest.raises(ValueError, match="no number"):
+        right_share(scores, there)
 
 
 def test_the_log_of_the_mean_probability() -> None:
@@ -68,15 +73,15 @@ def test_a_column_of_parts_is_the_mean_of_its_parts_and_so_are_its_resamples() -
     """Against a bootstrap written out: images drawn with replacement, the plain mean over the parts that are there."""
     rng = np.random.default_rng(1)
     values = rng.random(60)
-    groups = [f"g{n // 2}" for n in range(60)]
-    parts = ["a" if n < 50 else "b" for n in range(60)]
-    column = Column(values, 60, groups, parts)
+    groups = tuple(f"g{n // 2}" for n in range(60))
+    parts = tuple("a" if n < 50 else "b" for n in range(60))
+    column = Items(tuple(map(str, range(60))), values, groups, parts)
     assert column.value == pytest.approx((values[:50].mean() + values[50:].mean()) / 2)
-    found = replicate([column], np.random.default_rng(0), 4000).whole
+    found = drawn({"column": [column]}, 4000)["column"].values[0, 1:]
     brute = []
     for _ in range(4000):
-        drawn = rng.integers(0, 30, size=30)
-        rows = np.concatenate([[2 * g, 2 * g + 1] for g in drawn])
+        picks = rng.integers(0, 30, size=30)
+        rows = np.concatenate([[2 * g, 2 * g + 1] for g in picks])
         means = [values[some].mean() for some in (rows[rows < 50], rows[rows >= 50]) if len(some)]
         brute.append(np.mean(means))
     assert found.mean() == pytest.approx(np.mean(brute), abs=0.005)

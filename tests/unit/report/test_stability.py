@@ -8,13 +8,20 @@ import math
 import numpy as np
 import pytest
 import torch
-from mdc.report.statistics.verdicts import decide
 
 from mdc.diffusion.schedule import MaskSchedule
 from mdc.plan.records import UserError
 from mdc.report.statistics import steadiness as stability
+from mdc.report.statistics.claims import Claim, decide
+from mdc.report.statistics.estimate import Estimate
 
 LEAST = 1e-3
+
+
+def ends(found: Estimate) -> tuple[float, float]:
+    """Of an interval that is known."""
+    assert found.low is not None and found.high is not None
+    return found.low, found.high
 
 
 def test_a_residual_is_that_of_the_line_through_the_neighbours() -> None:
@@ -80,28 +87,30 @@ def test_over_seeds_means_are_geometric_so_that_their_ratio_is_the_mean_ratio() 
 
 def test_of_fewer_than_three_seeds_only_the_mean_is_known() -> None:
     level, ratio = stability.over_seeds([2.0, 8.0]), stability.ratio_over_seeds([2.0], [4.0])
-    assert level.value == pytest.approx(4.0) and not level.known and level.p is None
-    assert stability.factors(ratio) == (pytest.approx(0.5), 0, math.inf) and not ratio.known
-    (found,) = decide([ratio])
-    assert (found.p, found.verdict, found.smallest_detectable) == (1, "cannot be told", math.inf)
+    assert level.value == pytest.approx(4.0) and level.low is level.high is level.p is None
+    assert stability.factors(ratio) == (pytest.approx(0.5), None, None) and ratio.p is None
+    (found,) = decide([Claim(ratio)])
+    assert (found.p, found.direction, found.detectable) == (None, "too few groups", None)
     share = stability.share_over_seeds([0.0, 0.5])
-    assert share.value == 0.25 and not share.known
+    assert share.value == 0.25 and share.low is share.high is None
 
 
 def test_shares_stay_shares_and_equal_ones_claim_no_certainty() -> None:
     found = stability.share_over_seeds([0.0, 0.0, 0.3])
-    assert found.value == pytest.approx(0.1) and found.low == 0.0 and 0.3 < found.high <= 1
+    assert found.value == pytest.approx(0.1) and ends(found)[0] == 0.0 and 0.3 < ends(found)[1] <= 1
     none = stability.share_over_seeds([0.0, 0.0, 0.0])
-    assert none.value == 0 and not none.known
+    assert none.value == 0 and none.low is none.high is None
 
 
 def test_a_comparison_is_decided_on_as_it_is() -> None:
     noise = np.random.default_rng(1).normal(0, 0.01, (2, 5))
     same, twice = np.exp(noise[0]), 2 * np.exp(noise[1])
     ratios = [stability.ratio_over_seeds(*pair) for pair in ((twice, same), (same, twice), (same, same * 1.001))]
-    assert [d.verdict for d in decide(ratios, comparable=math.log(1.02))] == ["held", "opposite", "opposite"]
+    directions = [d.direction for d in decide([Claim(ratio) for ratio in ratios])]
+    assert directions == ["supported", "reversed", "no variation"], "an exact factor varies with no seed"
     like = stability.ratio_over_seeds(same, np.exp(noise[1]))
-    assert [d.verdict for d in decide([like], comparable=math.log(1.05))] == ["comparable"]
+    (decision,) = decide([Claim(like)])
+    assert (decision.direction, decision.size) == ("inconclusive", "") and decision.detectable is not None
 
 
 @pytest.mark.parametrize(("n", "memory"), [(40, 0.0), (40, 0.6), (400, 0.6)])
@@ -122,8 +131,8 @@ def test_the_interval_of_one_run_covers_what_it_estimates(n: int, memory: float)
         both = stability.ratio_over_steps([squares[1]], [squares[0]], rng, 200, 0.5)
         assert one.value == pytest.approx(squares[0].mean())
         assert math.exp(both.value) == pytest.approx(math.sqrt(squares[1].mean() / squares[0].mean()))
-        covered += one.low <= truth <= one.high
-        ratio_covered += both.low <= math.log(3) <= both.high
+        covered += ends(one)[0] <= truth <= ends(one)[1]
+        ratio_covered += ends(both)[0] <= math.log(3) <= ends(both)[1]
     assert 0.89 <= covered / trials <= 0.99
     assert 0.89 <= ratio_covered / trials <= 0.99
 
@@ -133,29 +142,30 @@ def test_a_p_value_is_that_of_the_interval() -> None:
     squares = [stability.squares(np.arange(200), scale * rng.standard_normal(200)) for scale in (1.0, 1.0, 2.0)]
     for other in squares[1:]:
         found = stability.ratio_over_steps([other], [squares[0]], np.random.default_rng(0), 500, 0.5)
-        (decision,) = decide([found], comparable=0.0)
+        (decision,) = decide([Claim(found)])
         # between one half-width and two: a power of 80 % asks for less than one of 97.5 %
-        half = (found.high - found.low) / 2
-        assert half < decision.smallest_detectable < 2 * half
-        assert found.p is not None and (found.p < 0.05) == (not found.low <= 0 <= found.high)
+        low, high = ends(found)
+        assert decision.detectable is None or (high - low) / 2 < decision.detectable < high - low
+        assert found.p is not None and (found.p < 0.05) == (not low <= 0 <= high)
         assert (found.n, found.seeds, found.kind, found.draws) == (198, 1, "steps", 500)
-    assert decision.verdict == "held"
+        assert (decision.detectable is None) == (decision.direction == "supported")
+    assert decision.direction == "supported"
 
 
 def test_what_two_runs_share_cancels_in_their_ratio() -> None:
     rng = np.random.default_rng(6)
     common = stability.squares(np.arange(100), rng.standard_normal(100))
     found = stability.ratio_over_steps([4 * common], [common], np.random.default_rng(0), 200, 0.5)
-    assert stability.factors(found) == pytest.approx((2.0, 2.0, 2.0))
+    assert stability.factors(found) == (pytest.approx(2.0), None, None) and found.p is None
 
 
 def test_too_few_steps_have_a_value_and_no_interval() -> None:
     few, enough = np.arange(1.0, 10.0), np.arange(1.0, 11.0)
     short = stability.over_steps([few], np.random.default_rng(0), 50, 1.0)
-    assert short.value == pytest.approx(5.0) and not short.known
-    assert stability.over_steps([enough], np.random.default_rng(0), 50, 1.0).known
+    assert short.value == pytest.approx(5.0) and short.low is short.high is None
+    assert ends(stability.over_steps([enough], np.random.default_rng(0), 50, 1.0))
     one = stability.ratio_over_steps([[4.0]], [[1.0]], np.random.default_rng(0), 50, 0.5)
-    assert math.exp(one.value) == pytest.approx(2.0) and not one.known and one.p == 1
+    assert math.exp(one.value) == pytest.approx(2.0) and one.low is one.high is one.p is None
 
 
 def test_runs_that_cannot_be_compared_are_refused() -> None:
@@ -166,13 +176,25 @@ def test_runs_that_cannot_be_compared_are_refused() -> None:
         stability.over_steps([np.zeros(12)], rng, 10, 1.0)
 
 
-def test_a_share_of_steps_has_the_exact_interval() -> None:
-    from scipy.stats import binomtest
+@pytest.mark.parametrize("memory", [0.0, 0.8])
+def test_the_interval_of_a_share_of_steps_covers_it_though_neighbours_are_alike(memory: float) -> None:
+    covered, trials, n, limit = 0, 200, 400, 0.5
+    truth = 0.5 * math.erfc(limit / math.sqrt(2))
+    for trial in range(trials):
+        rng = np.random.default_rng(trial)
+        series = rng.standard_normal(n)
+        for i in range(1, n):
+            series[i] = memory * series[i - 1] + math.sqrt(1 - memory**2) * series[i]
+        found = stability.share_over_steps([series > limit], rng, 200)
+        assert found.value == pytest.approx((series > limit).mean())
+        covered += ends(found)[0] <= truth <= ends(found)[1]
+    assert 0.87 <= covered / trials <= 1  # an exact interval of independent steps covers 0.62 with memory
 
-    for count, n in ((0, 20), (3, 20), (20, 20)):
-        found = stability.share_over_steps([True] * count + [False] * (n - count))
-        exact = binomtest(count, n).proportion_ci(method="exact")
-        assert (found.value, found.low, found.high) == pytest.approx((count / n, exact.low, exact.high))
+
+def test_a_share_that_never_varies_or_of_few_steps_has_no_interval() -> None:
+    for run in ([True] * 20, [False] * 20, [True, False] * 4):
+        found = stability.share_over_steps([run], np.random.default_rng(0), 50)
+        assert found.value == np.mean(run) and found.low is found.high is None
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (0.3, 0.8), (0.5, 1.0), (0.15, 0.15), (0.0, 0.0005)])

@@ -48,7 +48,7 @@ def make(job: GuidanceFigureJob, given: Given, out: Path) -> None:
     found = Captioned(job, given)
     numbers = found.numbers()
     scales = {key: scale for curve in job.curves for key, scale in zip(curve.systems, curve.scales, strict=True)}
-    named = {key: curve.label for curve in job.curves for key in curve.systems}
+    named = {key: curve.key for curve in job.curves for key in curve.systems}
     # floors are no points of a curve
     lines = [number for number in numbers if number.system.key in scales]
     keys = [number.system.key for number in lines]

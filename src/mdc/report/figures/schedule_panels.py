@@ -95,10 +95,9 @@ def _notes(lines: Sequence[Line], job: SchedulesJob, seeds: int) -> list[str]:
     alone = "this run" if seeds == 1 else "these two runs"
     notes = findings(lines, job)
     if decided:
-        count = f"the {len(decided)} comparisons" if len(decided) > 1 else "the one comparison"
         notes.append(
-            f"Claim: the schedule varies more than the reference; supported or reversed where p is below "
-            f"{1 - job.statistics.level:.2g}, with Holm's correction for {count} of loss and gradient norm."
+            f"Claim: the schedule's loss and gradient norm vary more than the reference's; supported or reversed where p is "
+            f"below {1 - job.statistics.level:.2g}. {words.correction(len(decided), job.statistics.order)}"
         )
     notes.append(
         f"{level} intervals over {seeds} seeds, paired by seed."

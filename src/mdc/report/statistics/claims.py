@@ -119,7 +119,8 @@ def _corrected(values: Sequence[float | None], order: Order) -> list[float | Non
 def _direction(one: Claim, p: float | None, alpha: float) -> Direction:
     found = one.difference
     if p is None:
-        return "too few groups" if found.few else "no variation"
+        # without a standard error nothing is known, as of a run of few logged steps
+        return "too few groups" if found.few or found.se is None else "no variation"
     if p < alpha and found.value != 0:
         return "supported" if found.value > 0 else "reversed"
     return "inconclusive"

@@ -222,9 +222,14 @@ def _of_logs(
     value = power * value / len(runs)
     if any(np.size(run) < NEEDED_FOR_INTERVAL for run in runs):
         return _unknown(value, n, len(runs), "steps")
-    part = Component(power**2 * variance / len(runs) ** 2, freedom)
+    part = _part(power**2 * variance / len(runs) ** 2, freedom)
     found = Estimate(value, None, None, n, len(runs), "steps", draws=draws, of_items=part, level=level)
     return bounded(found, contrast=against is not None)
+
+
+def _part(variance: float, freedom: int) -> Component:
+    """Of steps; rounding alone makes no variance."""
+    return Component(variance if variance > 1e-20 else 0.0, freedom)
 
 
 def _log_of_mean(means: Floats) -> Floats:
@@ -261,7 +266,7 @@ def share_over_steps(over: Sequence[ArrayLike], rng: np.random.Generator, draws:
     count = len(over)
     if any(np.size(run) < NEEDED_FOR_INTERVAL for run in over):
         return _unknown(value / count, n, count, "steps")
-    part = Component(variance / count**2 if variance > 1e-20 else 0.0, freedom)
+    part = _part(variance / count**2, freedom)
     found = Estimate(value / count, None, None, n, count, "steps", draws=draws, of_items=part, level=level)
     return _within(bounded(found, contrast=False))
 

@@ -71,7 +71,7 @@ def claims_table(
     interval = f"{words.percent(statistics.level)} interval"
     return Table(
         title=title,
-        caption=(how, *words.claims(statistics, len(claims), statistics.order)),
+        caption=(how, *words.claims(statistics, len(claims))),
         labels=(*labels, "Difference", interval, "Corrected p", "Direction", "Size", "Detectable"),
         columns=(),
         rows=tuple(rows),
