@@ -201,7 +201,7 @@ def test_a_hub_folder_says_what_the_record_says(r: Path, tmp_path: Path, capsys:
         assert said in card
     for table in ("table1", "table2", "table_ratio"):
         with (r / table / f"{table}_long.csv").open() as file:
-            rows = [row for row in csv.DictReader(file)]
+            rows = list(csv.DictReader(file))
         methods = {row["system"]: row["method"] for row in rows}
         rows = [row for row in rows if MDC in row["run"].split() and row.get("shown", "own") == "own"]
         rows = [row for row in rows if row.get("blind") != "True"]

@@ -25,7 +25,7 @@ from mdc.plan.jobs import context as plans
 from mdc.plan.jobs.accepted import Edit, write_accepted
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.job import Job
-from mdc.plan.jobs.shown import Labelled, ProbingJob, System
+from mdc.plan.jobs.shown import Labelled, ProbingJob, Statistics, System
 from mdc.plan.records import UserError, read_json, sha256_file, write_json
 from mdc.plan.verbs import VERBS, Verb
 
