@@ -251,7 +251,7 @@ def test_how_often_each_is_chosen_is_a_number_like_any_other(r: Path, capsys: py
     """… with its interval, seeds and chance; and where the letters stood is told beside it."""
     rows = [parquet.read_table(r / f"judged/described/s{seed}/judged.parquet").to_pylist() for seed in (0, 1)]
     with (r / "table3/table3_long.csv").open() as file:
-        lines = [line for line in csv.DictReader(file) if line["column"] == "chosen"]
+        lines = [line for line in csv.DictReader(file) if line["label"] == "chosen"]
     labels = {"arc": ("ARC", "–"), "mdc_6": ("MDC · 6", "6"), "mdc_ends": ("MDC · free", "free")}
     assert {(line["method"], line["length"]) for line in lines} == set(labels.values()) and len(lines) == 3
     for line in lines:
@@ -268,7 +268,7 @@ def test_how_often_each_is_chosen_is_a_number_like_any_other(r: Path, capsys: py
     first = text.split("### More")[0]
     for key, (method, length) in labels.items():
         (row,) = [line for line in first.splitlines() if line.startswith(f"| {key[:3].upper()} | {length} |")]
-        assert told[method] in re.sub(r"\*|</?ins>", "", row.split("|")[8]), row
+        assert told[method] in re.sub(r"\*|</?ins>", "", row.split("|")[9]), row
     assert "(the paper's footnote)" in first
     letters = np.array([row["votes"] for some in rows for row in some]).sum(axis=0)
     part = text.split("### The judge's answers")[1].split("###")[0]

@@ -110,7 +110,8 @@ def test_every_control_stands_beside_each_method_and_its_difference_in_every_cel
             blind = by[(*key[:5], "mismatched", *key[6:])]
             gain = float(line["value"]) - float(blind["value"])
             assert float(line["gain"]) == pytest.approx(gain, abs=2e-3)
-            assert float(line["gain_low"]) <= float(line["gain"]) <= float(line["gain_high"])
+            if line["gain_low"]:  # none of a difference that never varies
+                assert float(line["gain_low"]) <= float(line["gain"]) <= float(line["gain_high"])
             checked += 1
         else:
             assert line["gain"] == ""

@@ -1,0 +1,136 @@
+"""Every csv file of numbers and of differences of a whole project, read by its schema (docs/results.md)."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mdc.plan.jobs.folder import ScaleFolder
+from mdc.plan.records import read_json
+from mdc.report.frame import CLAIM_FILES, CLAIMS, ESTIMATE, LEVELS
+
+Rows = list[dict[str, str]]
+#: cells that may hold words with spaces: what things are called, and lists of jobs
+CALLED = {
+    *("dataset", "second_dataset", "backbone", "second_backbone", "method", "second_method", "label", "metric", "unit"),
+    *("estimator", "condition", "direction", "run", "records", "control_records"),
+}
+NUMBERS = {
+    *set(ESTIMATE) - {"interval", "scope"},
+    *("chance", "gain", "gain_low", "gain_high", "pairs", "steps", "published"),
+    *("p", "p_holm", "margin", "p_size", "p_size_holm", "detectable"),
+}
+#: floats have six significant digits
+FLOAT = re.compile(r"-?(\d+(\.\d+)?|\d\.\d+)(e[+-]\d+)?")
+KINDS = {"exact", "bootstrap", "seeds_and_items", "seeds", "steps", "splits"}
+KEY = re.compile(r"[A-Za-z0-9_./+-]*")
+
+
+def files(r: Path) -> Iterator[tuple[Path, tuple[str, ...], Rows]]:
+    """Of every table and figure the csv files that hold estimates, their columns and their rows."""
+    for record in sorted(r.glob("*/*.json")):
+        if record.stem != record.parent.name:
+            continue
+        for name in sorted(read_json(record)["outputs"]):
+            path = record.with_name(name)
+            if path.suffix != ".csv":
+                continue
+            with path.open(newline="") as file:
+                reader = csv.DictReader(file)
+                rows = list(reader)
+            if set(ESTIMATE) <= set(reader.fieldnames or ()):
+                yield path, tuple(reader.fieldnames or ()), rows
+
+
+def test_levels_and_differences_have_one_schema_each(r: Path) -> None:
+    levels, claims = [], []
+    for path, columns, _ in files(r):
+        place = columns.index("value")
+        assert columns[place : place + len(ESTIMATE)] == ESTIMATE, path
+        assert {"scale", "artefact", "records"} <= set(columns), path
+        if path.name.endswith(CLAIM_FILES):
+            assert columns[: len(CLAIMS)] == CLAIMS, path
+            claims.append(path.parent.name)
+        elif "chance" in columns:
+            assert columns[: len(LEVELS)] == LEVELS, path
+            levels.append(path.parent.name)
+    assert {"table1", "table2", "table3", "figure4", "figure5", "table_retrieval", "mcd_figure3"} <= set(levels)
+    compared = {"table1", "table_splits", "figure5", "figure_position", "figure_schedules", "figure_robustness"}
+    assert compared <= set(claims)
+
+
+def test_cells_hold_keys_words_and_numbers(r: Path) -> None:
+    kinds = set()
+    for path, columns, rows in files(r):
+        for row in rows:
+            told = path, row
+            assert row["scale"] == r.name and row["artefact"] == path.parent.name, told
+            for column in columns:
+                cell = row[column]
+                if column in NUMBERS and cell:
+                    assert FLOAT.fullmatch(cell), (column, *told)
+                    digits = re.sub(r"e.*|[-.]", "", cell).lstrip("0")
+                    assert "." not in cell or len(digits) <= 6, (column, *told)
+                elif column in (*LEVELS, *CLAIMS) and column not in CALLED | NUMBERS:
+                    assert KEY.fullmatch(cell), (column, *told)
+            assert row["interval"] in KINDS and row["scope"] in ("checkpoints", "methods", "splits"), told
+            kinds.add(row["interval"])
+            value = float(row["value"])
+            for low, middle, high in (("low", "value", "high"), ("gain_low", "gain", "gain_high")):
+                if row.get(low):
+                    # a bootstrap's shifted ends need not hold the value; see the next test
+                    assert float(row[low]) < float(row[high]), told
+                assert bool(row.get(low)) == bool(row.get(high)) <= bool(row.get(middle)), told
+            if row["low"] and row["interval"] != "bootstrap":
+                assert float(row["low"]) <= value <= float(row["high"]), told
+            assert int(row["n"]) >= 1 and int(row["seeds"]) >= 1, told
+            assert not row["groups"] or int(row["groups"]) <= int(row["n"]), told
+    assert kinds >= {"bootstrap", "steps", "splits"}
+
+
+def test_what_was_named_has_a_direction_and_all_else_has_none(r: Path) -> None:
+    seen = set()
+    for path, columns, rows in files(r):
+        if columns[: len(CLAIMS)] != CLAIMS:
+            continue
+        named = [row["primary"] == "True" for row in rows]
+        assert named == sorted(named, reverse=True), f"{path}: claims stand first"
+        for row, primary in zip(rows, named, strict=True):
+            told = path, row
+            assert row["primary"] in ("True", "False"), told
+            if not primary:
+                empty = ("p", "p_holm", "direction", "margin", "p_size", "p_size_holm", "size", "detectable")
+                assert {row[key] for key in empty} == {""}, told
+                continue
+            seen.add(row["direction"])
+            assert bool(row["p"]) == (row["direction"] in ("supported", "reversed", "inconclusive")), told
+            assert row["size"] in ("", "larger", "equivalent", "undecided"), told
+            assert bool(row["size"]) == bool(row["p_size"]) <= bool(row["margin"]), told
+            assert not row["detectable"] or row["direction"] == "inconclusive", told
+    assert {"too few groups"} <= seen
+
+
+def test_keys_lead_from_a_difference_to_its_sides(r: Path) -> None:
+    """Of tables: both sides are systems of the levels, and the value is the difference of their values."""
+    for table in ("table1", "table2", "table3", "table4", "table_ratio", "table_retrieval"):
+        of = {path.name: rows for path, _, rows in files(r) if path.parent.name == table}
+        levels = {(row["system"], row["column"]): float(row["value"]) for row in of[f"{table}_long.csv"]}
+        assert len(levels) == len(of[f"{table}_long.csv"]), "a system and a column are a key"
+        for row in of[f"{table}_contrasts.csv"]:
+            apart = levels[row["first"], row["column"]] - levels[row["second"], row["column"]]
+            assert float(row["value"]) == pytest.approx(apart, abs=2e-3), row
+        for row in of[f"{table}_long.csv"]:
+            if row["gain"]:
+                apart = float(row["value"]) - levels[row["control"], row["column"]]
+                assert float(row["gain"]) == pytest.approx(apart, abs=2e-3), row
+
+
+def test_records_are_jobs_of_the_scale(r: Path) -> None:
+    folder = ScaleFolder(r)
+    for path, _, rows in files(r):
+        for job in {job for row in rows for job in row["records"].split()}:
+            assert folder.job(job).is_dir(), (path, job)
