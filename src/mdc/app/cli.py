@@ -225,7 +225,9 @@ def _data_verbs(verbs: Any) -> None:
         help="the datasets: what each is, where it lies, whether its files are good",
         description="What the registry and params.yaml say of the datasets, and what their files show.",
     )
-    asked = parser.add_subparsers(dest="asked", required=True, metavar="list|check", help="all of them, or one")
+    asked = parser.add_subparsers(
+        dest="asked", required=True, metavar="list|check|shortcuts", help="all of them, or one"
+    )
     sub = asked.add_parser(
         "list", help="every dataset", description="Name, use, items, size, licence and place of each."
     )
@@ -242,6 +244,28 @@ def _data_verbs(verbs: Any) -> None:
     _params(sub)
     sub.add_argument("--json", action="store_true", help="as JSON")
     sub.set_defaults(run=_data)
+    sub = asked.add_parser(
+        "shortcuts",
+        help="how much of the rendered sets can be answered without what they ask",
+        description="As csv: of each probe and choice set of rendered scenes, the share of right answers from the captions or "
+        "the labels alone, from one object, from places alone, and the like.",
+    )
+    _params(sub)
+    sub.set_defaults(run=_shortcuts)
+
+
+def _shortcuts(args: argparse.Namespace) -> None:
+    import csv
+
+    from mdc.data.scenes.shortcuts import Shortcut, all_shortcuts
+
+    data = plan_of(args).scale.data
+    probes, choices = (
+        {name: one.source.model_dump(mode="json") for name, one in sets.items()} for sets in (data.probes, data.choices)
+    )
+    written = csv.DictWriter(sys.stdout, Shortcut.__dataclass_fields__, lineterminator="\n")
+    written.writeheader()
+    written.writerows(vars(one) | {"value": round(one.value, 1)} for one in all_shortcuts(probes, choices))
 
 
 def _data(args: argparse.Namespace) -> None:

@@ -113,7 +113,7 @@ def _by_endpoint(
         contest, n, asked_one = entry
         key, data, _ = images.reader.read(n)
         known: dict[str, Any] = {"image": sha256(data).hexdigest(), "text": asked_one.text, "model": how.model}
-        known |= {"instruction": how.instruction, "max_tokens": how.max_tokens}
+        known |= {"instruction": how.instruction, "max_tokens": how.max_tokens, "answer": how.answer}
         name = sha256_json(known)
         place = call.cache / name[:2] / f"{name}.json"
         answer = _kept(place)

@@ -32,68 +32,24 @@ Kind = Literal["difference", "gain", "slope", "curves", "kept", "fall", "ratio",
 CLAIM_FILES = ("_contrasts.csv", "_over.csv")
 #: the unit of a ratio, which is 0 where both sides are alike
 LOG_RATIO = "log of a ratio"
-ESTIMATE = (
-    "value",
-    "low",
-    "high",
-    "interval",
-    "scope",
-    "se",
-    "se_seeds",
-    "se_items",
-    "df",
-    "n",
-    "groups",
-    "seeds",
-    "draws",
-)
+
+
+def names(text: str) -> tuple[str, ...]:
+    """The columns of a csv file, apart by spaces."""
+    return tuple(text.split())
+
+
+ESTIMATE = names("value low high interval scope se se_seeds se_items df n groups seeds draws")
 LEVELS = (
-    *(
-        "scale",
-        "artefact",
-        "system",
-        "dataset",
-        "backbone",
-        "method",
-        "pooling",
-        "estimator",
-        "column",
-        "label",
-        "metric",
-        "unit",
-    ),
+    *names("scale artefact system dataset backbone method pooling estimator column label metric unit"),
     *ESTIMATE,
-    *(
-        "chance",
-        "gain",
-        "gain_low",
-        "gain_high",
-        "control",
-        "pairs",
-        "steps",
-        "published",
-        "run",
-        "records",
-        "control_records",
-    ),
+    *names("chance ceiling gain gain_low gain_high control pairs steps published run records control_records"),
 )
 CLAIMS = (
-    *(
-        "scale",
-        "artefact",
-        "kind",
-        "first",
-        "second",
-        "dataset",
-        "second_dataset",
-        "backbone",
-        "second_backbone",
-        "method",
-        "second_method",
-    ),
-    *("condition", "column", "label", "metric", "unit"),
+    *names("scale artefact kind first second dataset second_dataset backbone second_backbone method second_method"),
+    *names("condition column label metric unit"),
     *ESTIMATE,
-    *("primary", "p", "p_holm", "direction", "margin", "p_size", "p_size_holm", "size", "detectable", "records"),
+    *names("primary p p_holm direction margin p_size p_size_holm size detectable records"),
 )
 
 
@@ -118,6 +74,7 @@ class Number:
     unit: str
     found: Estimate
     chance: float | None = None
+    ceiling: float | None = None
     gain: Estimate | None = None
     control: System | None = None
     pairs: int | None = None
@@ -161,6 +118,7 @@ class Number:
             **cells,
             **estimate_cells(self.found),
             "chance": self.chance,
+            "ceiling": self.ceiling,
             "gain": gain and gain.value,
             "gain_low": gain and gain.low,
             "gain_high": gain and gain.high,

@@ -32,7 +32,8 @@ class Results:
 
     ``items``: of each system and column its test items, training by training. ``replicates``: of each system and
     column, in per cent. ``trained``: what a system's first record tells of its training. ``metric``, ``unit``,
-    ``chance``: of each measure, what it is, its unit, and what guessing scores in it (None if there is no guessing).
+    ``chance``, ``ceiling``: of each measure, what it is, its unit, and what guessing and a perfect scorer reach (None
+    if there is no guessing, or nothing stands in the way).
     """
 
     averages = True  # the mean of several columns is a measure of its own
@@ -52,11 +53,11 @@ class Results:
         self.trained: dict[str, _Told] = {}
         self.metric: dict[str, str] = {}
         self.chance: dict[str, float | None] = {}
+        self.ceiling: dict[str, float | None] = {}
         self.unit: dict[str, str] = dict.fromkeys(self.measures, "per cent")
         self.read()
         self.metric[AVERAGE] = "mean"
-        chances = [one for one in self.chance.values() if one is not None]
-        self.chance[AVERAGE] = sum(chances) / len(chances) if chances else None
+        self.chance[AVERAGE], self.ceiling[AVERAGE] = map(self._averaged, (self.chance, self.ceiling))
         try:
             made = drawn(self.items, job.statistics.bootstrap)
         except UserError as error:
@@ -121,6 +122,11 @@ class Results:
                     f"{value:.3f} over {items[column].n}; probe this encoder again"
                 )
         return record, items
+
+    def _averaged(self, of: Mapping[str, float | None]) -> float | None:
+        """The mean over the columns of the average; None if one has none."""
+        found = [value for column in self.parts(AVERAGE) if (value := of.get(column)) is not None]
+        return sum(found) / len(found) if found and len(found) == len(self.parts(AVERAGE)) else None
 
     def _primary_measure(self) -> str:
         asked = self.job.primary_column
@@ -191,6 +197,7 @@ class Results:
             unit=self.unit[measure],
             found=self.levels[system.key, measure],
             chance=self.chance[measure],
+            ceiling=self.ceiling.get(measure),
             gain=self.differences[(system.key, system.control), measure] if system.control else None,
             control=self.systems[system.control] if system.control else None,
             pairs=self.training(system, "pairs"),

@@ -53,6 +53,16 @@ class ScoredSet:
     same_as: Ints
     by: Mapping[str, Scored]
 
+    @property
+    def chance(self) -> Floats:
+        """What guessing gets of each item, (N,)."""
+        return np.asarray(1.0 / self.there.sum(axis=1))
+
+    def ceiling(self, ties: str = "shared") -> Floats:
+        """What a perfect scorer gets of each item, (N,): of options that are the right caption itself it can choose none, and
+        they are ties; see :func:`right_share`."""
+        return right_share((self.same_as == 0).astype(np.float64), self.there, ties)
+
 
 def scores_of(columns: Table) -> dict[str, ScoredSet]:
     """The sets of a ``scores.parquet``."""
@@ -107,14 +117,17 @@ def log_mean_exp(values: Floats, axis: int = -1) -> Floats:
     return np.asarray(found, dtype=np.float64)
 
 
-def right_share(scores: Floats, there: NDArray[np.bool_]) -> Floats:
+def right_share(scores: Floats, there: NDArray[np.bool_], ties: str = "shared") -> Floats:
     """What each item counts, (N,): 1 if its first option alone scores highest, 1/k if it is one of k, else 0.
 
-    ``scores`` (N, K), ``there`` (N, K). ValueError if a score that is there is no number: it could not be highest, and
-    would count as wrong."""
+    ``scores`` (N, K), ``there`` (N, K). With ``ties`` right or wrong one of k counts 1 or 0. ValueError if a score that is
+    there is no number: it could not be highest, and would count as wrong.
+    """
     if np.isnan(scores[there]).any():
         raise ValueError("a score is no number (NaN)")
     best = np.where(there, scores, -np.inf)
     top = best == best.max(axis=1, keepdims=True)
     top &= there
-    return np.where(top[:, 0], 1.0 / top.sum(axis=1), 0.0)
+    count = top.sum(axis=1)
+    shared = {"shared": 1.0 / count, "right": np.ones(len(count)), "wrong": (count == 1).astype(np.float64)}[ties]
+    return np.where(top[:, 0], shared, 0.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.jobs.shown import ChoiceTableJob, RetrievalTableJob, ScoredSystem, ShownColumn
 from mdc.plan.records import UserError
+from mdc.report.frame import AVERAGE
 from mdc.report.given import Given, file_of, path_of, reading, record_of, table_of
 from mdc.report.held_out import Matrix, best_alpha, less_blind, read_matrix, recall
 from mdc.report.results import Results
@@ -32,6 +34,11 @@ class Choices(Results):
         self.kept, self.store = kept, store or Store(job, given)
         super().__init__(job, given)
 
+    def parts(self, measure: str) -> list[str]:
+        """See :class:`Probing`: the average is of columns whose ties are shared, so a set that stands twice counts once."""
+        shared = [column.key for column in self.job.columns if column.ties == "shared"]
+        return shared or list(self.columns) if measure == AVERAGE else [measure]
+
     def read(self) -> None:
         """See :class:`Results`."""
         self.scored = {system.key: system for system in self.job.systems}
@@ -46,7 +53,8 @@ class Choices(Results):
             self.trained[system.key] = self.store.record(system.records[0]).get("training")
         self.metric = {column.key: METRIC for column in self.job.columns}
         first = self.job.systems[0]
-        self.chance = {column.key: 100 * self._chance(first, column) for column in self.job.columns}
+        self.chance = {column.key: self._level(first, column, lambda one, _: one.chance) for column in self.job.columns}
+        self.ceiling = {column.key: self._level(first, column, ScoredSet.ceiling) for column in self.job.columns}
 
     def _items(self, system: ScoredSystem, seed: int, column: ShownColumn, alpha: float | None) -> Items:
         ids: list[str] = []
@@ -56,7 +64,7 @@ class Choices(Results):
         for name, found, chosen in self._chosen(system, seed, column):
             scores = shown_scores(system, found, alpha)
             with reading(path_of(self.job, self.given, system.records[seed])):
-                values.append(right_share(scores, found.there)[chosen])
+                values.append(right_share(scores, found.there, column.ties)[chosen])
             ids += [f"{name}/{found.items[n]}" for n in chosen]
             images += [found.images[n] for n in chosen]
             parts += [name if column.parts == "sets" else found.groups[n] for n in chosen]
@@ -68,10 +76,11 @@ class Choices(Results):
     def _chosen(self, system: ScoredSystem, seed: int, column: ShownColumn) -> list[tuple[str, ScoredSet, list[int]]]:
         return chosen_items(self.store, system, seed, column, self.kept)
 
-    def _chance(self, system: ScoredSystem, column: ShownColumn) -> float:
+    def _level(self, system: ScoredSystem, column: ShownColumn, of: Callable[[ScoredSet, str], Floats]) -> float:
+        """A column's value in per cent where each item counts what ``of`` says of its set."""
         items = self._items(system, 0, column, 0.0)
-        values = [1.0 / one.there[chosen].sum(axis=1) for _, one, chosen in self._chosen(system, 0, column)]
-        return Items(items.ids, np.concatenate(values), items.groups, items.parts).value
+        values = [of(one, column.ties)[chosen] for _, one, chosen in self._chosen(system, 0, column)]
+        return 100 * Items(items.ids, np.concatenate(values), items.groups, items.parts).value
 
 
 def kept_items(one: ScoredSet, kept: str) -> Any:

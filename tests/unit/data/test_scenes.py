@@ -197,7 +197,7 @@ def test_shapes_fill_what_their_polygons_fill() -> None:
 
 
 def test_objects_lie_inside_and_apart_and_are_large_enough() -> None:
-    for task in ("caption", "count", "relation"):
+    for task in ("caption", "count", "relation", "axis", "cyclic", "reds_match"):
         for index in range(40):
             scene = draw_scene(task, "train", 8, index)
             masks = each_alone(scene)
@@ -259,7 +259,9 @@ def test_pretraining_meets_every_probe_situation() -> None:
                 labels.add(label_of(task, scene))
             except UserError:
                 continue
-    assert {task: len(labels) for task, labels in seen.items()} == {t: len(c) for t, c in PROBE_CLASSES.items()}
+    # … but one: in no scene that is captioned are two of two reds and a blue of one shape and one of another
+    met = {task: len(classes) for task, classes in PROBE_CLASSES.items()} | {"reds_match": 0}
+    assert {task: len(labels) for task, labels in seen.items()} == met
 
 
 DIGEST = """

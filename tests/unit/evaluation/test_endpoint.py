@@ -12,6 +12,7 @@ from email.utils import format_datetime
 from typing import Any
 
 import pytest
+from jsonschema import validators
 from judge_server import Dripping, Reply, Server, said, without_proxies
 from PIL import Image
 
@@ -63,12 +64,29 @@ def test_it_is_shown_the_image_and_the_papers_prompt(server: Server) -> None:
     assert system == {"role": "system", "content": "Answer with the letter of one caption and nothing else."}
     picture, text = user["content"]
     assert text == {"type": "text", "text": ASKED.text}
+    schema = body["response_format"]["json_schema"]["schema"]
+    assert validators.validator_for(schema)(schema).is_valid({"caption": "B"})
+    for wrong in ({"caption": "D"}, {"caption": "AB"}, {}, {"caption": "A", "why": ""}, "B"):
+        assert not validators.validator_for(schema)(schema).is_valid(wrong)
     address = picture["image_url"]["url"]
     assert address.startswith("data:image/png;base64,") and base64.b64decode(address.partition(",")[2]) == image()
 
 
+@pytest.mark.parametrize("text", ['{"caption": "B"}', "The best caption is **B**."])
+def test_a_structured_answer_is_taken_and_plain_text_of_who_ignores_the_format(server: Server, text: str) -> None:
+    assert ask(server, said(text)).letter == "B"
+
+
+def test_an_endpoint_that_takes_no_format_is_asked_for_text(server: Server) -> None:
+    rejects: Any = (400, {"error": {"message": "response_format is not supported"}}, {})
+    answer = ask(server, rejects)
+    assert answer.status == "rejected" and "response_format" in answer.text
+    assert ask(server, said("B"), answer="text").letter == "B" and "response_format" not in server.requests[-1][0]
+
+
 def test_an_endpoint_that_lies_is_counted_and_never_believed(server: Server) -> None:
     malformed: list[Any] = [said("I cannot tell."), said("E"), said(None), said(""), {**said("A"), "choices": []}]
+    malformed += [said('{"caption": "D"}')]
     malformed += [{"object": "chat.completion"}, [1, 2], {"choices": {"0": "B"}}, b"<html>A</html>", b"{"]
     messages: list[Any] = [{"message": "B"}, {"message": ["B"]}, None, {"message": {"content": ["B"]}}]
     malformed += [{"choices": [message]} for message in messages]

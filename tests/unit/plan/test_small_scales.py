@@ -11,7 +11,7 @@ import yaml
 from changed import put
 from scale_files import common_values, scale_values
 
-from mdc.plan.config.read import validate
+from mdc.plan.config.read import load, validate
 from mdc.plan.jobs import context
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.records import UserError
@@ -123,3 +123,10 @@ def test_what_cannot_do_without(name: str, scale: dict[str, Any]) -> None:
     for where, *value, said in yaml.safe_load(Path(__file__).with_name("refused.yaml").read_text())[name]:
         path = tuple(where.split("."))
         assert said in _refusal(_changed(scale, path, *(value or [...]))), where
+
+
+def test_a_table_of_probes_may_claim_of_one_alone() -> None:
+    """… or of their mean; the embedded world's table of relations claims of the probe in which one object tells nothing."""
+    plan = Plan(load("params.yaml", "scenes"))
+    assert plan.jobs["table_relations"].primary_column == "cyclic"  # type: ignore[union-attr]
+    assert plan.jobs["figure_repetition"].primary_column == "average"  # type: ignore[union-attr]

@@ -16,6 +16,8 @@ def test_a_tie_among_k_counts_one_kth() -> None:
     scores = np.array([[2.0, 1.0, 0.0], [1.0, 1.0, 0.0], [1.0, 1.0, 1.0], [0.0, 1.0, 1.0], [3.0, 3.0, -np.inf]])
     there = np.array([[True] * 3] * 4 + [[True, True, False]])
     assert right_share(scores, there).tolist() == pytest.approx([1, 1 / 2, 1 / 3, 0, 1 / 2])
+    assert right_share(scores, there, "right").tolist() == [1, 1, 1, 0, 1]
+    assert right_share(scores, there, "wrong").tolist() == [1, 0, 0, 0, 0]
     scores[4, 2] = np.nan
     right_share(scores, there)  # an option that is not there has no score
     scores[0, 1] = np.nan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -135,7 +136,9 @@ def test_a_column_of_groups_counts_groups_of_enough_items_that_are_not_left_out(
     sizes = {name: one.groups.count(name) for name in set(one.groups)}
     least = sorted(sizes.values())[1]
     out = next(name for name, size in sizes.items() if size == max(sizes.values()))
-    column: Any = SimpleNamespace(key="column", sets=["set"], parts="groups", least=least, leave_out=[out])
+    column: Any = SimpleNamespace(
+        key="column", sets=["set"], parts="groups", least=least, leave_out=[out], ties="shared"
+    )
     wanted = [
         n
         for n in range(ITEMS)
@@ -152,6 +155,34 @@ def test_a_column_of_groups_counts_groups_of_enough_items_that_are_not_left_out(
         isinstance(items.of, np.ndarray)
         and items.of.tolist() == right_share(one.by["monte_carlo"].own, one.there)[wanted].tolist()
     )
+
+
+@pytest.mark.parametrize("ties", ["shared", "right", "wrong"])
+def test_the_ceiling_is_what_a_perfect_scorer_reaches(ties: str) -> None:
+    """It knows the right caption, sees no difference between captions that are the same, and chooses by argmax: with the right
+    option first, last, or in the mean over all places."""
+    one, expected = scored_set(), []
+    for n in range(ITEMS):
+        options = [k for k in range(OPTIONS) if one.there[n, k]]
+        scores = {k: float(one.same_as[n, k] == 0) for k in options}
+        wrong = options[1:]
+        orders: list[tuple[int, ...]] = [(0, *wrong)] if ties == "right" else [(*wrong, 0)]
+        orders = list(itertools.permutations(options)) if ties == "shared" else orders
+        expected.append(sum(max(order, key=lambda k: scores[k]) == 0 for order in orders) / len(orders))
+    assert one.ceiling(ties).tolist() == pytest.approx(expected)
+    assert (np.mean(expected) == 1) == (ties == "right") and one.chance.tolist() == [1 / row.sum() for row in one.there]
+
+
+def test_a_set_that_stands_twice_is_once_in_the_average() -> None:
+    one, columns = scored_set(), []
+    for key, ties in (("plain", "shared"), ("aro", "right"), ("other", "shared")):
+        columns.append(SimpleNamespace(key=key, sets=["set"], parts="sets", ties=ties))
+    choices, rows = _choices(one, "all"), SimpleNamespace(**vars(system("own")), records=["r"])
+    choices.job = SimpleNamespace(columns=columns)  # type: ignore[assignment]
+    assert choices.parts("Average") == ["plain", "other"] and choices.parts("aro") == ["aro"]
+    level = {c.key: choices._level(rows, c, ScoredSet.ceiling) for c in columns}  # type: ignore[arg-type]
+    assert level["plain"] == level["other"] < level["aro"] == 100
+    assert level["plain"] == pytest.approx(100 * float(np.mean(one.ceiling())))
 
 
 def test_errors_and_bits_a_token_over_all_sets_and_seeds() -> None:

@@ -27,6 +27,8 @@ from mdc.plan.records import UserError
 # two epochs) gets 18 % right with free positions on mid-grey, 43 % on dark ground, and 77 to 91 % near nine places.
 PLACES = (48, 96, 144)
 JITTER = 6  # at most so far from the place, either way
+# of the probe `cyclic`: three places in a row, far enough apart for objects of these sizes to lie in neighbouring ones
+ROW, ROW_SIZES, ROW_JITTER = (32, 96, 160), (44, 50), 4
 MARGIN = 1  # least distance of a bounding box from the image's edge
 TILT = 6  # greatest rotation in degrees; more would turn a square into a diamond, or make neighbours touch
 GREYS = (60, 100)  # of a ground; darker than nearly every colour: objects stay legible and learnable
@@ -38,10 +40,10 @@ _BUCKETS = 8
 _OWNED = {"train": (0, 1, 2, 3), "val": (4,), "probe-train": (5, 6), "probe-test": (7,)}
 
 
-def _near(draws: Draws, x: int, y: int, half: int) -> tuple[int, int]:
+def _near(draws: Draws, x: int, y: int, half: int, jitter: int) -> tuple[int, int]:
     """A place with its jitter, moved inwards where the box (half its side given) would leave the picture."""
     low, high = MARGIN + half, UNITS - MARGIN - half
-    jittered = (x + draws.between(-JITTER, JITTER), y + draws.between(-JITTER, JITTER))
+    jittered = (x + draws.between(-jitter, jitter), y + draws.between(-jitter, jitter))
     return min(max(jittered[0], low), high), min(max(jittered[1], low), high)
 
 
@@ -80,11 +82,13 @@ def _word_size(draws: Draws, word: str, alone: bool) -> int:
 @dataclass(frozen=True)
 class _Plan:
     """Shape, colour and size of each object to be placed, the pair's relation if it is prescribed, and whether it stands in
-    corners."""
+    corners; or all places."""
 
     objects: list[tuple[str, str, int]]
     relation: str | None = None
     corners: bool = False
+    places: list[tuple[int, int]] | None = None
+    jitter: int = JITTER
 
 
 def _plan_single(draws: Draws, shape: str | None = None, colour: str | None = None) -> _Plan:
@@ -92,9 +96,33 @@ def _plan_single(draws: Draws, shape: str | None = None, colour: str | None = No
     return _Plan([(shape or draws.pick(SHAPES), colour or draws.pick(COLOURS), size)])
 
 
-def _plan_relation(draws: Draws, name: str, colours: Sequence[str]) -> _Plan:
+def _plan_relation(draws: Draws, name: str | None, colours: Sequence[str]) -> _Plan:
     objects = [(draws.pick(SHAPES), c, _word_size(draws, draws.pick(SIZES), alone=False)) for c in colours]
     return _Plan(objects, name)
+
+
+def _plan_corners(draws: Draws, vertical: bool, red: tuple[int, int]) -> _Plan:
+    """Red in this corner, and blue in the one below or above it, or beside it."""
+    (x, y), (near, _, far) = red, PLACES
+    blue = (x, near + far - y) if vertical else (near + far - x, y)
+    return replace(_plan_relation(draws, None, ("red", "blue")), places=[red, blue])
+
+
+def _plan_cyclic(draws: Draws, steps: int) -> _Plan:
+    """Red so many places to the right of blue, counted round the row; the row's height tells nothing."""
+    blue, y = draws.between(0, 2), draws.pick(PLACES)
+    objects = [(draws.pick(SHAPES), colour, draws.between(*ROW_SIZES)) for colour in ("red", "blue")]
+    return _Plan(objects, places=[(ROW[(blue + steps) % 3], y), (ROW[blue], y)], jitter=ROW_JITTER)
+
+
+def _plan_reds_match(draws: Draws, same: bool) -> _Plan:
+    """Two red objects and a blue one of two shapes; which of the shapes is there twice is even in both classes."""
+    one, other = draws.sample(SHAPES, 2)
+    shapes = (one, one, other) if same else draws.pick([(one, other, one), (one, other, other)])
+    colours = ("red", "red", "blue")
+    return _Plan(
+        [(s, c, _word_size(draws, draws.pick(SIZES), alone=False)) for s, c in zip(shapes, colours, strict=True)]
+    )
 
 
 def _plan_count(draws: Draws, count: int) -> _Plan:
@@ -145,6 +173,15 @@ def _plan_for(task: str, label: int, draws: Draws) -> _Plan:
         return _plan_relation(draws, RELATIONS[label], ("red", "blue"))
     if task == "corners":
         return replace(_plan_relation(draws, RELATIONS[label], ("red", "blue")), corners=True)
+    if task in ("axis", "place_of_red"):
+        corners = [(x, y) for y in PLACES[::2] for x in PLACES[::2]]
+        if task == "axis":
+            return _plan_corners(draws, bool(label), draws.pick(corners))
+        return _plan_corners(draws, draws.chance(0.5), corners[label])
+    if task == "cyclic":
+        return _plan_cyclic(draws, label + 1)
+    if task == "reds_match":
+        return _plan_reds_match(draws, bool(label))
     if task == "count":
         return _plan_count(draws, label + 1)
     return _plan_any(draws)
@@ -161,8 +198,8 @@ def _attempt(task: str, label: int, draws: Draws) -> Scene:
     halves = [
         math.ceil(size * half_extent(shape, turn)) for (shape, _, size), turn in zip(plan.objects, turns, strict=True)
     ]
-    places = _places(draws, len(halves), plan.relation, plan.corners)
-    centres = [_near(draws, x, y, half) for (x, y), half in zip(places, halves, strict=True)]
+    places = plan.places or _places(draws, len(halves), plan.relation, plan.corners)
+    centres = [_near(draws, x, y, half, plan.jitter) for (x, y), half in zip(places, halves, strict=True)]
     objects = tuple(
         SceneObject(shape, colour, size, x, y, turn, draws.between(-SHADES, SHADES))
         for (shape, colour, size), turn, (x, y) in zip(plan.objects, turns, centres, strict=True)

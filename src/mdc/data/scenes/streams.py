@@ -33,6 +33,10 @@ _STREAM = {
     "choices/swap_obj": 17,
     "choices/swap_att": 18,
     "corners": 19,
+    "axis": 20,
+    "place_of_red": 21,
+    "cyclic": 22,
+    "reds_match": 23,
 }
 _SPLIT = {"train": 0, "val": 1, "test": 2}
 

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 from mdc.data.formats.images import image_format
-from mdc.evaluation.judges.choice import chosen_letter
+from mdc.evaluation.judges.choice import answer_format, chosen_letter
 from mdc.evaluation.judges.question import Question
 from mdc.plan.config.judge import ByEndpoint
 from mdc.plan.records import UserError
@@ -110,12 +110,14 @@ class Endpoint:
         data = f"data:image/{kind};base64,{base64.b64encode(image).decode()}"
         parts: list[Any] = [{"type": "image_url", "image_url": {"url": data}}, {"type": "text", "text": asked.text}]
         told: list[Any] = [{"role": "system", "content": self.how.instruction}] if self.how.instruction else []
+        structured: Any = {"response_format": answer_format(asked.letters)} if self.how.answer == "json" else {}
         return self._client.chat.completions.create(
             model=self.how.model,
             messages=[*told, {"role": "user", "content": parts}],
             max_tokens=self.how.max_tokens,
             temperature=0.0,
             seed=0,
+            **structured,
         )
 
     def _answer(self, said: Any, asked: Question, waits: int) -> Answer:

@@ -17,16 +17,16 @@ from mdc.plan.records import UserError
 #: category → what else it is called, in the singular; phrases of several words count before the words in them
 WORDS: Mapping[str, str] = {
     "person": "man, woman, boy, girl, child, kid, baby, toddler, guy, lady, gentleman, adult, player, skier, snowboarder, "
-    "surfer, skateboarder, rider, cyclist, biker, batter, catcher, pitcher, umpire, chef, cook, waiter, worker, "
+    "surfer, skateboarder, rider, cyclist, biker, batter, catcher, pitcher, umpire, chef, a cook, the cook, waiter, worker, "
     "officer, policeman, soldier, fireman, farmer, student, teacher, tourist, pedestrian, passenger, driver, bride, "
     "groom, mother, father, son, daughter, brother, sister, husband, wife, friend, crowd, people, group of people, "
     "cowboy, clown, nun, monk, swimmer, runner, jogger",
     "bicycle": "bike, cycle, tricycle",
     "car": "automobile, sedan, suv, hatchback, taxi, cab, minivan, van, convertible, jeep, limousine, police car",
-    "motorcycle": "motorbike, motor bike, moped, scooter, dirt bike",
+    "motorcycle": "motorbike, motor bike, motor cycle, moped, scooter, dirt bike",
     "airplane": "plane, aeroplane, aircraft, jet, jetliner, airliner, biplane, seaplane",
-    "bus": "double decker, minibus, trolley bus, school bus, coach",
-    "train": "locomotive, tram, streetcar, subway, passenger train, freight train, steam engine",
+    "bus": "double decker, minibus, trolley bus, school bus, coach bus",
+    "train": "locomotive, tram, streetcar, subway, freight train, steam engine",
     "truck": "lorry, pickup, fire truck, firetruck, fire engine, tow truck, semi, tractor trailer, pick up truck, pickup truck",
     "boat": "ship, sailboat, canoe, kayak, yacht, ferry, rowboat, motorboat, barge, raft, gondola, tugboat, vessel, cruise ship",
     "traffic light": "stoplight, stop light, traffic signal, street light, streetlight, signal light",
@@ -91,7 +91,7 @@ WORDS: Mapping[str, str] = {
     "keyboard": "computer keyboard",
     "cell phone": "cellphone, mobile phone, smartphone, smart phone, telephone, phone, iphone",
     "microwave": "microwave oven",
-    "oven": "stove, stove top, stovetop, stove top oven, range",
+    "oven": "stove, stove top, stovetop, stove top oven, kitchen range, gas range",
     "toaster": "",
     "sink": "washbasin, wash basin",
     "refrigerator": "fridge, freezer",
@@ -117,11 +117,31 @@ _IRREGULAR = {
 }  # fmt: skip
 
 
+#: words for people that before one of these are none, as in "a baby elephant", "a passenger jet" and "the passenger seat". The
+#: authors' script has baby and adult before animals, and passenger before jet and train
+_QUALIFIERS = (
+    (
+        ("baby", "adult", "mother", "father"),
+        ("bird", "cat", "dog", "horse", "sheep", "cow", "elephant", "bear", "zebra", "giraffe"),
+        ("animal", "goat", "deer", "monkey", "pig"),
+    ),
+    (
+        ("passenger",),
+        ("airplane", "bus", "train", "boat", "car", "truck"),
+        ("rail", "seat", "side", "door", "window", "compartment"),
+    ),
+)
+
+
 def _phrases() -> dict[tuple[str, ...], str | None]:
     found: dict[tuple[str, ...], str | None] = {tuple(one.split()): None for one in _OTHERS}
     for category, others in WORDS.items():
         for phrase in (category, *filter(None, (one.strip() for one in others.split(",")))):
             found.setdefault(tuple(phrase.split()), category)
+    for words, categories, things in _QUALIFIERS:
+        known = {phrase: category for phrase, category in found.items() if category in categories}
+        known |= dict.fromkeys((thing,) for thing in things)
+        found |= {(word, *phrase): category for word in words for phrase, category in known.items()}
     # a player of a game is a person
     return found | {phrase: "person" for phrase in found if phrase[-1] == "player"}
 

@@ -31,9 +31,11 @@ class ByEndpoint(Strict):
 
     ``key_variable`` names the environment variable that holds the key; it may be unset, for an endpoint that asks for none. The
     key is written nowhere. ``timeout`` in seconds; ``retries`` of a request that timed out or was refused for a while;
-    ``longest_wait``: seconds that it may ask to wait. ``parallel``: requests at a time. ``instruction``: what the model is
-    told besides the paper's prompt. ``most_lost``: the share of questions that may end without an answer, because the endpoint
-    timed out or failed; with more the job fails, keeps what was answered, and asks for the others when it is called again.
+    ``longest_wait``: seconds that it may ask to wait. ``parallel``: requests at a time. ``instruction``: what the model is told
+    besides the paper's prompt. ``answer``: json asks for an object with one letter (`response_format` with a JSON schema, which
+    OpenAI, vLLM, SGLang and llama.cpp's server take); text asks for none, for an endpoint that rejects it. ``most_lost``: the
+    share of questions that may end without an answer, because the endpoint timed out or failed; with more the job fails, keeps
+    what was answered, and asks for the others when it is called again.
     """
 
     kind: Literal["endpoint"]
@@ -42,6 +44,7 @@ class ByEndpoint(Strict):
     key_variable: Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")] = "OPENAI_API_KEY"
     instruction: str = "Answer with the letter of one caption and nothing else."
     max_tokens: Positive = 16
+    answer: Literal["json", "text"] = "json"
     timeout: Annotated[float, Field(gt=0)] = 60.0
     retries: NonNegative = 5
     longest_wait: Annotated[float, Field(gt=0)] = 120.0

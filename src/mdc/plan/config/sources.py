@@ -135,7 +135,9 @@ class ScenesProbe(Strict):
     """A question about the embedded world with one right answer an image."""
 
     kind: Literal["scenes"]
-    task: Literal["shape", "colour", "relation", "corners", "count", "background"]
+    task: Literal[
+        "shape", "colour", "relation", "corners", "axis", "place_of_red", "cyclic", "reds_match", "count", "background"
+    ]
     train: Positive
     test: Positive
     seed: NonNegative

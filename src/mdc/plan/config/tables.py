@@ -29,6 +29,7 @@ from mdc.plan.config.references import (
     MethodName,
     MethodNames,
     Methods,
+    ProbeName,
     ProbeNames,
     TextsName,
     TrainedOn,
@@ -106,17 +107,21 @@ class ProbeTable(OfMethods):
     ``contrasts``: pairs, the first minus the second: of methods within a corpus and backbone (where both stand), or, as
     ``[dense/mdc, single/mdc]``, of encoders of two corpora within a backbone. ``primary``: at most six comparisons, as
     ``[dense/mdc, dense/arc]``, on the first of ``backbones``, which alone get a verdict (docs/statistics.md).
-    ``encoders``: of others, probed beside the runs for orientation and not ranked.
+    ``encoders``: of others, probed beside the runs for orientation and not ranked. ``claimed``: the probe that ``primary`` is
+    about; by default the mean of several.
     """
 
     backbones: BackboneNames
     probes: ProbeNames
+    claimed: ProbeName | None = None
     encoders: Annotated[list[EncoderName], AfterValidator(each_once)] = Field(default_factory=list)
     contrasts: list[SidePair] = Field(default_factory=list)
     primary: Annotated[list[SidePair], Field(max_length=MOST_CLAIMS)] = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _sides_stand(self) -> Self:
+        if self.claimed is not None and self.claimed not in self.probes:
+            raise ValueError(f"claimed: {self.claimed} is none of the probes; choose from {', '.join(self.probes)}")
         check_sides_exist("contrasts", self.contrasts, self.corpora)
         check_sides_exist("primary", self.primary, self.corpora)
         pairs_once("contrasts", self.contrasts)
@@ -235,10 +240,12 @@ class _OfScores(OfMethods):
 
 class ChoiceColumn(Strict):
     """A column of Table 2: ``sets`` of data.choices. What it is the mean over, its benchmark decides
-    (:class:`mdc.plan.config.choice_sources.Parts`)."""
+    (:class:`mdc.plan.config.choice_sources.Parts`). ``ties``: a tie among k best options counts 1/k (shared), or as an argmax
+    has it where the right option stands first (right) or last (wrong), which is no part of the average."""
 
     label: str
     sets: ChoicesNames
+    ties: Literal["shared", "right", "wrong"] = "shared"
 
 
 class ChoiceTable(_OfScores):

@@ -83,7 +83,7 @@ def probing(plan: Context, name: str) -> Values:
         "columns": [_labelled(key, scale.data.probes[key].label) for key in table.probes],
         "contrasts": contrasts,
         "primary": primary,
-        "primary_column": "average" if averaged else alone,
+        "primary_column": table.claimed or ("average" if averaged else alone),
         "trends": table.trends if isinstance(table, PairsFigure) else [],
         "seeds": scale.training.seeds,
         "statistics": plan.statistics(table),

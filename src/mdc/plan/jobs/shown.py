@@ -139,6 +139,7 @@ class ShownColumn(Labelled):
     parts: Literal["sets", "groups"]
     least: Positive
     leave_out: list[str]
+    ties: Literal["shared", "right", "wrong"] = "shared"
 
 
 class ChoiceTableJob(SystemsJob):

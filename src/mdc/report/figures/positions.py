@@ -13,7 +13,17 @@ from mdc.report import words
 from mdc.report.figures.accuracy_panels import bottom_legend
 from mdc.report.figures.drawing import drawing, headline, line_handle, plain_logarithm
 from mdc.report.figures.styles import method_styles
-from mdc.report.frame import ESTIMATE, Contrast, Side, ends, estimate_cells, records_of, write_contrasts, write_csv
+from mdc.report.frame import (
+    ESTIMATE,
+    Contrast,
+    Side,
+    ends,
+    estimate_cells,
+    names,
+    records_of,
+    write_contrasts,
+    write_csv,
+)
 from mdc.report.given import Given
 from mdc.report.positions import CONTEXTS, SUFFIX, Positions
 from mdc.report.statistics.claims import Decision
@@ -36,20 +46,10 @@ SHOWN = {
 
 Style = dict[str, tuple[str, str]]
 _CURVES = (
-    "scale",
-    "artefact",
-    "system",
-    "dataset",
-    "method",
-    "context",
-    "kind",
-    "position",
-    "unit",
-    *ESTIMATE,
-    "outside_trained_range",
-    "records",
+    *names("scale artefact system dataset method context kind position unit"),
+    *(*ESTIMATE, "outside_trained_range", "records"),
 )
-_GRADIENTS = ("scale", "artefact", "system", "dataset", "method", "step", "position", *ESTIMATE, "records")
+_GRADIENTS = (*names("scale artefact system dataset method step position"), *ESTIMATE, "records")
 
 
 def make(job: PositionsFigureJob, given: Given, out: Path) -> None:

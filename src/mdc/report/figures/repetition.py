@@ -27,7 +27,7 @@ from mdc.report.figures.accuracy_panels import (
 )
 from mdc.report.figures.drawing import drawing, error_bars, headline
 from mdc.report.figures.styles import method_styles
-from mdc.report.frame import AVERAGE, Number, write_contrasts, write_csv, write_levels
+from mdc.report.frame import AVERAGE, Number, names, write_contrasts, write_csv, write_levels
 from mdc.report.given import Given, record_of
 from mdc.report.results import Results
 
@@ -46,9 +46,8 @@ SHOWN = {
 }
 
 #: ``least``, ``greatest``: over seeds
-_LOSSES = (
-    *("scale", "artefact", "system", "dataset", "backbone", "method", "passes", "samples_seen", "seeds"),
-    *("unit", "loss", "least", "greatest", "records"),
+_LOSSES = names(
+    "scale artefact system dataset backbone method passes samples_seen seeds unit loss least greatest records"
 )
 
 

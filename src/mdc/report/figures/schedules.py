@@ -19,7 +19,7 @@ from mdc.plan.jobs.shown import SchedulesJob, ShownRun
 from mdc.plan.records import UserError, write_text
 from mdc.report.figures.schedule_lines import Line, Track, measure
 from mdc.report.figures.schedule_panels import draw
-from mdc.report.frame import ESTIMATE, LOG_RATIO, Contrast, Side, estimate_cells, write_contrasts, write_csv
+from mdc.report.frame import ESTIMATE, LOG_RATIO, Contrast, Side, estimate_cells, names, write_contrasts, write_csv
 from mdc.report.given import Given, RunLog, run_log
 
 SHOWN = {
@@ -34,19 +34,7 @@ SHOWN = {
 
 
 _LEVELS = (
-    *(
-        "scale",
-        "artefact",
-        "system",
-        "dataset",
-        "backbone",
-        "method",
-        "t_low",
-        "t_high",
-        "column",
-        "logged_steps",
-        "expected",
-    ),
+    *names("scale artefact system dataset backbone method t_low t_high column logged_steps expected"),
     *(*ESTIMATE, "records"),
 )
 

@@ -31,6 +31,12 @@ def chance(found: Choices | Retrieval) -> Row:
     return Row(("any", "any", "chance"), cells, "chance", reference=True)
 
 
+def ceiling(found: Choices) -> Row:
+    """The row of a perfect scorer, which cannot tell apart options that are the same."""
+    cells = tuple(Cell(found.ceiling[measure]) for measure in found.measures)
+    return Row(("any", "any", "perfect scorer"), cells, "chance", reference=True)
+
+
 def table(
     found: Choices | Retrieval, title: str, caption: Sequence[str], body: Sequence[Row], notes: Sequence[str]
 ) -> Table:

@@ -11,7 +11,7 @@ import numpy as np
 
 from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.jobs.shown import ChoiceTableJob, ScoredSystem, ShownColumn
-from mdc.report.frame import ESTIMATE, dataset, estimate_cells, records_of, write_csv
+from mdc.report.frame import ESTIMATE, dataset, estimate_cells, names, records_of, write_csv
 from mdc.report.given import Given
 from mdc.report.scores import KEPT, Choices, Store, chosen_items, shown_errors, shown_scores
 from mdc.report.tables import comparisons, score_rows
@@ -27,19 +27,7 @@ SHOWN = {
     "job": "shown.ChoiceTableJob",
 }
 
-_KEPT_LINE = (
-    "scale",
-    "artefact",
-    "system",
-    "dataset",
-    "backbone",
-    "method",
-    "column",
-    "label",
-    "kept",
-    *ESTIMATE,
-    "records",
-)
+_KEPT_LINE = (*names("scale artefact system dataset backbone method column label kept"), *ESTIMATE, "records")
 _KEPT_WORDS = {"distinct": "without equal options", "trained": "without unseen pieces"}
 
 
@@ -82,7 +70,8 @@ def _main(found: Choices) -> list[Table]:
                 and s.weights in (kind, None)
                 and (s.per_token == per_token or not ESTIMATORS[s.estimator].nats)
             ]
-            body = [*score_rows.rows(found, own), *score_rows.rows(found, shorter, "control"), score_rows.chance(found)]
+            body = [*score_rows.rows(found, own), *score_rows.rows(found, shorter, "control")]
+            body += [score_rows.chance(found), score_rows.ceiling(found)]
             what = "means a token" if per_token else "sums over a caption's tokens"
             of = {"last": "", "best": ", weights that were best on held-out pairs"}[kind]
             tables.append(

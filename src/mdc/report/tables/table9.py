@@ -8,7 +8,7 @@ from typing import Any
 
 from mdc.data.formats.sizes import size
 from mdc.plan.jobs.shown import LicencesJob
-from mdc.report.frame import write_csv
+from mdc.report.frame import names, write_csv
 from mdc.report.tables.render import write_html, write_latex, write_markdown
 from mdc.report.tables.table import Row, Table
 
@@ -47,20 +47,8 @@ PAPER: dict[str, str] = {
 
 _SHORT = ("dataset", "license", "in_paper", "scale")
 _LONG = (
-    *(
-        "name",
-        "label",
-        "used_for",
-        "licence",
-        "its_own_page",
-        "citation",
-        "reference",
-        "source",
-        "from",
-        "items",
-        "bytes",
-    ),
-    *("in_paper", "paper_label", "paper_licence", "equal", "note", "scale"),
+    *names("name label used_for licence its_own_page citation reference source from items bytes"),
+    *names("in_paper paper_label paper_licence equal note scale"),
 )
 
 
