@@ -48,14 +48,14 @@ def test_its_files(tmp_path: Path) -> None:
 
 def test_losses_of_captioners_alone_are_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """CLIP's are of pairs in a batch, another unit; a figure of CLIP alone has no such panel."""
-    shown: list[tuple[str, list[float]]] = []
+    shown: list[list[float]] = []
     monkeypatch.setattr(
-        "matplotlib.axes.Axes.errorbar", lambda self, x, y, **more: shown.append((more["marker"], list(y)))
+        repetition, "error_bars", lambda panel, x, numbers, *_, **more: shown.append([one[0] for one in numbers])
     )
     monkeypatch.setattr(repetition, "point", lambda *_: None)
     made = RepeatedWorld()
     repetition.make(made.job, made.write(tmp_path), tmp_path)
-    assert sorted(values for _, values in shown) == sorted(
+    assert sorted(shown) == sorted(
         [made.losses[f"{corpus}/B/{method}/s0"] for corpus in line]
         for line in (("once", "four"), ("once", "fresh"))
         for method in ("mdc", "arc")
