@@ -101,7 +101,7 @@ def _number(place: Place, found: Sequence[Line], chosen: Line, columns: Mapping[
         f"{name(chosen)} ({chosen['metric']})",
         "",
         line("value", f"{_short(chosen['value'])}{interval} {chosen['unit']}"),
-        line("interval", f"{level:g} %: {chosen['interval'].replace('_', ' ')}; it speaks of {chosen['scope']}"),
+        line("interval", f"{level:g} %: {chosen['interval'].replace('_', ' ')}; scope: {chosen['scope']}"),
         # of captions there is no guessing
         line(
             "n", f"{chosen['n']} test items{f'; chance level {_short(chance)}' if (chance := chosen['chance']) else ''}"

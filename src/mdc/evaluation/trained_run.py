@@ -27,7 +27,7 @@ class TrainedRun:
     weights_step: int
     #: how many numbers are trained, and how many of its encoder are not
     parameters: dict[str, int]
-    #: what its objective is on held-out pairs, in nats a token, or None; ``length``: places of a caption, if all have as many
+    #: what its objective is on held-out pairs, in nats per token, or None; ``length``: places of a caption, if all have as many
     held_out: dict[str, Any]
 
     @property

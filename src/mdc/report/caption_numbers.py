@@ -62,7 +62,7 @@ class Captioned(Results):
         super().__init__(job.model_copy(update=changed), given)
 
     def read(self) -> None:
-        """See :class:`Results`. There is no guessing; the floor is a row of its own."""
+        """See :class:`Results`. There is no chance level; controls are rows."""
         for system in self.job.systems:
             found = {name: self.of(name, system.system) for name in system.records}
             for key in self.columns:

@@ -17,7 +17,7 @@ SAMPLES, LENGTH, ITEMS = 256, 6, 200
 
 
 def _items(better: float, seed: int) -> list[list[tuple[Tensor, Tensor]]]:
-    """Items of two options whose tokens are as likely as one another's, but for ``better`` nats a token; shared masks."""
+    """Items of two options whose tokens are as likely as one another's, but for ``better`` nats per token; shared masks."""
     generator = torch.Generator().manual_seed(seed)
     base = torch.tensor([-0.1, -6.0, -0.3, -4.0, -1.0, -0.2])
     found = []

@@ -109,7 +109,7 @@ def test_trends_of_the_primary_column_are_corrected_for_one_another(tmp_path: Pa
     assert [line["primary"] for line in lines] == ["True"] * 2 + ["False"] * 2, "claims first"
     found = lines[:2]
     assert [float(t["p_holm"]) for t in found] == pytest.approx(holm([float(t["p"]) for t in found]), rel=1e-3)
-    assert {line["p"] for line in lines[2:]} == {""} and {line["unit"] for line in lines} == {"points a doubling"}
+    assert {line["p"] for line in lines[2:]} == {""} and {line["unit"] for line in lines} == {"points per doubling"}
     for trend in trends(made, tmp_path):
         (line,) = [
             one for one in lines if (one["method"], one["label"]) == (trend.system.method.label, trend.line.label)
@@ -126,7 +126,7 @@ def test_only_trends_that_were_named_have_a_verdict_and_it_is_of_the_whole_rise(
     arc, mdc = trends(made, tmp_path)
     assert arc.line.decision is not None and arc.line.decision.direction == "supported" and mdc.line.decision is None
 
-    # 0.7 points a doubling would be within ±2 points, the rise over three doublings is not
+    # 0.7 points per doubling would be within ±2 points, the rise over three doublings is not
     def flat(corpus: str | None, method: str, probe: str, seed: int) -> float:
         return 0.4 if corpus is None else 0.4 + 0.0012 * float(np.log2(PAIRS[corpus] / 750))
 
@@ -155,7 +155,7 @@ def test_every_number_has_its_pairs_and_the_samples_seen(tmp_path: Path) -> None
     for line in lines:
         assert float(line["value"]) == pytest.approx(made.value(line["run"], "shape"), rel=1e-5)
     svg = (out / "figure5.svg").read_text(encoding="utf-8")
-    for words in ("image–caption pairs", "2,000", "8,000", "points a doubling of the pairs"):
+    for words in ("image–caption pairs", "2,000", "8,000", "points per doubling of the pairs"):
         assert words in svg, "as a comment beside the drawn letters"
     told = {750: "750", 999_499: "999,499", 999_500: "1M", 4_912_345: "4.91M", 1_280_000_000: "1.28B"}
     assert {count: accuracy_panels.count_words(count) for count in told} == told

@@ -1,4 +1,4 @@
-"""Figure 5: probe accuracy over the number of pairs trained on, with the trend as points a doubling.
+"""Figure 5: probe accuracy over the number of pairs trained on, with the trend as points per doubling.
 
 The corpora are nested samples of one source, and the number of pairs is the one that each really had. Epochs stay the
 same, so samples seen grow with the pairs; both are told. The paper draws its values and prints none.
@@ -121,7 +121,7 @@ def _one(panel: Axes, numbers: Sequence[Number], trends: Sequence[Trend], styles
 def slope_words(trends: Sequence[Trend]) -> str:
     """The slopes as a panel's heading shows them."""
     each = [f"{t.system.method.label}: {words.shown(t.line.found, 2)}" for t in trends]
-    unit = "points a doubling of the pairs"
+    unit = "points per doubling of the pairs"
     return "\n".join([unit, *each] if each else [])  # below one another: a panel may be narrow
 
 

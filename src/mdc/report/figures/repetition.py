@@ -66,7 +66,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Losses:
-    """Held-out losses, one a seed; ``of_tokens``: in nats a token, as a captioner's, not a pair."""
+    """Held-out losses, one a seed; ``of_tokens``: in nats per token, as a captioner's, not a pair."""
 
     values: list[float]
     of_tokens: bool
@@ -157,7 +157,7 @@ def _loss_rows(found: Repetition) -> list[dict[str, Any]]:
         told |= {"dataset": system.corpus.label}
         told |= {"backbone": system.backbone.label, "method": system.method.label, "passes": seen.passes}
         told |= {"samples_seen": seen.samples, "seeds": len(losses.values), "loss": losses.mean}
-        told |= {"unit": "nats a token" if losses.of_tokens else "nats a pair"}
+        told |= {"unit": "nats per token" if losses.of_tokens else "nats per pair"}
         told |= {"least": min(losses.values), "greatest": max(losses.values)}
         rows.append({**told, "records": " ".join(f"runs/{run}" for run in system.runs)})
     return rows
@@ -205,13 +205,13 @@ def _dashes(fresh: bool) -> dict[str, Any]:
 
 
 def _losses(panel: Axes, found: Repetition, trained: Sequence[System], styles: dict[str, tuple[str, str]]) -> bool:
-    """Of captioners, whose losses are nats a token; False if there are none. Bars reach from the least seed to the greatest."""
+    """Of captioners, whose losses are nats per token; False if there are none. Bars reach from the least seed to the greatest."""
     captioners = [s for s in trained if found.losses[s.key].of_tokens]
     for (method, fresh), line in found.lines(captioners).items():
         each = [(one.mean, min(one.values), max(one.values)) for one in (found.losses[s.key] for s in line)]
         places = [found.samples(s) for s in line]
         error_bars(panel, places, each, styles[method], markersize=4, **_dashes(fresh))
-    panel.set_ylabel("held-out loss (nats a token)")
+    panel.set_ylabel("held-out loss (nats per token)")
     return bool(captioners)
 
 

@@ -113,7 +113,7 @@ class Sizes(Results):
             column=column,
             label=self.name(column),
             metric=self.metric[column],
-            unit="points a doubling",
+            unit="points per doubling",
             found=slope,
             records=records_of(*systems),
             decision=decision,

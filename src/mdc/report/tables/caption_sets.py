@@ -63,8 +63,8 @@ def models(found: Captioned) -> Table:
             Column("trained", "Parameters", unit),
             Column("all", "Parameters", unit),
             Column("steps", "", ""),
-            Column("held-out loss", "", "nats a token"),
-            Column("bound", "", "nats a caption"),
+            Column("held-out loss", "", "nats per token"),
+            Column("bound", "", "nats per caption"),
         ),
         rows=tuple(rows),
         footnotes=(

@@ -272,7 +272,7 @@ def _set_notes(found: Choices) -> list[str]:
 
 @dataclass(frozen=True)
 class _Error:
-    """Of the right captions, all columns and seeds together, in nats a caption: with their own images, or as ``shown`` says.
+    """Of the right captions, all columns and seeds together, in nats per caption: with their own images, or as ``shown`` says.
 
     ``error``: the root mean square of a score's standard error. ``bits_per_token``: of a log likelihood or its bound.
     """

@@ -19,7 +19,7 @@ from mdc.training.objectives.left_to_right import supervise
 
 
 class RecurrentObjective(CaptioningObjective):
-    """``loss`` is the cross-entropy alone, in nats a token as ARC's, and ``attention`` the second term; both are learnt."""
+    """``loss`` is the cross-entropy alone, in nats per token as ARC's, and ``attention`` the second term; both are learnt."""
 
     terms = ("loss", "attention")
     counted = staticmethod(recurrent_captioner)
