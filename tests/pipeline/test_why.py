@@ -49,7 +49,7 @@ def test_it_prints_what_stands_behind_a_number(r: Path, capsys: pytest.CaptureFi
     value, low, high = (f"{float(told[key]):.1f}" for key in ("value", "low", "high"))
     assert f"value       {value} [{low}, {high}] per cent" in out
     assert (
-        "95 %: bootstrap; it speaks of checkpoints" in out
+        "95 %: bootstrap; scope: checkpoints" in out
         and "seeds       2: " in out
         and "every link holds" in out
         and "estimator   linear probe" in out
