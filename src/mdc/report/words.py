@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from mdc.plan.artefacts import declared
 from mdc.plan.jobs.shown import ArtefactJob, Statistics, System
 from mdc.report.frame import POOLINGS
 from mdc.report.statistics.claims import Decision
@@ -18,6 +19,12 @@ def scale_text(job: ArtefactJob) -> str:
     label = job.scale_label
     named = f"scale {label if label.startswith(job.scale) else f'{job.scale} ({label})'}"
     return named if job.scale == "paper" else f"{named}: {_WARNING}"
+
+
+def heading(job: ArtefactJob) -> str:
+    """What a table or figure is called at its head: its title, as ``Table 4. Ablation on t``."""
+    name, _, what = declared(job.artefact, job.kind, job.title).title.partition(": ")
+    return f"{name}. {what[0].upper()}{what[1:]}" if what else name
 
 
 def scale_column(job: ArtefactJob) -> str:

@@ -17,10 +17,8 @@ from probing_world import ProbingWorld, RepeatedWorld
 from shown import STATISTICS, LoggedRuns, make, planned, read_rows, shown_job, shown_run
 
 from mdc.plan.artefacts import ARTEFACTS
-from mdc.plan.config.tables import MethodTable, ScheduleTable
 from mdc.plan.records import UserError
 from mdc.report.given import title
-from mdc.report.tables.method_table import TITLES
 
 World = tuple[Any, dict[str, Path]]
 
@@ -130,7 +128,6 @@ def test_a_manifest_that_is_not_the_one_it_needs_is_refused_in_one_line(name: st
     refused(f"the record of {needed} is of scale paper; needed: mini", config={**whole["config"], "scale": "paper"})
 
 
-def test_every_table_of_methods_has_a_title_of_its_own() -> None:
-    """Those of scales that no test makes, too."""
-    of_methods = [name for name, one in ARTEFACTS.items() if one.load("config") in (MethodTable, ScheduleTable)]
-    assert sorted(TITLES) == sorted(of_methods) and len(set(TITLES.values())) == len(TITLES)
+def test_every_table_and_figure_has_a_title_of_its_own() -> None:
+    titles = [one.title for one in ARTEFACTS.values()]
+    assert len(set(titles)) == len(titles)

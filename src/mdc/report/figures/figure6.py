@@ -49,7 +49,6 @@ SHOWN = {
     "job": "shown_captions.CaptionFigureJob",
 }
 
-_HEADINGS = {"figure6": "Figure 6. Captions", "mcd_examples": "MC-Diffusion, table 2. Captions"}
 _LINE = ("scale", "dataset", "image", "system", "caption", "records")
 _WIDTH = 125  # letters of a line of the picture
 _SMALL = 200  # pixels below which a page shows an image's pixels as they are
@@ -61,10 +60,6 @@ class _Example:
     image: Image.Image
     references: list[str]
     captions: list[tuple[ShownCaptions, Mapping[str, Any]]]
-
-
-def _heading(job: CaptionFigureJob) -> str:
-    return job.title or _HEADINGS[job.artefact]
 
 
 def make(job: CaptionFigureJob, given: Given, out: Path) -> None:
@@ -134,7 +129,7 @@ def _draw(job: CaptionFigureJob, shown: Mapping[str, Sequence[_Example]], paths:
             for panel in (picture, text):
                 panel.axis("off")
             text.text(0, 1, said, va="top", ha="left", fontsize=8.5, linespacing=1.25, transform=text.transAxes)
-        headline(figure, f"{_heading(job)} of images drawn by seed {job.seed}", words.scale_text(job))
+        headline(figure, f"{words.heading(job)} of images drawn by seed {job.seed}", words.scale_text(job))
 
 
 def _text(example: _Example, width: int) -> str:
@@ -154,7 +149,7 @@ def _page(job: CaptionFigureJob, shown: Mapping[str, Sequence[_Example]], path: 
     for dataset in job.datasets:
         datasets.append(
             {
-                "title": f"{_heading(job)} of {dataset.label}, {words.scale_text(job)}",
+                "title": f"{words.heading(job)} of {dataset.label}, {words.scale_text(job)}",
                 "caption": [
                     f"{len(shown[dataset.key])} images drawn by seed {job.seed}, with a caption by each system's first seed.",
                     "The small number behind a word piece says at which step it was shown; the deeper its colour, the surer the "
@@ -175,7 +170,7 @@ def _page(job: CaptionFigureJob, shown: Mapping[str, Sequence[_Example]], path: 
             }
         )
     rendering = "pixelated" if smallest < _SMALL else "auto"
-    write_page(path, "captions.html.j2", title=_heading(job), datasets=datasets, rendering=rendering)
+    write_page(path, "captions.html.j2", title=words.heading(job), datasets=datasets, rendering=rendering)
 
 
 def _pieces(system: ShownCaptions, row: Mapping[str, Any]) -> list[dict[str, Any]]:

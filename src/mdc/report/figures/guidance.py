@@ -156,7 +156,7 @@ def _draw(
                 _curve(panel, curve, found.columns[key], by, styles[curve.key], _Y in found.columns)
             panel.set_xlabel(found.columns[key])
         panels[0].set_ylabel(_Y if _Y in found.columns else f"{_Y} is not available")
-        headline(figure, f"{job.title or 'MC-Diffusion, figure 3. What guidance trades'}, {words.scale_text(job)}")
+        headline(figure, f"{words.heading(job)}, {words.scale_text(job)}")
         handles, labels = panels[0].get_legend_handles_labels()
         bars = words.intervals(found.levels.values(), job.seeds, "Bars:")
         said = " ".join([f"{bars} Numbers: the least and the greatest scale of guidance.", *_said(claims)])

@@ -168,7 +168,7 @@ def _draw(
             panel.set_title(titles[kind])
         for panel in panels[-1]:
             panel.set_xlabel("strength")
-        headline(figure, f"{job.title or 'Captions of worse and worse images'}, {words.scale_text(job)}")
+        headline(figure, f"{words.heading(job)}, {words.scale_text(job)}")
         handles, labels = panels[0][0].get_legend_handles_labels()
         note = words.intervals(found.levels.values(), job.seeds, "Bars:")
         kinds_of: dict[str, str] = {curve.kind: curve.kind_label for curve in job.curves}

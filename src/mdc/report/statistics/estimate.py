@@ -50,7 +50,7 @@ Kind = Literal["exact", "bootstrap", "seeds and items", "seeds", "steps", "split
 Scope = Literal["checkpoints", "methods", "splits"]
 
 #: what holds where a caller names nothing else; of tables and figures, params.yaml does (protocol.statistics)
-LEVEL, POWER, DRAWS = 0.95, 0.8, 2000
+LEVEL, POWER = 0.95, 0.8
 #: fewer groups of items than this give no p: with one or two seeds, and with three or more
 FEWEST_GROUPS, FEWEST_GROUPS_OF_SEEDS = 50, 20
 

@@ -32,13 +32,6 @@ SHOWN = {
     "job": "shown.ProbingJob",
 }
 
-TITLES = {
-    "table4": "Ablation on t",
-    "table5": "Analysis of noise schedule",
-    "table_cnn": "What captioning teaches a convolutional encoder",
-    "table_relations": "Who learns relations, and why",
-    "table_shapes": "Who learns shapes, and why",
-}
 _NOTES = {"table5": "A row [low, high] is MDC with t, the share of a caption that is masked, drawn from this range."}
 
 
@@ -79,7 +72,7 @@ def main_table(probing: Results, numbers: Sequence[Number]) -> Table:
     shown = mark_rows([row for _, row in rows], [ranked for ranked, _ in rows])
     job = probing.job
     return Table(
-        title=f"{_number(job.artefact)}{job.title or TITLES[job.artefact]}, {probing.scale_text}",
+        title=f"{words.heading(job)}, {probing.scale_text}",
         caption=(
             f"Linear probing of {', '.join(probing.backbones)}, per cent. "
             f"{probing.interval_words(probing.levels.values())}",
@@ -93,12 +86,6 @@ def main_table(probing: Results, numbers: Sequence[Number]) -> Table:
             *probing.notes(numbers),
         ),
     )
-
-
-def _number(artefact: str) -> str:
-    """That of a table of the paper, as "Table 4. "."""
-    number = artefact.removeprefix("table")
-    return f"Table {number}. " if number.isdigit() else ""
 
 
 def _columns(probing: Results) -> tuple[Column, ...]:

@@ -89,19 +89,6 @@ SHOWN = {
     "job": "shown_captions.CaptionTableJob",
 }
 
-_HEADINGS = {
-    "table3": "Table 3. Captioning",
-    "mcd_table1": "MC-Diffusion, table 1. Captions without guidance",
-    "mcd_table3": "MC-Diffusion, table 3. Classifier-free guidance by its scale",
-    "mcd_table4": "MC-Diffusion, table 4. Masked-condition guidance by its scale",
-    "table_ratio": "Captions by the mask ratio of training",
-    "table_conditioning": "Captions by what of an image the decoder reads",
-    "table_baselines": "Captions by a CNN with an LSTM, and by transformers",
-    "table_guidance": "Captions guided by a CLIP, by its weight",
-    "table_few": "Captions after few examples of another domain",
-    "table_splits": "Captions by runs on several splits of the same images",
-    "mcd_grid": "MC-Diffusion. Which side the scale stands at, and how often the condition's mask is drawn",
-}
 #: rows of the paper's Table 1 that are not run here
 _OTHERS = {"mcd_table1": ("Source Pre-trained", "DCC", "ATCIC", "Bit Diffusion")}
 _OTHERS_NOTE = (
@@ -130,7 +117,7 @@ def make(job: CaptionTableJob, given: Given, out: Path) -> None:
     votes = _votes(found, numbers, choices)
     chosen = _chosen(votes)
     notes = _main_notes(found, choices)
-    heading = job.title or _HEADINGS[job.artefact]
+    heading = words.heading(job)
     others = _OTHERS.get(job.artefact, ())
     main = _table(found, numbers, heading, parts["paper"], notes, chosen=chosen, others=others)
     objects = _objects(job, given, found)
