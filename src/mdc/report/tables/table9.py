@@ -15,7 +15,8 @@ from mdc.report.tables.table import Row, Table
 SHOWN = {
     "artefacts": {"table9": {"title": "Table 9: licences"}},
     "files": ".csv _long.csv .html .md .tex",
-    "caption": "The licences of datasets at scale {scale}, as the paper's Table 9 prints them and as each dataset's own page has them.",
+    "caption": "The licences of datasets at scale {scale}, as the paper's Table 9 prints them and as each dataset's own page "
+    "has them.",
     "config": "tables.LicenceTable",
     "plan": "artefact_plans.licences",
     "job": "shown.LicencesJob",
