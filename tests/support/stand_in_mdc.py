@@ -103,6 +103,7 @@ def main(verb, config_file, *words):
 if __name__ == "__main__":
     if sys.argv[1] == "index":  # no job, so it is not noted
         Path("results/index.html").write_text(f"{sys.argv[2:]}\n")
+        Path("results", sys.argv[sys.argv.index("--scale") + 1], "claims.csv").write_text("scale\n")
     elif sys.argv[1] == "stage":  # as it is, since it only asks Snakemake
         python = str(Path(sys.argv[0]).with_name("python"))
         os.execv(python, [python, "-c", STAGE, *sys.argv[2:]])
