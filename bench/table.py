@@ -16,9 +16,9 @@ from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PackageLoader, S
 from rows import Row
 
 from mdc.plan.records import UserError, write_text
+from mdc.report.csv_file import csv_text
 from mdc.report.figures.drawing import drawing, headline
 from mdc.report.figures.styles import METHOD_STYLE
-from mdc.report.frame import csv_text
 
 TITLE = "Speed, held against peers that ran beside it"
 #: bench → what it is about, in the order of the table; benches about one thing stand together

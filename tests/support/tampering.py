@@ -15,7 +15,7 @@ from changed import put as set_value
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.plan import Plan
 from mdc.plan.records import read_json, sha256_file, sha256_json, write_json
-from mdc.report.frame import csv_text
+from mdc.report.csv_file import csv_text
 
 
 def edit(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:

@@ -13,14 +13,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mdc.plan.jobs.shown import PositionSystem, ScoredSystem, System
-from mdc.plan.records import write_text
+from mdc.report.csv_file import names, write_csv
 from mdc.report.statistics.claims import Decision
 from mdc.report.statistics.estimate import Estimate
 
 AVERAGE = "Average"
 POOLINGS = {"patch_mean": "mean of patches", "cls": "[CLS]"}
-#: digits that a csv file has of a number: more than its interval can be sure of, whatever its unit
-_DIGITS = 6
 
 Cells = dict[str, Any]
 #: what a difference is of: two systems (a ``gain`` is over a system's own control); a least-squares ``slope``; curves
@@ -32,13 +30,6 @@ Kind = Literal["difference", "gain", "slope", "curves", "kept", "fall", "ratio",
 CLAIM_FILES = ("_contrasts.csv", "_over.csv")
 #: the unit of a ratio, which is 0 where both sides are alike
 LOG_RATIO = "log of a ratio"
-
-
-def names(text: str) -> tuple[str, ...]:
-    """The columns of a csv file, apart by spaces."""
-    return tuple(text.split())
-
-
 ESTIMATE = names("value low high interval scope se se_seeds se_items df n groups seeds draws")
 LEVELS = (
     *names("scale artefact system dataset backbone method pooling estimator column label metric unit"),
@@ -88,7 +79,7 @@ class Number:
     @property
     def ends(self) -> tuple[float, float]:
         """The ends of its interval, as a figure draws them: the value itself where there is none."""
-        return ends(self.found)
+        return self.found.ends
 
     @property
     def dataset(self) -> str:
@@ -224,11 +215,6 @@ def read_claims(folder: Path, files: Sequence[str]) -> list[dict[str, str]]:
     return found
 
 
-def ends(found: Estimate) -> tuple[float, float]:
-    """The ends of an interval; the value itself where there is none."""
-    return found.value if found.low is None else found.low, found.value if found.high is None else found.high
-
-
 def dataset(system: System) -> str:
     """What a system was trained on."""
     return "none" if system.corpus is None else system.corpus.label
@@ -255,24 +241,3 @@ def write_contrasts(path: str | Path, contrasts: Sequence[Contrast], **more: Seq
     order = sorted(range(len(contrasts)), key=lambda place: contrasts[place].decision is None)
     rows = [{**contrasts[place].cells(), **{key: values[place] for key, values in more.items()}} for place in order]
     write_csv(path, rows, (*CLAIMS, *more))
-
-
-def write_csv(path: str | Path, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
-    """``rows`` as csv with ``\\n`` line ends: None is empty, a float has six digits, true and false are ``True`` and
-    ``False``."""
-    write_text(path, csv_text(rows, columns))
-
-
-def csv_text(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
-    """See :func:`write_csv`."""
-    import pandas as pd  # here: it takes half a second to import
-
-    lines = [[_text(row[column]) for column in columns] for row in rows]
-    return pd.DataFrame(lines, columns=list(columns), dtype=object).to_csv(index=False, lineterminator="\n")
-
-
-def _text(value: Any) -> str:
-    if value is None or (isinstance(value, float) and not math.isfinite(value)):
-        return ""
-    # adding 0.0 turns the -0.0 that rounding may leave into 0.0
-    return f"{value + 0.0:.{_DIGITS}g}" if isinstance(value, float) else str(value)

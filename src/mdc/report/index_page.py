@@ -22,7 +22,8 @@ from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.records import UserError, read_json, write_text
 from mdc.plan.verbs import VERBS, verb_of
 from mdc.report.claimed import Claimed, as_markdown, claimed
-from mdc.report.frame import CLAIMS, read_claims, write_csv
+from mdc.report.csv_file import write_csv
+from mdc.report.frame import CLAIMS, read_claims
 from mdc.report.tables.render import write_page
 
 #: files below the package that decide what is written here

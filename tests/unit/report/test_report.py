@@ -23,9 +23,9 @@ from mdc.app.export import model_card
 from mdc.plan.artefacts import ARTEFACTS
 from mdc.plan.records import UserError, sha256_file
 from mdc.report import index_page, published, words
+from mdc.report.csv_file import csv_text
 from mdc.report.figures import drawing as figures
 from mdc.report.figures.styles import METHOD_STYLE, method_styles
-from mdc.report.frame import csv_text
 from mdc.report.given import table_of
 from mdc.report.items import items_of
 from mdc.report.results import Results

@@ -17,9 +17,10 @@ from shown import STATISTICS, LoggedRuns, make, read_rows, shown_run
 
 from mdc.plan.jobs.shown import SchedulesJob
 from mdc.plan.records import UserError
+from mdc.report.csv_file import csv_text
 from mdc.report.figures import schedule_panels, schedules
 from mdc.report.figures.schedule_lines import Track, measure
-from mdc.report.frame import CLAIMS, csv_text
+from mdc.report.frame import CLAIMS
 from mdc.report.given import run_log
 from mdc.report.statistics.claims import holm
 

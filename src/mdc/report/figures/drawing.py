@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from mdc.plan.records import UserError, atomic_path
 from mdc.report.figures.styles import STYLE, method_styles
-from mdc.report.frame import ends
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,7 +66,7 @@ def table1_bars(
                     shift = (place - (len(present) - 1) / 2) * 0.72 / max(len(present), 2)
                     mine = [n for n in here if n.method_key == key]
                     heights = [benchmarks.index(n.label) + shift for n in mine]
-                    gains = [(n.gain.value, *ends(n.gain)) for n in mine if n.gain]
+                    gains = [(n.gain.value, *n.gain.ends) for n in mine if n.gain]
                     error_bars(panel, heights, gains, styles[key], across=True, markersize=4.8)
                 if not here:
                     panel.text(0.5, 0.5, "no run", transform=panel.transAxes, ha="center", color="#7A828C")

@@ -19,8 +19,8 @@ from mdc.data.shards.index import ShardReader
 from mdc.plan.jobs.shown_captions import CaptionExamples, CaptionFigureJob, ShownCaptions
 from mdc.plan.records import UserError, write_text
 from mdc.report import words
+from mdc.report.csv_file import csv_text
 from mdc.report.figures.drawing import drawing, headline
-from mdc.report.frame import csv_text
 from mdc.report.given import Given, path_of, table_of
 from mdc.report.tables.render import write_page
 

@@ -10,20 +10,11 @@ import numpy as np
 
 from mdc.plan.jobs.shown import PositionsFigureJob, PositionSystem
 from mdc.report import words
+from mdc.report.csv_file import names, write_csv
 from mdc.report.figures.accuracy_panels import bottom_legend
 from mdc.report.figures.drawing import drawing, headline, line_handle, plain_logarithm
 from mdc.report.figures.styles import method_styles
-from mdc.report.frame import (
-    ESTIMATE,
-    Contrast,
-    Side,
-    ends,
-    estimate_cells,
-    names,
-    records_of,
-    write_contrasts,
-    write_csv,
-)
+from mdc.report.frame import ESTIMATE, Contrast, Side, estimate_cells, records_of, write_contrasts
 from mdc.report.given import Given
 from mdc.report.positions import CONTEXTS, SUFFIX, Positions
 from mdc.report.statistics.claims import Decision
@@ -220,7 +211,7 @@ def _line(
     """Means by bin with their band; hollow in the bins that lie ``beyond`` what was trained."""
     colour, marker = style
     places = [(number + 0.5) / found.job.bins for number, _ in points]
-    low, high = ([ends(i)[end] for _, i in points] for end in (0, 1))
+    low, high = ([i.ends[end] for _, i in points] for end in (0, 1))
     panel.fill_between(places, low, high, color=colour, alpha=0.16, lw=0)
     panel.plot(places, [i.value for _, i in points], color=colour, marker=marker, markersize=4.2, linewidth=1.4)
     hollow = [(place, i.value) for place, (number, i) in zip(places, points, strict=True) if number in beyond]
@@ -249,7 +240,7 @@ def _ratios(panel: Axes, found: Positions, here: dict[str, PositionSystem], styl
         ratios = found.signal_ratio(key)
         colour, marker = styles[system.method.key]
         done = [share for share, _ in ratios]
-        low, high = ([float(np.exp(ends(i)[end])) for _, i in ratios] for end in (0, 1))
+        low, high = ([float(np.exp(i.ends[end])) for _, i in ratios] for end in (0, 1))
         panel.fill_between(done, low, high, color=colour, alpha=0.16, lw=0)
         value = [float(np.exp(i.value)) for _, i in ratios]
         panel.plot(done, value, color=colour, marker=marker, markersize=4.2, linewidth=1.4)

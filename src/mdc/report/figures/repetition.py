@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from mdc.plan.jobs.shown import ProbingJob, System
 from mdc.plan.records import UserError
 from mdc.report import words
+from mdc.report.csv_file import names, write_csv
 from mdc.report.figures.accuracy_panels import (
     WIDTH,
     accuracy_axis,
@@ -27,7 +28,7 @@ from mdc.report.figures.accuracy_panels import (
 )
 from mdc.report.figures.drawing import drawing, error_bars, headline
 from mdc.report.figures.styles import method_styles
-from mdc.report.frame import AVERAGE, Number, names, write_contrasts, write_csv, write_levels
+from mdc.report.frame import AVERAGE, Number, write_contrasts, write_levels
 from mdc.report.given import Given, record_of
 from mdc.report.results import Results
 

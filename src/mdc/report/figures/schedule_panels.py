@@ -15,7 +15,6 @@ from mdc.report.figures.accuracy_panels import bottom_legend, marked
 from mdc.report.figures.drawing import drawing, error_bars, headline, line_handle, plain_logarithm
 from mdc.report.figures.schedule_lines import LOSS, NORM, SPIKE, Line, Track, place_name, places
 from mdc.report.figures.styles import method_styles
-from mdc.report.frame import ends
 from mdc.report.statistics import steadiness
 
 if TYPE_CHECKING:
@@ -192,7 +191,7 @@ def _dots(panel: Axes, lines: Sequence[Line], styles: Styles, quantity: tuple[st
     reached: list[float] = []
     for place, line in enumerate(lines):
         value = line.value
-        low, high = ends(value)
+        low, high = value.ends
         number = value.value * factor, low * factor, high * factor
         error_bars(panel, [place], [number], styles[line.run.method.key], across=True, markersize=5.5)
         reached += number

@@ -17,9 +17,10 @@ import numpy as np
 
 from mdc.plan.jobs.shown import SchedulesJob, ShownRun
 from mdc.plan.records import UserError, write_text
+from mdc.report.csv_file import names, write_csv
 from mdc.report.figures.schedule_lines import Line, Track, measure
 from mdc.report.figures.schedule_panels import draw
-from mdc.report.frame import ESTIMATE, LOG_RATIO, Contrast, Side, estimate_cells, names, write_contrasts, write_csv
+from mdc.report.frame import ESTIMATE, LOG_RATIO, Contrast, Side, estimate_cells, write_contrasts
 from mdc.report.given import Given, RunLog, run_log
 
 SHOWN = {

@@ -101,6 +101,11 @@ class Estimate:
         return effective_df(self.parts) if self.parts else None
 
     @property
+    def ends(self) -> tuple[float, float]:
+        """The ends of its interval, as a figure draws them: the value itself where there is none."""
+        return self.value if self.low is None else self.low, self.value if self.high is None else self.high
+
+    @property
     def scope(self) -> Scope:
         """What it speaks of: these checkpoints, or the methods, whose trainings it is a sample of."""
         return "splits" if self.kind == "splits" else "methods" if self.seeds >= 3 else "checkpoints"

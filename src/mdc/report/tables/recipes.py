@@ -14,7 +14,7 @@ from typing import Any
 
 from mdc.plan.jobs.shown import RecipeRun, RecipesJob
 from mdc.plan.records import write_text
-from mdc.report.frame import csv_text
+from mdc.report.csv_file import csv_text
 from mdc.report.tables.render import write_html, write_latex, write_markdown
 from mdc.report.tables.table import Row, Table
 

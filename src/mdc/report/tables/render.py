@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from mdc.plan.records import UserError, write_text
-from mdc.report.frame import csv_text
+from mdc.report.csv_file import csv_text
 from mdc.report.tables.table import Table
 
 #: files below the package that decide what is written here: fingerprints of whoever imports this module cover them

@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from mdc.plan.records import UserError
-from mdc.report.frame import Number
+
+if TYPE_CHECKING:
+    from mdc.report.frame import Number
 
 #: best is bold, second best underlined, grey is shown but not ranked
 Mark = Literal["best", "second", "grey"]

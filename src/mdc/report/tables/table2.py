@@ -11,7 +11,8 @@ import numpy as np
 
 from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.jobs.shown import ChoiceTableJob, ScoredSystem, ShownColumn
-from mdc.report.frame import ESTIMATE, dataset, estimate_cells, names, records_of, write_csv
+from mdc.report.csv_file import names, write_csv
+from mdc.report.frame import ESTIMATE, dataset, estimate_cells, records_of
 from mdc.report.given import Given
 from mdc.report.scores import KEPT, Choices, Store, chosen_items, shown_errors, shown_scores
 from mdc.report.tables import comparisons, score_rows

@@ -8,7 +8,7 @@ from typing import Any
 
 from mdc.data.formats.sizes import size
 from mdc.plan.jobs.shown import LicencesJob
-from mdc.report.frame import names, write_csv
+from mdc.report.csv_file import names, write_csv
 from mdc.report.tables.render import write_html, write_latex, write_markdown
 from mdc.report.tables.table import Row, Table
 

@@ -1,0 +1,39 @@
+"""Results as csv files, all written alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mdc.plan.records import write_text
+
+#: digits of a number: more than its interval can be sure of, whatever its unit
+_DIGITS = 6
+
+
+def names(text: str) -> tuple[str, ...]:
+    """The columns of a csv file, apart by spaces."""
+    return tuple(text.split())
+
+
+def write_csv(path: str | Path, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    """``rows`` as csv with ``\\n`` line ends: None is empty, a float has six digits, true and false are ``True`` and
+    ``False``."""
+    write_text(path, csv_text(rows, columns))
+
+
+def csv_text(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
+    """See :func:`write_csv`."""
+    import pandas as pd  # here: it takes half a second to import
+
+    lines = [[_text(row[column]) for column in columns] for row in rows]
+    return pd.DataFrame(lines, columns=list(columns), dtype=object).to_csv(index=False, lineterminator="\n")
+
+
+def _text(value: Any) -> str:
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return ""
+    # adding 0.0 turns the -0.0 that rounding may leave into 0.0
+    return f"{value + 0.0:.{_DIGITS}g}" if isinstance(value, float) else str(value)
