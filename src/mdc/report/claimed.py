@@ -48,6 +48,8 @@ def as_markdown(rows: Sequence[Mapping[str, str]]) -> str:
         for row in group:
             one = claimed(row)
             told = f"{float(row['detectable']):.2g}" if row["detectable"] else ""
+            if told and row["unit"] == LOG_RATIO:
+                told = f"{math.exp(float(row['detectable'])):.2f}×"
             cells = (
                 one.what,
                 one.found,

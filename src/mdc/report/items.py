@@ -32,6 +32,8 @@ def _items(probe: str, table: Table, groups: list[Any], rows: list[int]) -> Item
     if table["scores"][rows[0]] is None:
         return Items(ids, np.array([table["value"][row] for row in rows], dtype=np.float64), named, kind="answers")
     scores = np.array([table["scores"][row] for row in rows], dtype=np.float64)
+    if np.isnan(scores).any():
+        raise ValueError(f"{probe}: a score is no number (NaN)")
     targets = np.array([table["targets"][row] for row in rows], dtype=np.int64)
 
     def precision(counts: Floats) -> Floats:

@@ -110,7 +110,12 @@ def measured_of(table: Table) -> dict[str, MeasuredCaptions]:
 def _one(columns: Mapping[str, list[Any]], rows: list[int]) -> MeasuredCaptions:
     def array(name: str) -> Floats | None:
         values = [columns[name][row] for row in rows]
-        return None if any(value is None for value in values) else np.array(values, dtype=np.float64)
+        if any(value is None for value in values):
+            return None
+        found = np.array(values, dtype=np.float64)
+        if not np.isfinite(found).all():
+            raise ValueError(f"{name}: a result is no finite number")
+        return found
 
     named = set(columns) - {"system", "image", "bleu_counts", "meteor_counts", "truth", "objects", "true_words"}
     # of these a share, not a number in per cent, is stored

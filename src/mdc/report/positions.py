@@ -49,7 +49,7 @@ class Tokens:
 
     def chosen(self, context: str, kind: str | None = None) -> NDArray[np.bool_]:
         """Which tokens count in a context: no EOT; in matched contexts first mentions alone; of one ``kind``, if given."""
-        found = ~self.eot & ~np.isnan(self.gain[context]).any(axis=0)
+        found = ~self.eot
         if context == "prefix":
             found &= ~self.mentioned
         return found if kind is None else found & (self.kind == kind)
@@ -108,6 +108,11 @@ class Positions:
         for context in CONTEXTS:
             seen = np.array([table[context] for table in tables], dtype=np.float64)
             gains[context] = seen - np.array([table[f"{context}_blind"] for table in tables], dtype=np.float64)
+            for name, row in zip(system.records, gains[context], strict=True):
+                if not np.isfinite(row).all():
+                    raise UserError(
+                        f"{name}: a token's gain in {CONTEXTS[context]} is no finite number; measure it again"
+                    )
         return Tokens(
             np.array(first["key"]),
             (place - 0.5) / np.maximum(pieces, 1),

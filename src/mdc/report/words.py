@@ -152,4 +152,6 @@ def correction(count: int, order: str) -> str:
     """How several claims are tested together."""
     if order != "holm":
         return "Claims are tested in this order, without correction, until the first that is not supported."
+    if count == 0:
+        return "No claim has a p."
     return f"p is corrected with Holm's method {f'for {count} claims' if count > 1 else 'for one claim'}."

@@ -87,6 +87,11 @@ def test_in_a_fixed_order_claims_are_tested_until_the_first_that_is_not_supporte
     assert alone.detectable == third.detectable < (decide([none, none])[0].detectable or 0)
 
 
+def test_in_a_fixed_order_a_claim_without_a_p_is_not_supported() -> None:
+    few = Claim(Estimate(3, 1, 5, 4, 1, "bootstrap", groups=2, of_items=Component(1, 1)), 2.0)
+    assert [one.direction for one in decide([few, about(9, 1)], order="fixed")] == ["too few groups", "not tested"]
+
+
 def test_what_has_no_p_has_no_verdict_and_does_not_count() -> None:
     few = Claim(Estimate(3, 1, 5, 4, 1, "bootstrap", groups=2, of_items=Component(1, 1)), 2.0)
     same = Claim(Estimate(3, None, None, 90, 1, "bootstrap", groups=90, of_items=Component(0, 89)), 2.0)

@@ -32,6 +32,11 @@ def test_the_correction_is_that_of_the_paper() -> None:
     assert found.high - found.low == pytest.approx(2 * stats.t.ppf(0.95, 4) * 0.85 / t)
 
 
+def test_equal_differences_have_no_interval_and_no_p() -> None:
+    found = over_splits([100 * (a - b) for a, b in ((0.7, 0.4), (0.8, 0.5), (0.9, 0.6), (0.6, 0.3))], 0.2)
+    assert found.value == pytest.approx(30) and (found.low, found.p, found.se) == (None, None, 0)
+
+
 def test_mistakes() -> None:
     for values in ([1.0], [1.0, math.nan]):
         with pytest.raises(UserError, match="needed: two or more finite ones"):

@@ -168,6 +168,8 @@ def test_what_cannot_be_resampled_is_refused_by_its_name() -> None:
         drawn({"x": [items(lambda counts: np.full(len(counts), np.nan), n=9)]}, 5)
     with pytest.raises(UserError, match="5 items in 1 group"):
         drawn({"x": [items(np.ones(5), "aaaaa")]}, 5)
+    with pytest.raises(UserError, match="2 items in 1 group"):
+        drawn({"x": [items(np.ones(2), "aa")], "y": [items(np.ones(4), "abcd")]}, 5)
     with pytest.raises(UserError, match="x, y: its seeds were not tested on the same items"):
         drawn({("x", "y"): [items(np.ones(2)), items(np.ones(3))]}, 5)
     for of, groups in (([], []), ([1.0, 2.0], "abc")):

@@ -274,7 +274,7 @@ class CaptionView(WithClaims):
     primary: Annotated[list[SidePair], Field(max_length=MOST_CLAIMS)] = Field(default_factory=list)
     choose_on: Name | None = None
     first_seed: bool = False
-    over: list[SidePair] = Field(default_factory=list)
+    over: Annotated[list[SidePair], Field(max_length=MOST_CLAIMS)] = Field(default_factory=list)
     beside: list[Name] = Field(default_factory=list)
 
     @model_validator(mode="after")
@@ -284,6 +284,10 @@ class CaptionView(WithClaims):
         compared = [name for name in self.datasets if name not in self.beside]
         if self.over and len(compared) < 2:
             raise ValueError(f"over: compares over datasets, and there is {' '.join(compared) or 'none'} alone")
+        if self.over and self.primary:
+            raise ValueError(
+                "over: its pairs are the claims of the table; leave primary out, or name it in another table"
+            )
         if self.beside and not self.over:
             raise ValueError("beside: beside the datasets that are compared over, and over names no pair of systems")
         pairs_once("over", self.over)

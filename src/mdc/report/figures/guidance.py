@@ -119,7 +119,8 @@ def _claims(job: GuidanceFigureJob, found: Captioned) -> list[_Claim]:
     curves, how = {curve.key: curve for curve in job.curves}, job.statistics
     claims: list[_Claim] = []
     for a, b in job.between:
-        one, other = (np.stack([_points(found, key) for key in curves[side].systems], axis=2) for side in (a, b))
+        most = max(found.replicates[key, _Y].seeds for side in (a, b) for key in curves[side].systems)
+        one, other = (np.stack([_points(found, key, most) for key in curves[side].systems], axis=2) for side in (a, b))
         apart = difference(one, other)
         if apart is None:
             claims.append(_Claim(curves[a], curves[b], None, None, None))
@@ -132,9 +133,10 @@ def _claims(job: GuidanceFigureJob, found: Captioned) -> list[_Claim]:
     return [one if one.estimate is None else replace(one, decision=next(told)) for one in claims]
 
 
-def _points(found: Captioned, system: str) -> Floats:
-    """Of each seed and resample a point of a curve, (S, 1 + R, 2): CIDEr and CLIPScore in per cent."""
-    return np.stack([found.replicates[system, name].values for name in (_EQUAL, _Y)], axis=-1)
+def _points(found: Captioned, system: str, seeds: int) -> Floats:
+    """Of each of so many seeds and each resample a point of a curve, (S, 1 + R, 2): CIDEr and CLIPScore in per cent."""
+    points = np.stack([found.replicates[system, name].values for name in (_EQUAL, _Y)], axis=-1)
+    return np.broadcast_to(points, (seeds, *points.shape[1:]))  # one record counts with every seed
 
 
 # --- drawing --------------------------------------------------------------------------------------------------------------

@@ -132,8 +132,8 @@ def kept(found: Captioned, curve: Worsening, measure: str) -> Replicates | None:
 
     def share(first: Floats, last: Floats, floor: Floats) -> Floats:
         # not defined where a resample has nothing to keep
-        own = first - floor
-        return 100 * np.divide(last - floor, own, out=np.full_like(own, np.nan), where=own > 0)
+        own, left = np.broadcast_arrays(first - floor, last - floor)
+        return 100 * np.divide(left, own, out=np.full(own.shape, np.nan), where=own > 0)
 
     return whole.of(share, worst, control)
 
@@ -150,6 +150,7 @@ def _draw(
 ) -> None:
     kinds = list(dict.fromkeys(curve.kind for curve in job.curves))
     rows = [key for key in dict.fromkeys((job.primary_column, _TRUE)) if key in found.columns]
+    rows = rows or list(found.columns)[:1]  # where neither is available
     styles = method_styles(dict.fromkeys(curve.method for curve in job.curves))
     lines = dict(zip(dict.fromkeys(curve.backbone for curve in job.curves), itertools.cycle(("-", "--", ":"))))
     with drawing(2.7 * max(len(kinds), 2) + 0.6, 2.5 * len(rows) + 1.5, paths) as figure:

@@ -87,7 +87,7 @@ def decide(
     for one, p in zip(sizes, size_corrected, strict=True):
         named.append("" if one is None or p is None else one[0] if p < alpha else "undecided")
     if order == "fixed":
-        ends = (place for place, one in enumerate(directions) if one in ("reversed", "inconclusive"))
+        ends = (place for place, one in enumerate(directions) if one != "supported")
         for later in range(next(ends, len(claims)) + 1, len(claims)):
             directions[later] = named[later] = "not tested"
             corrected[later] = size_corrected[later] = None

@@ -6,7 +6,7 @@ Hinkley, Bootstrap Methods and their Application, 1997, section 3.8). Columns th
 computed of replicates (a difference, an average over columns, a slope, a ratio) is again a number with replicates, so
 all of them have their intervals by one rule (:func:`mdc.report.statistics.estimate.estimate`).
 
-A draw starts from its groups' names. So a number does not depend on which others stand beside it.
+A draw starts from its groups' names. So a number depends on others only if they share some of its groups and have further ones.
 """
 
 from __future__ import annotations
@@ -147,8 +147,8 @@ def drawn(columns: Mapping[Key, Sequence[Items]], draws: int) -> dict[Key, Repli
     every = [one for trainings in columns.values() for one in trainings]
     rows = {id(one): np.empty(1 + draws) for one in every}
     for labels, members in _sharing(every):
-        if len(labels) < 2:
-            raise UserError(f"resampling: {members[0].n} items in 1 group; two groups are needed")
+        if lone := [one for one in members if len(set(one.groups)) < 2]:
+            raise UserError(f"resampling: {lone[0].n} items in 1 group; two groups are needed")
         for one, row in zip(members, _replicates(labels, members, draws), strict=True):
             rows[id(one)] = row
     return {name: _whole(trainings, [rows[id(one)] for one in trainings]) for name, trainings in columns.items()}

@@ -23,7 +23,9 @@ def over_splits(differences: ArrayLike, test_over_train: float, level: float = L
     if values.ndim != 1 or len(values) < 2 or not np.isfinite(values).all():
         raise UserError(f"splits: differences {values.tolist()}, needed: two or more finite ones")
     k = len(values)
-    part = Component((1 / k + test_over_train) * float(values.var(ddof=1)), k - 1)
+    # rounding alone makes no variance
+    varies = np.ptp(values) > 1e-12 * max(1.0, abs(float(values.mean())))
+    part = Component((1 / k + test_over_train) * float(values.var(ddof=1)) if varies else 0.0, k - 1)
     return bounded(
         Estimate(float(values.mean()), None, None, k, 1, "splits", of_items=part, level=level), contrast=True
     )

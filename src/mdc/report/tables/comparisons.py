@@ -71,7 +71,10 @@ def claims_table(
     interval = f"{words.percent(statistics.level)} interval"
     return Table(
         title=title,
-        caption=(how, *words.claims(statistics, len(claims))),
+        caption=(
+            how,
+            *words.claims(statistics, sum(one.decision is not None and one.decision.p is not None for one in claims)),
+        ),
         labels=(*labels, "Difference", interval, "Corrected p", "Direction", "Size", "Detectable"),
         columns=(),
         rows=tuple(rows),
