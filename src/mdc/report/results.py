@@ -31,9 +31,9 @@ class Results:
     """A job's systems with their results; a measure is a column's key or ``AVERAGE``.
 
     ``items``: of each system and column its test items, training by training. ``replicates``: of each system and
-    column, in per cent. ``trained``: what a system's first record tells of its training. ``metric``, ``unit``,
+    column, in per cent. ``trained``: what a system's first record holds about its training. ``metric``, ``unit``,
     ``chance``, ``ceiling``: of each measure, what it is, its unit, and what guessing and a perfect scorer reach (None
-    if there is no guessing, or nothing stands in the way).
+    if there is no guessing, or no limit).
     """
 
     averages = True  # the mean of several columns is a measure of its own
@@ -241,12 +241,12 @@ class Results:
     # what systems have
 
     def training(self, system: System, key: str) -> int | None:
-        """What its first record tells of its training (pairs, steps, samples_seen), None if it tells nothing."""
+        """What its first record holds about its training (pairs, steps, samples_seen), None if nothing."""
         told = self.trained[system.key]
         return int(told[key]) if told else None
 
     def told_of(self, corpus: str, key: str, name: str) -> int:
-        """What all runs of a corpus tell of their training, called ``name`` in messages; UserError if one tells nothing or
+        """What the records of all runs of a corpus hold, called ``name`` in messages; UserError if one lacks it or has
         another number."""
         found: dict[int, str] = {}
         here = [s for s in self.job.systems if s.corpus and s.corpus.key == corpus]

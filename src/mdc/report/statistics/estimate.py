@@ -26,7 +26,7 @@ and p is the level at which the half-width is |difference|. In simulations (test
 **One or two seeds.** The percentile bootstrap over groups, about the value, with half-widths √(G/(G − 1)) · t(G − 1)/z
 times as long, since resamples of G groups vary too little; p is the level at which this interval ends at 0, and at
 least 2/(R + 1) of R resamples. Of one training's right or wrong answers on independent items the interval is exact.
-Both speak of these checkpoints alone.
+Both are about these checkpoints alone.
 
 Differences are paired by seed and by item: y_si is then a difference of two systems, and all else is the same.
 """
@@ -107,7 +107,7 @@ class Estimate:
 
     @property
     def scope(self) -> Scope:
-        """What it speaks of: these checkpoints, or the methods, whose trainings it is a sample of."""
+        """What it is about: these checkpoints, or the methods, of whose trainings they are a sample."""
         return "splits" if self.kind == "splits" else "methods" if self.seeds >= 3 else "checkpoints"
 
     @property

@@ -104,7 +104,7 @@ class Replicates:
     def of(self, function: Callable[..., Any], *others: Replicates, n: int | None = None) -> Replicates:
         """``function`` of the values of this and the ``others``, training by training and resample by resample.
 
-        One record stands beside all trainings of another side. ``n``: items behind the result, those of this if not given.
+        One record is paired with every training of the other side. ``n``: items behind the result, those of this if not given.
         UserError if sides differ in how many trainings they have.
         """
         every = (self, *others)

@@ -169,7 +169,7 @@ def over_steps(
     power: float,
     level: float = LEVEL,
 ) -> Estimate:
-    """(mean q)^power with an interval that speaks of these runs only; q (M,) a run, one or two of them.
+    """(mean q)^power with an interval that is about these runs only; q (M,) a run, one or two of them.
 
     ``power``: 1 for a variance, 0.5 for a deviation. Moving-block bootstrap over the logged steps (Künsch, 1989), the
     series closed to a circle so that its ends count as much as its middle (Politis and Romano, 1992). It gives the
@@ -250,7 +250,7 @@ def _block_means(series: Floats, rng: np.random.Generator, draws: int, block: in
 
 def share_over_steps(over: Sequence[ArrayLike], rng: np.random.Generator, draws: int, level: float = LEVEL) -> Estimate:
     """A share of logged steps, the mean over one run or two, whose steps ``over`` (N,) bool counts, with an interval
-    that speaks of these runs only.
+    that is about these runs only.
 
     Neighbouring steps are alike, so blocks of them are resampled, as in :func:`over_steps`: an exact interval of
     independent steps would be too narrow. A share of 0 or 1, or of too few steps, has none."""
