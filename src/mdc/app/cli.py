@@ -257,15 +257,19 @@ def _data_verbs(verbs: Any) -> None:
 def _shortcuts(args: argparse.Namespace) -> None:
     import csv
 
-    from mdc.data.scenes.shortcuts import Shortcut, all_shortcuts
+    from mdc.data.sources.source import open_choices, open_probe
 
-    data = plan_of(args).scale.data
-    probes, choices = (
-        {name: one.source.model_dump(mode="json") for name, one in sets.items()} for sets in (data.probes, data.choices)
-    )
-    written = csv.DictWriter(sys.stdout, Shortcut.__dataclass_fields__, lineterminator="\n")
-    written.writeheader()
-    written.writerows(vars(one) | {"value": round(one.value, 1)} for one in all_shortcuts(probes, choices))
+    plan = plan_of(args)
+    written = csv.writer(sys.stdout, lineterminator="\n")
+    written.writerow(["of", "set", "kind", "what", "value"])
+    for of, sets, opened in (
+        ("probe", plan.scale.data.probes, open_probe),
+        ("choices", plan.scale.data.choices, open_choices),
+    ):
+        for name, one in sets.items():
+            if one.source.kind == "scenes":  # of photos nobody knows what is seen: no files are opened
+                for found in opened(one.source.model_dump(mode="json"), Path()).shortcuts():
+                    written.writerow([of, name, found.kind, found.what, round(100 * found.value, 1)])
 
 
 def _data(args: argparse.Namespace) -> None:

@@ -63,8 +63,8 @@ def _why(place: Place, artefact: str, args: argparse.Namespace) -> None:
         path, found = numbers, lines(numbers)
     job = place.shown[artefact]
     said = [f"{declared(artefact, job.kind, job.title).title}, scale {job.scale}"]
-    if are_numbers(found) and args.row.strip().casefold() == "chance":
-        print(_chance(found, args.column))
+    if are_numbers(found) and (level := args.row.strip().casefold()) in _LEVELS:
+        print(_level(found, level, args.column))
         return
     keys = {one["label"]: one["key"] for one in job.config().get("columns", [])}
     chosen, heading = choose(found, args.row, args.column)
@@ -146,16 +146,17 @@ def _value_broken(place: Place, artefact: str, path: Path, chosen: Line, columns
     return Broken(f"{path}: {name(chosen)} is {told:.4f}, its records give {value:.4f}; to mend: {mend}")
 
 
-def _chance(found: Sequence[Line], column: str) -> str:
-    wanted = column.strip().casefold()
-    told = next((one["chance"] for one in found if one["label"].casefold() == wanted and one["chance"]), None)
+#: rows that are of no system, and the columns of the csv files that hold them
+_LEVELS = {"chance": "chance", "best shortcut": "shortcut", "perfect scorer": "ceiling"}
+
+
+def _level(found: Sequence[Line], row: str, column: str) -> str:
+    wanted, key = column.strip().casefold(), _LEVELS[row]
+    told = next((one[key] for one in found if one["label"].casefold() == wanted and one[key]), None)
     if told is None:
-        names = ", ".join(dict.fromkeys(one["label"] for one in found if one["chance"])) or "none"
-        raise UserError(f"no column '{column}' with a chance level; columns: {names}")
-    return (
-        f"chance on {column}: {_short(told)} per cent, what guessing would score; no encoder stands behind it "
-        "(the index.json of each probe set says how it follows from the classes)"
-    )
+        names = ", ".join(dict.fromkeys(one["label"] for one in found if one[key])) or "none"
+        raise UserError(f"no column '{column}' in row '{row}'; columns: {names}")
+    return f"{row} on {column}: {_short(told)} per cent; no encoder stands behind it, only the set (its index.json)"
 
 
 # --- the chain ----------------------------------------------------------------------------------------------------------

@@ -94,7 +94,7 @@ def _part(scorer: Any, questions: Questions, numbers: Sequence[int]) -> dict[str
 def _told(index: Mapping[str, Any], found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What a table says of a set: how it was made and what was left out."""
     too_long = [key for part in found for key in part["too_long"]]
-    told = {key: index[key] for key in ("tagger", "perturbed") if key in index}
+    told = {key: index[key] for key in ("tagger", "perturbed", "shortcuts") if key in index}
     return {
         **told,
         "items": index["splits"]["test"]["samples"] - len(too_long),

@@ -140,6 +140,7 @@ def _one(
         "classes": classes,
         "chance": 100 * index["chance"],
         "skipped": index["skipped"],
+        **({"shortcuts": index["shortcuts"]} if "shortcuts" in index else {}),
     }
     return {**result, **measured}, {"probe": [name] * len(keys), "item": keys, **table}
 

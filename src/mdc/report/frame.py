@@ -34,7 +34,7 @@ ESTIMATE = names("value low high interval scope se se_seeds se_items df n groups
 LEVELS = (
     *names("scale artefact system dataset backbone method pooling estimator column label metric unit"),
     *ESTIMATE,
-    *names("chance ceiling gain gain_low gain_high control pairs steps published run records control_records"),
+    *names("chance shortcut ceiling gain gain_low gain_high control pairs steps published run records control_records"),
 )
 CLAIMS = (
     *names("scale artefact kind first second dataset second_dataset backbone second_backbone method second_method"),
@@ -65,6 +65,7 @@ class Number:
     unit: str
     found: Estimate
     chance: float | None = None
+    shortcut: float | None = None
     ceiling: float | None = None
     gain: Estimate | None = None
     control: System | None = None
@@ -109,6 +110,7 @@ class Number:
             **cells,
             **estimate_cells(self.found),
             "chance": self.chance,
+            "shortcut": self.shortcut,
             "ceiling": self.ceiling,
             "gain": gain and gain.value,
             "gain_low": gain and gain.low,

@@ -32,8 +32,9 @@ class Results:
 
     ``items``: of each system and column its test items, training by training. ``replicates``: of each system and
     column, in per cent. ``trained``: what a system's first record holds about its training. ``metric``, ``unit``,
-    ``chance``, ``ceiling``: of each measure, what it is, its unit, and what guessing and a perfect scorer reach (None
-    if there is no guessing, or no limit).
+    ``chance``, ``shortcut``, ``ceiling``: of each measure, what it is, its unit, and what guessing, the best known
+    shortcut and a perfect scorer reach (None if there is no guessing, none is known, or there is no limit).
+    ``shortcut_by``: of a column, what that shortcut looks at.
     """
 
     averages = True  # the mean of several columns is a measure of its own
@@ -54,10 +55,13 @@ class Results:
         self.metric: dict[str, str] = {}
         self.chance: dict[str, float | None] = {}
         self.ceiling: dict[str, float | None] = {}
+        self.shortcut: dict[str, float | None] = {}
+        self.shortcut_by: dict[str, str] = {}
         self.unit: dict[str, str] = dict.fromkeys(self.measures, "per cent")
         self.read()
         self.metric[AVERAGE] = "mean"
-        self.chance[AVERAGE], self.ceiling[AVERAGE] = map(self._averaged, (self.chance, self.ceiling))
+        for level in (self.chance, self.ceiling, self.shortcut):
+            level[AVERAGE] = self._averaged(level)
         try:
             made = drawn(self.items, job.statistics.bootstrap)
         except UserError as error:
@@ -99,6 +103,8 @@ class Results:
             first = next(iter(results.values()))
             self.metric[column] = METRICS.get(first["metric"], first["metric"])
             self.chance[column] = float(first["chance"])
+            if (found := best_shortcut(first)) is not None:
+                self.shortcut[column], self.shortcut_by[column] = 100 * found[0], found[1]
 
     def _probe(self, name: str) -> tuple[dict[str, Any], dict[str, Items]]:
         record, path = record_of(self.job, self.given, name), path_of(self.job, self.given, name)
@@ -197,6 +203,7 @@ class Results:
             unit=self.unit[measure],
             found=self.levels[system.key, measure],
             chance=self.chance[measure],
+            shortcut=self.shortcut.get(measure),
             ceiling=self.ceiling.get(measure),
             gain=self.differences[(system.key, system.control), measure] if system.control else None,
             control=self.systems[system.control] if system.control else None,
@@ -310,6 +317,7 @@ class Results:
             *((f"† (grey): shown but not ranked: {', '.join(grey)}.",) if grey else ()),
             *dict.fromkeys(system.note for system in shown if system.note),
             "Chance: what guessing would score.",
+            *self._shortcut_notes(),
             *(
                 (f"{AVERAGE}: the plain mean of the columns; for its interval, items are drawn within each column.",)
                 if AVERAGE in self.measures
@@ -319,12 +327,30 @@ class Results:
             *(("Paper: the value printed in the paper.",) if any(n.published for n in numbers) else ()),
         )
 
+    def _shortcut_notes(self) -> tuple[str, ...]:
+        if not self.shortcut_by:
+            return ()
+        told = "; ".join(f"{self.name(column)}: {what}" for column, what in self.shortcut_by.items())
+        return (f"Best shortcut: what is right without the image, or by these parts of it alone: {told}.",)
+
+
+def best_shortcut(told: Mapping[str, Any]) -> tuple[float, str] | None:
+    """The share of right answers and what is looked at, of the best shortcut that a record tells of a set; None if it
+    tells none."""
+    return max(((float(one["value"]), one["what"]) for one in told.get("shortcuts", ())), default=None)
+
+
+class _Shortcut(BaseModel):
+    what: str
+    value: Annotated[float, Field(ge=0, le=1)]
+
 
 class _Result(BaseModel):
     metric: str
     n: Annotated[int, Field(gt=0)]
     value: float
     chance: float
+    shortcuts: list[_Shortcut] = []
 
 
 class _Training(BaseModel):

@@ -15,7 +15,7 @@ from mdc.plan.records import UserError
 from mdc.report.frame import AVERAGE
 from mdc.report.given import Given, file_of, path_of, reading, record_of, table_of
 from mdc.report.held_out import Matrix, best_alpha, less_blind, read_matrix, recall
-from mdc.report.results import Results
+from mdc.report.results import Results, best_shortcut
 from mdc.report.scored_sets import ScoredSet, log_mean_exp, right_share, scores_of
 from mdc.report.statistics.replicates import Floats, Items
 
@@ -52,9 +52,18 @@ class Choices(Results):
                 ]
             self.trained[system.key] = self.store.record(system.records[0]).get("training")
         self.metric = {column.key: METRIC for column in self.job.columns}
-        first = self.job.systems[0]
-        self.chance = {column.key: self._level(first, column, lambda one, _: one.chance) for column in self.job.columns}
-        self.ceiling = {column.key: self._level(first, column, ScoredSet.ceiling) for column in self.job.columns}
+        sets = self.store.record(self.job.systems[0].records[0])["sets"]
+        for column in self.job.columns:
+            self.chance[column.key] = self._level(column, lambda _, one: one.chance)
+            self.ceiling[column.key] = self._level(column, lambda _, one, ties=column.ties: one.ceiling(ties))  # type: ignore[misc]
+            told = {name: best for name in column.sets if (best := best_shortcut(sets[name])) is not None}
+            if len(told) == len(column.sets):
+                shares = {name: share for name, (share, _) in told.items()}
+                self.shortcut[column.key] = self._level(
+                    column,
+                    lambda name, one, shares=shares: np.full(len(one.items), shares[name]),  # type: ignore[misc]
+                )
+                self.shortcut_by[column.key] = ", ".join(dict.fromkeys(what for _, what in told.values()))
 
     def _items(self, system: ScoredSystem, seed: int, column: ShownColumn, alpha: float | None) -> Items:
         ids: list[str] = []
@@ -76,10 +85,11 @@ class Choices(Results):
     def _chosen(self, system: ScoredSystem, seed: int, column: ShownColumn) -> list[tuple[str, ScoredSet, list[int]]]:
         return chosen_items(self.store, system, seed, column, self.kept)
 
-    def _level(self, system: ScoredSystem, column: ShownColumn, of: Callable[[ScoredSet, str], Floats]) -> float:
+    def _level(self, column: ShownColumn, of: Callable[[str, ScoredSet], Floats]) -> float:
         """A column's value in per cent where each item counts what ``of`` says of its set."""
-        items = self._items(system, 0, column, 0.0)
-        values = [of(one, column.ties)[chosen] for _, one, chosen in self._chosen(system, 0, column)]
+        first = self.job.systems[0]
+        items = self._items(first, 0, column, 0.0)
+        values = [of(name, one)[chosen] for name, one, chosen in self._chosen(first, 0, column)]
         return 100 * Items(items.ids, np.concatenate(values), items.groups, items.parts).value
 
 

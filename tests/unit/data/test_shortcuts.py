@@ -5,14 +5,18 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from mdc.data.formats.samples import ChoiceSample
+from mdc.data.scenes.choice_shortcuts import choice_shortcuts
 from mdc.data.scenes.drawing import ROW, draw_scene
-from mdc.data.scenes.shortcuts import ADDED_UP, all_shortcuts, choice_shortcuts, probe_shortcuts
+from mdc.data.scenes.shortcuts import ADDED_UP, probe_shortcuts
 from mdc.data.scenes.world import PROBE_CLASSES, RELATIONS, SHAPES, Scene, SceneObject, label_of, third
+from mdc.data.shards.choices import write_choices
+from mdc.data.shards.probe_set import write_probe
+from mdc.data.sources.source import open_choices, open_probe
 
 Scenes = list[tuple[Scene, int]]
 
@@ -90,8 +94,8 @@ def _added_up(scenes: Scenes, keys: Callable[[SceneObject], Hashable], most: int
 def test_scores_that_add_up_objects_reach_what_is_printed() -> None:
     """Two shapes decide `reds_match`: of AA|B, BB|A, AB|A and AB|B no sum gets all four, since the first two add up to what the
     last two do."""
-    assert 100 * _added_up(_cyclic(), lambda o: (o.colour, o.x), 2) == pytest.approx(ADDED_UP["cyclic"])
-    assert 100 * _added_up(_reds_match(SHAPES[:2]), lambda o: (o.colour, o.shape), 2) == ADDED_UP["reds_match"]
+    assert _added_up(_cyclic(), lambda o: (o.colour, o.x), 2) == pytest.approx(ADDED_UP["cyclic"])
+    assert _added_up(_reds_match(SHAPES[:2]), lambda o: (o.colour, o.shape), 2) == ADDED_UP["reds_match"]
     right_of = [(scene.objects[0].x > scene.objects[1].x) == (label == 0) for scene, label in _cyclic()]
     assert np.mean(right_of) == pytest.approx(2 / 3)
 
@@ -114,16 +118,16 @@ def test_scenes_are_drawn_as_evenly_as_they_are_enumerated(task: str) -> None:
 
 
 def test_the_search_finds_the_shortcuts_that_there_are() -> None:
-    found = {task: {one.kind: one for one in probe_shortcuts(task, task)} for task in PROBE_CLASSES}
+    found = {task: {one.kind: one for one in probe_shortcuts(task, 0, 6000, 4000)} for task in PROBE_CLASSES}
     for task in ("cyclic", "reds_match"):
         kinds = ("nothing", "one object", "places", "words")
-        assert all(abs(found[task][kind].value - 50) < 4 * 50 / np.sqrt(4000) for kind in kinds)
+        assert all(abs(found[task][kind].value - 0.5) < 2 / np.sqrt(4000) for kind in kinds)
         assert found[task]["added up"].value == ADDED_UP[task]
-    assert found["axis"]["places"].value == found["place_of_red"]["one object"].value == 100
-    assert abs(found["corners"]["places"].value - 50) < 3 and abs(found["corners"]["one object"].value - 50) < 3
-    assert found["relation"]["one object"].value > 68
-    assert found["count"]["one object"].value > 90 and "size" in found["count"]["one object"].what
-    assert all(abs(one.value - 12.5) < 2 for task in ("shape", "colour") for one in found[task].values())
+    assert found["axis"]["places"].value == found["place_of_red"]["one object"].value == 1
+    assert abs(found["corners"]["places"].value - 0.5) < 0.03 and abs(found["corners"]["one object"].value - 0.5) < 0.03
+    assert found["relation"]["one object"].value > 0.68
+    assert found["count"]["one object"].value > 0.9 and "size" in found["count"]["one object"].what
+    assert all(abs(one.value - 0.125) < 0.02 for task in ("shape", "colour") for one in found[task].values())
 
 
 def test_corners_are_an_axis_and_a_place_of_red() -> None:
@@ -133,8 +137,8 @@ def test_corners_are_an_axis_and_a_place_of_red() -> None:
     assert len(RELATIONS) == 4 and _told_by(scenes, lambda s: label_of("place_of_red", s)) < 0.6
 
 
-def _choice(scene: Scene, *options: str) -> ChoiceSample:
-    return ChoiceSample("0", b"", "png", truth=scene.to_json(), options=options, group="", id="0", image_name="0")
+def _choice(scene: Scene, *options: str) -> tuple[Scene, tuple[str, ...]]:
+    return scene, options
 
 
 def test_shortcuts_of_choice_sets_are_found_and_equal_captions_are_ties() -> None:
@@ -145,21 +149,22 @@ def test_shortcuts_of_choice_sets_are_found_and_equal_captions_are_ties() -> Non
         _choice(scene, "a red star", "a red star"),
         _choice(scene, "a red star", "a green star"),
     ]
-    found = {one.kind: one for one in choice_shortcuts("relation", asked)}
-    assert found["one object"].value == 100 * (1 + 1 + 1 / 2 + 1 / 2) / 4
-    assert found["words"].value == 100 * (1 / 2 + 1 / 2 + 1 / 2 + 1) / 4
-    longer = choice_shortcuts("add", [_choice(scene, "a star", "a red star on sand")] * 4)
-    assert next(one for one in longer if one.kind == "no image").value == 100
+    found = {one.kind: one for one in choice_shortcuts(asked)}
+    assert found["one object"].value == (1 + 1 + 1 / 2 + 1 / 2) / 4
+    assert found["words"].value == (1 / 2 + 1 / 2 + 1 / 2 + 1) / 4
+    longer = choice_shortcuts([_choice(scene, "a star", "a red star on sand")] * 4)
+    assert next(one for one in longer if one.kind == "no image").value == 1
     # the model of words learns that "wet" is wrong, from the other half
     said = [
         _choice(scene, f"a {one} star", f"a {one} wet" if n % 2 else f"wet {one}") for n, one in enumerate("abcdefgh")
     ]
-    assert max(one.value for one in choice_shortcuts("words", said) if one.kind == "no image") == 100
+    assert max(one.value for one in choice_shortcuts(said) if one.kind == "no image") == 1
 
 
-def test_of_a_scale_rendered_sets_alone_are_searched() -> None:
-    probes = {"digits": {"kind": "digits"}, "turn": {"kind": "scenes", "task": "cyclic", "seed": 3}}
-    choices = {"side": {"kind": "scenes", "question": "relation", "items": 20, "seed": 4, "pixels": 16}}
-    found = all_shortcuts(probes, choices)
-    assert {(one.of, one.set) for one in found} == {("probe", "turn"), ("choices", "side")}
-    assert [one.value for one in found if one.of == "choices" and one.kind == "one object"] == [100]
+def test_a_rendered_set_tells_its_shortcuts(tmp_path: Path) -> None:
+    probe = open_probe({"kind": "scenes", "task": "cyclic", "seed": 3, "pixels": 16, "train": 40, "test": 20}, tmp_path)
+    choices = open_choices({"kind": "scenes", "question": "relation", "items": 20, "seed": 4, "pixels": 16}, tmp_path)
+    found = write_probe("turn", probe, tmp_path / "turn")["shortcuts"]
+    assert {"kind": "added up", "what": "one number for each object", "value": 5 / 6} in found
+    found = write_choices("side", choices, tmp_path / "side")["shortcuts"]
+    assert [one["value"] for one in found if one["kind"] == "one object"] == [1]

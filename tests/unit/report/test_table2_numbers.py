@@ -180,7 +180,8 @@ def test_a_set_that_stands_twice_is_once_in_the_average() -> None:
     choices, rows = _choices(one, "all"), SimpleNamespace(**vars(system("own")), records=["r"])
     choices.job = SimpleNamespace(columns=columns)  # type: ignore[assignment]
     assert choices.parts("Average") == ["plain", "other"] and choices.parts("aro") == ["aro"]
-    level = {c.key: choices._level(rows, c, ScoredSet.ceiling) for c in columns}  # type: ignore[arg-type]
+    choices.job.systems = [rows]  # type: ignore[list-item]
+    level = {c.key: choices._level(c, lambda _, one, ties=c.ties: one.ceiling(ties)) for c in columns}  # type: ignore[misc]
     assert level["plain"] == level["other"] < level["aro"] == 100
     assert level["plain"] == pytest.approx(100 * float(np.mean(one.ceiling())))
 

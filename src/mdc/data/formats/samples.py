@@ -54,6 +54,16 @@ class ChoiceSample(RawSample):
     image_name: str = ""
 
 
+@dataclass(frozen=True)
+class Shortcut:
+    """What is right without what a set asks. ``kind``: nothing, no image, one object, places, words or added up; ``what`` is
+    looked at; ``value``: the share of right answers."""
+
+    kind: str
+    what: str
+    value: float
+
+
 class Skipped:
     """What was left out: ``counts`` by reason, the first of each reason as an example, and every one in a list.
 

@@ -68,5 +68,7 @@ def write_choices(
     index["groups"] = dict(sorted(groups.items()))
     index["pieces"] = sorted(pieces)
     index["same_as_answer"] = dict(sorted(same.items()))
+    if found := source.shortcuts():
+        index["shortcuts"] = [vars(one) for one in found]
     write_json(Path(out_dir) / INDEX, index)
     return index

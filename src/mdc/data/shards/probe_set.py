@@ -58,6 +58,8 @@ def write_probe(
         raise UserError(f"{name}: no image of split {last} shows any of the {len(classes)} classes")
     index["chance"] = float(shares.max() if task == "single" else shares[shares > 0].mean())
     index["class_counts"] = {split: found.tolist() for split, found in counts.items()}
+    if found := source.shortcuts():
+        index["shortcuts"] = [vars(one) for one in found]
     write_json(Path(out_dir) / INDEX, index)
     return index
 

@@ -29,6 +29,22 @@ def tables(probing: Results, measures: Sequence[str] | None = None) -> list[Tabl
     return found
 
 
+def levels(found: Results, labels: int = 3, times: int = 1) -> list[Row]:
+    """The rows of what guessing, the best known shortcut and a perfect scorer reach, below a table with so many
+    ``labels`` whose columns stand there so many ``times``."""
+    reached = {"chance": found.chance, "best shortcut": found.shortcut, "perfect scorer": found.ceiling}
+    return [
+        Row(
+            (*("any",) * (labels - 1), name),
+            tuple(Cell(level.get(measure)) for measure in found.measures) * times,
+            "chance",
+            reference=True,
+        )
+        for name, level in reached.items()
+        if any(value is not None for value in level.values())
+    ]
+
+
 def primary(probing: Results) -> Table:
     """What was claimed beforehand, with what was found."""
     name = probing.name(probing.primary_measure)

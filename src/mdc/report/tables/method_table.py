@@ -68,7 +68,6 @@ def main_table(probing: Results, numbers: Sequence[Number]) -> Table:
             for measure in probing.measures
         )
         rows.append((first.ranked, Row((name,), cells, "control" if first.reference else "", first.reference)))
-    chance = tuple(Cell(probing.chance[measure]) for _ in probing.corpora for measure in probing.measures)
     shown = mark_rows([row for _, row in rows], [ranked for ranked, _ in rows])
     job = probing.job
     return Table(
@@ -79,7 +78,7 @@ def main_table(probing: Results, numbers: Sequence[Number]) -> Table:
         ),
         labels=("Method",),
         columns=_columns(probing),
-        rows=(*shown, Row(("chance",), chance, "chance", reference=True)),
+        rows=(*shown, *comparisons.levels(probing, 1, len(probing.corpora))),
         footnotes=(
             *([_NOTES[job.artefact]] if job.artefact in _NOTES else []),
             "In each column: best in bold, second best underlined, compared as printed.",

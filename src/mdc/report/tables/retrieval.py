@@ -22,7 +22,7 @@ SHOWN = {
 def make(job: RetrievalTableJob, given: Given, out: Path) -> None:
     """Write the table's files into ``out``; errors as of Table 2."""
     found = Retrieval(job, given)
-    body = [*score_rows.rows(found, job.systems), score_rows.chance(found)]
+    body = [*score_rows.rows(found, job.systems), *comparisons.levels(found)]
     main = score_rows.table(
         found,
         f"Retrieval by score among {job.pairs} held-out pairs",

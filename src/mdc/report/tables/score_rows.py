@@ -12,7 +12,7 @@ from mdc.report.frame import write_contrasts, write_levels
 from mdc.report.scores import Choices, Retrieval
 from mdc.report.tables import comparisons
 from mdc.report.tables.render import write_csv, write_html, write_latex, write_markdown
-from mdc.report.tables.table import Cell, Row, Table, mark_rows, number_cell
+from mdc.report.tables.table import Row, Table, mark_rows, number_cell
 
 
 def rows(found: Choices | Retrieval, systems: Sequence[ScoredSystem], block: str = "") -> list[Row]:
@@ -23,18 +23,6 @@ def rows(found: Choices | Retrieval, systems: Sequence[ScoredSystem], block: str
         cells = tuple(number_cell(numbers[system.key, found.name(measure)]) for measure in found.measures)
         lines.append(Row(comparisons.names(system), cells, block, reference=system.reference))
     return mark_rows(lines, [system.ranked for system in systems])
-
-
-def chance(found: Choices | Retrieval) -> Row:
-    """The row of guessing."""
-    cells = tuple(Cell(found.chance[measure]) for measure in found.measures)
-    return Row(("any", "any", "chance"), cells, "chance", reference=True)
-
-
-def ceiling(found: Choices) -> Row:
-    """The row of a perfect scorer, which cannot tell apart options that are the same."""
-    cells = tuple(Cell(found.ceiling[measure]) for measure in found.measures)
-    return Row(("any", "any", "perfect scorer"), cells, "chance", reference=True)
 
 
 def table(

@@ -14,7 +14,7 @@ from mdc.report.given import Given
 from mdc.report.results import Results
 from mdc.report.tables import comparisons
 from mdc.report.tables.render import write_csv, write_html, write_latex, write_markdown
-from mdc.report.tables.table import Cell, Row, Table, mark_rows, number_cell
+from mdc.report.tables.table import Row, Table, mark_rows, number_cell
 
 SHOWN = {
     "artefacts": {"table1": {"title": "Table 1: linear probing"}},
@@ -72,8 +72,7 @@ def main_table(probing: Results) -> Table:
             for system in block
         ]
         rows += mark_rows(lines, [system.ranked for system in block])
-    chance = tuple(Cell(probing.chance[measure]) for measure in probing.measures)
-    rows.append(Row(("any", "any", "chance"), chance, "chance", reference=True))
+    rows += comparisons.levels(probing)
     return Table(
         title=f"Table 1. Linear probing, {probing.scale_text}",
         caption=(f"Per cent on each benchmark's test items. {probing.interval_words(probing.levels.values())}",),

@@ -72,7 +72,7 @@ def _main(found: Choices) -> list[Table]:
                 and (s.per_token == per_token or not ESTIMATORS[s.estimator].nats)
             ]
             body = [*score_rows.rows(found, own), *score_rows.rows(found, shorter, "control")]
-            body += [score_rows.chance(found), score_rows.ceiling(found)]
+            body += comparisons.levels(found)
             what = "means a token" if per_token else "sums over a caption's tokens"
             of = {"last": "", "best": ", weights that were best on held-out pairs"}[kind]
             tables.append(

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from mdc.data.formats.samples import ChoiceSample, Skipped
+from mdc.data.formats.samples import ChoiceSample, Shortcut, Skipped
 from mdc.data.scenes.captions import compose
 from mdc.data.scenes.check import check_caption
+from mdc.data.scenes.choice_shortcuts import choice_shortcuts
 from mdc.data.scenes.drawing import draw_scene
 from mdc.data.scenes.render import encode_png, render
 from mdc.data.scenes.streams import draws_for
@@ -42,27 +43,32 @@ class SceneChoices(Source[ChoiceSample]):
 
     def samples(self, split: str, skipped: Skipped) -> Iterator[ChoiceSample]:
         source = self.config
-        question, seed = source["question"], source["seed"]
         self._kept.clear()
+        for found, (index, scene, options, group) in enumerate(self._posed()):
+            yield ChoiceSample(
+                f"{found:08d}",
+                encode_png(render(scene, source["pixels"])),
+                "png",
+                truth=scene.to_json(),
+                options=options,
+                group=group,
+                id=str(index),
+                image_name=f"scenes:{source['seed']}:{index}",
+            )
+
+    def shortcuts(self) -> list[Shortcut]:
+        """See :class:`Source`."""
+        return choice_shortcuts([(scene, options) for _, scene, options, _ in self._posed()])
+
+    def _posed(self) -> Iterator[tuple[int, Scene, tuple[str, ...], str]]:
+        """Of each item its scene's place and the scene, its options and their group."""
+        source = self.config
         found = index = 0
         while found < source["items"]:
-            scene = draw_scene("choices", "test", seed, index)
-            made = self._order(scene, index) if question in _ORDERS else self._pair(scene, index)
+            scene = draw_scene("choices", "test", source["seed"], index)
+            made = self._order(scene, index) if source["question"] in _ORDERS else self._pair(scene, index)
             if made is not None:
-                options, group = made
-                png = encode_png(render(scene, source["pixels"]))
-                name = f"scenes:{seed}:{index}"
-                truth = scene.to_json()
-                yield ChoiceSample(
-                    f"{found:08d}",
-                    png,
-                    "png",
-                    truth=truth,
-                    options=options,
-                    group=group,
-                    id=str(index),
-                    image_name=name,
-                )
+                yield index, scene, *made
                 found += 1
             index += 1
 

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from mdc.data.formats.samples import RawSample, Skipped
+from mdc.data.formats.samples import RawSample, Shortcut, Skipped
 from mdc.data.scenes.drawing import at_least_one, draw_scene
 from mdc.data.scenes.render import encode_png, render
+from mdc.data.scenes.shortcuts import probe_shortcuts
 from mdc.data.scenes.world import PROBE_CLASSES, label_of
 from mdc.data.sources.source import Source
 from mdc.plan.records import UserError
@@ -27,6 +28,11 @@ class ScenesProbe(Source[RawSample]):
     def samples(self, split: str, skipped: Skipped) -> Iterator[RawSample]:
         source = self.config
         return probe_samples(source["task"], split, source.get(split, 0), source["seed"], source["pixels"])
+
+    def shortcuts(self) -> list[Shortcut]:
+        """See :class:`Source`: by this set's own scenes."""
+        source = self.config
+        return probe_shortcuts(source["task"], source["seed"], source["train"], source["test"])
 
 
 def open_source(source: Mapping[str, Any], data_dir: Path) -> ScenesProbe:
