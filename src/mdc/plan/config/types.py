@@ -72,7 +72,8 @@ class Strict(BaseModel):
     optional key changes no configuration that exists. Other defaults are written out, since who edits one changes results.
     """
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+    # built at first use: most classes are of other verbs and tables
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True, allow_inf_nan=False)
 
     @model_serializer(mode="wrap")
     def _without_silent(self, dump: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
