@@ -53,6 +53,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return launch.lost_peer(args.verb, str(error))
     except BrokenPipeError:
         return 0
+    except MemoryError:
+        launch.say(args.verb, "out of memory; nothing was half-written")
+        return 2
     except OSError as error:  # no permission, no space, a path that cannot be: the user's to mend
         where = error.filename or "a file"
         launch.say(args.verb, f"{where}: {error.strerror or error}; nothing was half-written")

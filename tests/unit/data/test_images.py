@@ -1,15 +1,21 @@
 from __future__ import annotations
 
+import io
+import struct
+import zlib
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, ImageCms, PngImagePlugin
 from torchvision.transforms import CenterCrop, InterpolationMode, Normalize, RandomResizedCrop, Resize, ToTensor
 from torchvision.transforms import functional as F
 
 from mdc.data.formats import images, pixels
+from mdc.data.obtain import resize
+from mdc.data.obtain.reasons import NO_IMAGE, NO_MEMORY, UNEXPECTED
 from mdc.models.normalise import OPENAI_MEAN, OPENAI_STD, normalise
 
 
@@ -101,3 +107,153 @@ def test_normalise_equals_torchvision_for_both_layouts() -> None:
         ours = normalise(layout)
         assert ours.dtype == torch.float32 and ours.is_contiguous() and torch.equal(layout, before)
         torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=0)
+
+
+# what becomes of each kind of image
+
+_PLAIN = Image.fromarray((np.indices((24, 32)).sum(0)[..., None] * np.array([4, 3, 2])).astype(np.uint8))
+_GREY = np.asarray(_PLAIN.convert("L"))
+_16 = _GREY.astype(np.uint16) * 257
+
+
+def _saved(image: Image.Image, form: str, **options: object) -> bytes:
+    buffer = io.BytesIO()
+    image.save(buffer, form, **options)
+    return buffer.getvalue()
+
+
+def _png(colour: int, rows: np.ndarray) -> bytes:
+    """A PNG of 16 bits a channel, which Pillow does not write."""
+
+    def chunk(kind: bytes, body: bytes) -> bytes:
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+    head = struct.pack(">IIBBBBB", rows.shape[1], rows.shape[0], 16, colour, 0, 0, 0)
+    body = zlib.compress(b"".join(b"\0" + row.astype(">u2").tobytes() for row in rows))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", body) + chunk(b"IEND", b"")
+
+
+def _lab() -> Image.Image:
+    srgb, lab = (ImageCms.createProfile(name) for name in ("sRGB", "LAB"))
+    found = ImageCms.profileToProfile(_PLAIN, srgb, lab, outputMode="LAB")
+    assert found is not None
+    return found
+
+
+def _chatty(**options: object) -> bytes:
+    info = PngImagePlugin.PngInfo()
+    info.add_text("Comment", "x" * 2_000_000, zip=True)
+    return _saved(_PLAIN, "PNG", pnginfo=info, **options)
+
+
+def _heic(**options: object) -> bytes:
+    pillow_heif = pytest.importorskip("pillow_heif")
+    pillow_heif.register_heif_opener()
+    return _saved(_PLAIN, "HEIF", quality=95, **options)
+
+
+_KINDS: dict[str, tuple[Callable[[], bytes], str]] = {
+    "JPEG": (lambda: _saved(_PLAIN, "JPEG", quality=95), "colour"),
+    "JPEG, progressive": (lambda: _saved(_PLAIN, "JPEG", quality=95, progressive=True), "colour"),
+    "JPEG, CMYK": (lambda: _saved(_PLAIN.convert("CMYK"), "JPEG", quality=95), "colour"),
+    "JPEG, large profile": (lambda: _saved(_PLAIN, "JPEG", quality=95, icc_profile=bytes(500_000)), "colour"),
+    "PNG": (lambda: _saved(_PLAIN, "PNG"), "colour"),
+    "PNG, alpha": (lambda: _saved(_PLAIN.convert("RGBA"), "PNG"), "colour"),
+    "PNG, palette": (lambda: _saved(_PLAIN.convert("P", palette=Image.Palette.ADAPTIVE), "PNG"), "near"),
+    "PNG, 16-bit grey": (lambda: _saved(Image.fromarray(_16), "PNG"), "grey"),
+    "PNG, 16-bit grey and alpha": (lambda: _png(4, np.stack([_16, np.full_like(_16, 65535)], -1)), "grey"),
+    "PNG, 16-bit colour": (lambda: _png(2, np.asarray(_PLAIN).astype(np.uint16) * 257), "colour"),
+    "PNG, 2 MB of text": (_chatty, "colour"),
+    "PNG, 2 MB of profile": (lambda: _saved(_PLAIN, "PNG", icc_profile=bytes(2_000_000)), "colour"),
+    "GIF": (lambda: _saved(_PLAIN.convert("P", palette=Image.Palette.ADAPTIVE), "GIF"), "near"),
+    "GIF, two frames": (lambda: _saved(_PLAIN, "GIF", save_all=True, append_images=[_PLAIN.rotate(180)]), "near"),
+    "WebP": (lambda: _saved(_PLAIN, "WEBP", lossless=True), "colour"),
+    "WebP, large profile": (lambda: _saved(_PLAIN, "WEBP", lossless=True, icc_profile=bytes(3_000_000)), "colour"),
+    "AVIF": (lambda: _saved(_PLAIN, "AVIF", quality=95), "colour"),
+    "HEIC": (_heic, "colour"),
+    "JPEG 2000": (lambda: _saved(_PLAIN, "JPEG2000"), "colour"),
+    "PPM": (lambda: _saved(_PLAIN, "PPM"), "colour"),
+    "BMP": (lambda: _saved(_PLAIN, "BMP"), "colour"),
+    "DIB": (lambda: _saved(_PLAIN, "DIB"), "colour"),
+    "TIFF, LZW": (lambda: _saved(_PLAIN, "TIFF", compression="tiff_lzw"), "colour"),
+    "TIFF, CMYK": (lambda: _saved(_PLAIN.convert("CMYK"), "TIFF"), "colour"),
+    "TIFF, LAB": (lambda: _saved(_lab(), "TIFF"), "colour"),
+    "TIFF, 16-bit grey": (lambda: _saved(Image.fromarray(_16.astype(">u2")), "TIFF"), "grey"),
+    "TIFF, 32-bit": (lambda: _saved(Image.fromarray(_16.astype(np.int32) * 300), "TIFF"), "no known range"),
+    "TIFF, floating-point": (lambda: _saved(Image.fromarray(_16.astype(np.float32)), "TIFF"), "no known range"),
+}
+
+
+@pytest.mark.parametrize("kind", _KINDS)
+def test_what_becomes_of_each_kind_of_image(kind: str) -> None:
+    make, wanted = _KINDS[kind]
+    data = make()
+    if wanted == "no known range":
+        with pytest.raises(images.ImageError, match=wanted):
+            images.decode(data)
+        return
+    found = np.asarray(images.decode(data), dtype=int)
+    expected = np.asarray(_PLAIN if wanted != "grey" else Image.fromarray(_GREY).convert("RGB"), dtype=int)
+    assert np.abs(found - expected).mean() < (6 if wanted == "near" else 1)
+    np.testing.assert_array_equal(np.asarray(images.decode(data + bytes(16))), found)  # what follows is not the image's
+    for left in range(1, len(data), max(1, len(data) // 4000)):
+        with pytest.raises(images.ImageError):
+            images.decode(data[:left])
+
+
+def test_heic_is_upright() -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    assert images.decode(_heic(exif=exif.tobytes())).size == (24, 32)
+
+
+def test_every_ending_of_a_format_that_is_read_is_an_image() -> None:
+    pytest.importorskip("pillow_heif").register_heif_opener()
+    Image.init()
+    theirs = {(form, ending[1:]) for ending, form in Image.registered_extensions().items() if form in images.ENDINGS}
+    ours = {(form, ending) for form, endings in images.ENDINGS.items() for ending in endings}
+    assert theirs - {("PPM", "pfm")} <= ours  # PFM holds floating-point numbers
+
+
+@pytest.mark.parametrize("form", ["PNG", "GIF"])
+def test_a_comment_that_no_jpeg_holds_is_left_out(form: str) -> None:
+    """A GIF or PNG with 70 kB of comment made Pillow's writer raise, and its row blocked the download for ever."""
+    large = _PLAIN.resize((320, 240))
+    info = PngImagePlugin.PngInfo()
+    info.add_text("comment", "x" * 70_000)
+    data = _saved(large, form, **({"pnginfo": info} if form == "PNG" else {"comment": b"x" * 70_000}))
+    encoded, width, height, *_, reason = resize.Resize(64, 95, 1, 1 << 20, 20)(io.BytesIO(data))
+    assert reason is None and (width, height) == (85, 64) and encoded is not None
+    assert "comment" not in Image.open(io.BytesIO(encoded)).info
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [(images.ImageError("broken"), NO_IMAGE), (MemoryError(), NO_MEMORY), (OSError("encoder error"), UNEXPECTED)],
+)
+def test_whatever_one_image_does_its_row_is_counted(
+    error: Exception, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    data = _KINDS["PNG"][0]()
+    monkeypatch.setattr(Image.Image, "save", fail)
+    assert resize.Resize(8, 95, 1, 1 << 20, 20)(io.BytesIO(data)) == (
+        None,
+        None,
+        None,
+        None,
+        None,
+        reason,
+    )
+
+
+def test_too_little_memory_is_no_fault_of_the_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    data = _KINDS["TIFF, LZW"][0]()
+    monkeypatch.setattr(images, "_upright", fail)
+    with pytest.raises(MemoryError):
+        images.decode(data)

@@ -11,17 +11,36 @@ import warnings
 from typing import Any
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, PngImagePlugin
 
 Pixels = np.ndarray[Any, np.dtype[np.uint8]]
 
 MAX_PIXELS = 89_478_485  # Pillow's own limit, at which it only warns: a few kilobytes can unpack to gigabytes
 MAX_ASPECT = 200  # longer to shorter side; the shorter side is scaled to the model's, and the longer one with it
 
-# The formats that Pillow may try. By default it knows forty more, and starts Ghostscript for PostScript.
-_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
+#: the formats that are read, with the file endings that Pillow gives them; the first is what a shard calls it. Pillow knows
+#: thirty more, and starts Ghostscript for PostScript
+ENDINGS = {
+    "JPEG": ("jpg", "jpeg", "jpe", "jfif"),
+    "MPO": ("jpg", "mpo"),  # several JPEGs, opened as one
+    "PNG": ("png", "apng"),
+    "WEBP": ("webp",),
+    "GIF": ("gif",),
+    "BMP": ("bmp",),
+    "DIB": ("dib",),
+    "TIFF": ("tif", "tiff"),
+    "PPM": ("ppm", "pgm", "pbm", "pnm"),
+    "JPEG2000": ("jp2", "j2k", "jpc", "jpf", "jpx", "j2c"),
+    "AVIF": ("avif", "avifs"),
+    "HEIF": ("heic", "heics", "heif", "heifs", "hif"),
+}
+_FORMATS = tuple(form for form in ENDINGS if form not in ("MPO", "HEIF"))
+_HEIC_BRANDS = {b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1"}  # ISO/IEC 23008-12, section 10
 _ORIENTATION, _ON_ITS_SIDE = 0x0112, range(5, 9)  # EXIF's tag, and its values that exchange width and height
 _ORIENTATION_KEYS = {"exif", "xmp", "XML:com.adobe.xmp", "Raw profile type exif"}
+
+# of unpacked text and colour profiles: by default Pillow refuses a whole image for more than 1 MiB of these
+PngImagePlugin.MAX_TEXT_CHUNK = PngImagePlugin.MAX_TEXT_MEMORY
 
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)  # `_opened` refuses them
 warnings.filterwarnings("ignore", module=r"PIL\.")  # about broken metadata, which `decode` does not need
@@ -36,11 +55,12 @@ class ImageError(ValueError):
 
 
 def decode(data: bytes) -> Image.Image:
-    """Encoded bytes to an upright RGB image; of several frames the first is taken.
+    """Encoded bytes to an upright RGB image; of several frames or pages the first is taken.
 
     EXIF orientation is applied, and ignored if it cannot be read. 16-bit grey keeps its high byte. Transparent images are
-    laid over white, as img2dataset does. Palettes, grey and CMYK are converted. ImageError for bytes that cannot be decoded
-    in full, for images of more than ``MAX_PIXELS``, and if one side is more than ``MAX_ASPECT`` times as long as the other.
+    laid over white, as img2dataset does. Palettes, grey, CMYK and LAB are converted; colour profiles are ignored. ImageError
+    for bytes that cannot be decoded in full or were cut off, for pixels of no known range (32-bit, floating-point), for images
+    of more than ``MAX_PIXELS``, and if one side is more than ``MAX_ASPECT`` times as long as the other.
     """
     return _decoded(data)[0]
 
@@ -55,10 +75,11 @@ def _decoded(data: bytes) -> tuple[Image.Image, str]:
         image = _opened(data, MAX_PIXELS, MAX_ASPECT)
         form = str(image.format)
         image.load()
+        _whole(data, form)
         if form == "TIFF" or not _ORIENTATION_KEYS.isdisjoint(image.info):
             image = _upright(image)
         return (image if image.mode == "RGB" else _to_rgb(image)), form
-    except ImageError:
+    except (ImageError, MemoryError):  # memory is this machine's matter, and no fault of the image
         raise
     except Image.DecompressionBombError as error:
         raise ImageError(str(error), "image too large") from error
@@ -80,6 +101,7 @@ def decode_at_least(
         size, least = image.size, min(image.size)
         image.draft(None, (-(-size[0] * side // least), -(-size[1] * side // least)))
         image.load()
+        _whole(data, str(image.format))
         shown = image
         if image.format == "TIFF" or not _ORIENTATION_KEYS.isdisjoint(image.info):
             shown = _upright(image)
@@ -87,7 +109,7 @@ def decode_at_least(
             size = size[::-1] if orientation in _ON_ITS_SIDE else size
             plain = plain and orientation == 1
         return (shown if shown.mode == "RGB" else _to_rgb(shown)), size, plain
-    except ImageError:
+    except (ImageError, MemoryError):  # memory is this machine's matter, and no fault of the image
         raise
     except Image.DecompressionBombError as error:
         raise ImageError(str(error), "image too large") from error
@@ -100,9 +122,55 @@ def _opened(data: bytes, max_pixels: int, max_aspect: float) -> Image.Image:
     size = _webp_size(data)
     if size is not None:  # before version 13 Pillow makes room for a WebP's pixels when it opens it
         _within(size, max_pixels, max_aspect)
-    image: Image.Image = Image.open(io.BytesIO(data), formats=_FORMATS)
+    formats = _FORMATS
+    if data[4:8] == b"ftyp" and data[8:12] in _HEIC_BRANDS:
+        from pillow_heif import register_heif_opener
+
+        register_heif_opener()
+        formats = (*_FORMATS, "HEIF")
+    image: Image.Image = Image.open(io.BytesIO(data), formats=formats)
     _within(image.size, max_pixels, max_aspect)
     return image
+
+
+def _whole(data: bytes, form: str) -> None:
+    """ImageError if an image of which all pixels were there was cut off behind them. Pillow refuses other cuts, and other
+    formats, itself."""
+    if form == "PNG":
+        at, kind = 8, b""
+        while kind != b"IEND" and at < len(data):
+            kind = data[at + 4 : at + 8]
+            at += 12 + int.from_bytes(data[at : at + 4])
+        whole = kind == b"IEND" and at <= len(data)
+    elif form == "WEBP":
+        whole = 8 + int.from_bytes(data[4:8], "little") <= len(data)
+    elif form == "GIF":
+        whole = _gif_ends(data)
+    elif form == "JPEG2000":  # from its start on, such bytes can only be the end of the code stream
+        whole = data.find(b"\xff\xd9", data.find(b"\xff\x4f\xff\x51")) >= 0
+    else:
+        whole = True
+    if not whole:
+        raise ImageError("cut off")
+
+
+def _gif_ends(data: bytes) -> bool:
+    """Whether the blocks of a GIF (89a, appendix A) lead to its trailer."""
+
+    def table(flags: int) -> int:
+        return 3 << (flags & 7) + 1 if flags & 0x80 else 0
+
+    try:
+        at = 13 + table(data[10])
+        while data[at] != 0x3B:
+            # an extension has a label; an image has a descriptor, a table of colours and a code size
+            at += 2 if data[at] == 0x21 else 11 + table(data[at + 9])
+            while data[at]:
+                at += 1 + data[at]
+            at += 1
+    except IndexError:
+        return False
+    return True
 
 
 def _within(size: tuple[int, int], max_pixels: int, max_aspect: float) -> None:
@@ -138,8 +206,10 @@ def _upright(image: Image.Image) -> Image.Image:
 
 def _to_rgb(image: Image.Image) -> Image.Image:
     if image.mode.startswith("I"):  # 16-bit grey; Pillow's own conversion would clip at 255
-        high = np.clip(np.asarray(image, dtype=np.int64), 0, 65535) >> 8
-        return Image.fromarray(high.astype(np.uint8)).convert("RGB")
+        grey = np.asarray(image, dtype=np.int64)
+        if grey.min() < 0 or grey.max() > 65535:
+            raise ImageError("32-bit pixels have no known range")
+        return Image.fromarray((grey >> 8).astype(np.uint8)).convert("RGB")
     if image.mode == "F":
         raise ImageError("floating-point pixels have no known range")
     if image.has_transparency_data:

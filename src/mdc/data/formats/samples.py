@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from mdc.data.formats.images import ImageError, image_format
+from mdc.data.formats.images import ENDINGS, ImageError, image_format
 from mdc.plan.records import atomic_path
 
-EXTENSIONS = {"JPEG": "jpg", "MPO": "jpg", "PNG": "png", "WEBP": "webp", "GIF": "gif", "BMP": "bmp", "TIFF": "tif"}
-IMAGE_ENDINGS = frozenset({*EXTENSIONS.values(), "jpeg", "tiff"})
+IMAGE_ENDINGS = frozenset(ending for endings in ENDINGS.values() for ending in endings)
 MAX_FILE = 1 << 28  # bytes of an encoded image: far above any photo, and a file of that size still fits the memory
 _SHOWN = 200  # characters of a detail
 
@@ -121,7 +120,7 @@ def checked_image(image: object, skipped: Skipped, key: str, file: str = "") -> 
         skipped.add("image too large", key, file, f"{len(image)} bytes, at most {MAX_FILE} allowed")
         return None
     try:
-        return image, EXTENSIONS[image_format(image)]
+        return image, ENDINGS[image_format(image)][0]
     except ImageError as error:
         skipped.add(error.reason, key, file, str(error))
         return None

@@ -28,6 +28,7 @@ ROBOTS = "X-Robots-Tag"
 # The image
 NO_IMAGE, SMALL_IMAGE = "image cannot be decoded", "image too small"
 LARGE_IMAGE, NARROW_IMAGE = "image too large", "image too narrow"
+NO_MEMORY = "image too large for the memory"
 UNEXPECTED = "unexpected failure"
 
 _OUTCOME = {
@@ -36,6 +37,7 @@ _OUTCOME = {
     ADDRESS: REFUSED,
     LARGE_BODY: TOO_LARGE,
     LARGE_IMAGE: TOO_LARGE,
+    NO_MEMORY: TOO_LARGE,
     DEADLINE: TIMED_OUT,
     TIME_OUT: TIMED_OUT,
     ROBOTS: FORBIDDEN,

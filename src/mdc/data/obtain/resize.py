@@ -14,7 +14,7 @@ from typing import Any
 from PIL import Image
 
 from mdc.data.formats.images import ImageError, decode_at_least
-from mdc.data.obtain.reasons import LARGE_IMAGE, NARROW_IMAGE, NO_IMAGE, SMALL_IMAGE
+from mdc.data.obtain.reasons import LARGE_IMAGE, NARROW_IMAGE, NO_IMAGE, NO_MEMORY, SMALL_IMAGE, UNEXPECTED
 
 _DRAFT = 2  # a JPEG may be decoded at a fraction of its size, but not below so many times the wanted one
 _REASONS = {"image too large": LARGE_IMAGE, "image too narrow": NARROW_IMAGE}
@@ -35,13 +35,20 @@ class Resize:
 
     def __call__(self, img_stream: Any, blurring_bbox_list: Any = None) -> Result:
         """(encoded bytes, width, height, original width, original height, None), or the reason in the last place."""
-        data = img_stream.read()
         try:
-            image, (width, height), as_it_is = decode_at_least(
-                data, _DRAFT * self.image_size, self.max_pixels, self.max_aspect
-            )
+            return self._resized(img_stream.read())
         except ImageError as error:
-            return None, None, None, None, None, _REASONS.get(error.reason, NO_IMAGE)
+            reason = _REASONS.get(error.reason, NO_IMAGE)
+        except MemoryError:
+            reason = NO_MEMORY
+        except Exception:  # whatever one row does, the others go on
+            reason = UNEXPECTED
+        return None, None, None, None, None, reason
+
+    def _resized(self, data: bytes) -> Result:
+        image, (width, height), as_it_is = decode_at_least(
+            data, _DRAFT * self.image_size, self.max_pixels, self.max_aspect
+        )
         if min(width, height) < self.min_image_size:
             return None, None, None, None, None, SMALL_IMAGE
         small = min(width, height) <= self.image_size
@@ -49,6 +56,7 @@ class Resize:
             return data, width, height, width, height, None
         if not small:
             image = image.resize(_scaled(width, height, self.image_size), Image.Resampling.BICUBIC)
+        image.info.clear()  # Pillow would write a GIF's or PNG's comment, and a JPEG holds 64 kB of it
         buffer = io.BytesIO()
         image.save(buffer, "JPEG", quality=self.quality)
         return buffer.getvalue(), *image.size, width, height, None
