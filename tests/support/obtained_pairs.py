@@ -43,5 +43,6 @@ def downloaded(folder: Path, order: int, dead: frozenset[int] = frozenset({3, 20
 def take_account(folder: Path, shard: int) -> None:
     """As after a download that was checked: what is there now is good."""
     tar = folder / f"d/shards/{shard:05d}.tar"
-    account = {"sha256": sha256_file(tar), "files": {tar.name: [tar.stat().st_size, tar.stat().st_mtime_ns]}}
+    status, sha256 = tar.stat(), sha256_file(tar)
+    account = {"sha256": sha256, "tar": sha256, "files": {tar.name: [status.st_size, status.st_mtime_ns]}}
     (folder / f"d/accounts/{shard:05d}.json").write_text(json.dumps(account))

@@ -168,7 +168,7 @@ def test_hugging_face_class_names_are_read_from_the_schema(tmp_path: Path) -> No
     table = pa.table({"image": [encoded(0)], "label": [1]})
     metadata = {"huggingface": json.dumps({"info": {"features": features}})}
     pq.write_table(table.replace_schema_metadata(metadata), tmp_path / "p.parquet")
-    assert probe_of({"kind": "parquet", "path": "p.parquet"}, tmp_path).classes == ["cat", "dog"]
+    assert probe_of({"kind": "parquet", "path": "p.parquet", "split_column": None}, tmp_path).classes == ["cat", "dog"]
 
 
 SENTENCES = [

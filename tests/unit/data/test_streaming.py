@@ -93,6 +93,7 @@ def test_each_image_has_the_captions_of_all_rows(tmp_path: Path, monkeypatch: py
         if len(cells) == 3 and cells[0] and cells[2] != "other":
             wanted.setdefault(cells[0], (f"{number:08d}", []))[1].append(cells[1])
     table = TableCorpus.model_validate({"kind": "caption_table", "path": "t.tsv", "split_column": "split"})
+    table.splits["unused"] = "other"
     source = open_corpus(table.complete(), tmp_path)
     for split in ("train", "val"):
         skipped = Skipped()

@@ -17,6 +17,7 @@ from read_table import read_table
 
 from mdc.app.cli import main
 from mdc.data.formats.samples import held_out
+from mdc.data.sources.source import open_probe
 from mdc.plan.config.params import Params
 from mdc.plan.config.read import load
 from mdc.plan.jobs import context
@@ -195,7 +196,8 @@ def test_names_that_yaml_reads_otherwise_are_quoted(project: Path) -> None:
 def test_a_test_folder_called_val(project: Path) -> None:
     (project / "data/birds/test").rename(project / "data/birds/val")
     source = _init(*PHOTOS, "--probe", "birds").data.probes["birds"].source
-    assert source.splits == {"train": "train", "test": "val"}
+    found = open_probe(source.model_dump(mode="json"), project / "data")
+    assert found.facts == {"layout": "val: tests, since there is no folder test"}
 
 
 def test_a_path_may_start_from_here_or_from_mdc_data(project: Path) -> None:
@@ -238,12 +240,13 @@ def test_tables_that_cannot_be_meant(text: str, said: str, project: Path, capsys
 
 def test_a_class_in_one_split_only(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.rmtree(project / "data/birds/test/red bird")
-    assert "birds/test: holds no images of red bird, which train has" in _refused(capsys, *PHOTOS, "--probe", "birds")
+    said = "birds/test: 1 classes of the other split are missing: red bird"
+    assert said in _refused(capsys, *PHOTOS, "--probe", "birds")
     (project / "data/birds/test/red bird").mkdir()  # a folder without images is none
-    assert "birds/test: holds no images of red bird, which train has" in _refused(capsys, *PHOTOS, "--probe", "birds")
+    assert "birds: split test holds no images of red bird" in _refused(capsys, *PHOTOS, "--probe", "birds")
     shutil.rmtree(project / "data/birds/train/red bird")
     (project / "data/birds/test/red bird").rmdir()
-    assert "birds/train: holds one class, blue bird; at least two" in _refused(capsys, *PHOTOS, "--probe", "birds")
+    assert "birds: holds one class, blue bird; at least two" in _refused(capsys, *PHOTOS, "--probe", "birds")
 
 
 def test_a_parameter_file_that_is_not_good_is_left_alone(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -81,7 +81,7 @@ def test_weights_are_named_that_a_job_reads() -> None:
             "probes",
             {"kind": "class_folder", "path": "f"},
             "f/train/cat/1 f/test/cat/2 f/train/x",
-            "f/test/cat f/train/cat",
+            "f/test f/test/cat f/train f/train/cat",
         ),
         ("probes", {"kind": "parquet", "path": "missing.parquet"}, "", ""),
         ("probes", {"kind": "digits"}, "", ""),

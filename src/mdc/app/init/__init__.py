@@ -42,6 +42,7 @@ def main(args: argparse.Namespace) -> None:
     if classes is not None:
         lines.append(
             f"  probe: {len(classes.names)} classes, {classes.train:,} images to train on, {classes.test:,} to test"
+            + f" ({classes.said})" * bool(classes.said)
         )
     place = os.environ.get("MDC_DATA")
     start = f"MDC_DATA={shlex.quote(place)} " if place else ""

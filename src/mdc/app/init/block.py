@@ -80,8 +80,6 @@ def _probe_key(probe: str) -> str:
 
 def _probe_set(probe: str, classes: Classes) -> str:
     source: dict[str, Any] = {"kind": "class_folder", "path": probe}
-    if classes.test_folder != "test":
-        source["splits"] = {"train": "train", "test": classes.test_folder}
     label = PurePosixPath(probe).name or "Classes"
     key = _yaml(_probe_key(probe))
     return f"\n  probes:\n    {key}:\n{_mapping({'label': label, 'source': source}, 6)}\n  primary_probe: {key}"

@@ -12,6 +12,7 @@ from typing import Any
 
 from mdc.data.formats.folders import inside
 from mdc.data.formats.samples import IMAGE_ENDINGS, texts_of
+from mdc.data.formats.split_words import USUAL, SplitWords, listed
 from mdc.data.formats.table_rows import ENDINGS, Column, table_rows
 from mdc.plan.records import UserError
 
@@ -19,7 +20,6 @@ _LOOKED_AT = 200  # rows that tell which column is what
 
 #: what a column of captions is called; several that differ by a number at the end are an image's several captions
 _CAPTION = re.compile(r"(captions?|alt[_ -]?text|text|texts|sentences?|description|raw)([_ -]?\d+)?", re.IGNORECASE)
-_SPLITS = {"train": ("train", "training"), "val": ("val", "valid", "validation", "dev"), "test": ("test",)}
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Table:
     image: Column
     caption: Column | list[Column]
     split: Column | None
-    splits: dict[str, str]
+    splits: dict[str, str | list[str]]
     captions: int = 0
     names: dict[str, list[str]] = field(default_factory=dict)
 
@@ -49,9 +49,11 @@ def look_at_table(path: Path, folder: Path) -> Table:
     image, captions = columns[0], _caption_columns(path, columns[1:], rows, header or kind == "jsonl")
     split = next((name for name in columns if header and str(name).lower() == "split"), None)
     found = _images(path, kind, header, image, captions, split)
-    splits = _splits(path, split, list(found)) if split is not None else {"train": ""}
-    names = {ours: list(found.get(theirs, {})) for ours, theirs in splits.items()}
-    number = sum(sum(found.get(theirs, {}).values()) for theirs in splits.values())
+    splits: dict[str, str | list[str]] = {"train": ""}
+    if split is not None:
+        splits = _splits(path, split, list(found))
+    names = {ours: [name for word in listed(words) for name in found.get(word, {})] for ours, words in splits.items()}
+    number = sum(sum(images.values()) for images in found.values())
     caption = captions[0] if len(captions) == 1 else captions
     return Table(header, image, caption, split, splits if split is not None else {}, number, names)
 
@@ -131,10 +133,11 @@ def _images(
     return found
 
 
-def _splits(path: Path, column: Column, words: list[str]) -> dict[str, str]:
-    known = {ours: [word for word in words if word.lower() in theirs] for ours, theirs in _SPLITS.items()}
-    twice = next((theirs for theirs in known.values() if len(theirs) > 1), None)
-    if not known["train"] or twice:
-        has = ", ".join(map(repr, twice or words[:5]))
-        raise UserError(f"{path}: its column {column} holds {has}; allowed: one word each of train, val and test")
-    return {ours: theirs[0] for ours, theirs in known.items() if theirs}
+def _splits(path: Path, column: Column, words: list[str]) -> dict[str, str | list[str]]:
+    usual = SplitWords({})
+    known: dict[str, list[str]] = {name: [word for word in words if usual.of(word) == name] for name in USUAL}
+    unknown = [word for word in words if usual.of(word) is None]
+    if unknown or not known["train"]:
+        has = ", ".join(map(repr, unknown or words[:5]))
+        raise UserError(f"{path}: its column {column} holds {has}; known are {', '.join(sum(USUAL.values(), ()))}")
+    return {ours: theirs[0] if len(theirs) == 1 else theirs for ours, theirs in known.items() if theirs}

@@ -9,8 +9,34 @@ from mdc.plan.records import UserError
 
 MAX_CHARACTERS = 20_000  # of a caption; no context reads so far, and a megabyte of text is a mistake of its source
 
-# NUL, the other control characters that are no white space, and DEL go, as OpenCLIP's tokenizer has it (ftfy)
-_CONTROLS = {code: None for code in [*range(32), 127] if not chr(code).isspace()}
+# NUL, the other control characters that are no white space, and DEL go, as OpenCLIP's tokenizer has it (ftfy); so do the soft
+# hyphen, the zero-width space, the word joiner and the byte order mark, which nobody sees (joiners within words stay)
+_CONTROLS = {code: None for code in [*range(32), 127, 0xAD, 0x200B, 0x2060, 0xFEFF] if not chr(code).isspace()}
+#: what pandas, numpy and databases write where there is nothing
+_NOTHING = {"nan", "none", "null", "n/a", "<na>", "#n/a"}
+
+
+#: what a field or column of captions is called, whatever the case; the first that is there is taken
+_NAMES = (
+    *(
+        "captions",
+        "caption",
+        "texts",
+        "text",
+        "alt_text",
+        "alt",
+        "sentences",
+        "sentence",
+        "descriptions",
+        "description",
+    ),
+)
+
+
+def caption_name(names: Iterable[str]) -> str | None:
+    """The name of the field or column that holds captions; None if none is called so."""
+    called = {name.casefold(): name for name in reversed(list(names))}
+    return next((called[name] for name in _NAMES if name in called), None)
 
 
 def clean_caption(caption: str) -> str:
@@ -20,12 +46,12 @@ def clean_caption(caption: str) -> str:
 
 
 def clean_captions(captions: Iterable[str], mode: str = "each", max_pieces: int | None = None) -> tuple[str, ...]:
-    """Captions as ``clean_caption`` leaves them, without those that have no CLIP piece.
+    """Captions as ``clean_caption`` leaves them, without those that have no CLIP piece or say that there is none ("nan").
 
     ``mode`` "each" keeps them apart; "join" makes one of them, each ended by a full stop if it ends in no mark;
     "cut" keeps of each the longest run of whole words within ``max_pieces`` CLIP pieces.
     """
-    kept = [text for text in map(clean_caption, captions) if has_piece(text)]
+    kept = [text for text in map(clean_caption, captions) if has_piece(text) and text.lower() not in _NOTHING]
     if mode == "each" or not kept:
         return tuple(kept)
     if mode == "join":

@@ -10,6 +10,8 @@ from typing import Any
 from mdc.data.formats.samples import Skipped, image_file
 from mdc.plan.records import UserError
 
+_CLUTTER = {"__macosx", "thumbs.db", "desktop.ini", "$recycle.bin", "system volume information", "@eadir", "lost+found"}
+
 
 def dataset_folder(source: Mapping[str, Any], data_dir: Path) -> Path:
     """Where a dataset lies. UserError if there is no such folder; it says which key of the scale names it."""
@@ -53,6 +55,11 @@ def coco_image(name: str) -> str:
     """What an image of MSCOCO is called in all sets: its number, however a year's folder writes the file's name."""
     digits = re.search(r"(\d+)\.\w+$", name)
     return f"coco:{int(digits[1])}" if digits else f"coco:{name}"
+
+
+def is_clutter(name: str) -> bool:
+    """Whether a folder's entry is there by a system's habit and holds none of the data: hidden files, macOS's and Windows's."""
+    return name.startswith(".") or name.casefold() in _CLUTTER
 
 
 class NamedImages:

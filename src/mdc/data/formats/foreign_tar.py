@@ -36,7 +36,9 @@ def tar_samples(path: Path) -> Iterator[TarSample]:
     """The samples of a tar in order.
 
     UserError naming the file, and the member if there is one to blame, for an archive that is damaged or cut off, and
-    for members that are absolute, climb with '..', or are links, devices or pipes. Folders are passed over.
+    for members that are absolute, climb with '..', or are links, devices or pipes. Folders are passed over, and what
+    webdataset passes over: names without an ending or that begin with a dot (macOS's "._…"), and folders "__…__". Tars that
+    were joined (`cat a.tar b.tar`) are read as one.
     """
     sample: TarSample | None = None
     with _readable(path) as tar:
@@ -57,6 +59,12 @@ def tar_samples(path: Path) -> Iterator[TarSample]:
         yield sample
 
 
+def first_key(path: Path) -> str | None:
+    """The key of a tar's first sample; None if it has none. Only that header is read."""
+    with _readable(path) as tar:
+        return next((sample_key(member.name) for member in _members(path, tar)), None)
+
+
 def tar_places(path: Path) -> list[TarPlaces]:
     """Where the samples of a tar lie, in the order of their keys. Only headers are read. Errors as in ``tar_samples``."""
     found: dict[str, TarPlaces] = {}
@@ -71,7 +79,7 @@ def tar_places(path: Path) -> list[TarPlaces]:
 @contextmanager
 def _readable(path: Path) -> Iterator[tarfile.TarFile]:
     try:
-        with tarfile.open(path, "r:") as tar:
+        with path.open("rb") as file, tarfile.open(fileobj=file, mode="r:") as tar:
             yield tar
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None
@@ -83,16 +91,24 @@ def _readable(path: Path) -> Iterator[tarfile.TarFile]:
 def _members(path: Path, tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
     """All plain files in order; afterwards, a check that the archive is not cut off."""
     before = -1
-    while (member := tar.next()) is not None:
-        # Python's tarfile has looped forever on negative sizes
-        if member.size < 0 or tar.offset <= before:
-            raise tarfile.ReadError(f"{member.name!r} has no possible size")
-        before = tar.offset
-        _allowed(path, member)
-        if not member.isdir():
-            yield member
-        tar.members.clear()  # type: ignore[attr-defined]  # otherwise tarfile keeps every header in memory
-    _at_end_mark(path, max(before, 0))
+    while True:
+        while (member := tar.next()) is not None:
+            # Python's tarfile has looped forever on negative sizes
+            if member.size < 0 or tar.offset <= before:
+                raise tarfile.ReadError(f"{member.name!r} has no possible size")
+            before = tar.offset
+            _allowed(path, member)
+            if not member.isdir() and not _passed_over(member.name):
+                yield member
+            tar.members.clear()  # type: ignore[attr-defined]  # otherwise tarfile keeps every header in memory
+        begin = _next_archive(path, max(before, 0))
+        if begin is None:
+            return
+        assert tar.fileobj is not None
+        tar.fileobj.seek(begin)
+        tar = tarfile.open(fileobj=tar.fileobj, mode="r:")  # noqa: SIM115  (the file is the caller's)
+        if tar.firstmember is None:  # type: ignore[attr-defined]
+            raise tarfile.ReadError(f"what follows its end mark at byte {begin} is no tar")
 
 
 def _new_ending(path: Path, member: tarfile.TarInfo, key: str, files: Container[str]) -> str:
@@ -110,10 +126,22 @@ def _allowed(path: Path, member: tarfile.TarInfo) -> None:
         raise UserError(f"{path}: member {name!r} is a link, a device or the like; such an archive is not read")
 
 
-def _at_end_mark(path: Path, position: int) -> None:
-    """Check for the end mark. tarfile takes a damaged header, or a file cut off between two members, for a regular end."""
+def _passed_over(name: str) -> bool:
+    *folders, base = name.split("/")
+    hidden = base.startswith(".") or "." not in base
+    return hidden or any((part.startswith("__") and part.endswith("__")) or part == "__MACOSX" for part in folders)
+
+
+def _next_archive(path: Path, position: int) -> int | None:
+    """Check for the end mark at ``position``, and where a tar begins that was joined behind it; None if none was. tarfile takes
+    a damaged header, or a file cut off between two members, for a regular end."""
     with path.open("rb") as file:
         file.seek(position)
         block = file.read(BLOCK)
-    if len(block) != BLOCK or any(block):
-        raise tarfile.ReadError(f"cut off or damaged at byte {position}: the end mark is missing")
+        if len(block) != BLOCK or any(block):
+            raise tarfile.ReadError(f"cut off or damaged at byte {position}: the end mark is missing")
+        while block := file.read(1 << 20):
+            if any(block):
+                first = next(at for at in range(0, len(block), BLOCK) if any(block[at : at + BLOCK]))
+                return file.tell() - len(block) + first
+    return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import stat
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from mdc.plan.records import atomic_path
 
 IMAGE_ENDINGS = frozenset(ending for endings in ENDINGS.values() for ending in endings)
 MAX_FILE = 1 << 28  # bytes of an encoded image: far above any photo, and a file of that size still fits the memory
+_LONGEST_KEY = 80  # characters of a name
 _SHOWN = 200  # characters of a detail
 
 
@@ -127,8 +129,10 @@ def checked_image(image: object, skipped: Skipped, key: str, file: str = "") -> 
 
 
 def image_file(path: Path, skipped: Skipped, key: str, file: str) -> tuple[bytes, str] | None:
-    """``checked_image`` of a file, which must be a plain one: reading a pipe would wait for ever."""
+    """``checked_image`` of a file, which must be a plain one: reading a pipe would wait for ever. A name that is written with
+    other code points in the folder (macOS takes letters and accents apart) is found."""
     try:
+        path = _as_the_folder_has_it(path)
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
             skipped.add("image file cannot be read", key, file, "not a plain file")
@@ -146,6 +150,14 @@ def image_file(path: Path, skipped: Skipped, key: str, file: str) -> tuple[bytes
     return checked_image(image, skipped, key, file)
 
 
+def _as_the_folder_has_it(path: Path) -> Path:
+    if str(path).isascii() or path.exists():
+        return path
+    others = (Path(unicodedata.normalize(form, str(path))) for form in ("NFC", "NFD"))
+    beside = (path.with_name(unicodedata.normalize(form, path.name)) for form in ("NFC", "NFD"))
+    return next((one for one in (*beside, *others) if one.exists()), path)
+
+
 def texts_of(value: Any) -> list[str]:
     """The texts of a source's field: itself, or those in a list; numbers, bytes, nested lists and the like are none."""
     if isinstance(value, str):
@@ -156,9 +168,15 @@ def texts_of(value: Any) -> list[str]:
 def safe_key(name: str) -> str:
     """``name`` as a webdataset key: letters, digits, '-' and '_' stay, all else becomes '_' (a dot would end the key).
 
-    A name of more than 80 characters keeps its last 80. Whether keys stay apart is checked where shards are written.
+    Of a name with characters beyond ASCII, or of more than 80 characters, the last 80 stay behind its hash, so that two such
+    names stay apart. Whether others do is checked where shards are written.
     """
-    return "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "_" for c in name)[-80:] or "_"
+    name = unicodedata.normalize("NFC", name)
+    key = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "_" for c in name)
+    if len(key) > _LONGEST_KEY or not name.isascii():
+        digest = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=6)
+        return f"{digest.hexdigest()}-{key[-_LONGEST_KEY:]}"
+    return key or "_"
 
 
 def held_out(name: str, share: float) -> bool:

@@ -17,7 +17,7 @@ from mdc.data.formats.foreign_tar import tar_samples
 from mdc.data.formats.parquet_file import open_parquet, readable
 from mdc.data.obtain.plan import Planned, part_file, read_part, rows_digest
 from mdc.data.obtain.reasons import OUTCOMES, SILENCE, outcome_of, reason_of
-from mdc.plan.records import UserError, read_json, write_json
+from mdc.plan.records import UserError, read_json, sha256_file, write_json
 
 _ENDINGS = (".tar", ".parquet", "_stats.json")
 
@@ -94,6 +94,7 @@ def take_account(folder: Path, shard: int, part: Mapping[str, Any], believe: boo
         "reasons": dict(sorted(told.items())),
         "sha256": hashlib.sha256("".join(lines).encode()).hexdigest(),
         "files": seals,
+        "tar": sha256_file(shard_files(folder, shard)[0]),  # tells a copy of the download by its bytes
     }
     write_json(account_file(folder, shard), account)
     return account

@@ -16,12 +16,12 @@ from mdc.plan.records import atomic_path, sha256_file
 
 
 class NewShard:
-    """Takes samples one by one. ``bounds``: where each begins, and last where the last one ends; ``keys``: 64 bits of each
-    key's hash."""
+    """Takes samples one by one. ``bounds``: where each begins, and last where the last one ends; ``keys`` and ``images``: 64
+    bits of each key's and image's hash."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file, self._tar = file, TarWriter(file)
-        self.bounds, self.keys = array("q", [0]), array("Q")
+        self.bounds, self.keys, self.images = array("q", [0]), array("Q"), array("Q")
         self.entry: dict[str, Any] = {}
 
     def __len__(self) -> int:
@@ -32,6 +32,7 @@ class NewShard:
         for extension, content in ((sample.extension, sample.image), *beside):
             self._tar.add(f"{sample.key}.{extension}", content)
         self.keys.append(key_hash(sample.key))
+        self.images.append(_hash(sample.image))
         self.bounds.append(self._file.tell())
 
     def close(self) -> None:
@@ -53,4 +54,8 @@ def new_shard(path: Path) -> Iterator[NewShard]:
 
 def key_hash(key: str) -> int:
     """64 bits that tell whether keys repeat."""
-    return int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest())
+    return _hash(key.encode())
+
+
+def _hash(content: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest())

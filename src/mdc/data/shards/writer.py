@@ -7,8 +7,10 @@ shards that are not there.
 from __future__ import annotations
 
 import json
+import sys
 from array import array
 from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -38,15 +40,16 @@ def write_splits(
     samples_per_shard: int,
     max_skipped: float,
 ) -> dict[str, Any]:
-    """Write the shards of all splits and remove older ones; returns "splits", "skipped" and its list of an index.
+    """Write the shards of all splits and remove older ones; returns "splits", "skipped" and its list of an index, and
+    "repeated" where images of a split stand in an earlier one too, by their bytes: how many, and the key of the first.
 
     ``files`` gives what stands beside the image, as (extension, content). Older ones are those that the folder's index
     names, and those that are called as shards of these splits, with their offsets: a tar of somebody else's stays.
     """
     older = begin(out_dir)
     with skipped_list(out_dir / SKIPPED) as skipped:
-        splits = _each_split(name, streams, files, out_dir, samples_per_shard, skipped)
-    return finish(name, out_dir, splits, skipped, max_skipped, older)
+        splits, repeated = _each_split(name, streams, files, out_dir, samples_per_shard, skipped)
+    return finish(name, out_dir, splits, skipped, max_skipped, older) | repeated
 
 
 def begin(out_dir: Path) -> set[str]:
@@ -112,15 +115,32 @@ def _each_split(
     out_dir: Path,
     samples_per_shard: int,
     skipped: Skipped,
-) -> dict[str, Any]:
+) -> tuple[dict[str, Any], dict[str, Any]]:
     splits: dict[str, Any] = {}
+    repeated: dict[str, Any] = {}
+    before: dict[str, np.ndarray] = {}
     for split, stream in streams.items():
-        hashes = array("Q")
+        hashes, images = array("Q"), array("Q")
         skipped.split = split
-        shards = list(_write_shards(split, stream(skipped), files, out_dir, samples_per_shard, hashes))
+        shards = list(_write_shards(split, stream(skipped), files, out_dir, samples_per_shard, hashes, images))
         splits[split] = split_of(shards)
-        no_key_twice(name, split, hashes, [out_dir / shard["file"] for shard in shards])
-    return splits
+        paths = [out_dir / shard["file"] for shard in shards]
+        no_key_twice(name, split, hashes, paths)
+        here = np.frombuffer(images, dtype=np.uint64) if images else np.empty(0, dtype=np.uint64)
+        for earlier, there in before.items():
+            if len(places := np.flatnonzero(np.isin(here, there))):
+                first = next(islice(dict.fromkeys(_keys(paths)), int(places[0]), None))
+                repeated.setdefault(split, {})[earlier] = {"images": len(places), "first": first}
+                print(
+                    f"{name}: {len(places)} images of split {split} stand in {earlier} too, the first is {first}",
+                    file=sys.stderr,
+                )
+        before[split] = here
+    return splits, {"repeated": repeated} if repeated else {}
+
+
+def _keys(shards: list[Path]) -> Iterator[str]:
+    return (sample_key(member.name) for path in shards for member in tar_members(path))
 
 
 def split_of(shards: list[dict[str, Any]]) -> dict[str, Any]:
@@ -137,8 +157,7 @@ def no_key_twice(name: str, split: str, hashes: array[int], shards: list[Path]) 
     repeated = set(found[counts > 1].tolist())
     if not repeated:
         return
-    keys = (sample_key(member.name) for path in shards for member in tar_members(path))
-    example = next(key for key in keys if key_hash(key) in repeated)
+    example = next(key for key in _keys(shards) if key_hash(key) in repeated)
     raise UserError(
         f"{name}, split {split}: {len(repeated)} keys repeat, the first is {example!r}; "
         "each sample needs a key of its own (for parquet and tables, see key_column)"
@@ -152,8 +171,9 @@ def _write_shards(
     out_dir: Path,
     samples_per_shard: int,
     hashes: array[int],
+    images: array[int],
 ) -> Iterator[dict[str, Any]]:
-    """One description for each shard; ``hashes`` takes 64 bits of every key's hash."""
+    """One description for each shard; ``hashes`` and ``images`` take 64 bits of every key's and image's hash."""
     from mdc.plan.progress import progress
 
     rest: Iterator[Sample] = iter(progress(samples, desc=f"{out_dir.name} {split}", unit=" samples", leave=False))
@@ -165,5 +185,6 @@ def _write_shards(
                 shard.add(sample, files(split, sample))
                 sample = next(rest, None) if len(shard) < samples_per_shard else None
         hashes.extend(shard.keys)
+        images.extend(shard.images)
         yield shard.entry
         number += 1

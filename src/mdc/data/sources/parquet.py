@@ -6,13 +6,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mdc.data.formats.captions import caption_name
 from mdc.data.formats.parquet_file import open_parquet, readable
 from mdc.data.formats.samples import Skipped, checked_image, safe_key, texts_of
+from mdc.data.formats.split_words import SplitWords, unknown_word
 from mdc.plan.records import UserError
 
 Given = Mapping[str, Any]
@@ -73,11 +75,11 @@ def rows_of_file(
     """
     image_column, key_column, split_column = (source[f"{name}_column"] for name in ("image", "key", "split"))
     split_column = None if list(splits) == [ALL] else split_column
-    values = {split: source["splits"].get(split, split) for split in splits}
+    words = SplitWords(source["splits"])
     with open_parquet(path) as file:
         schema = file.schema_arrow
         names = set(schema.names)
-        caption_column = _caption_column(source["caption_column"], names) if captions else None
+        caption_column = _caption_column(path, source["caption_column"], names) if captions else None
         need_columns(path, names, image_column, key_column, split_column, caption_column, label_column)
         _images_can_be(path, schema.field(image_column))
         if caption_column:
@@ -85,7 +87,7 @@ def rows_of_file(
         columns = {image_column, key_column, split_column, caption_column, label_column} - {None}
         for row in stream(path, file, sorted(columns), IMAGES):
             for split in splits:
-                if split_column is not None and row[split_column] != values[split]:
+                if split_column is not None and words.of(row[split_column]) != split:
                     continue
                 # Numbered before anything is left out, so that a key names its row in the source.
                 key = f"{numbers[split]:08d}" if key_column is None else safe_key(str(row[key_column]))
@@ -117,13 +119,18 @@ def stream(path: Path, file: Any, columns: list[str], at_once: int = 1024) -> It
             yield from listed
 
 
-def _caption_column(named: str | None, names: set[str]) -> str | None:
-    """The column that holds captions: the one named, else ``captions`` or ``caption`` where there is one."""
-    return named or next((name for name in ("captions", "caption") if name in names), None)
+def _caption_column(path: Path, named: str | None, names: set[str]) -> str:
+    """The column that holds captions: the one named, or one that is called so. UserError if there is none."""
+    found = named or caption_name(sorted(names))
+    if found is None:
+        raise UserError(
+            f"{path}: no column is called captions; name it in source.caption_column: {', '.join(sorted(names))}"
+        )
+    return found
 
 
-def captions_of_split(source: Given, split_value: str, data_dir: Path) -> list[list[str]]:
-    """The captions of every row whose split column holds ``split_value``, images unseen."""
+def captions_of_split(source: Given, split_value: str | Collection[str], data_dir: Path) -> list[list[str]]:
+    """The captions of every row whose split column holds ``split_value``, or one of these, images unseen."""
     caption_column, split_column = source["caption_column"], source["split_column"]
     return [
         captions
@@ -133,16 +140,18 @@ def captions_of_split(source: Given, split_value: str, data_dir: Path) -> list[l
 
 
 def captions_of_file(
-    path: Path, caption_column: str | None, split_column: str | None, split_value: str | None
+    path: Path, caption_column: str | None, split_column: str | None, split_value: str | Collection[str] | None
 ) -> Iterator[list[str]]:
-    """The captions of every row of a file, images unseen; with ``split_column`` of rows that hold ``split_value``."""
+    """The captions of every row of a file, images unseen; with ``split_column`` of rows that hold ``split_value``, or one of
+    these."""
+    wanted = [split_value] if isinstance(split_value, str) else split_value or ()
     with open_parquet(path) as file:
         names = set(file.schema_arrow.names)
-        column = _caption_column(caption_column, names) or "captions"
+        column = _caption_column(path, caption_column, names)
         need_columns(path, names, column, split_column)
         _text_captions(path, file.schema_arrow.field(column))
         for row in stream(path, file, [column] if split_column is None else sorted({column, split_column})):
-            if split_column is None or row[split_column] == split_value:
+            if split_column is None or row[split_column] in wanted:
                 yield texts_of(row[column])
 
 
@@ -167,22 +176,37 @@ def parquet_files(source: Given, data_dir: Path) -> list[Path]:
 def split_files(source: Given, split: str, data_dir: Path) -> list[Path]:
     """Files that can hold rows of a split: all, where a column names the split; else those named after it.
 
-    Named after it: a folder ``<split>/``, a file ``<split>.parquet`` or ``<split>-….parquet`` (Hugging Face's habit).
-    Where no file is named after any split, all of them are "train".
+    Named after it: see :meth:`SplitWords.of_name` (``train/``, ``validation-00000-of-00002.parquet``). Where no file is named
+    after any split, all of them are "train". UserError if some are and others are not.
     """
     files = parquet_files(source, data_dir)
     if source["split_column"] is not None or split == ALL:
         return files
-    root = Path(data_dir) / source["path"]
-    splits = {"train": "train", "val": "val", "test": "test", **source["splits"]}
-
-    def named(path: Path, name: str) -> bool:
-        relative = path.relative_to(root) if path != root else Path(path.name)
-        return name in relative.parts[:-1] or relative.stem == name or relative.stem.startswith(name + "-")
-
-    if not any(named(path, name) for path in files for name in splits.values()):
+    root, words = Path(data_dir) / source["path"], SplitWords(source["splits"])
+    named = {path: None if path == root else words.of_name(path.relative_to(root)) for path in files}
+    nameless = [path for path, name in named.items() if name is None]
+    if len(nameless) == len(files):
         return files if split == "train" else []
-    return [path for path in files if named(path, splits[split])]
+    if nameless:
+        others = f" and {len(nameless) - 1} more" * (len(nameless) > 1)
+        raise UserError(
+            f"{nameless[0]}{others}: named after no split, as other files are; rename it, or say what it is in source.splits"
+        )
+    return [path for path, name in named.items() if name == split]
+
+
+def need_known_splits(source: Given, data_dir: Path) -> None:
+    """UserError for the first row whose split column holds a word that means no split: it would be lost. Images unseen."""
+    if (column := source["split_column"]) is None:
+        return
+    words = SplitWords(source["splits"])
+    for path in parquet_files(source, data_dir):
+        with open_parquet(path) as file:
+            need_columns(path, set(file.schema_arrow.names), column)
+            counts = Counter(row[column] for row in stream(path, file, [column], 1 << 16))
+        for word, rows in counts.items():
+            if words.of(word) is None:
+                raise unknown_word(f"{path}: column {column!r}", word, rows)
 
 
 # --- columns ----------------------------------------------------------------------------------------------------------
@@ -202,14 +226,21 @@ def _images_can_be(path: Path, field: Any) -> None:
     inner = kind
     if types.is_struct(kind):
         inner = next((kind.field(i).type for i in range(kind.num_fields) if kind.field(i).name == "bytes"), None)
-    if inner is None or not (types.is_binary(inner) or types.is_large_binary(inner) or types.is_null(inner)):
+    if inner is not None and types.is_dictionary(inner):
+        inner = inner.value_type
+    if inner is None or not (
+        types.is_binary(inner) or types.is_large_binary(inner) or types.is_binary_view(inner) or types.is_null(inner)
+    ):
         raise UserError(f"{path}: column '{field.name}' holds {kind}; images are bytes, or a struct with bytes")
 
 
 def _text_captions(path: Path, field: Any) -> None:
     import pyarrow.types as types
 
-    inner = field.type.value_type if types.is_list(field.type) or types.is_large_list(field.type) else field.type
+    lists = (types.is_list, types.is_large_list, types.is_fixed_size_list, types.is_list_view, types.is_large_list_view)
+    inner = field.type.value_type if any(is_one(field.type) for is_one in lists) else field.type
     inner = inner.value_type if types.is_dictionary(inner) else inner
-    if not (types.is_string(inner) or types.is_large_string(inner) or types.is_null(inner)):
+    if not (
+        types.is_string(inner) or types.is_large_string(inner) or types.is_string_view(inner) or types.is_null(inner)
+    ):
         raise UserError(f"{path}: column '{field.name}' holds {field.type}; captions are texts or lists of texts")

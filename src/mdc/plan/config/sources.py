@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from mdc.plan.config.references import DATASET, DatasetName
-from mdc.plan.config.types import Column, DataPath, HeldOut, NonNegative, Positive, Strict, require_splits
+from mdc.plan.config.types import Column, DataPath, HeldOut, NonNegative, Positive, Strict, Words, require_splits
 
 
 class Captions(Strict):
@@ -56,7 +56,7 @@ class ParquetCorpus(Captions):
     image_column: str = "image"
     caption_column: str | None = None
     split_column: str | None = "split"
-    splits: dict[Literal["train", "val", "test"], str] = Field(default={"train": "train", "val": "val"})
+    splits: dict[Literal["train", "val", "test", "unused"], Words] = Field(default={"train": "train", "val": "val"})
     key_column: str | None = None
     pairs: Positive | None = None
     dealt: Dealt | None = None
@@ -92,7 +92,7 @@ class TableCorpus(Captions):
     image_column: Column = "image"
     caption_column: Column | Annotated[list[Column], Field(min_length=1)] = "caption"
     split_column: Column | None = None
-    splits: dict[Literal["train", "val", "test"], str] = Field(default={"train": "train", "val": "val"})
+    splits: dict[Literal["train", "val", "test", "unused"], Words] = Field(default={"train": "train", "val": "val"})
     val_share: HeldOut = 0.0
     key_column: Column | None = None
 
@@ -160,7 +160,7 @@ class ParquetProbe(Strict):
     label_column: str = "label"
     class_name_column: str | None = None
     split_column: str | None = "split"
-    splits: dict[Literal["train", "test"], str] = Field(default={"train": "train", "test": "test"})
+    splits: dict[Literal["train", "test", "unused"], Words] = Field(default={"train": "train", "test": "test"})
     key_column: str | None = None
 
     @model_validator(mode="after")
@@ -170,15 +170,17 @@ class ParquetProbe(Strict):
 
 
 class FolderProbe(Strict):
-    """A folder of images for each class: ``<path>/<split>/<class>/<image>``; both splits have the same classes."""
+    """A folder of images for each class. ``splits`` names the folder of each split, with the same classes; without it they are
+    looked for, and drawn where there are none (:mod:`mdc.data.formats.class_layout`)."""
 
     kind: Literal["class_folder"]
     path: DataPath
-    splits: dict[Literal["train", "test"], DataPath] = Field(default={"train": "train", "test": "test"})
+    splits: dict[Literal["train", "test"], DataPath] | None = None
 
     @model_validator(mode="after")
     def _splits(self) -> Self:
-        require_splits(self.splits, "train", "test")
+        if self.splits is not None:
+            require_splits(self.splits, "train", "test")
         return self
 
 
@@ -191,7 +193,7 @@ class NounsProbe(Strict):
     image_column: str = "image"
     caption_column: str | None = None
     split_column: str = "split"
-    splits: dict[Literal["vocabulary", "train", "test"], str] = Field(
+    splits: dict[Literal["vocabulary", "train", "test", "unused"], Words] = Field(
         default={"vocabulary": "train", "train": "dev", "test": "test"}
     )
     key_column: str | None = None

@@ -42,6 +42,8 @@ NonNegative = Annotated[int, Field(ge=0, lt=2**63)]
 Threads = Annotated[int, Field(gt=0, le=4096)]
 Share = Annotated[float, Field(ge=0, le=1)]
 HeldOut = Annotated[float, Field(ge=0, lt=1)]
+#: one word or several
+Words = str | Annotated[list[str], Field(min_length=1)]
 Column = Annotated[str, Field(min_length=1)] | NonNegative  # by name or by number
 
 
@@ -144,7 +146,7 @@ def pairs_once(key: str, pairs: list[list[str]]) -> None:
         seen.add(frozenset(pair))
 
 
-def require_splits(splits: Mapping[Any, str], *needed: str) -> None:
+def require_splits(splits: Mapping[Any, Any], *needed: str) -> None:
     missing = [name for name in needed if name not in splits]
     if missing:
         raise ValueError(f"splits: {', '.join(missing)} is missing; needed: {', '.join(needed)}")

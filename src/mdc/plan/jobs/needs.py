@@ -58,7 +58,8 @@ def files_of_user(job: Job, data: Path) -> list[Path]:
     if within == "dataset.list":
         patterns = ["**/*"]
     elif within == "source" and named.kind == "class_folder":
-        patterns = [f"{split}/*/" for split in named.splits.values()]
+        # where the splits' folders are not named, classes lie on the first level or on the second
+        patterns = ["*/", "*/*/"] if named.splits is None else [f"{split}/*/" for split in named.splits.values()]
     else:
         patterns = [_IN_FOLDER[named.kind]] if getattr(named, "kind", None) in _IN_FOLDER else []
     return sorted(found for pattern in patterns for found in place.glob(pattern))

@@ -22,6 +22,7 @@ import numpy as np
 
 from mdc.data.formats.folders import inside
 from mdc.data.formats.samples import Skipped, held_out, image_file, safe_key, texts_of
+from mdc.data.formats.split_words import UNUSED, SplitWords, unknown_word
 from mdc.data.formats.table_rows import ENDINGS, table_rows
 from mdc.data.sources.cleaned import CaptionedImages, Found
 from mdc.plan.records import UserError
@@ -173,7 +174,7 @@ def _rows(source: Mapping[str, Any], path: Path) -> Iterator[_Image | _Refused]:
     kind = source["format"] or ENDINGS.get(path.suffix.lower())
     if kind is None:
         raise UserError(f"{path}: the name's end tells no format; set source.format to csv, tsv or jsonl")
-    values = {theirs: ours for ours, theirs in source["splits"].items()}
+    words = SplitWords(source["splits"])
     captions = source["caption_column"] if isinstance(source["caption_column"], list) else [source["caption_column"]]
     key_column, split_column = source["key_column"], source["split_column"]
     wanted = [source["image_column"], *captions, split_column, key_column]
@@ -186,10 +187,14 @@ def _rows(source: Mapping[str, Any], path: Path) -> Iterator[_Image | _Refused]:
             yield _Refused("row names no image", line, "" if name is None else repr(name)[:100])
             continue
         name = posixpath.normpath(name.strip())
-        if split_column is not None:
-            split = values.get(row.get(split_column)) if isinstance(row.get(split_column), str) else None
-        else:
+        if split_column is None:
             split = "val" if held_out(name, source["val_share"]) else "train"
-        if split is not None:
-            key = f"{number:08d}" if key_column is None else safe_key(str(row.get(key_column)))
-            yield _Image(key, name, line, split, [text for column in captions for text in texts_of(row.get(column))])
+        elif not (word := row.get(split_column)):
+            yield _Refused("row names no split", line, "")
+            continue
+        elif (known := words.of(word)) is None:
+            raise unknown_word(f"{path}, line {line}", word)
+        elif (split := known) == UNUSED:
+            continue
+        key = f"{number:08d}" if key_column is None else safe_key(str(row.get(key_column)))
+        yield _Image(key, name, line, split, [text for column in captions for text in texts_of(row.get(column))])

@@ -16,9 +16,19 @@ import numpy as np
 from mdc.data.formats.parquet_file import open_parquet
 from mdc.data.formats.rank import rank_hash
 from mdc.data.formats.samples import Skipped, safe_key
+from mdc.data.formats.split_words import SplitWords
 from mdc.data.sources.cleaned import CaptionedImages, Found, InParts
 from mdc.data.sources.corpora.dealing import dealt
-from mdc.data.sources.parquet import ALL, need_columns, parquet_files, rows, rows_of_file, split_files, stream
+from mdc.data.sources.parquet import (
+    ALL,
+    need_columns,
+    need_known_splits,
+    parquet_files,
+    rows,
+    rows_of_file,
+    split_files,
+    stream,
+)
 from mdc.plan.records import UserError
 
 
@@ -29,6 +39,8 @@ class ParquetCorpus(CaptionedImages):
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
         super().__init__(source)
         self._data_dir = data_dir
+        if source.get("dealt") is None:
+            need_known_splits(source, data_dir)
 
     def found(self, split: str, skipped: Skipped) -> Iterator[Found]:
         pairs = self.config["pairs"] if split == "train" else None
@@ -62,6 +74,7 @@ class ParquetInParts(InParts):
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
         super().__init__(source)
         self._data_dir = data_dir
+        need_known_splits(source, data_dir)
         self._files = parquet_files(source, data_dir)
         self._splits = {
             split: frozenset(split_files(source, split, data_dir)) for split in {"train", "val", *source["splits"]}
@@ -163,8 +176,7 @@ def _keys(source: Mapping[str, Any], data_dir: Path, split: str = "train") -> It
 def _keys_of_file(source: Mapping[str, Any], split: str, path: Path, first: int) -> Iterator[str]:
     """The keys of a file's rows of a split, whose rows in the files before are ``first``."""
     key_column, split_column = source["key_column"], None if split == ALL else source["split_column"]
-    wanted = source["splits"].get(split, split)
-    number = first
+    words, number = SplitWords(source["splits"]), first
     with open_parquet(path) as file:
         names = set(file.schema_arrow.names)
         need_columns(path, names, key_column, split_column)
@@ -173,6 +185,6 @@ def _keys_of_file(source: Mapping[str, Any], split: str, path: Path, first: int)
             stream(path, file, columns) if columns else repeat({}, file.metadata.num_rows)
         )
         for row in rows:
-            if split_column is None or row[split_column] == wanted:
+            if split_column is None or words.of(row[split_column]) == split:
                 yield f"{number:08d}" if key_column is None else safe_key(str(row[key_column]))
                 number += 1

@@ -1,4 +1,4 @@
-"""webdataset shards as img2dataset writes them: tars of ``key.jpg``, ``key.txt`` and ``key.json``.
+"""webdataset shards, as img2dataset and others write them: tars of ``key.jpg``, ``key.txt`` and ``key.json``.
 
 Failed downloads stand in no tar (only in the parquet file beside it), so nothing is counted for them here.
 """
@@ -10,10 +10,14 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from mdc.data.formats.foreign_tar import TarSample, tar_samples
+from mdc.data.formats.captions import caption_name
+from mdc.data.formats.foreign_tar import TarSample, first_key, tar_samples
 from mdc.data.formats.samples import IMAGE_ENDINGS, Skipped, checked_image, held_out, safe_key, texts_of
 from mdc.data.sources.cleaned import Found, InParts
 from mdc.plan.records import UserError, read_json
+
+_TEXTS = ("txt", "text", "caption", "transcript")  # endings of captions; the first is img2dataset's
+_PACKED = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst")
 
 
 class Webdataset(InParts):
@@ -26,6 +30,9 @@ class Webdataset(InParts):
             self._shards: list[tuple[str | None, Path]] = [(None, shard) for shard in _shards(root)]
         else:
             self._shards = [(split, shard) for split, name in splits.items() for shard in _shards(root / name)]
+        firsts = [first_key(shard) for _, shard in self._shards]
+        # webdataset's keys are those of a shard: where they begin anew in each, the shard's name tells them apart
+        self._restart = len({key for key in firsts if key is not None}) < len(firsts) - firsts.count(None)
 
     @property
     def parts(self) -> int:
@@ -44,11 +51,12 @@ class Webdataset(InParts):
         count = 0
         for sample in tar_samples(shard):
             count += 1
-            split = named or ("val" if held_out(sample.key, share) else "train")
+            whole = f"{shard.stem}/{sample.key}" if self._restart else sample.key
+            split = named or ("val" if held_out(whole, share) else "train")
             if split not in splits:
                 continue
             skipped.split = split
-            key = safe_key(sample.key)
+            key = safe_key(whole)
             image = _image(sample, skipped, key, shard.name)
             if image is not None:
                 yield split, Found(key, shard.name, *image, _captions(sample, field))
@@ -61,12 +69,15 @@ def open_source(source: Mapping[str, Any], data_dir: Path) -> Webdataset:
 
 
 def _shards(folder: Path) -> list[Path]:
-    """All tars under ``folder``."""
+    """All tars under ``folder``. UserError if there is none, or one that is compressed, whose samples would be lost."""
     if folder.is_file():
         return [folder]
     if not folder.is_dir():
         raise UserError(f"{folder}: no such file or folder; put the shards there, or set MDC_DATA")
     found = sorted(folder.rglob("*.tar"))
+    packed = next((path for path in sorted(folder.rglob("*")) if path.name.lower().endswith(_PACKED)), None)
+    if packed is not None:
+        raise UserError(f"{packed}: a compressed tar, which cannot be read in parts; unpack it to a .tar")
     if not found:
         raise UserError(f"{folder}: holds no .tar file")
     return found
@@ -85,15 +96,19 @@ def _image(sample: TarSample, skipped: Skipped, key: str, file: str) -> tuple[by
 
 
 def _captions(sample: TarSample, field: str | None) -> list[str]:
-    """From the text file, or from a field of the JSON file; bytes that are no UTF-8 become replacement characters."""
+    """From the text file or a field of the JSON file: of the one named, or of the first that is there. Bytes that are no UTF-8
+    become replacement characters."""
     if field is None:
-        text = sample.files.get("txt")
-        return [] if text is None else [text.decode("utf-8", errors="replace")]
+        text = next((sample.files[ending] for ending in _TEXTS if sample.files.get(ending) is not None), None)
+        if text is not None:
+            return [text.decode("utf-8", errors="replace")]
     try:
         record = json.loads(sample.files.get("json") or b"{}")
     except (ValueError, RecursionError):
         return []
-    return texts_of(record.get(field)) if isinstance(record, dict) else []
+    if not isinstance(record, dict):
+        return []
+    return texts_of(record.get(caption_name(record) if field is None else field))
 
 
 def _as_many_as_downloaded(shard: Path, count: int) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from mdc.data.formats.samples import RawSample, Skipped
-from mdc.data.sources.parquet import captions_of_split, rows
+from mdc.data.formats.split_words import listed
+from mdc.data.sources.parquet import captions_of_split, need_known_splits, rows
 from mdc.data.sources.probes import nouns
 from mdc.data.sources.source import Source
 from mdc.plan.records import UserError
@@ -21,10 +22,11 @@ class CaptionNouns(Source[RawSample]):
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
         super().__init__(source)
         self._data_dir = data_dir
-        wanted = source["splits"]["vocabulary"]
+        need_known_splits(source, data_dir)
+        wanted = listed(source["splits"]["vocabulary"])
         self._nouns = nouns.commonest_nouns(captions_of_split(source, wanted, data_dir), source["count"])
         if not self._nouns:
-            raise UserError(f"{source['path']}: no nouns found in the captions of split {wanted!r}")
+            raise UserError(f"{source['path']}: no nouns found in the captions of split {', '.join(wanted)}")
         self.classes = list(self._nouns)
 
     def samples(self, split: str, skipped: Skipped) -> Iterator[RawSample]:

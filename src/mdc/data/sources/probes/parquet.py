@@ -9,7 +9,7 @@ from typing import Any
 
 from mdc.data.formats.parquet_file import open_parquet, readable
 from mdc.data.formats.samples import RawSample, Skipped
-from mdc.data.sources.parquet import need_columns, rows, split_files
+from mdc.data.sources.parquet import need_columns, need_known_splits, rows, split_files
 from mdc.data.sources.source import Source
 from mdc.plan.records import UserError
 
@@ -24,6 +24,7 @@ class ParquetProbe(Source[RawSample]):
     def __init__(self, source: Mapping[str, Any], data_dir: Path) -> None:
         super().__init__(source)
         self._data_dir = data_dir
+        need_known_splits(source, data_dir)
         self.classes, self._labels = _class_table(source, data_dir)
 
     def samples(self, split: str, skipped: Skipped) -> Iterator[RawSample]:
@@ -95,7 +96,9 @@ def _scalar_labels(path: Path, field: Any) -> None:
     import pyarrow.types as types
 
     kind = field.type.value_type if types.is_dictionary(field.type) else field.type
-    if not (types.is_integer(kind) or types.is_string(kind) or types.is_large_string(kind)):
+    if not (
+        types.is_integer(kind) or types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
+    ):
         raise UserError(
             f"{path}: column '{field.name}' holds {field.type}; a label is a whole number or a text "
             "(a missing number makes a column float: drop such rows)"

@@ -1,0 +1,135 @@
+"""Labelled images in folders, as people keep them: which folders are classes, and which images train and test.
+
+    train/CLASS, test/CLASS        the split's folder first, by any usual word (Train, validation, …)
+    CLASS/train, CLASS/test        the class first
+    CLASS, or train/CLASS alone    no splits: some images test, by a hash of their names
+
+Folders within a class belong to it, as for torchvision's ImageFolder.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mdc.data.formats.folders import is_clutter
+from mdc.data.formats.samples import IMAGE_ENDINGS, held_out
+from mdc.data.formats.split_words import SplitWords
+from mdc.plan.records import UserError
+
+SPLITS = ("train", "test")
+_TEST_SHARE = 0.2  # of images that nobody has split
+
+
+@dataclass(frozen=True)
+class ClassLayout:
+    """``folders``: of each split and class, in the order of the classes' names, where its images are. ``drawn``: both splits
+    share their folders, and names decide. ``said``: what was done, if it is not what the folders' names say."""
+
+    root: Path
+    folders: Mapping[str, Mapping[str, Sequence[Path]]]
+    drawn: bool = False
+    said: str = ""
+
+    @property
+    def classes(self) -> list[str]:
+        return list(self.folders["train"])
+
+    def files(self, split: str, name: str) -> Iterator[Path]:
+        """The files of a class in a split, in the order of their names."""
+        for folder in self.folders[split][name]:
+            for path in sorted(_files_within(folder)):
+                in_test = held_out(path.relative_to(self.root).as_posix(), _TEST_SHARE)
+                if not self.drawn or in_test == (split == "test"):
+                    yield path
+
+
+def class_layout(root: Path, splits: Mapping[str, str] | None) -> ClassLayout:
+    """The layout of ``root``; ``splits`` names the folder of each split, None: they are looked for.
+
+    UserError if there is none, if classes of one split are missing in another, or if a folder is neither split nor class.
+    """
+    if splits is not None:
+        return _split_first(root, {split: [root / splits[split]] for split in SPLITS}, "")
+    within = {path: _folders(path) for path in _folders(root)}
+    if not within:
+        raise UserError(f"{root}: holds no folder; needed: train/CLASS/x.jpg and test/CLASS/x.jpg, or CLASS/x.jpg")
+    words = SplitWords({})
+    named = {path: words.of(path.name) for path in within}
+    if "train" in named.values() and len(set(named.values()) - {None}) > 1:
+        if strange := [path for path, split in named.items() if split is None]:
+            raise UserError(
+                f"{strange[0]}: a folder beside those of the splits; move it, or name the splits' folders in source.splits"
+            )
+        places, said = _two_of(named)
+        return _split_first(root, places, said)
+    if all(paths and all(words.of(path.name) for path in paths) for paths in within.values()):
+        by_class = {
+            path.name: _two_of({inner: words.of(inner.name) for inner in paths}) for path, paths in within.items()
+        }
+        folders = {split: {name: places[split] for name, (places, _) in by_class.items()} for split in SPLITS}
+        return ClassLayout(root, folders, said=next(iter(by_class.values()))[1])
+    if set(named.values()) == {"train"}:  # and nothing to test on
+        within = {path: [] for folder in within for path in _folders(folder)}
+    classes = {path.name: [path] for path in within}
+    share = f"{100 * _TEST_SHARE:g} %"
+    said = f"no splits: {share} of the images of each class test, by a hash of their names"
+    return ClassLayout(root, dict.fromkeys(SPLITS, classes), drawn=True, said=said)
+
+
+def _two_of(named: Mapping[Path, str | None]) -> tuple[dict[str, list[Path]], str]:
+    """Folders of two splits, of those of two or three; and what was done."""
+    by = {split: [path for path, found in named.items() if found == split] for split in ("train", "val", "test")}
+    if by["val"] and by["test"]:
+        return {
+            "train": by["train"] + by["val"],
+            "test": by["test"],
+        }, f"{by['val'][0].name}: trains too, since nothing is chosen by it"
+    if by["val"]:
+        return {"train": by["train"], "test": by["val"]}, f"{by['val'][0].name}: tests, since there is no folder test"
+    return {"train": by["train"], "test": by["test"]}, ""
+
+
+def _split_first(root: Path, places: Mapping[str, Sequence[Path]], said: str) -> ClassLayout:
+    found: dict[str, dict[str, list[Path]]] = {}
+    for split, folders in places.items():
+        of_split = found.setdefault(split, {})
+        for folder in folders:
+            if not folder.is_dir():
+                raise UserError(f"{folder}: no such folder; source.splits names a folder for each split")
+            for path in _folders(folder):
+                of_split.setdefault(path.name, []).append(path)
+        if not of_split:
+            raise UserError(f"{folders[0]}: holds no folder; needed: one for each class, with its images")
+        found[split] = dict(sorted(of_split.items()))
+    for split, other in (SPLITS, SPLITS[::-1]):
+        if missing := sorted(set(found[other]) - set(found[split])):
+            raise UserError(
+                f"{places[split][0]}: {len(missing)} classes of the other split are missing: {', '.join(missing[:5])}"
+            )
+    return ClassLayout(root, found, said=said)
+
+
+def is_image_name(path: Path) -> bool:
+    """Whether a file is named as an image."""
+    return not is_clutter(path.name) and path.suffix.lower().lstrip(".") in IMAGE_ENDINGS
+
+
+def _folders(folder: Path) -> list[Path]:
+    try:
+        return sorted(path for path in folder.iterdir() if path.is_dir() and not is_clutter(path.name))
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be read ({error.strerror})") from None
+
+
+def _files_within(folder: Path) -> Iterator[Path]:
+    """All files below a folder, without clutter."""
+
+    def fail(error: OSError) -> None:
+        raise UserError(f"{error.filename}: cannot be read ({error.strerror})") from None
+
+    for place, folders, files in os.walk(folder, onerror=fail):
+        folders[:] = [name for name in folders if not is_clutter(name)]
+        yield from (Path(place) / name for name in files if not is_clutter(name))

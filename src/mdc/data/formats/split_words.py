@@ -1,0 +1,66 @@
+"""Which split a word of somebody else's means: in a column, or in the name of a file or folder."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from mdc.plan.records import UserError
+
+#: what a split is usually called, whatever the case (as Hugging Face's datasets reads names, and a few more)
+USUAL = {
+    "train": ("train", "training"),
+    "val": ("val", "valid", "validation", "dev", "eval", "evaluation", "held", "heldout", "held_out", "held-out"),
+    "test": ("test", "testing"),
+}
+#: in ``splits``: the words of what is left out knowingly
+UNUSED = "unused"
+_EDGE = r"[-._ 0-9]"  # what stands beside a word in a name
+
+
+class SplitWords:
+    """The words of a source: those of its ``splits`` (ours → theirs, one or several), and the usual ones. A usual word of a
+    split that the source has another word for is unused: ImageNet's test split, where ``test: validation``."""
+
+    def __init__(self, splits: Mapping[str, str | Sequence[str]]) -> None:
+        self._given = {word: ours for ours, words in splits.items() for word in listed(words)}
+        self._usual = {
+            word: name if splits.get(name, name) == name else UNUSED for name, words in USUAL.items() for word in words
+        }
+
+    def of(self, word: object) -> str | None:
+        """Our name for a split that is called ``word``; None if nobody knows."""
+        if not isinstance(word, str):
+            return None
+        return self._given.get(word) or self._usual.get(word.strip().casefold())
+
+    def of_name(self, name: Path) -> str | None:
+        """Our name for the split that a file's name speaks of, or else the nearest folder's; None if none does. A word counts
+        where no letter stands beside it."""
+        words = sorted({**self._usual, **self._given}, key=len, reverse=True)
+        for part in (name.stem, *reversed(name.parts[:-1])):
+            if (found := self.of(part)) is not None:
+                return found
+            matches = [
+                (match.start(1), word)
+                for word in words
+                if (match := re.search(rf"(?:^|{_EDGE})({re.escape(word)})(?:$|{_EDGE})", part, re.IGNORECASE))
+            ]
+            if matches:
+                return self.of(min(matches, key=lambda one: one[0])[1])
+        return None
+
+
+def listed(words: str | Sequence[str]) -> list[str]:
+    """One word or several, as a list."""
+    return [words] if isinstance(words, str) else list(words)
+
+
+def unknown_word(where: str, word: object, rows: int | None = None) -> UserError:
+    """The error for a word that means no split; ``where``: the file, and the column or line."""
+    many = f" ({rows} rows)" if rows else ""
+    return UserError(
+        f"{where}: split {word!r}{many} is not known; say which it is in source.splits (`val: {word}`), or leave it out "
+        f"(`unused: {word}`)"
+    )
