@@ -111,25 +111,32 @@ def test_each_image_has_the_captions_of_all_rows(tmp_path: Path, monkeypatch: py
 
 
 PEAK = """
-import json, resource, sys
+import json, sys
 from pathlib import Path
 from mdc.data.formats.samples import Skipped
 from mdc.data.sources.source import open_corpus
+from mdc.data.formats.captions import clean_captions
 import pyarrow.parquet
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+clean_captions(["what it imports"])
+def peak():
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))
+# getrusage's peak begins with that of the process that started this one
+open("/proc/self/clear_refs", "w").write("5")
+before = peak()
 source = open_corpus(json.loads(sys.argv[1]), Path(sys.argv[2]))
 count = sum(1 for _ in source.samples("train", Skipped()))
-print(count, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+print(count, peak() - before)
 """
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak of the memory is read from /proc")
 def test_memory_does_not_grow_with_a_row_group(tmp_path: Path) -> None:
-    """100 MB of images in one row group; a PNG may have anything behind its end."""
-    rows = 2000
+    """300 MB of images in one row group; a PNG may have anything behind its end."""
+    rows = 6000
     padding = b"".join(n.to_bytes(4, "big") for n in range(12_500))
     table = pa.table({"image": [image(n) + padding for n in range(rows)], "caption": ["a dog"] * rows})
     pq.write_table(table, tmp_path / "large.parquet", compression="none", use_dictionary=False, row_group_size=rows)
     command = [sys.executable, "-c", PEAK, json.dumps(described("large.parquet", pairs=1000)), str(tmp_path)]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     assert int(told[0]) == 1000
-    assert int(told[1]) < 90_000, f"{told[1]} kB more for {rows * len(padding) // 1000} kB of images"
+    assert int(told[1]) < 220_000, f"{told[1]} kB more for {rows * len(padding) // 1000} kB of images"

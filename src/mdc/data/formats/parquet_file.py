@@ -27,12 +27,13 @@ def readable(path: Path, trouble: str) -> Iterator[None]:
 def open_parquet(path: Path) -> Iterator[Any]:
     """The file as a ``pyarrow.parquet.ParquetFile`` whose schema can be read; UserError otherwise.
 
-    Batches of it are read page by page: without a buffer size, pyarrow reads all of a row group's column at once.
+    Batches of it are read page by page: without a buffer size, or with a buffer ahead (pyarrow's default), all of a row
+    group's column is in memory at once.
     """
     import pyarrow.parquet
 
     with readable(path, "not a readable parquet file"):
-        file = pyarrow.parquet.ParquetFile(path, buffer_size=_BUFFER)
+        file = pyarrow.parquet.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False)
         _ = file.schema_arrow  # a schema can be damaged although the footer is good
     with file:
         yield file
