@@ -156,6 +156,12 @@ def test_a_person_asks_for_scores(r: Path, tmp_path: Path, capsys: pytest.Captur
         if method != "clip":
             assert sum(value for _, value in one["tokens"]) == pytest.approx(one["score"])
             assert one["tokens"][-1][0] == "<end>"
+    # a word that the vocabulary does not have is left out, named and counted
+    assert main([*run, image, "red circle", "red zebra circle", "--json", "--samples", "32"]) == 0
+    said = capsys.readouterr()
+    plain, without = json.loads(said.out)["captions"]
+    assert (plain["unknown"], without["unknown"]) == ([], ["zebra"]) and "left out: zebra" in said.err
+    assert {**without, "caption": "", "unknown": []} == {**plain, "caption": "", "unknown": []}
     assert main([*run, image, caption, "red circle"]) == 0
     text = capsys.readouterr().out
     assert caption in text and "± s.e." in text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from mdc.data.formats.images import ImageError, decode
 from mdc.evaluation.predictors.blind import log_mean_probability, mean_score
 from mdc.evaluation.predictors.caption_scores import Pair, Scored
 from mdc.evaluation.predictors.draws import draws_of
+from mdc.evaluation.predictors.score import caption_tokens
 from mdc.evaluation.retrieval import HeldOut
 from mdc.evaluation.scored_run import run_scorer
 from mdc.models.runs import open_run, scale_of, weights_of
@@ -33,7 +35,7 @@ _BLIND = 8  # held-out images that stand in for the caption's own
 @dataclass(frozen=True)
 class Answer:
     """One caption: ``score`` in nats (or a cosine), its standard error, what each token adds, and the blind score
-    with its own error."""
+    with its own error. ``unknown``: its pieces that the model's vocabulary does not have, without which it was scored."""
 
     caption: str
     score: float
@@ -41,6 +43,7 @@ class Answer:
     tokens: list[tuple[str, float]]
     blind: float | None
     blind_error: float | None
+    unknown: list[str]
 
 
 def main(args: argparse.Namespace) -> None:
@@ -64,6 +67,12 @@ def main(args: argparse.Namespace) -> None:
         corpus = scale_of(folder, manifest) / "data" / "corpora" / job.corpus
         pictures += other_images(scorer, corpus, pictures[0], job.protocol.data.context_length)
     answers = ask(scorer, estimator, pictures, args.captions, args.samples, args.seed)
+    if unknown := sorted({piece for one in answers for piece in one.unknown}):
+        print(
+            f"mdc score: not in this model's vocabulary, and left out: {', '.join(unknown)}; to train with all of CLIP's pieces: "
+            "data.vocabularies: {words: full}",
+            file=sys.stderr,
+        )
     told = {"run": manifest["id"], "weights": weights, "image": str(args.image), "estimator": estimator}
     if args.json:
         samples = args.samples if ESTIMATORS[estimator].sampled else None
@@ -134,7 +143,8 @@ def ask(
     scorer: Any, estimator: str, pictures: Sequence[Image.Image], captions: Sequence[str], samples: int, seed: int
 ) -> list[Answer]:
     """The score of each caption with the first of ``pictures``; blind with the others, if there are any."""
-    tokens = [scorer.tokens(caption) for caption in captions]
+    vocabulary, length = scorer.vocabulary, scorer.context_length
+    tokens = [caption_tokens(vocabulary, caption, length, leave_out=True) for caption in captions]
     seen = scorer.look(torch.stack([scorer.picture(image) for image in pictures]))
     pairs = [Pair(image, ids) for ids in tokens for image in range(len(pictures))]
     draws = [draws_of("asked", seed, samples, scorer.context_length)]
@@ -144,11 +154,17 @@ def ask(
         own, *others = scores[place * len(pictures) : (place + 1) * len(pictures)]
         nats = ESTIMATORS[estimator].nats
         blind = (log_mean_probability if nats else mean_score)(own, others) if others else None
-        pieces = [clip_text([piece]) for piece in clip_pieces(caption)]
+        pieces = [clip_text([piece]) for piece in vocabulary.known(clip_pieces(caption))]
         each = zip([*pieces, "<end>"], own.tokens.tolist(), strict=True) if nats else ()
-        without = (blind.value, blind.error) if blind is not None else (None, None)
-        answers.append(Answer(caption, own.value, own.error, list(each), *without))
+        without, its_error = (blind.value, blind.error) if blind is not None else (None, None)
+        answers.append(
+            Answer(caption, own.value, own.error, list(each), without, its_error, vocabulary.unknown(caption))
+        )
     return answers
+
+
+def _without(one: Answer) -> str:
+    return f" (without {', '.join(one.unknown)})" if one.unknown else ""
 
 
 def _picture(path: str) -> Image.Image:
@@ -169,14 +185,14 @@ def _text(told: dict[str, str], answers: Sequence[Answer], args: argparse.Namesp
         f"{told['estimator']}: {estimator.text}{drawn}",
         "",
     ]
-    heads = ["score", "± s.e.", *(["blind", "± s.e.", "gain"] if args.blind else []), "a token", "caption"]
+    heads = ["score", "± s.e.", *(["blind", "± s.e.", "gain"] if args.blind else []), "per token", "caption"]
     rows = []
     ranked = sorted(answers, key=lambda one: -one.score)
     for one in ranked:
         error, blind_error = (f"{e:.3f}" if estimator.sampled else "" for e in (one.error, one.blind_error or 0.0))
         blind = [f"{one.blind:.2f}", blind_error, f"{one.score - one.blind:+.2f}"] if one.blind is not None else []
         each = f"{one.score / len(one.tokens):.3f}" if one.tokens else ""
-        rows.append([f"{one.score:.3f}", error, *blind, each, one.caption])
+        rows.append([f"{one.score:.3f}", error, *blind, each, one.caption + _without(one)])
     widths = [max(len(row[place]) for row in [heads, *rows]) for place in range(len(heads) - 1)]
     for row in [heads, *rows]:
         said.append("  ".join([*(cell.rjust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]))

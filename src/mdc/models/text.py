@@ -179,12 +179,17 @@ class Vocabulary:
             word = clip_text([error.args[0]])
             raise UserError(
                 f"the piece {word!r} of the caption {clip_text(pieces)!r} is outside this vocabulary of "
-                f"{len(self.pieces)} pieces; allowed: words of the corpora it was made from"
+                f"{len(self.pieces)} pieces; allowed: words of the corpora it was made from (to train with all of CLIP's: "
+                "data.vocabularies: {words: full})"
             ) from None
 
     def known(self, pieces: Iterable[int]) -> list[int]:
         """Those of the CLIP ids that this vocabulary has."""
         return [piece for piece in pieces if self.pieces is None or piece in self._number]
+
+    def unknown(self, caption: str) -> list[str]:
+        """The pieces of a caption that this vocabulary does not have, as text."""
+        return [clip_text([piece]) for piece in clip_pieces(caption) if not self.known([piece])]
 
     def clip_ids(self, ids: Iterable[int]) -> list[int]:
         """The CLIP ids of token ids that are pieces: what ``encode_pieces`` was given."""

@@ -173,11 +173,11 @@ def _scores(gradio: Any, demo: Demo, image: Any) -> None:
                 f"{one.score:.2f}",
                 f"{one.error:.2f}",
                 f"{one.score / len(one.tokens):.2f}" if one.tokens else "–",
-                one.caption,
+                f"{one.caption} (without {', '.join(one.unknown)})" if one.unknown else one.caption,
             ]
             for one in sorted(found, key=lambda one: -one.score)
         ]
-        return _table(["score", "± s.e.", "a token", "caption"], rows)
+        return _table(["score", "± s.e.", "per token", "caption"], rows)
 
     button.click(_told_plainly(gradio, scores), [image, text], table)
 

@@ -57,7 +57,7 @@ def write(folder: Path, to: str, source: Path, run: RunModel, manifest: dict[str
         "weights": weights,
         "config_sha256": manifest["config_sha256"],
         "checkpoint_sha256": sha256_file(run.checkpoint),
-        "pieces": None if pieces is None else len(pieces),
+        "pieces": None if pieces is None else list(pieces),
     }
     config, tensors = parts(run, told)
     if to == "hub":
