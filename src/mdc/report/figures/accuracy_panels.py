@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from mdc.report.figures.drawing import error_bars
+from mdc.report.figures.drawing import error_bars, line_handle
 from mdc.report.frame import POOLINGS, Number
 
 if TYPE_CHECKING:
@@ -20,7 +20,8 @@ _FILLED = 0.6
 _MARGIN, _WORDS = 0.08, 0.12  # above and below, and what words at the lower edge take, as shares of the axis
 _DASHES: tuple[Any, ...] = ((0, (1, 1.6)), (0, (3, 1.6, 1, 1.6)))  # one for each pooling
 _GREY = "#6B6B6B"
-_MARKER: dict[str, Any] = {"markersize": 6.3, "markeredgecolor": "white", "markeredgewidth": 0.6}
+#: with a white edge, which sets it off from what lies below it
+MARKER: dict[str, Any] = {"markersize": 6.3, "markeredgecolor": "white", "markeredgewidth": 0.6}
 
 
 def accuracy_axis(
@@ -62,22 +63,15 @@ def _name(number: Number, count: int) -> str:
 
 def point(panel: Axes, x: float, number: Number, style: tuple[str, str]) -> None:
     """A number as its method's marker, and its 95 % interval as a bar."""
-    error_bars(panel, [x], [(number.value, *number.ends)], style, **_MARKER)
-
-
-def marked(colour: str, marker: str) -> dict[str, Any]:
-    """A marker with a white edge, which sets it off from what lies below it."""
-    return {"color": colour, "marker": marker, **_MARKER}
+    error_bars(panel, [x], [(number.value, *number.ends)], style, **MARKER)
 
 
 def untrained_handles(numbers: Sequence[Number], drawn: Sequence[Number]) -> list[Any]:
     """Entries of a legend for the ``numbers`` given to :func:`accuracy_axis` that it has drawn somewhere."""
-    from matplotlib.lines import Line2D
-
     systems = list(dict.fromkeys(n.system.key for n in numbers))
     found = {n.system.key: n for n in drawn}
     return [
-        Line2D([], [], color=_GREY, linewidth=1.2, linestyle=_DASHES[i % 2], label=_name(found[key], len(systems)))
+        line_handle((_GREY, ""), _name(found[key], len(systems)), _DASHES[i % 2], linewidth=1.2)
         for i, key in enumerate(systems)
         if key in found
     ]
@@ -91,17 +85,21 @@ def count_words(count: int) -> str:
     return f"{count:,}"
 
 
-def bottom_legend(figure: Figure, entries: Sequence[tuple[Any, str]], note: str) -> None:
-    """One legend below all panels, in as many columns as fit, with a small ``note`` above it."""
+def bottom_legend(figure: Figure, handles: Sequence[Any], note: str) -> None:
+    """One legend below all panels, in as many columns as fit, with a small ``note`` above it.
+
+    ``handles`` have their labels; of a tuple, which stands side by side, the first one's counts.
+    """
     from matplotlib.legend_handler import HandlerTuple
 
     # a letter of 8 points is about 0.063 inches wide, a handle with its gaps 0.55
-    widest = max(0.063 * len(label) + 0.55 for _, label in entries)
+    labels = [str((one[0] if isinstance(one, tuple) else one).get_label()) for one in handles]
+    widest = max(0.063 * len(label) + 0.55 for label in labels)
     inches = figure.get_figwidth()
-    columns = max(1, min(len(entries), int(inches / widest)))
+    columns = max(1, min(len(handles), int(inches / widest)))
     figure.legend(
-        [handle for handle, _ in entries],
-        [label for _, label in entries],
+        handles,
+        labels,
         loc="outside lower left",
         ncols=columns,
         title="\n".join(textwrap.wrap(note, int(inches / 0.063))),

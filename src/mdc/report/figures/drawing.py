@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -119,11 +119,12 @@ def error_bars(
     panel.plot(*at, **{"color": colour, "marker": shape, "linestyle": "none", "zorder": 4, **marker})
 
 
-def line_handle(style: tuple[str, str], label: str, line: Literal["-", "none"] = "-") -> Any:
-    """An entry of a legend: a colour, a marker ('' for none), with or without a line."""
+def line_handle(style: tuple[str, str], label: str, line: Any = "-", **more: Any) -> Any:
+    """An entry of a legend: a colour, a marker ('' for none), with or without a line; ``more`` as of matplotlib."""
     from matplotlib.lines import Line2D
 
-    return Line2D([], [], color=style[0], marker=style[1] or None, linestyle=line, markersize=5, label=label)
+    look = {"color": style[0], "marker": style[1] or None, "linestyle": line, "markersize": 5, **more}
+    return Line2D([], [], label=label, **look)
 
 
 def plain_logarithm(axis: Any) -> None:

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 from mdc.plan.jobs.shown import ProbingJob, System
 from mdc.report import words
 from mdc.report.figures.accuracy_panels import (
+    MARKER,
     NARROW,
     WIDTH,
     accuracy_axis,
     bottom_legend,
-    marked,
     point,
     untrained_handles,
 )
-from mdc.report.figures.drawing import drawing, headline
+from mdc.report.figures.drawing import drawing, headline, line_handle
 from mdc.report.figures.styles import method_styles
 from mdc.report.frame import Number, write_contrasts, write_levels
 from mdc.report.given import Given
@@ -113,10 +113,12 @@ def draw(probing: Results, numbers: Sequence[Number], paths: Sequence[Path]) -> 
             panel.set_xticks(ticks, _tick_labels(ticks, len(labels)))
         backbone = ", ".join(probing.backbones)
         headline(figure, f"Fixed mask ratios against drawn ones, linear probing of {backbone}, {probing.scale_text}")
-        entries = _entries(trained, styles)
-        entries += [(h, str(h.get_label())) for h in untrained_handles(controls, near)]
         note = words.intervals(probing.levels.values(), probing.job.seeds, "Bars and bands:")
-        bottom_legend(figure, entries, f"{note} Paired differences: figure4_contrasts.csv.")
+        bottom_legend(
+            figure,
+            [*_handles(trained, styles), *untrained_handles(controls, near)],
+            f"{note} Paired differences: figure4_contrasts.csv.",
+        )
 
 
 def _one(panel: Axes, numbers: Sequence[Number], places: Mapping[str, float], styles: Styles) -> None:
@@ -163,24 +165,20 @@ def _tick_labels(ticks: Sequence[float], panels: int) -> list[str]:
     return found[::-1]
 
 
-def _entries(trained: Sequence[Number], styles: Styles) -> list[tuple[Any, str]]:
+def _handles(trained: Sequence[Number], styles: Styles) -> list[Any]:
     """Of the legend: fixed ratios below 100 % as one entry, then every other method."""
-    from matplotlib.lines import Line2D
-
     shown = list({n.method_key: n for n in trained}.values())
     part = [n for n in _curve(shown) if _fixed(n) != _ALL]
     family = part if len(part) > 1 else []
-    entries: list[tuple[Any, str]] = []
+    handles: list[Any] = []
     if family:
         ends = family[0], family[-1]
-        markers = tuple(Line2D([], [], **marked(*styles[n.method_key]), linestyle="none") for n in ends)
-        entries.append((markers, f"{ends[0].system.method.label} to {ends[1].system.method.label}"))
+        label = " to ".join(n.system.method.label for n in ends)
+        handles.append(tuple(line_handle(styles[n.method_key], label, "none", **MARKER) for n in ends))
     for number in sorted((n for n in shown if n not in family), key=lambda n: _fixed(n) is None):
-        handle = Line2D([], [], **marked(*styles[number.method_key]), linewidth=1.3 if _fixed(number) is None else 0)
-        entries.append((handle, number.system.method.label + _drawn_words(number)))
-    return entries
-
-
-def _drawn_words(number: Number) -> str:
-    low, high = _ratios(number.system)
-    return "" if low is None or low == high else f" (drawn from {low:.0f} to {high:.0f} %)"
+        label, (low, high) = number.system.method.label, _ratios(number.system)
+        if low is not None and low != high:
+            label += f" (drawn from {low:.0f} to {high:.0f} %)"
+        line = {"linewidth": 1.3 if _fixed(number) is None else 0}
+        handles.append(line_handle(styles[number.method_key], label, **line, **MARKER))
+    return handles

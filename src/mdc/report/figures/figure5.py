@@ -9,21 +9,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mdc.plan.jobs.shown import ProbingJob, System
 from mdc.report import words
 from mdc.report.figures.accuracy_panels import (
+    MARKER,
     NARROW,
     WIDTH,
     accuracy_axis,
     bottom_legend,
     count_words,
-    marked,
     point,
     untrained_handles,
 )
-from mdc.report.figures.drawing import drawing, headline
+from mdc.report.figures.drawing import drawing, headline, line_handle
 from mdc.report.figures.styles import method_styles
 from mdc.report.figures.trends import Sizes, Trend
 from mdc.report.frame import Number, write_contrasts, write_levels
@@ -86,9 +86,12 @@ def draw(sizes: Sizes, numbers: Sequence[Number], trends: Sequence[Trend], paths
         for panel in axes[len(sizes.columns) :]:
             panel.set_visible(False)
         headline(figure, f"Pairs trained on, linear probing of {', '.join(sizes.backbones)}, {sizes.scale_text}")
-        entries = _entries(trained, styles) + [(h, str(h.get_label())) for h in untrained_handles(controls, near)]
+        methods = {n.method_key: n.system.method.label for n in trained}
+        entries = [line_handle(styles[key], label, linewidth=1.4, **MARKER) for key, label in methods.items()]
         note = words.intervals(sizes.levels.values(), sizes.job.seeds, "Bars and brackets:")
-        bottom_legend(figure, entries, f"{note} Lines: least squares over log₂(pairs).")
+        bottom_legend(
+            figure, [*entries, *untrained_handles(controls, near)], f"{note} Lines: least squares over log₂(pairs)."
+        )
 
 
 def _pairs_axis(panel: Axes, sizes: Sizes, systems: Sequence[System]) -> None:
@@ -123,13 +126,6 @@ def slope_words(trends: Sequence[Trend]) -> str:
     each = [f"{t.system.method.label}: {words.shown(t.line.found, 2)}" for t in trends]
     unit = "points per doubling of the pairs"
     return "\n".join([unit, *each] if each else [])  # below one another: a panel may be narrow
-
-
-def _entries(numbers: Sequence[Number], styles: dict[str, tuple[str, str]]) -> list[tuple[Any, str]]:
-    from matplotlib.lines import Line2D
-
-    methods = {n.method_key: n.system.method.label for n in numbers}
-    return [(Line2D([], [], **marked(*styles[key]), linewidth=1.4), label) for key, label in methods.items()]
 
 
 def _range_words(counts: Sequence[int]) -> str:

@@ -159,10 +159,9 @@ def _draw(
             panel.set_xlabel(found.columns[key])
         panels[0].set_ylabel(_Y if _Y in found.columns else f"{_Y} is not available")
         headline(figure, f"{words.heading(job)}, {words.scale_text(job)}")
-        handles, labels = panels[0].get_legend_handles_labels()
         bars = words.intervals(found.levels.values(), job.seeds, "Bars:")
         said = " ".join([f"{bars} Numbers: the least and the greatest scale of guidance.", *_said(claims)])
-        bottom_legend(figure, list(zip(handles, labels, strict=True)), said)
+        bottom_legend(figure, panels[0].get_legend_handles_labels()[0], said)
 
 
 def _said(claims: Sequence[_Claim]) -> list[str]:

@@ -197,7 +197,7 @@ def _draw(found: Positions, paths: Sequence[Path]) -> None:
             figure,
             f"What the image tells about a token, by its position: {found.job.backbone}, scale {found.job.scale_label}",
         )
-        entries = [(line_handle(styles[key], labels[key]), labels[key]) for key in styles]
+        entries = [line_handle(styles[key], labels[key]) for key in styles]
         bottom_legend(figure, entries, " ".join(said for said in (_BLIND, _verdicts(found)) if said))
 
 

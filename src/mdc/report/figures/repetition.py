@@ -18,15 +18,15 @@ from mdc.plan.records import UserError
 from mdc.report import words
 from mdc.report.csv_file import names, write_csv
 from mdc.report.figures.accuracy_panels import (
+    MARKER,
     WIDTH,
     accuracy_axis,
     bottom_legend,
     count_words,
-    marked,
     point,
     untrained_handles,
 )
-from mdc.report.figures.drawing import drawing, error_bars, headline
+from mdc.report.figures.drawing import drawing, error_bars, headline, line_handle
 from mdc.report.figures.styles import method_styles
 from mdc.report.frame import AVERAGE, Number, write_contrasts, write_levels
 from mdc.report.given import Given, record_of
@@ -197,8 +197,7 @@ def draw(found: Repetition, numbers: Sequence[Number], paths: Sequence[Path]) ->
             f"{found.scale_text}",
         )
         entries = _entries(trained, styles, fresh)
-        entries += [(handle, str(handle.get_label())) for handle in untrained_handles(controls, near)]
-        bottom_legend(figure, entries, _note(found))
+        bottom_legend(figure, [*entries, *untrained_handles(controls, near)], _note(found))
 
 
 def _dashes(fresh: bool) -> dict[str, Any]:
@@ -237,16 +236,12 @@ def _samples_axis(panel: Axes, found: Repetition) -> None:
     panel.set_xlabel(f"samples seen (×: passes over {count_words(fewest)} pairs)", fontsize=8)
 
 
-def _entries(trained: Sequence[System], styles: dict[str, tuple[str, str]], fresh: bool) -> list[tuple[Any, str]]:
-    from matplotlib.lines import Line2D
-
+def _entries(trained: Sequence[System], styles: dict[str, tuple[str, str]], fresh: bool) -> list[Any]:
     methods = {s.method.key: s.method.label for s in trained}
-    found = [(Line2D([], [], **marked(*styles[key]), linewidth=1.3), label) for key, label in methods.items()]
+    found = [line_handle(styles[key], label, linewidth=1.3, **MARKER) for key, label in methods.items()]
     if fresh:
-        found += [
-            (Line2D([], [], color="#444444", **_dashes(one)), label)
-            for one, label in ((False, "the same pairs"), (True, "fresh pairs"))
-        ]
+        pairs = ((False, "the same pairs"), (True, "fresh pairs"))
+        found += [line_handle(("#444444", ""), label, **_dashes(one)) for one, label in pairs]
     return found
 
 

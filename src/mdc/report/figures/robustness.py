@@ -170,7 +170,6 @@ def _draw(
         for panel in panels[-1]:
             panel.set_xlabel("strength")
         headline(figure, f"{words.heading(job)}, {words.scale_text(job)}")
-        handles, labels = panels[0][0].get_legend_handles_labels()
         note = words.intervals(found.levels.values(), job.seeds, "Bars:")
         kinds_of: dict[str, str] = {curve.kind: curve.kind_label for curve in job.curves}
         said = "; ".join(
@@ -179,7 +178,7 @@ def _draw(
             if one.decision is not None
         )
         claimed = f" Of its own quality above other images, kept at the strongest distortion: {said}." if said else ""
-        bottom_legend(figure, list(zip(handles, labels, strict=True)), f"{note}{claimed}")
+        bottom_legend(figure, panels[0][0].get_legend_handles_labels()[0], f"{note}{claimed}")
 
 
 def _curve(
