@@ -15,13 +15,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mdc.plan.records import UserError, atomic_path
+from mdc.report import words
 from mdc.report.figures.styles import STYLE, method_styles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from mdc.report.frame import Number
+    from mdc.report.frame import Contrast, Number
+
+#: with a white edge, which sets it off from what lies below it
+MARKER: dict[str, Any] = {"markersize": 6.3, "markeredgecolor": "white", "markeredgewidth": 0.6}
 
 
 def smooth(values: ArrayLike, window: int) -> NDArray[np.float64]:
@@ -125,6 +129,39 @@ def line_handle(style: tuple[str, str], label: str, line: Any = "-", **more: Any
 
     look = {"color": style[0], "marker": style[1] or None, "linestyle": line, "markersize": 5, **more}
     return Line2D([], [], label=label, **look)
+
+
+def claims_told(contrasts: Sequence[Contrast], decimals: int = 1) -> list[str]:
+    """What was found of those that were claimed, as a figure's note says it."""
+    return [
+        f"{one.what} {words.shown(one.found, decimals)}, {words.verdict(one.decision, one.found, decimals)}"
+        for one in contrasts
+        if one.decision is not None
+    ]
+
+
+def bottom_legend(figure: Figure, handles: Sequence[Any], note: str) -> None:
+    """One legend below all panels, in as many columns as fit, with a small ``note`` above it.
+
+    ``handles`` have their labels; of a tuple, which stands side by side, the first one's counts.
+    """
+    from matplotlib.legend_handler import HandlerTuple
+
+    # a letter of 8 points is about 0.063 inches wide, a handle with its gaps 0.55
+    labels = [str((one[0] if isinstance(one, tuple) else one).get_label()) for one in handles]
+    widest = max(0.063 * len(label) + 0.55 for label in labels)
+    inches = figure.get_figwidth()
+    columns = max(1, min(len(handles), int(inches / widest)))
+    figure.legend(
+        handles,
+        labels,
+        loc="outside lower left",
+        ncols=columns,
+        title="\n".join(textwrap.wrap(note, int(inches / 0.063))),
+        alignment="left",
+        columnspacing=1.4,
+        handler_map={tuple: HandlerTuple(ndivide=None)},
+    )
 
 
 def plain_logarithm(axis: Any) -> None:

@@ -13,18 +13,8 @@ from typing import TYPE_CHECKING
 
 from mdc.plan.jobs.shown import ProbingJob, System
 from mdc.report import words
-from mdc.report.figures.accuracy_panels import (
-    MARKER,
-    NARROW,
-    WIDTH,
-    accuracy_axis,
-    bottom_legend,
-    count_words,
-    point,
-    untrained_handles,
-)
-from mdc.report.figures.drawing import drawing, headline, line_handle
-from mdc.report.figures.styles import method_styles
+from mdc.report.figures.accuracy_panels import NARROW, WIDTH, AccuracyPanels, count_words
+from mdc.report.figures.drawing import drawing
 from mdc.report.figures.trends import Sizes, Trend
 from mdc.report.frame import Number, write_contrasts, write_levels
 from mdc.report.given import Given
@@ -67,31 +57,20 @@ def make(job: ProbingJob, given: Given, out: Path) -> None:
 
 def draw(sizes: Sizes, numbers: Sequence[Number], trends: Sequence[Trend], paths: Sequence[Path]) -> None:
     """A panel for each column: every method over the pairs with its line; what was trained on no corpus is a line across."""
-    shown = min(2, len(sizes.columns))
-    rows = math.ceil(len(sizes.columns) / shown)
-    trained = [n for n in numbers if n.system.corpus]
-    controls = [n for n in numbers if not n.system.corpus]
-    styles = method_styles(n.method_key for n in trained)
-    near: list[Number] = []
-    with drawing(WIDTH if shown > 1 else NARROW, 2.75 * rows + 1.35, paths) as figure:
-        axes = figure.subplots(rows, shown, squeeze=False).ravel()
-        for panel, (column, name) in zip(axes, sizes.columns.items(), strict=False):
-            here = [n for n in trained if n.label == name]
-            lines = [t for t in trends if t.line.label == name]
-            near += accuracy_axis(panel, here, [n for n in controls if n.label == name])
-            _one(panel, here, lines, styles)
+    shown, across = AccuracyPanels(sizes, numbers), min(2, len(sizes.columns))
+    rows = math.ceil(len(sizes.columns) / across)
+    with drawing(WIDTH if across > 1 else NARROW, 2.75 * rows + 1.35, paths) as figure:
+        axes = figure.subplots(rows, across, squeeze=False).ravel()
+        for panel, name in zip(axes, sizes.columns.values(), strict=False):
+            here = shown.axis(panel, name)
+            lines = [trend for trend in trends if trend.line.label == name]
+            _one(panel, shown, here, lines)
             panel.set_title(slope_words(lines), fontsize=8)
             _pairs_axis(panel, sizes, [n.system for n in here])
-            panel.set_ylabel(f"{name}, {sizes.metric[column]} (%)")
         for panel in axes[len(sizes.columns) :]:
             panel.set_visible(False)
-        headline(figure, f"Pairs trained on, linear probing of {', '.join(sizes.backbones)}, {sizes.scale_text}")
-        methods = {n.method_key: n.system.method.label for n in trained}
-        entries = [line_handle(styles[key], label, linewidth=1.4, **MARKER) for key, label in methods.items()]
-        note = words.intervals(sizes.levels.values(), sizes.job.seeds, "Bars and brackets:")
-        bottom_legend(
-            figure, [*entries, *untrained_handles(controls, near)], f"{note} Lines: least squares over log₂(pairs)."
-        )
+        note = " Lines: least squares over log₂(pairs)."
+        shown.finish(figure, "Pairs trained on,", shown.handles(1.4), "Bars and brackets:", note)
 
 
 def _pairs_axis(panel: Axes, sizes: Sizes, systems: Sequence[System]) -> None:
@@ -109,16 +88,18 @@ def _pairs_axis(panel: Axes, sizes: Sizes, systems: Sequence[System]) -> None:
     panel.set_xlabel("image–caption pairs\n(below: samples seen in training)")
 
 
-def _one(panel: Axes, numbers: Sequence[Number], trends: Sequence[Trend], styles: dict[str, tuple[str, str]]) -> None:
+def _one(panel: Axes, panels: AccuracyPanels, numbers: Sequence[Number], trends: Sequence[Trend]) -> None:
     methods = list(dict.fromkeys(n.method_key for n in numbers))
     shown = [n.pairs for n in numbers if n.pairs]
     span = max(shown) / min(shown)
     for trend in trends:
         ends = min(trend.pairs), max(trend.pairs)
-        panel.plot(ends, [trend.at(p) for p in ends], color=styles[trend.system.method.key][0], linewidth=1.4, zorder=2)
+        panel.plot(
+            ends, [trend.at(p) for p in ends], color=panels.styles[trend.system.method.key][0], linewidth=1.4, zorder=2
+        )
     for number in numbers:
         place = methods.index(number.method_key) - (len(methods) - 1) / 2
-        point(panel, (number.pairs or 1) * span ** (place * _DODGE), number, styles[number.method_key])
+        panels.point(panel, (number.pairs or 1) * span ** (place * _DODGE), number)
 
 
 def slope_words(trends: Sequence[Trend]) -> str:

@@ -15,8 +15,7 @@ import numpy as np
 from mdc.plan.jobs.shown_captions import Curve, GuidanceFigureJob
 from mdc.report import words
 from mdc.report.caption_numbers import Captioned
-from mdc.report.figures.accuracy_panels import bottom_legend
-from mdc.report.figures.drawing import drawing, error_bars, headline
+from mdc.report.figures.drawing import bottom_legend, drawing, error_bars, headline
 from mdc.report.figures.styles import method_styles
 from mdc.report.frame import Contrast, Number, Side, records_of, write_contrasts, write_levels
 from mdc.report.given import Given

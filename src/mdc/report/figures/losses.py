@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from mdc.plan.jobs.shown import LossesJob, ShownRun
 from mdc.plan.records import write_text
-from mdc.report.figures.accuracy_panels import MARKER, bottom_legend
-from mdc.report.figures.drawing import drawing, headline, line_handle, smooth
+from mdc.report.figures.drawing import MARKER, bottom_legend, drawing, headline, line_handle, smooth
 from mdc.report.figures.styles import method_styles
 from mdc.report.given import Given, run_log
 

@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mdc.plan.jobs.shown import PositionsFigureJob
-from mdc.report import words
 from mdc.report.csv_file import names, write_csv
-from mdc.report.figures.accuracy_panels import bottom_legend
-from mdc.report.figures.drawing import drawing, headline, line_handle, plain_logarithm
+from mdc.report.figures.drawing import bottom_legend, claims_told, drawing, headline, line_handle, plain_logarithm
 from mdc.report.figures.styles import method_styles
 from mdc.report.frame import ESTIMATE, Contrast, estimate_cells, records_of, write_contrasts
 from mdc.report.given import Given
@@ -136,11 +134,7 @@ def _draw(found: Positions, claims: Sequence[Contrast], paths: Sequence[Path]) -
             )
         scale = f"{found.job.backbone}, scale {found.job.scale_label}"
         headline(figure, f"What the image tells about a token, by its position: {scale}")
-        said = "; ".join(
-            f"{one.what} {words.shown(one.found, 2)}, {words.verdict(one.decision, one.found, 2)}"
-            for one in claims
-            if one.decision
-        )
+        said = "; ".join(claims_told(claims, 2))
         told = "Fall from the first third to the last in matched contexts, less than the reference's, in nats"
         handles = [line_handle(styles[key], labels[key]) for key in styles]
         bottom_legend(figure, handles, f"{_BLIND} {told}: {said}." if said else _BLIND)

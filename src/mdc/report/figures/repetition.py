@@ -15,20 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from mdc.plan.jobs.shown import ProbingJob, System
 from mdc.plan.records import UserError
-from mdc.report import words
 from mdc.report.csv_file import names, write_csv
-from mdc.report.figures.accuracy_panels import (
-    MARKER,
-    WIDTH,
-    accuracy_axis,
-    bottom_legend,
-    count_words,
-    point,
-    untrained_handles,
-)
-from mdc.report.figures.drawing import drawing, error_bars, headline, line_handle
-from mdc.report.figures.styles import method_styles
-from mdc.report.frame import AVERAGE, Number, write_contrasts, write_levels
+from mdc.report.figures.accuracy_panels import WIDTH, AccuracyPanels, count_words
+from mdc.report.figures.drawing import claims_told, drawing, error_bars, line_handle
+from mdc.report.frame import Number, write_contrasts, write_levels
 from mdc.report.given import Given, record_of
 from mdc.report.results import Results
 
@@ -166,47 +156,39 @@ def _loss_rows(found: Repetition) -> list[dict[str, Any]]:
 
 def draw(found: Repetition, numbers: Sequence[Number], paths: Sequence[Path]) -> None:
     """A panel for each column and one for the losses: every method over the samples, fresh pairs as dashes."""
-    measures = list(found.measures)
-    rows = math.ceil((len(measures) + 1) / 2)
-    trained = [s for s in found.job.systems if s.corpus]
-    controls = [n for n in numbers if not n.system.corpus]
-    styles = method_styles(s.method.key for s in trained)
-    near: list[Number] = []
+    shown, count = AccuracyPanels(found, numbers), len(found.measures)
+    rows = math.ceil((count + 1) / 2)
     with drawing(WIDTH, 2.3 * rows + 1.6, paths) as figure:
         axes = figure.subplots(rows, 2, squeeze=False).ravel()
-        for panel, measure in zip(axes, measures, strict=False):
-            name = found.name(measure)
-            by = {n.system.key: n for n in numbers if n.label == name}
-            near += accuracy_axis(panel, [by[s.key] for s in trained], [n for n in controls if n.label == name])
-            for (method, fresh), line in found.lines(trained).items():
+        for panel, measure in zip(axes, found.measures, strict=False):
+            by = {n.system.key: n for n in shown.axis(panel, found.name(measure))}
+            for (method, fresh), line in found.lines(found.job.systems).items():
                 points = [(found.samples(s), by[s.key].value) for s in line]
-                panel.plot(*zip(*points, strict=True), color=styles[method][0], **_dashes(fresh))
+                panel.plot(*zip(*points, strict=True), color=shown.styles[method][0], **_dashes(fresh))
                 for system in line:
-                    point(panel, found.samples(system), by[system.key], styles[method])
-            metric = "" if measure == AVERAGE else f", {found.metric[measure]}"
-            panel.set_ylabel(f"{name}{metric} (%)")
-        lossy = _losses(axes[len(measures)], found, trained, styles)
-        for panel in axes[: len(measures) + lossy]:
+                    shown.point(panel, found.samples(system), by[system.key])
+        count += _losses(axes[count], found, shown.styles)
+        for panel in axes[:count]:
             _samples_axis(panel, found)
-        for panel in axes[len(measures) + lossy :]:
+        for panel in axes[count:]:
             panel.set_visible(False)
-        fresh = any(seen.fresh for seen in found.seen.values())
-        headline(
-            figure,
-            f"The same pairs again{', or fresh ones' * fresh}: linear probing of {', '.join(found.backbones)}, "
-            f"{found.scale_text}",
-        )
-        entries = _entries(trained, styles, fresh)
-        bottom_legend(figure, [*entries, *untrained_handles(controls, near)], _note(found))
+        handles, fresh = shown.handles(1.3), any(seen.fresh for seen in found.seen.values())
+        if fresh:
+            pairs = ((False, "the same pairs"), (True, "fresh pairs"))
+            handles += [line_handle(("#444444", ""), label, **_dashes(one)) for one, label in pairs]
+        note = "" if len(found.job.seeds) == 1 else " Bars of losses: from the least seed to the greatest."
+        if claims := claims_told(found.claims()):
+            note += f" Of {found.name(found.primary_measure)}, in points: {'; '.join(claims)}."
+        shown.finish(figure, f"The same pairs again{', or fresh ones' * fresh}:", handles, "Bars:", note)
 
 
 def _dashes(fresh: bool) -> dict[str, Any]:
     return {"linewidth": 1.3, "zorder": 2, "linestyle": (0, (3, 2)) if fresh else "-"}
 
 
-def _losses(panel: Axes, found: Repetition, trained: Sequence[System], styles: dict[str, tuple[str, str]]) -> bool:
+def _losses(panel: Axes, found: Repetition, styles: dict[str, tuple[str, str]]) -> bool:
     """Of captioners, whose losses are nats per token; False if there are none. Bars reach from the least seed to the greatest."""
-    captioners = [s for s in trained if found.losses[s.key].of_tokens]
+    captioners = [found.systems[key] for key, losses in found.losses.items() if losses.of_tokens]
     for (method, fresh), line in found.lines(captioners).items():
         each = [(one.mean, min(one.values), max(one.values)) for one in (found.losses[s.key] for s in line)]
         places = [found.samples(s) for s in line]
@@ -234,23 +216,3 @@ def _samples_axis(panel: Axes, found: Repetition) -> None:
     told = [f"{count // 1000}k" if thousands else count_words(count) for count in samples]
     panel.set_xticks(samples, [f"{t}\n{times(n / fewest)}×" for t, n in zip(told, samples, strict=True)], fontsize=7.5)
     panel.set_xlabel(f"samples seen (×: passes over {count_words(fewest)} pairs)", fontsize=8)
-
-
-def _entries(trained: Sequence[System], styles: dict[str, tuple[str, str]], fresh: bool) -> list[Any]:
-    methods = {s.method.key: s.method.label for s in trained}
-    found = [line_handle(styles[key], label, linewidth=1.3, **MARKER) for key, label in methods.items()]
-    if fresh:
-        pairs = ((False, "the same pairs"), (True, "fresh pairs"))
-        found += [line_handle(("#444444", ""), label, **_dashes(one)) for one, label in pairs]
-    return found
-
-
-def _note(found: Repetition) -> str:
-    claims = [
-        f"{one.what} {words.shown(one.found)}, {words.verdict(one.decision, one.found)}"
-        for one in found.claims()
-        if one.decision
-    ]
-    said = f" Of {found.name(found.primary_measure)}, in points: {'; '.join(claims)}." if claims else ""
-    spread = "" if len(found.job.seeds) == 1 else " Bars of losses: from the least seed to the greatest."
-    return f"{words.intervals(found.levels.values(), found.job.seeds, 'Bars:')}{spread}{said}"

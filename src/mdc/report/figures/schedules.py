@@ -20,8 +20,15 @@ from mdc.plan.jobs.shown import SchedulesJob, ShownRun
 from mdc.plan.records import write_text
 from mdc.report import words
 from mdc.report.csv_file import names, write_csv
-from mdc.report.figures.accuracy_panels import MARKER, bottom_legend
-from mdc.report.figures.drawing import drawing, error_bars, headline, line_handle, plain_logarithm
+from mdc.report.figures.drawing import (
+    MARKER,
+    bottom_legend,
+    drawing,
+    error_bars,
+    headline,
+    line_handle,
+    plain_logarithm,
+)
 from mdc.report.figures.schedule_lines import LOSS, NORM, SPIKE, Line, Track, measure, place_name, places
 from mdc.report.figures.styles import method_styles
 from mdc.report.frame import ESTIMATE, estimate_cells, write_contrasts
