@@ -134,7 +134,7 @@ def line_handle(style: tuple[str, str], label: str, line: Any = "-", **more: Any
 def claims_told(contrasts: Sequence[Contrast], decimals: int = 1) -> list[str]:
     """What was found of those that were claimed, as a figure's note says it."""
     return [
-        f"{one.what} {words.shown(one.found, decimals)}, {words.verdict(one.decision, one.found, decimals)}"
+        f"{one.what}: {words.shown(one.found, decimals)}, {words.verdict(one.decision, one.found, decimals)}"
         for one in contrasts
         if one.decision is not None
     ]
