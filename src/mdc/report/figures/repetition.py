@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from mdc.plan.jobs.shown import ProbingJob, System
@@ -55,20 +56,9 @@ class Seen:
         return self.samples / self.pairs
 
 
-@dataclass(frozen=True)
-class Losses:
-    """Held-out losses, one a seed; ``of_tokens``: in nats per token, as a captioner's, not a pair."""
-
-    values: list[float]
-    of_tokens: bool
-
-    @property
-    def mean(self) -> float:
-        return sum(self.values) / len(self.values)
-
-
 class Repetition(Results):
-    """The systems by the samples that they have seen, and the held-out losses of their runs."""
+    """The systems by the samples that they have seen. ``losses``: of each system the held-out losses of its runs at their ends;
+    ``captioners``: those whose losses are in nats per token, not per pair."""
 
     job: ProbingJob
 
@@ -90,18 +80,18 @@ class Repetition(Results):
                 )
         if len(of) < 2:
             raise UserError(f"{self.title}: needs runs that have seen different numbers of samples")
-        self.losses = {s.key: self._losses(given, s) for s in job.systems if s.corpus}
-
-    def _losses(self, given: Given, system: System) -> Losses:
-        """At the end of each seed's run."""
-        values, objectives = [], set()
-        for run in system.runs:
-            record = record_of(self.job, given, f"runs/{run}")
-            if record.get("validation_loss") is None:
-                raise UserError(f"{self.title}: runs/{run} has no held-out loss; give its corpus held-out pairs (val)")
-            values.append(float(record["validation_loss"]))
-            objectives.add(record["config"]["method"]["objective"])
-        return Losses(values, "contrastive" not in objectives)
+        self.losses: dict[str, list[float]] = {}
+        self.captioners: list[System] = []
+        for system in (system for system in job.systems if system.corpus):
+            records = [record_of(job, given, f"runs/{run}") for run in system.runs]
+            for record in records:
+                if record.get("validation_loss") is None:
+                    raise UserError(
+                        f"{self.title}: {record['id']} has no held-out loss; give its corpus held-out pairs (val)"
+                    )
+            self.losses[system.key] = [float(record["validation_loss"]) for record in records]
+            if records[0]["config"]["method"]["objective"] != "contrastive":
+                self.captioners.append(system)
 
     def samples(self, system: System) -> int:
         return self.seen[system.corpus.key].samples if system.corpus else 0
@@ -143,14 +133,11 @@ def _loss_rows(found: Repetition) -> list[dict[str, Any]]:
     for key, losses in found.losses.items():
         system = found.systems[key]
         assert system.corpus is not None
-        seen = found.seen[system.corpus.key]
-        told: dict[str, Any] = {"scale": found.job.scale, "artefact": found.job.artefact, "system": key}
-        told |= {"dataset": system.corpus.label}
-        told |= {"backbone": system.backbone.label, "method": system.method.label, "passes": seen.passes}
-        told |= {"samples_seen": seen.samples, "seeds": len(losses.values), "loss": losses.mean}
-        told |= {"unit": "nats per token" if losses.of_tokens else "nats per pair"}
-        told |= {"least": min(losses.values), "greatest": max(losses.values)}
-        rows.append({**told, "records": " ".join(f"runs/{run}" for run in system.runs)})
+        seen, unit = found.seen[system.corpus.key], "nats per token" if system in found.captioners else "nats per pair"
+        labels = system.corpus.label, system.backbone.label, system.method.label
+        told = (found.job.scale, found.job.artefact, key, *labels, seen.passes, seen.samples, len(losses), unit)
+        runs = " ".join(f"runs/{run}" for run in system.runs)
+        rows.append(dict(zip(_LOSSES, (*told, fmean(losses), min(losses), max(losses), runs), strict=True)))
     return rows
 
 
@@ -187,14 +174,13 @@ def _dashes(fresh: bool) -> dict[str, Any]:
 
 
 def _losses(panel: Axes, found: Repetition, styles: dict[str, tuple[str, str]]) -> bool:
-    """Of captioners, whose losses are nats per token; False if there are none. Bars reach from the least seed to the greatest."""
-    captioners = [found.systems[key] for key, losses in found.losses.items() if losses.of_tokens]
-    for (method, fresh), line in found.lines(captioners).items():
-        each = [(one.mean, min(one.values), max(one.values)) for one in (found.losses[s.key] for s in line)]
+    """Of captioners, in nats per token; False if there are none. Bars reach from the least seed to the greatest."""
+    for (method, fresh), line in found.lines(found.captioners).items():
+        each = [(fmean(one), min(one), max(one)) for one in (found.losses[s.key] for s in line)]
         places = [found.samples(s) for s in line]
         error_bars(panel, places, each, styles[method], markersize=4, **_dashes(fresh))
     panel.set_ylabel("held-out loss (nats per token)")
-    return bool(captioners)
+    return bool(found.captioners)
 
 
 def times(passes: float) -> str:
