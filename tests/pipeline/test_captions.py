@@ -32,7 +32,7 @@ from mdc.models.runs import open_run
 from mdc.plan.config.read import validate
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.plan import Plan
-from mdc.plan.jobs.shown_captions import CaptionTableJob, ShownCaptions
+from mdc.plan.jobs.shown_captions import CaptionExamples, CaptionTableJob, ShownCaptions
 from mdc.plan.records import read_json, sha256_file
 from mdc.report.caption_numbers import Captioned as Numbers
 from mdc.report.figures import figure6

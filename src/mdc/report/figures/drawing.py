@@ -6,7 +6,7 @@ What they look like stands in mdc.report.figures.styles. matplotlib is imported 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mdc.plan.records import UserError, atomic_path
+from mdc.plan.jobs.shown import ShownRun
+from mdc.plan.records import UserError, atomic_path, write_text
 from mdc.report import words
 from mdc.report.figures.styles import STYLE, method_styles
 
@@ -38,6 +39,23 @@ def smooth(values: ArrayLike, window: int) -> NDArray[np.float64]:
     place = np.arange(len(array))
     reach = np.minimum(max(window, 1) // 2, np.minimum(place, len(array) - 1 - place))
     return np.asarray((sums[place + reach + 1] - sums[place - reach]) / (2 * reach + 1))
+
+
+def write_logs(path: Path, scale: str, logs: Iterable[tuple[ShownRun, Mapping[str, Any]]]) -> None:
+    """Write what was logged, a line for each step, run after run: the columns of each log under the labels of its run, with all
+    digits."""
+    import pandas as pd  # here: it takes half a second to import
+
+    frames = []
+    for run, columns in logs:
+        named = {
+            "dataset": run.corpus.label,
+            "backbone": run.backbone.label,
+            "method": run.method.label,
+            "seed": run.seed,
+        }
+        frames.append(pd.DataFrame({**named, **columns, "scale": scale, "records": run.job}))
+    write_text(path, pd.concat(frames).to_csv(index=False, lineterminator="\n"))
 
 
 def table1_bars(
@@ -75,19 +93,24 @@ def table1_bars(
                 if not here:
                     panel.text(0.5, 0.5, "no run", transform=panel.transAxes, ha="center", color="#7A828C")
                 panel.set_title(f"{dataset}, {backbone}")
-                panel.set_yticks(range(len(benchmarks)), benchmarks)
-                panel.tick_params(axis="y", length=0)
-                panel.grid(axis="y", visible=False)
+                rows_axis(panel, benchmarks)
                 for place, below in enumerate(benchmarks[1:]):
                     # the Average is no benchmark of its own: a darker rule sets it off
                     colour, width = ("#7A828C", 0.9) if below == "Average" else ("#E3E6EA", 0.7)
                     panel.axhline(place + 0.5, color=colour, linewidth=width)
-                panel.set_ylim(len(benchmarks) - 0.5, -0.5)
                 if i == len(backbones) - 1:
                     panel.set_xlabel(label)
         headline(figure, title)
         handles = [line_handle(styles[key], methods[key], "none") for key in styles]
         figure.legend(handles=handles, loc="outside lower left", ncols=len(handles))
+
+
+def rows_axis(panel: Axes, labels: Sequence[str]) -> None:
+    """A row for each of ``labels``, the first at the top."""
+    panel.set_yticks(range(len(labels)), labels)
+    panel.tick_params(axis="y", length=0)
+    panel.grid(axis="y", visible=False)
+    panel.set_ylim(len(labels) - 0.5, -0.5)
 
 
 def headline(figure: Figure, title: str, note: str = "") -> None:

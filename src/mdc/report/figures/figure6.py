@@ -61,7 +61,7 @@ class _Example:
     key: str
     image: Image.Image
     references: list[str]
-    captions: list[tuple[ShownCaptions, Mapping[str, Any]]]
+    captions: Sequence[tuple[ShownCaptions, Mapping[str, Any]]]
 
 
 def make(job: CaptionFigureJob, given: Given, out: Path) -> None:

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mdc.plan.jobs.shown import LossesJob, ShownRun
-from mdc.plan.records import write_text
-from mdc.report.figures.drawing import MARKER, bottom_legend, drawing, headline, line_handle, smooth
+from mdc.report.figures.drawing import MARKER, bottom_legend, drawing, headline, line_handle, smooth, write_logs
 from mdc.report.figures.styles import method_styles
 from mdc.report.given import Given, run_log
 
@@ -85,24 +84,15 @@ def make(job: LossesJob, given: Given, out: Path) -> None:
         # of a step that was logged twice the last counts
         series = [{line["step"]: line[key] for line in lines if key in line} for key in ("loss", "validation_loss")]
         curves.append(Curve(run, *series))
-    write_text(out / "figure_loss.csv", _csv_text(curves, job.scale))
+    logs = (
+        (curve.run, {"split": split, "step": list(losses), "loss": list(losses.values())})
+        for curve in curves
+        for split, losses in (("train", curve.train), ("validation", curve.validation))
+        if losses
+    )
+    write_logs(out / "figure_loss.csv", job.scale, logs)
     figures = [out / "figure_loss.png", out / "figure_loss.svg"]
     draw(curves, figures, title=f"Pretraining loss, scale {job.scale_label}")
-
-
-def _csv_text(curves: Sequence[Curve], scale: str) -> str:
-    """One line for each loss, under the labels of corpus, backbone and method; a loss has all its digits."""
-    import pandas as pd  # here: it takes half a second to import
-
-    rows = [
-        (run.corpus.label, run.backbone.label, run.method.label, run.seed, split, step, loss, scale, run.job)
-        for curve in curves
-        for run in [curve.run]
-        for split, series in (("train", curve.train), ("validation", curve.validation))
-        for step, loss in series.items()
-    ]
-    columns = ["corpus", "backbone", "method", "seed", "split", "step", "loss", "scale", "records"]
-    return str(pd.DataFrame(rows, columns=columns).to_csv(index=False, lineterminator="\n"))
 
 
 def draw(curves: Sequence[Curve], paths: Sequence[str | Path], title: str) -> None:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdc.plan.jobs.shown import SchedulesJob, ShownRun
-from mdc.plan.records import write_text
 from mdc.report import words
 from mdc.report.csv_file import names, write_csv
 from mdc.report.figures.drawing import (
@@ -28,6 +27,8 @@ from mdc.report.figures.drawing import (
     headline,
     line_handle,
     plain_logarithm,
+    rows_axis,
+    write_logs,
 )
 from mdc.report.figures.schedule_lines import LOSS, NORM, SPIKE, Line, Track, measure, place_name, places
 from mdc.report.figures.styles import method_styles
@@ -73,7 +74,8 @@ def make(job: SchedulesJob, given: Given, out: Path) -> None:
     lines = measure(tracks, job)
     write_csv(out / "figure_schedules.csv", levels(lines, job), _LEVELS)
     write_contrasts(out / "figure_schedules_contrasts.csv", [line.ratio for line in lines if line.ratio])
-    write_text(out / "figure_schedules_curves.csv", _curves_text(tracks, job.scale))
+    logs = ((one.run, {"step": one.steps, "loss": one.loss, "grad_norm": one.norm}) for one in tracks)
+    write_logs(out / "figure_schedules_curves.csv", job.scale, logs)
     _draw(tracks, lines, job, [out / "figure_schedules.png", out / "figure_schedules.svg"])
 
 
@@ -86,25 +88,6 @@ def levels(lines: Sequence[Line], job: SchedulesJob) -> list[dict[str, Any]]:
         cells = dict(zip(_LEVELS, (*told, line.statistic, line.logged_steps, line.expected), strict=False))
         rows.append({**cells, **estimate_cells(line.value), "records": line.records})
     return rows
-
-
-def _curves_text(tracks: Sequence[Track], scale: str) -> str:
-    """One line for each logged step, run after run, the numbers as they were logged."""
-    import pandas as pd
-
-    columns = ["dataset", "backbone", "method", "seed", "step", "loss", "grad_norm", "scale", "records"]
-    frames = [
-        pd.DataFrame({"step": one.steps, "loss": one.loss, "grad_norm": one.norm}).assign(
-            dataset=one.run.corpus.label,
-            backbone=one.run.backbone.label,
-            method=one.run.method.label,
-            seed=one.run.seed,
-            scale=scale,
-            records=one.run.job,
-        )
-        for one in tracks
-    ]
-    return str(pd.concat(frames)[columns].to_csv(index=False, lineterminator="\n"))
 
 
 # --- words --------------------------------------------------------------------------------------------------------------
@@ -265,8 +248,5 @@ def _dots(panel: Axes, lines: Sequence[Line], styles: Styles, label: str, factor
     span = max(max(reached) / min(reached) * 1.25, 4)
     panel.set_xlim(middle / math.sqrt(span), middle * math.sqrt(span))
     plain_logarithm(panel.xaxis)
-    panel.set_yticks(range(len(lines)), [_range_of(line.run) for line in lines])
-    panel.tick_params(axis="y", length=0)
-    panel.grid(axis="y", visible=False)
-    panel.set_ylim(len(lines) - 0.5, -0.5)
+    rows_axis(panel, [_range_of(line.run) for line in lines])
     panel.set_title(label, fontsize=8.5)
