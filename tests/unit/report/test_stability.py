@@ -238,7 +238,5 @@ def test_a_batch_varies_as_its_tokens_together_say_stratified_or_not() -> None:
         assert loss.var() == pytest.approx(expected, rel=0.04)
 
 
-def test_where_all_is_masked_nothing_varies_and_a_range_must_rise() -> None:
+def test_where_all_is_masked_nothing_varies() -> None:
     assert stability.loss_variance(1.0, 1.0, 5, LEAST) == 0
-    with pytest.raises(UserError, match=r"\[0.8, 0.3\]"):
-        stability.loss_variance(0.8, 0.3, 5, LEAST)

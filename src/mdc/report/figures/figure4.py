@@ -5,7 +5,6 @@ A panel for each corpus and probe. The paper draws its values and prints none, s
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -84,7 +83,7 @@ def draw(probing: Results, numbers: Sequence[Number], paths: Sequence[Path]) -> 
                 _one(panel, shown, [n for n in here if n.system.corpus and n.system.corpus.key == corpus], places)
         for panel, label in zip(axes[0], corpora.values(), strict=True):
             panel.set_title(label)
-        ticks = _ticks(fixed)
+        ticks = fixed or [0, 25, 50, 75, _ALL]
         for panel in axes[-1]:
             panel.set_xlabel("mask ratio (%)")
             panel.set_xlim(0, _ALL + _EDGE + max(len(drawn) - 0.2, 0.2) * _APART)
@@ -118,12 +117,6 @@ def _level(panel: Axes, number: Number, colour: str) -> None:
 
 def _curve(numbers: Sequence[Number]) -> list[Number]:
     return sorted((n for n in numbers if _fixed(n) is not None), key=lambda n: _fixed(n) or 0)
-
-
-def _ticks(ratios: Sequence[float]) -> list[float]:
-    """The ratios themselves, unless some stand too close to be read."""
-    close = any(b - a < 8 for a, b in itertools.pairwise(ratios))
-    return [0, 25, 50, 75, _ALL] if close or not ratios else list(ratios)
 
 
 def _tick_labels(ticks: Sequence[float], panels: int) -> list[str]:

@@ -197,8 +197,5 @@ def _samples_axis(panel: Axes, found: Repetition) -> None:
     samples = sorted({seen.samples for seen in found.seen.values()})
     panel.set_xscale("log", base=2)
     panel.xaxis.set_minor_locator(NullLocator())
-    # many numbers of six digits would touch each other
-    thousands = len(samples) > 4 and all(count % 1000 == 0 and count < 10**6 for count in samples)
-    told = [f"{count // 1000}k" if thousands else count_words(count) for count in samples]
-    panel.set_xticks(samples, [f"{t}\n{times(n / fewest)}×" for t, n in zip(told, samples, strict=True)], fontsize=7.5)
+    panel.set_xticks(samples, [f"{count_words(count)}\n{times(count / fewest)}×" for count in samples], fontsize=7.5)
     panel.set_xlabel(f"samples seen (×: passes over {count_words(fewest)} pairs)", fontsize=8)

@@ -60,11 +60,6 @@ class Track:
         """Its method's key."""
         return self.run.method.key
 
-    def after(self, warmup: int) -> Track:
-        """Only what was logged at full learning rate."""
-        kept = self.steps > warmup
-        return replace(self, steps=self.steps[kept], loss=self.loss[kept], norm=self.norm[kept])
-
 
 def _expected(run: ShownRun, config: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) -> float | None:
     """From the supervised tokens of a middling batch, where the loss is equation 5 over all of them."""
@@ -158,25 +153,19 @@ def place_name(run: ShownRun) -> str:
 def _counted(here: Sequence[Track]) -> list[Track]:
     """The runs of one place after their longest warm-up, all logged at the same steps."""
     warmup = max(track.run.warmup_steps for track in here)
-    first = here[0]
+    steps = here[0].steps
     for other in here:
-        if not np.array_equal(other.steps, first.steps):
-            raise UserError(
-                f"schedules: {first.run.job} has {_steps(first)} and {other.run.job} has {_steps(other)}; needed: the "
-                "same in both"
-            )
-    kept = [track.after(warmup) for track in here]
-    if len(kept[0].steps) < steadiness.NEEDED:
+        if not np.array_equal(other.steps, steps):
+            each = (f"{t.run.job} has {len(t.steps)} logged steps up to {t.steps[-1]}" for t in (here[0], other))
+            raise UserError(f"schedules: {' and '.join(each)}; needed: the same in both")
+    kept = steps > warmup
+    if kept.sum() < steadiness.NEEDED:
         raise UserError(
-            f"schedules: {first.run.job} has {len(kept[0].steps)} logged steps after its warm-up of {warmup}; needed: "
+            f"schedules: {here[0].run.job} has {kept.sum()} logged steps after its warm-up of {warmup}; needed: "
             f"{steadiness.NEEDED}, and {steadiness.NEEDED_FOR_INTERVAL + 2} for an interval of a single run; "
             "log more often (log_every) or train for longer"
         )
-    return kept
-
-
-def _steps(track: Track) -> str:
-    return f"{len(track.steps)} logged steps up to {track.steps[-1]}"
+    return [replace(t, steps=t.steps[kept], loss=t.loss[kept], norm=t.norm[kept]) for t in here]
 
 
 #: statistic -> contributions of one run's logged steps, and the power of their mean that is the statistic

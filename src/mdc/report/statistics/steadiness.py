@@ -199,9 +199,7 @@ def within(found: Estimate, least: float, most: float = math.inf) -> Estimate:
 
 
 def mean_inverse_t(low: float, high: float, least_t: float) -> float:
-    """E[1/t] for t ~ U[low, high], where a t below ``least_t`` counts as ``least_t``."""
-    if not 0 <= low <= high <= 1 or not 0 < least_t <= 1:
-        raise UserError(f"range of t: [{low}, {high}] with least t {least_t}; needed: 0 <= low <= high <= 1, 0 < least")
+    """E[1/t] for t ~ U[low, high], 0 <= low <= high <= 1, where a t below ``least_t`` > 0 counts as ``least_t``."""
     start, end = max(low, least_t), max(high, least_t)
     if high == low:
         return 1 / start
