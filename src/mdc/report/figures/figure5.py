@@ -85,7 +85,7 @@ class Sizes(Results):
         return self.sizes[system.corpus.key] if system.corpus else 0
 
     def trends(self) -> list[Trend]:
-        """One for each method and column, of methods that stand in two corpora or more; those that the job names are decided."""
+        """One for each method and column, of methods of two corpora or more; those that the job names are decided."""
         groups: dict[tuple[Labelled, Labelled, str], list[System]] = {}
         for system in (system for system in self.job.systems if system.corpus):
             groups.setdefault((system.backbone, system.method, system.estimator), []).append(system)

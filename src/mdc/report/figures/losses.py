@@ -1,7 +1,7 @@
 """The losses of every run of a scale, readable however many methods and seeds there are.
 
 Methods that answer one question share a panel: CLIP's losses, the captioning methods of the main table, other weights
-and ranges of t, fixed mask ratios; MDC stands in each of the last three. Seeds become a mean and a band.
+and ranges of t, fixed mask ratios; MDC is in each of the last three. Seeds become a mean and a band.
 
 A run's log holds clocks, so no hash of it can stand in a record; ``figure_loss.csv`` holds every loss of it.
 """
@@ -42,7 +42,7 @@ _FAMILIES = {
     "ratios": "fixed mask ratios",
     "mask_and_replace": "mask-and-replace",
 }
-#: stands beside its variants, which are two families
+#: drawn beside its variants, which are two families
 _COMMON, _VARIANTS = "mdc", ("schedules", "ratios")
 _COLUMNS = 5
 _POINTS = 9  # validation losses drawn of one line; the csv has all
@@ -141,7 +141,7 @@ def _panels(curves: Sequence[Curve], family: str) -> list[list[Curve]]:
         here = [curve for curve in curves if curve.place == place]
         own = [curve for curve in here if curve.family == family]
         if {curve.method for curve in own} == {_COMMON} and any(curve.family in _VARIANTS for curve in here):
-            continue  # it stands beside its variants
+            continue  # it is drawn beside its variants
         common = [curve for curve in here if curve.method == _COMMON and family in _VARIANTS]
         if own:
             panels.append([*own, *common])

@@ -107,7 +107,7 @@ def _name_of(run: ShownRun) -> str:
 def findings(lines: Sequence[Line], job: SchedulesJob) -> list[str]:
     """What was found, a sentence for each corpus and backbone: the first schedule against the reference.
 
-    It is the first that is told, not the one with the largest ratio, which would be picked by its number.
+    It is the first one, not the one with the largest ratio, which would be picked by its number.
     """
     told = []
     for place in dict.fromkeys(line.place for line in lines):
