@@ -127,14 +127,14 @@ class Positions:
             for number in range(self.job.bins):
                 yield ("curve", key, context, kind, number), own, ours & (place == number), tokens.keys
             for against in dict.fromkeys((None, self.reference(key))):
-                values, chosen = own, ours
+                values = own
                 if against is not None:
                     other = self.tokens[against]
                     if tokens.keys.tolist() != other.keys.tolist():
                         raise UserError(f"{key} and {against} were measured on different captions; measure them again")
-                    values, chosen = values - other.gain[context], chosen & other.chosen(context, kind)
+                    values = values - other.gain[context]
                 for (end, there), length in product(_ends(tokens.relative).items(), range(3)):
-                    here = chosen & there & (tokens.length == length)
+                    here = ours & there & (tokens.length == length)
                     yield (end, key, context, kind, against, length), values, here, tokens.keys
 
     def _norms(self, key: str) -> Iterator[Average]:

@@ -141,6 +141,14 @@ def test_the_interval_of_one_run_covers_what_it_estimates(n: int, memory: float)
     assert 0.89 <= ratio_covered / trials <= 0.99
 
 
+def test_two_runs_are_surer_than_one() -> None:
+    rng = np.random.default_rng(4)
+    runs = [stability.squares(np.arange(200), rng.standard_normal(200)) for _ in range(2)]
+    one, other, both = (stability.variation(some, 0.5, 2000) for some in (runs[:1], runs[1:], runs))
+    assert both.value == pytest.approx((one.value + other.value) / 2) and (both.n, both.seeds) == (396, 2)
+    assert both.se == pytest.approx(math.hypot(one.se or 0, other.se or 0) / 2, rel=0.05)
+
+
 def test_a_p_value_is_that_of_the_interval() -> None:
     rng = np.random.default_rng(5)
     squares = [stability.squares(np.arange(200), scale * rng.standard_normal(200)) for scale in (1.0, 1.0, 2.0)]
