@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from mdc.report.given import Table
 from mdc.report.statistics.replicates import Floats
@@ -108,13 +109,9 @@ def _nothing(field: str) -> float:
     return -np.inf if field in ("own", "constant", "others") else 0.0
 
 
-def log_mean_exp(values: Floats, axis: int = -1) -> Floats:
-    """log of the mean of e^values along an axis; −∞ where all are."""
-    top = values.max(axis=axis, keepdims=True)
-    top = np.where(np.isfinite(top), top, 0.0)
-    with np.errstate(divide="ignore"):
-        found = np.log(np.exp(values - top).mean(axis=axis)) + np.squeeze(top, axis=axis)
-    return np.asarray(found, dtype=np.float64)
+def log_mean_exp(values: Floats) -> Floats:
+    """log of the mean of e^values along the last axis; −∞ where all are."""
+    return np.asarray(logsumexp(values, axis=-1) - np.log(values.shape[-1]))
 
 
 def right_share(scores: Floats, there: NDArray[np.bool_], ties: str = "shared") -> Floats:

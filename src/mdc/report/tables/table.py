@@ -55,12 +55,14 @@ class Column:
 
 @dataclass(frozen=True)
 class Row:
-    """``labels`` fill the leading columns. A rule is drawn where ``block`` changes; ``reference`` rows are italic."""
+    """``labels`` fill the leading columns. A rule is drawn where ``block`` changes; ``reference`` rows are italic, those that
+    are not ``ranked`` grey."""
 
     labels: tuple[str, ...]
     cells: tuple[Cell, ...]
     block: str = ""
     reference: bool = False
+    ranked: bool = True
 
     @property
     def grey(self) -> bool:
@@ -141,15 +143,13 @@ class Table:
             yield Line(row, new_block, len(list(itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))))
 
 
-def rank(values: Sequence[float | None], ranked: Sequence[bool], decimals: int = 1) -> list[Mark | None]:
+def rank(values: Sequence[float | None], ranked: Sequence[bool]) -> list[Mark | None]:
     """Marks for one column of one block: the highest value ``best``, the next ``second``, unranked rows ``grey``.
 
     Compared as shown, that is after rounding, so equal-looking numbers are marked alike. After two or more best there
     is no second; one ranked number alone gets no mark, nor do several that are all equal; None gets none.
     """
-    if len(values) != len(ranked):
-        raise UserError(f"rank: {len(values)} values against {len(ranked)} flags")
-    shown = [None if value is None else round(value, decimals) for value in values]
+    shown = [None if value is None else round(value, 1) for value in values]
     field = [value for value, counts in zip(shown, ranked, strict=True) if counts and value is not None]
 
     def mark(value: float | None, counts: bool) -> Mark | None:
@@ -161,17 +161,15 @@ def rank(values: Sequence[float | None], ranked: Sequence[bool], decimals: int =
     return [mark(value, counts) for value, counts in zip(shown, ranked, strict=True)]
 
 
-def mark_rows(rows: Sequence[Row], ranked: Sequence[bool], decimals: int = 1) -> list[Row]:
+def mark_rows(rows: Sequence[Row]) -> list[Row]:
     """``rows`` of one block with every column ranked; reference rows keep their cells."""
-    chosen = [(row, counts) for row, counts in zip(rows, ranked, strict=True) if not row.reference]
-    flags = [counts for _, counts in chosen]
-    columns = zip(*(row.cells for row, _ in chosen), strict=True)
+    chosen = [row for row in rows if not row.reference]
+    columns = zip(*(row.cells for row in chosen), strict=True)
+    marks = [rank([cell.value for cell in column], [row.ranked for row in chosen]) for column in columns]
     # a column's marks one for each row, turned into a row's marks one for each column
-    marks = zip(*(rank([cell.value for cell in column], flags, decimals) for column in columns), strict=True)
-    return [
-        row if row.reference else replace(row, cells=tuple(map(_marked, row.cells, next(marks, ())))) for row in rows
-    ]
+    by_row = zip(*marks, strict=True)
 
+    def marked(row: Row) -> Row:
+        return replace(row, cells=tuple(replace(c, mark=m) for c, m in zip(row.cells, next(by_row, ()), strict=True)))
 
-def _marked(cell: Cell, mark: Mark | None) -> Cell:
-    return replace(cell, mark=mark)
+    return [row if row.reference else marked(row) for row in rows]
