@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from string import ascii_uppercase
 from typing import Any
 
 import numpy as np
@@ -65,7 +66,7 @@ def _contest(job: CaptionTableJob, given: Given, contest: ShownContest) -> Judge
     found = drawn(votes, job.statistics.bootstrap)
     share = {system: estimate(one.times(100), job.statistics.level) for system, one in found.items()}
     placed = np.stack(list(by_image.values()))
-    letters = dict(zip(_alphabet(len(contest.systems)), placed.sum(axis=0).tolist(), strict=True))
+    letters = dict(zip(ascii_uppercase, placed.sum(axis=0).tolist(), strict=False))
     return Judged(contest, share, len(images), answers, letters, places_p(placed))
 
 
@@ -75,7 +76,3 @@ def _rows(job: CaptionTableJob, given: Given, name: str) -> list[dict[str, Any]]
     columns = ("contest", "image", "systems", "votes", "status")
     table = table_of(job, given, name, "judged.parquet", columns)
     return [dict(zip(columns, row, strict=True)) for row in zip(*(table[column] for column in columns), strict=True)]
-
-
-def _alphabet(count: int) -> list[str]:
-    return [chr(ord("A") + place) for place in range(count)]

@@ -33,12 +33,12 @@ def scored_set(seed: int = 0, groups: tuple[str, ...] = ("a", "b"), images: int 
         found[~there] = -np.inf
         return found
 
-    def errors(*more: int) -> Any:
-        return np.where(there.reshape(*shape, *(1 for _ in more)), rng.random((*shape, *more)) + 0.5, 0.0)
+    def errors() -> Any:
+        return np.where(there, rng.random(shape) + 0.5, 0.0)
 
     by = {}
     for name in ("monte_carlo", "likelihood", "cosine"):
-        own = (values(), errors(), values(), errors(), values(OTHERS), errors(OTHERS))
+        own = (values(), errors(), values(), errors(), values(OTHERS))
         by[name] = Scored(*own, errors(), errors() / 8, errors())
     same_as = np.tile(np.arange(OPTIONS), (ITEMS, 1))
     same_as[1::7, 1] = 0
