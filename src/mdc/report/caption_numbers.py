@@ -64,14 +64,9 @@ class Captioned(Results):
     def read(self) -> None:
         """See :class:`Results`. There is no chance level; controls are rows."""
         for system in self.job.systems:
-            found = {name: self.of(name, system.system) for name in system.records}
             for key in self.columns:
-                self.items[system.key, key] = []
-                for name, one in found.items():
-                    with reading(path_of(self.job, self.given, name).with_name(FILE)):
-                        items = one.items(key)
-                    if items is not None:
-                        self.items[system.key, key].append(items)
+                found = [self.of(name, system.system).items(key) for name in system.records]
+                self.items[system.key, key] = [items for items in found if items is not None]
             told = self.records[system.records[0]]["systems"].get(system.system, {})
             self.trained[system.key] = told.get("training")
         self.metric = dict(self.columns)
@@ -98,8 +93,7 @@ class Captioned(Results):
         for system in job.systems:
             for name in system.records:
                 told = self.records[name]["systems"].get(system.system, {}).get("notes", {})
-                one = self._read(name).get(system.system)
                 for column in job.columns:
-                    if column.key not in found and (one is None or one.items(column.key) is None):
+                    if column.key not in found and self.of(name, system.system).items(column.key) is None:
                         found[column.key] = told.get(column.key, "not available")
         return found

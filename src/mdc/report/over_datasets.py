@@ -21,7 +21,7 @@ from mdc.report.statistics.estimate import Estimate
 from mdc.report.statistics.replicates import Floats
 from mdc.report.statistics.splits import over_splits
 from mdc.report.tables import comparisons
-from mdc.report.tables.table import Cell, Column, Row, Table
+from mdc.report.tables.table import Column, Row, Table, estimate_cell
 
 #: of a pair over all splits: on how many of ``datasets`` the first is higher; images tested on over those trained on; the
 #: interval as if splits were independent
@@ -116,8 +116,7 @@ class OverDatasets:
         rows = []
         for pair in self.pairs:
             found = [(self.mean(self.values(pair, measure)), self._higher(pair, measure)) for measure in measures]
-            cells = [Cell(one.value, one.low, one.high, note=higher) for one, higher in found]
-            rows.append(Row((titles[pair],), tuple(cells)))
+            rows.append(Row((titles[pair],), tuple(estimate_cell(*one) for one in found)))
         named = [self.found.name(measure) for measure in measures]
         every = Table(
             title=f"Over all {splits}, {self.found.scale_text}",

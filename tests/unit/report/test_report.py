@@ -483,7 +483,7 @@ def test_lines_say_what_repeats_and_groups_where_they_stand() -> None:
     rows = [Row(label, (Cell(1.0),) * 4, block) for label, block in zip(labels, "aaabb", strict=True)]
     columns = (Column("p", "one"), Column("q", "one"), Column("r"), Column("s", "two"))
     table = Table("t", (), ("a", "b", "c"), columns, tuple(rows))
-    assert [(line.new_block, line.repeated) for line in table.lines()] == [
+    assert [(new_block, repeated) for _, new_block, repeated in table.lines()] == [
         (False, 0), (False, 1), (False, 2), (True, 0), (False, 0),
     ]  # fmt: skip
     assert table.groups() == [("one", 1, 2), ("", 3, 1), ("two", 4, 1)]

@@ -76,13 +76,12 @@ def models(found: Captioned) -> Table:
 
 def variety(found: Captioned) -> Table:
     """Of whole sets of captions, means over seeds."""
-    lines = list(set_lines(found))
     rows = []
     for system in sorted(found.job.systems, key=lambda system: system.reference):
-        own = [one for one in lines if (one["dataset"], one["method"]) == (dataset(system), system.method.label)]
+        told = [found.records[record]["systems"].get(system.system, {}) for record in system.records]
         cells = []
-        for key, (_, _, decimals) in SETS.items():
-            values = [float(str(one[key])) for one in own if one[key] is not None]
+        for key, (_, factor, decimals) in SETS.items():
+            values = [one[key] * factor for one in told if key in one]
             cells.append(Cell(sum(values) / len(values) if values else None, decimals=decimals))
         labels = (dataset(system), label_of(system), system.length)
         rows.append(Row(labels, tuple(cells), "floor" if system.reference else "", reference=system.reference))

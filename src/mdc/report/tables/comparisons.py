@@ -13,7 +13,7 @@ from mdc.report import words
 from mdc.report.frame import AVERAGE, Contrast, Number, dataset, write_contrasts, write_levels
 from mdc.report.results import Pair, Results
 from mdc.report.tables.render import write_csv, write_pages
-from mdc.report.tables.table import Cell, Column, Row, Table, mark_rows, number_cell
+from mdc.report.tables.table import Cell, Column, Row, Table, estimate_cell, mark_rows, number_cell
 
 _NAMED = 3  # controls that a heading names
 
@@ -133,7 +133,7 @@ def _differences(
     body = []
     for pair, line in zip(pairs, found, strict=True):
         labels = names(probing.systems[pair[0]]) if gain else _minus(probing, pair)
-        body.append(Row(labels, tuple(Cell(one.value, one.low, one.high) for one in line), "/".join(labels[:2])))
+        body.append(Row(labels, tuple(map(estimate_cell, line)), "/".join(labels[:2])))
     what, *more = caption
     return Table(
         title=f"{title}, {probing.scale_text}",

@@ -15,7 +15,7 @@ from mdc.report.frame import ESTIMATE, Cells, Number, dataset, records_of
 from mdc.report.given import Given
 from mdc.report.scores import KEPT, Choices, Store, chosen_items, shown_errors, shown_scores
 from mdc.report.tables import comparisons, score_rows
-from mdc.report.tables.table import Cell, Column, Row, Table
+from mdc.report.tables.table import Cell, Column, Row, Table, estimate_cell
 
 SHOWN = {
     "artefacts": {"table2": {"title": "Table 2: compositionality"}},
@@ -139,9 +139,8 @@ def _kept(found: Choices) -> tuple[list[Table], list[Cells]]:
                 name = f"{column.label}, all, {kept}" if one == "all" else f"{column.label}, {kept}"
                 heads.append(Column(KEPT[one], column.label, f"{most} items", name))
                 for system, count in zip(own, counts, strict=True):
-                    level = every[one, column.key, system.key].found
                     note = "" if count == most else f"{count} items"
-                    cells[system.key].append(Cell(level.value, level.low, level.high, note=note))
+                    cells[system.key].append(estimate_cell(every[one, column.key, system.key].found, note))
     table = Table(
         title=f"With and without items that cannot be answered, {found.scale_text}",
         caption=(
@@ -259,7 +258,7 @@ def _error_table(found: Choices, errors: Sequence[Cells]) -> Table:
         how = ESTIMATORS[one["estimator"]]
         shown = one["score"], one["error"] if how.sampled else None, one["tokens"] if how.nats else None
         labels = one["dataset"], one["backbone"], one["method"], how.text
-        rows.append(Row(labels, tuple(map(Cell, (*shown, one["bits_per_token"])))))
+        rows.append(Row(labels, tuple(Cell(value, decimals=2) for value in (*shown, one["bits_per_token"]))))
     return Table(
         title=f"Scores and their standard errors, {found.scale_text}",
         caption=(
@@ -275,5 +274,4 @@ def _error_table(found: Choices, errors: Sequence[Cells]) -> Table:
             Column("bits", "", "a token"),
         ),
         rows=tuple(rows),
-        decimals=2,
     )
