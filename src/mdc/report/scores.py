@@ -67,7 +67,7 @@ class Choices(Results):
         images: list[str] = []
         parts: list[str] = []
         values: list[Floats] = []
-        for name, found, chosen in self._chosen(system, seed, column):
+        for name, found, chosen in self.chosen(system, seed, column):
             scores = shown_scores(system, found, alpha)
             with reading(path_of(self.job, self.given, system.records[seed])):
                 values.append(right_share(scores, found.there, column.ties)[chosen])
@@ -79,14 +79,26 @@ class Choices(Results):
         several = tuple(parts) if len(set(parts)) > 1 else None
         return Items(tuple(ids), np.concatenate(values), tuple(images), several, kind="answers")
 
-    def _chosen(self, system: ScoredSystem, seed: int, column: ShownColumn) -> list[tuple[str, ScoredSet, list[int]]]:
-        return chosen_items(self.store, system, seed, column, self.kept)
+    def chosen(
+        self, system: ScoredSystem, seed: int, column: ShownColumn, kept: str | None = None
+    ) -> list[tuple[str, ScoredSet, list[int]]]:
+        """The items of a column that count for a system, by set; ``kept``: see ``KEPT``, by default this table's. Which have
+        unseen pieces depends on what the system was trained on."""
+        found = []
+        for name in column.sets:
+            one = self.store.scores(system.records[seed])[name]
+            keep = kept_items(one, kept or self.kept)
+            if column.parts == "groups":
+                counts = Counter(one.groups)
+                keep &= np.array([counts[g] >= column.least and g not in column.leave_out for g in one.groups])
+            found.append((name, one, np.flatnonzero(keep).tolist()))
+        return found
 
     def _level(self, column: ShownColumn, of: Callable[[str, ScoredSet], Floats]) -> float:
         """A column's value in per cent where each item counts what ``of`` says of its set."""
         first = self.job.systems[0]
         items = self._items(first, 0, column, 0.0)
-        values = [of(name, one)[chosen] for name, one, chosen in self._chosen(first, 0, column)]
+        values = [of(name, one)[chosen] for name, one, chosen in self.chosen(first, 0, column)]
         return 100 * Items(items.ids, np.concatenate(values), items.groups, items.parts).value
 
 
@@ -97,23 +109,6 @@ def kept_items(one: ScoredSet, kept: str) -> Any:
     if kept == "trained":
         return ~((one.unseen > 0) & one.there).any(axis=1)
     return np.ones(len(one.items), dtype=bool)
-
-
-def chosen_items(
-    store: Store, system: ScoredSystem, seed: int, column: ShownColumn, kept: str
-) -> list[tuple[str, ScoredSet, list[int]]]:
-    """The items of a column that count for a system, by set; ``kept``: see ``KEPT``. Which have unseen pieces depends on what
-    the system was trained on."""
-    found = []
-    for name in column.sets:
-        one = store.scores(system.records[seed])[name]
-        counts = Counter(one.groups)
-        keep = np.ones(len(one.items), dtype=bool)
-        if column.parts == "groups":
-            keep &= np.array([counts[g] >= column.least and g not in column.leave_out for g in one.groups])
-        keep &= kept_items(one, kept)
-        found.append((name, one, np.flatnonzero(keep).tolist()))
-    return found
 
 
 def shown_scores(system: ScoredSystem, found: ScoredSet, alpha: float | None) -> Floats:

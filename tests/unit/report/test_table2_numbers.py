@@ -145,7 +145,7 @@ def test_a_column_of_groups_counts_groups_of_enough_items_that_are_not_left_out(
         if sizes[one.groups[n]] >= least and one.groups[n] != out and bool(kept_items(one, kept)[n])
     ]
     rows: Any = SimpleNamespace(**vars(system("own")), records=["r"])
-    ((name, _, chosen),) = _choices(one, kept)._chosen(rows, 0, column)
+    ((name, _, chosen),) = _choices(one, kept).chosen(rows, 0, column)
     assert (name, chosen) == ("set", wanted) and 0 < len(wanted) < ITEMS
     items = _choices(one, kept)._items(rows, 0, column, None)
     assert items.ids == tuple(f"set/i{n}" for n in wanted)

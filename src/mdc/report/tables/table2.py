@@ -13,7 +13,7 @@ from mdc.plan.jobs.shown import ChoiceTableJob, ScoredSystem, ShownColumn
 from mdc.report.csv_file import names, write_csv
 from mdc.report.frame import ESTIMATE, Cells, Number, dataset, records_of
 from mdc.report.given import Given
-from mdc.report.scores import KEPT, Choices, Store, chosen_items, shown_errors, shown_scores
+from mdc.report.scores import KEPT, Choices, shown_errors, shown_scores
 from mdc.report.tables import comparisons, score_rows
 from mdc.report.tables.table import Cell, Column, Row, Table, estimate_cell
 
@@ -111,7 +111,7 @@ def _kept(found: Choices) -> tuple[list[Table], list[Cells]]:
     job = found.job
     own = [s for s in job.systems if s.shown == "own" and not s.per_token]
     alone = {"systems": [s.model_copy(update={"control": None}) for s in own], "contrasts": [], "primary": []}
-    left = {(kept, s.key, c.key): _left(found.store, s, c, kept) for kept in KEPT for s in own for c in job.columns}
+    left = {(kept, s.key, c.key): _left(found, s, c, kept) for kept in KEPT for s in own for c in job.columns}
     lines: list[Cells] = []
     every: dict[tuple[str, str, str], Number] = {}
     cells: dict[str, list[Cell]] = {system.key: [] for system in own}
@@ -156,9 +156,9 @@ def _kept(found: Choices) -> tuple[list[Table], list[Cells]]:
     return [table] if heads else [], lines
 
 
-def _left(store: Store, system: ScoredSystem, column: ShownColumn, kept: str) -> tuple[int, bool]:
+def _left(found: Choices, system: ScoredSystem, column: ShownColumn, kept: str) -> tuple[int, bool]:
     """How many items of a column count for a system, and whether they are of two images or more in every seed."""
-    seeds = [chosen_items(store, system, seed, column, kept) for seed in range(len(system.records))]
+    seeds = [found.chosen(system, seed, column, kept) for seed in range(len(system.records))]
     images = [{one.images[n] for _, one, numbers in chosen for n in numbers} for chosen in seeds]
     return sum(len(numbers) for _, _, numbers in seeds[0]), min(map(len, images)) > 1
 
