@@ -28,8 +28,7 @@ class Matrix:
     @property
     def same(self) -> NDArray[np.bool_]:
         """(N, N): whether two captions are the same, and so both right answers."""
-        number = {caption: place for place, caption in reversed(list(enumerate(self.captions)))}
-        codes = np.array([number[caption] for caption in self.captions])
+        codes = np.array([self.captions.index(caption) for caption in self.captions])
         return np.asarray(codes[:, None] == codes[None, :])
 
 

@@ -109,7 +109,7 @@ def make(job: CaptionTableJob, given: Given, out: Path) -> None:
     over = OverDatasets(job, given, found, job.over) if job.over is not None else None
     shown = [
         main,
-        _table(found, numbers, "More metrics", there["more"], [*_clip_notes(found), *_no_chair(found)]),
+        _table(found, numbers, "More metrics", there["more"], _more_notes(found)),
         *truth,
         _table(found, numbers, "Length and description", there["words"], _WORD_NOTES, marked=False),
         *_objects(job, given, found),
@@ -149,7 +149,9 @@ def _table(
     cells = {(number.system.key, number.label): number_cell(number) for number in numbers}
     contests = {contest.label for contest in found.job.contests}
     rows = []
-    systems = _systems(found)
+    systems: dict[str, CaptionedSystem] = {}  # each on the first dataset that it captions; the floors last
+    for system in sorted(found.job.systems, key=lambda one: one.reference):
+        systems.setdefault(system.system, system)
     for name, first in systems.items():
         # not every system captions every dataset
         own = [cells.get((f"{key}/{name}", label), Cell(None)) for key in found.corpora for label in columns.values()]
@@ -170,10 +172,11 @@ def _table(
     ]
     measured = [key for key in columns if key in found.columns]
     shown = [found.levels[s.key, key] for s in found.job.systems for key in measured]
-    counts = [f"{label} {_count(found, key)}" for key, label in found.corpora.items()]
+    images = {s.corpus.label: found.count(s, next(iter(found.columns))) for s in found.job.systems if s.corpus}
+    counts = ", ".join(f"{label} {count}" for label, count in images.items())
     return Table(
         title=f"{heading}, {found.scale_text}",
-        caption=(f"{words.intervals(shown, found.job.seeds)} Images: {', '.join(counts)}.",),
+        caption=(f"{words.intervals(shown, found.job.seeds)} Images: {counts}.",),
         labels=("Method", "Length", "Decoding"),
         columns=tuple(heads),
         rows=tuple(mark_rows(rows) if marked else rows),
@@ -210,20 +213,6 @@ def _chair_notes(found: Captioned) -> dict[str, str]:
     """Of each dataset that asks for CHAIR, why it is not measured; "" if it is."""
     told = {s.corpus.key: found.records[s.records[0]].get("objects") for s in found.job.systems if s.corpus is not None}
     return {key: str(one["note"]) for key, one in told.items() if one is not None}
-
-
-def _systems(found: Captioned) -> dict[str, CaptionedSystem]:
-    """By name, each system on the first dataset that it captions; the floors last."""
-    first: dict[str, CaptionedSystem] = {}
-    for system in found.job.systems:
-        first.setdefault(system.system, system)
-    return dict(sorted(first.items(), key=lambda entry: entry[1].reference))
-
-
-def _count(found: Captioned, dataset: str) -> int:
-    return next(
-        found.count(s, next(iter(found.columns))) for s in found.job.systems if s.corpus and s.corpus.key == dataset
-    )
 
 
 def _votes(found: Captioned, numbers: Mapping[str, Number], one: Judged) -> Iterator[Number]:
@@ -335,19 +324,17 @@ def _contest_notes(found: Captioned, choices: Sequence[Judged]) -> Iterator[str]
             )
 
 
-def _clip_notes(found: Captioned) -> list[str]:
+def _more_notes(found: Captioned) -> list[str]:
+    chair = [f"{found.corpora[key]}: CHAIR is {note}." for key, note in _chair_notes(found).items() if note]
     if not found.job.clip:
-        return ["CLIPScore is not measured: the scale names no model for it (clip_score)."]
+        return ["CLIPScore is not measured: the scale names no model for it (clip_score).", *chair]
     measured = [record.get("clip") or {} for record in found.records.values()]
     counts = {said: sum(int(one.get(key, 0)) for one in measured) for key, said in CLIP_COUNTS.items()}
     return [
         f"CLIPScore and RefCLIPScore (Hessel et al., 2021) × 100, by {found.job.clip}.",
         *(f"{count} {said}." for said, count in counts.items() if count),
+        *chair,
     ]
-
-
-def _no_chair(found: Captioned) -> list[str]:
-    return [f"{found.corpora[key]}: CHAIR is {note}." for key, note in _chair_notes(found).items() if note]
 
 
 _TRUTH_NOTES = (
