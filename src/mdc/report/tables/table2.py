@@ -28,9 +28,6 @@ SHOWN = {
 }
 
 _KEPT_LINE = (*names("scale artefact system dataset backbone method column label kept"), *ESTIMATE, "records")
-_ERROR_LINE = names(
-    "scale artefact system dataset backbone method estimator weights shown captions score error tokens bits_per_token records"
-)
 
 
 def make(job: ChoiceTableJob, given: Given, out: Path) -> None:
@@ -44,7 +41,7 @@ def make(job: ChoiceTableJob, given: Given, out: Path) -> None:
     shown = [*_main(found), _blind(found), *comparisons.gains(found), *comparisons.tables(found)]
     score_rows.write(found, [*shown, *kept, _error_table(found, errors)], out)
     write_csv(out / "table2_kept.csv", kept_lines, _KEPT_LINE)
-    write_csv(out / "table2_errors.csv", errors, _ERROR_LINE)
+    write_csv(out / "table2_errors.csv", errors, list(errors[0]))
 
 
 def _main(found: Choices) -> list[Table]:
