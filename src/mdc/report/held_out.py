@@ -86,9 +86,8 @@ def recall(scores: Floats, right: NDArray[np.bool_], count: int) -> Floats:
     drawn = zip((level & ~right).sum(axis=1), (level & right).sum(axis=1), (scores > best).sum(axis=1), strict=True)
 
     def one(wrong: int, good: int, above: int) -> float:
-        places = min(
-            max(count - above, 0), wrong + good
-        )  # that are left for those that score as high as the best right one
+        # places that are left for those that score as high as the best right one
+        places = min(max(count - above, 0), wrong + good)
         return 1 - math.comb(wrong, places) / math.comb(wrong + good, places)
 
     return np.array([one(*map(int, row)) for row in drawn])
