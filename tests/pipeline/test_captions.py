@@ -32,7 +32,7 @@ from mdc.models.runs import open_run
 from mdc.plan.config.read import validate
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.plan import Plan
-from mdc.plan.jobs.shown_captions import CaptionTableJob, ShownCaptions
+from mdc.plan.jobs.shown_captions import CaptionExamples, CaptionTableJob, ShownCaptions
 from mdc.plan.records import read_json, sha256_file
 from mdc.report.caption_numbers import Captioned as Numbers
 from mdc.report.figures import figure6
@@ -380,5 +380,6 @@ def test_figure_6s_page_shows_all_systems_and_its_picture_those_that_are_not_lef
         assert label in unescape(page) and label in table
     row = {"caption": "a caption"}
     shown = [(ShownCaptions(**system), row) for system in systems]
-    text = figure6._text(figure6._Example("key", Image.new("RGB", (1, 1)), ["a reference"], shown), 125)
+    dataset = CaptionExamples.model_validate(config["datasets"][0])
+    text = figure6._text(figure6._Example(dataset, "key", Image.new("RGB", (1, 1)), ["a reference"], shown))
     assert "MDC · other image" not in text and "MDC · 6:" in text and "reference:  a reference" in text

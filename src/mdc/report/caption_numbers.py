@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from mdc.plan.jobs.shown_captions import CaptionTableJob
+from mdc.plan.jobs.shown_captions import CaptionedSystem, CaptionTableJob
 from mdc.plan.records import UserError
 from mdc.report.given import Given, path_of, reading, record_of, table_of, title
 from mdc.report.measured_captions import FILE, MeasuredCaptions, measured_of
@@ -64,16 +64,10 @@ class Captioned(Results):
     def read(self) -> None:
         """See :class:`Results`. There is no chance level; controls are rows."""
         for system in self.job.systems:
-            found = {name: self.of(name, system.system) for name in system.records}
             for key in self.columns:
-                self.items[system.key, key] = []
-                for name, one in found.items():
-                    with reading(path_of(self.job, self.given, name).with_name(FILE)):
-                        items = one.items(key)
-                    if items is not None:
-                        self.items[system.key, key].append(items)
-            told = self.records[system.records[0]]["systems"].get(system.system, {})
-            self.trained[system.key] = told.get("training")
+                found = [self.of(name, system.system).items(key) for name in system.records]
+                self.items[system.key, key] = [items for items in found if items is not None]
+            self.trained[system.key] = self.told(system)[0].get("training")
         self.metric = dict(self.columns)
         self.unit = {key: _UNITS.get(key, "per cent") for key in self.columns}
         self.chance = dict.fromkeys(self.columns)
@@ -84,6 +78,10 @@ class Captioned(Results):
         if control is None:
             return None
         return caption_margin(self.whole(pair[1], measure), self.whole(control, measure), self.job.statistics.level)
+
+    def told(self, system: CaptionedSystem) -> list[dict[str, Any]]:
+        """What each seed's record says of a system, nothing where it lacks it."""
+        return [self.records[name]["systems"].get(system.system, {}) for name in system.records]
 
     def of(self, record: str, system: str) -> MeasuredCaptions:
         """What was measured of one system in one record; UserError if the record lacks it."""
@@ -96,10 +94,8 @@ class Captioned(Results):
         """Metrics that some system lacks, with what the records say of it."""
         found: dict[str, str] = {}
         for system in job.systems:
-            for name in system.records:
-                told = self.records[name]["systems"].get(system.system, {}).get("notes", {})
-                one = self._read(name).get(system.system)
+            for name, told in zip(system.records, self.told(system), strict=True):
                 for column in job.columns:
-                    if column.key not in found and (one is None or one.items(column.key) is None):
-                        found[column.key] = told.get(column.key, "not available")
+                    if column.key not in found and self.of(name, system.system).items(column.key) is None:
+                        found[column.key] = told.get("notes", {}).get(column.key, "not available")
         return found

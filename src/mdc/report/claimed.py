@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from mdc.report import words
 from mdc.report.frame import LOG_RATIO, what
 from mdc.report.tables.render import escape_markdown
 
@@ -32,7 +33,7 @@ def claimed(row: Mapping[str, str]) -> Claimed:
         shown, unit = [f"{math.exp(number):.2f}×" for number in numbers], ""
     else:
         decimals = 1 if max(map(abs, numbers)) >= 1 else 2
-        shown = [f"{round(number, decimals) + 0.0:+.{decimals}f}".replace("-", "−") for number in numbers]
+        shown = [words.signed(number, decimals) for number in numbers]
     found = f"{shown[0]} [{', '.join(shown[1:])}] {unit}" if len(shown) == 3 else f"{shown[0]} {unit}"
     size = f", {row['size']}" if row["size"] not in ("", "undecided") else ""
     where = ", ".join(one for one in (what(row), row["condition"], row["label"]) if one)
@@ -47,18 +48,10 @@ def as_markdown(rows: Sequence[Mapping[str, str]]) -> str:
         lines += [f"### {artefact}", "", f"| {' | '.join(_HEADS)} |", f"|{'---|' * len(_HEADS)}"]
         for row in group:
             one = claimed(row)
-            told = f"{float(row['detectable']):.2g}" if row["detectable"] else ""
-            if told and row["unit"] == LOG_RATIO:
-                told = f"{math.exp(float(row['detectable'])):.2f}×"
-            cells = (
-                one.what,
-                one.found,
-                f"{row['direction']} ({row['scope']})",
-                row["size"] or "–",
-                told,
-                row["seeds"],
-                row["groups"],
-            )
+            least = float(row["detectable"]) if row["detectable"] else None
+            told = "" if least is None else f"{math.exp(least):.2f}×" if row["unit"] == LOG_RATIO else f"{least:.2g}"
+            direction = f"{row['direction']} ({row['scope']})"
+            cells = (one.what, one.found, direction, row["size"] or "–", told, row["seeds"], row["groups"])
             lines.append(f"| {' | '.join(map(escape_markdown, cells))} |")
         lines.append("")
     return "\n".join(lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,8 +28,7 @@ class Matrix:
     @property
     def same(self) -> NDArray[np.bool_]:
         """(N, N): whether two captions are the same, and so both right answers."""
-        number = {caption: place for place, caption in reversed(list(enumerate(self.captions)))}
-        codes = np.array([number[caption] for caption in self.captions])
+        codes = np.array([self.captions.index(caption) for caption in self.captions])
         return np.asarray(codes[:, None] == codes[None, :])
 
 
@@ -82,19 +82,15 @@ def recall(scores: Floats, right: NDArray[np.bool_], count: int) -> Floats:
     """Of each row whether a right answer is among the ``count`` highest scores, (N,) in 0…1: ties are broken at random, and
     this is the probability. ``scores``, ``right`` (N, M)."""
     best = np.where(right, scores, -np.inf).max(axis=1, keepdims=True)
-    above = (scores > best).sum(axis=1)
     level = scores == best
-    wrong, good = (level & ~right).sum(axis=1), (level & right).sum(axis=1)
-    found = np.zeros(len(scores))
-    for row in range(len(scores)):
-        places = count - above[row]
-        if places <= 0:
-            continue
-        missed = 1.0  # that none of the places that are left goes to a right one
-        for drawn in range(min(places, wrong[row] + good[row])):
-            missed *= max(wrong[row] - drawn, 0) / (wrong[row] + good[row] - drawn)
-        found[row] = 1 - missed
-    return found
+    drawn = zip((level & ~right).sum(axis=1), (level & right).sum(axis=1), (scores > best).sum(axis=1), strict=True)
+
+    def one(wrong: int, good: int, above: int) -> float:
+        # places that are left for those that score as high as the best right one
+        places = min(max(count - above, 0), wrong + good)
+        return 1 - math.comb(wrong, places) / math.comb(wrong + good, places)
+
+    return np.array([one(*map(int, row)) for row in drawn])
 
 
 def best_alpha(
@@ -109,7 +105,6 @@ def best_alpha(
     ``tokens`` (N,): of each caption, if the differences are divided by them. ``others``: as many other images as the blind
     scores have that α will be used with, since the fewer there are, the less of a blind score is best taken off.
     """
-
     blind = blind_scores(scores, others)
 
     def found(alpha: float) -> float:

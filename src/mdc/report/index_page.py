@@ -9,19 +9,18 @@ server, and none of it is loaded from elsewhere. It reads records and small file
 
 from __future__ import annotations
 
-import csv
+import itertools
 import os
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mdc.plan.artefacts import Artefact, declared
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.records import UserError, read_json, write_text
 from mdc.plan.verbs import VERBS, verb_of
-from mdc.report.claimed import Claimed, as_markdown, claimed
+from mdc.report.claimed import as_markdown, claimed
 from mdc.report.csv_file import write_csv
 from mdc.report.frame import CLAIMS, read_claims
 from mdc.report.tables.render import write_page
@@ -29,74 +28,6 @@ from mdc.report.tables.render import write_page
 #: files below the package that decide what is written here
 DATA_FILES = ("report/templates/index.html.j2",)
 _ROWS, _COLUMNS = 6, 7  # of a table's thumbnail
-_IMAGES = (".png",)
-
-
-@dataclass(frozen=True)
-class Preview:
-    """The top of a table: its first rows, of these the first columns that tell them apart, and how many it has of both."""
-
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    columns: int
-    lines: int
-
-
-@dataclass(frozen=True)
-class Writing:
-    """What writing took one system of a table of captions, without reading the images; of all datasets and seeds."""
-
-    label: str
-    captions: int
-    seconds: float
-
-    @property
-    def each(self) -> str:
-        """Of one caption: ``3.4 ms``, ``120 ms``, ``2.1 s``."""
-        one = self.seconds / self.captions
-        return f"{one:.1f} s" if one >= 1 else f"{1000 * one:.{1 if one < 0.01 else 0}f} ms"
-
-
-@dataclass(frozen=True)
-class Shown:
-    """One table or figure.
-
-    ``brief``: its title where there is little room; ``files``: (name, place seen from the page); ``image``, of ``size`` pixels,
-    or ``preview``: its thumbnail, neither if it is not made; ``opens``: what a click on it opens; ``time``: what it took, in
-    words; ``stale``: made with other values or code; ``scale``: the one that it was made at; ``copies``: the scale of the copies
-    at ``results/``, None if there are none; ``writing``: of captions, what each system took; ``claims``: what was named
-    beforehand, and what was found of it.
-    """
-
-    name: str
-    title: str
-    brief: str
-    caption: str
-    files: Sequence[tuple[str, str]]
-    image: str | None
-    size: tuple[int, int]
-    preview: Preview | None
-    opens: str | None
-    time: str
-    stale: bool
-    scale: str
-    copies: str | None
-    writing: Sequence[Writing] = ()
-    claims: Sequence[Claimed] = ()
-
-
-@dataclass(frozen=True)
-class Times:
-    """Seconds and number of jobs, by layer."""
-
-    seconds: Mapping[str, float]
-    jobs: Mapping[str, int]
-
-    @property
-    def told(self) -> str:
-        """``12 min, one job after the other: trainings 8 min (3), …``"""
-        each = [f"{name} {duration(self.seconds[name])} ({self.jobs[name]})" for name in self.seconds]
-        return f"{duration(sum(self.seconds.values()))}, one job after the other: {', '.join(each)}" if each else ""
 
 
 def write_index(
@@ -117,20 +48,19 @@ def write_index(
     UserError if the page does not lie in ``root`` or above it.
     """
     folder, to_root = ScaleFolder(root), _relative(root, page.parent)
-    sections: dict[str, list[Shown]] = {"Tables": [], "Figures": []}
+    sections: dict[str, list[dict[str, Any]]] = {"Tables": [], "Figures": []}
     for name, artefact in named.items():
-        one = _shown(artefact, folder, to_root, scale, copied_scale(root.parent, name), asked.get(name))
-        sections[artefact.category].append(one)
+        card = _card(artefact, folder, to_root, scale, copied_scale(root.parent, name), asked.get(name))
+        sections[artefact.category].append(card)
     for artefact, other in _copies(root.parent) if others else ():
         there = root.parent / other
         if artefact.name not in named and other != scale and ScaleFolder(there).record(artefact.name, "make").is_file():
-            one = _shown(artefact, ScaleFolder(there), _relative(there, page.parent), other, other, None)
-            sections[artefact.category].append(one)
-    shown = [one for section in sections.values() for one in section]
-    missing = [one.name for one in shown if one.opens is None]
-    own = [one for one in shown if one.scale == scale]
-    every = {job for one in own if one.opens is not None for job in behind(folder, one.name)}
-    total = times(folder, every).told
+            card = _card(artefact, ScaleFolder(there), _relative(there, page.parent), other, other, None)
+            sections[artefact.category].append(card)
+    cards = [card for section in sections.values() for card in section]
+    missing = [card["name"] for card in cards if not card["made"]]
+    own = [card["name"] for card in cards if card["made"] and card["scale"] == scale]
+    total = told(times(folder, {job for name in own for job in behind(folder, name)}))
     if others:
         rows = [row for name, one in named.items() for row in read_claims(folder.job(name), one.files)]
         write_csv(root / "claims.csv", rows, CLAIMS)
@@ -174,37 +104,45 @@ def behind(folder: ScaleFolder, job: str) -> set[str]:
     return found
 
 
-def times(folder: ScaleFolder, jobs: set[str]) -> Times:
-    """What these jobs took where they ran, as far as they say it."""
-    seconds: dict[str, float] = dict.fromkeys((verb.stage for verb in VERBS.values()), 0.0)
-    counted: Counter[str] = Counter()
+def times(folder: ScaleFolder, jobs: set[str]) -> dict[str, tuple[float, int]]:
+    """By layer, the seconds that these jobs took where they ran and how many they are, as far as they say it."""
+    found: dict[str, tuple[float, int]] = dict.fromkeys((verb.stage for verb in VERBS.values()), (0.0, 0))
     for job in jobs:
         host = folder.host(job)
         if host.is_file():
             stage = VERBS[verb_of(job)].stage
-            seconds[stage] += float(read_json(host).get("seconds", 0.0))
-            counted[stage] += 1
-    return Times({name: seconds[name] for name in seconds if counted[name]}, counted)
+            seconds, count = found[stage]
+            found[stage] = seconds + float(read_json(host).get("seconds", 0.0)), count + 1
+    return {stage: one for stage, one in found.items() if one[1]}
 
 
-def writing(folder: ScaleFolder, name: str) -> list[Writing]:
-    """What each system of a table of captions took to write, in the table's order; those of which no job says it are left out."""
+def told(found: Mapping[str, tuple[float, int]]) -> str:
+    """``12 min, one job after the other: trainings 8 min (3), …``"""
+    each = [f"{stage} {duration(seconds)} ({count})" for stage, (seconds, count) in found.items()]
+    total = duration(sum(seconds for seconds, _ in found.values()))
+    return f"{total}, one job after the other: {', '.join(each)}" if each else ""
+
+
+def writing(folder: ScaleFolder, name: str) -> list[tuple[str, int, float]]:
+    """Each system of a table of captions, in its order, with the captions of all datasets and seeds, and the seconds that
+    writing them took without reading the images; a system of which no job says it is left out."""
     systems = read_json(folder.record(name, "make"))["config"].get("systems", [])
     # a system that captions several datasets is named once
     labels = {one["system"]: str(one["method"]["label"]) for one in systems if "system" in one}
-    if not labels:
-        return []
-    captions: Counter[str] = Counter()
-    seconds = dict.fromkeys(labels, 0.0)
-    for job in behind(folder, name):
+    found = dict.fromkeys(labels, (0, 0.0))
+    for job in behind(folder, name) if labels else ():
         host = folder.host(job)
-        if verb_of(job) != "write-captions" or not host.is_file():
-            continue
-        for system, told in read_json(host).get("writing", {}).items():
-            if system in labels:
-                captions[system] += int(told["captions"])
-                seconds[system] += float(told["seconds"])
-    return [Writing(labels[one], captions[one], seconds[one]) for one in labels if captions[one]]
+        if verb_of(job) == "write-captions" and host.is_file():
+            for system, one in read_json(host).get("writing", {}).items():
+                if system in labels:
+                    captions, seconds = found[system]
+                    found[system] = captions + int(one["captions"]), seconds + float(one["seconds"])
+    return [(labels[system], *one) for system, one in found.items() if one[0]]
+
+
+def a_caption(seconds: float) -> str:
+    """What one caption took: ``3.4 ms``, ``120 ms``, ``2.1 s``."""
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{1000 * seconds:.{1 if seconds < 0.01 else 0}f} ms"
 
 
 def duration(seconds: float) -> str:
@@ -214,40 +152,43 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def _shown(
+def _card(
     artefact: Artefact, folder: ScaleFolder, to_root: str, scale: str, copies: str | None, asked: str | None
-) -> Shown:
-    name, title = artefact.name, artefact.title
-    record = folder.record(name, "make")
-    files = [file for file in artefact.files if (folder.job(name) / file).is_file()]
-    number, _, what = title.partition(": ")
+) -> dict[str, Any]:
+    """What the template shows of a table or figure that was made at ``scale``. ``brief``: its title where there is little
+    room; ``copies``: the scale of the copies at ``results/``, if there are any; ``made``: what there is of it, if anything."""
+    number, _, what = artefact.title.partition(": ")
     brief = number if any(map(str.isdigit, number)) or not what else what[0].upper() + what[1:]
-    caption = artefact.caption.format(scale=scale)
+    card = {"name": artefact.name, "title": artefact.title, "brief": brief, "scale": scale, "copies": copies}
+    made = _made(artefact, folder, to_root, asked)
+    return {**card, "caption": artefact.caption.format(scale=scale), "made": made}
+
+
+def _made(artefact: Artefact, folder: ScaleFolder, to_root: str, asked: str | None) -> dict[str, Any] | None:
+    """``files``: (name, place seen from the page); ``image``, of ``size`` pixels, or else ``preview``: its thumbnail; ``opens``:
+    what a click on it opens; ``time``: what it took, in words; ``stale``: made with other values or code; ``writing``: of
+    captions, what each system took; ``claims``: what was named beforehand, and what was found of it."""
+    name, own = artefact.name, folder.job(artefact.name)
+    record = folder.record(name, "make")
+    files = [file for file in artefact.files if (own / file).is_file()]
     if not record.is_file() or not files:
-        return Shown(name, title, brief, caption, [], None, (0, 0), None, None, "", False, scale, copies)
-    opens = next((file for file in files if file.endswith(".html")), files[0])
-    image = next((file for file in files if file.endswith(_IMAGES)), None)
-    own = folder.host(name)
-    took = f"{duration(float(read_json(own).get('seconds', 0.0)))} to make" if own.is_file() else ""
-    before = times(folder, behind(folder, name) - {name}).told
-    found = [claimed(row) for row in read_claims(folder.job(name), artefact.files)]
-    return Shown(
-        name,
-        title,
-        brief,
-        caption,
-        [(file, f"{to_root}{name}/{file}") for file in (*files, record.name)],
-        f"{to_root}{name}/{image}" if image is not None else None,
-        _size(folder.job(name) / image) if image is not None else (0, 0),
-        None if image is not None else _preview(folder.job(name), artefact, {claim.label for claim in found}),
-        f"{to_root}{name}/{opens}",
-        "; ".join(part for part in (took, f"before it {before}" if before else "") if part),
-        asked is not None and read_json(record).get("config_sha256") != asked,
-        scale,
-        copies,
-        writing(folder, name),
-        found,
-    )
+        return None
+    host = folder.host(name)
+    took = f"{duration(float(read_json(host).get('seconds', 0.0)))} to make" if host.is_file() else ""
+    before = told(times(folder, behind(folder, name) - {name}))
+    claims = [claimed(row) for row in read_claims(own, artefact.files)]
+    image = next((file for file in files if file.endswith(".png")), None)
+    return {
+        "files": [(file, f"{to_root}{name}/{file}") for file in (*files, record.name)],
+        "image": image and f"{to_root}{name}/{image}",
+        "size": image and _size(own / image),
+        "preview": None if image else _preview(own / artefact.files[0], {claim.label for claim in claims}),
+        "opens": f"{to_root}{name}/{next((file for file in files if file.endswith('.html')), files[0])}",
+        "time": "; ".join(part for part in (took, before and f"before it {before}") if part),
+        "stale": asked is not None and read_json(record).get("config_sha256") != asked,
+        "writing": [(label, a_caption(seconds / count), count) for label, count, seconds in writing(folder, name)],
+        "claims": claims,
+    }
 
 
 def _size(image: Path) -> tuple[int, int]:
@@ -261,28 +202,26 @@ def _size(image: Path) -> tuple[int, int]:
         return 0, 0
 
 
-def _preview(folder: Path, artefact: Artefact, claimed: set[str]) -> Preview | None:
-    """The top left of a table in the paper's layout, with the columns that something is ``claimed`` of first."""
-    path = folder / artefact.files[0]
+def _preview(path: Path, claimed: set[str]) -> dict[str, Any] | None:
+    """The top left of a table in the paper's layout, and how many rows and columns it has: of those that tell its first rows
+    apart the ones of words, then those that something is ``claimed`` of."""
     if path.suffix != ".csv" or not path.is_file():
         return None
-    with path.open(encoding="utf-8", newline="") as file:
-        head, *rows = list(csv.reader(file)) or [[]]
-    top = rows[:_ROWS]
-    differ = [column for column in range(len(head)) if not column or len({row[column] for row in top}) > 1]
+    import pandas as pd  # here: it takes half a second to import
+
+    whole = pd.read_csv(path, dtype=str, keep_default_na=False)
+    top = whole.head(_ROWS)
+    differ = [label for place, label in enumerate(map(str, top)) if not place or top[label].nunique() > 1]
     # a column's name begins with its dataset where there are several
-    first = [column for column in differ if head[column] in claimed or head[column].partition(" ")[2] in claimed]
-    numbers = next((place for place, column in enumerate(differ) if _number(top, column)), len(differ))
-    differ = list(dict.fromkeys([*differ[:numbers], *first, *differ[numbers:]]))[:_COLUMNS]
-    return Preview([head[c] for c in differ], [[row[c] for c in differ] for row in top], len(head), len(rows))
+    first = [label for label in differ if label in claimed or label.partition(" ")[2] in claimed]
 
+    def words(label: str) -> bool:
+        told = top[label][top[label] != ""]
+        return told.empty or bool(pd.to_numeric(told, errors="coerce").isna().any())
 
-def _number(rows: Sequence[Sequence[str]], column: int) -> bool:
-    """Whether a column holds numbers."""
-    try:
-        return bool([float(row[column]) for row in rows if row[column]])
-    except ValueError:
-        return False
+    labels = itertools.takewhile(words, differ)
+    head = list(dict.fromkeys([*labels, *first, *differ]))[:_COLUMNS]
+    return {"head": head, "rows": top[head].to_numpy().tolist(), "lines": len(whole), "columns": whole.shape[1]}
 
 
 def _relative(root: Path, start: Path) -> str:

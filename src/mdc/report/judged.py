@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from string import ascii_uppercase
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mdc.plan.jobs.shown_captions import CaptionTableJob, ShownContest
 from mdc.plan.records import UserError
@@ -42,30 +42,25 @@ def judged(job: CaptionTableJob, given: Given) -> list[Judged]:
 
 
 def _contest(job: CaptionTableJob, given: Given, contest: ShownContest) -> Judged:
-    answers: Counter[str] = Counter()
-    by_image: dict[str, NDArray[np.float64]] = {}
-    seeds = []
-    for name in contest.records:
-        rows = [row for row in _rows(job, given, name) if row["contest"] == contest.name]
-        answers.update(row["status"] for row in rows)
-        for row in rows:
-            if row["votes"]:
-                by_image[row["image"]] = by_image.get(row["image"], 0.0) + np.array(row["votes"])
-        seeds.append(
-            {row["image"]: dict(zip(row["systems"], row["votes"], strict=True)) for row in rows if row["votes"]}
-        )
-    images = [image for image in seeds[0] if all(image in seed for seed in seeds)]
+    seeds = [[r for r in _rows(job, given, name) if r["contest"] == contest.name] for name in contest.records]
+    answered = [{row["image"]: row for row in rows if row["votes"]} for rows in seeds]
+    images = tuple(image for image in answered[0] if all(image in seed for seed in answered))
     if not images:
         raise UserError(f"{contest.label}: no image got an answer with every seed; let the judge choose again")
-    ids = tuple(images)
-    votes = {
-        system: [Items(ids, np.array([seed[image][system] for image in images]), ids, kind="share") for seed in seeds]
-        for system in contest.systems
-    }
-    found = drawn(votes, job.statistics.bootstrap)
+
+    def votes(system: str) -> list[Items]:
+        by_seed = [
+            [dict(zip(seed[i]["systems"], seed[i]["votes"], strict=True))[system] for i in images] for seed in answered
+        ]
+        return [Items(images, np.array(one), images, kind="share") for one in by_seed]
+
+    found = drawn({system: votes(system) for system in contest.systems}, job.statistics.bootstrap)
     share = {system: estimate(one.times(100), job.statistics.level) for system, one in found.items()}
-    placed = np.stack(list(by_image.values()))
-    letters = dict(zip(_alphabet(len(contest.systems)), placed.sum(axis=0).tolist(), strict=True))
+    # of each image, all seeds that answered together
+    every = dict.fromkeys(image for seed in answered for image in seed)
+    placed = np.array([np.sum([seed[image]["votes"] for seed in answered if image in seed], axis=0) for image in every])
+    letters = dict(zip(ascii_uppercase, placed.sum(axis=0).tolist(), strict=False))
+    answers = Counter(row["status"] for rows in seeds for row in rows)
     return Judged(contest, share, len(images), answers, letters, places_p(placed))
 
 
@@ -75,7 +70,3 @@ def _rows(job: CaptionTableJob, given: Given, name: str) -> list[dict[str, Any]]
     columns = ("contest", "image", "systems", "votes", "status")
     table = table_of(job, given, name, "judged.parquet", columns)
     return [dict(zip(columns, row, strict=True)) for row in zip(*(table[column] for column in columns), strict=True)]
-
-
-def _alphabet(count: int) -> list[str]:
-    return [chr(ord("A") + place) for place in range(count)]

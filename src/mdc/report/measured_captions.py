@@ -37,48 +37,43 @@ class MeasuredCaptions:
 
     def items(self, column: str) -> Items | None:
         """What a column of Table 3 is made of, as shares of 1; None if it is not available."""
+        what, _, kind = column.partition("_")
         if column.startswith("BLEU-"):
             return self._whole(self.bleu, lambda sums: bleu(sums, int(column[-1])))
         if column == "METEOR":
             return self._whole(self.meteor, meteor)
         if column in ("CHAIRi", "CHAIRs", "objects"):
-            return self._chair(column)
-        if column.startswith("word_"):
-            return self._words(column.removeprefix("word_"))
-        if column.partition("_")[0] in ("true", "told"):
-            return self._statements(*column.partition("_")[::2])
+            return None if self.objects is None else self._chair(column, *self.objects.T)
+        if what == "word":  # of the words of a kind, those that are true of the scene
+            place = 2 * WORD_KINDS.index(kind)
+            return None if self.true_words is None else self._share(*self.true_words[:, place : place + 2].T)
+        if what in ("true", "told"):
+            return None if self.truth is None else self._statements(self.truth, what, kind)
         found = self.columns.get(column)
-        if found is None:
-            return None
-        return self._means(column, found / 100)  # all is multiplied by 100 in the end, what is counted too
+        # all is multiplied by 100 in the end, what is counted too
+        return None if found is None else self._means(column, found / 100)
 
     def _means(self, column: str, values: Floats) -> Items:
         kind: Kind = "answers" if column in _YES_OR_NO else "number" if column in _NUMBERS else "share"
         return Items(self.images, values, self.images, kind=kind)
 
-    def _statistic(self, of: Statistic) -> Items:
-        return Items(self.images, of, self.images, kind="share")
-
     def _whole(self, counts: Floats | None, score: Statistic) -> Items | None:
-        return None if counts is None else self._statistic(lambda drawn: score(drawn @ counts))
+        if counts is None:
+            return None
+        return Items(self.images, lambda drawn: score(drawn @ counts), self.images, kind="share")
 
-    def _chair(self, column: str) -> Items | None:
+    def _chair(self, column: str, named: Floats, wrong: Floats) -> Items:
         """Of the objects that are named, those that are not there (i); captions that name one (s); objects a caption."""
-        if self.objects is None:
-            return None
-        named, wrong = self.objects[:, 0], self.objects[:, 1]
-        if column == "CHAIRs":
-            return self._means(column, (wrong > 0).astype(np.float64))
-        if column == "objects":
-            return self._means(column, named / 100)
-        return self._share(wrong, named)
+        if column == "CHAIRi":
+            return self._share(wrong, named)
+        return self._means(column, (wrong > 0).astype(np.float64) if column == "CHAIRs" else named / 100)
 
-    def _words(self, kind: str) -> Items | None:
-        """Of the words of a ``kind``, those that are true of the scene."""
-        if self.true_words is None:
-            return None
-        place = 2 * WORD_KINDS.index(kind)
-        return self._share(self.true_words[:, place], self.true_words[:, place + 1])
+    def _statements(self, truth: Floats, what: str, kind: str) -> Items:
+        """True ones of those that are stated, or told facts of all; of one ``kind`` or, if that is "", of all."""
+        chosen = truth[:, [KINDS.index(kind)] if kind else slice(None)].sum(axis=1)
+        over = chosen[:, COUNTS.index("stated" if what == "true" else "facts")]
+        # captions that state nothing tell nothing that is true
+        return self._share(chosen[:, COUNTS.index(what)], over)
 
     def _share(self, part: Floats, over: Floats) -> Items:
         """A part of all that images together have; 0 where they have nothing."""
@@ -87,16 +82,7 @@ class MeasuredCaptions:
             whole = drawn @ over
             return np.asarray(np.divide(drawn @ part, whole, out=np.zeros(len(drawn)), where=whole > 0))
 
-        return self._statistic(share)
-
-    def _statements(self, what: str, kind: str) -> Items | None:
-        """True ones of those that are stated, or told facts of all; of one ``kind`` or, if that is "", of all."""
-        if self.truth is None:
-            return None
-        chosen = self.truth[:, [KINDS.index(kind)] if kind else slice(None)].sum(axis=1)
-        over = chosen[:, COUNTS.index("stated" if what == "true" else "facts")]
-        # captions that state nothing tell nothing that is true
-        return self._share(chosen[:, COUNTS.index(what)], over)
+        return Items(self.images, share, self.images, kind="share")
 
 
 def measured_of(table: Table) -> dict[str, MeasuredCaptions]:

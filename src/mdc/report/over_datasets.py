@@ -2,195 +2,149 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from mdc.plan.jobs.shown_captions import CaptionTableJob, Over, OverDataset
 from mdc.plan.records import UserError, read_json
 from mdc.report import words
 from mdc.report.caption_numbers import Captioned
-from mdc.report.frame import Contrast, Side, records_of, write_contrasts
+from mdc.report.csv_file import names
+from mdc.report.frame import Contrast, records_of, write_contrasts
 from mdc.report.given import Given, path_of
-from mdc.report.results import Pair
-from mdc.report.statistics.claims import CAPTION_MARGIN, Claim, Decision, decide
+from mdc.report.statistics.claims import CAPTION_MARGIN, Claim, decide
 from mdc.report.statistics.estimate import Estimate
+from mdc.report.statistics.replicates import Floats
 from mdc.report.statistics.splits import over_splits
 from mdc.report.tables import comparisons
-from mdc.report.tables.table import Cell, Column, Row, Table
+from mdc.report.tables.table import Column, Row, Table, estimate_cell
+
+#: of a pair over all splits: on how many of ``datasets`` the first is higher; images tested on over those trained on; the
+#: interval as if splits were independent
+_MORE = names("higher datasets test_over_train plain_low plain_high")
 
 
 class OverDatasets:
-    """The pairs of systems that a table compares over its datasets."""
+    """The pairs of systems that a table compares over its datasets. ``share``: images tested on over images trained on;
+    ``decisions``: of each pair, by the metric that is ``claimed``, none if it is not available."""
 
     def __init__(self, job: CaptionTableJob, given: Given, found: Captioned, over: Over) -> None:
-        self.found, self.over, self.level, self.statistics = found, over, job.statistics.level, job.statistics
-        self.claimed = job.primary_column if job.primary_column not in found.missing else None
-        self.shares = {one.key: self._share(job, given, one.trained_on, one.images) for one in over.datasets}
-        self.labels = {system.system: system.method.label for system in job.systems}
-        if len({round(share, 12) for share in self.shares.values()}) > 1:
-            told = ", ".join(f"{key} {share:.4f}" for key, share in self.shares.items())
+        self.found, self.over, self.statistics = found, over, job.statistics
+        self.pairs = [(one, other) for one, other in over.pairs]
+        shares = {}
+        for dataset in over.datasets:
+            trained = read_json(path_of(job, given, dataset.trained_on))["splits"]["train"]["samples"]
+            shares[dataset.key] = dataset.images / int(trained)
+        if len({round(share, 12) for share in shares.values()}) > 1:
+            told = ", ".join(f"{key} {share:.4f}" for key, share in shares.items())
             raise UserError(
                 f"{job.artefact}: over: splits must have equal shares of images to test on; they have {told}"
             )
+        self.share = next(iter(shares.values()))
+        self.claimed = None if job.primary_column in found.missing else job.primary_column
+        how, claimed = job.statistics, self.claimed
+        claims = [] if claimed is None else [self._claim(pair, claimed) for pair in self.pairs]
+        self.decisions = dict(zip(self.pairs, decide(claims, how.level, how.power, how.order), strict=bool(claims)))
 
-    def _share(self, job: CaptionTableJob, given: Given, corpus: str, images: int) -> float:
-        return images / int(read_json(path_of(job, given, corpus))["splits"]["train"]["samples"])
-
-    @cached_property
-    def share(self) -> float:
-        """Images tested on over images trained on."""
-        return next(iter(self.shares.values()))
-
-    def values(self, one: str, other: str, measure: str) -> list[float]:
+    def values(self, pair: tuple[str, str], measure: str) -> Floats:
         """The differences on the splits that are compared over."""
-        return [self._difference(dataset, one, other, measure).value for dataset in self.over.datasets]
+        found = [self.found.differences[_on(dataset, pair), measure].value for dataset in self.over.datasets]
+        return np.array(found)
 
-    def mean(self, one: str, other: str, measure: str) -> Estimate:
+    def mean(self, values: Floats) -> Estimate:
         """Over the splits."""
-        return over_splits(self.values(one, other, measure), self.share, self.level)
+        return over_splits(values, self.share, self.statistics.level)
 
-    def _difference(self, dataset: OverDataset, one: str, other: str, measure: str) -> Estimate:
-        return self.found.differences[self._pair(dataset, one, other), measure]
-
-    def _pair(self, dataset: OverDataset, one: str, other: str) -> Pair:
-        return f"{dataset.key}/{one}", f"{dataset.key}/{other}"
-
-    def _claim(self, one: str, other: str, measure: str) -> Claim:
+    def _claim(self, pair: tuple[str, str], measure: str) -> Claim:
         """With a margin of a tenth of what the second has above its control over the splits, if that is above 0."""
-        values, margins = self.values(one, other, measure), self._margins(other, measure)
-        difference = over_splits(values, self.share, self.level)
-        low = over_splits(margins, self.share, self.level).low if margins else None
+        values, level = self.values(pair, measure), self.found.levels
+        second = [self.found.systems[_on(dataset, pair)[1]] for dataset in self.over.datasets]
+        above = [level[s.key, measure].value - level[s.control, measure].value for s in second if s.control is not None]
+        margins = CAPTION_MARGIN * np.array(above)
+        low = self.mean(margins).low if above else None
         if low is None or low <= 0:
-            return Claim(difference)
-        above, below = (
-            over_splits(
-                [value + sign * margin for value, margin in zip(values, margins, strict=True)], self.share, self.level
-            )
-            for sign in (1, -1)
-        )
-        return Claim(difference, sum(margins) / len(margins), above, below)
-
-    def _margins(self, other: str, measure: str) -> list[float]:
-        """On each split; none if the system has no control."""
-        keys = [f"{dataset.key}/{other}" for dataset in self.over.datasets]
-        controls = [self.found.systems[key].control for key in keys]
-        level = self.found.levels
-        return [
-            CAPTION_MARGIN * (level[key, measure].value - level[control, measure].value)
-            for key, control in zip(keys, controls, strict=True)
-            if control is not None
-        ]
-
-    @cached_property
-    def decisions(self) -> dict[tuple[str, str], Decision]:
-        """Of each pair, by the metric that is claimed; none if it is not available."""
-        if self.claimed is None:
-            return {}
-        how = self.statistics
-        claims = [self._claim(one, other, self.claimed) for one, other in self.over.pairs]
-        decided = decide(claims, how.level, how.power, how.order)
-        return dict(zip(((one, other) for one, other in self.over.pairs), decided, strict=True))
+            return Claim(self.mean(values))
+        ends = self.mean(values + margins), self.mean(values - margins)
+        return Claim(self.mean(values), float(margins.mean()), *ends)
 
     def write(self, path: Path) -> None:
-        """The csv file: every pair by every metric, on each dataset and over all of them. ``higher``: on how many of
-        ``datasets`` the first is higher; ``plain_low``, ``plain_high``: as if splits were independent."""
+        """The csv file: every pair by every metric, on each dataset and over all of them."""
         lines: list[Contrast] = []
-        more: dict[str, list[Any]] = {
-            name: [] for name in ("higher", "datasets", "test_over_train", "plain_low", "plain_high")
-        }
-        for one, other in self.over.pairs:
+        more: list[Sequence[Any]] = []
+        for pair in self.pairs:
             for measure in self.found.measures:
-                for dataset in (*self.over.beside, *self.over.datasets):
-                    pair = self._pair(dataset, one, other)
-                    lines.append(
-                        self.found.contrast("difference", pair, measure, self.found.differences[pair, measure])
-                    )
-                values, plain = (
-                    self.values(one, other, measure),
-                    over_splits(self.values(one, other, measure), 0.0, self.level),
-                )
-                lines.append(self._line(one, other, measure))
-                told = (sum(value > 0 for value in values), len(values), self.share, plain.low, plain.high)
-                for name, value in zip(more, told, strict=True):
-                    more[name] += [None] * (len(lines) - 1 - len(more[name])) + [value]
-        write_contrasts(path, lines, **more)
+                each = [_on(dataset, pair) for dataset in (*self.over.beside, *self.over.datasets)]
+                found = self.found.differences
+                lines += [self.found.contrast("difference", one, measure, found[one, measure]) for one in each]
+                more += [(None,) * len(_MORE)] * len(each)
+                values = self.values(pair, measure)
+                plain = over_splits(values, 0.0, self.statistics.level)
+                lines.append(self._line(pair, measure))
+                more.append((int((values > 0).sum()), len(values), self.share, plain.low, plain.high))
+        write_contrasts(path, lines, **dict(zip(_MORE, zip(*more, strict=True), strict=True)))
 
-    def _line(self, one: str, other: str, measure: str) -> Contrast:
+    def _line(self, pair: tuple[str, str], measure: str) -> Contrast:
         """A pair over all splits."""
-        pairs = [self._pair(dataset, one, other) for dataset in self.over.datasets]
-        first, second = (self.found.systems[key] for key in pairs[0])
-        line = self.found.contrast("difference", pairs[0], measure, self.mean(one, other, measure))
-        sides = (
-            Side(name, "all", system.backbone.label, system.method.label)
-            for name, system in ((one, first), (other, second))
-        )
-        records = records_of(*(self.found.systems[key] for pair in pairs for key in pair))
-        decision = self.decisions.get((one, other)) if measure == self.claimed else None
-        return Contrast(
-            line.scale,
-            line.artefact,
-            "splits",
-            next(sides),
-            next(sides),
-            line.column,
-            line.label,
-            line.metric,
-            line.unit,
-            line.found,
-            records,
-            decision,
+        pairs = [_on(dataset, pair) for dataset in self.over.datasets]
+        line = self.found.contrast("difference", pairs[0], measure, self.mean(self.values(pair, measure)))
+        assert line.second is not None
+        return replace(
+            line,
+            kind="splits",
+            first=replace(line.first, key=pair[0], dataset="all"),
+            second=replace(line.second, key=pair[1], dataset="all"),
+            records=records_of(*(self.found.systems[key] for one in pairs for key in one)),
+            decision=self.decisions.get(pair) if measure == self.claimed else None,
         )
 
-    def tables(self, measures: list[str]) -> list[Table]:
+    def tables(self, measures: Sequence[str]) -> list[Table]:
         """What was claimed of each pair over the splits, and every metric."""
-        return [*([self._claims()] if self.decisions else []), self._table(measures)]
-
-    def _claims(self) -> Table:
-        assert self.claimed is not None
-        claims = [self._line(one, other, self.claimed) for one, other in self.over.pairs]
-        higher = [sum(value > 0 for value in self.values(one, other, self.claimed)) for one, other in self.over.pairs]
-        count = dict(zip(map(id, claims), higher, strict=True))
-        return comparisons.claims_table(
-            f"Primary comparisons over {len(self.over.datasets)} splits on {self.found.name(self.claimed)}, "
-            f"{self.found.scale_text}",
-            f"Differences in points. {self._how()}",
-            claims,
-            self.statistics,
-            {
-                "Comparison": lambda one: f"{one.first.method} − {one.second.method if one.second else ''}",
-                "Higher on": lambda one: f"{count[id(one)]} of {len(self.over.datasets)}",
-            },
-        )
-
-    def _how(self) -> str:
+        splits = f"{len(self.over.datasets)} splits"
         beside = ", ".join(one.label for one in self.over.beside)
-        return (
-            f"Intervals: {words.percent(self.level)}, Student's t over splits, corrected for that they share most of the images "
-            f"they train on (Nadeau and Bengio, 2003: the variance times 1/{len(self.over.datasets)} + {self.share:.3f}, the "
-            f"images tested on over those trained on).{f' Not among them: {beside}.' * bool(beside)}"
+        how = (
+            f"Intervals: {words.percent(self.statistics.level)}, Student's t over splits, corrected for that they share most of "
+            "the images they train on (Nadeau and Bengio, 2003: the variance times "
+            f"1/{len(self.over.datasets)} + {self.share:.3f}, the images tested on over those trained on)."
+            f"{f' Not among them: {beside}.' * bool(beside)}"
         )
-
-    def _table(self, measures: list[str]) -> Table:
-        """For each pair the mean over datasets, and on how many of them the first is higher."""
+        labels = {system.system: system.method.label for system in self.found.job.systems}
+        titles = {pair: f"{labels[pair[0]]} − {labels[pair[1]]}" for pair in self.pairs}
         rows = []
-        for one, other in self.over.pairs:
-            cells = []
-            for measure in measures:
-                values, mean = self.values(one, other, measure), self.mean(one, other, measure)
-                note = f"{sum(value > 0 for value in values)} of {len(values)}"
-                cells.append(Cell(mean.value, mean.low, mean.high, note=note))
-            rows.append(Row((f"{self.labels[one]} − {self.labels[other]}",), tuple(cells), ""))
-        return Table(
-            title=f"Over all {len(self.over.datasets)} splits, {self.found.scale_text}",
+        for pair in self.pairs:
+            found = [(self.mean(self.values(pair, measure)), self._higher(pair, measure)) for measure in measures]
+            rows.append(Row((titles[pair],), tuple(estimate_cell(*one) for one in found)))
+        named = [self.found.name(measure) for measure in measures]
+        every = Table(
+            title=f"Over all {splits}, {self.found.scale_text}",
             caption=(
-                "The mean of the splits' differences, in points, and on how many splits the first is higher. "
-                + self._how(),
+                f"The mean of the splits' differences, in points, and on how many splits the first is higher. {how}",
             ),
             labels=("Comparison",),
-            columns=tuple(
-                Column(self.found.name(measure), "", "Difference", self.found.name(measure)) for measure in measures
-            ),
+            columns=tuple(Column(name, "", "Difference", name) for name in named),
             rows=tuple(rows),
             signed=True,
         )
+        if self.claimed is None:
+            return [every]
+        claims = comparisons.claims(
+            f"Primary comparisons over {splits} on {self.found.name(self.claimed)}, {self.found.scale_text}",
+            f"Differences in points. {how}",
+            self.statistics,
+            ("Comparison", "Higher on"),
+            [((titles[p], self._higher(p, self.claimed)), self._line(p, self.claimed)) for p in self.pairs],
+        )
+        return [claims, every]
+
+    def _higher(self, pair: tuple[str, str], measure: str) -> str:
+        """On how many of the splits the first is higher."""
+        values = self.values(pair, measure)
+        return f"{(values > 0).sum()} of {len(values)}"
+
+
+def _on(dataset: OverDataset, pair: tuple[str, str]) -> tuple[str, str]:
+    """The keys of two systems on a dataset."""
+    return f"{dataset.key}/{pair[0]}", f"{dataset.key}/{pair[1]}"

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from mdc.report.given import Table
 from mdc.report.statistics.replicates import Floats
@@ -17,7 +18,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """A set under one estimator: ``own``, ``constant`` with their errors (N, K) and ``others``, ``others_error`` (N, K, k).
+    """A set under one estimator: ``own``, ``constant`` with their errors (N, K) and ``others`` (N, K, k).
 
     ``mismatched_error``, ``mismatched_mean_error`` (N, K): of the two blind scores that are taken of ``others``;
     ``mismatched_covariance`` (N, K): of the first's error with that of ``own``. Where an item has fewer than K options,
@@ -29,7 +30,6 @@ class Scored:
     constant: Floats
     constant_error: Floats
     others: Floats
-    others_error: Floats
     mismatched_error: Floats
     mismatched_covariance: Floats
     mismatched_mean_error: Floats
@@ -73,48 +73,38 @@ def scores_of(columns: Table) -> dict[str, ScoredSet]:
 
 
 def _one(columns: Mapping[str, list[Any]], rows: list[int]) -> ScoredSet:
-    estimators = list(dict.fromkeys(columns["estimator"][row] for row in rows))
-    items = list(dict.fromkeys(columns["item"][row] for row in rows))
-    place = {item: number for number, item in enumerate(items)}
-    options = 1 + max(columns["option"][row] for row in rows)
-    shape = (len(items), options)
-    images, groups = [""] * len(items), [""] * len(items)
-    there = np.zeros(shape, dtype=bool)
-    pieces, unseen, same_as = (np.zeros(shape, dtype=np.int64) for _ in range(3))
-    others = len(columns["others"][rows[0]])
-    by = {
-        name: Scored(
-            **{
-                field: np.full((*shape, others) if field.startswith("others") else shape, _nothing(field))
-                for field in _COLUMNS
-            }
-        )
-        for name in estimators
-    }
-    for row in rows:
-        at = place[columns["item"][row]], columns["option"][row]
-        found = by[columns["estimator"][row]]
-        for field, column in _COLUMNS.items():
-            getattr(found, field)[at] = columns[column][row]
-        if np.isnan(found.own[at]):
-            raise ValueError(f"a score of item {columns['item'][row]} is no number")
-        there[at], pieces[at], unseen[at] = True, columns["pieces"][row], columns["unseen"][row]
-        same_as[at] = columns["same_as"][row]
-        images[at[0]], groups[at[0]] = columns["image"][row], columns["group"][row]
-    return ScoredSet(tuple(items), tuple(images), tuple(groups), there, pieces, unseen, same_as, by)
+    told = {name: [values[row] for row in rows] for name, values in columns.items()}
+    place = {item: number for number, item in enumerate(dict.fromkeys(told["item"]))}
+    item, option = np.array([place[one] for one in told["item"]]), np.array(told["option"])
+    every = np.ones(len(rows), dtype=bool)
+
+    def grid(column: str, nothing: float, some: NDArray[np.bool_] = every, kind: type = np.float64) -> Any:
+        values: NDArray[Any] = np.array(told[column], dtype=kind)[some]
+        found = np.full((len(place), 1 + option.max(), *values.shape[1:]), nothing, dtype=kind)
+        found[item[some], option[some]] = values
+        return found
+
+    by = {}
+    for name in dict.fromkeys(told["estimator"]):
+        some = np.array([one == name for one in told["estimator"]])
+        by[name] = Scored(**{field: grid(column, _nothing(field), some) for field, column in _COLUMNS.items()})
+        if np.isnan(by[name].own).any():
+            wrong = list(place)[np.argwhere(np.isnan(by[name].own))[0, 0]]
+            raise ValueError(f"a score of item {wrong} is no number")
+    images, groups = (tuple(dict(zip(told["item"], told[name], strict=True)).values()) for name in ("image", "group"))
+    pieces, unseen, same_as = (grid(name, 0, kind=np.int64) for name in ("pieces", "unseen", "same_as"))
+    there = np.zeros(pieces.shape, dtype=bool)
+    there[item, option] = True
+    return ScoredSet(tuple(place), images, groups, there, pieces, unseen, same_as, by)
 
 
 def _nothing(field: str) -> float:
     return -np.inf if field in ("own", "constant", "others") else 0.0
 
 
-def log_mean_exp(values: Floats, axis: int = -1) -> Floats:
-    """log of the mean of e^values along an axis; −∞ where all are."""
-    top = values.max(axis=axis, keepdims=True)
-    top = np.where(np.isfinite(top), top, 0.0)
-    with np.errstate(divide="ignore"):
-        found = np.log(np.exp(values - top).mean(axis=axis)) + np.squeeze(top, axis=axis)
-    return np.asarray(found, dtype=np.float64)
+def log_mean_exp(values: Floats) -> Floats:
+    """log of the mean of e^values along the last axis; −∞ where all are."""
+    return np.asarray(logsumexp(values, axis=-1) - np.log(values.shape[-1]))
 
 
 def right_share(scores: Floats, there: NDArray[np.bool_], ties: str = "shared") -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from mdc.report.statistics.replicates import Floats, Items
 METRIC = "right"
 #: which items of a column count: all; without those where a wrong option is the right caption itself; without those with
 #: word pieces that no training caption had
-KEPT = ("all", "distinct", "trained")
+KEPT = {"all": "all", "distinct": "without equal options", "trained": "without unseen pieces"}
 
 
 class Choices(Results):
@@ -41,14 +41,11 @@ class Choices(Results):
 
     def read(self) -> None:
         """See :class:`Results`."""
-        self.scored = {system.key: system for system in self.job.systems}
-        self.alpha: dict[str, list[float]] = {}
+        self.alpha = {system.key: self.store.alphas(system) for system in self.job.systems}
         for system in self.job.systems:
-            alphas = [self.store.alpha(system, seed) for seed in range(len(system.records))]
-            self.alpha[system.key] = [one for one in alphas if one is not None]
             for column in self.job.columns:
                 self.items[system.key, column.key] = [
-                    self._items(system, seed, column, alpha) for seed, alpha in enumerate(alphas)
+                    self._items(system, seed, column, alpha) for seed, alpha in enumerate(self.alpha[system.key])
                 ]
             self.trained[system.key] = self.store.record(system.records[0]).get("training")
         self.metric = {column.key: METRIC for column in self.job.columns}
@@ -70,7 +67,7 @@ class Choices(Results):
         images: list[str] = []
         parts: list[str] = []
         values: list[Floats] = []
-        for name, found, chosen in self._chosen(system, seed, column):
+        for name, found, chosen in self.chosen(system, seed, column):
             scores = shown_scores(system, found, alpha)
             with reading(path_of(self.job, self.given, system.records[seed])):
                 values.append(right_share(scores, found.there, column.ties)[chosen])
@@ -82,14 +79,26 @@ class Choices(Results):
         several = tuple(parts) if len(set(parts)) > 1 else None
         return Items(tuple(ids), np.concatenate(values), tuple(images), several, kind="answers")
 
-    def _chosen(self, system: ScoredSystem, seed: int, column: ShownColumn) -> list[tuple[str, ScoredSet, list[int]]]:
-        return chosen_items(self.store, system, seed, column, self.kept)
+    def chosen(
+        self, system: ScoredSystem, seed: int, column: ShownColumn, kept: str | None = None
+    ) -> list[tuple[str, ScoredSet, list[int]]]:
+        """The items of a column that count for a system, by set; ``kept``: see ``KEPT``, by default this table's. Which have
+        unseen pieces depends on what the system was trained on."""
+        found = []
+        for name in column.sets:
+            one = self.store.scores(system.records[seed])[name]
+            keep = kept_items(one, kept or self.kept)
+            if column.parts == "groups":
+                counts = Counter(one.groups)
+                keep &= np.array([counts[g] >= column.least and g not in column.leave_out for g in one.groups])
+            found.append((name, one, np.flatnonzero(keep).tolist()))
+        return found
 
     def _level(self, column: ShownColumn, of: Callable[[str, ScoredSet], Floats]) -> float:
         """A column's value in per cent where each item counts what ``of`` says of its set."""
         first = self.job.systems[0]
         items = self._items(first, 0, column, 0.0)
-        values = [of(name, one)[chosen] for name, one, chosen in self._chosen(first, 0, column)]
+        values = [of(name, one)[chosen] for name, one, chosen in self.chosen(first, 0, column)]
         return 100 * Items(items.ids, np.concatenate(values), items.groups, items.parts).value
 
 
@@ -102,41 +111,22 @@ def kept_items(one: ScoredSet, kept: str) -> Any:
     return np.ones(len(one.items), dtype=bool)
 
 
-def chosen_items(
-    store: Store, system: ScoredSystem, seed: int, column: ShownColumn, kept: str
-) -> list[tuple[str, ScoredSet, list[int]]]:
-    """The items of a column that count for a system, by set; ``kept``: see ``KEPT``. Which have unseen pieces depends on what
-    the system was trained on."""
-    found = []
-    for name in column.sets:
-        one = store.scores(system.records[seed])[name]
-        counts = Counter(one.groups)
-        keep = np.ones(len(one.items), dtype=bool)
-        if column.parts == "groups":
-            keep &= np.array([counts[g] >= column.least and g not in column.leave_out for g in one.groups])
-        keep &= kept_items(one, kept)
-        found.append((name, one, np.flatnonzero(keep).tolist()))
-    return found
-
-
 def shown_scores(system: ScoredSystem, found: ScoredSet, alpha: float | None) -> Floats:
     """The scores (N, K) that a row of Table 2 chooses by."""
     if system.shown == "shorter":
         return -found.pieces.astype(np.float64)
     scored = found.by[system.estimator]
-    blind = log_mean_exp(scored.others) if ESTIMATORS[system.estimator].nats else scored.others.mean(axis=-1)
-    match system.shown:
-        case "own":
-            scores = scored.own
-        case "constant":
-            scores = scored.constant
-        case "mismatched":
-            scores = blind
-        case "mismatched_mean":
-            scores = scored.others.mean(axis=-1)
-        case _:
-            with np.errstate(invalid="ignore"):
-                scores = scored.own - (alpha or 0.0) * blind
+    mean = scored.others.mean(axis=-1)
+    blind = log_mean_exp(scored.others) if ESTIMATORS[system.estimator].nats else mean
+    with np.errstate(invalid="ignore"):  # of options that are not there
+        less_blind = scored.own - (alpha or 0.0) * blind
+    scores = {
+        "own": scored.own,
+        "constant": scored.constant,
+        "mismatched": blind,
+        "mismatched_mean": mean,
+        "less_blind": less_blind,
+    }[system.shown]
     return scores / (found.pieces + 1) if system.per_token else scores
 
 
@@ -144,21 +134,16 @@ def shown_errors(system: ScoredSystem, found: ScoredSet, alpha: float | None) ->
     """The standard errors (N, K) of :func:`shown_scores`, 0 where nothing is drawn; α is taken as given."""
     if system.shown == "shorter":
         return np.zeros(found.pieces.shape)
-    scored = found.by[system.estimator]
-    match system.shown:
-        case "own":
-            errors = scored.error
-        case "constant":
-            errors = scored.constant_error
-        case "mismatched":
-            errors = scored.mismatched_error
-        case "mismatched_mean":
-            errors = scored.mismatched_mean_error
-        case _:
-            # the two are drawn with the same masks: what they share falls out of the difference
-            by = alpha or 0.0
-            variance = scored.error**2 - 2 * by * scored.mismatched_covariance + (by * scored.mismatched_error) ** 2
-            errors = np.sqrt(np.maximum(variance, 0.0))
+    scored, by = found.by[system.estimator], alpha or 0.0
+    # the two are drawn with the same masks: what they share falls out of the difference
+    variance = scored.error**2 - 2 * by * scored.mismatched_covariance + (by * scored.mismatched_error) ** 2
+    errors = {
+        "own": scored.error,
+        "constant": scored.constant_error,
+        "mismatched": scored.mismatched_error,
+        "mismatched_mean": scored.mismatched_mean_error,
+        "less_blind": np.sqrt(np.maximum(variance, 0.0)),
+    }[system.shown]
     return errors / (found.pieces + 1) if system.per_token else errors
 
 
@@ -167,12 +152,9 @@ class Store:
 
     def __init__(self, job: ChoiceTableJob | RetrievalTableJob, given: Given) -> None:
         self.job, self.given = job, given
-        self.record = cache(self._record)
+        self.record = cache(partial(record_of, job, given))
         self.scores = cache(self._scores)
         self.matrix = cache(self._matrix)
-
-    def _record(self, name: str) -> dict[str, Any]:
-        return record_of(self.job, self.given, name)
 
     def _scores(self, name: str) -> dict[str, ScoredSet]:
         record, path = self.record(name), path_of(self.job, self.given, name)
@@ -193,14 +175,14 @@ class Store:
             raise UserError(f"{path}: not a record of held-out pairs; score again")
         return read_matrix(file_of(self.job, self.given, name, "matrix.safetensors"), record, estimator)
 
-    def alpha(self, system: ScoredSystem, seed: int) -> float | None:
-        """The α of a row that takes a blind score off, None of any other row."""
+    def alphas(self, system: ScoredSystem) -> list[float | None]:
+        """Of each seed the α of a row that takes a blind score off, None of any other row."""
         if system.shown != "less_blind":
-            return None
-        matrix = self.matrix(system.held_out[seed], system.estimator)
-        tokens = matrix.pieces + 1 if system.per_token else None
+            return [None] * len(system.records)
         others = self.job.others if isinstance(self.job, ChoiceTableJob) else None
-        return best_alpha(matrix.scores, matrix.same, self.job.alphas, tokens, others)
+        held_out = [self.matrix(name, system.estimator) for name in system.held_out]
+        tokens = [one.pieces + 1 if system.per_token else None for one in held_out]
+        return [best_alpha(m.scores, m.same, self.job.alphas, t, others) for m, t in zip(held_out, tokens, strict=True)]
 
 
 class Retrieval(Results):
@@ -213,14 +195,11 @@ class Retrieval(Results):
     def read(self) -> None:
         """See :class:`Results`."""
         self.store = store = Store(self.job, self.given)
-        self.scored = {system.key: system for system in self.job.systems}
-        self.alpha: dict[str, list[float]] = {}
+        self.alpha = {system.key: store.alphas(system) for system in self.job.systems}
         for system in self.job.systems:
-            alphas = [store.alpha(system, seed) for seed in range(len(system.records))]
-            self.alpha[system.key] = [one for one in alphas if one is not None]
             made = [
                 self._queries(system, store.matrix(name, system.estimator), alpha)
-                for name, alpha in zip(system.records, alphas, strict=True)
+                for name, alpha in zip(system.records, self.alpha[system.key], strict=True)
             ]
             for column in self.columns:
                 self.items[system.key, column] = [one[column] for one in made]

@@ -48,29 +48,23 @@ def minus(first: str, second: str) -> str:
     return first if first == second else f"{first} − {second}"
 
 
-def seeds(numbers: Sequence[int]) -> str:
+def _seeds(numbers: Sequence[int]) -> str:
     """Which seeds the numbers are of."""
     return f"seed{'s' if len(numbers) > 1 else ''} {' '.join(map(str, numbers))}"
 
 
-def interval_label(found: Estimate) -> str:
+def _interval_label(found: Estimate) -> str:
     """How an interval was made, in the words of the tables."""
     only = "this checkpoint only" if found.seeds == 1 else f"mean of {found.seeds} seeds"
-    match found.kind:
-        case "exact":
-            return f"exact (Clopper-Pearson) over test items, {only}"
-        case "bootstrap":
-            return f"bootstrap over test items, {only}"
-        case "seeds":
-            return f"t over {found.seeds} seeds"
-        case "steps":
-            return (
-                f"moving-block bootstrap over logged steps, {'this run' if found.seeds == 1 else 'these 2 runs'} only"
-            )
-        case "splits":
-            return f"corrected resampled t over {found.n} splits"
-        case _:
-            return f"t over {found.seeds} seeds and test items"
+    runs = "this run" if found.seeds == 1 else "these 2 runs"
+    return {
+        "exact": f"exact (Clopper-Pearson) over test items, {only}",
+        "bootstrap": f"bootstrap over test items, {only}",
+        "seeds": f"t over {found.seeds} seeds",
+        "steps": f"moving-block bootstrap over logged steps, {runs} only",
+        "splits": f"corrected resampled t over {found.n} splits",
+        "seeds and items": f"t over {found.seeds} seeds and test items",
+    }[found.kind]
 
 
 def intervals(found: Iterable[Estimate], numbers: Sequence[int], where: str = "In brackets the") -> str:
@@ -78,21 +72,21 @@ def intervals(found: Iterable[Estimate], numbers: Sequence[int], where: str = "I
     every = list(found)
     known = [one for one in every if one.low is not None]
     if not known:
-        return f"No interval is known ({seeds(numbers)})."
-    kinds = ", or ".join(dict.fromkeys(map(interval_label, known)))
+        return f"No interval is known ({_seeds(numbers)})."
+    kinds = ", or ".join(dict.fromkeys(map(_interval_label, known)))
     draws = sorted({one.draws for one in known if one.draws is not None})
     resampled = ""
     if draws:
         count = f"{draws[0]:,}" if len(draws) == 1 else f"{draws[0]:,} to {draws[-1]:,}"
         resampled = f" The bootstrap used {count} resamples."
-    return f"{where} {percent(known[0].level)} interval, {kinds} ({seeds(numbers)}).{resampled}"
+    return f"{where} {percent(known[0].level)} interval, {kinds} ({_seeds(numbers)}).{resampled}"
 
 
-def p_value(p: float | None, digits: int = 2) -> str:
-    """A p-value in scientific notation with so many significant digits: it is never shown as 0.0000."""
+def p_value(p: float | None) -> str:
+    """A p-value in scientific notation: it is never shown as 0.0000."""
     if p is None:
         return ""
-    return f"{p:.{digits - 1}e}" if p >= 1e-300 else "< 1e-300"
+    return f"{p:.1e}" if p >= 1e-300 else "< 1e-300"
 
 
 def signed(value: float, decimals: int = 1) -> str:

@@ -18,6 +18,7 @@ from mdc.plan.config.read import load
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.folder import ScaleFolder
 from mdc.plan.jobs.read import as_job
+from mdc.plan.jobs.shown import CaptionSet
 from mdc.plan.records import UserError
 from mdc.report.figures import figure3
 
@@ -66,21 +67,28 @@ def test_every_number_equals_a_count_with_open_clips_own_tokenizer(tmp_path: Pat
     assert read_rows(tmp_path / "again/figure3_summary.csv") == [told | {"records": "data/corpora/list"}]
 
 
+def lengths_of(histogram: dict[int, int]) -> figure3.Lengths:
+    one = CaptionSet(key="k", label="K", job="data/texts/k", split="all")
+    told = {str(pieces): count for pieces, count in histogram.items()}
+    index = {"kind": "texts", "name": "k", "captions": {"per_split": {"all": {"histogram": told}}}}
+    return figure3.Lengths.of(one, index, Path("index.json"))
+
+
 @pytest.mark.parametrize(("pieces", "cut"), [(75, False), (76, True)])
 def test_75_pieces_fit_the_context_and_76_do_not(tmp_path: Path, pieces: int, cut: bool) -> None:
     texts = [" ".join(["dog"] * pieces)]
     index = write_texts("one", write_tsv(tmp_path / "one.tsv", texts), tmp_path / "one", tmp_path, 77)
     assert index["captions"]["per_split"]["all"]["histogram"] == {str(pieces): 1}
-    lengths = figure3.Lengths.of_histogram("one", "One", {pieces: 1})
+    lengths = lengths_of({pieces: 1})
     assert lengths.truncated(77) == float(cut) == index["captions"]["per_split"]["all"]["truncated_share"]
     # open_clip itself: what it cuts loses its last piece before EOT
     assert (SimpleTokenizer()(texts)[0] != SimpleTokenizer(context_length=78)(texts)[0][:77]).any().item() == cut
 
 
 def test_summaries_of_small_histograms() -> None:
-    even = figure3.Lengths.of_histogram("k", "K", {1: 2, 4: 1, 9: 1, 12: 0})
+    even = lengths_of({1: 2, 4: 1, 9: 1, 12: 0})
     assert (even.count, even.mean, even.median, even.tokens.tolist()) == (4, (3 + 3 + 6 + 11) / 4, 4.5, [3, 6, 11])
-    assert figure3.legend_text(even, 5) == "K: mean 5.8, median 4.5, truncated at 5: 50.0 % (n = 4)"
+    assert even.told(5) == "K: mean 5.8, median 4.5, truncated at 5: 50.0 % (n = 4)"
     assert [even.quantile(share) for share in (0.5, 0.51, 0.75, 1.0)] == [3, 6, 6, 11]
     assert [figure3.percent(share) for share in (0.0, 0.0004, 0.0005, 0.091)] == ["0.0 %", "< 0.1 %", "0.1 %", "9.1 %"]
 

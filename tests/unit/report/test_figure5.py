@@ -12,10 +12,9 @@ from shown import STATISTICS, read_rows
 
 from mdc.plan.records import UserError
 from mdc.report.figures import accuracy_panels
-from mdc.report.figures.trends import Sizes, Trend
+from mdc.report.figures.figure5 import Sizes, Trend
 from mdc.report.statistics.claims import holm
 from mdc.report.statistics.estimate import Estimate
-from mdc.report.statistics.trend import slope_weights
 
 PAIRS = {"d750": 750, "d2000": 2000, "d6000": 6000}
 LOGS = np.log2(list(PAIRS.values()))
@@ -44,15 +43,6 @@ def ends(found: Estimate) -> tuple[float, float]:
     """Of an interval that is known."""
     assert found.low is not None and found.high is not None
     return found.low, found.high
-
-
-def test_slope_weights_are_least_squares() -> None:
-    rng = np.random.default_rng(0)
-    for _ in range(50):
-        x, y = rng.normal(size=(2, int(rng.integers(2, 7))))
-        assert slope_weights(x) @ y == pytest.approx(np.polyfit(x, y, 1)[0])
-    with pytest.raises(UserError, match="two different places"):
-        slope_weights([3.0, 3.0])
 
 
 @pytest.mark.parametrize("seeds", [(0,), (0, 1)])

@@ -12,8 +12,8 @@ from shown import LoggedRuns, make, shown_run
 
 from mdc.plan.jobs.shown import ShownRun
 from mdc.plan.records import UserError
-from mdc.report.figures import loss_panels
-from mdc.report.figures.loss_panels import Curve
+from mdc.report.figures import losses
+from mdc.report.figures.losses import Curve
 from mdc.report.figures.styles import METHOD_STYLE
 
 
@@ -33,7 +33,7 @@ def curves(methods: dict[str, list[str]], seeds: int) -> list[Curve]:
 
 def test_seeds_are_one_line_and_a_band() -> None:
     series = [{10: 1.0, 20: 5.0}, {10: 3.0, 20: 6.0}, {10: 2.0}]
-    steps, low, mean, high = loss_panels._over_seeds(series)
+    steps, low, mean, high = losses._over_seeds(series)
     assert [steps.tolist(), low.tolist(), mean.tolist(), high.tolist()] == [[10, 20], [1, 5], [2, 5.5], [3, 6]]
 
 
@@ -41,9 +41,9 @@ def test_methods_of_one_question_share_a_panel_and_mdc_stands_beside_its_variant
     found = curves({"a": ["clip", "arc", "mdc", "mdc_wo_t", "bert_15", "parallel"], "b": ["mdc_0_100", "mdc"]}, 2)
     found += curves({"c": ["mdc"]}, 1)
     panels = {
-        (family, panel.curves[0].run.corpus.key): list(dict.fromkeys(curve.method for curve in panel.curves))
-        for family in loss_panels._FAMILIES
-        for panel in loss_panels._panels(found, family)
+        (family, panel[0].run.corpus.key): list(dict.fromkeys(curve.method for curve in panel))
+        for family in losses._FAMILIES
+        for panel in losses._panels(found, family)
     }
     assert panels == {
         ("contrastive", "a"): ["clip"],
@@ -67,7 +67,7 @@ def test_a_legend_never_runs_out_of_the_figure(tmp_path: Path, monkeypatch: pyte
         (legend,) = self.legends
         box, page = legend.get_window_extent(), self.bbox
         assert page.x0 <= box.x0 and box.x1 <= page.x1 and page.y0 <= box.y0
-        assert len(legend.get_texts()) == len(METHOD_STYLE) + 3
+        assert len(legend.get_texts()) == len(METHOD_STYLE)
         lowest = min(axes.get_tightbbox().y0 for axes in self.axes if axes.axison)
         assert box.y1 <= lowest
         # a line a method in each panel, whatever the number of seeds, and its validation points
@@ -75,12 +75,12 @@ def test_a_legend_never_runs_out_of_the_figure(tmp_path: Path, monkeypatch: pyte
         # of the validation points few, and the last
         (points,) = [line for line in self.axes[0].get_lines() if line.get_linestyle() == "None"][:1]
         at = np.asarray(points.get_xdata()).tolist()
-        assert at[-1] == 200 and 4 <= len(at) <= loss_panels._POINTS and len(set(np.diff(at))) == 1
+        assert at[-1] == 200 and 4 <= len(at) <= losses._POINTS and len(set(np.diff(at))) == 1
         Path(path).touch()
         checked.append(path)
 
     monkeypatch.setattr(Figure, "savefig", savefig)
-    loss_panels.draw(curves({f"c{i}": list(METHOD_STYLE) for i in range(corpora)}, 3), [tmp_path / "loss.png"], "t")
+    losses.draw(curves({f"c{i}": list(METHOD_STYLE) for i in range(corpora)}, 3), [tmp_path / "loss.png"], "t")
     assert len(checked) == 1
 
 
@@ -99,7 +99,7 @@ def project(tmp_path: Path) -> LoggedRuns:
 
 def test_the_csv_has_every_loss_with_all_its_digits_the_scale_and_the_run(project: LoggedRuns) -> None:
     make(project.asked("figure_loss"), project.given, project.out)
-    expected = ["corpus,backbone,method,seed,split,step,loss,scale,records"]
+    expected = ["dataset,backbone,method,seed,split,step,loss,scale,records"]
     for method in ("mdc", "clip"):
         head = f"Corpus a,ViT-B,Method {method} by its name,3"
         expected += [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,5 @@ def test_mistakes() -> None:
 
 def test_a_table_over_splits_takes_the_level_that_is_asked_for() -> None:
     one: Any = object.__new__(OverDatasets)
-    one.level, one.share, values = 0.8, 0.25, [1.0, 2.0, 4.0]
-    one.values = lambda *_: values
-    assert one.mean("a", "b", "CIDEr") == over_splits(values, 0.25, 0.8) != over_splits(values, 0.25)
+    one.statistics, one.share, values = SimpleNamespace(level=0.8), 0.25, np.array([1.0, 2.0, 4.0])
+    assert one.mean(values) == over_splits(values, 0.25, 0.8) != over_splits(values, 0.25)

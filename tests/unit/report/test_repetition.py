@@ -52,7 +52,6 @@ def test_losses_of_captioners_alone_are_drawn(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(
         repetition, "error_bars", lambda panel, x, numbers, *_, **more: shown.append([one[0] for one in numbers])
     )
-    monkeypatch.setattr(repetition, "point", lambda *_: None)
     made = RepeatedWorld()
     repetition.make(made.job, made.write(tmp_path), tmp_path)
     assert sorted(shown) == sorted(

@@ -31,7 +31,7 @@ from mdc.report.items import items_of
 from mdc.report.results import Results
 from mdc.report.statistics.replicates import Items
 from mdc.report.tables import table1
-from mdc.report.tables.render import DATA_FILES, write_csv, write_html, write_latex, write_markdown
+from mdc.report.tables.render import DATA_FILES, write_csv, write_pages
 from mdc.report.tables.table import Cell, Column, Row, Table, mark_rows, rank
 
 SKILL = {"untrained": 0.4, "clip": 0.6, "clip_lb": 0.62, "arc": 0.68, "mdc": 0.72, "mdc_heuristic": 0.5, "mdc_ft": 0.9}
@@ -418,9 +418,7 @@ def test_markdown_is_rectangular_and_marks(built: tuple[ProbingWorld, Table, Pat
 def in_every_format(table: Table, folder: Path) -> tuple[list[dict[str, str]], str, list[tuple[str, str]], str]:
     """The rows of the csv, the Markdown, the cells of the page, and the LaTeX."""
     write_csv(table, folder / "t.csv", {"k": "v,w"})
-    write_markdown([table], folder / "t.md")
-    write_html([table], folder / "t.html")
-    write_latex(table, folder / "t.tex")
+    write_pages([table], folder, "t")
     md, tex = ((folder / f"t.{kind}").read_text(encoding="utf-8") for kind in ("md", "tex"))
     return read_rows(folder / "t.csv"), md, cells_of(folder / "t.html"), tex
 
@@ -451,7 +449,7 @@ def test_a_number_can_have_decimals_of_its_own(tmp_path: Path) -> None:
 
 def test_reference_rows_are_never_ranked() -> None:
     rows = [Row((m,), (Cell(v),), reference=m == "untrained") for m, v in (("untrained", 99.0), ("a", 5.0), ("b", 4.0))]
-    assert [row.cells[0].mark for row in mark_rows(rows, [True, True, True])] == [None, "best", "second"]
+    assert [row.cells[0].mark for row in mark_rows(rows)] == [None, "best", "second"]
 
 
 def test_the_package_ships_its_templates() -> None:
@@ -485,7 +483,7 @@ def test_lines_say_what_repeats_and_groups_where_they_stand() -> None:
     rows = [Row(label, (Cell(1.0),) * 4, block) for label, block in zip(labels, "aaabb", strict=True)]
     columns = (Column("p", "one"), Column("q", "one"), Column("r"), Column("s", "two"))
     table = Table("t", (), ("a", "b", "c"), columns, tuple(rows))
-    assert [(line.new_block, line.repeated) for line in table.lines()] == [
+    assert [(new_block, repeated) for _, new_block, repeated in table.lines()] == [
         (False, 0), (False, 1), (False, 2), (True, 0), (False, 0),
     ]  # fmt: skip
     assert table.groups() == [("one", 1, 2), ("", 3, 1), ("two", 4, 1)]

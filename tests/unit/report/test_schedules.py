@@ -18,10 +18,9 @@ from shown import STATISTICS, LoggedRuns, make, read_rows, shown_run
 from mdc.plan.jobs.shown import SchedulesJob
 from mdc.plan.records import UserError
 from mdc.report.csv_file import csv_text
-from mdc.report.figures import schedule_panels, schedules
+from mdc.report.figures import schedules
 from mdc.report.figures.schedule_lines import Track, measure
 from mdc.report.frame import CLAIMS
-from mdc.report.given import run_log
 from mdc.report.statistics.claims import holm
 
 RANGES = {"mdc_0_100": [0.0, 1.0], "mdc_30_80": [0.3, 0.8], "mdc": [0.5, 1.0]}
@@ -73,15 +72,16 @@ class Project(LoggedRuns):
 
     def tracks(self) -> list[Track]:
         job = self.job
-        return [schedules.track(run, run_log(job, self.given, run.job)) for run in job.runs]
+        return [Track.of(run, job, self.given) for run in job.runs]
 
     def rows(self) -> tuple[Rows, Rows]:
         """The lines of both csv files, without a drawing: the numbers, and their ratios to the reference."""
         lines = measure(self.tracks(), self.job)
-        levels, contrasts = schedules.levels(lines, self.job), schedules.contrasts(lines, self.job)
-        texts = csv_text(levels, list(levels[0])), csv_text([one.cells() for one in contrasts], CLAIMS)
-        numbers, ratios = (list(csv.DictReader(io.StringIO(text))) for text in texts)
-        return numbers, ratios
+        levels = schedules.levels(lines, self.job)
+        ratios = [line.ratio.cells() for line in lines if line.ratio]
+        texts = csv_text(levels, list(levels[0])), csv_text(ratios, CLAIMS)
+        numbers, against = (list(csv.DictReader(io.StringIO(text))) for text in texts)
+        return numbers, against
 
     def make(self) -> Rows:
         return read_rows(make(self.job, self.given, self.out) / "figure_schedules.csv")
@@ -186,11 +186,12 @@ def test_what_cannot_be_told_is_said_with_what_could_have_been(tmp_path: Path) -
     # every schedule varies as the reference does, by draws of another seed
     alike = [t if t.method == "mdc" else replace(reference[(t.run.seed + 1) % 3], run=t.run) for t in tracks]
     lines = measure(alike, project.job)
-    (told,) = schedule_panels.findings(lines, project.job)
+    (told,) = schedules.findings(lines, project.job)
     for statistic in ("loss_cv", "grad_norm_cv"):
         line = next(x for x in lines if (x.run.method.key, x.statistic) == ("mdc_0_100", statistic))
-        assert line.decision is not None and line.decision.direction == "inconclusive" and line.detectable is not None
-        assert line.detectable == pytest.approx(math.exp(line.decision.detectable or 0))
+        decision = line.ratio and line.ratio.decision
+        assert decision and decision.direction == "inconclusive" and line.detectable is not None
+        assert line.detectable == pytest.approx(math.exp(decision.detectable or 0))
         assert f"inconclusive (methods), minimum detectable {line.detectable:.2f}×" in told.replace("\u00a0", " ")
 
 
@@ -218,7 +219,6 @@ def every(**changes: float) -> Callable[[Log], Log]:
             lambda p: p.edit("mdc", 1, lambda lines: lines[:-3]),
             r"mdc_0_100/s0 has 40 logged steps up to 400 and runs/short/B/mdc/s1 has 38 logged steps up to 380",
         ),
-        (lambda p: p.runs.pop(), r"has seeds \[0, 1\] of mdc_0_100 and \[0\] of mdc; needed: the same"),
         (
             lambda p: [run.update(warmup_steps=385) for run in p.runs],
             "has 2 logged steps after its warm-up of 385; needed: 3, and 12 for an interval",

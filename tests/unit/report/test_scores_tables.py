@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
 
 from mdc.report.held_out import blind_scores, less_blind, recall
-from mdc.report.scored_sets import log_mean_exp, right_share
+from mdc.report.scored_sets import log_mean_exp, right_share, scores_of
 from mdc.report.statistics.replicates import Items, drawn
 
 
@@ -23,6 +24,31 @@ def test_a_tie_among_k_counts_one_kth() -> None:
     scores[0, 1] = np.nan
     with pytest.raises(ValueError, match="no number"):
         right_share(scores, there)
+
+
+def test_a_table_of_scores_is_read_by_set_estimator_item_and_option() -> None:
+    rows = [(n, k, how) for n in "ab" for k in range(2 if n == "a" else 3) for how in ("likelihood", "cosine")]
+    order = np.random.default_rng(2).permutation(len(rows)).tolist()
+    table: dict[str, list[Any]] = {"set": ["s"] * len(rows), "item": [], "option": [], "estimator": []}
+    for n in order:
+        for name, value in zip(("item", "option", "estimator"), rows[n], strict=True):
+            table[name].append(value)
+    numbers = "score error constant constant_error mismatched_error mismatched_covariance mismatched_mean_error"
+    for place, name in enumerate((*numbers.split(), "pieces", "unseen", "same_as")):
+        table[name] = [100 * place + n for n in order]
+    table |= {"others": [[n, -n] for n in order], "image": [f"i{x}" for x in table["item"]], "group": table["item"]}
+    one = scores_of(table)["s"]
+    assert set(one.by) == {"likelihood", "cosine"} and one.images == tuple(f"i{item}" for item in one.items)
+    assert one.there.tolist() == [[True, True, item == "b"] for item in one.items]
+    for n, (item, option, how) in enumerate(rows):
+        at = one.items.index(item), option
+        assert (one.by[how].own[at], one.by[how].constant_error[at]) == (n, 300 + n)
+        assert one.by[how].others[at].tolist() == [n, -n] and one.pieces[at] // 2 == (700 + n) // 2
+    gap = one.items.index("a"), 2
+    assert (one.by["cosine"].own[gap], one.by["cosine"].error[gap], one.pieces[gap]) == (-np.inf, 0, 0)
+    table["score"][3] = np.nan
+    with pytest.raises(ValueError, match=f"a score of item {table['item'][3]} is no number"):
+        scores_of(table)
 
 
 def test_the_log_of_the_mean_probability() -> None:

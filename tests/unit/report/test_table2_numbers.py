@@ -33,12 +33,12 @@ def scored_set(seed: int = 0, groups: tuple[str, ...] = ("a", "b"), images: int 
         found[~there] = -np.inf
         return found
 
-    def errors(*more: int) -> Any:
-        return np.where(there.reshape(*shape, *(1 for _ in more)), rng.random((*shape, *more)) + 0.5, 0.0)
+    def errors() -> Any:
+        return np.where(there, rng.random(shape) + 0.5, 0.0)
 
     by = {}
     for name in ("monte_carlo", "likelihood", "cosine"):
-        own = (values(), errors(), values(), errors(), values(OTHERS), errors(OTHERS))
+        own = (values(), errors(), values(), errors(), values(OTHERS))
         by[name] = Scored(*own, errors(), errors() / 8, errors())
     same_as = np.tile(np.arange(OPTIONS), (ITEMS, 1))
     same_as[1::7, 1] = 0
@@ -145,7 +145,7 @@ def test_a_column_of_groups_counts_groups_of_enough_items_that_are_not_left_out(
         if sizes[one.groups[n]] >= least and one.groups[n] != out and bool(kept_items(one, kept)[n])
     ]
     rows: Any = SimpleNamespace(**vars(system("own")), records=["r"])
-    ((name, _, chosen),) = _choices(one, kept)._chosen(rows, 0, column)
+    ((name, _, chosen),) = _choices(one, kept).chosen(rows, 0, column)
     assert (name, chosen) == ("set", wanted) and 0 < len(wanted) < ITEMS
     items = _choices(one, kept)._items(rows, 0, column, None)
     assert items.ids == tuple(f"set/i{n}" for n in wanted)
@@ -202,24 +202,25 @@ def test_errors_and_bits_a_token_over_all_sets_and_seeds() -> None:
         for per_token in (False, True)
     ]
     alphas = {"monte_carlo/less_blind": [0.25, 1.0], "likelihood/less_blind": [0.5, 0.5]}
-    choices: Any = SimpleNamespace(alpha={row.key: alphas.get(row.key, []) for row in rows})
-    job: Any = SimpleNamespace(systems=rows)
-    found = {(one.estimator, one.shown): one for one in _errors(job, store, choices)}
+    job = SimpleNamespace(systems=rows, scale="s", artefact="table2")
+    alpha = {row.key: alphas.get(row.key, [None, None]) for row in rows}
+    choices: Any = SimpleNamespace(job=job, store=store, alpha=alpha)
+    found = {(one["estimator"], one["shown"]): one for one in _errors(choices)}
     assert set(found) == {("likelihood", "own"), *(("monte_carlo", s) for s in SHOWN if s != "shorter")}
     for (estimator, shown), one in found.items():
         scores, squares, tokens = [], [], []
         for seed, scored in enumerate(sets):
-            alpha = alphas[f"{estimator}/less_blind"][seed]
-            errors = shown_errors(system(shown, estimator), scored, alpha)
+            taken_off = alphas[f"{estimator}/less_blind"][seed]
+            errors = shown_errors(system(shown, estimator), scored, taken_off)
             for n in range(ITEMS):
-                scores.append(_brute(scored, shown, estimator, False, alpha, n, 0))
+                scores.append(_brute(scored, shown, estimator, False, taken_off, n, 0))
                 squares.append(float(errors[n, 0]) ** 2)
                 tokens.append(int(scored.pieces[n, 0]) + 1)
-        assert one.captions == 2 * ITEMS and one.tokens == pytest.approx(sum(tokens) / len(tokens))
-        assert one.score == pytest.approx(sum(scores) / len(scores))
-        assert one.error == pytest.approx(math.sqrt(sum(squares) / len(squares)))
+        assert one["captions"] == 2 * ITEMS and one["tokens"] == pytest.approx(sum(tokens) / len(tokens))
+        assert one["score"] == pytest.approx(sum(scores) / len(scores))
+        assert one["error"] == pytest.approx(math.sqrt(sum(squares) / len(squares)))
         bits = -sum(scores) / sum(tokens) / math.log(2)
-        assert one.bits_per_token == (pytest.approx(bits) if shown == "own" else None)
+        assert one["bits_per_token"] == (pytest.approx(bits) if shown == "own" else None)
 
 
 def _rank(scores: list[float], right: list[int]) -> Callable[[int], bool]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from mdc.report.figures.drawing import error_bars
-from mdc.report.frame import POOLINGS, Number
+from mdc.report import words
+from mdc.report.figures.drawing import MARKER, bottom_legend, error_bars, headline, line_handle
+from mdc.report.figures.styles import method_styles
+from mdc.report.frame import AVERAGE, POOLINGS, Number
+from mdc.report.results import Results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,67 +22,81 @@ _FILLED = 0.6
 _MARGIN, _WORDS = 0.08, 0.12  # above and below, and what words at the lower edge take, as shares of the axis
 _DASHES: tuple[Any, ...] = ((0, (1, 1.6)), (0, (3, 1.6, 1, 1.6)))  # one for each pooling
 _GREY = "#6B6B6B"
-_MARKER: dict[str, Any] = {"markersize": 6.3, "markeredgecolor": "white", "markeredgewidth": 0.6}
 
 
-def accuracy_axis(
-    panel: Axes, trained: Sequence[Number], untrained: Sequence[Number], words: bool = True
-) -> list[Number]:
-    """The vertical range that shows ``trained`` with their intervals, and the ``untrained`` levels as dotted lines.
+class AccuracyPanels:
+    """The panels of a figure. ``trained``, ``untrained``: the numbers of systems with and without a corpus; ``styles``: once for
+    the figure, so that a method that only some panels have changes no colour in the others; ``methods``: their labels."""
 
-    Levels so far below that they would leave too little of the axis to the others stand as words at the lower edge,
-    if ``words`` (of panels that share an axis, the first is enough). Equal numbers give equal ranges. The untrained
-    numbers that have become lines are returned.
-    """
-    from matplotlib.ticker import MaxNLocator
+    def __init__(self, found: Results, numbers: Sequence[Number]) -> None:
+        self.found = found
+        self.trained = [n for n in numbers if n.system.corpus]
+        self.untrained = [n for n in numbers if not n.system.corpus]
+        self.styles = method_styles(n.method_key for n in self.trained)
+        self.methods = {n.method_key: n.system.method.label for n in self.trained}
+        self._drawn: dict[str, Number] = {}
+        self._poolings = len({n.system.key for n in self.untrained})
 
-    low, high = min(n.ends[0] for n in trained), max(n.ends[1] for n in trained)
-    least = 1.0  # a point: what lies closer together is not blown up
-    far = [n for n in untrained if high - low < _FILLED * (high - min(n.ends[0], low)) and high - n.ends[0] > least]
-    near = [n for n in untrained if n not in far]
-    low, high = min([low, *(n.ends[0] for n in near)]), max([high, *(n.ends[1] for n in near)])
-    reach = max(high - low, least)
-    panel.set_ylim(low - (_MARGIN + (_WORDS if far else 0)) * reach, high + _MARGIN * reach)
-    panel.yaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
-    for number in near:
-        panel.axhline(number.value, color=_GREY, linestyle=_DASHES[untrained.index(number) % 2], linewidth=1.2)
-    if far and words:
-        method = far[0].system.method.label  # said once, since all of them are of it
-        names = [_name(n, len(untrained)) for n in far]
-        names[1:] = [name.removeprefix(f"{method}, ") for name in names[1:]]
-        told = ", ".join(f"{name} {n.value:.1f} %" for name, n in zip(names, far, strict=True))
-        ground = {"facecolor": "white", "linewidth": 0, "pad": 0.8}  # no line of the grid through the words
-        style: dict[str, Any] = {"fontsize": 7.5, "color": _GREY, "va": "bottom", "bbox": ground}
-        panel.text(0.02, 0.015, f"↓ {told}", transform=panel.transAxes, **style)
-    return near
+    def axis(self, panel: Axes, label: str, first: bool = True) -> list[Number]:
+        """The numbers of trained systems on the column called ``label``, and the vertical range that shows them with their
+        intervals; the untrained levels as dotted lines.
 
+        Levels so far below that they would leave too little of the axis to the others are words at the lower edge, if ``first``
+        of the panels that share an axis, which is named there too. Equal numbers give equal ranges.
+        """
+        from matplotlib.ticker import MaxNLocator
 
-def _name(number: Number, count: int) -> str:
-    method, pooling = number.system.method.label, number.system.pooling
-    return method if count == 1 else f"{method}, {POOLINGS.get(pooling, pooling)}"
+        here, untrained = ([n for n in some if n.label == label] for some in (self.trained, self.untrained))
+        low, high = min(n.ends[0] for n in here), max(n.ends[1] for n in here)
+        least = 1.0  # a point: what lies closer together is not blown up
+        far = [n for n in untrained if high - low < _FILLED * (high - min(n.ends[0], low)) and high - n.ends[0] > least]
+        near = [n for n in untrained if n not in far]
+        low, high = min([low, *(n.ends[0] for n in near)]), max([high, *(n.ends[1] for n in near)])
+        reach = max(high - low, least)
+        panel.set_ylim(low - (_MARGIN + (_WORDS if far else 0)) * reach, high + _MARGIN * reach)
+        panel.yaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
+        for number in near:
+            panel.axhline(number.value, color=_GREY, linestyle=_DASHES[untrained.index(number) % 2], linewidth=1.2)
+        self._drawn |= {number.system.key: number for number in near}
+        if first:
+            panel.set_ylabel(f"{label} (%)" if label == AVERAGE else f"{label}, {here[0].metric} (%)")
+        if far and first:
+            method = far[0].system.method.label  # said once, since all of them are of it
+            names = [self._name(n) for n in far]
+            names[1:] = [name.removeprefix(f"{method}, ") for name in names[1:]]
+            told = ", ".join(f"{name} {n.value:.1f} %" for name, n in zip(names, far, strict=True))
+            ground = {"facecolor": "white", "linewidth": 0, "pad": 0.8}  # no line of the grid through the words
+            style: dict[str, Any] = {"fontsize": 7.5, "color": _GREY, "va": "bottom", "bbox": ground}
+            panel.text(0.02, 0.015, f"↓ {told}", transform=panel.transAxes, **style)
+        return here
 
+    def point(self, panel: Axes, x: float, number: Number) -> None:
+        """A number as its method's marker, and its interval as a bar."""
+        error_bars(panel, [x], [(number.value, *number.ends)], self.styles[number.method_key], **MARKER)
 
-def point(panel: Axes, x: float, number: Number, style: tuple[str, str]) -> None:
-    """A number as its method's marker, and its 95 % interval as a bar."""
-    error_bars(panel, [x], [(number.value, *number.ends)], style, **_MARKER)
+    def handles(self, linewidth: float) -> list[Any]:
+        """Entries of a legend, one for each method."""
+        return [
+            line_handle(self.styles[key], label, linewidth=linewidth, **MARKER) for key, label in self.methods.items()
+        ]
 
+    def finish(self, figure: Figure, title: str, handles: Sequence[Any], bars: str, note: str) -> None:
+        """The title, and below all panels the legend with what ``bars`` are and a ``note``."""
+        found = self.found
+        headline(figure, f"{title} linear probing of {', '.join(found.backbones)}, {found.scale_text}")
+        keys = dict.fromkeys(n.system.key for n in self.untrained)
+        lines = [
+            line_handle((_GREY, ""), self._name(self._drawn[key]), _DASHES[i % 2], linewidth=1.2)
+            for i, key in enumerate(keys)
+            if key in self._drawn
+        ]
+        bottom_legend(
+            figure, [*handles, *lines], f"{words.intervals(found.levels.values(), found.job.seeds, bars)}{note}"
+        )
 
-def marked(colour: str, marker: str) -> dict[str, Any]:
-    """A marker with a white edge, which sets it off from what lies below it."""
-    return {"color": colour, "marker": marker, **_MARKER}
-
-
-def untrained_handles(numbers: Sequence[Number], drawn: Sequence[Number]) -> list[Any]:
-    """Entries of a legend for the ``numbers`` given to :func:`accuracy_axis` that it has drawn somewhere."""
-    from matplotlib.lines import Line2D
-
-    systems = list(dict.fromkeys(n.system.key for n in numbers))
-    found = {n.system.key: n for n in drawn}
-    return [
-        Line2D([], [], color=_GREY, linewidth=1.2, linestyle=_DASHES[i % 2], label=_name(found[key], len(systems)))
-        for i, key in enumerate(systems)
-        if key in found
-    ]
+    def _name(self, number: Number) -> str:
+        method, pooling = number.system.method.label, number.system.pooling
+        return method if self._poolings == 1 else f"{method}, {POOLINGS.get(pooling, pooling)}"
 
 
 def count_words(count: int) -> str:
@@ -89,23 +105,3 @@ def count_words(count: int) -> str:
         if count >= 0.9995 * unit:
             return f"{count / unit:.3g}{letter}"
     return f"{count:,}"
-
-
-def bottom_legend(figure: Figure, entries: Sequence[tuple[Any, str]], note: str) -> None:
-    """One legend below all panels, in as many columns as fit, with a small ``note`` above it."""
-    from matplotlib.legend_handler import HandlerTuple
-
-    # a letter of 8 points is about 0.063 inches wide, a handle with its gaps 0.55
-    widest = max(0.063 * len(label) + 0.55 for _, label in entries)
-    inches = figure.get_figwidth()
-    columns = max(1, min(len(entries), int(inches / widest)))
-    figure.legend(
-        [handle for handle, _ in entries],
-        [label for _, label in entries],
-        loc="outside lower left",
-        ncols=columns,
-        title="\n".join(textwrap.wrap(note, int(inches / 0.063))),
-        alignment="left",
-        columnspacing=1.4,
-        handler_map={tuple: HandlerTuple(ndivide=None)},
-    )

@@ -6,22 +6,27 @@ What they look like stands in mdc.report.figures.styles. matplotlib is imported 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mdc.plan.records import UserError, atomic_path
+from mdc.plan.jobs.shown import ShownRun
+from mdc.plan.records import UserError, atomic_path, write_text
+from mdc.report import words
 from mdc.report.figures.styles import STYLE, method_styles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from mdc.report.frame import Number
+    from mdc.report.frame import Contrast, Number
+
+#: with a white edge, which sets it off from what lies below it
+MARKER: dict[str, Any] = {"markersize": 6.3, "markeredgecolor": "white", "markeredgewidth": 0.6}
 
 
 def smooth(values: ArrayLike, window: int) -> NDArray[np.float64]:
@@ -34,6 +39,23 @@ def smooth(values: ArrayLike, window: int) -> NDArray[np.float64]:
     place = np.arange(len(array))
     reach = np.minimum(max(window, 1) // 2, np.minimum(place, len(array) - 1 - place))
     return np.asarray((sums[place + reach + 1] - sums[place - reach]) / (2 * reach + 1))
+
+
+def write_logs(path: Path, scale: str, logs: Iterable[tuple[ShownRun, Mapping[str, Any]]]) -> None:
+    """Write what was logged, a line for each step, run after run: the columns of each log under the labels of its run, with all
+    digits."""
+    import pandas as pd  # here: it takes half a second to import
+
+    frames = []
+    for run, columns in logs:
+        named = {
+            "dataset": run.corpus.label,
+            "backbone": run.backbone.label,
+            "method": run.method.label,
+            "seed": run.seed,
+        }
+        frames.append(pd.DataFrame({**named, **columns, "scale": scale, "records": run.job}))
+    write_text(path, pd.concat(frames).to_csv(index=False, lineterminator="\n"))
 
 
 def table1_bars(
@@ -71,19 +93,24 @@ def table1_bars(
                 if not here:
                     panel.text(0.5, 0.5, "no run", transform=panel.transAxes, ha="center", color="#7A828C")
                 panel.set_title(f"{dataset}, {backbone}")
-                panel.set_yticks(range(len(benchmarks)), benchmarks)
-                panel.tick_params(axis="y", length=0)
-                panel.grid(axis="y", visible=False)
+                rows_axis(panel, benchmarks)
                 for place, below in enumerate(benchmarks[1:]):
                     # the Average is no benchmark of its own: a darker rule sets it off
                     colour, width = ("#7A828C", 0.9) if below == "Average" else ("#E3E6EA", 0.7)
                     panel.axhline(place + 0.5, color=colour, linewidth=width)
-                panel.set_ylim(len(benchmarks) - 0.5, -0.5)
                 if i == len(backbones) - 1:
                     panel.set_xlabel(label)
         headline(figure, title)
         handles = [line_handle(styles[key], methods[key], "none") for key in styles]
         figure.legend(handles=handles, loc="outside lower left", ncols=len(handles))
+
+
+def rows_axis(panel: Axes, labels: Sequence[str]) -> None:
+    """A row for each of ``labels``, the first at the top."""
+    panel.set_yticks(range(len(labels)), labels)
+    panel.tick_params(axis="y", length=0)
+    panel.grid(axis="y", visible=False)
+    panel.set_ylim(len(labels) - 0.5, -0.5)
 
 
 def headline(figure: Figure, title: str, note: str = "") -> None:
@@ -119,11 +146,45 @@ def error_bars(
     panel.plot(*at, **{"color": colour, "marker": shape, "linestyle": "none", "zorder": 4, **marker})
 
 
-def line_handle(style: tuple[str, str], label: str, line: Literal["-", "none"] = "-") -> Any:
-    """An entry of a legend: a colour, a marker ('' for none), with or without a line."""
+def line_handle(style: tuple[str, str], label: str, line: Any = "-", **more: Any) -> Any:
+    """An entry of a legend: a colour, a marker ('' for none), with or without a line; ``more`` as of matplotlib."""
     from matplotlib.lines import Line2D
 
-    return Line2D([], [], color=style[0], marker=style[1] or None, linestyle=line, markersize=5, label=label)
+    look = {"color": style[0], "marker": style[1] or None, "linestyle": line, "markersize": 5, **more}
+    return Line2D([], [], label=label, **look)
+
+
+def claims_told(contrasts: Sequence[Contrast], decimals: int = 1) -> list[str]:
+    """What was found of those that were claimed, as a figure's note says it."""
+    return [
+        f"{one.what}: {words.shown(one.found, decimals)}, {words.verdict(one.decision, one.found, decimals)}"
+        for one in contrasts
+        if one.decision is not None
+    ]
+
+
+def bottom_legend(figure: Figure, handles: Sequence[Any], note: str) -> None:
+    """One legend below all panels, in as many columns as fit, with a small ``note`` above it.
+
+    ``handles`` have their labels; of a tuple, which stands side by side, the first one's counts.
+    """
+    from matplotlib.legend_handler import HandlerTuple
+
+    # a letter of 8 points is about 0.063 inches wide, a handle with its gaps 0.55
+    labels = [str((one[0] if isinstance(one, tuple) else one).get_label()) for one in handles]
+    widest = max(0.063 * len(label) + 0.55 for label in labels)
+    inches = figure.get_figwidth()
+    columns = max(1, min(len(handles), int(inches / widest)))
+    figure.legend(
+        handles,
+        labels,
+        loc="outside lower left",
+        ncols=columns,
+        title="\n".join(textwrap.wrap(note, int(inches / 0.063))),
+        alignment="left",
+        columnspacing=1.4,
+        handler_map={tuple: HandlerTuple(ndivide=None)},
+    )
 
 
 def plain_logarithm(axis: Any) -> None:

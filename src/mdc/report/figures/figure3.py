@@ -5,16 +5,17 @@ Lengths are counted in tokens as a model reads them: CLIP pieces, SOT and EOT.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mdc.plan.jobs.shown import CaptionSet, LengthsJob
 from mdc.plan.records import UserError, read_json, write_text
-from mdc.report.figures.drawing import drawing, headline
+from mdc.report.figures.drawing import drawing, headline, line_handle
 from mdc.report.given import Given, path_of
 
 if TYPE_CHECKING:
@@ -48,67 +49,49 @@ def make(job: LengthsJob, given: Given, out: Path) -> None:
     Everything is computed from the histograms in the indexes ``given``. UserError if one is missing, of another set, or
     holds no lengths.
     """
-    corpora = [_lengths(job, given, one) for one in job.sets]
-    records = {one.key: one.job for one in job.sets}
-    _write_csv(out / "figure3.csv", [line for one in corpora for line in long_rows(one)], job.scale, records)
-    _write_csv(out / "figure3_summary.csv", [summary(one, job.context_length) for one in corpora], job.scale, records)
+    import pandas as pd  # here: it takes half a second to import
+
+    corpora = [Lengths.of(one, read_json(path_of(job, given, one.job)), given[one.job]) for one in job.sets]
+    each = pd.concat([pd.DataFrame({**one.named(), **one.each()}) for one in corpora])
+    whole = pd.DataFrame([{**one.named(), **one.summary(job.context_length)} for one in corpora])
+    for name, frame in (("figure3.csv", each), ("figure3_summary.csv", whole)):
+        told = frame.assign(scale=job.scale, records=frame["corpus"].map({one.key: one.job for one in job.sets}))
+        write_text(out / name, told.to_csv(index=False, lineterminator="\n"))
     figures = [out / f"figure3.{ending}" for ending in ("png", "svg", "pdf")]
     draw(corpora, job.context_length, figures, f"Caption lengths after tokenisation, scale {job.scale_label}")
 
 
-def _lengths(job: LengthsJob, given: Given, one: CaptionSet) -> Lengths:
-    path = path_of(job, given, one.job)
-    index = read_json(path)
-    if index.get("kind") not in ("corpus", "texts") or index.get("name") != one.key:
-        raise UserError(f"{path}: figure 3 needs the index of {one.job}, this is of {index.get('name')!r}")
-    return Lengths.of_histogram(one.key, one.label, histogram(index, one.split, path))
-
-
-def _write_csv(path: Path, lines: Sequence[Mapping[str, Any]], scale: str, records: Mapping[str, str]) -> None:
-    import pandas as pd  # here: it takes half a second to import
-
-    frame = pd.DataFrame(lines).assign(scale=scale, records=[records[line["corpus"]] for line in lines])
-    write_text(path, frame.to_csv(index=False, lineterminator="\n"))
-
-
-def histogram(index: Mapping[str, Any], split: str, path: Path) -> dict[int, int]:
-    """{CLIP pieces: captions} of a split of an index; UserError if it holds none that is good."""
-    try:
-        listed = index["captions"]["per_split"][split]["histogram"]
-        found = {int(pieces): count for pieces, count in listed.items()}
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise UserError(f"{path}: has no caption lengths of split {split!r}; make the set again") from None
-    if not all(pieces >= 0 and type(count) is int and count >= 0 for pieces, count in found.items()):
-        raise UserError(f"{path}: a caption length or a count of split {split!r} is no whole number from 0")
-    return found
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Lengths:
     """The caption lengths of one corpus: ``tokens`` (K,) increasing, ``captions`` (K,) how many have that many."""
 
     key: str
     label: str
-    tokens: np.ndarray
-    captions: np.ndarray
+    tokens: NDArray[np.int64]
+    captions: NDArray[np.int64]
 
     @classmethod
-    def of_histogram(cls, key: str, label: str, pieces: Mapping[int, int]) -> Lengths:
-        """From {CLIP pieces without SOT and EOT: captions}; UserError if it counts no caption."""
-        there = sorted(length for length, count in pieces.items() if count)
-        if not there:
-            raise UserError(f"figure 3: {label} has no caption")
-        return cls(key, label, np.asarray(there) + ENDS, np.asarray([pieces[length] for length in there]))
+    def of(cls, one: CaptionSet, index: dict[str, Any], path: Path) -> Lengths:
+        """From the histogram {CLIP pieces without SOT and EOT: captions} in the ``index`` at ``path``; UserError if it is not of
+        that set, or counts no caption."""
+        if index.get("kind") not in ("corpus", "texts") or index.get("name") != one.key:
+            raise UserError(f"{path}: figure 3 needs the index of {one.job}, this is of {index.get('name')!r}")
+        try:
+            listed = index["captions"]["per_split"][one.split]["histogram"]
+            found = {int(pieces): count for pieces, count in listed.items() if count}
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise UserError(f"{path}: has no caption lengths of split {one.split!r}; make the set again") from None
+        if not all(pieces >= 0 and type(count) is int and count > 0 for pieces, count in found.items()):
+            raise UserError(f"{path}: a caption length or a count of split {one.split!r} is no whole number from 0")
+        if not found:
+            raise UserError(f"figure 3: {one.label} has no caption")
+        pieces = sorted(found)
+        return cls(one.key, one.label, np.array(pieces) + ENDS, np.array([found[length] for length in pieces]))
 
     @property
     def count(self) -> int:
         """Captions."""
         return int(self.captions.sum())
-
-    @property
-    def shares(self) -> np.ndarray:
-        """The share of captions (K,) of each length."""
-        return np.asarray(self.captions / self.count)
 
     @property
     def mean(self) -> float:
@@ -130,47 +113,35 @@ class Lengths:
         """The least number of tokens that so large a share of captions does not exceed."""
         return int(self.tokens[np.searchsorted(np.cumsum(self.captions), share * self.count)])
 
+    def named(self) -> dict[str, Any]:
+        return {"corpus": self.key, "label": self.label}
 
-def long_rows(one: Lengths) -> list[dict[str, Any]]:
-    """A line a length: pieces, tokens (with SOT and EOT), captions, and their share."""
-    each = zip(one.tokens.tolist(), one.captions.tolist(), one.shares.tolist(), strict=True)
-    return [
-        {
-            "corpus": one.key,
-            "label": one.label,
-            "pieces": tokens - ENDS,
-            "tokens": tokens,
-            "captions": count,
-            "share": share,
+    def each(self) -> dict[str, Any]:
+        """Columns of a line for each length: pieces, tokens (with SOT and EOT), captions, and their share."""
+        shares = self.captions / self.count
+        return {"pieces": self.tokens - ENDS, "tokens": self.tokens, "captions": self.captions, "share": shares}
+
+    def summary(self, context_length: int) -> dict[str, Any]:
+        """What the legend says, unrounded."""
+        return {
+            "captions": self.count,
+            "mean": self.mean,
+            "median": self.median,
+            "max": int(self.tokens[-1]),
+            "context_length": context_length,
+            "truncated_share": self.truncated(context_length),
+            "unit": "tokens a caption, SOT and EOT counted",
         }
-        for tokens, count, share in each
-    ]
 
-
-def summary(one: Lengths, context_length: int) -> dict[str, Any]:
-    """What the legend says, unrounded."""
-    return {
-        "corpus": one.key,
-        "label": one.label,
-        "captions": one.count,
-        "mean": one.mean,
-        "median": one.median,
-        "max": int(one.tokens[-1]),
-        "context_length": context_length,
-        "truncated_share": one.truncated(context_length),
-        "unit": "tokens a caption, SOT and EOT counted",
-    }
+    def told(self, context_length: int) -> str:
+        """What the legend says of a corpus."""
+        cut = f"truncated at {context_length}: {percent(self.truncated(context_length))}"
+        return f"{self.label}: mean {self.mean:.1f}, median {self.median:g}, {cut} (n = {self.count:,})"
 
 
 def percent(share: float) -> str:
     """A share as a percentage with one decimal; one above zero that rounds to zero says so."""
     return "< 0.1 %" if 0 < share < 0.0005 else f"{100 * share:.1f} %"
-
-
-def legend_text(lengths: Lengths, context_length: int) -> str:
-    """What the legend says of a corpus."""
-    cut = f"truncated at {context_length}: {percent(lengths.truncated(context_length))}"
-    return f"{lengths.label}: mean {lengths.mean:.1f}, median {lengths.median:g}, {cut} (n = {lengths.count:,})"
 
 
 def draw(corpora: Sequence[Lengths], context_length: int, paths: Sequence[str | Path], title: str) -> None:
@@ -188,41 +159,31 @@ def draw(corpora: Sequence[Lengths], context_length: int, paths: Sequence[str | 
         panel.margins(y=0.08)
         panel.set_xlabel("tokens a caption (CLIP pieces, SOT and EOT)")
         panel.set_ylabel("share of captions, %")
-        _context(panel, context_length, last)
+        # a line behind the last token that the context holds, and what lies beyond it in grey
+        end = context_length + 0.5
+        panel.axvline(end, color="#333333", linewidth=1)
+        panel.axvspan(end, last, color="#8A8A8A", alpha=0.16, linewidth=0, zorder=0)
+        where: dict[str, Any] = {
+            "xycoords": ("data", "axes fraction"),
+            "xytext": (-4, -2),
+            "textcoords": "offset points",
+        }
+        style: dict[str, Any] = {"ha": "right", "va": "top", "fontsize": 8, "color": "#333333"}
+        panel.annotate(f"context: {context_length} tokens", (end, 1), **where, **style)
         headline(figure, title)
         note = "tokens a caption; a marker stands at the median"
         figure.legend(handles=handles, loc="outside lower left", handlelength=3.2, title=note, alignment="left")
 
 
 def _one(panel: Axes, lengths: Lengths, number: int, context_length: int) -> Any:
-    from matplotlib.lines import Line2D
-
     colour, line, marker = _STYLES[number % len(_STYLES)]
     dense = np.zeros(int(lengths.tokens[-1]) + 2)
-    dense[lengths.tokens] = 100 * lengths.shares
+    dense[lengths.tokens] = 100 * (lengths.captions / lengths.count)
     edges = np.arange(len(dense) + 1) - 0.5
     panel.stairs(dense, edges, color=colour, alpha=0.13, fill=True, linewidth=0)
     panel.stairs(dense, edges, color=colour, linestyle=line, linewidth=1.3)
     median = lengths.median
     top = dense[[int(np.floor(median)), int(np.ceil(median))]].mean()
-    style: dict[str, Any] = {"color": colour, "marker": marker, "markeredgecolor": "white", "markersize": 6.5}
-    panel.plot([median], [top], linestyle="none", zorder=4, clip_on=False, **style)
-    return Line2D([], [], linestyle=line, linewidth=1.4, label=legend_text(lengths, context_length), **style)
-
-
-def _context(panel: Axes, context_length: int, last: float) -> None:
-    """A line behind the last token that the context holds, and what lies beyond it in grey."""
-    end = context_length + 0.5
-    panel.axvline(end, color="#333333", linewidth=1)
-    panel.axvspan(end, last, color="#8A8A8A", alpha=0.16, linewidth=0, zorder=0)
-    panel.annotate(
-        f"context: {context_length} tokens",
-        (end, 1),
-        xycoords=("data", "axes fraction"),
-        xytext=(-4, -2),
-        textcoords="offset points",
-        ha="right",
-        va="top",
-        fontsize=8,
-        color="#333333",
-    )
+    edge: dict[str, Any] = {"markeredgecolor": "white", "markersize": 6.5}
+    panel.plot([median], [top], marker, color=colour, zorder=4, clip_on=False, **edge)
+    return line_handle((colour, marker), lengths.told(context_length), line, linewidth=1.4, **edge)

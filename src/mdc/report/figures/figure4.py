@@ -5,25 +5,14 @@ A panel for each corpus and probe. The paper draws its values and prints none, s
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mdc.plan.jobs.shown import ProbingJob, System
-from mdc.report import words
-from mdc.report.figures.accuracy_panels import (
-    NARROW,
-    WIDTH,
-    accuracy_axis,
-    bottom_legend,
-    marked,
-    point,
-    untrained_handles,
-)
-from mdc.report.figures.drawing import drawing, headline
-from mdc.report.figures.styles import method_styles
+from mdc.report.figures.accuracy_panels import NARROW, WIDTH, AccuracyPanels
+from mdc.report.figures.drawing import MARKER, drawing, line_handle
 from mdc.report.frame import Number, write_contrasts, write_levels
 from mdc.report.given import Given
 from mdc.report.results import Results
@@ -44,8 +33,6 @@ SHOWN = {
 
 _ALL = 100.0  # per cent: every piece masked
 _EDGE, _APART = 7.0, 5.0  # per cent: from there to the marker of a method that draws its ratio, and to the next one's
-#: method's key -> colour, marker
-Styles = Mapping[str, tuple[str, str]]
 
 
 def make(job: ProbingJob, given: Given, out: Path) -> None:
@@ -83,74 +70,53 @@ def _fixed(number: Number) -> float | None:
 
 def draw(probing: Results, numbers: Sequence[Number], paths: Sequence[Path]) -> None:
     """A panel for each corpus and column; what was trained on no corpus is a line in each."""
-    labels = list(probing.corpora.values())
-    trained = [n for n in numbers if n.system.corpus]
-    controls = [n for n in numbers if not n.system.corpus]
-    # once for the figure: a method that only some panels have changes no colour in the others
-    styles = method_styles(n.method_key for n in trained)
-    fixed = sorted({ratio for n in trained if (ratio := _fixed(n)) is not None})
-    drawn = list(dict.fromkeys(n.method_key for n in trained if _fixed(n) is None))
+    shown, corpora, columns = AccuracyPanels(probing, numbers), probing.corpora, probing.columns
+    fixed = sorted({ratio for n in shown.trained if (ratio := _fixed(n)) is not None})
+    drawn = list(dict.fromkeys(n.method_key for n in shown.trained if _fixed(n) is None))
     # methods without a ratio of their own stand side by side behind 100 %
     places = {key: _ALL + _EDGE + i * _APART for i, key in enumerate(drawn)}
-    columns = probing.columns
-    with drawing(WIDTH if len(labels) > 1 else NARROW, 2.3 * len(columns) + 1.35, paths) as figure:
-        axes = figure.subplots(len(columns), len(labels), squeeze=False, sharex=True, sharey="row")
-        near: list[Number] = []
-        for i, (column, name) in enumerate(columns.items()):
-            here = [n for n in trained if n.label == name]
-            lines = [n for n in controls if n.label == name]
-            for j, (corpus, label) in enumerate(probing.corpora.items()):
-                near += accuracy_axis(axes[i, j], here, lines, words=j == 0)
-                own = [n for n in here if n.system.corpus and n.system.corpus.key == corpus]
-                _one(axes[i, j], own, places, styles)
-                if i == 0:
-                    axes[i, j].set_title(label)
-            axes[i, 0].set_ylabel(f"{name}, {probing.metric[column]} (%)")
-        ticks = _ticks(fixed)
+    with drawing(WIDTH if len(corpora) > 1 else NARROW, 2.3 * len(columns) + 1.35, paths) as figure:
+        axes = figure.subplots(len(columns), len(corpora), squeeze=False, sharex=True, sharey="row")
+        for row, name in zip(axes, columns.values(), strict=True):
+            for panel, corpus in zip(row, corpora, strict=True):
+                here = shown.axis(panel, name, first=panel is row[0])
+                _one(panel, shown, [n for n in here if n.system.corpus and n.system.corpus.key == corpus], places)
+        for panel, label in zip(axes[0], corpora.values(), strict=True):
+            panel.set_title(label)
+        ticks = fixed or [0, 25, 50, 75, _ALL]
         for panel in axes[-1]:
             panel.set_xlabel("mask ratio (%)")
             panel.set_xlim(0, _ALL + _EDGE + max(len(drawn) - 0.2, 0.2) * _APART)
-            panel.set_xticks(ticks, _tick_labels(ticks, len(labels)))
-        backbone = ", ".join(probing.backbones)
-        headline(figure, f"Fixed mask ratios against drawn ones, linear probing of {backbone}, {probing.scale_text}")
-        entries = _entries(trained, styles)
-        entries += [(h, str(h.get_label())) for h in untrained_handles(controls, near)]
-        note = words.intervals(probing.levels.values(), probing.job.seeds, "Bars and bands:")
-        bottom_legend(figure, entries, f"{note} Paired differences: figure4_contrasts.csv.")
+            panel.set_xticks(ticks, _tick_labels(ticks, len(corpora)))
+        title, note = "Fixed mask ratios against drawn ones,", " Paired differences: figure4_contrasts.csv."
+        shown.finish(figure, title, _handles(shown), "Bars and bands:", note)
 
 
-def _one(panel: Axes, numbers: Sequence[Number], places: Mapping[str, float], styles: Styles) -> None:
+def _one(panel: Axes, shown: AccuracyPanels, numbers: Sequence[Number], places: Mapping[str, float]) -> None:
     for number in numbers:
         if _fixed(number) is None:
-            _level(panel, number, styles[number.method_key], places[number.method_key])
+            _level(panel, number, shown.styles[number.method_key][0])
+            shown.point(panel, places[number.method_key], number)
     curve = _curve(numbers)
     if curve:
         # the colour of the ratio in the middle, as that of the family
-        colour, _ = styles[curve[len(curve) // 2].method_key]
+        colour, _ = shown.styles[curve[len(curve) // 2].method_key]
         panel.plot([_fixed(n) or 0 for n in curve], [n.value for n in curve], color=colour, linewidth=1.3, zorder=2.5)
     for number in curve:
-        point(panel, _fixed(number) or 0, number, styles[number.method_key])
+        shown.point(panel, _fixed(number) or 0, number)
 
 
-def _level(panel: Axes, number: Number, style: tuple[str, str], place: float) -> None:
+def _level(panel: Axes, number: Number, colour: str) -> None:
     """A method that draws its ratio, or masks nothing: one level, thick over the ratios that it draws."""
-    colour, _ = style
     panel.axhspan(*number.ends, color=colour, alpha=0.13, linewidth=0, zorder=1)
     panel.axhline(number.value, color=colour, linewidth=0.9, zorder=2)
     low, high = _ratios(number.system)
     if low is not None and high is not None:
         panel.plot([low, high], [number.value] * 2, color=colour, linewidth=2.6, zorder=2, solid_capstyle="butt")
-    point(panel, place, number, style)
 
 
 def _curve(numbers: Sequence[Number]) -> list[Number]:
     return sorted((n for n in numbers if _fixed(n) is not None), key=lambda n: _fixed(n) or 0)
-
-
-def _ticks(ratios: Sequence[float]) -> list[float]:
-    """The ratios themselves, unless some stand too close to be read."""
-    close = any(b - a < 8 for a, b in itertools.pairwise(ratios))
-    return [0, 25, 50, 75, _ALL] if close or not ratios else list(ratios)
 
 
 def _tick_labels(ticks: Sequence[float], panels: int) -> list[str]:
@@ -163,24 +129,20 @@ def _tick_labels(ticks: Sequence[float], panels: int) -> list[str]:
     return found[::-1]
 
 
-def _entries(trained: Sequence[Number], styles: Styles) -> list[tuple[Any, str]]:
+def _handles(shown: AccuracyPanels) -> list[Any]:
     """Of the legend: fixed ratios below 100 % as one entry, then every other method."""
-    from matplotlib.lines import Line2D
-
-    shown = list({n.method_key: n for n in trained}.values())
-    part = [n for n in _curve(shown) if _fixed(n) != _ALL]
+    styles, one_each = shown.styles, list({n.method_key: n for n in shown.trained}.values())
+    part = [n for n in _curve(one_each) if _fixed(n) != _ALL]
     family = part if len(part) > 1 else []
-    entries: list[tuple[Any, str]] = []
+    handles: list[Any] = []
     if family:
         ends = family[0], family[-1]
-        markers = tuple(Line2D([], [], **marked(*styles[n.method_key]), linestyle="none") for n in ends)
-        entries.append((markers, f"{ends[0].system.method.label} to {ends[1].system.method.label}"))
-    for number in sorted((n for n in shown if n not in family), key=lambda n: _fixed(n) is None):
-        handle = Line2D([], [], **marked(*styles[number.method_key]), linewidth=1.3 if _fixed(number) is None else 0)
-        entries.append((handle, number.system.method.label + _drawn_words(number)))
-    return entries
-
-
-def _drawn_words(number: Number) -> str:
-    low, high = _ratios(number.system)
-    return "" if low is None or low == high else f" (drawn from {low:.0f} to {high:.0f} %)"
+        label = " to ".join(n.system.method.label for n in ends)
+        handles.append(tuple(line_handle(styles[n.method_key], label, "none", **MARKER) for n in ends))
+    for number in sorted((n for n in one_each if n not in family), key=lambda n: _fixed(n) is None):
+        label, (low, high) = number.system.method.label, _ratios(number.system)
+        if low is not None and low != high:
+            label += f" (drawn from {low:.0f} to {high:.0f} %)"
+        line = {"linewidth": 1.3 if _fixed(number) is None else 0}
+        handles.append(line_handle(styles[number.method_key], label, **line, **MARKER))
+    return handles

@@ -1,33 +1,31 @@
 """Figure 5: probe accuracy over the number of pairs trained on, with the trend as points per doubling.
 
 The corpora are nested samples of one source, and the number of pairs is the one that each really had. Epochs stay the
-same, so samples seen grow with the pairs; both are told. The paper draws its values and prints none.
+same, so samples seen grow with the pairs; the figure says both. The paper draws its values and prints none.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from mdc.plan.jobs.shown import ProbingJob, System
+import numpy as np
+from numpy.typing import NDArray
+
+from mdc.plan.jobs.shown import Labelled, ProbingJob, System
+from mdc.plan.records import UserError
 from mdc.report import words
-from mdc.report.figures.accuracy_panels import (
-    NARROW,
-    WIDTH,
-    accuracy_axis,
-    bottom_legend,
-    count_words,
-    marked,
-    point,
-    untrained_handles,
-)
-from mdc.report.figures.drawing import drawing, headline
-from mdc.report.figures.styles import method_styles
-from mdc.report.figures.trends import Sizes, Trend
-from mdc.report.frame import Number, write_contrasts, write_levels
+from mdc.report.figures.accuracy_panels import NARROW, WIDTH, AccuracyPanels, count_words
+from mdc.report.figures.drawing import drawing
+from mdc.report.frame import Contrast, Number, Side, records_of, write_contrasts, write_levels
 from mdc.report.given import Given
+from mdc.report.results import Results
+from mdc.report.statistics.claims import claim, decide
+from mdc.report.statistics.estimate import estimate
+from mdc.report.statistics.replicates import Replicates
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,6 +42,105 @@ SHOWN = {
 }
 
 _DODGE = 0.016  # of the axis: how far methods stand apart, so that their intervals can be told
+
+
+@dataclass(frozen=True)
+class Trend:
+    """Accuracy = ``intercept`` + slope · log2(pairs), least squares, in per cent. ``line``: its slope, in points a
+    doubling of the ``pairs``; a claim is that accuracy rises, and its margin is that of the whole rise, from the
+    smallest corpus to the largest, a doubling. ``residual_sd``: what one point lies off the line, None where two points
+    make it. ``system``: the first of the line."""
+
+    system: System
+    line: Contrast
+    pairs: Sequence[int]
+    intercept: float
+    residual_sd: float | None
+
+    def at(self, pairs: float) -> float:
+        """The line's per cent at so many pairs."""
+        return self.intercept + self.line.found.value * math.log2(pairs)
+
+
+class Sizes(Results):
+    """The systems by their corpora's numbers of pairs."""
+
+    job: ProbingJob
+
+    averages = False
+    printed = False
+
+    def __init__(self, job: ProbingJob, given: Given) -> None:
+        super().__init__(job, given)
+        if len(self.corpora) < 2:
+            raise UserError(f"{self.title}: a trend needs two corpora or more")
+        self.sizes = {corpus: self.told_of(corpus, "pairs", "pairs") for corpus in self.corpora}
+        by_size: dict[int, str] = {}
+        for corpus, pairs in self.sizes.items():
+            if (other := by_size.setdefault(pairs, corpus)) != corpus:
+                raise UserError(f"{self.title}: {other} and {corpus} both had {pairs:,} pairs; drop one of them")
+
+    def pairs(self, system: System) -> int:
+        """Of its corpus."""
+        return self.sizes[system.corpus.key] if system.corpus else 0
+
+    def trends(self) -> list[Trend]:
+        """One for each method and column, of methods of two corpora or more; those that the job names are decided."""
+        groups: dict[tuple[Labelled, Labelled, str], list[System]] = {}
+        for system in (system for system in self.job.systems if system.corpus):
+            groups.setdefault((system.backbone, system.method, system.estimator), []).append(system)
+        lines = [(group, column) for group in groups.values() if len(group) > 1 for column in self.columns]
+        found, how = [self._trend(*line) for line in lines], self.job.statistics
+        claimed = [
+            place
+            for place, (group, column) in enumerate(lines)
+            if column == self.primary_measure and group[0].method.key in self.job.trends
+        ]
+        claims = [claim(self._slope(*lines[n]), self._margin_of_slope(*lines[n]), how.level) for n in claimed]
+        for place, decision in zip(claimed, decide(claims, how.level, how.power, how.order), strict=True):
+            trend = found[place]
+            found[place] = replace(trend, line=replace(trend.line, decision=decision))
+        return found
+
+    def _margin_of_slope(self, systems: Sequence[System], column: str) -> float | None:
+        """Of a doubling, if the whole rise is to be less than the metric's margin."""
+        margin = self.margin((systems[0].key, systems[-1].key), column)
+        pairs = [self.pairs(system) for system in systems]
+        return margin / math.log2(max(pairs) / min(pairs)) if isinstance(margin, float) else None
+
+    def _weights(self, systems: Sequence[System]) -> NDArray[np.float64]:
+        """What each value counts for in the slope and in the intercept of their least-squares line, (2, K)."""
+        return np.linalg.pinv(np.vander(np.log2([self.pairs(system) for system in systems]), 2))
+
+    def _slope(self, systems: Sequence[System], column: str) -> Replicates:
+        if not all(self.items[systems[0].key, column][0].same_items(self.items[one.key, column][0]) for one in systems):
+            raise UserError(
+                f"{self.title}: trend of {systems[0].method.label}: not tested on the same items; probe again"
+            )
+        first, *others = (self.replicates[system.key, column] for system in systems)
+        weights = self._weights(systems)[0]
+        return first.of(lambda *values: np.tensordot(weights, np.broadcast_arrays(*values), 1), *others)
+
+    def _trend(self, systems: Sequence[System], column: str) -> Trend:
+        first, pairs = systems[0], [self.pairs(system) for system in systems]
+        levels = np.array([self.levels[system.key, column].value for system in systems])
+        slope, intercept = self._weights(systems) @ levels
+        off = levels - intercept - slope * np.log2(pairs)
+        free = len(levels) - 2  # two parameters are fitted
+        line = Contrast(
+            scale=self.job.scale,
+            artefact=self.job.artefact,
+            kind="slope",
+            first=Side(first.method.key, "", first.backbone.label, first.method.label),
+            second=None,
+            column=column,
+            label=self.name(column),
+            metric=self.metric[column],
+            unit="points per doubling",
+            found=estimate(self._slope(systems, column), self.job.statistics.level, contrast=True),
+            records=records_of(*systems),
+        )
+        return Trend(first, line, pairs, float(intercept), math.sqrt(float(off @ off) / free) if free else None)
 
 
 def make(job: ProbingJob, given: Given, out: Path) -> None:
@@ -67,28 +164,20 @@ def make(job: ProbingJob, given: Given, out: Path) -> None:
 
 def draw(sizes: Sizes, numbers: Sequence[Number], trends: Sequence[Trend], paths: Sequence[Path]) -> None:
     """A panel for each column: every method over the pairs with its line; what was trained on no corpus is a line across."""
-    shown = min(2, len(sizes.columns))
-    rows = math.ceil(len(sizes.columns) / shown)
-    trained = [n for n in numbers if n.system.corpus]
-    controls = [n for n in numbers if not n.system.corpus]
-    styles = method_styles(n.method_key for n in trained)
-    near: list[Number] = []
-    with drawing(WIDTH if shown > 1 else NARROW, 2.75 * rows + 1.35, paths) as figure:
-        axes = figure.subplots(rows, shown, squeeze=False).ravel()
-        for panel, (column, name) in zip(axes, sizes.columns.items(), strict=False):
-            here = [n for n in trained if n.label == name]
-            lines = [t for t in trends if t.line.label == name]
-            near += accuracy_axis(panel, here, [n for n in controls if n.label == name])
-            _one(panel, here, lines, styles)
+    shown, across = AccuracyPanels(sizes, numbers), min(2, len(sizes.columns))
+    rows = math.ceil(len(sizes.columns) / across)
+    with drawing(WIDTH if across > 1 else NARROW, 2.75 * rows + 1.35, paths) as figure:
+        axes = figure.subplots(rows, across, squeeze=False).ravel()
+        for panel, name in zip(axes, sizes.columns.values(), strict=False):
+            here = shown.axis(panel, name)
+            lines = [trend for trend in trends if trend.line.label == name]
+            _one(panel, shown, here, lines)
             panel.set_title(slope_words(lines), fontsize=8)
             _pairs_axis(panel, sizes, [n.system for n in here])
-            panel.set_ylabel(f"{name}, {sizes.metric[column]} (%)")
         for panel in axes[len(sizes.columns) :]:
             panel.set_visible(False)
-        headline(figure, f"Pairs trained on, linear probing of {', '.join(sizes.backbones)}, {sizes.scale_text}")
-        entries = _entries(trained, styles) + [(h, str(h.get_label())) for h in untrained_handles(controls, near)]
-        note = words.intervals(sizes.levels.values(), sizes.job.seeds, "Bars and brackets:")
-        bottom_legend(figure, entries, f"{note} Lines: least squares over log₂(pairs).")
+        note = " Lines: least squares over log₂(pairs)."
+        shown.finish(figure, "Pairs trained on,", shown.handles(1.4), "Bars and brackets:", note)
 
 
 def _pairs_axis(panel: Axes, sizes: Sizes, systems: Sequence[System]) -> None:
@@ -106,16 +195,18 @@ def _pairs_axis(panel: Axes, sizes: Sizes, systems: Sequence[System]) -> None:
     panel.set_xlabel("image–caption pairs\n(below: samples seen in training)")
 
 
-def _one(panel: Axes, numbers: Sequence[Number], trends: Sequence[Trend], styles: dict[str, tuple[str, str]]) -> None:
+def _one(panel: Axes, panels: AccuracyPanels, numbers: Sequence[Number], trends: Sequence[Trend]) -> None:
     methods = list(dict.fromkeys(n.method_key for n in numbers))
     shown = [n.pairs for n in numbers if n.pairs]
     span = max(shown) / min(shown)
     for trend in trends:
         ends = min(trend.pairs), max(trend.pairs)
-        panel.plot(ends, [trend.at(p) for p in ends], color=styles[trend.system.method.key][0], linewidth=1.4, zorder=2)
+        panel.plot(
+            ends, [trend.at(p) for p in ends], color=panels.styles[trend.system.method.key][0], linewidth=1.4, zorder=2
+        )
     for number in numbers:
         place = methods.index(number.method_key) - (len(methods) - 1) / 2
-        point(panel, (number.pairs or 1) * span ** (place * _DODGE), number, styles[number.method_key])
+        panels.point(panel, (number.pairs or 1) * span ** (place * _DODGE), number)
 
 
 def slope_words(trends: Sequence[Trend]) -> str:
@@ -123,13 +214,6 @@ def slope_words(trends: Sequence[Trend]) -> str:
     each = [f"{t.system.method.label}: {words.shown(t.line.found, 2)}" for t in trends]
     unit = "points per doubling of the pairs"
     return "\n".join([unit, *each] if each else [])  # below one another: a panel may be narrow
-
-
-def _entries(numbers: Sequence[Number], styles: dict[str, tuple[str, str]]) -> list[tuple[Any, str]]:
-    from matplotlib.lines import Line2D
-
-    methods = {n.method_key: n.system.method.label for n in numbers}
-    return [(Line2D([], [], **marked(*styles[key]), linewidth=1.4), label) for key, label in methods.items()]
 
 
 def _range_words(counts: Sequence[int]) -> str:

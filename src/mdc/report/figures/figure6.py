@@ -6,7 +6,7 @@ import base64
 import io
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,9 @@ from PIL import Image
 from mdc.data.formats.images import ImageError, decode
 from mdc.data.shards.index import ShardReader
 from mdc.plan.jobs.shown_captions import CaptionExamples, CaptionFigureJob, ShownCaptions
-from mdc.plan.records import UserError, write_text
+from mdc.plan.records import UserError
 from mdc.report import words
-from mdc.report.csv_file import csv_text
+from mdc.report.csv_file import write_csv
 from mdc.report.figures.drawing import drawing, headline
 from mdc.report.given import Given, path_of, table_of
 from mdc.report.tables.render import write_page
@@ -49,41 +49,36 @@ SHOWN = {
     "job": "shown_captions.CaptionFigureJob",
 }
 
-_LINE = ("scale", "dataset", "image", "system", "caption", "records")
 _WIDTH = 125  # letters of a line of the picture
 _SMALL = 200  # pixels below which a page shows an image's pixels as they are
 
 
 @dataclass(frozen=True)
 class _Example:
+    """A test image with its reference captions and those of all systems."""
+
+    dataset: CaptionExamples
     key: str
     image: Image.Image
     references: list[str]
-    captions: list[tuple[ShownCaptions, Mapping[str, Any]]]
+    captions: Sequence[tuple[ShownCaptions, Mapping[str, Any]]]
 
 
 def make(job: CaptionFigureJob, given: Given, out: Path) -> None:
     """Write the figure's files into ``out``; UserError names a record that is missing, stale or of another scale."""
-    shown = {dataset.key: _examples(job, dataset, given) for dataset in job.datasets}
-    _draw(job, shown, [out / f"{job.artefact}.png", out / f"{job.artefact}.pdf"])
-    _page(job, shown, out / f"{job.artefact}.html")
+    examples = [example for dataset in job.datasets for example in _examples(job, dataset, given)]
+    _draw(job, examples, [out / f"{job.artefact}.png", out / f"{job.artefact}.pdf"])
+    _page(job, examples, out / f"{job.artefact}.html")
+    columns = ("scale", "dataset", "image", "system", "caption", "records")
     lines = [
-        {
-            "scale": job.scale,
-            "dataset": dataset.label,
-            "image": example.key,
-            "system": system.label,
-            "caption": row["caption"],
-            "records": system.record,
-        }
-        for dataset in job.datasets
-        for example in shown[dataset.key]
+        (job.scale, example.dataset.label, example.key, system.label, row["caption"], system.record)
+        for example in examples
         for system, row in example.captions
     ]
-    write_text(out / f"{job.artefact}.csv", csv_text(lines, _LINE))
+    write_csv(out / f"{job.artefact}.csv", [dict(zip(columns, line, strict=True)) for line in lines], columns)
 
 
-def _examples(job: CaptionFigureJob, dataset: CaptionExamples, given: Given) -> list[_Example]:
+def _examples(job: CaptionFigureJob, dataset: CaptionExamples, given: Given) -> Iterator[_Example]:
     """The images that the seed draws among those that were captioned, in their order."""
     rows = {system.key: _captions(job, system, given) for system in dataset.systems}
     keys = list(next(iter(rows.values())))
@@ -91,7 +86,6 @@ def _examples(job: CaptionFigureJob, dataset: CaptionExamples, given: Given) -> 
     chosen = sorted(np.random.default_rng([job.seed, 6]).choice(len(keys), size=count, replace=False).tolist())
     path = path_of(job, given, dataset.corpus)
     reader = ShardReader(path, dataset.split)
-    found = []
     for number in chosen:
         key, data, record = reader.read(number)
         if key != keys[number]:
@@ -101,8 +95,7 @@ def _examples(job: CaptionFigureJob, dataset: CaptionExamples, given: Given) -> 
         except ImageError as error:
             raise UserError(f"{path}: image {key} {error}") from None
         own = [(system, rows[system.key][key]) for system in dataset.systems]
-        found.append(_Example(key, image, list(record["captions"]), own))
-    return found
+        yield _Example(dataset, key, image, list(record["captions"]), own)
 
 
 def _captions(job: CaptionFigureJob, system: ShownCaptions, given: Given) -> dict[str, Mapping[str, Any]]:
@@ -112,82 +105,67 @@ def _captions(job: CaptionFigureJob, system: ShownCaptions, given: Given) -> dic
     return {row["image"]: row for row in rows if row["system"] == system.system}
 
 
-def _draw(job: CaptionFigureJob, shown: Mapping[str, Sequence[_Example]], paths: Sequence[Path]) -> None:
-    lines = [[_text(example, _WIDTH) for example in examples] for examples in shown.values()]
-    heights = [max(1.7, 0.17 * (text.count("\n") + 1) + 0.25) for texts in lines for text in texts]
+def _draw(job: CaptionFigureJob, examples: Sequence[_Example], paths: Sequence[Path]) -> None:
+    texts = [_text(example) for example in examples]
+    heights = [max(1.7, 0.17 * (text.count("\n") + 1) + 0.25) for text in texts]
     with drawing(10.5, sum(heights) + 0.9, paths) as figure:
-        panels = figure.subplots(
-            len(heights), 2, squeeze=False, gridspec_kw={"width_ratios": [1, 5.2], "height_ratios": heights}
-        )
-        examples = [(dataset, one) for dataset in job.datasets for one in shown[dataset.key]]
-        for (picture, text), (dataset, example), said in zip(
-            panels, examples, [text for texts in lines for text in texts], strict=True
-        ):
+        grid: dict[str, Any] = {"width_ratios": [1, 5.2], "height_ratios": heights}
+        panels = figure.subplots(len(heights), 2, squeeze=False, gridspec_kw=grid)
+        for (picture, panel), example, text in zip(panels, examples, texts, strict=True):
             picture.imshow(np.asarray(example.image), interpolation="nearest")
-            picture.set_title(f"{dataset.label} {example.key}", fontsize=7, loc="left")
+            picture.set_title(f"{example.dataset.label} {example.key}", fontsize=7, loc="left")
             picture.set_anchor("NW")
-            for panel in (picture, text):
-                panel.axis("off")
-            text.text(0, 1, said, va="top", ha="left", fontsize=8.5, linespacing=1.25, transform=text.transAxes)
+            picture.axis("off")
+            panel.axis("off")
+            panel.text(0, 1, text, va="top", ha="left", fontsize=8.5, linespacing=1.25, transform=panel.transAxes)
         headline(figure, f"{words.heading(job)} of images drawn by seed {job.seed}", words.scale_text(job))
 
 
-def _text(example: _Example, width: int) -> str:
+def _text(example: _Example) -> str:
+    """Without the letters that the drawing takes for mathematics, and without those that its font lacks."""
     said = [f"{system.label}:  {row['caption']}" for system, row in example.captions if system.pictured]
     said += [f"reference:  {example.references[0]}"]
-    return "\n".join(textwrap.fill(_plain(line), width, subsequent_indent="      ") for line in said)
+    plain = ("".join(letter if letter.isprintable() else "�" for letter in line).replace("$", r"\$") for line in said)
+    return "\n".join(textwrap.fill(line, _WIDTH, subsequent_indent="      ") for line in plain)
 
 
-def _plain(line: str) -> str:
-    """Without the letters that the drawing takes for mathematics, and without those that its font lacks."""
-    return "".join(letter if letter.isprintable() else "�" for letter in line).replace("$", r"\$")
-
-
-def _page(job: CaptionFigureJob, shown: Mapping[str, Sequence[_Example]], path: Path) -> None:
+def _page(job: CaptionFigureJob, examples: Sequence[_Example], path: Path) -> None:
     datasets = []
-    smallest = min(example.image.width for examples in shown.values() for example in examples)
     for dataset in job.datasets:
-        datasets.append(
+        shown = [
             {
-                "title": f"{words.heading(job)} of {dataset.label}, {words.scale_text(job)}",
-                "caption": [
-                    f"{len(shown[dataset.key])} images drawn by seed {job.seed}, with a caption by each system's first seed.",
-                    "The small number behind a word piece says at which step it was shown; the deeper its colour, the surer the "
-                    "model was. Where there are no numbers, pieces were written from left to right.",
-                ],
-                "examples": [
-                    {
-                        "key": example.key,
-                        "image": _embedded(example.image),
-                        "references": example.references,
-                        "captions": [
-                            {"label": system.label, "text": row["caption"], "pieces": _pieces(system, row)}
-                            for system, row in example.captions
-                        ],
-                    }
-                    for example in shown[dataset.key]
+                "key": example.key,
+                "image": _embedded(example.image),
+                "references": example.references,
+                "captions": [
+                    {"label": system.label, "text": row["caption"], "pieces": _pieces(system, row)}
+                    for system, row in example.captions
                 ],
             }
-        )
-    rendering = "pixelated" if smallest < _SMALL else "auto"
+            for example in examples
+            if example.dataset is dataset
+        ]
+        caption = [
+            f"{len(shown)} images drawn by seed {job.seed}, with a caption by each system's first seed.",
+            "The small number behind a word piece says at which step it was shown; the deeper its colour, the surer the "
+            "model was. Where there are no numbers, pieces were written from left to right.",
+        ]
+        title = f"{words.heading(job)} of {dataset.label}, {words.scale_text(job)}"
+        datasets.append({"title": title, "caption": caption, "examples": shown})
+    rendering = "pixelated" if min(example.image.width for example in examples) < _SMALL else "auto"
     write_page(path, "captions.html.j2", title=words.heading(job), datasets=datasets, rendering=rendering)
 
 
 def _pieces(system: ShownCaptions, row: Mapping[str, Any]) -> list[dict[str, Any]]:
     if not system.reveals:
         return []
-    return [
-        {
-            "text": text,
-            "step": step,
-            "sure": round(60 * math.exp(min(confidence, 0.0))),
-            # a piece of a diffusion's random start that was kept was written at no step
-            "title": f"step {step}, probability {math.exp(min(confidence, 0.0)):.2f}"
-            if step
-            else "there from the start",
-        }
-        for text, step, confidence in zip(row["pieces"], row["step"], row["confidence"], strict=True)
-    ]
+    pieces = []
+    for text, step, confidence in zip(row["pieces"], row["step"], row["confidence"], strict=True):
+        sure = math.exp(min(confidence, 0.0))
+        # a piece of a diffusion's random start that was kept was written at no step
+        title = f"step {step}, probability {sure:.2f}" if step else "there from the start"
+        pieces.append({"text": text, "step": step, "sure": round(60 * sure), "title": title})
+    return pieces
 
 
 def _embedded(image: Image.Image) -> str:

@@ -1,17 +1,28 @@
-"""The losses of every run of a scale: the numbers behind the figure, and the figure (:mod:`mdc.report.figures.loss_panels`).
+"""The losses of every run of a scale, readable however many methods and seeds there are.
+
+Methods that answer one question share a panel: CLIP's losses, the captioning methods of the main table, other weights
+and ranges of t, fixed mask ratios; MDC is in each of the last three. Seeds become a mean and a band.
 
 A run's log holds clocks, so no hash of it can stand in a record; ``figure_loss.csv`` holds every loss of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from mdc.plan.jobs.shown import LossesJob
-from mdc.plan.records import write_text
-from mdc.report.figures.loss_panels import Curve, draw
+import numpy as np
+from numpy.typing import NDArray
+
+from mdc.plan.jobs.shown import LossesJob, ShownRun
+from mdc.report.figures.drawing import MARKER, bottom_legend, drawing, headline, line_handle, smooth, write_logs
+from mdc.report.figures.styles import method_styles
 from mdc.report.given import Given, run_log
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 SHOWN = {
     "artefacts": {"figure_loss": {"title": "Figure: losses"}},
@@ -23,25 +34,159 @@ SHOWN = {
     "job": "shown.LossesJob",
 }
 
+#: family -> what its panels are called; in the order drawn
+_FAMILIES = {
+    "contrastive": "contrastive",
+    "captioning": "captioning",
+    "schedules": "other weights and ranges of t",
+    "ratios": "fixed mask ratios",
+    "mask_and_replace": "mask-and-replace",
+}
+#: drawn beside its variants, which are two families
+_COMMON, _VARIANTS = "mdc", ("schedules", "ratios")
+_COLUMNS = 5
+_POINTS = 9  # validation losses drawn of one line; the csv has all
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A run's losses in nats by step: of ``train`` and of ``validation``, which may have none."""
+
+    run: ShownRun
+    train: Mapping[int, float]
+    validation: Mapping[int, float]
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """The keys of its corpus and backbone."""
+        return self.run.corpus.key, self.run.backbone.key
+
+    @property
+    def method(self) -> str:
+        """Its method's key."""
+        return self.run.method.key
+
+    @property
+    def family(self) -> str:
+        """Which question it answers, a key of ``_FAMILIES``."""
+        if self.run.objective in ("contrastive", "mask_and_replace"):
+            return self.run.objective
+        if self.run.t_range is not None and self.run.t_range[0] == self.run.t_range[1]:
+            return "ratios"
+        return "schedules" if self.run.objective == "masked" and self.method != _COMMON else "captioning"
+
 
 def make(job: LossesJob, given: Given, out: Path) -> None:
     """Write the figure and its csv into ``out``; UserError if a run's manifest or log does not serve."""
-    curves = [Curve.of(run, run_log(job, given, run.job).lines) for run in job.runs]
-    write_text(out / "figure_loss.csv", csv_text(curves, job.scale))
+    curves = []
+    for run in job.runs:
+        lines = run_log(job, given, run.job).lines
+        # of a step that was logged twice the last counts
+        series = [{line["step"]: line[key] for line in lines if key in line} for key in ("loss", "validation_loss")]
+        curves.append(Curve(run, *series))
+    logs = (
+        (curve.run, {"split": split, "step": list(losses), "loss": list(losses.values())})
+        for curve in curves
+        for split, losses in (("train", curve.train), ("validation", curve.validation))
+        if losses
+    )
+    write_logs(out / "figure_loss.csv", job.scale, logs)
     figures = [out / "figure_loss.png", out / "figure_loss.svg"]
     draw(curves, figures, title=f"Pretraining loss, scale {job.scale_label}")
 
 
-def csv_text(curves: Sequence[Curve], scale: str) -> str:
-    """One line a loss, under the labels of corpus, backbone and method; a loss has all its digits."""
-    import pandas as pd  # here: it takes half a second to import
+def draw(curves: Sequence[Curve], paths: Sequence[str | Path], title: str) -> None:
+    """Training loss (running mean) and validation loss (points) over steps, one line for each method.
 
-    rows = [
-        (run.corpus.label, run.backbone.label, run.method.label, run.seed, split, step, loss, scale, run.job)
-        for curve in curves
-        for run in [curve.run]
-        for split, series in (("train", curve.train), ("validation", curve.validation))
-        for step, loss in series.items()
-    ]
-    columns = ["corpus", "backbone", "method", "seed", "split", "step", "loss", "scale", "records"]
-    return str(pd.DataFrame(rows, columns=columns).to_csv(index=False, lineterminator="\n"))
+    A method with one seed shows its raw loss faintly; with several, the line is their mean and the band reaches from the
+    least to the largest of their running means. A family of methods has rows of its own, and in them a panel for each corpus
+    and backbone. ``paths`` end in png, svg or pdf.
+    """
+    families = {family: panels for family in _FAMILIES if (panels := _panels(curves, family))}
+    columns = min(_COLUMNS, max(2, *map(len, families.values())))
+    labels = {curve.method: curve.run.method.label for curve in curves}
+    styles = method_styles(labels)
+    seeds = len({curve.run.seed for curve in curves})
+    rows = sum(-(-len(panels) // columns) for panels in families.values())
+    with drawing(2.6 * columns + 0.5, 2.3 * rows + 1.2 + 0.06 * len(labels), paths) as figure:
+        axes = iter(figure.subplots(rows, columns, squeeze=False))
+        for family, panels in families.items():
+            drawn = []
+            for start in range(0, len(panels), columns):
+                row = next(axes)
+                row[0].set_ylabel("nats per pair" if family == "contrastive" else "nats per token")
+                for panel in row[len(panels) - start :]:
+                    panel.set_axis_off()
+                for panel, here in zip(row, panels[start : start + columns], strict=False):
+                    _draw(panel, here, styles)
+                    run = here[0].run
+                    panel.set_title(f"{_FAMILIES[family]}\n{run.corpus.label}, {run.backbone.label}")
+                    panel.set_xlabel("" if start + columns < len(panels) else "step")
+                    drawn.append(panel)
+            _share_y(drawn)
+        apart = len({curve.method for curve in curves if curve.family != "contrastive"}) > 1
+        note = "Captioning methods weight tokens differently: their levels do not compare." if apart else ""
+        headline(figure, title, note)
+        lines = (
+            "running mean" if seeds == 1 else f"running mean of {seeds} seeds, in a band from the least to the largest"
+        )
+        handles = [line_handle(styles[method], labels[method]) for method in styles]
+        bottom_legend(figure, handles, f"Lines: {lines}. Points: validation.")
+
+
+def _panels(curves: Sequence[Curve], family: str) -> list[list[Curve]]:
+    """The panels of a family: one for each corpus and backbone that has a method of it."""
+    panels = []
+    for place in dict.fromkeys(curve.place for curve in curves):
+        here = [curve for curve in curves if curve.place == place]
+        own = [curve for curve in here if curve.family == family]
+        if {curve.method for curve in own} == {_COMMON} and any(curve.family in _VARIANTS for curve in here):
+            continue  # it is drawn beside its variants
+        common = [curve for curve in here if curve.method == _COMMON and family in _VARIANTS]
+        if own:
+            panels.append([*own, *common])
+    return panels
+
+
+def _draw(panel: Axes, curves: Sequence[Curve], styles: Mapping[str, tuple[str, str]]) -> None:
+    for method in dict.fromkeys(curve.method for curve in curves):
+        colour, marker = styles[method]
+        group = [curve for curve in curves if curve.method == method]
+        smoothed = [
+            dict(zip(one.train, smooth(list(one.train.values()), len(one.train) // 15), strict=True)) for one in group
+        ]
+        steps, low, mean, high = _over_seeds(smoothed)
+        if len(group) == 1:
+            raw = group[0].train
+            panel.plot(list(raw), list(raw.values()), color=colour, linewidth=0.8, alpha=0.35)
+        else:
+            panel.fill_between(steps, low, high, color=colour, alpha=0.2, linewidth=0)
+        panel.plot(steps, mean, color=colour, linewidth=1.6)
+        if validation := [curve.validation for curve in group if curve.validation]:
+            at, _, loss, _ = _over_seeds(validation)
+            # the last is always among those kept
+            kept = slice((len(at) - 1) % -(-len(at) // _POINTS), None, -(-len(at) // _POINTS))
+            panel.plot(at[kept], loss[kept], marker, color=colour, zorder=3, **{**MARKER, "markersize": 4.2})
+
+
+def _over_seeds(series: Iterable[Mapping[int, float]]) -> tuple[NDArray[np.float64], ...]:
+    """Steps (N,), and the least, mean and largest value there (N,) over the seeds that have the step."""
+    import pandas as pd
+
+    seeds = pd.DataFrame([pd.Series(one) for one in series]).sort_index(axis="columns")
+    return (
+        np.asarray(seeds.columns, dtype=np.float64),
+        *(f.to_numpy() for f in (seeds.min(), seeds.mean(), seeds.max())),
+    )
+
+
+def _share_y(panels: Sequence[Axes]) -> None:
+    """One vertical range for all panels of a family. The first steps lie far above the rest and may run out of view."""
+    values = np.concatenate([np.asarray(line.get_ydata(), float) for panel in panels for line in panel.get_lines()])
+    values = values[np.isfinite(values)]
+    if not len(values):
+        return
+    low, high = float(values.min()), float(np.quantile(values, 0.995))
+    margin = 0.06 * (high - low) or 0.5
+    for panel in panels:
+        panel.set_ylim(low - margin, high + margin)

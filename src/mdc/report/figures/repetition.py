@@ -11,24 +11,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from mdc.plan.jobs.shown import ProbingJob, System
 from mdc.plan.records import UserError
-from mdc.report import words
 from mdc.report.csv_file import names, write_csv
-from mdc.report.figures.accuracy_panels import (
-    WIDTH,
-    accuracy_axis,
-    bottom_legend,
-    count_words,
-    marked,
-    point,
-    untrained_handles,
-)
-from mdc.report.figures.drawing import drawing, error_bars, headline
-from mdc.report.figures.styles import method_styles
-from mdc.report.frame import AVERAGE, Number, write_contrasts, write_levels
+from mdc.report.figures.accuracy_panels import WIDTH, AccuracyPanels, count_words
+from mdc.report.figures.drawing import claims_told, drawing, error_bars, line_handle
+from mdc.report.frame import Number, write_contrasts, write_levels
 from mdc.report.given import Given, record_of
 from mdc.report.results import Results
 
@@ -65,20 +56,9 @@ class Seen:
         return self.samples / self.pairs
 
 
-@dataclass(frozen=True)
-class Losses:
-    """Held-out losses, one a seed; ``of_tokens``: in nats per token, as a captioner's, not a pair."""
-
-    values: list[float]
-    of_tokens: bool
-
-    @property
-    def mean(self) -> float:
-        return sum(self.values) / len(self.values)
-
-
 class Repetition(Results):
-    """The systems by the samples that they have seen, and the held-out losses of their runs."""
+    """The systems by the samples that they have seen. ``losses``: of each system the held-out losses of its runs at their ends;
+    ``captioners``: those whose losses are in nats per token, not per pair."""
 
     job: ProbingJob
 
@@ -100,18 +80,18 @@ class Repetition(Results):
                 )
         if len(of) < 2:
             raise UserError(f"{self.title}: needs runs that have seen different numbers of samples")
-        self.losses = {s.key: self._losses(given, s) for s in job.systems if s.corpus}
-
-    def _losses(self, given: Given, system: System) -> Losses:
-        """At the end of each seed's run."""
-        values, objectives = [], set()
-        for run in system.runs:
-            record = record_of(self.job, given, f"runs/{run}")
-            if record.get("validation_loss") is None:
-                raise UserError(f"{self.title}: runs/{run} has no held-out loss; give its corpus held-out pairs (val)")
-            values.append(float(record["validation_loss"]))
-            objectives.add(record["config"]["method"]["objective"])
-        return Losses(values, "contrastive" not in objectives)
+        self.losses: dict[str, list[float]] = {}
+        self.captioners: list[System] = []
+        for system in (system for system in job.systems if system.corpus):
+            records = [record_of(job, given, f"runs/{run}") for run in system.runs]
+            for record in records:
+                if record.get("validation_loss") is None:
+                    raise UserError(
+                        f"{self.title}: {record['id']} has no held-out loss; give its corpus held-out pairs (val)"
+                    )
+            self.losses[system.key] = [float(record["validation_loss"]) for record in records]
+            if records[0]["config"]["method"]["objective"] != "contrastive":
+                self.captioners.append(system)
 
     def samples(self, system: System) -> int:
         return self.seen[system.corpus.key].samples if system.corpus else 0
@@ -153,67 +133,54 @@ def _loss_rows(found: Repetition) -> list[dict[str, Any]]:
     for key, losses in found.losses.items():
         system = found.systems[key]
         assert system.corpus is not None
-        seen = found.seen[system.corpus.key]
-        told: dict[str, Any] = {"scale": found.job.scale, "artefact": found.job.artefact, "system": key}
-        told |= {"dataset": system.corpus.label}
-        told |= {"backbone": system.backbone.label, "method": system.method.label, "passes": seen.passes}
-        told |= {"samples_seen": seen.samples, "seeds": len(losses.values), "loss": losses.mean}
-        told |= {"unit": "nats per token" if losses.of_tokens else "nats per pair"}
-        told |= {"least": min(losses.values), "greatest": max(losses.values)}
-        rows.append({**told, "records": " ".join(f"runs/{run}" for run in system.runs)})
+        seen, unit = found.seen[system.corpus.key], "nats per token" if system in found.captioners else "nats per pair"
+        labels = system.corpus.label, system.backbone.label, system.method.label
+        told = (found.job.scale, found.job.artefact, key, *labels, seen.passes, seen.samples, len(losses), unit)
+        runs = " ".join(f"runs/{run}" for run in system.runs)
+        rows.append(dict(zip(_LOSSES, (*told, fmean(losses), min(losses), max(losses), runs), strict=True)))
     return rows
 
 
 def draw(found: Repetition, numbers: Sequence[Number], paths: Sequence[Path]) -> None:
     """A panel for each column and one for the losses: every method over the samples, fresh pairs as dashes."""
-    measures = list(found.measures)
-    rows = math.ceil((len(measures) + 1) / 2)
-    trained = [s for s in found.job.systems if s.corpus]
-    controls = [n for n in numbers if not n.system.corpus]
-    styles = method_styles(s.method.key for s in trained)
-    near: list[Number] = []
+    shown, count = AccuracyPanels(found, numbers), len(found.measures)
+    rows = math.ceil((count + 1) / 2)
     with drawing(WIDTH, 2.3 * rows + 1.6, paths) as figure:
         axes = figure.subplots(rows, 2, squeeze=False).ravel()
-        for panel, measure in zip(axes, measures, strict=False):
-            name = found.name(measure)
-            by = {n.system.key: n for n in numbers if n.label == name}
-            near += accuracy_axis(panel, [by[s.key] for s in trained], [n for n in controls if n.label == name])
-            for (method, fresh), line in found.lines(trained).items():
+        for panel, measure in zip(axes, found.measures, strict=False):
+            by = {n.system.key: n for n in shown.axis(panel, found.name(measure))}
+            for (method, fresh), line in found.lines(found.job.systems).items():
                 points = [(found.samples(s), by[s.key].value) for s in line]
-                panel.plot(*zip(*points, strict=True), color=styles[method][0], **_dashes(fresh))
+                panel.plot(*zip(*points, strict=True), color=shown.styles[method][0], **_dashes(fresh))
                 for system in line:
-                    point(panel, found.samples(system), by[system.key], styles[method])
-            metric = "" if measure == AVERAGE else f", {found.metric[measure]}"
-            panel.set_ylabel(f"{name}{metric} (%)")
-        lossy = _losses(axes[len(measures)], found, trained, styles)
-        for panel in axes[: len(measures) + lossy]:
+                    shown.point(panel, found.samples(system), by[system.key])
+        count += _losses(axes[count], found, shown.styles)
+        for panel in axes[:count]:
             _samples_axis(panel, found)
-        for panel in axes[len(measures) + lossy :]:
+        for panel in axes[count:]:
             panel.set_visible(False)
-        fresh = any(seen.fresh for seen in found.seen.values())
-        headline(
-            figure,
-            f"The same pairs again{', or fresh ones' * fresh}: linear probing of {', '.join(found.backbones)}, "
-            f"{found.scale_text}",
-        )
-        entries = _entries(trained, styles, fresh)
-        entries += [(handle, str(handle.get_label())) for handle in untrained_handles(controls, near)]
-        bottom_legend(figure, entries, _note(found))
+        handles, fresh = shown.handles(1.3), any(seen.fresh for seen in found.seen.values())
+        if fresh:
+            pairs = ((False, "the same pairs"), (True, "fresh pairs"))
+            handles += [line_handle(("#444444", ""), label, **_dashes(one)) for one, label in pairs]
+        note = "" if len(found.job.seeds) == 1 else " Bars of losses: from the least seed to the greatest."
+        if claims := claims_told(found.claims()):
+            note += f" Of {found.name(found.primary_measure)}, in points: {'; '.join(claims)}."
+        shown.finish(figure, f"The same pairs again{', or fresh ones' * fresh}:", handles, "Bars:", note)
 
 
 def _dashes(fresh: bool) -> dict[str, Any]:
     return {"linewidth": 1.3, "zorder": 2, "linestyle": (0, (3, 2)) if fresh else "-"}
 
 
-def _losses(panel: Axes, found: Repetition, trained: Sequence[System], styles: dict[str, tuple[str, str]]) -> bool:
-    """Of captioners, whose losses are nats per token; False if there are none. Bars reach from the least seed to the greatest."""
-    captioners = [s for s in trained if found.losses[s.key].of_tokens]
-    for (method, fresh), line in found.lines(captioners).items():
-        each = [(one.mean, min(one.values), max(one.values)) for one in (found.losses[s.key] for s in line)]
+def _losses(panel: Axes, found: Repetition, styles: dict[str, tuple[str, str]]) -> bool:
+    """Of captioners, in nats per token; False if there are none. Bars reach from the least seed to the greatest."""
+    for (method, fresh), line in found.lines(found.captioners).items():
+        each = [(fmean(one), min(one), max(one)) for one in (found.losses[s.key] for s in line)]
         places = [found.samples(s) for s in line]
         error_bars(panel, places, each, styles[method], markersize=4, **_dashes(fresh))
     panel.set_ylabel("held-out loss (nats per token)")
-    return bool(captioners)
+    return bool(found.captioners)
 
 
 def times(passes: float) -> str:
@@ -230,32 +197,5 @@ def _samples_axis(panel: Axes, found: Repetition) -> None:
     samples = sorted({seen.samples for seen in found.seen.values()})
     panel.set_xscale("log", base=2)
     panel.xaxis.set_minor_locator(NullLocator())
-    # many numbers of six digits would touch each other
-    thousands = len(samples) > 4 and all(count % 1000 == 0 and count < 10**6 for count in samples)
-    told = [f"{count // 1000}k" if thousands else count_words(count) for count in samples]
-    panel.set_xticks(samples, [f"{t}\n{times(n / fewest)}×" for t, n in zip(told, samples, strict=True)], fontsize=7.5)
+    panel.set_xticks(samples, [f"{count_words(count)}\n{times(count / fewest)}×" for count in samples], fontsize=7.5)
     panel.set_xlabel(f"samples seen (×: passes over {count_words(fewest)} pairs)", fontsize=8)
-
-
-def _entries(trained: Sequence[System], styles: dict[str, tuple[str, str]], fresh: bool) -> list[tuple[Any, str]]:
-    from matplotlib.lines import Line2D
-
-    methods = {s.method.key: s.method.label for s in trained}
-    found = [(Line2D([], [], **marked(*styles[key]), linewidth=1.3), label) for key, label in methods.items()]
-    if fresh:
-        found += [
-            (Line2D([], [], color="#444444", **_dashes(one)), label)
-            for one, label in ((False, "the same pairs"), (True, "fresh pairs"))
-        ]
-    return found
-
-
-def _note(found: Repetition) -> str:
-    claims = [
-        f"{one.what} {words.shown(one.found)}, {words.verdict(one.decision, one.found)}"
-        for one in found.claims()
-        if one.decision
-    ]
-    said = f" Of {found.name(found.primary_measure)}, in points: {'; '.join(claims)}." if claims else ""
-    spread = "" if len(found.job.seeds) == 1 else " Bars of losses: from the least seed to the greatest."
-    return f"{words.intervals(found.levels.values(), found.job.seeds, 'Bars:')}{spread}{said}"

@@ -7,28 +7,24 @@ none, and keeps nothing.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import cycle, product
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from mdc.plan.jobs.shown_captions import RobustnessFigureJob, Worsening
 from mdc.report import words
 from mdc.report.caption_numbers import Captioned
-from mdc.report.figures.accuracy_panels import bottom_legend
-from mdc.report.figures.drawing import drawing, error_bars, headline
+from mdc.report.figures.drawing import bottom_legend, claims_told, drawing, error_bars, headline
 from mdc.report.figures.styles import method_styles
 from mdc.report.frame import Contrast, Number, Side, records_of, write_contrasts, write_levels
 from mdc.report.given import Given
-from mdc.report.statistics.claims import claim, decide
+from mdc.report.statistics.claims import Claim, claim, decide
 from mdc.report.statistics.estimate import estimate
 from mdc.report.statistics.replicates import Floats, Replicates
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 SHOWN = {
     "kind": "robustness",
@@ -48,72 +44,60 @@ _TRUE = "true"
 def make(job: RobustnessFigureJob, given: Given, out: Path) -> None:
     """Write the figure, its numbers and its claims into ``out``; errors as of Table 3."""
     found = Captioned(job, given)
-    numbers = found.numbers()
-    by = {(number.system.key, number.label): number for number in numbers}
+    by = {(number.system.key, number.label): number for number in found.numbers()}
     # an untouched image is the beginning of every kind's curve
     lines = [
-        (curve, place, by[key, label])
+        (by[key, label], curve.kind, place, curve.key)
         for curve in job.curves
         for place, key in enumerate(curve.systems)
         for label in found.columns.values()
     ]
-    more: dict[str, Sequence[object]] = {
-        "distortion": [curve.kind for curve, _, _ in lines],
-        "strength": [place for _, place, _ in lines],
-        "curve": [curve.key for curve, _, _ in lines],
-    }
-    write_levels(out / f"{job.artefact}.csv", [number for _, _, number in lines], **more)
+    numbers, kinds, places, keys = zip(*lines, strict=True)
+    write_levels(out / f"{job.artefact}.csv", numbers, distortion=kinds, strength=places, curve=keys)
     claims = _claims(job, found)
     write_contrasts(out / f"{job.artefact}_contrasts.csv", claims)
     _draw(job, found, by, claims, [out / f"{job.artefact}.{ending}" for ending in ("png", "svg", "pdf")])
-
-
-# --- claims ---------------------------------------------------------------------------------------------------------------
 
 
 def _claims(job: RobustnessFigureJob, found: Captioned) -> list[Contrast]:
     """What the first system keeps of its quality at the strongest distortion of a kind, minus what the second keeps, in
     points; of the kinds that are claimed, decided. A pair of which one is not better on its own images than on others
     has nothing to keep, and is not compared."""
-    measure = job.primary_column
+    measure, how = job.primary_column, job.statistics
     if measure not in found.columns or found.claims_lost:
         return []
-    curves, how = {(curve.kind, curve.key): curve for curve in job.curves}, job.statistics
-    lines, claims = [], []
-    for kind in dict.fromkeys(curve.kind for curve in job.curves):
-        for pair in job.between:
-            sides = [curves[kind, key] for key in pair]
-            shares = [kept(found, side, measure) for side in sides]
-            if shares[0] is None or shares[1] is None:
-                continue
-            apart = shares[0] - shares[1]
-            lines.append(_line(job, found, sides, apart))
-            if kind in job.claimed:
-                claims.append((len(lines) - 1, claim(apart, how.margins.get("kept"), how.level)))
-    decided = decide([one for _, one in claims], how.level, how.power, how.order)
-    for (place, _), decision in zip(claims, decided, strict=True):
+    curves = {(curve.kind, curve.key): curve for curve in job.curves}
+    lines: list[Contrast] = []
+    claims: dict[int, Claim] = {}
+    for kind, pair in product(dict.fromkeys(curve.kind for curve in job.curves), job.between):
+        sides = [curves[kind, key] for key in pair]
+        one, other = (kept(found, side, measure) for side in sides)
+        if one is None or other is None:
+            continue
+        if kind in job.claimed:
+            claims[len(lines)] = claim(one - other, how.margins.get("kept"), how.level)
+        named = [replace(Side.of(found.systems[side.systems[0]]), method=side.label) for side in sides]
+        keys = [key for side in sides for key in (*side.systems, side.control) if key is not None]
+        lines.append(
+            Contrast(
+                scale=job.scale,
+                artefact=job.artefact,
+                kind="kept",
+                first=named[0],
+                second=named[1],
+                column=measure,
+                label=found.columns[measure],
+                metric=found.metric[measure],
+                unit="points",
+                found=estimate(one - other, how.level, contrast=True),
+                records=records_of(*(found.systems[key] for key in keys)),
+                condition=kind,
+            )
+        )
+    decided = decide(list(claims.values()), how.level, how.power, how.order)
+    for place, decision in zip(claims, decided, strict=True):
         lines[place] = replace(lines[place], decision=decision)
     return lines
-
-
-def _line(job: RobustnessFigureJob, found: Captioned, sides: Sequence[Worsening], apart: Replicates) -> Contrast:
-    systems = [found.systems[side.systems[0]] for side in sides]
-    first, second = (replace(Side.of(system), method=side.label) for system, side in zip(systems, sides, strict=True))
-    keys = [key for side in sides for key in (*side.systems, side.control) if key is not None]
-    return Contrast(
-        scale=job.scale,
-        artefact=job.artefact,
-        kind="kept",
-        first=first,
-        second=second,
-        column=job.primary_column,
-        label=found.columns[job.primary_column],
-        metric=found.metric[job.primary_column],
-        unit="points",
-        found=estimate(apart, job.statistics.level, contrast=True),
-        records=records_of(*(found.systems[key] for key in keys)),
-        condition=sides[0].kind,
-    )
 
 
 def kept(found: Captioned, curve: Worsening, measure: str) -> Replicates | None:
@@ -138,52 +122,37 @@ def kept(found: Captioned, curve: Worsening, measure: str) -> Replicates | None:
     return whole.of(share, worst, control)
 
 
-# --- drawing --------------------------------------------------------------------------------------------------------------
-
-
 def _draw(
     job: RobustnessFigureJob,
     found: Captioned,
-    by: dict[tuple[str, str], Number],
+    by: Mapping[tuple[str, str], Number],
     claims: Sequence[Contrast],
     paths: Sequence[Path],
 ) -> None:
-    kinds = list(dict.fromkeys(curve.kind for curve in job.curves))
+    kinds: dict[str, str] = {curve.kind: curve.kind_label for curve in job.curves}
     rows = [key for key in dict.fromkeys((job.primary_column, _TRUE)) if key in found.columns]
     rows = rows or list(found.columns)[:1]  # where neither is available
     styles = method_styles(dict.fromkeys(curve.method for curve in job.curves))
-    lines = dict(zip(dict.fromkeys(curve.backbone for curve in job.curves), itertools.cycle(("-", "--", ":"))))
+    lines = dict(zip(dict.fromkeys(curve.backbone for curve in job.curves), cycle(("-", "--", ":"))))
     with drawing(2.7 * max(len(kinds), 2) + 0.6, 2.5 * len(rows) + 1.5, paths) as figure:
         panels = figure.subplots(len(rows), len(kinds), squeeze=False, sharey="row", sharex=True)
         for row, key in zip(panels, rows, strict=True):
             for panel, kind in zip(row, kinds, strict=True):
-                curves = [one for one in job.curves if one.kind == kind]
-                for curve in curves:
-                    _curve(panel, curve, found.columns[key], by, styles[curve.method], lines[curve.backbone])
-                strengths = range(len(curves[0].systems))
-                panel.set_xticks(strengths, ["none", *map(str, strengths[1:])])
+                for curve in (one for one in job.curves if one.kind == kind):
+                    numbers = [by[system, found.columns[key]] for system in curve.systems]
+                    points = [(number.value, *number.ends) for number in numbers]
+                    look: dict[str, Any] = {"markersize": 4.5, "linestyle": lines[curve.backbone], "label": curve.label}
+                    error_bars(panel, range(len(points)), points, styles[curve.method], bars=0.5, **look)
+                    panel.set_xticks(range(len(points)), ["none", *map(str, range(1, len(points)))])
             row[0].set_ylim(bottom=0)  # once all of them, which share it, are drawn
             row[0].set_ylabel(found.columns[key] if key != _TRUE else "true statements, per cent")
-        titles = {curve.kind: curve.kind_label for curve in job.curves}
-        for panel, kind in zip(panels[0], kinds, strict=True):
-            panel.set_title(titles[kind])
+        for panel, label in zip(panels[0], kinds.values(), strict=True):
+            panel.set_title(label)
         for panel in panels[-1]:
             panel.set_xlabel("strength")
         headline(figure, f"{words.heading(job)}, {words.scale_text(job)}")
-        handles, labels = panels[0][0].get_legend_handles_labels()
         note = words.intervals(found.levels.values(), job.seeds, "Bars:")
-        kinds_of: dict[str, str] = {curve.kind: curve.kind_label for curve in job.curves}
-        said = "; ".join(
-            f"{kinds_of[one.condition]}: {one.what} {words.shown(one.found)} points, {words.verdict(one.decision, one.found)}"
-            for one in claims
-            if one.decision is not None
-        )
-        claimed = f" Of its own quality above other images, kept at the strongest distortion: {said}." if said else ""
-        bottom_legend(figure, list(zip(handles, labels, strict=True)), f"{note}{claimed}")
-
-
-def _curve(
-    panel: Axes, curve: Worsening, metric: str, by: dict[tuple[str, str], Number], style: tuple[str, str], line: str
-) -> None:
-    numbers = [(by[key, metric].value, *by[key, metric].ends) for key in curve.systems]
-    error_bars(panel, range(len(numbers)), numbers, style, bars=0.5, markersize=4.5, linestyle=line, label=curve.label)
+        told = [f"{kinds[one.condition]}: {said}" for one in claims for said in claims_told([one])]
+        if told:
+            note += f" Of its own quality above other images, kept at the strongest distortion, in points: {'; '.join(told)}."
+        bottom_legend(figure, panels[0][0].get_legend_handles_labels()[0], note)

@@ -9,19 +9,35 @@ read from it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mdc.plan.jobs.shown import SchedulesJob, ShownRun
-from mdc.plan.records import UserError, write_text
+from mdc.report import words
 from mdc.report.csv_file import names, write_csv
-from mdc.report.figures.schedule_lines import Line, Track, measure
-from mdc.report.figures.schedule_panels import draw
-from mdc.report.frame import ESTIMATE, LOG_RATIO, Contrast, Side, estimate_cells, write_contrasts
-from mdc.report.given import Given, RunLog, run_log
+from mdc.report.figures.drawing import (
+    MARKER,
+    bottom_legend,
+    drawing,
+    error_bars,
+    headline,
+    line_handle,
+    plain_logarithm,
+    rows_axis,
+    write_logs,
+)
+from mdc.report.figures.schedule_lines import LOSS, NORM, SPIKE, Line, Track, measure, place_name, places
+from mdc.report.figures.styles import method_styles
+from mdc.report.frame import ESTIMATE, estimate_cells, write_contrasts
+from mdc.report.given import Given
+from mdc.report.statistics import steadiness
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 SHOWN = {
     "artefacts": {"figure_schedules": {"title": "Figure: steadiness of the noise schedules"}},
@@ -38,6 +54,15 @@ _LEVELS = (
     *names("scale artefact system dataset backbone method t_low t_high column logged_steps expected"),
     *(*ESTIMATE, "records"),
 )
+_MARKERS = 6  # of each line of a curve
+_DARK, _GREY = "#333333", "#777777"
+#: what is drawn: statistic -> label of its axis, factor from the number to that label's unit
+_PANELS = {
+    LOSS: ("loss: variation from step to step, % of its level", 100),
+    NORM: ("gradient norm: variation, % of its level", 100),
+    SPIKE: ("largest gradient norm, multiple of its running median", 1),
+}
+Styles = Mapping[str, tuple[str, str]]
 
 
 def make(job: SchedulesJob, given: Given, out: Path) -> None:
@@ -45,107 +70,183 @@ def make(job: SchedulesJob, given: Given, out: Path) -> None:
 
     UserError if a run's manifest or log does not serve, or its runs cannot be compared (see :func:`measure`).
     """
-    tracks = [track(run, run_log(job, given, run.job)) for run in job.runs]
+    tracks = [Track.of(run, job, given) for run in job.runs]
     lines = measure(tracks, job)
     write_csv(out / "figure_schedules.csv", levels(lines, job), _LEVELS)
-    write_contrasts(out / "figure_schedules_contrasts.csv", contrasts(lines, job))
-    write_text(out / "figure_schedules_curves.csv", curves_text(tracks, job.scale))
-    draw(tracks, lines, job, [out / "figure_schedules.png", out / "figure_schedules.svg"])
-
-
-def track(run: ShownRun, log: RunLog) -> Track:
-    """The losses and gradient norms of a log; UserError if a loss stands without its gradient norm."""
-    lines = [line for line in log.lines if "loss" in line]
-    for line in lines:
-        if not isinstance(line.get("grad_norm"), int | float):
-            raise UserError(f"{log.path}: step {line['step']} has no grad_norm; train the run again")
-    return Track(
-        run=run,
-        steps=tuple(line["step"] for line in lines),
-        loss=tuple(float(line["loss"]) for line in lines),
-        norm=tuple(float(line["grad_norm"]) for line in lines),
-        tokens=_tokens(log.config, lines),
-        least_t=_least_t(log.config),
-    )
-
-
-def _tokens(config: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) -> float | None:
-    """Supervised tokens of a middling batch, where the loss is equation 5 over all of them; otherwise None."""
-    method = config.get("method")
-    if not isinstance(method, dict) or (method.get("weight"), method.get("normaliser")) != (
-        "inverse_t",
-        "valid_tokens",
-    ):
-        return None
-    counts = [count for line in lines if isinstance(count := line.get("tokens"), int | float) and count > 0]
-    return float(np.median(counts)) if len(counts) == len(lines) else None
-
-
-def _least_t(config: Mapping[str, Any]) -> float:
-    try:
-        return float(config["protocol"]["pretrain"]["least_t"])
-    except (KeyError, TypeError, ValueError):
-        raise UserError(f"run {config.get('job')}: its configuration names no least_t; train the run again") from None
+    write_contrasts(out / "figure_schedules_contrasts.csv", [line.ratio for line in lines if line.ratio])
+    logs = ((one.run, {"step": one.steps, "loss": one.loss, "grad_norm": one.norm}) for one in tracks)
+    write_logs(out / "figure_schedules_curves.csv", job.scale, logs)
+    _draw(tracks, lines, job, [out / "figure_schedules.png", out / "figure_schedules.svg"])
 
 
 def levels(lines: Sequence[Line], job: SchedulesJob) -> list[dict[str, Any]]:
     """The rows of ``figure_schedules.csv``: one for each number. ``expected``: from the draw of t and masks alone."""
-    return [
-        {
-            **_named(line, job),
-            "method": line.run.method.label,
-            "t_low": line.run.t_range and line.run.t_range[0],
-            "t_high": line.run.t_range and line.run.t_range[1],
-            "column": line.statistic,
-            "logged_steps": line.logged_steps,
-            "expected": line.expected,
-            **estimate_cells(line.value),
-            "records": line.records,
-        }
-        for line in lines
-    ]
+    rows = []
+    for line in lines:
+        run, (low, high) = line.run, line.run.t_range or (None, None)
+        told = (job.scale, job.artefact, line.system, run.corpus.label, run.backbone.label, run.method.label, low, high)
+        cells = dict(zip(_LEVELS, (*told, line.statistic, line.logged_steps, line.expected), strict=False))
+        rows.append({**cells, **estimate_cells(line.value), "records": line.records})
+    return rows
 
 
-def _named(line: Line, job: SchedulesJob) -> dict[str, Any]:
-    told = {"scale": job.scale, "artefact": job.artefact, "system": line.key}
-    return {**told, "dataset": line.run.corpus.label, "backbone": line.run.backbone.label}
+# --- words --------------------------------------------------------------------------------------------------------------
 
 
-def contrasts(lines: Sequence[Line], job: SchedulesJob) -> list[Contrast]:
-    """The logarithms of ratios to the reference."""
-    sides = {
-        line.key: Side(line.key, line.run.corpus.label, line.run.backbone.label, line.run.method.label)
-        for line in lines
-    }
-    return [
-        Contrast(
-            scale=job.scale,
-            artefact=job.artefact,
-            kind="ratio",
-            first=sides[line.key],
-            second=sides[line.key.rpartition("/")[0] + f"/{job.reference}"],
-            column=line.statistic,
-            label=line.statistic,
-            metric=line.statistic,
-            unit=LOG_RATIO,
-            found=line.ratio,
-            records=line.records,
-            decision=line.decision,
+def _range_of(run: ShownRun) -> str:
+    """[low, high] of t, which no line end breaks; the method's name if it has none."""
+    return run.method.label if run.t_range is None else f"[{run.t_range[0]},\u00a0{run.t_range[1]}]"
+
+
+def _name_of(run: ShownRun) -> str:
+    """A method as people call it, always with its range of t."""
+    told = "" if run.t_range is None else f"[{run.t_range[0]}, {run.t_range[1]}]"
+    return run.method.label if told in run.method.label else f"{run.method.label} {told}"
+
+
+def findings(lines: Sequence[Line], job: SchedulesJob) -> list[str]:
+    """What was found, a sentence for each corpus and backbone: the first schedule against the reference.
+
+    It is the first one, not the one with the largest ratio, which would be picked by its number.
+    """
+    told = []
+    for place in dict.fromkeys(line.place for line in lines):
+        here = {(line.run.method.key, line.statistic): line for line in lines if line.place == place}
+        reference = here[job.reference, LOSS].run
+        for first in [method for method, _ in here if method != job.reference][:1]:
+            loss, norm = here[first, LOSS], here[first, NORM]
+            told.append(
+                f"{place_name(reference)}: with t in {_range_of(loss.run)} the loss varies {_times(loss)} as much as with "
+                f"{_range_of(reference)}{_verdict(loss)}, the gradient norm {_times(norm)}{_verdict(norm)}."
+            )
+    return told
+
+
+def _verdict(line: Line) -> str:
+    """A primary comparison's direction; of an inconclusive one with the minimum detectable ratio."""
+    if line.ratio is None or (decision := line.ratio.decision) is None:
+        return ""
+    said = f": {words.direction(decision, line.ratio.found)}"
+    if line.detectable is not None:
+        return f"{said}, minimum detectable {line.detectable:.2f}×"
+    return said if decision.p_holm is None else f"{said}, p {words.p_value(decision.p_holm)}"
+
+
+def _times(line: Line) -> str:
+    """A ratio with its interval; its spaces do not break."""
+    if line.ratio is None:
+        return "reference"
+    times = steadiness.factors(line.ratio.found)
+    interval = "" if times.low is None or times.high is None else f" [{times.low:.2f}, {times.high:.2f}]"
+    return f"{times.value:.2f}×{interval}".replace(" ", "\u00a0")
+
+
+def _note(lines: Sequence[Line], job: SchedulesJob, seeds: int) -> str:
+    how, level = job.statistics, words.percent(lines[0].value.level)
+    claims = sum(line.ratio is not None and line.ratio.decision is not None for line in lines)
+    notes = findings(lines, job)
+    if claims:
+        notes.append(
+            "Claim: the schedule's loss and gradient norm vary more than the reference's; supported or reversed where p is "
+            f"below {1 - how.level:.2g}. {words.correction(claims, how.order)}"
         )
-        for line in lines
-        if line.ratio is not None
-    ]
+    if seeds >= steadiness.SEEDS:
+        notes.append(f"{level} intervals over {seeds} seeds, paired by seed.")
+    else:
+        alone = "this run" if seeds == 1 else "these two runs"
+        resampled = f"{level} intervals from the logged steps ({how.bootstrap:,} moving-block resamples)"
+        notes.append(f"{resampled}: they speak of {alone} of each schedule only.")
+    return " ".join(notes)
 
 
-def curves_text(tracks: Sequence[Track], scale: str) -> str:
-    """``figure_schedules_curves.csv``: one line for each logged step, run after run, the numbers as they were logged."""
-    import pandas as pd
+# --- the picture --------------------------------------------------------------------------------------------------------
 
-    rows = [
-        (run.corpus.label, run.backbone.label, run.method.label, run.seed, step, loss, norm, scale, run.job)
-        for one in tracks
-        for run in [one.run]
-        for step, loss, norm in zip(one.steps, one.loss, one.norm, strict=True)
-    ]
-    columns = ["dataset", "backbone", "method", "seed", "step", "loss", "grad_norm", "scale", "records"]
-    return str(pd.DataFrame(rows, columns=columns).to_csv(index=False, lineterminator="\n"))
+
+def _draw(tracks: Sequence[Track], lines: Sequence[Line], job: SchedulesJob, paths: Sequence[Path]) -> None:
+    """Loss and gradient norm over steps on the left, what they vary by on the right; a band for each corpus and backbone."""
+    by_place = places(tracks)
+    runs = {track.method: track.run for track in tracks}
+    styles = method_styles(runs)
+    seeds = len({track.run.seed for track in tracks})
+    said = _note(lines, job, seeds)
+    # three panels of dots share the height of two of curves
+    height = max(4.4, 3 * (0.24 * len(runs) + 0.62))
+    with drawing(10.6, height * len(by_place) + 0.75 + 0.0013 * len(said), paths) as figure:
+        halves = figure.subfigures(len(by_place), 2, squeeze=False, width_ratios=[1.45, 1])
+        for (left, right), (place, here) in zip(halves, by_place.items(), strict=True):
+            _curves(left.subplots(2, 1), here, styles)
+            for panel, statistic in zip(right.subplots(len(_PANELS), 1), _PANELS, strict=True):
+                own = [line for line in lines if (line.place, line.statistic) == (place, statistic)]
+                _dots(panel, own, styles, *_PANELS[statistic])
+        headline(figure, f"Training stability of the noise schedules, scale {job.scale_label}")
+        told = (
+            "running median; faint: as logged" if seeds == 1 else "running median of the seeds' mean; faint: each run"
+        )
+        handles = [line_handle(styles[method], _name_of(run)) for method, run in runs.items()]
+        handles.append(line_handle((_GREY, ""), told, linewidth=1.8))
+        if any(line.expected is not None for line in lines):
+            told = "expected from the draw of t and masks alone, if every token cost the same"
+            handles.append(line_handle((_DARK, "|"), told, "none"))
+        bottom_legend(figure, handles, said)
+
+
+def _curves(panels: Sequence[Axes], here: Sequence[Track], styles: Styles) -> None:
+    """Each run faint, the running median of the seeds' mean bold; grey where the warm-up is not counted."""
+    methods = list(dict.fromkeys(track.method for track in here))
+    alpha = 0.45 / math.sqrt(len(here) / len(methods))
+    warmup, steps = max(track.run.warmup_steps for track in here), here[0].steps
+    for panel, key in zip(panels, ("loss", "norm"), strict=True):
+        panel.axvspan(0, warmup, color="#8A8A8A", alpha=0.13, linewidth=0, zorder=0)
+        for number, method in enumerate(methods):
+            runs = [getattr(track, key) for track in here if track.method == method]
+            for series in runs:
+                panel.plot(steps, series, color=styles[method][0], linewidth=0.7, alpha=alpha)
+            mean = np.mean(runs, axis=0)
+            bold = steadiness.level(mean, max(steadiness.LEVEL_WINDOW, len(mean) // 15))
+            # a few markers, each method's between the others', tell the lines apart without their colour
+            every = max(1, len(bold) // _MARKERS)
+            at = slice(every * number // len(methods), None, every)
+            colour, marker = styles[method]
+            panel.plot(steps, bold, color=colour, linewidth=1.8, zorder=3)
+            panel.plot(steps[at], bold[at], color=colour, marker=marker, linestyle="none", zorder=4, **MARKER)
+        panel.set_yscale("log")
+        plain_logarithm(panel.yaxis)
+        panel.set_xlim(0, max(steps))
+    loss, norm = panels
+    loss.set_title(place_name(here[0].run))
+    loss.set_ylabel("loss, nats per token")
+    loss.tick_params(labelbottom=False)
+    norm.set_ylabel("gradient norm before clipping")
+    norm.set_xlabel("step (grey: warm-up, not counted)")
+    limits = {track.run.clip_norm for track in here}
+    if len(limits) == 1 and (limit := limits.pop()) is not None:
+        norm.axhline(limit, color=_DARK, linewidth=0.9, linestyle=(0, (4, 2)))
+        ground = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 0.8}
+        style: dict[str, Any] = {"ha": "right", "bbox": ground, "zorder": 5, "fontsize": 7.5, "color": _DARK}
+        place: dict[str, Any] = {
+            "xycoords": ("axes fraction", "data"),
+            "xytext": (-3, 2),
+            "textcoords": "offset points",
+        }
+        norm.annotate(f"clipped to {limit:g}", (1, limit), **place, **style)
+
+
+def _dots(panel: Axes, lines: Sequence[Line], styles: Styles, label: str, factor: float) -> None:
+    reached: list[float] = []
+    for place, line in enumerate(lines):
+        low, high = line.value.ends
+        number = line.value.value * factor, low * factor, high * factor
+        error_bars(panel, [place], [number], styles[line.run.method.key], across=True, markersize=5.5)
+        reached += number
+        panel.annotate(_times(line), (1.02, place), xycoords=("axes fraction", "data"), va="center", fontsize=7.5)
+        if line.expected:
+            panel.plot([line.expected * factor], [place], color=_DARK, marker="|", markersize=11, linestyle="none")
+            reached.append(line.expected * factor)
+    panel.set_xscale("log")
+    middle = math.sqrt(min(reached) * max(reached))
+    # at least a factor of four, so that ticks are seen and small differences look small
+    span = max(max(reached) / min(reached) * 1.25, 4)
+    panel.set_xlim(middle / math.sqrt(span), middle * math.sqrt(span))
+    plain_logarithm(panel.xaxis)
+    rows_axis(panel, [_range_of(line.run) for line in lines])
+    panel.set_title(label, fontsize=8.5)

@@ -7,14 +7,20 @@ variance without bias (Gasser, Sroka and Jennen-Steinmetz, Residual variance and
 regression, Biometrika 73, 1986). What changes slowly is trend to them, so this is the noise of single steps: the batch,
 the draw of t and the masks. N: logged steps after warm-up.
 
-A value comes with its interval. A comparison is the interval of the logarithm of a ratio, which is 0 where both vary as much, so
-that :func:`mdc.report.statistics.claims.decide` takes it as it is; :func:`factors` gives it as a ratio.
+Every estimate is of one or several runs. Three seeds or more: Student's t over their values. One or two: a moving-block
+bootstrap over the logged steps (Künsch, 1989), the series closed to a circle so that its ends count as much as its middle
+(Politis and Romano, 1992), about these runs only. It gives the standard error; the interval is Student's with as many degrees
+of freedom as there are blocks beyond one for each run, because percentiles of so few blocks are too narrow.
+
+What varies is estimated as a logarithm: its interval stays above 0, means over seeds are geometric, so the ratio of two is the
+mean ratio. A comparison is the logarithm of a ratio, which is 0 where both vary as much, so that
+:func:`mdc.report.statistics.claims.decide` takes it as it is; :func:`factors` gives it as a ratio.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -32,6 +38,8 @@ NEEDED = 3
 NEEDED_FOR_INTERVAL = 10
 #: logged steps in the running median that is called the local level: enough to outvote a spike of two steps
 LEVEL_WINDOW = 7
+#: so many say how much they differ from one another
+SEEDS = 3
 
 
 # --- one run --------------------------------------------------------------------------------------------------------
@@ -75,83 +83,85 @@ def relative_squares(steps: ArrayLike, values: ArrayLike) -> Floats:
 
     UserError if a level is not above 0, where a share of it has no meaning.
     """
-    apart, local = residuals(steps, values), level(values)[1:-1]
-    if not (local > 0).all():
-        raise UserError("stability: a level of 0 or below, which nothing can be a share of")
-    return np.asarray((apart / local) ** 2)
+    return np.asarray((residuals(steps, values) / _positive_level(values)[1:-1]) ** 2)
 
 
 def spike(values: ArrayLike) -> float:
     """The largest value over its local level: 1 where nothing stands out. UserError as ``relative_squares``."""
+    return float((np.asarray(values, dtype=np.float64) / _positive_level(values)).max())
+
+
+def _positive_level(values: ArrayLike) -> Floats:
     local = level(values)
     if not (local > 0).all():
-        raise UserError("stability: a level of 0 or below, which nothing can be a multiple of")
-    return float((np.asarray(values, dtype=np.float64) / local).max())
+        raise UserError("stability: a level of 0 or below, which nothing can be a share or multiple of")
+    return local
 
 
-def share_over(values: ArrayLike, limit: float) -> float:
-    """The share of logged steps whose value lies above ``limit``."""
-    return float((np.asarray(values, dtype=np.float64) > limit).mean())
+# --- one run or several ---------------------------------------------------------------------------------------------
 
 
-# --- several runs ---------------------------------------------------------------------------------------------------
+def variation(
+    runs: Sequence[ArrayLike],
+    power: float,
+    draws: int,
+    level: float = LEVEL,
+    against: Sequence[ArrayLike] | None = None,
+) -> Estimate:
+    """log of (mean q)^power, q (M,) of each run; less that of ``against``, paired by seed, with ``p``.
 
-
-def over_seeds(values: Sequence[float], level: float = LEVEL) -> Estimate:
-    """Geometric mean of positive values, one for each seed, with Student's interval on the log scale from three seeds on.
-
-    On that scale an interval stays above 0, and a ratio of two means is the mean ratio. Of fewer seeds nothing is known
-    but the value.
+    ``power``: 1 for a variance, 0.5 for a deviation; also for one number a run, q (1,), of whose uncertainty fewer than three
+    seeds say nothing. At a step both runs of a seed saw the same batch, so both are resampled by the same blocks. UserError if
+    nothing varies, or without bounds.
     """
-    logs = np.log(values)
-    if len(logs) < 3:
-        return _unknown(float(np.exp(logs.mean())), len(logs), len(logs), "seeds")
-    return _exponential(student(logs, level=level))
+    series = [np.atleast_2d(np.asarray(run, dtype=np.float64)) for run in runs]
+    if against is not None:
+        series = [np.vstack(pair) for pair in zip(series, against, strict=True)]
+    if not all(0 < mean < math.inf for run in series for mean in run.mean(axis=1)):
+        raise UserError(
+            "stability: a loss or gradient norm that never varies, or without bounds; nothing can be compared"
+        )
+
+    def of(means: Floats) -> Floats:
+        logs = power * np.log(means)
+        return np.asarray(logs[0] if against is None else logs[0] - logs[1])
+
+    return _over_runs(series, of, draws, level, contrast=against is not None)
 
 
-def ratio_over_seeds(values: Sequence[float], reference: Sequence[float], level: float = LEVEL) -> Estimate:
-    """log of ``values`` over ``reference``, paired by seed: mean, and from three seeds on Student's interval and p."""
-    logs = np.log(values) - np.log(reference)
-    if len(logs) < 3:
-        return _unknown(float(logs.mean()), len(logs), len(logs), "seeds")
-    return student(logs, level=level, contrast=True)
+def share(runs: Sequence[ArrayLike], draws: int, level: float = LEVEL) -> Estimate:
+    """The mean share of logged steps that are counted, (N,) bool of each run, with an interval within 0 to 1.
 
-
-def share_over_seeds(shares: Sequence[float], level: float = LEVEL) -> Estimate:
-    """Plain mean of shares, one for each seed, with Student's interval (within 0 to 1) from three seeds on.
-
-    Equal shares, such as 0 in every seed, have none: an interval without width would claim to be certain.
+    Neighbouring steps are alike, so an exact interval of independent steps would be too narrow. A share that never varies has
+    no interval: one without width would claim to be certain.
     """
-    if len(shares) < 3 or len(set(shares)) == 1:
-        return _unknown(float(np.mean(shares)), len(shares), len(shares), "seeds")
-    return _within(student(shares, level=level))
+    series = [np.atleast_2d(np.asarray(run, dtype=np.float64)) for run in runs]
+    return within(_over_runs(series, lambda means: means[0], draws, level, contrast=False), 0, 1)
 
 
-def factors(log_ratio: Estimate) -> tuple[float, float | None, float | None]:
-    """Value, low and high of a comparison as factors of the reference: the exponentials of its log ratio."""
-    low, high = (None if end is None else math.exp(end) for end in (log_ratio.low, log_ratio.high))
-    return math.exp(log_ratio.value), low, high
-
-
-def _unknown(value: float, n: int, seeds: int, kind: Kind) -> Estimate:
-    """A value of whose uncertainty nothing can be said."""
-    return Estimate(value, None, None, n, seeds, kind)
-
-
-def _exponential(of_logs: Estimate) -> Estimate:
-    """From the log scale, where the standard error stays behind."""
-    value, low, high = factors(of_logs)
-    return replace(of_logs, value=value, low=low, high=high, of_seeds=None, of_items=None)
-
-
-def _within(share: Estimate) -> Estimate:
-    """A share's interval ends at 0 and 1."""
-    if share.low is None or share.high is None:
-        return share
-    return replace(share, low=max(0.0, share.low), high=min(1.0, share.high))
-
-
-# --- one or two runs: what their own steps say ----------------------------------------------------------------------
+def _over_runs(
+    runs: Sequence[Floats], of: Callable[[Floats], Floats], draws: int, level: float, contrast: bool
+) -> Estimate:
+    """The mean over ``runs`` of a number ``of`` the means (K, …) of a run's series (K, M)."""
+    values = [float(of(run.mean(axis=1))) for run in runs]
+    if len(runs) >= SEEDS:
+        return student(values, level=level, contrast=contrast)
+    lengths = [run.shape[1] for run in runs]
+    kind: Kind = "steps" if max(lengths) > 1 else "seeds"
+    found = Estimate(float(np.mean(values)), None, None, sum(lengths), len(runs), kind)
+    if min(lengths) < NEEDED_FOR_INTERVAL:
+        return found
+    # each estimate starts from the same generator, so no number depends on which others were made before it
+    rng, variance, freedom = np.random.default_rng(0), 0.0, 0
+    for run in runs:
+        block = block_length(run.shape[1])
+        blocks = run.shape[1] // block
+        freedom += blocks - 1
+        # blocks drawn from this series vary about its own mean: too little by one part in as many as there are
+        variance += float(of(_block_means(run, rng, draws, block, blocks)).var()) * blocks / (blocks - 1)
+    variance /= len(runs) ** 2
+    part = Component(variance if variance > 1e-20 else 0.0, freedom)  # rounding alone makes no variance
+    return bounded(replace(found, draws=draws, of_items=part, level=level), contrast)
 
 
 def block_length(count: int) -> int:
@@ -160,82 +170,6 @@ def block_length(count: int) -> int:
     A pseudo-residual shares values with two on either side, and a block must hold them.
     """
     return max(5, math.ceil(count ** (1 / 3)))
-
-
-def over_steps(
-    contributions: Sequence[ArrayLike],
-    rng: np.random.Generator,
-    draws: int,
-    power: float,
-    level: float = LEVEL,
-) -> Estimate:
-    """(mean q)^power with an interval that is about these runs only; q (M,) a run, one or two of them.
-
-    ``power``: 1 for a variance, 0.5 for a deviation. Moving-block bootstrap over the logged steps (Künsch, 1989), the
-    series closed to a circle so that its ends count as much as its middle (Politis and Romano, 1992). It gives the
-    standard error of the logarithm; the interval is Student's with as many degrees of freedom as there are blocks
-    beyond one for each run, because percentiles of so few blocks are too narrow. Several runs: their geometric mean. With fewer
-    than ``NEEDED_FOR_INTERVAL`` contributions a run, only the value is known.
-    """
-    return _exponential(_of_logs(contributions, None, rng, draws, power, level))
-
-
-def ratio_over_steps(
-    contributions: Sequence[ArrayLike],
-    reference: Sequence[ArrayLike],
-    rng: np.random.Generator,
-    draws: int,
-    power: float,
-    level: float = LEVEL,
-) -> Estimate:
-    """log of the ratio of two such values, with ``p``. Paired: at a step both runs of a seed saw the same batch, so both
-    are resampled by the same blocks. UserError if they were not logged at as many steps."""
-    return _of_logs(contributions, reference, rng, draws, power, level)
-
-
-def _of_logs(
-    runs: Sequence[ArrayLike],
-    against: Sequence[ArrayLike] | None,
-    rng: np.random.Generator,
-    draws: int,
-    power: float,
-    level: float,
-) -> Estimate:
-    value, variance, freedom, n = 0.0, 0.0, 0, 0
-    for seed, run in enumerate(runs):
-        series = [np.asarray(run, dtype=np.float64)]
-        if against is not None:
-            series.append(np.asarray(against[seed], dtype=np.float64))
-        if len({len(one) for one in series}) > 1:
-            raise UserError("stability: runs that were not logged at as many steps cannot be compared step by step")
-        if any(one.mean() <= 0 for one in series):
-            raise UserError("stability: nothing varies, so no variation can be compared")
-        count = len(series[0])
-        value += _log_of_mean(np.stack(series)[:, None, :].mean(-1))[0]
-        block = block_length(count)
-        blocks = count // block
-        freedom, n = freedom + blocks - 1, n + count
-        if count >= NEEDED_FOR_INTERVAL:
-            logs = _log_of_mean(_block_means(np.stack(series), rng, draws, block, blocks))
-            # blocks drawn from this series vary about its own mean: too little by one part in as many as there are
-            variance += float(logs.var()) * blocks / (blocks - 1)
-    value = power * value / len(runs)
-    if any(np.size(run) < NEEDED_FOR_INTERVAL for run in runs):
-        return _unknown(value, n, len(runs), "steps")
-    part = _part(power**2 * variance / len(runs) ** 2, freedom)
-    found = Estimate(value, None, None, n, len(runs), "steps", draws=draws, of_items=part, level=level)
-    return bounded(found, contrast=against is not None)
-
-
-def _part(variance: float, freedom: int) -> Component:
-    """Of steps; rounding alone makes no variance."""
-    return Component(variance if variance > 1e-20 else 0.0, freedom)
-
-
-def _log_of_mean(means: Floats) -> Floats:
-    """log of the first row, less that of the second if there is one."""
-    logs = np.log(means)
-    return np.asarray(logs[0] - logs[1] if len(logs) == 2 else logs[0])
 
 
 def _block_means(series: Floats, rng: np.random.Generator, draws: int, block: int, blocks: int) -> Floats:
@@ -248,36 +182,24 @@ def _block_means(series: Floats, rng: np.random.Generator, draws: int, block: in
     return np.asarray(np.maximum(means, np.finfo(np.float64).tiny))
 
 
-def share_over_steps(over: Sequence[ArrayLike], rng: np.random.Generator, draws: int, level: float = LEVEL) -> Estimate:
-    """A share of logged steps, the mean over one run or two, whose steps ``over`` (N,) bool counts, with an interval
-    that is about these runs only.
+def factors(log: Estimate) -> Estimate:
+    """The exponential of a logarithm, whose standard error and ``p`` stay behind."""
+    low, high = (None if end is None else math.exp(end) for end in (log.low, log.high))
+    return replace(log, value=math.exp(log.value), low=low, high=high, p=None, of_seeds=None, of_items=None)
 
-    Neighbouring steps are alike, so blocks of them are resampled, as in :func:`over_steps`: an exact interval of
-    independent steps would be too narrow. A share of 0 or 1, or of too few steps, has none."""
-    value, variance, freedom, n = 0.0, 0.0, 0, 0
-    for run in over:
-        series = np.asarray(run, dtype=np.float64)
-        block = block_length(len(series))
-        blocks = len(series) // block
-        value, freedom, n = value + float(series.mean()), freedom + blocks - 1, n + len(series)
-        if blocks > 1:
-            means = _block_means(series[None], rng, draws, block, blocks)[0]
-            variance += float(means.var()) * blocks / (blocks - 1)
-    count = len(over)
-    if any(np.size(run) < NEEDED_FOR_INTERVAL for run in over):
-        return _unknown(value / count, n, count, "steps")
-    part = _part(variance / count**2, freedom)
-    found = Estimate(value / count, None, None, n, count, "steps", draws=draws, of_items=part, level=level)
-    return _within(bounded(found, contrast=False))
+
+def within(found: Estimate, least: float, most: float = math.inf) -> Estimate:
+    """With an interval that ends where the number does."""
+    if found.low is None or found.high is None:
+        return found
+    return replace(found, low=max(least, found.low), high=min(most, found.high))
 
 
 # --- what the mathematics of the loss lets expect -------------------------------------------------------------------
 
 
 def mean_inverse_t(low: float, high: float, least_t: float) -> float:
-    """E[1/t] for t ~ U[low, high], where a t below ``least_t`` counts as ``least_t``."""
-    if not 0 <= low <= high <= 1 or not 0 < least_t <= 1:
-        raise UserError(f"range of t: [{low}, {high}] with least t {least_t}; needed: 0 <= low <= high <= 1, 0 < least")
+    """E[1/t] for t ~ U[low, high], 0 <= low <= high <= 1, where a t below ``least_t`` > 0 counts as ``least_t``."""
     start, end = max(low, least_t), max(high, least_t)
     if high == low:
         return 1 / start

@@ -26,8 +26,7 @@ def label_of(system: CaptionedSystem) -> str:
 def set_lines(found: Captioned) -> Iterator[dict[str, object]]:
     """A line of the csv file for each system and seed."""
     for system in found.job.systems:
-        for seed, record in zip(found.job.seeds, system.records, strict=True):
-            told = found.records[record]["systems"].get(system.system, {})
+        for seed, record, told in zip(found.job.seeds, system.records, found.told(system), strict=True):
             line: dict[str, object] = {"scale": found.job.scale, "dataset": dataset(system)}
             line |= {"method": system.method.label, "seed": seed, "records": record}
             yield line | {key: told[key] * factor if key in told else None for key, (_, factor, _) in SETS.items()}
@@ -35,16 +34,12 @@ def set_lines(found: Captioned) -> Iterator[dict[str, object]]:
 
 def models(found: Captioned) -> Table:
     """What stands behind each system: how large it is, how long it was trained, and its loss on held-out pairs."""
-    told_of = {
-        s.key: found.records[s.records[0]]["systems"].get(s.system, {}) for s in found.job.systems if not s.blind
-    }
-    counted = [told["parameters"]["trained"] for told in told_of.values() if told.get("parameters") is not None]
-    unit, size = ("million", 1e6) if max(counted, default=0) >= 1e7 else ("thousand", 1e3)
+    systems = [(system, found.told(system)[0]) for system in found.job.systems if not system.blind]
+    known = [(system, told) for system, told in systems if told.get("parameters") is not None]
+    most = max((told["parameters"]["trained"] for _, told in known), default=0)
+    unit, size = ("million", 1e6) if most >= 1e7 else ("thousand", 1e3)
     rows = []
-    for system in found.job.systems:
-        told = told_of.get(system.key, {})
-        if told.get("parameters") is None:
-            continue
+    for system, told in known:
         trained, frozen = told["parameters"]["trained"], told["parameters"]["frozen"]
         loss, length = told["held_out"]["loss"], told["held_out"]["length"]
         cells = (
@@ -76,13 +71,11 @@ def models(found: Captioned) -> Table:
 
 def variety(found: Captioned) -> Table:
     """Of whole sets of captions, means over seeds."""
-    lines = list(set_lines(found))
     rows = []
     for system in sorted(found.job.systems, key=lambda system: system.reference):
-        own = [one for one in lines if (one["dataset"], one["method"]) == (dataset(system), system.method.label)]
         cells = []
-        for key, (_, _, decimals) in SETS.items():
-            values = [float(str(one[key])) for one in own if one[key] is not None]
+        for key, (_, factor, decimals) in SETS.items():
+            values = [one[key] * factor for one in found.told(system) if key in one]
             cells.append(Cell(sum(values) / len(values) if values else None, decimals=decimals))
         labels = (dataset(system), label_of(system), system.length)
         rows.append(Row(labels, tuple(cells), "floor" if system.reference else "", reference=system.reference))

@@ -1,32 +1,34 @@
-"""The differences below a table of probes: the primary comparisons with their verdicts, the others with intervals alone."""
+"""What tables of systems share: rows of levels, the differences below them (the primary comparisons with their verdicts, the
+others with intervals alone), and the files that they are written to."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 from mdc.plan.jobs.shown import Statistics, System
 from mdc.report import words
-from mdc.report.frame import AVERAGE, Contrast, dataset
+from mdc.report.frame import AVERAGE, Contrast, Number, dataset, write_contrasts, write_levels
 from mdc.report.results import Pair, Results
-from mdc.report.tables.table import Cell, Column, Row, Table
+from mdc.report.tables.render import write_csv, write_pages
+from mdc.report.tables.table import Cell, Column, Row, Table, estimate_cell, mark_rows, number_cell
 
 _NAMED = 3  # controls that a heading names
 
 
-def tables(probing: Results, measures: Sequence[str] | None = None) -> list[Table]:
-    """The tables of what the job names beforehand, those without a row left out. ``measures``: those shown, by default all."""
-    # what was decided on every measure has said all that there is to say
-    open_ = [pair for pair in probing.named if any((pair, one) not in probing.decisions for one in probing.measures)]
-    within = [pair for pair in open_ if _corpus(probing, pair[0]) == _corpus(probing, pair[1])]
-    across = [pair for pair in open_ if pair not in within]
-    found = [primary(probing)] if probing.decisions else []
-    found += [
-        differences(probing, f"Differences between {what}", pairs, measures)
-        for what, pairs in (("methods", within), ("datasets", across))
-        if pairs
-    ]
-    return found
+def rows(found: Results, numbers: Sequence[Number], systems: Sequence[System], block: str | None = None) -> list[Row]:
+    """A row for each of ``systems`` with its levels, best and second best of them marked. ``block``: what they stand
+    together in, by default their dataset and backbone."""
+    cells = {(n.system.key, n.column): number_cell(n) for n in numbers}
+    lines = []
+    for system in systems:
+        labels = names(system)
+        levels = tuple(cells[system.key, found.key(measure)] for measure in found.measures)
+        where = "/".join(labels[:2]) if block is None else block
+        lines.append(Row(labels, levels, where, system.reference, system.ranked))
+    return mark_rows(lines)
 
 
 def levels(found: Results, labels: int = 3, times: int = 1) -> list[Row]:
@@ -45,102 +47,100 @@ def levels(found: Results, labels: int = 3, times: int = 1) -> list[Row]:
     ]
 
 
-def primary(probing: Results) -> Table:
-    """What was claimed beforehand, with what was found."""
-    name = probing.name(probing.primary_measure)
-    claims = probing.claims()
-    return claims_table(
-        f"Primary comparisons on {name}, {probing.scale_text}",
-        f"Differences in points on {name}, paired. {words.intervals([one.found for one in claims], probing.job.seeds)}",
-        claims,
-        probing.job.statistics,
-        {
-            "Dataset": lambda one: _labels(probing, one)[0],
-            "Backbone": lambda one: _labels(probing, one)[1],
-            "Comparison": lambda one: _labels(probing, one)[2],
-        },
+def tables(probing: Results, measures: Sequence[str] | None = None) -> list[Table]:
+    """The tables of what the job names beforehand, those without a row left out. ``measures``: those shown, by default all."""
+    # what was decided on every measure has said all that there is to say
+    open_ = [pair for pair in probing.named if any((pair, one) not in probing.decisions for one in probing.measures)]
+    within = [pair for pair in open_ if len({dataset(probing.systems[key]) for key in pair}) == 1]
+    across = [pair for pair in open_ if pair not in within]
+    verdicts = "The claims among them have their verdicts under primary comparisons. " if probing.decisions else ""
+    alone = (
+        f"{verdicts}An interval here speaks of one difference alone: none is corrected for the number of differences."
     )
-
-
-def claims_table(
-    title: str,
-    how: str,
-    claims: Sequence[Contrast],
-    statistics: Statistics,
-    labels: Mapping[str, Callable[[Contrast], str]],
-    decimals: int = 1,
-) -> Table:
-    """A row a claim, under ``labels`` that tell it from the others: the difference, its corrected p, direction and
-    size. ``how``: what the differences are, and how their intervals were made."""
-    rows = []
-    for one in claims:
-        found, decision = one.found, one.decision
-        assert decision is not None
-        value, _, interval = words.shown(found, decimals).partition(" ")
-        told = (
-            words.p_value(decision.p_holm),
-            words.direction(decision, found),
-            words.size(decision, decimals),
-            words.detectable(decision, decimals),
-        )
-        rows.append(Row((*(of(one) for of in labels.values()), value, interval or "–", *told), ()))
-    interval = f"{words.percent(statistics.level)} interval"
-    return Table(
-        title=title,
-        caption=(
-            how,
-            *words.claims(statistics, sum(one.decision is not None and one.decision.p is not None for one in claims)),
+    return [
+        *([_primary(probing)] if probing.decisions else []),
+        *(
+            _differences(probing, f"Differences between {what}", pairs, "Difference", ("Points", alone), measures)
+            for what, pairs in (("methods", within), ("datasets", across))
+            if pairs
         ),
-        labels=(*labels, "Difference", interval, "Corrected p", "Direction", "Size", "Detectable"),
-        columns=(),
-        rows=tuple(rows),
-    )
-
-
-def differences(probing: Results, title: str, pairs: Sequence[Pair], measures: Sequence[str] | None = None) -> Table:
-    """``pairs`` on every measure, the first minus the second, with intervals and no verdict."""
-    shown = probing.measures if measures is None else measures
-    found = [[probing.differences[pair, measure] for measure in shown] for pair in pairs]
-    rows = []
-    for pair, line in zip(pairs, found, strict=True):
-        labels = _labels(probing, pair)
-        rows.append(Row(labels, tuple(Cell(i.value, i.low, i.high) for i in line), "/".join(labels[:2])))
-    primary = "The claims among them have their verdicts under primary comparisons. " if probing.decisions else ""
-    return Table(
-        title=f"{title}, {probing.scale_text}",
-        caption=(
-            f"Points, paired. {probing.interval_words([interval for line in found for interval in line])}",
-            f"{primary}An interval here speaks of one difference alone: none is corrected for the number of differences.",
-        ),
-        labels=("Dataset", "Backbone", "Comparison"),
-        columns=columns(probing, "Difference", measures),
-        rows=tuple(rows),
-        signed=True,
-    )
-
-
-def gains(probing: Results) -> Table | None:
-    """Every system against its control, None if none has one."""
-    shown = [(system, (system.key, system.control)) for system in probing.job.systems if system.control is not None]
-    if not shown:
-        return None
-    found = [[probing.differences[pair, measure] for measure in probing.measures] for _, pair in shown]
-    rows = [
-        Row(names(system), tuple(Cell(i.value, i.low, i.high) for i in line), block(system))
-        for (system, _), line in zip(shown, found, strict=True)
     ]
+
+
+def gains(probing: Results) -> list[Table]:
+    """Every system against its control; none if none has one."""
+    if not probing.gains:
+        return []
     controls = probing.controls()
     # a control a row, as of Table 2, would make a heading of all its rows
     named = f" ({', '.join(controls)})" if len(controls) <= _NAMED else ""
+    how = ("Points above each row's own control",)
+    return [_differences(probing, f"Gain over the control{named}", probing.gains, "Gain", how)]
+
+
+def _primary(probing: Results) -> Table:
+    """What was claimed beforehand, with what was found."""
+    name, found = probing.name(probing.primary_measure), probing.claims()
+    how = words.intervals([one.found for one in found], probing.job.seeds)
+    return claims(
+        f"Primary comparisons on {name}, {probing.scale_text}",
+        f"Differences in points on {name}, paired. {how}",
+        probing.job.statistics,
+        ("Dataset", "Backbone", "Comparison"),
+        [(_minus(probing, pair), one) for (pair, _), one in zip(probing.decisions, found, strict=True)],
+    )
+
+
+def claims(
+    title: str,
+    how: str,
+    statistics: Statistics,
+    heads: tuple[str, ...],
+    found: Sequence[tuple[tuple[str, ...], Contrast]],
+) -> Table:
+    """A row a claim under labels, whose ``heads`` are given: the difference, its corrected p, direction and size. ``how``:
+    what the differences are, and how their intervals were made."""
+    body, tested = [], 0
+    for labels, one in found:
+        decision = one.decision
+        assert decision is not None
+        tested += decision.p is not None
+        value, _, interval = words.shown(one.found).partition(" ")
+        said = words.direction(decision, one.found), words.size(decision), words.detectable(decision)
+        body.append(Row((*labels, value, interval or "–", words.p_value(decision.p_holm), *said), ()))
+    interval = f"{words.percent(statistics.level)} interval"
     return Table(
-        title=f"Gain over the control{named}, {probing.scale_text}",
-        caption=(
-            f"Points above each row's own control, paired. "
-            f"{probing.interval_words([interval for line in found for interval in line])}",
-        ),
-        labels=("Dataset", "Backbone", "Method"),
-        columns=columns(probing, "Gain"),
-        rows=tuple(rows),
+        title=title,
+        caption=(how, *words.claims(statistics, tested)),
+        labels=(*heads, "Difference", interval, "Corrected p", "Direction", "Size", "Detectable"),
+        columns=(),
+        rows=tuple(body),
+    )
+
+
+def _differences(
+    probing: Results,
+    title: str,
+    pairs: Sequence[Pair],
+    group: str,
+    caption: Sequence[str],
+    measures: Sequence[str] | None = None,
+) -> Table:
+    """``pairs`` on every measure, the first minus the second, with intervals and no verdict."""
+    shown = probing.measures if measures is None else measures
+    gain = group == "Gain"
+    found = [[probing.differences[pair, measure] for measure in shown] for pair in pairs]
+    body = []
+    for pair, line in zip(pairs, found, strict=True):
+        labels = names(probing.systems[pair[0]]) if gain else _minus(probing, pair)
+        body.append(Row(labels, tuple(map(estimate_cell, line)), "/".join(labels[:2])))
+    what, *more = caption
+    return Table(
+        title=f"{title}, {probing.scale_text}",
+        caption=(f"{what}, paired. {probing.interval_words(itertools.chain(*found))}", *more),
+        labels=("Dataset", "Backbone", "Method" if gain else "Comparison"),
+        columns=columns(probing, group, shown),
+        rows=tuple(body),
         signed=True,
     )
 
@@ -150,26 +150,31 @@ def names(system: System) -> tuple[str, str, str]:
     return dataset(system), system.backbone.label, words.method(system)
 
 
-def block(system: System) -> str:
-    """What its row stands together with."""
-    return f"{system.backbone.key}/{system.corpus.key}" if system.corpus else system.backbone.key
-
-
-def columns(probing: Results, group: str, measures: Sequence[str] | None = None) -> tuple[Column, ...]:
+def columns(probing: Results, group: str, measures: Sequence[str]) -> tuple[Column, ...]:
     """A column a measure, under one heading but for the average."""
-    named = probing.measures if measures is None else measures
-    shown = [Column(probing.name(measure), group, probing.metric[measure]) for measure in named]
-    return tuple(replace(one, group="") if one.label == AVERAGE else one for one in shown)
+    named = [(probing.name(measure), probing.metric[measure]) for measure in measures]
+    return tuple(Column(name, "" if name == AVERAGE else group, metric) for name, metric in named)
 
 
-def _corpus(probing: Results, key: str) -> str | None:
-    corpus = probing.systems[key].corpus
-    return corpus.key if corpus else None
-
-
-def _labels(probing: Results, of: Pair | Contrast) -> tuple[str, str, str]:
+def _minus(probing: Results, pair: Pair) -> tuple[str, str, str]:
     """What a difference is of, label by label."""
-    pair = (of.first.key, of.second.key if of.second else of.first.key) if isinstance(of, Contrast) else of
-    first, second = (names(probing.systems[key]) for key in pair)
-    data, backbone, method = (words.minus(a, b) for a, b in zip(first, second, strict=True))
+    data, backbone, method = map(words.minus, *(names(probing.systems[key]) for key in pair))
     return data, backbone, method
+
+
+def write(
+    found: Results,
+    numbers: Sequence[Number],
+    shown: Sequence[Table],
+    out: Path,
+    everything: Table | None = None,
+    /,
+    **more: Sequence[Any],
+) -> None:
+    """The files of a table: the pages, ``everything`` in the paper's layout (by default the first that is ``shown``), the
+    levels with the columns of ``more``, and the differences."""
+    name = found.job.artefact
+    write_csv(everything or shown[0], out / f"{name}.csv", {"scale": words.scale_column(found.job)})
+    write_levels(out / f"{name}_long.csv", numbers, **more)
+    write_contrasts(out / f"{name}_contrasts.csv", found.contrasts())
+    write_pages(shown, out, name)

@@ -8,11 +8,10 @@ from pathlib import Path
 from mdc.plan.jobs.shown import ProbingJob, System
 from mdc.plan.records import UserError
 from mdc.report import words
-from mdc.report.frame import Number, write_contrasts, write_levels
+from mdc.report.frame import Number
 from mdc.report.given import Given
 from mdc.report.results import Results
 from mdc.report.tables import comparisons
-from mdc.report.tables.render import write_csv, write_html, write_latex, write_markdown
 from mdc.report.tables.table import Cell, Column, Row, Table, mark_rows, number_cell
 
 SHOWN = {
@@ -37,16 +36,9 @@ _NOTES = {"table5": "A row [low, high] is MDC with t, the share of a caption tha
 
 def make(job: ProbingJob, given: Given, out: Path) -> None:
     """Write the artefact's csv files, HTML, Markdown and LaTeX into ``out``; errors as of Table 1."""
-    probing, name = Results(job, given), job.artefact
+    probing = Results(job, given)
     numbers = probing.numbers()
-    main = main_table(probing, numbers)
-    shown = [main, *comparisons.tables(probing)]
-    write_csv(main, out / f"{name}.csv", {"scale": words.scale_column(job)})
-    write_levels(out / f"{name}_long.csv", numbers)
-    write_contrasts(out / f"{name}_contrasts.csv", probing.contrasts())
-    write_html(shown, out / f"{name}.html")
-    write_markdown(shown, out / f"{name}.md")
-    write_latex(main, out / f"{name}.tex")
+    comparisons.write(probing, numbers, [main_table(probing, numbers), *comparisons.tables(probing)], out)
 
 
 def main_table(probing: Results, numbers: Sequence[Number]) -> Table:
@@ -67,8 +59,13 @@ def main_table(probing: Results, numbers: Sequence[Number]) -> Table:
             for system in (systems.get(corpus, systems.get(None)) for corpus in probing.corpora)
             for measure in probing.measures
         )
-        rows.append((first.ranked, Row((name,), cells, "control" if first.reference else "", first.reference)))
-    shown = mark_rows([row for _, row in rows], [ranked for ranked, _ in rows])
+        rows.append(Row((name,), cells, "control" if first.reference else "", first.reference, first.ranked))
+    columns = []
+    for label in probing.corpora.values():
+        for measure in probing.measures:
+            name, metric = probing.name(measure), probing.metric[measure]
+            alone = Column(label, note=f"{name}, {metric}")
+            columns.append(alone if len(probing.measures) == 1 else Column(name, label, metric, f"{label}, {name}"))
     job = probing.job
     return Table(
         title=f"{words.heading(job)}, {probing.scale_text}",
@@ -77,21 +74,11 @@ def main_table(probing: Results, numbers: Sequence[Number]) -> Table:
             f"{probing.interval_words(probing.levels.values())}",
         ),
         labels=("Method",),
-        columns=_columns(probing),
-        rows=(*shown, *comparisons.levels(probing, 1, len(probing.corpora))),
+        columns=tuple(columns),
+        rows=(*mark_rows(rows), *comparisons.levels(probing, 1, len(probing.corpora))),
         footnotes=(
             *([_NOTES[job.artefact]] if job.artefact in _NOTES else []),
             "In each column: best in bold, second best underlined, compared as printed.",
             *probing.notes(numbers),
         ),
     )
-
-
-def _columns(probing: Results) -> tuple[Column, ...]:
-    found = []
-    for label in probing.corpora.values():
-        for measure in probing.measures:
-            name, metric = probing.name(measure), probing.metric[measure]
-            alone = Column(label, note=f"{name}, {metric}")
-            found.append(alone if len(probing.measures) == 1 else Column(name, label, metric, f"{label}, {name}"))
-    return tuple(found)

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from mdc.plan.jobs.shown import RecipeRun, RecipesJob
-from mdc.plan.records import write_text
-from mdc.report.csv_file import csv_text
-from mdc.report.tables.render import write_html, write_latex, write_markdown
+from mdc.report.csv_file import write_csv
+from mdc.report.tables.render import write_pages
 from mdc.report.tables.table import Row, Table
 
 SHOWN = {
@@ -43,18 +42,14 @@ def scientific(value: float) -> str:
     return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
 
 
-def _plain(value: float) -> str:
-    return f"{value:g}"
-
-
 #: the paper's rows in its order: what each is called, the run's value, how it is written
 ROWS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
     ("optimizer", "optimizer", str),
     ("base lr", "lr", scientific),
     ("warmup steps", "warmup_steps", "{:,}".format),
-    ("weight decay", "weight_decay", _plain),
-    ("β_1", "beta1", _plain),
-    ("β_2", "beta2", _plain),
+    ("weight decay", "weight_decay", "{:g}".format),
+    ("β_1", "beta1", "{:g}".format),
+    ("β_2", "beta2", "{:g}".format),
     ("batch size", "batch_size", str),
     ("lr schedule", "lr_schedule", str.capitalize),
     ("epochs", "epochs", str),
@@ -65,57 +60,47 @@ ROWS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
 def make(job: RecipesJob, given: Mapping[str, Path], out: Path) -> None:
     """Write the artefact's csv, HTML, Markdown and LaTeX into ``out``. Nothing is ``given``: the job holds all values."""
     name, labels = job.artefact, [corpus.label for corpus in job.corpora]
-    body = rows([[run for run in corpus.runs if run.ranked] for corpus in job.corpora])
+    ranked = [[run for run in corpus.runs if run.ranked] for corpus in job.corpora]
     numbered = f"Table {name.removeprefix('table')}. Hyperparameters"
     table = Table(
         title=f"{job.title or numbered}, {job.backbone}",
         caption=(f"Used to train models with {job.backbone}, scale {job.scale_label}.",),
         labels=("config", *labels),
         columns=(),
-        rows=tuple(Row(line, ()) for line in body),
+        rows=tuple(Row(line, ()) for line in rows(ranked)),
         footnotes=tuple(notes([corpus.runs for corpus in job.corpora])),
     )
     columns = ("config", *labels, "scale")
-    write_text(
-        out / f"{name}.csv",
-        csv_text([dict(zip(columns, (*line, job.scale), strict=True)) for line in body], columns),
-    )
-    write_html([table], out / f"{name}.html")
-    write_markdown([table], out / f"{name}.md")
-    write_latex(table, out / f"{name}.tex")
+    lines = [dict(zip(columns, (*row.labels, job.scale), strict=True)) for row in table.rows]
+    write_csv(out / f"{name}.csv", lines, columns)
+    write_pages([table], out, name)
 
 
-def _value(run: RecipeRun, key: str) -> Any:
-    return getattr(run if key in ("optimizer", "lr_schedule") else run.recipe, key)
+def _text(run: RecipeRun, key: str, shown: Callable[[Any], str]) -> str:
+    value = getattr(run if key in ("optimizer", "lr_schedule") else run.recipe, key)
+    return NOTHING if value is None else shown(value)
+
+
+def _usual(told: Sequence[str]) -> str:
+    """What most runs have, the first of equals; nothing if there is no run."""
+    return Counter(told).most_common(1)[0][0] if told else NOTHING
 
 
 def rows(corpora: Sequence[Sequence[RecipeRun]]) -> list[tuple[str, ...]]:
     """(what, its value in each corpus, …) from the ranked runs of each corpus. A row of nothing is left out."""
     found = []
     for name, key, shown in ROWS:
-        common: list[str] = []
+        told = [[_text(run, key, shown) for run in runs] for runs in corpora]
+        common = [_usual(one) for one in told]
         others: dict[str, list[str]] = {}  # who differs → value by corpus
-        for number, runs in enumerate(corpora):
-            usual = _usual(runs, key)
-            common.append(_text(usual, shown))
-            for value in dict.fromkeys(_value(run, key) for run in runs):
-                if value != usual:
-                    who = _who([run for run in runs if _value(run, key) == value])
-                    others.setdefault(who, [NOTHING] * len(corpora))[number] = _text(value, shown)
+        for number, (runs, texts) in enumerate(zip(corpora, told, strict=True)):
+            for text in dict.fromkeys(one for one in texts if one != common[number]):
+                who = _who([run for run, one in zip(runs, texts, strict=True) if one == text])
+                others.setdefault(who, [NOTHING] * len(corpora))[number] = text
         if set(common) != {NOTHING}:
             found.append((name, *common))
         found += [(f"{name} (for {who} only)", *values) for who, values in others.items()]
     return found
-
-
-def _usual(runs: Sequence[RecipeRun], key: str) -> Any:
-    """The value that most runs have, the first of equals; None if there is no run."""
-    found = Counter(_value(run, key) for run in runs).most_common(1)
-    return found[0][0] if found else None
-
-
-def _text(value: Any, shown: Callable[[Any], str]) -> str:
-    return NOTHING if value is None else shown(value)
 
 
 def _who(runs: Sequence[RecipeRun]) -> str:
@@ -127,12 +112,11 @@ def notes(corpora: Sequence[Sequence[RecipeRun]]) -> list[str]:
     """How each method that is not ranked differs from what its corpus's others have in common."""
     told: dict[str, None] = {}
     for runs in corpora:
-        ranked = [run for run in runs if run.ranked]
         for run in (run for run in runs if not run.ranked):
             differs = [
-                f"{name} {_text(_value(run, key), shown)}"
+                f"{name} {text}"
                 for name, key, shown in ROWS
-                if _value(run, key) != _usual(ranked, key)
+                if (text := _text(run, key, shown)) != _usual([_text(one, key, shown) for one in runs if one.ranked])
             ]
             told[f"{run.label}: {', '.join(differs) or 'the same'}."] = None
     return list(told)

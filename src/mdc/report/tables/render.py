@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from mdc.plan.records import UserError, write_text
-from mdc.report.csv_file import csv_text
+from mdc.report.csv_file import write_csv as write_rows
 from mdc.report.tables.table import Table
 
 #: files below the package that decide what is written here: fingerprints of whoever imports this module cover them
@@ -40,31 +40,21 @@ def write_csv(table: Table, path: str | Path, constant: Mapping[str, str] | None
     if len(set(columns)) != len(columns):
         raise UserError(f"{path}: column names repeat: {', '.join(columns)}")
     lines = [[*row.labels, *(table.rounded(cell) for cell in row.cells), *extra.values()] for row in table.rows]
-    write_text(path, csv_text([dict(zip(columns, line, strict=True)) for line in lines], columns))
+    write_rows(path, [dict(zip(columns, line, strict=True)) for line in lines], columns)
 
 
-def write_markdown(tables: Sequence[Table], path: str | Path) -> None:
-    """GitHub-flavoured Markdown: best ``**bold**``, second ``<ins>underlined</ins>``, grey with ``†``."""
-    _write(path, "table.md.j2", tables=tables)
-
-
-def write_html(tables: Sequence[Table], path: str | Path) -> None:
-    """One page that needs nothing else: own style, light and dark, headings stay in view; all text escaped."""
-    _write(path, "table.html.j2", tables=tables)
-
-
-def write_latex(table: Table, path: str | Path) -> None:
-    r"""A booktabs ``table`` environment; needs the packages booktabs and xcolor. Intervals stand below the value."""
+def write_pages(tables: Sequence[Table], out: Path, name: str) -> None:
+    r"""All ``tables`` as HTML, one page that needs nothing else, and as GitHub-flavoured Markdown (best ``**bold**``, second
+    ``<ins>underlined</ins>``, grey with ``†``); the first as a booktabs ``table`` of LaTeX, which needs booktabs and xcolor."""
+    write_page(out / f"{name}.html", "table.html.j2", tables=tables)
+    write_page(out / f"{name}.md", "table.md.j2", tables=tables)
     # LaTeX counts its tables itself
-    _write(path, "table.tex.j2", table=table, title=re.sub(r"^Table [0-9]+[.] ", "", table.title))
+    title = re.sub(r"^Table [0-9]+[.] ", "", tables[0].title)
+    write_page(out / f"{name}.tex", "table.tex.j2", table=tables[0], title=title)
 
 
 def write_page(path: str | Path, template: str, **given: Any) -> None:
-    """A page of its own template, whose text is escaped as that of tables is."""
-    _write(path, template, **given)
-
-
-def _write(path: str | Path, template: str, **given: Any) -> None:
+    """A page of its template; of HTML, all text is escaped."""
     write_text(path, _environment(template.removesuffix(".j2").rpartition(".")[2]).get_template(template).render(given))
 
 

@@ -22,7 +22,7 @@ SHOWN = {
 def make(job: RetrievalTableJob, given: Given, out: Path) -> None:
     """Write the table's files into ``out``; errors as of Table 2."""
     found = Retrieval(job, given)
-    body = [*score_rows.rows(found, job.systems), *comparisons.levels(found)]
+    body = [*comparisons.rows(found, found.numbers(), job.systems, ""), *comparisons.levels(found)]
     main = score_rows.table(
         found,
         f"Retrieval by score among {job.pairs} held-out pairs",
@@ -33,7 +33,7 @@ def make(job: RetrievalTableJob, given: Given, out: Path) -> None:
         (
             "Best in bold, second best underlined, compared as printed.",
             "Intervals are over queries, given this gallery.",
-            *score_rows.estimator_notes(list(job.systems), job.samples),
+            *score_rows.estimator_notes(job.systems, job.samples),
             "own − α other images: the score of an image and a caption less α times the log of the caption's mean probability "
             f"under all images but this one. α is chosen on these very pairs, so these rows are optimistic; "
             f"{score_rows.alpha_notes(found)}.",

@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from mdc.plan.records import UserError
 
 if TYPE_CHECKING:
     from mdc.report.frame import Number
+    from mdc.report.statistics.estimate import Estimate
 
 #: best is bold, second best underlined, grey is shown but not ranked
 Mark = Literal["best", "second", "grey"]
@@ -18,21 +19,25 @@ Mark = Literal["best", "second", "grey"]
 
 @dataclass(frozen=True)
 class Cell:
-    """A number, its 95 % interval, how it is marked, a short remark (a verdict, a published value), and ``decimals`` of its
-    own if it is shown with others than its table's."""
+    """A number, its 95 % interval, how it is marked, a short remark (a verdict, a published value), and the ``decimals``
+    that it is shown with."""
 
     value: float | None
     low: float | None = None
     high: float | None = None
     mark: Mark | None = None
     note: str = ""
-    decimals: int | None = None
+    decimals: int = 1
+
+
+def estimate_cell(found: Estimate, note: str = "") -> Cell:
+    """A number with its interval."""
+    return Cell(found.value, found.low, found.high, note=note)
 
 
 def number_cell(number: Number) -> Cell:
     """A level with its interval and, beside it, what the paper prints."""
-    note = "" if number.published is None else f"paper {number.published:.1f}"
-    return Cell(number.value, number.found.low, number.found.high, note=note)
+    return estimate_cell(number.found, "" if number.published is None else f"paper {number.published:.1f}")
 
 
 @dataclass(frozen=True)
@@ -55,33 +60,19 @@ class Column:
 
 @dataclass(frozen=True)
 class Row:
-    """``labels`` fill the leading columns. A rule is drawn where ``block`` changes; ``reference`` rows are italic."""
+    """``labels`` fill the leading columns. A rule is drawn where ``block`` changes; ``reference`` rows are italic, those that
+    are not ``ranked`` grey."""
 
     labels: tuple[str, ...]
     cells: tuple[Cell, ...]
     block: str = ""
     reference: bool = False
+    ranked: bool = True
 
     @property
     def grey(self) -> bool:
         """Whether no number of it is ranked."""
         return bool(self.cells) and all(cell.mark == "grey" for cell in self.cells)
-
-
-class Group(NamedTuple):
-    """A heading over ``span`` columns of numbers, the ``first`` of them counted from 1."""
-
-    label: str
-    first: int
-    span: int
-
-
-class Line(NamedTuple):
-    """A row and its place: whether it begins a block, and how many leading labels repeat those of the row above it."""
-
-    row: Row
-    new_block: bool
-    repeated: int
 
 
 @dataclass(frozen=True)
@@ -94,7 +85,6 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     footnotes: tuple[str, ...] = ()
-    decimals: int = 1
     signed: bool = False
 
     def __post_init__(self) -> None:
@@ -123,33 +113,31 @@ class Table:
         return self._text(cell, value, "+" if self.signed else "").replace("-", "−")
 
     def _text(self, cell: Cell, value: float | None, sign: Literal["", "+"] = "") -> str:
-        decimals = self.decimals if cell.decimals is None else cell.decimals
         # adding 0.0 turns the -0.0 that rounding may leave into 0.0
-        return "" if value is None else f"{round(float(value), decimals) + 0.0:{sign}.{decimals}f}"
+        return "" if value is None else f"{round(float(value), cell.decimals) + 0.0:{sign}.{cell.decimals}f}"
 
-    def groups(self) -> list[Group]:
-        """The headings over several columns, unnamed ones included; none if no column has one."""
+    def groups(self) -> list[tuple[str, int, int]]:
+        """The headings over several columns, unnamed ones included, each with its first column, counted from 1, and their
+        number; none if no column has one."""
         places = itertools.groupby(range(len(self.columns)), key=lambda place: self.columns[place].group)
         found = [(label, list(members)) for label, members in places]
-        return [Group(label, own[0] + 1, len(own)) for label, own in found] if any(label for label, _ in found) else []
+        return [(label, own[0] + 1, len(own)) for label, own in found] if any(label for label, _ in found) else []
 
-    def lines(self) -> Iterator[Line]:
-        """Every row with its place below the one before it."""
+    def lines(self) -> Iterator[tuple[Row, bool, int]]:
+        """Every row, whether it begins a block, and how many leading labels repeat those of the row above it."""
         for above, row in zip((None, *self.rows), self.rows, strict=False):
             new_block = above is not None and above.block != row.block
             pairs = zip(row.labels, () if above is None or new_block else above.labels, strict=False)
-            yield Line(row, new_block, len(list(itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))))
+            yield row, new_block, len(list(itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)))
 
 
-def rank(values: Sequence[float | None], ranked: Sequence[bool], decimals: int = 1) -> list[Mark | None]:
+def rank(values: Sequence[float | None], ranked: Sequence[bool]) -> list[Mark | None]:
     """Marks for one column of one block: the highest value ``best``, the next ``second``, unranked rows ``grey``.
 
     Compared as shown, that is after rounding, so equal-looking numbers are marked alike. After two or more best there
     is no second; one ranked number alone gets no mark, nor do several that are all equal; None gets none.
     """
-    if len(values) != len(ranked):
-        raise UserError(f"rank: {len(values)} values against {len(ranked)} flags")
-    shown = [None if value is None else round(value, decimals) for value in values]
+    shown = [None if value is None else round(value, 1) for value in values]
     field = [value for value, counts in zip(shown, ranked, strict=True) if counts and value is not None]
 
     def mark(value: float | None, counts: bool) -> Mark | None:
@@ -161,17 +149,15 @@ def rank(values: Sequence[float | None], ranked: Sequence[bool], decimals: int =
     return [mark(value, counts) for value, counts in zip(shown, ranked, strict=True)]
 
 
-def mark_rows(rows: Sequence[Row], ranked: Sequence[bool], decimals: int = 1) -> list[Row]:
+def mark_rows(rows: Sequence[Row]) -> list[Row]:
     """``rows`` of one block with every column ranked; reference rows keep their cells."""
-    chosen = [(row, counts) for row, counts in zip(rows, ranked, strict=True) if not row.reference]
-    flags = [counts for _, counts in chosen]
-    columns = zip(*(row.cells for row, _ in chosen), strict=True)
+    chosen = [row for row in rows if not row.reference]
+    columns = zip(*(row.cells for row in chosen), strict=True)
+    marks = [rank([cell.value for cell in column], [row.ranked for row in chosen]) for column in columns]
     # a column's marks one for each row, turned into a row's marks one for each column
-    marks = zip(*(rank([cell.value for cell in column], flags, decimals) for column in columns), strict=True)
-    return [
-        row if row.reference else replace(row, cells=tuple(map(_marked, row.cells, next(marks, ())))) for row in rows
-    ]
+    by_row = zip(*marks, strict=True)
 
+    def marked(row: Row) -> Row:
+        return replace(row, cells=tuple(replace(c, mark=m) for c, m in zip(row.cells, next(by_row, ()), strict=True)))
 
-def _marked(cell: Cell, mark: Mark | None) -> Cell:
-    return replace(cell, mark=mark)
+    return [row if row.reference else marked(row) for row in rows]

@@ -9,12 +9,11 @@ from mdc.plan.jobs.shown import ProbingJob
 from mdc.plan.records import write_json
 from mdc.report import words
 from mdc.report.figures.drawing import table1_bars
-from mdc.report.frame import Number, write_contrasts, write_levels
+from mdc.report.frame import Number
 from mdc.report.given import Given
 from mdc.report.results import Results
 from mdc.report.tables import comparisons
-from mdc.report.tables.render import write_csv, write_html, write_latex, write_markdown
-from mdc.report.tables.table import Row, Table, mark_rows, number_cell
+from mdc.report.tables.table import Table
 
 SHOWN = {
     "artefacts": {"table1": {"title": "Table 1: linear probing"}},
@@ -38,14 +37,9 @@ def make(job: ProbingJob, given: Given, out: Path) -> None:
     UserError names the record that is missing, stale, of another scale, or does not match its items.
     """
     probing = Results(job, given)
-    numbers, main, gains = probing.numbers(), main_table(probing), comparisons.gains(probing)
-    shown = [main, *([gains] if gains else []), *comparisons.tables(probing)]
-    write_csv(main, out / "table1.csv", {"scale": words.scale_column(job)})
-    write_levels(out / "table1_long.csv", numbers)
-    write_contrasts(out / "table1_contrasts.csv", probing.contrasts())
-    write_html(shown, out / "table1.html")
-    write_markdown(shown, out / "table1.md")
-    write_latex(main, out / "table1.tex")
+    numbers = probing.numbers()
+    shown = [main_table(probing), *comparisons.gains(probing), *comparisons.tables(probing)]
+    comparisons.write(probing, numbers, shown, out)
     controls = ", ".join(probing.controls())
     table1_bars(
         numbers,
@@ -59,26 +53,13 @@ def make(job: ProbingJob, given: Given, out: Path) -> None:
 def main_table(probing: Results) -> Table:
     """The levels, with the control and chance beside them."""
     numbers = probing.numbers()
-    cells = {(n.system.key, n.label): number_cell(n) for n in numbers}
-    rows: list[Row] = []
-    for block in probing.blocks():
-        lines = [
-            Row(
-                comparisons.names(system),
-                tuple(cells[system.key, probing.name(measure)] for measure in probing.measures),
-                comparisons.block(system),
-                reference=system.reference,
-            )
-            for system in block
-        ]
-        rows += mark_rows(lines, [system.ranked for system in block])
-    rows += comparisons.levels(probing)
+    rows = [row for block in probing.blocks() for row in comparisons.rows(probing, numbers, block)]
     return Table(
         title=f"Table 1. Linear probing, {probing.scale_text}",
         caption=(f"Per cent on each benchmark's test items. {probing.interval_words(probing.levels.values())}",),
         labels=("Dataset", "Backbone", "Method"),
-        columns=comparisons.columns(probing, "Linear probe"),
-        rows=tuple(rows),
+        columns=comparisons.columns(probing, "Linear probe", probing.measures),
+        rows=(*rows, *comparisons.levels(probing)),
         footnotes=(
             "Within a dataset and backbone: best in bold, second best underlined, compared as printed.",
             *probing.notes(numbers),

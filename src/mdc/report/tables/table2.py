@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +11,11 @@ import numpy as np
 from mdc.plan.estimators import ESTIMATORS
 from mdc.plan.jobs.shown import ChoiceTableJob, ScoredSystem, ShownColumn
 from mdc.report.csv_file import names, write_csv
-from mdc.report.frame import ESTIMATE, dataset, estimate_cells, records_of
+from mdc.report.frame import ESTIMATE, Cells, Number, dataset, records_of
 from mdc.report.given import Given
-from mdc.report.scores import KEPT, Choices, Store, chosen_items, shown_errors, shown_scores
+from mdc.report.scores import KEPT, Choices, shown_errors, shown_scores
 from mdc.report.tables import comparisons, score_rows
-from mdc.report.tables.table import Cell, Column, Row, Table
+from mdc.report.tables.table import Cell, Column, Row, Table, estimate_cell
 
 SHOWN = {
     "artefacts": {"table2": {"title": "Table 2: compositionality"}},
@@ -29,7 +28,6 @@ SHOWN = {
 }
 
 _KEPT_LINE = (*names("scale artefact system dataset backbone method column label kept"), *ESTIMATE, "records")
-_KEPT_WORDS = {"distinct": "without equal options", "trained": "without unseen pieces"}
 
 
 def make(job: ChoiceTableJob, given: Given, out: Path) -> None:
@@ -37,87 +35,62 @@ def make(job: ChoiceTableJob, given: Given, out: Path) -> None:
 
     UserError names the record that is missing, stale, of another scale, or does not match its scores.
     """
-    store = Store(job, given)
-    found = Choices(job, given, store=store)
-    errors = list(_errors(job, store, found))
-    kept, kept_lines = _kept(job, given, store, found)
-    gains = comparisons.gains(found)
-    shown = [
-        *_main(found),
-        _blind(found),
-        *([gains] if gains else []),
-        *comparisons.tables(found),
-        *([kept] if kept else []),
-        _error_table(found, errors),
-    ]
-    score_rows.write(found, shown, out)
+    found = Choices(job, given)
+    errors = list(_errors(found))
+    kept, kept_lines = _kept(found)
+    shown = [*_main(found), _blind(found), *comparisons.gains(found), *comparisons.tables(found)]
+    score_rows.write(found, [*shown, *kept, _error_table(found, errors)], out)
     write_csv(out / "table2_kept.csv", kept_lines, _KEPT_LINE)
-    lines = [{"scale": job.scale, "artefact": job.artefact, **vars(one)} for one in errors]
-    write_csv(out / "table2_errors.csv", lines, ("scale", "artefact", *_Error.__dataclass_fields__))
+    write_csv(out / "table2_errors.csv", errors, list(errors[0]))
 
 
 def _main(found: Choices) -> list[Table]:
     """The paper's rows and ours by sums, then by means a token, each with the rule that shorter wins and with chance."""
-    job = found.job
+    job, numbers = found.job, found.numbers()
+    every = [system for system in job.systems if system.shown == "own"]
     shorter = [system for system in job.systems if system.shown == "shorter"]
-    weights = list(dict.fromkeys(system.weights for system in job.systems if system.weights is not None))
     tables: list[Table] = []
-    for kind in weights:
+    for weights in dict.fromkeys(system.weights for system in job.systems if system.weights is not None):
         for per_token in (False, True):
-            own = [
-                s
-                for s in job.systems
-                if s.shown == "own"
-                and s.weights in (kind, None)
-                and (s.per_token == per_token or not ESTIMATORS[s.estimator].nats)
-            ]
-            body = [*score_rows.rows(found, own), *score_rows.rows(found, shorter, "control")]
-            body += comparisons.levels(found)
+            of_kind = [s for s in every if s.weights in (weights, None)]
+            own = [s for s in of_kind if s.per_token == per_token or not ESTIMATORS[s.estimator].nats]
+            below = [*comparisons.rows(found, numbers, shorter, "control"), *comparisons.levels(found)]
             what = "means a token" if per_token else "sums over a caption's tokens"
-            of = {"last": "", "best": ", weights that were best on held-out pairs"}[kind]
+            notes = (
+                "Best in bold, second best underlined, compared as printed.",
+                *score_rows.estimator_notes(every, job.samples),
+                *_set_notes(found),
+                *found.notes(numbers, own),
+            )
             tables.append(
                 score_rows.table(
                     found,
-                    f"Table 2. Compositionality, {what}{of}",
+                    f"Table 2. Compositionality, {what}{_WEIGHTS[weights]}",
                     ("Per cent of items whose right caption scores highest; a tie among k counts 1/k.",),
-                    body,
-                    _main_notes(found, own) if not tables else _NOTES_ABOVE,
+                    [*comparisons.rows(found, numbers, own, ""), *below],
+                    ("Notes: those of the first table.",) if tables else notes,
                 )
             )
     return tables
 
 
-_NOTES_ABOVE = ("Notes: those of the first table.",)
-
-
-def _main_notes(found: Choices, own: Sequence[ScoredSystem]) -> tuple[str, ...]:
-    """What stands below the first table, and holds for those that follow."""
-    every = [system for system in found.job.systems if system.shown == "own"]
-    return (
-        "Best in bold, second best underlined, compared as printed.",
-        *score_rows.estimator_notes(every, found.job.samples),
-        *_set_notes(found),
-        *found.notes(found.numbers(), own),
-    )
+_WEIGHTS = {"last": "", "best": ", weights that were best on held-out pairs"}
 
 
 def _blind(found: Choices) -> Table:
     """Every model beside itself with other images, with none, and with its blind score taken off."""
-    job = found.job
-    body: list[Row] = []
-    grouped: dict[tuple[str, str | None, str, bool], list[ScoredSystem]] = {}
-    for system in job.systems:
-        if system.shown != "shorter":
-            key = (" ".join(system.runs), system.weights, system.estimator, system.per_token)
-            grouped.setdefault(key, []).append(system)
-    for number, systems in enumerate(grouped.values()):
-        body += score_rows.rows(found, systems, f"{number}")
+    job, numbers = found.job, found.numbers()
+    grouped: dict[object, list[ScoredSystem]] = {}
+    for s in job.systems:
+        if s.shown != "shorter":
+            grouped.setdefault((*s.runs, s.weights, s.estimator, s.per_token), []).append(s)
+    blocks = enumerate(grouped.values())
     images = f"{job.others} other image{'s' if job.others > 1 else ''}"
     return score_rows.table(
         found,
         "What language alone can do",
         ("Each model's own row, and below it the same model blind.",),
-        body,
+        [row for number, systems in blocks for row in comparisons.rows(found, numbers, systems, f"{number}")],
         (
             f"Other images: the log of the mean probability under {images} of the set, the same for every option and model (of "
             "cosines, their mean). No image: one of the mean colour.",
@@ -130,67 +103,41 @@ def _blind(found: Choices) -> Table:
 # --- with and without the items that no model can answer, or that this vocabulary cannot --------------------------------
 
 
-def _kept(
-    job: ChoiceTableJob, given: Given, store: Store, found: Choices
-) -> tuple[Table | None, list[dict[str, object]]]:
+def _kept(found: Choices) -> tuple[list[Table], list[Cells]]:
     """Columns of which some items do not count, with and without them; all columns as csv lines."""
+    job = found.job
     own = [s for s in job.systems if s.shown == "own" and not s.per_token]
-    narrow = job.model_copy(
-        update={
-            "systems": [s.model_copy(update={"control": None}) for s in own],
-            "contrasts": [],
-            "primary": [],
-        }
-    )
-    left = {kept: {(s.key, c.key): _left(store, s, c, kept) for s in own for c in job.columns} for kept in KEPT}
-    lines: list[dict[str, object]] = []
+    alone = {"systems": [s.model_copy(update={"control": None}) for s in own], "contrasts": [], "primary": []}
+    left = {(kept, s.key, c.key): _left(found, s, c, kept) for kept in KEPT for s in own for c in job.columns}
+    lines: list[Cells] = []
+    every: dict[tuple[str, str, str], Number] = {}
     cells: dict[str, list[Cell]] = {system.key: [] for system in own}
     heads: list[Column] = []
     for kept in KEPT:
+        # of a column that some items of two images or more are left of in every seed, which an interval needs
         wanted = [
             c
             for c in job.columns
-            if kept == "all"
-            or (
-                any(left[kept][s.key, c.key] != left["all"][s.key, c.key] for s in own)
-                and all(_several(store, s, c, kept) for s in own)
-            )
+            if any(left[kept, s.key, c.key][0] != left["all", s.key, c.key][0] for s in own)
+            and all(left[kept, s.key, c.key][1] for s in own)
         ]
-        if not wanted:
-            continue
-        part = found if kept == "all" else Choices(narrow.model_copy(update={"columns": wanted}), given, kept, store)
-        for column in wanted:
-            for system in own:
-                level = part.levels[system.key, column.key]
-                lines.append(
-                    {
-                        "scale": job.scale,
-                        "artefact": job.artefact,
-                        "system": system.key,
-                        "dataset": dataset(system),
-                        "backbone": system.backbone.label,
-                        "method": system.method.label,
-                        "column": column.key,
-                        "label": column.label,
-                        "kept": kept,
-                        **estimate_cells(level),
-                        "records": records_of(system),
-                    }
-                )
         if kept == "all":
+            wanted, part = job.columns, found
+        elif wanted:
+            part = Choices(job.model_copy(update={**alone, "columns": wanted}), found.given, kept, found.store)
+        else:
             continue
-        for column in wanted:
-            for one, source, said in (("all", found, "all"), (kept, part, _KEPT_WORDS[kept])):
-                counts = [left[one][system.key, column.key] for system in own]
+        every |= {(kept, number.column, number.system.key): number for number in part.numbers()}
+        lines += [{**every[kept, c.key, s.key].cells(), "kept": kept} for c in wanted for s in own]
+        for column in wanted if kept != "all" else ():
+            for one in ("all", kept):
+                counts = [left[one, s.key, column.key][0] for s in own]
                 most = max(set(counts), key=counts.count)
                 name = f"{column.label}, all, {kept}" if one == "all" else f"{column.label}, {kept}"
-                heads.append(Column(said, column.label, f"{most} items", name))
+                heads.append(Column(KEPT[one], column.label, f"{most} items", name))
                 for system, count in zip(own, counts, strict=True):
-                    level = source.levels[system.key, column.key]
                     note = "" if count == most else f"{count} items"
-                    cells[system.key].append(Cell(level.value, level.low, level.high, note=note))
-    if not heads:
-        return None, lines
+                    cells[system.key].append(estimate_cell(every[one, column.key, system.key].found, note))
     table = Table(
         title=f"With and without items that cannot be answered, {found.scale_text}",
         caption=(
@@ -203,19 +150,14 @@ def _kept(
         columns=tuple(heads),
         rows=tuple(Row(comparisons.names(system), tuple(cells[system.key])) for system in own),
     )
-    return table, lines
+    return [table] if heads else [], lines
 
 
-def _several(store: Store, system: ScoredSystem, column: ShownColumn, kept: str) -> bool:
-    """Whether items of two images or more are left in every seed, which an interval needs."""
-    seeds = range(len(system.records))
-    chosen = [chosen_items(store, system, seed, column, kept) for seed in seeds]
-    return all(len({one.images[n] for _, one, numbers in found for n in numbers}) > 1 for found in chosen)
-
-
-def _left(store: Store, system: ScoredSystem, column: ShownColumn, kept: str) -> int:
-    """How many items of a column count for a system."""
-    return sum(len(numbers) for _, _, numbers in chosen_items(store, system, 0, column, kept))
+def _left(found: Choices, system: ScoredSystem, column: ShownColumn, kept: str) -> tuple[int, bool]:
+    """How many items of a column count for a system, and whether they are of two images or more in every seed."""
+    seeds = [found.chosen(system, seed, column, kept) for seed in range(len(system.records))]
+    images = [{one.images[n] for _, one, numbers in chosen for n in numbers} for chosen in seeds]
+    return sum(len(numbers) for _, _, numbers in seeds[0]), min(map(len, images)) > 1
 
 
 def _too_long(found: Choices, name: str) -> list[str]:
@@ -271,71 +213,49 @@ def _set_notes(found: Choices) -> list[str]:
 # --- standard errors ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Error:
-    """Of the right captions, all columns and seeds together, in nats per caption: with their own images, or as ``shown`` says.
+def _errors(found: Choices) -> Iterator[Cells]:
+    """Csv lines of the right captions, all columns and seeds together, in nats per caption: of every row of sums; of those that
+    are blind only where masks are drawn, because no other has an error.
 
     ``error``: the root mean square of a score's standard error. ``bits_per_token``: of a log likelihood or its bound.
     """
-
-    system: str
-    dataset: str
-    backbone: str
-    method: str
-    estimator: str
-    weights: str
-    shown: str
-    captions: int
-    score: float
-    error: float
-    tokens: float
-    bits_per_token: float | None
-    records: str
-
-
-def _errors(job: ChoiceTableJob, store: Store, choices: Choices) -> Iterator[_Error]:
-    """Of every row of sums; of those that are blind only where masks are drawn, because no other has an error."""
-    for system in job.systems:
+    for system in found.job.systems:
         blind = system.shown != "own"
         if system.per_token or system.shown == "shorter" or (blind and not ESTIMATORS[system.estimator].sampled):
             continue
-        scores, errors, tokens = [], [], []
-        alphas: Sequence[float | None] = choices.alpha[system.key] or [None] * len(system.records)
-        for record, alpha in zip(system.records, alphas, strict=True):
-            for one in store.scores(record).values():
-                scores.append(shown_scores(system, one, alpha)[:, 0])
-                errors.append(shown_errors(system, one, alpha)[:, 0])
-                tokens.append(one.pieces[:, 0] + 1)
-        score, error, count = (np.concatenate(part) for part in (scores, errors, tokens))
+        parts = [
+            (shown_scores(system, one, alpha)[:, 0], shown_errors(system, one, alpha)[:, 0], one.pieces[:, 0] + 1)
+            for record, alpha in zip(system.records, found.alpha[system.key], strict=True)
+            for one in found.store.scores(record).values()
+        ]
+        score, error, tokens = map(np.concatenate, zip(*parts, strict=True))
         likelihood = not blind and system.estimator in ("likelihood", "monte_carlo", "parallel")
-        yield _Error(
-            system=system.key,
-            dataset=dataset(system),
-            backbone=system.backbone.label,
-            method=system.method.label,
-            estimator=system.estimator,
-            weights=system.weights or "",
-            shown=system.shown,
-            captions=len(score),
-            score=float(score.mean()),
-            error=float(np.sqrt((error**2).mean())),
-            tokens=float(count.mean()),
-            bits_per_token=float(-score.sum() / count.sum() / math.log(2)) if likelihood else None,
-            records=records_of(system),
-        )
+        yield {
+            "scale": found.job.scale,
+            "artefact": found.job.artefact,
+            "system": system.key,
+            "dataset": dataset(system),
+            "backbone": system.backbone.label,
+            "method": system.method.label,
+            "estimator": system.estimator,
+            "weights": system.weights or "",
+            "shown": system.shown,
+            "captions": len(score),
+            "score": float(score.mean()),
+            "error": float(np.sqrt((error**2).mean())),
+            "tokens": float(tokens.mean()),
+            "bits_per_token": float(-score.sum() / tokens.sum() / math.log(2)) if likelihood else None,
+            "records": records_of(system),
+        }
 
 
-def _error_table(found: Choices, errors: Sequence[_Error]) -> Table:
+def _error_table(found: Choices, errors: Sequence[Cells]) -> Table:
     rows = []
     for one in errors:
-        nats = ESTIMATORS[one.estimator].nats
-        cells = (
-            Cell(one.score),
-            Cell(one.error) if ESTIMATORS[one.estimator].sampled else Cell(None),
-            Cell(one.tokens if nats else None),
-            Cell(one.bits_per_token),
-        )
-        rows.append(Row((one.dataset, one.backbone, one.method, ESTIMATORS[one.estimator].text), cells))
+        how = ESTIMATORS[one["estimator"]]
+        shown = one["score"], one["error"] if how.sampled else None, one["tokens"] if how.nats else None
+        labels = one["dataset"], one["backbone"], one["method"], how.text
+        rows.append(Row(labels, tuple(Cell(value, decimals=2) for value in (*shown, one["bits_per_token"]))))
     return Table(
         title=f"Scores and their standard errors, {found.scale_text}",
         caption=(
@@ -351,5 +271,4 @@ def _error_table(found: Choices, errors: Sequence[_Error]) -> Table:
             Column("bits", "", "a token"),
         ),
         rows=tuple(rows),
-        decimals=2,
     )

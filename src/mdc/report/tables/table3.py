@@ -3,10 +3,9 @@ it is known."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -14,14 +13,13 @@ from mdc.plan.estimators import CLIP_COUNTS
 from mdc.plan.jobs.shown_captions import CaptionColumn, CaptionedSystem, CaptionTableJob
 from mdc.report import published, words
 from mdc.report.caption_numbers import Captioned
-from mdc.report.frame import Number, write_contrasts, write_levels
-from mdc.report.frame import write_csv as write_rows
+from mdc.report.csv_file import write_csv
+from mdc.report.frame import Number
 from mdc.report.given import Given
 from mdc.report.judged import Judged, judged
 from mdc.report.over_datasets import OverDatasets
 from mdc.report.tables import comparisons
 from mdc.report.tables.caption_sets import SETS, label_of, models, set_lines, variety
-from mdc.report.tables.render import write_csv, write_html, write_latex, write_markdown
 from mdc.report.tables.table import Cell, Column, Row, Table, mark_rows, number_cell
 
 SHOWN = {
@@ -36,25 +34,13 @@ SHOWN = {
             "config": "caption_table.CaptionTable",
             "plan": "caption_plans.captions",
         },
-        "mcd_table1": {
-            "title": "MC-Diffusion, table 1: without guidance",
-            "what": "Captions by mask-and-replace diffusion (MC-Diffusion), and by the same models on other images,",
-        },
-        "mcd_table3": {
-            "title": "MC-Diffusion, table 3: classifier-free guidance",
-            "what": "Captions by mask-and-replace diffusion (MC-Diffusion), and by the same models on other images,",
-        },
-        "mcd_table4": {
-            "title": "MC-Diffusion, table 4: masked-condition guidance",
-            "what": "Captions by mask-and-replace diffusion (MC-Diffusion), and by the same models on other images,",
-        },
-        "mcd_grid": {
-            "title": "MC-Diffusion: orientation and mask draw",
-            "what": "Captions by mask-and-replace diffusion (MC-Diffusion), and by the same models on other images,",
-        },
+        "mcd_table1": {"title": "MC-Diffusion, table 1: without guidance"},
+        "mcd_table3": {"title": "MC-Diffusion, table 3: classifier-free guidance"},
+        "mcd_table4": {"title": "MC-Diffusion, table 4: masked-condition guidance"},
+        "mcd_grid": {"title": "MC-Diffusion: orientation and mask draw"},
         "table_ratio": {
             "title": "Mask ratios and captions",
-            "what": "Captions by models that were trained at one mask ratio each, and by MDC",
+            "what": "Captions by models of one mask ratio each, and by MDC",
         },
         "table_conditioning": {
             "title": "Regions or the whole image",
@@ -111,48 +97,40 @@ def make(job: CaptionTableJob, given: Given, out: Path) -> None:
     UserError names the record that is missing, stale, of another scale, or does not match its captions.
     """
     found = Captioned(job, given)
+    parts, choices, heading = found.parts_of, judged(job, given), words.heading(job)
     numbers = found.numbers()
-    parts = found.parts_of
-    choices = judged(job, given)
-    votes = _votes(found, numbers, choices)
-    chosen = _chosen(votes)
-    notes = _main_notes(found, choices)
-    heading = words.heading(job)
+    votes = [vote for one in choices for vote in _votes(found, {n.system.key: n for n in numbers}, one)]
+    every = [*numbers, *votes]
+    contests = {vote.label: vote.label for vote in votes}
+    there = {part: {key: label for key, label in of.items() if key in found.columns} for part, of in parts.items()}
     others = _OTHERS.get(job.artefact, ())
-    main = _table(found, numbers, heading, parts["paper"], notes, chosen=chosen, others=others)
-    objects = _objects(job, given, found)
-    truth = [key for key in parts["truth"] if key in found.columns]
+    main = _table(found, every, heading, parts["paper"] | contests, _main_notes(found, choices), others)
+    truth = [_table(found, numbers, "What of it is true", there["truth"], _TRUTH_NOTES)] if there["truth"] else []
     over = OverDatasets(job, given, found, job.over) if job.over is not None else None
     shown = [
         main,
-        _table(found, numbers, "More metrics", parts["more"], [*_clip_notes(found), *_no_chair(found)]),
-        *([_table(found, numbers, "What of it is true", parts["truth"], _TRUTH_NOTES)] if truth else []),
-        _table(found, numbers, "Length and description", parts["words"], _WORD_NOTES, marked=False),
-        *([objects] if objects is not None else []),
+        _table(found, numbers, "More metrics", there["more"], _more_notes(found)),
+        *truth,
+        _table(found, numbers, "Length and description", there["words"], _WORD_NOTES, marked=False),
+        *_objects(job, given, found),
         *([_contests(found, choices)] if choices else []),
         variety(found),
         models(found),
-        *(over.tables([key for key in parts["paper"] if key in found.columns]) if over is not None else []),
-        *comparisons.tables(found, [key for key in (*parts["paper"], "true", "told") if key in found.columns]),
+        *(over.tables(list(there["paper"])) if over is not None else []),
+        *comparisons.tables(found, [key for key in (*there["paper"], "true", "told") if key in found.columns]),
     ]
-    name = job.artefact
-    everything = _table(found, numbers, heading, found.all_columns, (), marked=False, chosen=chosen, others=others)
-    write_csv(everything, out / f"{name}.csv", {"scale": words.scale_column(job)})
-    every = [*numbers, *votes]
-    more = {
-        head: [getattr(number.system, head) for number in every]
-        for head in ("length", "decoding", "tuned", "weights", "blind")
-    }
-    write_levels(out / f"{name}_long.csv", every, **more)
-    write_contrasts(out / f"{name}_contrasts.csv", found.contrasts())
+    columns = {key: label for key, label in found.all_columns.items() if key in parts["paper"] or key in found.columns}
+    everything = _table(found, every, heading, columns | contests, (), others)
+    more = {key: [getattr(number.system, key) for number in every] for key in _MORE}
+    comparisons.write(found, every, shown, out, everything, **more)
     if over is not None:
-        over.write(out / f"{name}_over.csv")
-    write_rows(
-        out / f"{name}_sets.csv", list(set_lines(found)), ["scale", "dataset", "method", "seed", *SETS, "records"]
-    )
-    write_html(shown, out / f"{name}.html")
-    write_markdown(shown, out / f"{name}.md")
-    write_latex(main, out / f"{name}.tex")
+        over.write(out / f"{job.artefact}_over.csv")
+    head = ["scale", "dataset", "method", "seed", *SETS, "records"]
+    write_csv(out / f"{job.artefact}_sets.csv", list(set_lines(found)), head)
+
+
+#: of a system, in the csv file of levels
+_MORE = ("length", "decoding", "tuned", "weights", "blind")
 
 
 def _table(
@@ -161,60 +139,48 @@ def _table(
     heading: str,
     columns: Mapping[str, str],
     notes: Sequence[str],
-    marked: bool = True,
-    chosen: Mapping[str, Mapping[str, Cell]] | None = None,
     others: Sequence[str] = (),
+    marked: bool = True,
 ) -> Table:
     """A row a system, and for each dataset the ``columns``; one that is not available is an empty column with a note.
 
-    ``marked``: the highest numbers are the best. ``chosen``: columns of a judge, {label: {system's key: cell}}. ``others``:
-    rows without numbers.
+    ``others``: rows without numbers. ``marked``: the highest numbers are the best.
     """
-    more = chosen or {}
-    by = {(number.system.key, number.label): number for number in numbers}
-    datasets = found.corpora
-    named = [key for key in columns if key in found.columns or key in found.parts_of["paper"]]
+    cells = {(number.system.key, number.label): number_cell(number) for number in numbers}
+    contests = {contest.label for contest in found.job.contests}
     rows = []
-    systems = _systems(found)
-    for name, each in systems:
-        cells = []
-        for dataset in datasets:
-            for key in named:
-                here = each.get(dataset)  # not every system captions every dataset
-                number = by.get((here.key, columns[key])) if here and key in found.columns else None
-                if number is None:
-                    cells.append(Cell(None))
-                    continue
-                cells.append(number_cell(number))
-            cells += [by_system.get(f"{dataset}/{name}", Cell(None)) for by_system in more.values()]
-        first = next(iter(each.values()))
+    systems: dict[str, CaptionedSystem] = {}  # each on the first dataset that it captions; the floors last
+    for system in sorted(found.job.systems, key=lambda one: one.reference):
+        systems.setdefault(system.system, system)
+    for name, first in systems.items():
+        # not every system captions every dataset
+        own = [cells.get((f"{key}/{name}", label), Cell(None)) for key in found.corpora for label in columns.values()]
         block = "floor" if first.reference else "captioners"
-        rows.append(
-            Row((label_of(first), first.length, first.decoding), tuple(cells), block, reference=first.reference)
+        labels = label_of(first), first.length, first.decoding
+        rows.append(Row(labels, tuple(own), block, first.reference, first.ranked))
+    nothing = (Cell(None),) * (len(found.corpora) * len(columns))
+    rows += [Row((label, "–", "–"), nothing, "others", reference=True) for label in others]
+    heads = [
+        Column(
+            label,
+            dataset,
+            "not available" if key in found.missing else "chosen" if key in contests else "",
+            f"{dataset} {label}",
         )
-    width = len(datasets) * (len(named) + len(more))
-    rows += [Row((label, "–", "–"), (Cell(None),) * width, "others", reference=True) for label in others]
-    ranked = [next(iter(each.values())).ranked for _, each in systems] + [False] * len(others)
-    heads: list[Column] = []
-    for label in datasets.values():
-        heads += [
-            Column(columns[key], label, "" if key in found.columns else "not available", f"{label} {columns[key]}")
-            for key in named
-        ]
-        heads += [Column(name, label, "chosen", f"{label} {name}") for name in more]
-    levels = [
-        found.levels[s.key, key] for _, each in systems for s in each.values() for key in named if key in found.columns
+        for dataset in found.corpora.values()
+        for key, label in columns.items()
     ]
+    measured = [key for key in columns if key in found.columns]
+    shown = [found.levels[s.key, key] for s in found.job.systems for key in measured]
+    images = {s.corpus.label: found.count(s, next(iter(found.columns))) for s in found.job.systems if s.corpus}
+    counts = ", ".join(f"{label} {count}" for label, count in images.items())
     return Table(
         title=f"{heading}, {found.scale_text}",
-        caption=(
-            f"{words.intervals(levels, found.job.seeds)} Images: "
-            f"{', '.join(f'{label} {_count(found, key)}' for key, label in datasets.items())}.",
-        ),
+        caption=(f"{words.intervals(shown, found.job.seeds)} Images: {counts}.",),
         labels=("Method", "Length", "Decoding"),
         columns=tuple(heads),
-        rows=tuple(mark_rows(rows, ranked) if marked else rows),
-        footnotes=(*notes, *([_STEADY] if any(level.low is None for level in levels) else [])),
+        rows=tuple(mark_rows(rows) if marked else rows),
+        footnotes=(*notes, *([_STEADY] if any(level.low is None for level in shown) else [])),
     )
 
 
@@ -223,32 +189,24 @@ _STEADY = (
     "other images it may be another."
 )
 _CHAIR = {"CHAIRi": "CHAIRi", "CHAIRs": "CHAIRs", "objects": "objects named"}
+_CHAIR_NOTE = (
+    "CHAIRi: of the objects that captions name, the per cent that their images do not have; CHAIRs: per cent of captions "
+    "that name such an object; less is better. Objects are MSCOCO's 80 categories; an image has those of its instances "
+    "file and those that its references name (Rohrbach et al., 2018; the synonyms are ours)."
+)
 
 
-def _objects(job: CaptionTableJob, given: Given, found: Captioned) -> Table | None:
-    """CHAIR of the datasets whose images' objects are known; None if there is no such dataset."""
-    there = [key for key, note in _chair_notes(found).items() if not note]
-    if not there:
-        return None
+def _objects(job: CaptionTableJob, given: Given, found: Captioned) -> list[Table]:
+    """CHAIR of the datasets whose images' objects are known; none if there is no such dataset."""
+    known = [key for key, note in _chair_notes(found).items() if not note]
+    if not known:
+        return []
     columns = [CaptionColumn(key=key, label=label, part="words") for key, label in _CHAIR.items()]
-    nothing: dict[str, Any] = {"contrasts": [], "primary": [], "primary_column": "CHAIRi", "contests": []}
-    systems = [
-        s.model_copy(update={"control": None}) for s in job.systems if s.corpus is not None and s.corpus.key in there
-    ]
-    narrow = job.model_copy(update={**nothing, "systems": systems, "columns": columns})
-    part = Captioned(narrow, given)
-    return _table(
-        part,
-        part.numbers(),
-        "Objects that are not there (CHAIR)",
-        _CHAIR,
-        (
-            "CHAIRi: of the objects that captions name, the per cent that their images do not have; CHAIRs: per cent of captions "
-            "that name such an object; less is better. Objects are MSCOCO's 80 categories; an image has those of its instances "
-            "file and those that its references name (Rohrbach et al., 2018; the synonyms are ours).",
-        ),
-        marked=False,
-    )
+    systems = [s.model_copy(update={"control": None}) for s in job.systems if s.corpus and s.corpus.key in known]
+    alone = {"contrasts": [], "primary": [], "primary_column": "CHAIRi", "contests": []}
+    part = Captioned(job.model_copy(update={**alone, "systems": systems, "columns": columns}), given)
+    title = "Objects that are not there (CHAIR)"
+    return [_table(part, part.numbers(), title, _CHAIR, (_CHAIR_NOTE,), marked=False)]
 
 
 def _chair_notes(found: Captioned) -> dict[str, str]:
@@ -257,78 +215,39 @@ def _chair_notes(found: Captioned) -> dict[str, str]:
     return {key: str(one["note"]) for key, one in told.items() if one is not None}
 
 
-def _systems(found: Captioned) -> list[tuple[str, dict[str, CaptionedSystem]]]:
-    """By name, each system on every dataset; the floors last."""
-    by_name: dict[str, dict[str, CaptionedSystem]] = {}
-    for system in found.job.systems:
-        assert system.corpus is not None
-        by_name.setdefault(system.system, {})[system.corpus.key] = system
-    return sorted(by_name.items(), key=lambda entry: next(iter(entry[1].values())).reference)
-
-
-def _count(found: Captioned, dataset: str) -> int:
-    return next(
-        found.count(s, next(iter(found.columns))) for s in found.job.systems if s.corpus and s.corpus.key == dataset
-    )
-
-
-def _votes(found: Captioned, numbers: Sequence[Number], choices: Sequence[Judged]) -> list[Number]:
-    """How often each system was chosen in each contest, as lines beside those of its metrics."""
-    own = {_place(number): number for number in numbers}
-    votes = []
-    for one in choices:
-        for system, share in one.share.items():
-            beside = own[f"{one.contest.dataset}/{system}"]
-            system_of = beside.system
-            labels = (
-                beside.artefact,
-                beside.dataset,
-                system_of.backbone.label,
-                system_of.method.label,
-                one.contest.label,
-            )
-            vote = replace(
-                beside,
-                system=system_of.model_copy(update={"records": [*system_of.records, *one.contest.records]}),
-                column=one.contest.name,
-                label=one.contest.label,
-                metric="chosen",
-                unit="per cent",
-                found=share,
-                chance=100 / len(one.share),
-                published=published.lookup(*labels) if found.printed and found.job.scale == "paper" else None,
-                gain=None,
-                control=None,
-            )
-            votes.append(vote)
-    return votes
-
-
-def _place(number: Number) -> str:
-    assert isinstance(number.system, CaptionedSystem) and number.system.corpus is not None
-    return f"{number.system.corpus.key}/{number.system.system}"
-
-
-def _chosen(votes: Sequence[Number]) -> dict[str, dict[str, Cell]]:
-    """How often each system was chosen, by the label of its contest."""
-    found: dict[str, dict[str, Cell]] = {}
-    for vote in votes:
-        found.setdefault(vote.label, {})[_place(vote)] = number_cell(vote)
-    return found
+def _votes(found: Captioned, numbers: Mapping[str, Number], one: Judged) -> Iterator[Number]:
+    """How often each system was chosen in a contest, as lines beside those of its metrics, of which ``numbers`` has one."""
+    for name, share in one.share.items():
+        beside = numbers[f"{one.contest.dataset}/{name}"]
+        system = beside.system
+        labels = beside.dataset, system.backbone.label, system.method.label, one.contest.label
+        yield replace(
+            beside,
+            system=system.model_copy(update={"records": [*system.records, *one.contest.records]}),
+            column=one.contest.name,
+            label=one.contest.label,
+            metric="chosen",
+            unit="per cent",
+            found=share,
+            chance=100 / len(one.share),
+            published=published.lookup(found.job.artefact, *labels) if found.job.scale == "paper" else None,
+            gain=None,
+            control=None,
+        )
 
 
 def _contests(found: Captioned, choices: Sequence[Judged]) -> Table:
     """How the answers of the judge ended, and how often each letter was chosen."""
     rows = []
-    widest = max(len(one.contest.systems) for one in choices)
+    letters = max((list(one.letters) for one in choices), key=len)
     for one in choices:
-        answered = sum(one.letters.values())
-        letters = [chr(ord("A") + place) for place in range(len(one.contest.systems))]
-        cells = [Cell(100 * one.letters[letter] / max(answered, 1)) for letter in letters]
-        cells += [Cell(None)] * (widest - len(cells))
+        answered = max(sum(one.letters.values()), 1)
+        cells = tuple(
+            Cell(100 * one.letters[letter] / answered if letter in one.letters else None) for letter in letters
+        )
         ended = ", ".join(f"{count} {status}" for status, count in sorted(one.answers.items()))
-        labels = (found.corpora[one.contest.dataset], one.contest.label, ended, words.p_value(one.letter_p))
-        rows.append(Row(labels, tuple(cells)))
+        labels = found.corpora[one.contest.dataset], one.contest.label, ended, words.p_value(one.letter_p)
+        rows.append(Row(labels, cells))
     return Table(
         title=f"The judge's answers, {found.scale_text}",
         caption=(
@@ -336,7 +255,7 @@ def _contests(found: Captioned, choices: Sequence[Judged]) -> Table:
             "as often as every other; p is of a test that they are, with one observation an image.",
         ),
         labels=("Dataset", "Contest", "Answers", "p of the letters"),
-        columns=tuple(Column(chr(ord("A") + place), "Letter chosen", "per cent") for place in range(widest)),
+        columns=tuple(Column(letter, "Letter chosen", "per cent") for letter in letters),
         rows=tuple(rows),
     )
 
@@ -348,6 +267,7 @@ def _main_notes(found: Captioned, choices: Sequence[Judged]) -> list[str]:
     missing = [
         f"{found.all_columns[key]} is {note}." for key, note in found.missing.items() if key in found.parts_of["paper"]
     ]
+    timed = any(system.length not in ("–", "free") for system in found.job.systems)
     grey = dict.fromkeys(label_of(s) for s in found.job.systems if not s.ranked and not s.reference)
     return [
         "Best in bold, second best underlined, compared as printed.",
@@ -355,7 +275,7 @@ def _main_notes(found: Captioned, choices: Sequence[Judged]) -> list[str]:
         f"All × 100, as the COCO caption challenge computes them, over {' or '.join(references)} reference(s) an image; B@4, "
         "METEOR and their intervals are of the whole set of captions, not means over captions.",
         _DIFFUSED if found.job.artefact.startswith("mcd_") else _SEARCHED,
-        *([_LENGTH] if found.job.artefact == "table3" and _has_lengths(found) else []),
+        *([_LENGTH] if found.job.artefact == "table3" and timed else []),
         *([_OTHERS_NOTE] if found.job.artefact in _OTHERS else []),
         *_choice_notes(found),
         *_contest_notes(found, choices),
@@ -363,10 +283,6 @@ def _main_notes(found: Captioned, choices: Sequence[Judged]) -> list[str]:
         *missing,
         *(["No claim is decided, since its metric is not available."] if found.claims_lost else []),
     ]
-
-
-def _has_lengths(found: Captioned) -> bool:
-    return any(system.length not in ("–", "free") for system in found.job.systems)
 
 
 def _choice_notes(found: Captioned) -> list[str]:
@@ -392,37 +308,33 @@ def _choice_notes(found: Captioned) -> list[str]:
     return [f"The best{each} on {choose.label} by {found.columns[column]}: {named}."]
 
 
-def _contest_notes(found: Captioned, choices: Sequence[Judged]) -> list[str]:
-    """A line a contest; where its systems are not the same on every dataset, a line each, with the dataset's name."""
+def _contest_notes(found: Captioned, choices: Sequence[Judged]) -> Iterator[str]:
+    """A line a contest; where its systems are not the same on every dataset, a line each, with the datasets' names."""
     names = {system.system: system.method.label for system in found.job.systems}
-    among = [(one.contest, ", ".join(names[system] for system in one.contest.systems)) for one in choices]
-    several = {
-        one.label
-        for one, systems in among
-        if any(one.label == two.label and systems != others for two, others in among)
-    }
-    return list(
-        dict.fromkeys(
-            f"{one.label}{f' ({found.corpora[one.dataset]})' if one.label in several else ''}: per cent of images whose caption "
-            f"the judge ({found.job.judge}) chooses among {systems}; identical captions share the vote."
-            for one, systems in among
-        )
-    )
+    among: dict[str, dict[str, list[str]]] = {}
+    for one in (one.contest for one in choices):
+        systems = ", ".join(names[system] for system in one.systems)
+        among.setdefault(one.label, {}).setdefault(systems, []).append(found.corpora[one.dataset])
+    for label, by_systems in among.items():
+        for systems, datasets in by_systems.items():
+            where = f" ({', '.join(datasets)})"
+            yield (
+                f"{label}{where * (len(by_systems) > 1)}: per cent of images whose caption the judge "
+                f"({found.job.judge}) chooses among {systems}; identical captions share the vote."
+            )
 
 
-def _clip_notes(found: Captioned) -> list[str]:
+def _more_notes(found: Captioned) -> list[str]:
+    chair = [f"{found.corpora[key]}: CHAIR is {note}." for key, note in _chair_notes(found).items() if note]
     if not found.job.clip:
-        return ["CLIPScore is not measured: the scale names no model for it (clip_score)."]
+        return ["CLIPScore is not measured: the scale names no model for it (clip_score).", *chair]
     measured = [record.get("clip") or {} for record in found.records.values()]
     counts = {said: sum(int(one.get(key, 0)) for one in measured) for key, said in CLIP_COUNTS.items()}
     return [
         f"CLIPScore and RefCLIPScore (Hessel et al., 2021) × 100, by {found.job.clip}.",
         *(f"{count} {said}." for said, count in counts.items() if count),
+        *chair,
     ]
-
-
-def _no_chair(found: Captioned) -> list[str]:
-    return [f"{found.corpora[key]}: CHAIR is {note}." for key, note in _chair_notes(found).items() if note]
 
 
 _TRUTH_NOTES = (
