@@ -156,6 +156,13 @@ def test_a_name_that_the_folder_writes_otherwise_is_found(tmp_path: Path, form: 
         assert _captions({"kind": "caption_table", "path": "t.csv"}, "train", tmp_path) == ["summer"]
 
 
+def test_names_as_windows_writes_them(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/b.png").write_bytes(encoded(1))
+    (tmp_path / "t.csv").write_text("image,caption\r\na\\b.png,one\r\n.\\a\\b.png,two\r\n")
+    assert _captions({"kind": "caption_table", "path": "t.csv"}, "train", tmp_path) == ["one", "two"]
+
+
 # tars
 
 

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from mdc.data.formats.folders import inside
+from mdc.data.formats.folders import inside, listed_name
 from mdc.data.formats.samples import IMAGE_ENDINGS, texts_of
 from mdc.data.formats.split_words import USUAL, SplitWords, listed
 from mdc.data.formats.table_rows import ENDINGS, Column, table_rows
@@ -87,7 +87,7 @@ def _first_rows(path: Path, kind: str, root: Path) -> tuple[list[Column], list[M
 def _is_file(root: Path, cell: Any) -> bool:
     if not isinstance(cell, str) or not cell.strip():
         return False
-    place = inside(root, posixpath.normpath(cell.strip()))
+    place = inside(root, listed_name(cell))
     try:
         return place is not None and place.is_file()
     except (OSError, ValueError):  # a name too long, a NUL in it
@@ -128,7 +128,7 @@ def _images(
         number = sum(bool(text.strip()) for column in captions for text in texts_of(row.get(column)))
         if number:
             images = found.setdefault(str(row.get(split)) if split is not None else "", {})
-            name = posixpath.normpath(name.strip())
+            name = listed_name(name)
             images[name] = images.get(name, 0) + number
     return found
 

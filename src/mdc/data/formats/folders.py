@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -55,6 +56,11 @@ def coco_image(name: str) -> str:
     """What an image of MSCOCO is called in all sets: its number, however a year's folder writes the file's name."""
     digits = re.search(r"(\d+)\.\w+$", name)
     return f"coco:{int(digits[1])}" if digits else f"coco:{name}"
+
+
+def listed_name(name: str) -> str:
+    """An image's name in a table: with single slashes, whichever way Windows wrote them."""
+    return posixpath.normpath(name.strip().replace("\\", "/"))
 
 
 def is_clutter(name: str) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import posixpath
 import tempfile
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from mdc.data.formats.folders import inside
+from mdc.data.formats.folders import inside, listed_name
 from mdc.data.formats.samples import Skipped, held_out, image_file, safe_key, texts_of
 from mdc.data.formats.split_words import UNUSED, SplitWords, unknown_word
 from mdc.data.formats.table_rows import ENDINGS, table_rows
@@ -186,7 +185,7 @@ def _rows(source: Mapping[str, Any], path: Path) -> Iterator[_Image | _Refused]:
         if not isinstance(name, str) or not name.strip():
             yield _Refused("row names no image", line, "" if name is None else repr(name)[:100])
             continue
-        name = posixpath.normpath(name.strip())
+        name = listed_name(name)
         if split_column is None:
             split = "val" if held_out(name, source["val_share"]) else "train"
         elif not (word := row.get(split_column)):
