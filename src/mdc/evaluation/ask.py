@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 from pydantic import ValidationError
 
-from mdc.data.formats.images import ImageError, decode
+from mdc.data.formats.images import FORMATS, ImageError, decode
 from mdc.evaluation.predictors.blind import log_mean_probability, mean_score
 from mdc.evaluation.predictors.caption_scores import Pair, Scored
 from mdc.evaluation.predictors.draws import draws_of
@@ -173,7 +173,7 @@ def _picture(path: str) -> Image.Image:
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from None
     except ImageError as error:
-        raise UserError(f"{path}: {error}; allowed: a whole JPEG, PNG, WebP, GIF, BMP or TIFF image") from None
+        raise UserError(f"{path}: {error}; allowed: a whole {FORMATS} image") from None
 
 
 def _text(told: dict[str, str], answers: Sequence[Answer], args: argparse.Namespace) -> list[str]:

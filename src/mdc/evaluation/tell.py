@@ -14,7 +14,8 @@ import torch
 from PIL import Image
 from pydantic import ValidationError
 
-from mdc.data.formats.images import ImageError, decode
+from mdc.data.formats.images import FORMATS, ImageError, decode
+from mdc.data.formats.samples import IMAGE_ENDINGS
 from mdc.evaluation.ask import run_folder
 from mdc.evaluation.metrics.files import image_ids
 from mdc.models.runs import open_run, weights_of
@@ -28,7 +29,6 @@ from mdc.plan.records import UserError
 from mdc.training.device import choose_device
 
 #: names of files that are looked at in a folder
-ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
 _BATCH = 32
 _DEFAULT_LENGTHS = (10, 15, 20)  # the paper's
 #: what stands for a missing word in --fill
@@ -143,9 +143,11 @@ def images(asked: Sequence[str]) -> Iterator[Path]:
         if not path.is_dir():
             yield path
             continue
-        found = sorted(file for file in path.iterdir() if file.suffix.lower() in ENDINGS and file.is_file())
+        found = sorted(
+            file for file in path.iterdir() if file.suffix.lower().lstrip(".") in IMAGE_ENDINGS and file.is_file()
+        )
         if not found:
-            raise UserError(f"{path}: a folder without an image; looked for files ending in {', '.join(ENDINGS)}")
+            raise UserError(f"{path}: a folder without an image; looked for {FORMATS} images")
         yield from found
 
 

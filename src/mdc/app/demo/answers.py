@@ -171,8 +171,6 @@ def read(path: str | Path) -> Image.Image:
     try:
         return decode(Path(path).read_bytes())
     except ImageError as error:
-        raise UserError(
-            f"{Path(path).name}: {error}; allowed: a whole JPEG, PNG, WebP, GIF, BMP or TIFF image"
-        ) from None
+        raise UserError(f"{Path(path).name}: {error}; allowed: a whole {FORMATS} image") from None
     except OSError as error:
         raise UserError(f"{Path(path).name}: cannot be read ({error.strerror})") from None

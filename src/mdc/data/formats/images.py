@@ -34,6 +34,8 @@ ENDINGS = {
     "AVIF": ("avif", "avifs"),
     "HEIF": ("heic", "heics", "heif", "heifs", "hif"),
 }
+#: for a person
+FORMATS = "JPEG, PNG, WebP, GIF, BMP, TIFF, PPM, JPEG 2000, AVIF or HEIC"
 _FORMATS = tuple(form for form in ENDINGS if form not in ("MPO", "HEIF"))
 _HEIC_BRANDS = {b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1"}  # ISO/IEC 23008-12, section 10
 _ORIENTATION, _ON_ITS_SIDE = 0x0112, range(5, 9)  # EXIF's tag, and its values that exchange width and height
