@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 
 from mdc.app.demo.attention import looked_at
-from mdc.data.formats.images import ImageError, center_resize, decode
+from mdc.data.formats.images import FORMATS, ImageError, center_resize, decode
 from mdc.evaluation.ask import Answer, ask
 from mdc.evaluation.predictors.generate import RunWriter
 from mdc.evaluation.predictors.writing import Written
