@@ -57,6 +57,9 @@ onstart:
         delete_others(FOLDER, [*CONFIGS.values(), *map(Path, RUNTIMES.values())])
     with suppress(OSError):
         fcntl.flock(ALIVE, fcntl.LOCK_SH)
+    # its limit of jobs a second wakes Snakemake's scheduler once more a second for each job that ended: after hundreds, half a core
+    if workflow.local_exec:
+        workflow.scheduler.job_rate_limiter = None
 
 
 onerror:

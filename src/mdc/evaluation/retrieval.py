@@ -1,7 +1,7 @@
 """The job ``mdc score-pairs``: held-out images and captions, each against each, under every estimator of a run.
 
 N held-out pairs of the run's own corpus give N × N scores for each estimator. From them a table takes retrieval in both
-directions, and how much of a caption's blind score is best taken off (see :mod:`mdc.report.choices`). Writes
+directions, and how much of a caption's blind score is best taken off (see :mod:`mdc.report.held_out`). Writes
 ``matrix.safetensors``, a tensor (N images, N captions) float64 for each estimator with one of standard errors, and last
 ``retrieval.json``.
 """

@@ -1,7 +1,7 @@
 """Scores of probes, in shares of 1 (not per cent), from arrays on the CPU.
 
 Functions with ``counts`` also score resamples: ``counts`` (R, N) says how often each item occurs in each of R resamples
-(see :mod:`mdc.report.statistics.resampling`), and the result is (R,).
+(see :mod:`mdc.report.statistics.replicates`), and the result is (R,).
 """
 
 from __future__ import annotations
