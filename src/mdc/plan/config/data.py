@@ -40,9 +40,10 @@ class Corpus(Strict):
 
 
 class ProbeSet(Strict):
-    """Labelled images."""
+    """Labelled images. ``note``: a whole sentence about it, shown below the tables that have it."""
 
     label: str
+    note: str = ""
     source: ProbeSource
 
 
