@@ -285,7 +285,7 @@ def test_a_subset_that_grows_hashes_nothing_anew(tmp_path: Path, monkeypatch: py
 def broken_off(folder: Path, files: list[Path], subset: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A planning that read everything and was ended before it wrote its first part."""
     with monkeypatch.context() as patch:
-        patch.setattr("mdc.data.obtain.plan._write_parts", lambda folder, rows, number: [next(rows), 1 / 0])
+        patch.setattr("mdc.data.obtain.plan._write_parts", lambda folder, rows, *_: [next(rows), 1 / 0])
         with pytest.raises(ZeroDivisionError):
             make_plan(folder, files, COLUMNS["own"], subset, SHAPE)
 

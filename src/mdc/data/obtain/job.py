@@ -136,7 +136,8 @@ def _with_columns(config: dict[str, Any], entry: RegistryEntry | None) -> dict[s
     only if the scale names their column: a copy need not have it."""
     own = {key: value for key, value in config["dataset"]["list"].items() if value is not None}
     known = asdict(entry.list_columns) if entry is not None and entry.list_columns is not None else {}
-    return {**config, "dataset": {**config["dataset"], "list": {**known, "hash_column": None, **own}}}
+    known.pop("hash_column", None)
+    return {**config, "dataset": {**config["dataset"], "list": known | own}}
 
 
 def _from_files(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
