@@ -34,7 +34,7 @@ class Results:
     column, in per cent. ``trained``: what a system's first record holds about its training. ``metric``, ``unit``,
     ``chance``, ``shortcut``, ``ceiling``: of each measure, what it is, its unit, and what guessing, the best known
     shortcut and a perfect scorer reach (None if there is no guessing, none is known, or there is no limit).
-    ``shortcut_by``: of a column, what that shortcut looks at.
+    ``shortcut_by``: of a column, what that shortcut looks at. ``overall``: the average, or the first column where there is none.
     """
 
     averages = True  # the mean of several columns is a measure of its own
@@ -46,8 +46,10 @@ class Results:
         self.corpora = {s.corpus.key: s.corpus.label for s in job.systems if s.corpus}
         self.backbones = list(dict.fromkeys(s.backbone.label for s in job.systems))
         self.columns = {column.key: column.label for column in job.columns}
-        averaged = self.averages and len(self.columns) > 1
-        self.measures = [*self.columns, *([AVERAGE] if averaged else [])]
+        self.averaged = [key for key in self.columns if key not in job.reported_separately]
+        averages = self.averages and len(self.averaged) > 1
+        self.measures = [*self.averaged, *([AVERAGE] if averages else []), *job.reported_separately]
+        self.overall = AVERAGE if averages else self.measures[0]
         self.primary_measure = self._primary_measure()
         self._labels_differ()
         self.items: dict[tuple[str, str], list[Items]] = {}
@@ -140,7 +142,7 @@ class Results:
             return asked
         if AVERAGE not in self.measures and len(self.columns) > 1:
             raise UserError(f"{self.title}: it has no average; primary_column must be one of {', '.join(self.columns)}")
-        return self.measures[-1]
+        return self.overall
 
     def _labels_differ(self) -> None:
         """Rows are found by their labels; UserError if two systems have the same."""
@@ -284,7 +286,7 @@ class Results:
 
     def parts(self, measure: str) -> list[str]:
         """The columns that a measure is of."""
-        return list(self.columns) if measure == AVERAGE else [measure]
+        return self.averaged if measure == AVERAGE else [measure]
 
     def name(self, measure: str) -> str:
         """A measure as it is shown."""
@@ -313,13 +315,18 @@ class Results:
             n.dataset: n.pairs for n in numbers if n.pairs is not None and n.system.corpus and n.system.key in keys
         }
         told = [f"{label} {count:,}" for label, count in pairs.items()]
+        separate = [self.columns[key] for key in self.job.reported_separately]
+        apart = f" without {', '.join(separate)}" if separate else ""
         return (
             *((f"† (grey): shown but not ranked: {', '.join(grey)}.",) if grey else ()),
             *dict.fromkeys(system.note for system in shown if system.note),
+            *self.job.notes,
             "Chance: what guessing would score.",
             *self._shortcut_notes(),
             *(
-                (f"{AVERAGE}: the plain mean of the columns; for its interval, items are drawn within each column.",)
+                (
+                    f"{AVERAGE}: the plain mean of the columns{apart}; for its interval, items are drawn within each column.",
+                )
                 if AVERAGE in self.measures
                 else ()
             ),

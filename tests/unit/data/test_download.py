@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import fcntl
+import hashlib
 import io
 import json
 import os
@@ -171,6 +172,44 @@ def test_the_corpus_made_of_it_is_the_same_whatever_thread_was_first(whole: Whol
     keys = {split: [sample.key for sample in found] for split, found in read.items()}
     assert all(found == sorted(found) and found for found in keys.values())
     assert len(keys["train"]) + len(keys["val"]) == told["outcomes"]["obtained"]
+
+
+@pytest.mark.slow
+def test_hashes_of_the_list_are_compared_and_repeats_counted(server: Server, tmp_path: Path) -> None:
+    """A changed image is counted and kept; so is one that came before under another address, as a host's error image."""
+    numbers = 1, 2, 3, 4, 3, 3
+    hashes = [hashlib.sha256(image(number)).hexdigest() for number in numbers]
+    said = [hashes[0], hashes[1].upper(), "0" * 64, None, "no hash", hashes[5]]
+    rows_of = [
+        {
+            "id": f"k{n}",
+            "url": f"{server.address}/image/{numbers[n]}.jpg?{'abcdef'[n]}",
+            "text": f"caption {n}",
+            "sha": sha,
+        }
+        for n, sha in enumerate(said)
+    ]
+    rows_of.append({"id": "k9", "url": f"{server.address}/status/404", "text": "gone", "sha": "0" * 64})
+    (tmp_path / "set/list").mkdir(parents=True)
+    (tmp_path / "set/list/rows.jsonl").write_text("\n".join(json.dumps(row) for row in rows_of))
+    asked = config(rows_per_shard=4)
+    asked["dataset"]["list"]["hash_column"] = "sha"
+    told = obtain(asked, None, tmp_path)
+    assert told["outcomes"]["obtained"] == 6 and told["outcomes"]["dead"] == 1
+    assert told["listed_sha256"] == {"compared": 4, "different": 1}
+    assert told["repeats"] == {"pairs": 2, "images": 1, "most": 3, "sha256": hashes[2]}
+    assert obtain(asked, None, tmp_path) == told, "from what was checked before"
+    for account in (tmp_path / "set/accounts").glob("*.json"):
+        account.unlink()
+    assert obtain(asked, None, tmp_path) == told, "checked again"
+    # without the column nothing of it is in the plan, and the repeats are counted nevertheless
+    (tmp_path / "plain/list").mkdir(parents=True)
+    shutil.copy(tmp_path / "set/list/rows.jsonl", tmp_path / "plain/list")
+    plain = config(rows_per_shard=4)
+    plain["dataset"]["path"] = "plain"
+    without = obtain(plain, None, tmp_path)
+    assert "listed_sha256" not in without and without["repeats"] == told["repeats"]
+    assert "listed_sha256" not in read_part(tmp_path / "plain", 0).column_names
 
 
 @pytest.mark.slow
@@ -449,7 +488,7 @@ def test_every_setting_reaches_what_it_is_of(robots: bool, tmp_path: Path, monke
     limits = {"timeout": 3.5, "deadline": 11.5, "max_bytes": 70_001, "retries": 4, "use_proxy": True}
     told = {**resize, **limits, "threads": 5, "rows_per_shard": 17, "allow_addresses": ["10.1.0.0/16"]}
     folder, downloader = worker._prepare({**told, "respect_robots": robots, "folder": str(tmp_path)})
-    made = downloader(None)
+    made = downloader(None, ["url", "caption"])
     assert folder == tmp_path and Path(made.output_folder) == tmp_path / "shards"
     assert [opener._limits for opener in installed] == [Limits(**limits, exceptions=networks(["10.1.0.0/16"]))]
     assert made.resizer == Resize(**resize)

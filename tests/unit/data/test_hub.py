@@ -16,7 +16,8 @@ from scale_files import common_values
 from mdc.data.obtain import download_job, seals
 from mdc.data.obtain import job as job_module
 from mdc.data.obtain.files import fetch_list
-from mdc.data.obtain.hub import fetch_mirror
+from mdc.data.obtain.hub import fetch_mirror, resolved
+from mdc.data.obtain.mirror import fetch_group, from_mirror
 from mdc.plan.config.read import validate
 from mdc.plan.jobs.call import Call
 from mdc.plan.jobs.folder import ScaleFolder
@@ -47,6 +48,7 @@ class Hub:
         self.damaged: set[str] = set()
         self.extra: list[str] = []
         self.status: int | None = None
+        self.main = COMMIT
         self.asked: list[tuple[str, str]] = []
 
     def tree(self) -> list[dict[str, Any]]:
@@ -70,6 +72,10 @@ class Hub:
             known = path.endswith(COMMIT)
             code, headers = (200, {}) if known else (404, {"X-Error-Code": "RevisionNotFound"})
             body = json.dumps(self.tree()).encode() if known else b"{}"
+        elif path == "/api/datasets/someone/set-wds/revision/main":
+            code, headers, body = 200, {}, json.dumps({"id": "someone/set-wds", "sha": self.main}).encode()
+        elif path.startswith("/api/datasets/someone/set-wds/revision/"):
+            headers = {"X-Error-Code": "RevisionNotFound"}
         elif path.startswith(f"/datasets/someone/set-wds/resolve/{COMMIT}/"):
             name = path.rpartition("/")[2] if "data/" not in path else path.partition(f"{COMMIT}/")[2]
             body = self.files[name]
@@ -152,7 +158,6 @@ def test_a_changed_file_of_the_users_is_told(hub: Hub, tmp_path: Path) -> None:
         (Mirror("someone/nothing", COMMIT, ("*",)), "the hub has no such dataset repository, or it needs a log-in"),
         (Mirror(MIRROR.repo, "f" * 40, ("*",)), "the repository has no such commit"),
         (Mirror(MIRROR.repo, COMMIT, ("*.zip",)), "none of its 6 files at 0123456789ab matches"),
-        (Mirror(MIRROR.repo, "main", ("*",)), "revision 'main' is no commit"),
     ],
 )
 def test_what_is_not_there_is_told(hub: Hub, tmp_path: Path, mirror: Mirror, told: str) -> None:
@@ -246,6 +251,39 @@ def test_the_groups_of_a_mirror_are_jobs(hub: Hub, tmp_path: Path, monkeypatch: 
     assert whole["from"] == "mirror" and whole["mirror"]["revision"] == COMMIT and "hf_secret" not in text
     assert [file["file"] for file in whole["files"]] == [f"mirror/{name}" for name in sorted(LARGE)]
     assert len([path for command, path in hub.asked if command == "GET" and "/resolve/" in path]) == 3
+
+
+def test_a_branch_is_resolved_once_and_recorded(hub: Hub, tmp_path: Path) -> None:
+    """A later job, or one that runs beside it, has the files of the same commit, whatever the branch names by then."""
+    mirror = {"repo": MIRROR.repo, "revision": "main", "patterns": list(MIRROR.patterns)}
+    config = {"name": "mine", "dataset": {"path": "mine", "mirror": mirror}}
+    first = fetch_group(config, None, tmp_path, 0, 2)
+    assert first["mirror"] == {**mirror, "revision": COMMIT, "asked": "main"}
+    hub.main = "f" * 40  # moved on; the fake hub knows no file of it
+    assert fetch_group(config, None, tmp_path, 1, 2)["mirror"] == first["mirror"]
+    assert from_mirror(config, None, tmp_path)["mirror"] == first["mirror"]
+    with pytest.raises(UserError, match="the repository has no such commit, branch or tag"):
+        resolved(dataclasses.replace(MIRROR, revision="gone"), tmp_path / "other")
+
+
+def test_a_file_of_another_revision_is_not_deleted(hub: Hub, tmp_path: Path) -> None:
+    fetch(MIRROR, tmp_path / "mirror")
+    hub.files["set-train-0001.tar"] = b"z" * 5000
+    with pytest.raises(UserError, match=r"set-train-0001.tar: complete, but .* use a different path"):
+        fetch(MIRROR, tmp_path / "mirror")
+    assert names(tmp_path / "mirror") == sorted(LARGE)
+
+
+def test_the_registrys_list_at_another_revision(hub: Hub, tmp_path: Path) -> None:
+    """``list: {revision: main}``: the commit is in what the job that plans and the one that downloads leave."""
+    hub.files = {"data/train_data/train-0.parquet": b"rows"}
+    entry = REGISTRY["recap_datacomp_1b"]
+    listed = Mirror(MIRROR.repo, "0" * 40, ("data/train_data/train-*.parquet",))
+    entry = dataclasses.replace(entry, list_mirror=listed)
+    config = {"name": entry.name, "dataset": {"path": "mine", "list": {"path": None, "revision": "main"}}}
+    told, found = job_module.with_list(config, entry, tmp_path)
+    assert told["dataset"]["list"] is None and found["files"][0]["file"] == "list/data/train_data/train-0.parquet"
+    assert (found["list_mirror"]["revision"], found["list_mirror"]["asked"]) == (COMMIT, "main")
 
 
 def test_a_list_can_come_from_the_hub(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,6 +107,25 @@ def test_a_plan_is_what_sorting_everything_gives(
     assert not (tmp_path / "plan/reading").exists()
 
 
+@pytest.mark.parametrize("subset", [None, {"pairs": 5, "seed": 1}])
+def test_the_lists_own_hashes_are_planned(subset: dict[str, int] | None, tmp_path: Path) -> None:
+    """And a plan that was made before they were read goes on without them: its download is not refused."""
+    file = tmp_path / "list/a.jsonl"
+    file.parent.mkdir()
+    rows = [{"url": f"http://a.example/{n}", "caption": f"c{n}", "key": n, "sha": f"{n:064x}"} for n in range(9)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    hashed = Columns("url", "caption", "key", hash="sha")
+    old = make_plan(tmp_path / "old", [file], COLUMNS["own"], subset, SHAPE)
+    assert make_plan(tmp_path / "old", [file], hashed, subset, SHAPE) == old
+    new = make_plan(tmp_path / "new", [file], hashed, subset, SHAPE)
+    both = zip(planned_rows(tmp_path / "old", old), planned_rows(tmp_path / "new", new), strict=True)
+    for before, (*same, sha256) in both:
+        assert same == before and sha256 == rows[before[1]]["sha"]
+    if subset:
+        grown = make_plan(tmp_path / "old", [file], hashed, {**subset, "pairs": 8}, SHAPE)
+        assert len(planned_rows(tmp_path / "old", grown)) == 8
+
+
 def test_a_bound_that_was_too_low_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = written(tmp_path / "list")
     monkeypatch.setattr(choosing, "_SPARE", 0)
@@ -266,7 +285,7 @@ def test_a_subset_that_grows_hashes_nothing_anew(tmp_path: Path, monkeypatch: py
 def broken_off(folder: Path, files: list[Path], subset: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A planning that read everything and was ended before it wrote its first part."""
     with monkeypatch.context() as patch:
-        patch.setattr("mdc.data.obtain.plan._write_parts", lambda folder, rows, number: [next(rows), 1 / 0])
+        patch.setattr("mdc.data.obtain.plan._write_parts", lambda folder, rows, *_: [next(rows), 1 / 0])
         with pytest.raises(ZeroDivisionError):
             make_plan(folder, files, COLUMNS["own"], subset, SHAPE)
 

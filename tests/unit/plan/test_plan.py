@@ -91,7 +91,7 @@ def test_paper_grid_of_table_1(paper: Plan) -> None:
     runs = trained(probing(paper, "table1"))
     assert len(runs) == len(set(runs)) == 21
     shared = paper.probe(Run("cc12m", "ViT-B-32", "mdc", 0)).probes
-    assert shared == ["imagenet1k", "food101", "cifar10", "cifar100", "pets"]
+    assert shared == ["imagenet1k", "food101", "cifar10", "cifar100", "pets", "stl10", "flowers102", "voc2007"]
     assert paper.probe(Run("cc12m", "ViT-B-32", "mdc_wo_t", 0)).probes == ["imagenet1k"]
     for backbone in ("ViT-B-32", "ViT-B-16", "ViT-L-14"):
         for corpus, methods in (("cc12m", "clip arc mdc"), ("recap10m", "clip_lb clip arc mdc")):
@@ -235,7 +235,7 @@ def test_one_key_chooses_the_mirror(paper: Plan) -> None:
 def test_a_dataset_moved_or_a_fetch_changed_touches_what_it_gives(paper: Plan) -> None:
     found = touched(paper, changed((("data", "datasets", "mscoco", "path"), "elsewhere"), scale="paper"))
     sugarcrepe = {name for name in paper.jobs if name.startswith("data/choices/sugarcrepe")}
-    ours = {"data/obtained/mscoco", "data/corpora/mscoco", "data/corpora/mscoco2017", "data/choices/coco_order"}
+    ours = {"data/obtained/mscoco", "data/corpora/mscoco", "data/choices/coco_order"}
     assert found == ours | sugarcrepe and len(sugarcrepe) == 7
     lists = {f"data/{what}/{name}" for what in ("plans", "obtained") for name in ("cc3m", "cc12m", "recap_datacomp_1b")}
     lists |= {name for name in paper.jobs if name.startswith("data/downloads/")}
@@ -256,6 +256,21 @@ def test_scale_paper_has_every_dataset_of_the_papers_table_9_and_a_set_of_each(p
     read |= {one.dataset for one in paper.scale.tokenizers.values() if isinstance(one, GumbelVqgan) and one.dataset}
     assert read == set(data.datasets)
     assert paper.jobs["tokenizers/vqgan"].inputs == ["data/obtained/vqgan_gumbel_f8"]
+
+
+def test_scale_paper_fetches_no_image_of_mscoco_that_it_has(paper: Plan) -> None:
+    """train2017 holds images of 2014; Karpathy's splits, CHAIR and SugarCrepe need the rest."""
+    wanted = {file.name for file in REGISTRY["mscoco"].files if file.part in paper.scale.data.datasets["mscoco"].parts}
+    images = {"train2014.zip", "val2014.zip", "val2017.zip"}
+    assert wanted == images | {"annotations_trainval2014.zip", "caption_datasets.zip"}
+
+
+def test_probes_reported_separately_are_made_and_outside_the_average(paper: Plan) -> None:
+    job = paper.jobs["table1"]
+    assert isinstance(job, ProbingJob)
+    assert job.primary_column == "average" and job.reported_separately == ["stl10", "flowers102", "voc2007"]
+    assert all("probes/voc2007" in str(paper.jobs[name].inputs) for name in job.expected)
+    assert any("VOC2007" in note for note in job.notes)
 
 
 def test_a_source_is_resolved_with_the_place_of_its_dataset(paper: Plan) -> None:

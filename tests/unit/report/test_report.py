@@ -38,6 +38,7 @@ SKILL = {"untrained": 0.4, "clip": 0.6, "clip_lb": 0.62, "arc": 0.68, "mdc": 0.7
 ALT, DENSE = "Alt <text> & co", "Dense_2"
 CORPORA = {"alt": ["clip", "arc", "mdc"], "dense": ["clip_lb", "clip", "arc", "mdc"]}
 ONE = {"B": "ViT-B/32"}
+ONE_CORPUS = {"dense": ["clip", "arc", "mdc"]}
 LABELS = {"alt": ALT, "dense": DENSE, "clip_lb": "CLIP-LB", "imagenet1k": "ImageNet-1K", "pets": "Pets"}
 
 
@@ -114,6 +115,28 @@ def test_marks_stand_within_dataset_and_backbone(built: tuple[ProbingWorld, Tabl
 
 
 # --- table 1 --------------------------------------------------------------------------------------------------------
+
+
+def test_a_probe_reported_separately_is_no_part_of_the_average(tmp_path: Path) -> None:
+    """Mean average precision beside top-1: levels, differences and claims on the average are those without it."""
+    apart: dict[str, Any] = {"reported_separately": ["voc"], "notes": ["VOC: another metric."], "corpora": ONE_CORPUS}
+    with_it = world(**apart, probes=("imagenet1k", "pets", "voc"), multi=("voc",), labels={"voc": "VOC"}, backbones=ONE)
+    out = with_it.make(tmp_path / "with")
+    rows = read_rows(out / "table1.csv")
+    assert list(rows[0]) == ["dataset", "backbone", "method", "ImageNet-1K", "Pets", "Average", "VOC", "scale"]
+    for row in rows:
+        assert float(row["Average"]) == pytest.approx((float(row["ImageNet-1K"]) + float(row["Pets"])) / 2, abs=0.11)
+    claims = read_rows(out / "table1_contrasts.csv")
+    assert {line["label"] for line in claims if line["direction"]} == {"Average"}
+    headline = json.loads((out / "table1_metrics.json").read_text())
+    mdc = next(row for row in rows if row["method"] == "MDC")
+    assert headline["dense/B/mdc"]["average"] == pytest.approx(float(mdc["Average"]), abs=0.06)
+    text = (out / "table1.md").read_text()
+    assert "VOC: another metric." in text and "the plain mean of the columns without VOC" in text
+    alone = world(
+        **{**apart, "primary_column": "imagenet1k"}, probes=("imagenet1k", "voc"), multi=("voc",), backbones=ONE
+    )
+    assert Results(alone.job, alone.write(tmp_path / "alone")).measures == ["imagenet1k", "voc"]
 
 
 def test_layout_csv_round_trip(built: tuple[ProbingWorld, Table, Path]) -> None:

@@ -13,9 +13,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from mdc.data.formats.foreign_tar import tar_samples
 from mdc.data.formats.parquet_file import open_parquet, readable
-from mdc.data.obtain.plan import Planned, part_file, read_part, rows_digest
+from mdc.data.obtain.plan import LISTED_SHA256, part_file, read_part, rows_digest
 from mdc.data.obtain.reasons import OUTCOMES, SILENCE, outcome_of, reason_of
 from mdc.plan.records import UserError, read_json, sha256_file, write_json
 
@@ -81,7 +83,7 @@ def take_account(folder: Path, shard: int, part: Mapping[str, Any], believe: boo
         raise Incomplete("a file is missing")
     planned = _planned(folder, shard, part)
     try:
-        told, lines = _checked(folder, shard, planned)
+        told, listed, lines = _checked(folder, shard, planned)
     except (UserError, ValueError, TypeError, AttributeError, RecursionError) as error:  # a damaged tar, parquet, JSON
         raise Incomplete(str(error)) from None
     silent = sum(count for reason, count in told.items() if reason in SILENCE)
@@ -92,6 +94,7 @@ def take_account(folder: Path, shard: int, part: Mapping[str, Any], believe: boo
         "part": part["sha256"],
         "rows": part["rows"],
         "reasons": dict(sorted(told.items())),
+        **({"listed_sha256": listed} if listed else {}),
         "sha256": hashlib.sha256("".join(lines).encode()).hexdigest(),
         "files": seals,
         "tar": sha256_file(shard_files(folder, shard)[0]),  # tells a copy of the download by its bytes
@@ -107,11 +110,16 @@ def remove_shard(folder: Path, shard: int) -> None:
 
 
 def summary(accounts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Outcomes and reasons of all shards, and a line for each. The counts add up to the rows of the plan."""
+    """Outcomes and reasons of all shards, and a line for each. The counts add up to the rows of the plan.
+
+    ``listed_sha256``, of a list with hashes: how many pairs were compared with theirs, and how many images are others.
+    """
     reasons: Counter[str] = Counter()
+    listed: Counter[str] = Counter()
     shards = []
     for account in accounts:
         reasons.update(account["reasons"])
+        listed.update(account.get("listed_sha256", {}))
         shards.append(
             {
                 "shard": f"{account['shard']:05d}",
@@ -126,8 +134,39 @@ def summary(accounts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return {
         "outcomes": outcomes,
         "reasons": {reason: count for reason, count in sorted(reasons.items()) if reason},
+        **({"listed_sha256": dict(listed)} if listed else {}),
         "shards": shards,
     }
+
+
+def repeated_images(folder: Path, shards: int) -> dict[str, Any]:
+    """Which pairs have an image that an earlier one has, by sha256 of what was downloaded: a host's error image, most often.
+
+    ``pairs``: without the first of each image; ``images``: how many occur several times; of the most frequent its ``sha256``
+    and how often it occurs (``most``). Memory: 8 bytes for each pair of the download, three times.
+    """
+    halves = [np.empty(0, dtype=np.uint64)]
+    for shard in range(shards):
+        halves.append(np.array([int(one[:16], 16) for one in _hashes(folder, shard)], dtype=np.uint64))
+    found, counts = np.unique(np.concatenate(halves), return_counts=True)
+    if not (counts > 1).any():
+        return {"pairs": 0, "images": 0}
+    most = int(counts.argmax())
+    start = f"{int(found[most]):016x}"
+    sha256 = next(one for shard in range(shards) for one in _hashes(folder, shard) if one.startswith(start))
+    return {
+        "pairs": int((counts - 1).sum()),
+        "images": int((counts > 1).sum()),
+        "most": int(counts[most]),
+        "sha256": sha256,
+    }
+
+
+def _hashes(folder: Path, shard: int) -> list[str]:
+    """Of a shard's pairs, the sha256 of each image as it came."""
+    parquet = shard_files(folder, shard)[1]
+    with open_parquet(parquet) as file, readable(parquet, "its rows cannot be read"):
+        return [one for one in file.read(columns=["sha256"])["sha256"].to_pylist() if one]
 
 
 def _seals(folder: Path, shard: int) -> dict[str, list[int]]:
@@ -135,21 +174,22 @@ def _seals(folder: Path, shard: int) -> dict[str, list[int]]:
     return {path.name: [path.stat().st_size, path.stat().st_mtime_ns] for path in shard_files(folder, shard)}
 
 
-def _planned(folder: Path, shard: int, part: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    """The shard's rows as planned. UserError if they are damaged: then nothing can be said of the shard."""
+def _planned(folder: Path, shard: int, part: Mapping[str, Any]) -> Any:
+    """The shard's rows as planned, a table. UserError if they are damaged: then nothing can be said of the shard."""
     table = read_part(folder, shard)
-    rows = list(zip(*(table[name].to_pylist() for name in Planned._fields), strict=True))
+    rows = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
     if rows_digest(rows) != part["sha256"]:
         raise UserError(f"{part_file(folder, shard)}: is damaged; remove {folder / 'plan'} and run again")
-    return rows
+    return table
 
 
-def _checked(folder: Path, shard: int, planned: list[tuple[Any, ...]]) -> tuple[Counter[str], list[str]]:
-    """Reasons counted ("" is a pair), and for each row in order a line that tells all that the shard says of it."""
+def _checked(folder: Path, shard: int, planned: Any) -> tuple[Counter[str], dict[str, int], list[str]]:
+    """Reasons counted ("" is a pair); how many images the list has a hash of, and how many differ; and for each row in order a
+    line with all that the shard says of it."""
     tar, parquet, stats_file = shard_files(folder, shard)
-    columns = Planned._fields
+    columns = planned.column_names
     found = _outcomes(parquet, [*columns, "key", "status", "error_message", "sha256"])
-    if [tuple(row[name] for name in columns) for row in found] != planned:
+    if [{name: row[name] for name in columns} for row in found] != planned.to_pylist():
         raise Incomplete("its rows are not those of the plan")
     pairs = {row["key"]: row for row in found if row["status"] == "success"}
     stats = read_json(stats_file)
@@ -167,13 +207,15 @@ def _checked(folder: Path, shard: int, planned: list[tuple[Any, ...]]) -> tuple[
     if len(images) != len(pairs):
         raise Incomplete("its tar lacks pairs that its rows tell of")
     told: Counter[str] = Counter()
+    hashes = [(row[LISTED_SHA256], row["sha256"]) for row in pairs.values() if row.get(LISTED_SHA256)]
+    listed = {"compared": len(hashes), "different": sum(listed != came for listed, came in hashes)}
     lines = []
     for row in found:
         reason = "" if row["status"] == "success" else reason_of(row["error_message"] or "no word")
         told[reason] += 1
         line = [*(row[name] for name in columns), row["key"], reason, row["sha256"], images.get(row["key"])]
         lines.append(json.dumps(line) + "\n")
-    return told, lines
+    return told, listed if LISTED_SHA256 in columns else {}, lines
 
 
 def _outcomes(parquet: Path, columns: list[str]) -> list[dict[str, Any]]:

@@ -1,5 +1,7 @@
 """Dataset repositories of the Hugging Face hub, at one commit, every file verified against the hub's own listing.
 
+A branch or tag may name other files tomorrow: its commit is looked up once, and kept in the data set's folder (``revision/``).
+
 ``huggingface_hub`` fetches (going on where it broke off); if the hub cannot be reached it may hand back what lies there
 already, and it compares no checksum: so we list first, and look at every file when it is there. What was verified is sealed
 (:mod:`mdc.data.obtain.seals`), and neither asked for nor hashed again as long as its size and time are the same.
@@ -12,15 +14,16 @@ import hashlib
 import os
 import re
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
-from mdc.data.obtain.seals import sealed
+from mdc.data.obtain.seals import known_seal, sealed
+from mdc.plan.processes.lock import locked
 from mdc.plan.progress import progress
-from mdc.plan.records import UserError
+from mdc.plan.records import UserError, read_json, write_json
 from mdc.plan.registry.entry import Mirror
 
 HUB = "https://huggingface.co"
@@ -37,6 +40,35 @@ class HubFile:
     git_sha1: str
 
 
+def resolved(mirror: Mirror, folder: Path) -> Mirror:
+    """``mirror`` at a commit. That of a branch or tag is what ``folder`` has recorded; the hub is asked where nothing is.
+
+    Several jobs may ask at once: the first looks it up. UserError if the hub has no such revision or cannot be reached.
+    """
+    if _COMMIT.fullmatch(mirror.revision):
+        return mirror
+    place = folder / "revision"
+    with locked(place, wait=True, doing="is looking up a revision"):
+        path, asked = place / "commit.json", {"repo": mirror.repo, "revision": mirror.revision}
+        known = read_json(path) if path.exists() else {}
+        if {key: known.get(key) for key in asked} != asked:
+            with _Told(mirror):
+                from huggingface_hub import HfApi
+
+                api = HfApi(endpoint=_endpoint())
+                known = asked | {"commit": api.dataset_info(mirror.repo, revision=mirror.revision, expand=["sha"]).sha}
+            if not _COMMIT.fullmatch(known["commit"] or ""):
+                raise UserError(f"{mirror.repo}: the hub names no commit of revision {mirror.revision!r}")
+            write_json(path, known)
+    return replace(mirror, revision=known["commit"])
+
+
+def described(mirror: Mirror, asked: str) -> dict[str, Any]:
+    """What a record says of ``mirror`` at a commit; ``asked``: the revision that the scale or the registry names."""
+    found = {"repo": mirror.repo, "revision": mirror.revision, "patterns": list(mirror.patterns)}
+    return found if asked == mirror.revision else {**found, "asked": asked}
+
+
 def fetch_mirror(
     mirror: Mirror, folder: Path, seals: Path, *, group: int = 0, groups: int = 1, workers: int = 8
 ) -> list[dict[str, Any]]:
@@ -46,11 +78,7 @@ def fetch_mirror(
     folder that remembers what was verified. UserError if the hub cannot be reached or refuses, if a file is another one than
     listed, or the disk is full.
     """
-    if not _COMMIT.fullmatch(mirror.revision):
-        raise UserError(
-            f"{mirror.repo}: revision {mirror.revision!r} is no commit (40 hexadecimal digits); a branch or tag may "
-            "name other files tomorrow"
-        )
+    assert _COMMIT.fullmatch(mirror.revision), "a branch or tag is resolved first"
     files = _list(mirror)[group::groups]
     folder.mkdir(parents=True, exist_ok=True)
     _room(mirror, files, folder)
@@ -128,9 +156,15 @@ def _verify(mirror: Mirror, folder: Path, seals: Path, file: HubFile) -> dict[st
     path = folder / file.path
     if not path.is_file():
         raise UserError(f"{path}: not fetched from {mirror.repo}; call again")
-    seal = sealed(seals, path)
+    before = known_seal(seals, path)
+    seal = before or sealed(seals, path)
     good = seal["sha256"] == file.sha256 if file.sha256 else _git_sha1(path, seal["bytes"]) == file.git_sha1
     if seal["bytes"] != file.bytes or not good:
+        if before is not None:
+            raise UserError(
+                f"{path}: complete, but {mirror.repo} has another file at {mirror.revision[:12]}; use a different path "
+                "for another revision, or delete this file and rerun"
+            )
         path.unlink()
         raise UserError(f"{path}: not the file that {mirror.repo} lists; it was removed, call again to fetch it")
     return {"file": file.path, "bytes": seal["bytes"], "sha256": seal["sha256"]}
@@ -179,7 +213,7 @@ class _Told:
         if isinstance(error, errors.RepositoryNotFoundError):
             raise UserError(f"{where}: the hub has no such dataset repository, or it needs a log-in") from None
         if isinstance(error, errors.RevisionNotFoundError):
-            raise UserError(f"{where}: the repository has no such commit") from None
+            raise UserError(f"{where}: the repository has no such commit, branch or tag") from None
         if isinstance(error, errors.HfHubHTTPError) and getattr(error, "response", None) is not None:
             raise UserError(f"{where}: HTTP {error.response.status_code} from the hub; call again to go on") from None
         if isinstance(error, OSError) and error.errno is not None and error.strerror:

@@ -7,7 +7,7 @@ what the job was asked and by which versions it was done. Equal files give equal
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -104,30 +104,39 @@ def _from_urls(config: dict[str, Any], entry: RegistryEntry | None, data_dir: Pa
     from mdc.data.obtain.urls import obtain as obtain_urls
 
     config, listed = with_list(config, entry, folder)
-    found = obtain_urls(config, entry, data_dir)
-    return {**found, **{key: [*some, *found.get(key, [])] for key, some in listed.items()}}
+    return {**obtain_urls(config, entry, data_dir), **listed}
 
 
 def with_list(
     config: dict[str, Any], entry: RegistryEntry | None, folder: Path
-) -> tuple[dict[str, Any], dict[str, list[Any]]]:
-    """The configuration with the list's columns, the list itself being there now; the files and checks of the registry's."""
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The configuration with the list's columns, the list itself being there now; the files and checks of the registry's, and
+    the commit that it is of if it is on the hub."""
     if (config["dataset"].get("list") or {}).get("path"):
         return _with_columns(config, entry), {}
     assert entry is not None  # way() asks for the path of a list that is not the registry's
     from mdc.data.obtain.files import fetch_list
 
     own_copy(entry, folder)
+    found: dict[str, Any] = {}
     with locked(folder, doing=_DOING):
-        files = fetch_list(entry, folder)
-    checks = demand(entry.name, folder, run_checks(entry, folder, "urls"))
-    return {**config, "dataset": {**config["dataset"], "list": None}}, {"files": files, "checks": checks}
+        if entry.list_mirror is not None:
+            from mdc.data.obtain.hub import described, resolved
+
+            asked = (config["dataset"].get("list") or {}).get("revision") or entry.list_mirror.revision
+            mirror = resolved(replace(entry.list_mirror, revision=asked), folder)
+            entry, found["list_mirror"] = replace(entry, list_mirror=mirror), described(mirror, asked)
+        found["files"] = fetch_list(entry, folder)
+    found["checks"] = demand(entry.name, folder, run_checks(entry, folder, "urls"))
+    return {**config, "dataset": {**config["dataset"], "list": None}}, found
 
 
 def _with_columns(config: dict[str, Any], entry: RegistryEntry | None) -> dict[str, Any]:
-    """A user's own copy of a list that the registry knows has its columns, unless the scale names others."""
+    """A user's own copy of a list that the registry knows has its columns, unless the scale names others. Its hashes are read
+    only if the scale names their column: a copy need not have it."""
     own = {key: value for key, value in config["dataset"]["list"].items() if value is not None}
     known = asdict(entry.list_columns) if entry is not None and entry.list_columns is not None else {}
+    known.pop("hash_column", None)
     return {**config, "dataset": {**config["dataset"], "list": known | own}}
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mdc.data.obtain.checks import Finding, demand, run_checks
-from mdc.data.obtain.hub import fetch_mirror
+from mdc.data.obtain.hub import described, fetch_mirror, resolved
 from mdc.plan.processes.lock import locked
 from mdc.plan.records import UserError
 from mdc.plan.registry.entry import Mirror, RegistryEntry
@@ -16,33 +16,35 @@ from mdc.plan.registry.entry import Mirror, RegistryEntry
 
 def from_mirror(config: Mapping[str, Any], entry: RegistryEntry | None, folder: Path) -> dict[str, Any]:
     """All files of the mirror in ``folder``; what ``obtained.json`` says of them. The caller holds the folder's lock."""
-    mirror, own = mirror_of(config, entry), bool(config["dataset"].get("mirror"))
+    asked, own = mirror_of(config, entry), bool(config["dataset"].get("mirror"))
+    mirror = resolved(asked, folder)
     files = _fetched(mirror, folder)
     # counts hold for the registry's own repository and commit
     checks: list[Finding] = [] if entry is None or own else run_checks(entry, folder, "mirror")
-    return {"files": files, "checks": demand(config["name"], folder, checks), "mirror": _told(mirror)}
+    return {
+        "files": files,
+        "checks": demand(config["name"], folder, checks),
+        "mirror": described(mirror, asked.revision),
+    }
 
 
 def fetch_group(
     config: Mapping[str, Any], entry: RegistryEntry | None, folder: Path, group: int, groups: int
 ) -> dict[str, Any]:
     """The files ``group``, ``group`` + ``groups``, … of the mirror's listing. Other groups may do the same beside it."""
-    mirror = mirror_of(config, entry)
+    asked = mirror_of(config, entry)
+    mirror = resolved(asked, folder)
     own = folder / "groups" / f"{group}-of-{groups}"
     with (
         locked(folder, doing="is filling this folder", shared=True),
         locked(own, doing="is fetching this group"),
     ):
-        return {"files": _fetched(mirror, folder, group, groups), "mirror": _told(mirror)}
+        return {"files": _fetched(mirror, folder, group, groups), "mirror": described(mirror, asked.revision)}
 
 
 def _fetched(mirror: Mirror, folder: Path, group: int = 0, groups: int = 1) -> list[dict[str, Any]]:
     files = fetch_mirror(mirror, folder / "mirror", folder / "seals", group=group, groups=groups)
     return [{**file, "file": f"mirror/{file['file']}"} for file in files]
-
-
-def _told(mirror: Mirror) -> dict[str, Any]:
-    return {"repo": mirror.repo, "revision": mirror.revision, "patterns": list(mirror.patterns)}
 
 
 def mirror_of(config: Mapping[str, Any], entry: RegistryEntry | None) -> Mirror:

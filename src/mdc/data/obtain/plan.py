@@ -1,8 +1,9 @@
 """What will be asked for, in which order: the rows of a list, one file a shard, fixed before the first download.
 
 ``<folder>/plan/part-NNNNN.parquet`` holds the rows of shard NNNNN: ``place`` (from 0, through all shards), ``row`` of the
-list, ``source_key``, ``url``, ``caption``. Without a subset the order is the list's; with one it is the order of rank, so
-that the first rows of a larger subset are a smaller one, and a larger one goes on where a smaller one ended.
+list, ``source_key``, ``url``, ``caption``, and ``listed_sha256`` if the list has a column of hashes. Without a subset the order
+is the list's; with one it is the order of rank, so that the first rows of a larger subset are a smaller one, and a larger one
+continues after a smaller one.
 
 Exact duplicates (same url and caption) are left out after the first; in a subset, those of the same key too.
 
@@ -18,7 +19,7 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,6 +37,10 @@ SHAPING = (
     *("image_size", "rows_per_shard", "max_bytes", "min_image_size", "max_pixels", "max_aspect", "quality"),
     "respect_robots",
 )
+
+
+#: the sha256 that the list has for a row's image, "" if none: a column only of lists that have one
+LISTED_SHA256 = "listed_sha256"
 
 
 class Planned(NamedTuple):
@@ -70,18 +75,20 @@ def make_plan(
     settings that shape its shards in another way, or if the list has fewer rows than the subset is to have.
     """
     place = folder / "plan"
+    there = read_json(place / PLAN) if (place / PLAN).exists() else None
+    if there is not None and "hash" not in there["asked"]["columns"]:
+        columns = replace(columns, hash=None)  # planned before its hashes were read: it goes on as it began
     seals = seal_files(place / "list", files)
     wanted = {
         "list": [
             {"file": file.name, "bytes": seal["bytes"], "sha256": seal["sha256"]}
             for file, seal in zip(files, seals, strict=True)
         ],
-        "columns": asdict(columns),
+        "columns": columns.described(),
         "subset": dict(subset) if subset else None,
         "shape": {name: download[name] for name in SHAPING},
     }
-    if (place / PLAN).exists():
-        there = read_json(place / PLAN)
+    if there is not None:
         _same_pairs(folder, there, wanted)
         if there["asked"] == wanted and _is_whole(folder, there):
             shutil.rmtree(place / "reading", ignore_errors=True)  # of a run that was killed right before
@@ -93,7 +100,7 @@ def make_plan(
         if subset is None
         else chosen_rows(place / "reading", files, seals, columns, subset, counts)
     )
-    parts = list(_write_parts(folder, rows, download["rows_per_shard"]))
+    parts = list(_write_parts(folder, rows, download["rows_per_shard"], columns.hash is not None))
     total = counts.pop("", 0)
     plan = {
         "kind": "plan",
@@ -141,16 +148,19 @@ def _is_whole(folder: Path, plan: Mapping[str, Any]) -> bool:
 # --- parts -----------------------------------------------------------------------------------------------------------
 
 
-def _write_parts(folder: Path, rows: Iterator[Row], rows_per_shard: int) -> Iterator[dict[str, Any]]:
+def _write_parts(folder: Path, rows: Iterator[Row], rows_per_shard: int, hashed: bool) -> Iterator[dict[str, Any]]:
     import pyarrow
     import pyarrow.parquet
 
-    shard = 0
+    shard, names = 0, [*Planned._fields, *([LISTED_SHA256] if hashed else [])]
     while chunk := list(islice(rows, rows_per_shard)):
         first = shard * rows_per_shard
-        planned = [Planned(first + n, row.number, row.key, row.url, row.caption) for n, row in enumerate(chunk)]
+        planned: list[tuple[Any, ...]] = [
+            (*Planned(first + n, row.number, row.key, row.url, row.caption), *([row.sha256] if hashed else []))
+            for n, row in enumerate(chunk)
+        ]
         table = pyarrow.table(
-            {name: list(values) for name, values in zip(Planned._fields, zip(*planned, strict=True), strict=True)}
+            {name: list(values) for name, values in zip(names, zip(*planned, strict=True), strict=True)}
         )
         path = part_file(folder, shard)
         if not _holds(folder, shard, table):

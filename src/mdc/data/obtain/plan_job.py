@@ -20,9 +20,11 @@ RECORD = "planned.json"
 def main(call: Call) -> None:
     """Run the job: ``call.job`` is a :class:`mdc.plan.jobs.model.PlanDownloadJob`."""
     entry, folder = REGISTRY.get(call.job.name), data_folder() / call.job.dataset.path
-    config, _ = with_list(call.job.complete(), entry, folder)
+    config, listed = with_list(call.job.complete(), entry, folder)
     plan = make_the_plan(config, entry, data_folder())
     counts = {"rows": plan["rows"], "chosen": plan["chosen"], "left_out": plan["left_out"], "parts": len(plan["parts"])}
+    commit = {key: listed[key] for key in ("list_mirror",) if key in listed}
     written = call.out / RECORD
-    write_json(written, {"kind": "planned", **head(call), **counts, "plan_sha256": sha256_file(folder / "plan" / PLAN)})
+    told = {"kind": "planned", **head(call), **commit, **counts}
+    write_json(written, {**told, "plan_sha256": sha256_file(folder / "plan" / PLAN)})
     write_made(call, [written])

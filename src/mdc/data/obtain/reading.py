@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -56,7 +55,7 @@ def read_files(
     first = 0
     with progress(desc="reading", unit="row") as bar:
         for number, (file, seal) in enumerate(zip(files, seals, strict=True)):
-            of = {"name": file.name, "sha256": seal["sha256"], "columns": asdict(columns), "kept": keeper.name}
+            of = {"name": file.name, "sha256": seal["sha256"], "columns": columns.described(), "kept": keeper.name}
             path = place / f"{number:05d}{keeper.suffix}"
             record = _there(path, of, keeper.bound)
             if record is None:

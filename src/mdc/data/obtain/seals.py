@@ -32,21 +32,32 @@ def sealed(place: Path, file: Path) -> dict[str, Any]:
 
     UserError if it cannot be read, or changes meanwhile.
     """
-    # relative: a data set that is moved with its list keeps its seals
-    name = os.path.relpath(file, place)
-    now = {"file": name, **_look(file)}
-    path = place / f"{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}.json"
-    clear_leftovers(place, path.name)
-    try:
-        there = read_json(path) if path.exists() else {}
-    except UserError:
-        there = {}
-    if isinstance(there.get("sha256"), str) and {name: there.get(name) for name in now} == now:
-        return there
+    if (known := known_seal(place, file)) is not None:
+        return known
+    path, now = _seal(place, file)
     seal = {**now, "sha256": sha256_file(file)}
     need_unchanged(file, seal)
     write_json(path, seal)
     return seal
+
+
+def known_seal(place: Path, file: Path) -> dict[str, Any] | None:
+    """The seal that ``place`` has of ``file``; None if there is none, or if the file has changed since."""
+    path, now = _seal(place, file)
+    clear_leftovers(place, path.name)
+    try:
+        there = read_json(path) if path.exists() else {}
+    except UserError:
+        return None
+    same = {name: there.get(name) for name in now} == now
+    return there if same and isinstance(there.get("sha256"), str) else None
+
+
+def _seal(place: Path, file: Path) -> tuple[Path, dict[str, Any]]:
+    """Where the seal of ``file`` is kept, and what the file looks like now."""
+    # relative: a data set that is moved with its list keeps its seals
+    name = os.path.relpath(file, place)
+    return place / f"{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}.json", {"file": name, **_look(file)}
 
 
 def need_unchanged(file: Path, seal: Mapping[str, Any]) -> None:

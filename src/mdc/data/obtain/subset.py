@@ -49,7 +49,7 @@ def chosen_rows(
     pairs, seed = subset["pairs"], subset["seed"]
     bound = _within((pairs * _SLACK + _SPARE) / max(sum(rows_about(file, columns) for file in files), 1) * 2.0**64)
     while True:
-        keeper = Keeper(f"ranks of seed {seed}", bound, ".arrow", partial(_keep, seed=seed, bound=bound))
+        keeper = Keeper(f"ranks and hashes of seed {seed}", bound, ".arrow", partial(_keep, seed=seed, bound=bound))
         kept = read_files(place, files, seals, columns, keeper)
         threshold, found = _threshold(kept, bound, pairs)
         if threshold is not None or bound == _LAST:
@@ -79,9 +79,9 @@ def _keep(rows: Iterator[Row], path: Path, seed: int, bound: int) -> None:
     import pyarrow
     from pyarrow import ipc
 
-    texts = [(name, pyarrow.string()) for name in ("key", "url", "caption")]
+    texts = [(name, pyarrow.string()) for name in ("key", "url", "caption", "sha256")]
     schema = pyarrow.schema([("rank", pyarrow.uint64()), *texts, ("number", pyarrow.int64())])
-    run: list[tuple[int, str, str, str, int]] = []
+    run: list[tuple[int, str, str, str, str, int]] = []
     length = 0
     with path.open("wb") as file, ipc.new_file(file, schema) as writer:
 
@@ -92,10 +92,10 @@ def _keep(rows: Iterator[Row], path: Path, seed: int, bound: int) -> None:
             writer.write_batch(pyarrow.record_batch(values, schema=schema))
             run.clear()
 
-        for number, key, url, caption in rows:
+        for number, key, url, caption, sha256 in rows:
             rank = rank_hash(seed, key)
             if rank <= bound:
-                run.append((rank, key, url, caption, number))
+                run.append((rank, key, url, caption, sha256, number))
                 length += len(key) + len(url) + len(caption)
                 if len(run) == _SORTED or length > _LONG:
                     flush()
@@ -141,20 +141,20 @@ def _threshold(kept: Sequence[Kept], bound: int, pairs: int) -> tuple[int | None
 
 
 def _different(kept: Sequence[Kept], bound: int, threshold: int, counts: Counter[str]) -> Iterator[Row]:
-    """All rows up to the threshold by (rank, key, url, caption), which no order of the list changes; each once."""
+    """All rows up to the threshold by (rank, key, url, caption, sha256), which no order of the list changes; each once."""
     for first, last in _ranges(kept, bound):
         if first > threshold:
             return
         rows = [
-            (rank, key, url, caption, one.first + number)
+            (*texts, one.first + number)
             for one, part in _between(kept, first, min(last, threshold))
-            for rank, key, url, caption, number in zip(*(column.to_pylist() for column in part.columns), strict=True)
+            for *texts, number in zip(*(column.to_pylist() for column in part.columns), strict=True)
         ]
         rows.sort()
         before = None
-        for _, key, url, caption, number in rows:
+        for _, key, url, caption, sha256, number in rows:
             if (key, url, caption) == before:
                 counts[SAME_AGAIN] += 1
                 continue
             before = (key, url, caption)
-            yield Row(number, key, url, caption)
+            yield Row(number, key, url, caption, sha256)

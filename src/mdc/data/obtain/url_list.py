@@ -7,8 +7,9 @@ with its reason; what is wrong with a file as such is a UserError with its line.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,27 +22,36 @@ from mdc.plan.records import UserError
 
 _ENDINGS = {**ENDINGS, ".parquet": "parquet"}
 _BATCH = 8192  # rows of a parquet file in memory
+_SHA256 = re.compile("[0-9a-f]{64}")
 _START = 1 << 20  # bytes of a text file from which the number of its lines is guessed
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Where a list keeps what; ``format`` None: as the files' names end; ``key`` None: a hash of url and caption."""
+    """Where a list keeps what; ``format`` None: as the files' names end; ``key`` None: a hash of url and caption; ``hash`` None:
+    it has no sha256 of its images."""
 
     url: Column
     caption: Column
     key: Column | None = None
     format: str | None = None
     header: bool = True
+    hash: Column | None = None
+
+    def described(self) -> dict[str, Any]:
+        """As a plan keeps it; without ``hash`` if there is none, as in plans that are older than this field."""
+        return {key: value for key, value in asdict(self).items() if key != "hash" or value is not None}
 
 
 class Row(NamedTuple):
-    """A row that can be asked for: its number in the list (from 0), its key, its URL made fit, its caption as it is."""
+    """A row that can be asked for: its number in the list (from 0), its key, its URL made fit, its caption as it is, and the
+    sha256 that the list has for its image ("" if none)."""
 
     number: int
     key: str
     url: str
     caption: str
+    sha256: str = ""
 
 
 class BadRow(NamedTuple):
@@ -59,6 +69,7 @@ def columns_of(described: Mapping[str, Any]) -> Columns:
         key=described.get("key_column"),
         format=described.get("format"),
         header=described.get("header", True),
+        hash=described.get("hash_column"),
     )
 
 
@@ -118,7 +129,12 @@ def _row(number: int, cells: Mapping[Column, Any], columns: Columns) -> Row | Ba
         return BadRow(number, str(failure))
     except UnicodeEncodeError:  # lone surrogates: broken bytes of a table, or \ud800 in JSON
         return BadRow(number, NO_TEXT)
-    return Row(number, key, url, caption)
+    return Row(number, key, url, caption, "" if columns.hash is None else _sha256(cells.get(columns.hash)))
+
+
+def _sha256(value: object) -> str:
+    found = value.strip().lower() if isinstance(value, str) else ""
+    return found if _SHA256.fullmatch(found) else ""
 
 
 def _key(value: object) -> str:
@@ -135,7 +151,8 @@ def _format(file: Path, columns: Columns) -> str:
 
 def _cells(file: Path, columns: Columns) -> Iterator[tuple[Mapping[Column, Any], str]]:
     form = _format(file, columns)
-    wanted = [column for column in (columns.url, columns.caption, columns.key) if column is not None]
+    listed = (columns.url, columns.caption, columns.key, columns.hash)
+    wanted = [column for column in listed if column is not None]
     if form == "parquet":
         yield from _parquet_cells(file, wanted)
         return

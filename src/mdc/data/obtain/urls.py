@@ -11,13 +11,21 @@ import fcntl
 import fnmatch
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, is_dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from mdc.data.obtain.accounts import Incomplete, read_account, remove_shard, shard_files, summary, take_account_again
+from mdc.data.obtain.accounts import (
+    Incomplete,
+    read_account,
+    remove_shard,
+    repeated_images,
+    shard_files,
+    summary,
+    take_account_again,
+)
 from mdc.data.obtain.crew import download
 from mdc.data.obtain.plan import PLAN, make_plan
 from mdc.data.obtain.reasons import NOT_CHOSEN, OBTAINED
@@ -37,7 +45,8 @@ def obtain(config: Mapping[str, Any], entry: Any, data_dir: Path) -> dict[str, A
 
     ``config`` has ``dataset`` {path, list, subset} and ``download``; ``entry`` is the registry's, or None for a list of the
     user's own. ``rows`` of the list = ``chosen`` + all of ``left_out``; ``outcomes`` add up to ``chosen``. UserError for a
-    list or a folder that does not fit, a full disk, and shards that could not be completed.
+    list or a folder that does not fit, a full disk, and shards that could not be completed. ``repeats`` and ``listed_sha256``
+    refuse nothing: see :mod:`mdc.data.obtain.accounts`.
     """
     settings = config["download"]
     networks(settings["allow_addresses"])  # a wrong one is told before anything is read
@@ -45,6 +54,7 @@ def obtain(config: Mapping[str, Any], entry: Any, data_dir: Path) -> dict[str, A
     with locked(folder, doing=_DOING):
         plan = _planned(config, entry, Path(data_dir))
         found = summary(_shards(folder, plan, settings, range(len(plan["parts"])), folder))
+        found["repeats"] = repeated_images(folder, len(plan["parts"]))
     _tell(folder, plan, found)
     return {
         "list": {"files": plan["asked"]["list"], "columns": plan["asked"]["columns"], "rows": plan["rows"]},
@@ -215,7 +225,18 @@ def _tell(folder: Path, plan: Mapping[str, Any], found: Mapping[str, Any]) -> No
         f"{folder}: {obtained} of {chosen} pairs obtained ({obtained / chosen:.1%}), {plan['rows']} rows in the list",
         *(f"  {count:>10}  {outcome}" for outcome, count in found["outcomes"].items() if count),
         *(f"  {count:>10}  left out before: {reason}" for reason, count in left_out.items()),
+        *_hash_lines(found),
         "  reasons:" if found["reasons"] else "",
         *(f"  {count:>10}  {reason}" for reason, count in sorted(found["reasons"].items(), key=lambda one: -one[1])),
     ]
     print("\n".join(line for line in lines if line), file=sys.stderr, flush=True)
+
+
+def _hash_lines(found: Mapping[str, Any]) -> Iterator[str]:
+    """What the images' hashes show; nothing of it was refused."""
+    listed, repeats = found.get("listed_sha256"), found["repeats"]
+    if listed:
+        yield f"  {listed['different']:>10}  obtained with another sha256 than the list has, of {listed['compared']} compared"
+    if repeats["pairs"]:
+        often = f"the most frequent {repeats['most']} times, sha256 {repeats['sha256'][:12]}…"
+        yield f"  {repeats['pairs']:>10}  obtained again: the same image bytes as an earlier pair ({often})"

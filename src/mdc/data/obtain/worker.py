@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from mdc.data.obtain.accounts import Incomplete, Silence, remove_shard, take_account
-from mdc.data.obtain.plan import Planned, read_part
+from mdc.data.obtain.plan import read_part
 from mdc.plan.processes.lock import flock
 
 #: what keeps a download from going on at all: full, too large a file, over quota, read-only, not allowed
@@ -101,7 +101,7 @@ def _prepare(settings: dict[str, Any]) -> tuple[Path, Any]:
         max_aspect=settings["max_aspect"],
     )
 
-    def downloader(writer: Any) -> Any:
+    def downloader(writer: Any, columns: list[str]) -> Any:
         return Downloader(
             sample_writer_class=writer,
             resizer=resize,
@@ -109,7 +109,7 @@ def _prepare(settings: dict[str, Any]) -> tuple[Path, Any]:
             save_caption=True,
             extract_exif=False,
             output_folder=str(folder / "shards"),
-            column_list=list(Planned._fields),
+            column_list=columns,
             timeout=settings["timeout"],
             number_sample_per_shard=settings["rows_per_shard"],
             oom_shard_count=_DIGITS,
@@ -138,8 +138,8 @@ def _shard(folder: Path, downloader: Any, order: Mapping[str, Any], answers: Tex
 
     try:
         remove_shard(folder, shard)
-        _write_arrow(folder, shard, rows)
-        downloader(_writer_class(give_up)).download_shard((shard, str(rows)))
+        columns = _write_arrow(folder, shard, rows)
+        downloader(_writer_class(give_up), columns).download_shard((shard, str(rows)))
         take_account(folder, shard, order["part"], order["believe"])
     except Exception as error:
         if not isinstance(error, Incomplete | OSError):
@@ -158,13 +158,14 @@ def _trouble(error: BaseException) -> dict[str, Any]:
     return {"trouble": text[:500], "kind": kind}
 
 
-def _write_arrow(folder: Path, shard: int, path: Path) -> None:
-    """The shard's rows in the format that img2dataset's Downloader reads; it removes the file when it is done."""
+def _write_arrow(folder: Path, shard: int, path: Path) -> list[str]:
+    """The shard's rows in the format that img2dataset's Downloader reads; it removes the file when it is done. Their columns."""
     import pyarrow
 
     table = read_part(folder, shard)
     with path.open("wb") as file, pyarrow.ipc.new_file(file, table.schema) as writer:
         writer.write_table(table)
+    return list(table.column_names)
 
 
 def _writer_class(give_up: Any) -> type:

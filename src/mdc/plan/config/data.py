@@ -40,9 +40,10 @@ class Corpus(Strict):
 
 
 class ProbeSet(Strict):
-    """Labelled images."""
+    """Labelled images. ``note``: a whole sentence about it, shown below the tables that have it."""
 
     label: str
+    note: str = ""
     source: ProbeSource
 
 
@@ -61,19 +62,31 @@ class TextSet(Strict):
 
 
 class UrlList(Strict):
-    """A list of image URLs and captions: a file under MDC_DATA or a folder of them, and its columns.
+    """A list of image URLs and captions: a file under MDC_DATA or a folder of them, and its columns; or another ``revision``
+    (commit, branch or tag) of the registry's list on the hub.
 
     Keys that are left out have the registry's values if it knows the list. Otherwise the format follows from the file
     name's ending, there is a header, and the columns are ``url`` and ``caption``. A subset is drawn by the values of
-    ``key_column``, or by the pairs themselves if there is no such column.
+    ``key_column``, or by the pairs themselves if there is no such column. ``hash_column``: the sha256 of each image; downloads
+    that differ are counted, and kept.
     """
 
-    path: DataPath
+    path: DataPath | None = None
+    revision: str | None = None
     format: Literal["tsv", "csv", "jsonl", "parquet"] | None = None
     header: bool | None = None
     url_column: Column | None = None
     caption_column: Column | None = None
     key_column: Column | None = None
+    hash_column: Column | None = None
+
+    @model_validator(mode="after")
+    def _path_or_revision(self) -> Self:
+        if self.path is None and self.revision is None:
+            raise ValueError("path: this key is missing; name your list, or a revision of the registry's list")
+        if self.revision is not None and any(value is not None for key, value in self if key != "revision"):
+            raise ValueError("revision: goes with no other key; it is of the registry's list, whose columns are known")
+        return self
 
 
 class Subset(Strict):
@@ -84,7 +97,8 @@ class Subset(Strict):
 
 
 class HubMirror(Strict):
-    """A repository of the Hugging Face hub, its commit and files; keys that are left out have the registry's values."""
+    """A repository of the Hugging Face hub, its revision and files; keys that are left out have the registry's values. The
+    commit of a branch or tag is looked up once and recorded."""
 
     repo: str | None = None
     revision: str | None = None
@@ -227,6 +241,8 @@ def origin_of(name: str, dataset: Dataset) -> str:
 
 def _obtainable(name: str, dataset: Dataset) -> None:
     entry, origin = REGISTRY.get(name), origin_of(name, dataset)
+    if dataset.list is not None and dataset.list.revision is not None and (entry is None or entry.list_mirror is None):
+        raise ValueError(f"datasets.{name}.list.revision: the registry has no list on the hub for it; give list.path")
     if entry is None:
         mirror = dataset.mirror
         whole = mirror is not None and None not in (mirror.repo, mirror.revision, mirror.patterns)

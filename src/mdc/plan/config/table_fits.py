@@ -118,7 +118,7 @@ def _told_apart(scale: Scale, known_methods: Methods, table: ProbeTable | ScoreT
     check_unique_labels(f"{where}.corpora", {key: known_methods[key].label for key in shown})
     check_unique_labels(f"{where}.backbones", {key: scale.training.backbones[key].label for key in table.backbones})
     if isinstance(table, ProbeTable):
-        check_unique_labels(f"{where}.probes", {key: scale.data.probes[key].label for key in table.probes})
+        check_unique_labels(f"{where}.probes", {key: scale.data.probes[key].label for key in table.shown})
     if isinstance(table, ChoiceTable):
         check_unique_labels(f"{where}.columns", {key: column.label for key, column in table.columns.items()})
 

@@ -108,18 +108,25 @@ class ProbeTable(OfMethods):
     ``[dense/mdc, single/mdc]``, of encoders of two corpora within a backbone. ``primary``: at most six comparisons, as
     ``[dense/mdc, dense/arc]``, on the first of ``backbones``, which alone get a verdict (docs/statistics.md).
     ``encoders``: of others, probed beside the runs for orientation and not ranked. ``claimed``: the probe that ``primary`` is
-    about; by default the mean of several.
+    about; by default the mean of several. ``reported_separately``: probes in columns of their own that no average counts.
     """
 
     backbones: BackboneNames
     probes: ProbeNames
+    reported_separately: Annotated[list[ProbeName], AfterValidator(each_once)] = Field(default_factory=list)
     claimed: ProbeName | None = None
     encoders: Annotated[list[EncoderName], AfterValidator(each_once)] = Field(default_factory=list)
     contrasts: list[SidePair] = Field(default_factory=list)
     primary: Annotated[list[SidePair], Field(max_length=MOST_CLAIMS)] = Field(default_factory=list)
 
+    @property
+    def shown(self) -> list[str]:
+        """The probes of all columns."""
+        return [*self.probes, *self.reported_separately]
+
     @model_validator(mode="after")
     def _sides_stand(self) -> Self:
+        each_once(self.shown)
         if self.claimed is not None and self.claimed not in self.probes:
             raise ValueError(f"claimed: {self.claimed} is none of the probes; choose from {', '.join(self.probes)}")
         check_sides_exist("contrasts", self.contrasts, self.corpora)

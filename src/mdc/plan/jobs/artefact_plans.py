@@ -80,7 +80,9 @@ def probing(plan: Context, name: str) -> Values:
     return {
         "jobs": {**records, **{run.job: run for run in runs}},
         "systems": systems,
-        "columns": [_labelled(key, scale.data.probes[key].label) for key in table.probes],
+        "columns": [_labelled(key, scale.data.probes[key].label) for key in table.shown],
+        "reported_separately": table.reported_separately,
+        "notes": [note for key in table.shown if (note := scale.data.probes[key].note)],
         "contrasts": contrasts,
         "primary": primary,
         "primary_column": table.claimed or ("average" if averaged else alone),

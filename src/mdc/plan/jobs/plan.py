@@ -85,10 +85,10 @@ class Plan(Context):
         asked: dict[Encoder, set[str]] = {}
         for table in self.scale.tables.probing().values():
             for run in self.runs_of(table):
-                asked.setdefault(run, set()).update(table.probes)
-                asked.setdefault(self.control(run), set()).update(table.probes)
+                asked.setdefault(run, set()).update(table.shown)
+                asked.setdefault(self.control(run), set()).update(table.shown)
             for name in table.encoders:
-                asked.setdefault(Frozen(name), set()).update(table.probes)
+                asked.setdefault(Frozen(name), set()).update(table.shown)
         trained = sorted((e for e in asked if isinstance(e, Run)), key=self.runs.index)
         encoders: list[Encoder] = [*trained, *dict.fromkeys(self.control(run) for run in trained)]
         encoders += [encoder for encoder in asked if isinstance(encoder, Frozen)]

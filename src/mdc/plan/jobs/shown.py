@@ -73,6 +73,8 @@ class SystemsJob(ArtefactJob):
 
     ``contrasts``: pairs of systems' keys, the first minus the second, shown with their intervals. ``primary``: at most
     six of these, whose verdict on the column ``primary_column`` ("average" or a column's key) was named beforehand.
+    ``reported_separately``: the keys of columns that the average does not count. ``notes``: whole sentences about columns,
+    which are shown below the table.
     """
 
     systems: Annotated[Sequence[System], Field(min_length=1)]
@@ -80,6 +82,8 @@ class SystemsJob(ArtefactJob):
     contrasts: list[Pair]
     primary: Annotated[list[Pair], Field(max_length=6)]
     primary_column: str
+    reported_separately: list[str] = Field(default_factory=list)
+    notes: list[str] = Field(default_factory=list)
     seeds: Annotated[list[NonNegative], Field(min_length=1)]
     statistics: Statistics
 

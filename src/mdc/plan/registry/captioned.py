@@ -110,7 +110,8 @@ ENTRIES = (
         licence_note="Its terms: the annotations are CC BY 4.0; the images are their Flickr owners', under Flickr's terms.",
         items={"train": 113287, "val": 5000, "test": 5000},
         size_bytes=known_bytes(*_COCO_FILES),
-        note="Items of the Karpathy split, which joins restval to train.",
+        note="Items of the Karpathy split, which joins restval to train. The images of 2017 are those of 2014, split in another "
+        "way: without datasets.mscoco.parts both are fetched, 20 GB more than one of them.",
         files=_COCO_FILES,
         checks=(
             Check("files", "train2014/*.jpg", 82783, part="2014"),

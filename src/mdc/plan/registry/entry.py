@@ -38,7 +38,8 @@ class RemoteFile:
 
 @dataclass(frozen=True)
 class Mirror:
-    """Files of a dataset repository on the Hugging Face hub at a fixed commit; ``patterns`` as the shell's."""
+    """Files of a dataset repository on the Hugging Face hub; ``patterns`` as the shell's. ``revision``: a commit, or a branch or
+    tag, whose commit is looked up and recorded by the first job that needs it (:mod:`mdc.data.obtain.hub`)."""
 
     repo: str
     revision: str
@@ -47,13 +48,15 @@ class Mirror:
 
 @dataclass(frozen=True)
 class ListColumns:
-    """How a list of URLs is to be read. Columns by name, or by number from 0 where there is no header."""
+    """How a list of URLs is to be read. Columns by name, or by number from 0 where there is no header. ``hash_column``: the
+    sha256 that each image had when the list was made."""
 
     format: Literal["tsv", "csv", "jsonl", "parquet"]
     header: bool
     url_column: str | int
     caption_column: str | int
     key_column: str | int | None = None
+    hash_column: str | int | None = None
 
 
 @dataclass(frozen=True)

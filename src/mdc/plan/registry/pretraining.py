@@ -71,9 +71,17 @@ ENTRIES = (
         items={"train": 1237983779},
         size_bytes=432778063056,
         note="Rows and size as its card says; the size is the list's alone. "
-        "The paper's 5M, 10M, 20M and 30M are random subsets of it.",
+        "The paper's 5M, 10M, 20M and 30M are random subsets of it. The pinned commit is older than its publisher's clean-up: "
+        "many rows with the same sha256 are a host's error image, as its maintainers say, and later commits leave them "
+        "out. To pin a later one set datasets.recap_datacomp_1b.list.revision to its commit, or to main, whose commit is then "
+        "looked up once and recorded. It has other rows, so give it a path of its own.",
         list_columns=ListColumns(
-            "parquet", header=True, url_column="url", caption_column="re_caption", key_column="key"
+            "parquet",
+            header=True,
+            url_column="url",
+            caption_column="re_caption",
+            key_column="key",
+            hash_column="sha256",
         ),
         list_mirror=Mirror(
             "UCSC-VLAA/Recap-DataComp-1B",

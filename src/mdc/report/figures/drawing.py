@@ -94,9 +94,10 @@ def table1_bars(
                     panel.text(0.5, 0.5, "no run", transform=panel.transAxes, ha="center", color="#7A828C")
                 panel.set_title(f"{dataset}, {backbone}")
                 rows_axis(panel, benchmarks)
-                for place, below in enumerate(benchmarks[1:]):
-                    # the Average is no benchmark of its own: a darker rule sets it off
-                    colour, width = ("#7A828C", 0.9) if below == "Average" else ("#E3E6EA", 0.7)
+                for place in range(len(benchmarks) - 1):
+                    # the Average is no benchmark of its own: darker rules set it off
+                    beside = "Average" in benchmarks[place : place + 2]
+                    colour, width = ("#7A828C", 0.9) if beside else ("#E3E6EA", 0.7)
                     panel.axhline(place + 0.5, color=colour, linewidth=width)
                 if i == len(backbones) - 1:
                     panel.set_xlabel(label)

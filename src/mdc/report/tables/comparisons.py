@@ -151,9 +151,10 @@ def names(system: System) -> tuple[str, str, str]:
 
 
 def columns(probing: Results, group: str, measures: Sequence[str]) -> tuple[Column, ...]:
-    """A column a measure, under one heading but for the average."""
-    named = [(probing.name(measure), probing.metric[measure]) for measure in measures]
-    return tuple(Column(name, "" if name == AVERAGE else group, metric) for name, metric in named)
+    """One column for each measure: those of the average under one heading, then the average, then the others."""
+    separate = f"{group}, not in the average" if AVERAGE in measures else group
+    groups = dict.fromkeys(probing.job.reported_separately, separate) | {AVERAGE: ""}
+    return tuple(Column(probing.name(one), groups.get(one, group), probing.metric[one]) for one in measures)
 
 
 def _minus(probing: Results, pair: Pair) -> tuple[str, str, str]:

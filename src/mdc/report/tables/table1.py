@@ -47,7 +47,7 @@ def make(job: ProbingJob, given: Given, out: Path) -> None:
         title=f"Linear probing, scale {job.scale_label}: gain over the control ({controls})",
         label=f"points above the control, {words.percent(job.statistics.level)} interval",
     )
-    write_json(out / "table1_metrics.json", headline(numbers, probing.name(probing.measures[-1])))
+    write_json(out / "table1_metrics.json", headline(numbers, probing.name(probing.overall)))
 
 
 def main_table(probing: Results) -> Table:

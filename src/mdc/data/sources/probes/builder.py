@@ -11,6 +11,9 @@ Splits and labels are those of CLIP-benchmark's linear probe (``--train_split tr
     voc2007      train (2,501) / test (4,952), multi-label: each of the 20       ``voc2007_multilabel``
                  classes with an object in the image, "difficult" ones included
 
+CLIP-benchmark's own linear probe of VOC2007 is of another set, ``voc2007``: every object cropped to its box, one class each,
+top-1. Its probe cannot read labels of several classes.
+
 Nothing is downloaded. Images that are files keep their bytes; those in arrays become lossless PNG. Four sets do not go
 through the builder itself, with equal results: the CIFARs and STL-10 (:mod:`mdc.data.sources.probes.array_sets`) and ImageNet (a
 list of 1.3 million paths). Flowers102's two MATLAB files are read only if they have the published MD5, which
