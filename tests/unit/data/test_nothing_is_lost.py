@@ -176,7 +176,7 @@ def test_tars_that_were_joined_are_read_as_one(tmp_path: Path) -> None:
         offset, size = place.files["txt"]
         assert path.read_bytes()[offset : offset + size] == f"caption {'abc'.index(place.key)}".encode()
     path.write_bytes(b"".join(parts) + b"x" * 512)
-    with pytest.raises(UserError, match="damaged"):
+    with pytest.raises(UserError, match="corrupt tar"):
         list(tar_samples(path))
 
 
@@ -227,7 +227,7 @@ def test_a_download_that_was_copied_without_its_times(tmp_path: Path) -> None:
     damaged = bytearray(shard.read_bytes())
     damaged[600] ^= 1
     shard.write_bytes(damaged)
-    with pytest.raises(UserError, match="has changed since"):
+    with pytest.raises(UserError, match="changed since"):
         list(iter_corpus(SOURCE, "train", folder, Skipped()))
 
 
@@ -298,4 +298,4 @@ def test_the_same_image_in_two_splits_is_counted_and_named(tmp_path: Path, capsy
     (tmp_path / "p/test/b/1.jpg").write_bytes(encoded(0, kind="JPEG"))
     index = write_probe("p", {"kind": "class_folder", "path": "p"}, tmp_path / "out", tmp_path)
     assert index["repeated"] == {"test": {"train": {"images": 1, "first": "00000003"}}}
-    assert "1 images of split test stand in train too, the first is 00000003" in capsys.readouterr().err
+    assert "1 images of split test also occur in train, the first is 00000003" in capsys.readouterr().err

@@ -55,7 +55,7 @@ def class_layout(root: Path, splits: Mapping[str, str] | None) -> ClassLayout:
         return _split_first(root, {split: [root / splits[split]] for split in SPLITS}, "")
     within = {path: _folders(path) for path in _folders(root)}
     if not within:
-        raise UserError(f"{root}: holds no folder; needed: train/CLASS/x.jpg and test/CLASS/x.jpg, or CLASS/x.jpg")
+        raise UserError(f"{root}: contains no folder; needed: train/CLASS/x.jpg and test/CLASS/x.jpg, or CLASS/x.jpg")
     words = SplitWords({})
     named = {path: words.of(path.name) for path in within}
     if "train" in named.values() and len(set(named.values()) - {None}) > 1:
@@ -102,7 +102,7 @@ def _split_first(root: Path, places: Mapping[str, Sequence[Path]], said: str) ->
             for path in _folders(folder):
                 of_split.setdefault(path.name, []).append(path)
         if not of_split:
-            raise UserError(f"{folders[0]}: holds no folder; needed: one for each class, with its images")
+            raise UserError(f"{folders[0]}: contains no folder; needed: one for each class, with its images")
         found[split] = dict(sorted(of_split.items()))
     for split, other in (SPLITS, SPLITS[::-1]):
         if missing := sorted(set(found[other]) - set(found[split])):

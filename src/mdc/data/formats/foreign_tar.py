@@ -53,7 +53,7 @@ def tar_samples(path: Path) -> Iterator[TarSample]:
             with content:
                 data = content.read() if member.size <= MAX_FILE else None
             if data is not None and len(data) != member.size:
-                raise tarfile.ReadError(f"cut off in {member.name!r}")
+                raise tarfile.ReadError(f"truncated in {member.name!r}")
             sample.files[_new_ending(path, member, key, sample.files)] = data
     if sample is not None:
         yield sample
@@ -85,7 +85,7 @@ def _readable(path: Path) -> Iterator[tarfile.TarFile]:
         raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None
     except (tarfile.TarError, ValueError, ArithmeticError, LookupError, EOFError) as error:
         # tarfile raises many kinds on damaged headers
-        raise UserError(f"{path}: a damaged tar ({error}); download or make this shard again") from None
+        raise UserError(f"{path}: corrupt tar ({error}); download or rebuild this shard") from None
 
 
 def _members(path: Path, tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
@@ -95,7 +95,7 @@ def _members(path: Path, tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
         while (member := tar.next()) is not None:
             # Python's tarfile has looped forever on negative sizes
             if member.size < 0 or tar.offset <= before:
-                raise tarfile.ReadError(f"{member.name!r} has no possible size")
+                raise tarfile.ReadError(f"{member.name!r} has an impossible size")
             before = tar.offset
             _allowed(path, member)
             if not member.isdir() and not _passed_over(member.name):
@@ -108,22 +108,22 @@ def _members(path: Path, tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
         tar.fileobj.seek(begin)
         tar = tarfile.open(fileobj=tar.fileobj, mode="r:")  # noqa: SIM115  (the file is the caller's)
         if tar.firstmember is None:  # type: ignore[attr-defined]
-            raise tarfile.ReadError(f"what follows its end mark at byte {begin} is no tar")
+            raise tarfile.ReadError(f"what follows its end-of-archive marker at byte {begin} is not a tar")
 
 
 def _new_ending(path: Path, member: tarfile.TarInfo, key: str, files: Container[str]) -> str:
     ending = member.name[len(key) + 1 :].lower()
     if ending in files:
-        raise UserError(f"{path}: {member.name!r} stands twice; each file of a sample needs its own name")
+        raise UserError(f"{path}: duplicate member {member.name!r}; each file of a sample needs a unique name")
     return ending
 
 
 def _allowed(path: Path, member: tarfile.TarInfo) -> None:
     name = member.name
     if name.startswith("/") or ".." in name.split("/") or "\0" in name:
-        raise UserError(f"{path}: member {name!r} is absolute or leads outside; such an archive is not read")
+        raise UserError(f"{path}: member {name!r} is an absolute path or leads outside the archive; refused")
     if not (member.isdir() or (member.isreg() and not member.issparse())):
-        raise UserError(f"{path}: member {name!r} is a link, a device or the like; such an archive is not read")
+        raise UserError(f"{path}: member {name!r} is not a regular file (a link or a device); refused")
 
 
 def _passed_over(name: str) -> bool:
@@ -139,7 +139,7 @@ def _next_archive(path: Path, position: int) -> int | None:
         file.seek(position)
         block = file.read(BLOCK)
         if len(block) != BLOCK or any(block):
-            raise tarfile.ReadError(f"cut off or damaged at byte {position}: the end mark is missing")
+            raise tarfile.ReadError(f"truncated or corrupt at byte {position}: no end-of-archive marker")
         while block := file.read(1 << 20):
             if any(block):
                 first = next(at for at in range(0, len(block), BLOCK) if any(block[at : at + BLOCK]))

@@ -73,7 +73,7 @@ def _csv_cells(path: Path, errors: str) -> Iterator[tuple[int, list[str]]]:
         for cells in reader:
             yield reader.line_num, cells
     except csv.Error as error:
-        raise UserError(f"{path}, line {reader.line_num}: {error}; is a quotation left open?") from None
+        raise UserError(f"{path}, line {reader.line_num}: {error}; unclosed quote?") from None
 
 
 def _lines(path: Path, errors: str) -> Iterator[tuple[int, str]]:
@@ -99,4 +99,4 @@ def _known_columns(path: Path, names: list[Column], wanted: Iterable[Column | No
             raise UserError(f"{path}: has no column {column!r}; it has {has}; header: false counts columns from 0")
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise UserError(f"{path}: column {twice!r} stands twice")
+        raise UserError(f"{path}: duplicate column {twice!r}")

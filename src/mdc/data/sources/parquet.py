@@ -164,7 +164,7 @@ def parquet_files(source: Given, data_dir: Path) -> list[Path]:
     if path.is_dir():
         found = sorted(path.rglob("*.parquet"))
         if not found:
-            raise UserError(f"{path}: holds no .parquet file")
+            raise UserError(f"{path}: contains no .parquet file")
         return found
     if not path.is_file():
         raise UserError(

@@ -46,7 +46,7 @@ def parquet_images(path: Path, image_column: str, name_column: str, skipped: Ski
             name, image = str(row[name_column]), row[image_column]
             image = image.get("bytes") if isinstance(image, dict) else image
             if name in found:
-                raise UserError(f"{path}: two rows have the {name_column} {name!r}; each image stands there once")
+                raise UserError(f"{path}: two rows have the {name_column} {name!r}; each image must be listed once")
             checked = checked_image(image, skipped, name, path.name)
             if checked is not None:
                 found.add(name, *checked)

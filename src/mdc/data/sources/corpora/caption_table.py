@@ -173,7 +173,7 @@ def _runs(source: Mapping[str, Any], path: Path) -> Iterator[_Image | _Refused]:
 def _rows(source: Mapping[str, Any], path: Path) -> Iterator[_Image | _Refused]:
     kind = source["format"] or ENDINGS.get(path.suffix.lower())
     if kind is None:
-        raise UserError(f"{path}: the name's end tells no format; set source.format to csv, tsv or jsonl")
+        raise UserError(f"{path}: unknown file extension; set source.format to csv, tsv or jsonl")
     words = SplitWords(source["splits"])
     captions = source["caption_column"] if isinstance(source["caption_column"], list) else [source["caption_column"]]
     key_column, split_column = source["key_column"], source["split_column"]

@@ -126,7 +126,7 @@ def _size_and_time(path: Path) -> list[Any]:
 
 
 def _too_many(source: Mapping[str, Any], pairs: int, there: int) -> UserError:
-    return UserError(f"{source['path']}: {pairs} pairs are asked for, its train split has {there}")
+    return UserError(f"{source['path']}: {pairs} pairs requested, its train split has {there}")
 
 
 def open_source(source: Mapping[str, Any], data_dir: Path) -> CaptionedImages:

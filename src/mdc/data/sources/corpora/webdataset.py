@@ -79,7 +79,7 @@ def _shards(folder: Path) -> list[Path]:
     if packed is not None:
         raise UserError(f"{packed}: a compressed tar, which cannot be read in parts; unpack it to a .tar")
     if not found:
-        raise UserError(f"{folder}: holds no .tar file")
+        raise UserError(f"{folder}: contains no .tar file")
     return found
 
 
@@ -118,4 +118,4 @@ def _as_many_as_downloaded(shard: Path, count: int) -> None:
         return
     told = read_json(path).get("successes")
     if told != count:
-        raise UserError(f"{shard}: holds {count} samples, {path.name} says {told}; download this shard again")
+        raise UserError(f"{shard}: contains {count} samples, expected {told} ({path.name}); download this shard again")
