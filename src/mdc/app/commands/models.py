@@ -34,7 +34,7 @@ def _score_verb(verbs: Any) -> None:
     sub = verbs.add_parser(
         "score",
         help="score captions for an image with a run",
-        description="Print the score that a run gives each caption of the image: log-likelihood (or what stands in for it, see "
+        description="Print the score that a run gives each caption of the image: log-likelihood (or its substitute, see "
         "docs/scoring.md), its standard error, and each token's contribution.",
     )
     sub.add_argument("image", metavar="IMAGE", help="an image file")
@@ -81,7 +81,7 @@ def _caption_verbs(verbs: Any) -> None:
         "--guidance", type=float, metavar="S", help="guidance scale of a diffusion; default: 1, no guidance"
     )
     sub.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the sampling; default: 0")
-    sub.add_argument("--fill", metavar="TEXT", help='complete a caption: ? stands for a missing token, as "a ? dog"')
+    sub.add_argument("--fill", metavar="TEXT", help='complete a caption: ? marks a missing token, as "a ? dog"')
     sub.add_argument(
         "--explain", action="store_true", help="also print when each token was revealed, and its probability"
     )

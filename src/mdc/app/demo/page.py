@@ -149,7 +149,7 @@ def _options(gradio: Any, demo: Demo) -> dict[str, Any]:
 
 def _gaps(gradio: Any, demo: Demo, image: Any) -> None:
     text = gradio.Textbox(
-        label="a caption with gaps", info="? stands for a missing token", value="a ? and a ?", elem_id="gaps"
+        label="a caption with gaps", info="? marks a missing token", value="a ? and a ?", elem_id="gaps"
     )
     button = gradio.Button("Fill in", variant="primary", elem_id="fill")
     written, moments, looks = _answer(gradio, demo)

@@ -11,9 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from mdc.data.formats.lfs import lfs_hint
 from mdc.data.formats.samples import MAX_FILE
 from mdc.data.formats.tar import BLOCK, sample_key
 from mdc.plan.records import UserError
+
+_PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zX", b"\x28\xb5\x2f\xfd")  # gzip, bzip2, xz, Zstandard
 
 
 @dataclass
@@ -37,7 +40,7 @@ def tar_samples(path: Path) -> Iterator[TarSample]:
 
     UserError naming the file, and the member if there is one to blame, for an archive that is damaged or cut off, and
     for members that are absolute, climb with '..', or are links, devices or pipes. Folders are passed over, and what
-    webdataset passes over: names without an ending or that begin with a dot (macOS's "._…"), and folders "__…__". Tars that
+    webdataset passes over: names without an ending or that begin with a dot (macOS's "._…"), and all below "__…__". Tars that
     were joined (`cat a.tar b.tar`) are read as one.
     """
     sample: TarSample | None = None
@@ -85,7 +88,14 @@ def _readable(path: Path) -> Iterator[tarfile.TarFile]:
         raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None
     except (tarfile.TarError, ValueError, ArithmeticError, LookupError, EOFError) as error:
         # tarfile raises many kinds on damaged headers
-        raise UserError(f"{path}: corrupt tar ({error}); download or rebuild this shard") from None
+        hint = lfs_hint(path) or _compressed(path) or "; download or rebuild this shard"
+        raise UserError(f"{path}: corrupt tar ({error}){hint}") from None
+
+
+def _compressed(path: Path) -> str:
+    with path.open("rb") as file:
+        start = file.read(4)
+    return "; it is compressed: unpack it to a .tar" if start.startswith(_PACKED) else ""
 
 
 def _members(path: Path, tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
@@ -129,7 +139,8 @@ def _allowed(path: Path, member: tarfile.TarInfo) -> None:
 def _passed_over(name: str) -> bool:
     *folders, base = name.split("/")
     hidden = base.startswith(".") or "." not in base
-    return hidden or any((part.startswith("__") and part.endswith("__")) or part == "__MACOSX" for part in folders)
+    described = bool(folders) and folders[0].startswith("__") and folders[0].endswith("__")
+    return hidden or described or "__MACOSX" in folders
 
 
 def _next_archive(path: Path, position: int) -> int | None:

@@ -41,7 +41,7 @@ def parquet_images(path: Path, image_column: str, name_column: str, skipped: Ski
         raise UserError(f"{path}: no such file; put it there, or set MDC_DATA to the folder with it")
     found = StoredImages()
     with open_parquet(path) as file:
-        need_columns(path, set(file.schema_arrow.names), image_column, name_column)
+        need_columns(path, file.schema_arrow.names, image_column, name_column)
         for row in stream(path, file, sorted({image_column, name_column}), IMAGES):
             name, image = str(row[name_column]), row[image_column]
             image = image.get("bytes") if isinstance(image, dict) else image

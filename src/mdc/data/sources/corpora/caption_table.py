@@ -71,7 +71,7 @@ class CaptionTable(CaptionedImages):
             image = self._apart.whole(run) if isinstance(run, _Image) and run.split == split else None
             if image is None:
                 continue
-            place = inside(self._root, image.name)
+            place = _place(self._root, image.name)
             if place is None:
                 skipped.add("image outside the folder", image.key, image.name, f"line {image.line}")
             elif (read := image_file(place, skipped, image.key, image.name)) is not None:
@@ -133,6 +133,12 @@ def _places(source: Mapping[str, Any], data_dir: Path) -> tuple[Path, Path]:
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder; the table's image names start from there")
     return path, folder
+
+
+def _place(root: Path, name: str) -> Path | None:
+    """Where an image lies, see ``inside``; a name that Windows wrote has backslashes for slashes."""
+    place = inside(root, name)
+    return inside(root, name.replace("\\", "/")) if "\\" in name and not (place and place.exists()) else place
 
 
 def _name_hash(name: str) -> int:

@@ -178,9 +178,9 @@ def _keys_of_file(source: Mapping[str, Any], split: str, path: Path, first: int)
     key_column, split_column = source["key_column"], None if split == ALL else source["split_column"]
     words, number = SplitWords(source["splits"]), first
     with open_parquet(path) as file:
-        names = set(file.schema_arrow.names)
+        names = file.schema_arrow.names
         need_columns(path, names, key_column, split_column)
-        columns = sorted({key_column, split_column} & names)
+        columns = sorted({key_column, split_column} - {None})
         rows: Iterable[Mapping[str, Any]] = (
             stream(path, file, columns) if columns else repeat({}, file.metadata.num_rows)
         )
