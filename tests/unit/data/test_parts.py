@@ -176,7 +176,7 @@ def test_what_was_under_way_when_a_part_failed_is_kept(folder: Path, monkeypatch
 
 def test_a_process_that_is_ended_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "write_part", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
-    with pytest.raises(UserError, match=r"ended from outside; is the memory full\? fewer processes"):
+    with pytest.raises(UserError, match=r"was killed; out of memory\? use fewer processes"):
         group_of(folder, folder, 0, 1, processes=2)
 
 
