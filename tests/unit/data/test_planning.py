@@ -232,7 +232,7 @@ def test_a_file_is_hashed_once_until_it_changes(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(UserError, match="made with quality 95, now it is 90"):
         planned(quality=90)
     files[1].write_text(files[1].read_text().replace("http://a", "http://b"))
-    with pytest.raises(UserError, match="was made from another list"):
+    with pytest.raises(UserError, match="was made from a different list"):
         planned()
 
 
@@ -257,7 +257,7 @@ def test_a_subset_that_grows_hashes_nothing_anew(tmp_path: Path, monkeypatch: py
     for again in (lambda: planned(90, seed=1), lambda: make_plan(tmp_path, files, COLUMNS["none"], None, SHAPE)):
         with pytest.raises(UserError, match="different rows, or a different order"):
             again()
-    with pytest.raises(UserError, match="made from another list"):
+    with pytest.raises(UserError, match="made from a different list"):
         planned(90, list_of=files[1:])
 
 
