@@ -79,7 +79,7 @@ def test_only_a_folder_of_that_name(tmp_path: Path) -> None:
     assert unpack(path, "tar", tmp_path / "out", only="text_c10") == {"text_c10/001.A/1.txt": 1}
     both = unpack(path, "tar", tmp_path / "both", only="text_c10 1.h5")
     assert both == {"text_c10/001.A/1.txt": 1, "1.h5": 1}
-    with pytest.raises(UserError, match="holds no file below a folder text_c9"):
+    with pytest.raises(UserError, match="contains no file below a folder text_c9"):
         unpack(path, "tar", tmp_path / "out", only="text_c9")
 
 
@@ -93,21 +93,24 @@ def test_links_inside_become_files(tmp_path: Path) -> None:
 
 
 OUTSIDE = "leads outside"
-BOTH, NO_FILE, DEVICE = "a file and a folder at once", "which is no file of it", "a device or the like"
+BOTH, NO_FILE, DEVICE = "a file and a folder at once", "which is not a file of the archive", "a device"
 HOSTILE_TARS: list[tuple[str, list[Member]]] = [
     *((OUTSIDE, [(name, b"x")]) for name in ("../evil", "a/../../evil", "/tmp/evil", "..\\evil")),
     *((OUTSIDE, [link("a", target)]) for target in ("../evil", "/etc/passwd")),
     (OUTSIDE, [special("../evil", tarfile.DIRTYPE)]),
     (OUTSIDE, [link("a", "../evil", tarfile.LNKTYPE)]),
     (OUTSIDE, [("b", b"x"), link("a", "../../out/b")]),  # out of the folder, and back into it
-    ("leads to 'd', which is no file of it", [special("d", tarfile.DIRTYPE), link("a", "d"), ("a/file", b"x")]),
+    (
+        "points to 'd', which is not a file of the archive",
+        [special("d", tarfile.DIRTYPE), link("a", "d"), ("a/file", b"x")],
+    ),
     (BOTH, [("f", b"x"), link("a", "f"), ("a/file", b"x")]),
     *((BOTH, [("a/b", b"2"), ("a", b"1")][::step]) for step in (1, -1)),
     (NO_FILE, [link("a", "b"), link("b", "a")]),
     (NO_FILE, [("f", b""), link("a", "nothing")]),
     *((DEVICE, [special("null", kind)]) for kind in (tarfile.CHRTYPE, tarfile.FIFOTYPE)),
-    ("stands twice", [("a", b"1"), ("./a", b"2")]),
-    ("holds no file", []),
+    ("duplicate member", [("a", b"1"), ("./a", b"2")]),
+    ("contains no file", []),
 ]
 
 
@@ -132,8 +135,8 @@ def test_hostile_tars_are_refused(tmp_path: Path, told: str, members: list[Membe
         ([("a", b"/etc/passwd")], stat.S_IFLNK | 0o777, "a link or a device"),
         ([("a", b"")], stat.S_IFCHR | 0o777, "a link or a device"),
         ([("a", b"1"), ("a/b", b"2")], 0, BOTH),
-        ([("a", b"1"), ("a", b"2")], 0, "stands twice"),
-        ([], 0, "holds no file"),
+        ([("a", b"1"), ("a", b"2")], 0, "duplicate member"),
+        ([], 0, "contains no file"),
     ],
 )
 def test_hostile_zips_are_refused(tmp_path: Path, members: list[tuple[str, bytes]], attributes: int, told: str) -> None:
@@ -180,8 +183,8 @@ def test_a_header_without_end_is_not_taken_into_memory(tmp_path: Path, kind: byt
     assert not any((tmp_path / "out").iterdir())
 
 
-DEEP = "lies over 64 folders deep or is not called in UTF-8"
-OURS = "has the name of a file of this project"
+DEEP = "is nested over 64 folders deep, or its name is not UTF-8"
+OURS = "has a name that this project reserves"
 
 
 @pytest.mark.parametrize(
@@ -199,7 +202,7 @@ def test_a_zip_that_lies_about_a_size_is_refused(tmp_path: Path) -> None:
     body = path.read_bytes()
     assert body.count(struct.pack("<I", 50_000)) == 2  # in the member's own head and in the list at the end
     path.write_bytes(body.replace(struct.pack("<I", 50_000), struct.pack("<I", 10)))
-    with pytest.raises(UserError, match="damaged archive"):
+    with pytest.raises(UserError, match="corrupt archive"):
         unpack(path, "zip", tmp_path / "out")
     assert all_below(tmp_path) == ["out", "z"]
 

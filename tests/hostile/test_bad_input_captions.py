@@ -144,7 +144,7 @@ FILES = {
     "latin-1": ("image,caption\n1.png,ok\n0.png,caf\xe9\n".encode("latin-1"), "line 3: not UTF-8"),
     "UTF-16": ("image,caption\n0.png,a\n".encode("utf-16"), "line 1: not UTF-8"),
     "no such column": (b"file,caption\n0.png,a\n", "has no column 'image'; it has file, caption"),
-    "a column twice": (b"image,caption,image\n0.png,a,b\n", "column 'image' stands twice"),
+    "a column twice": (b"image,caption,image\n0.png,a,b\n", "duplicate column 'image'"),
     "an open quotation": (b'image,caption\n0.png,"a dog\n1.png,b\n', "line 3: unexpected end of data"),
     "a giant field": (b"image,caption\n0.png," + b"a" * 2_000_000, "line 2: field larger than field limit"),
     "a giant line": (b"\0" * 17_000_000, "line 1: longer than"),

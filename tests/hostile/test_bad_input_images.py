@@ -227,7 +227,7 @@ def test_over_the_allowed_share_the_run_stops_and_says_why(tmp_path: Path, capsy
     write_parquet(tmp_path / "c.parquet", columns)
     config = corpus_config(tmp_path / "config.json", {"kind": "parquet", "path": str(tmp_path / "c.parquet")})
     said = told(["corpus", config, "--out", str(tmp_path / "out")], capsys)
-    assert "3 of 4 samples had to be left out, max_skipped allows a share of 0.5" in said
+    assert "3 of 4 samples were skipped, max_skipped allows a fraction of 0.5" in said
     assert "image cannot be decoded: 2 (first: split train, key 00000002, file c.parquet); no image: 1" in said
     assert len(read_json_lines(tmp_path / "out/skipped.jsonl")) == 3 and not (tmp_path / "out/index.json").exists()
 

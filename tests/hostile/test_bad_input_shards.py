@@ -63,13 +63,13 @@ def test_damage_in_the_middle_is_no_end(tmp_path: Path) -> None:
         second = [info.offset for info in tar][3]
     whole[second + 10] ^= 1
     (tmp_path / "00000.tar").write_bytes(whole)
-    with pytest.raises(UserError, match=f"cut off or damaged at byte {second}"):
+    with pytest.raises(UserError, match=f"truncated or corrupt at byte {second}"):
         list(tar_samples(tmp_path / "00000.tar"))
 
 
 def test_a_member_twice_and_a_sample_without_image(tmp_path: Path) -> None:
     (tmp_path / "t.tar").write_bytes(tar_of([("a.jpg", b"x"), ("a.jpg", b"y")]))
-    with pytest.raises(UserError, match=r"'a\.jpg' stands twice"):
+    with pytest.raises(UserError, match=r"duplicate member 'a\.jpg'"):
         list(tar_samples(tmp_path / "t.tar"))
     (tmp_path / "t.tar").write_bytes(tar_of([("b.txt", b"b"), *downloaded(["a"])]))
     index = write_corpus("t", {"kind": "webdataset", "path": "t.tar"}, tmp_path / "out", tmp_path, max_skipped=1)
@@ -90,7 +90,7 @@ def test_duplicate_keys_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[
         (tmp_path / f"{number}.tar").write_bytes(tar_of(downloaded(["a", "b"] if number else ["b", "c"])))
     source = {"kind": "webdataset", "path": str(tmp_path)}
     said = told(["corpus", corpus_config(tmp_path / "c.json", source), "--out", str(tmp_path / "out")], capsys)
-    assert "1 keys repeat, the first is 'b'" in said and not (tmp_path / "out/index.json").exists()
+    assert "1 duplicate keys, the first is 'b'" in said and not (tmp_path / "out/index.json").exists()
     columns = {"image": [encoded(0)] * 2, "caption": ["a", "b"], "split": ["train"] * 2, "id": ["x.y", "x/y"]}
     write_parquet(tmp_path / "c.parquet", columns)
     source = {"kind": "parquet", "path": "c.parquet", "key_column": "id"}
@@ -140,7 +140,7 @@ def test_manifests_of_another_kind(corpus: Path, tmp_path: Path, capsys: pytest.
     said = told(["vocabulary", config, "--folder", str(tmp_path), "--out", str(tmp_path / "v")], capsys)
     assert "describes neither a corpus nor a set of probes or choices" in said and not (tmp_path / "v").exists()
     changed(corpus, ("kind",), "corpus")
-    with pytest.raises(UserError, match="describes a corpus, a probe is needed here"):
+    with pytest.raises(UserError, match="describes a corpus, a probe is expected here"):
         read_index(corpus, kind="probe")
 
 
@@ -151,7 +151,7 @@ RECORDS = [b"[]", b"{}", b'{"captions": []}', b'{"captions": [1]}', b'{"captions
 def test_a_record_that_is_none_is_told(corpus: Path, record: bytes) -> None:
     write_shard(corpus, "val", [[("a.png", encoded(0)), ("a.json", record)]])
     reader = ShardReader(corpus, "val")
-    with pytest.raises(UserError, match=r"val-00000\.tar: sample 0 of val is damaged"):
+    with pytest.raises(UserError, match=r"val-00000\.tar: sample 0 of val is corrupt"):
         reader.read(0)
 
 

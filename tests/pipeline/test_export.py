@@ -313,17 +313,17 @@ def test_a_card_leaves_out_tables_of_another_state_of_the_run(
     put(numbers, whole)
     probe = r / "probe" / MDC / "probe.json"
     probe.rename(tmp_path / "probe.json")
-    assert left_out()["table1"] == f"no record between it and runs/{MDC} is there"
+    assert left_out()["table1"] == f"no record links it to runs/{MDC}"
     (tmp_path / "probe.json").rename(probe)
     record = r / "table1/table1.json"
     record.rename(tmp_path / "table1.json")
-    assert left_out()["table1"] == "its record, table1.json, is not there"
+    assert left_out()["table1"] == "its record, table1.json, is missing"
     (tmp_path / "table1.json").rename(record)
     assert not left_out()
     # the run is trained anew, and no table is made of it
     path = r / "runs" / MDC / "run.json"
     write_json(path, {**read_json(path), "loss": 0.0})
-    why = f"runs/{MDC} has been made anew since"
+    why = f"runs/{MDC} has been rebuilt since"
     assert set(left_out().values()) == {why} and {"table1", "table2", "table_ratio"} <= set(left_out())
     assert not left_out(ARC), "the other run's numbers follow from it still"
     card = (exported(r, MDC, tmp_path / "hub", "hub") / "README.md").read_text()
@@ -382,7 +382,7 @@ def test_what_cannot_be_exported_ends_in_one_line(
     for run, folder, said in (
         (MDC, tmp_path / "full", "is there already"),
         (MDC, tmp_path / "full/mine.txt", "is there already"),
-        ("alt/on-clip/mdc/s0", place, "stands on a frozen encoder, encoders/clip"),
+        ("alt/on-clip/mdc/s0", place, "uses the frozen encoder encoders/clip"),
         ("alt/ViT-T-12/nobody/s0", place, "no folder with a run.json"),
     ):
         capsys.readouterr()

@@ -257,7 +257,7 @@ def test_a_name_that_is_no_text_is_one_that_cannot_be_read(
     Path(os.fsdecode(os.fsencode(place) + b"/caf\xe9.png")).write_bytes(photos["a/000.png"])
     assert asked(r, place, out, "--processes", "1") == 2
     said = capsys.readouterr().err.splitlines()[-1]
-    assert "1 of 71 images" in said and "caf\\udce9.png (its name is no UTF-8" in said
+    assert "1 of 71 images" in said and "caf\\udce9.png (its name is not UTF-8" in said
     assert set(read(out)) == set(photos) and not (tmp_path / ".out.parquet.parts").exists()
 
 
@@ -314,7 +314,7 @@ def test_what_cannot_be_done_ends_in_one_line(
         (place, tmp_path / "mine.parquet", [], "name another file"),
         (tmp_path / "columns.parquet", out, [], "it has picture"),
         (tmp_path / "columns.parquet", out, ["--image-column", "x"], "no such column; it has picture"),
-        (tmp_path / "mixed/b.tar", out, [], "a damaged tar"),
+        (tmp_path / "mixed/b.tar", out, [], "corrupt tar"),
     ):
         capsys.readouterr()
         assert asked(r, images, where, *more) == 2, said

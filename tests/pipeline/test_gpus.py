@@ -171,10 +171,10 @@ def test_which_devices_are_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_more_than_there_are_is_an_error_not_a_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-    with pytest.raises(UserError, match=r"GPUs asked for: 8, here: 2 \(0, 1\); allowed: fewer recipe.processes"):
+    with pytest.raises(UserError, match=r"GPUs requested: 8, available: 2 \(0, 1\); allowed: fewer recipe.processes"):
         claim_gpus(8, "mdc test", tmp_path / "locks")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    with pytest.raises(UserError, match="GPUs asked for: 1, here: 0; allowed"):
+    with pytest.raises(UserError, match="GPUs requested: 1, available: 0; allowed"):
         claim_gpus(1, "mdc test", tmp_path / "locks")
 
 

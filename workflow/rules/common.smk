@@ -7,6 +7,7 @@ import atexit
 import fcntl
 import gc
 import os
+import re
 import sys
 from contextlib import suppress
 from pathlib import Path

@@ -15,7 +15,10 @@ def of_job(layer, ask):
 
 
 def own_files(job):
-    return list(map(str, files_of_user(job, data_folder())))
+    files = list(map(str, files_of_user(job, data_folder())))
+    if braced := next((file for file in files if re.search(r"\{\s*\w", file)), None):
+        raise WorkflowError(f"{braced}: Snakemake takes braces in a path for a wildcard; rename it")
+    return files
 
 
 def others_files(job):

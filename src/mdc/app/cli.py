@@ -54,17 +54,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return 0
     except MemoryError:
-        launch.say(args.verb, "out of memory; nothing was half-written")
+        launch.say(args.verb, "out of memory; no partial file was written")
         return 2
     except OSError as error:  # no permission, no space, a path that cannot be: the user's to mend
         where = error.filename or "a file"
-        launch.say(args.verb, f"{where}: {error.strerror or error}; nothing was half-written")
+        launch.say(args.verb, f"{where}: {error.strerror or error}; no partial file was written")
         return 2
     except Interrupted as error:
         launch.say(args.verb, str(error))
         return 128 + error.number
     except KeyboardInterrupt:
-        launch.say(args.verb, "interrupted; what was finished is kept")
+        launch.say(args.verb, "interrupted; finished results are kept")
         return 130
     return 0
 
@@ -239,7 +239,7 @@ def _data_verbs(verbs: Any) -> None:
     sub.set_defaults(run=_data)
     sub = asked.add_parser(
         "check",
-        help="look at one dataset's files",
+        help="check one dataset's files",
         description="What the registry says of a dataset, and every check that its files must pass. Exit code 2 if one "
         "does not.",
     )
@@ -300,7 +300,7 @@ def _call(args: argparse.Namespace, arguments: list[str]) -> Call:
         by_hand, written = (str(ScaleFolder(Path()).config(job.job, sha256)) for sha256 in ("", "?" * 64))
         root = path.parents[job.job.count("/") + 1] if path.match(by_hand) or path.match(written) else None
         if path.match(written) and path.name != ScaleFolder(Path()).config(job.job, job.sha256).name:
-            raise UserError(f"{path}: its content is not what its name's hash says; delete it and rerun Snakemake")
+            raise UserError(f"{path}: its content does not match the hash in its name; delete it and rerun Snakemake")
     root = Path(args.folder) if args.folder else root
     if job.inputs and root is None:
         raise UserError(f"{path}: --folder is missing; it says where {job.inputs[0]} and what else it needs lies")

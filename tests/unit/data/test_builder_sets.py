@@ -126,7 +126,7 @@ def test_folders_that_are_no_class_of_imagenet_are_named(tmp_path: Path) -> None
     files.imagenet(tmp_path)
     for split in ("train", "val"):
         (tmp_path / split / files.WNIDS[0]).rename(tmp_path / split / "tench")
-    with pytest.raises(UserError, match="1 folders are no class of ImageNet-1k, the first is 'tench'"):
+    with pytest.raises(UserError, match="1 folders are not classes of ImageNet-1k, the first is 'tench'"):
         probe_of(source("imagenet1k", "."), tmp_path)
 
 
@@ -200,7 +200,7 @@ def test_only_the_published_pickles_are_loaded(tmp_path: Path, monkeypatch: pyte
         before = (folder / file).read_bytes()
         (folder / file).write_bytes(pickle.dumps(Payload(victim), protocol=2))
         for split in ("train", "test"):
-            with pytest.raises(UserError, match=rf"{file}: not the published file, whose MD5 is {sums[file]}"):
+            with pytest.raises(UserError, match=rf"{file}: checksum mismatch, expected MD5 {sums[file]}"):
                 list(iter_probe(source("cifar10"), split, tmp_path))
         (folder / file).write_bytes(before)
     assert not victim.exists()

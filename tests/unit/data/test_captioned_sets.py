@@ -95,10 +95,10 @@ def test_cub_by_classes_tests_birds_of_which_none_is_trained_on(tmp_path: Path) 
     every_other = {f"Some_Bird_{n:04d}_{100 + n}" for n in range(0, 40, 2)}
     assert train | val == every_other and len(test) == 20 and not test & every_other and val
     (root / "testclasses.txt").write_text("003.Some_Bird\n")
-    with pytest.raises(UserError, match=r"the class 002\.Some_Bird stands neither in trainvalclasses"):
+    with pytest.raises(UserError, match=r"the class 002\.Some_Bird is neither in trainvalclasses"):
         read(by_class, "test", tmp_path)
     (root / "testclasses.txt").write_text("001.Some_Bird\n002.Some_Bird\n")
-    with pytest.raises(UserError, match=r"001\.Some_Bird stands in trainvalclasses\.txt and in testclasses"):
+    with pytest.raises(UserError, match=r"001\.Some_Bird is in both trainvalclasses\.txt and testclasses"):
         read(by_class, "test", tmp_path)
     (root / "testclasses.txt").unlink()
     with pytest.raises(UserError, match="testclasses"):

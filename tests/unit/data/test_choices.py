@@ -99,7 +99,7 @@ def test_a_choice_set_on_disk(tmp_path: Path) -> None:
     assert record == {**wanted, "image": "vg:2416218.jpg", "box": [3, 2, 11, 9]}
     there, again = ({p.name: p.read_bytes() for p in (tmp_path / out).iterdir()} for out in ("out", "again"))
     assert there == again
-    with pytest.raises(UserError, match="describes a choice set, a probe is needed"):
+    with pytest.raises(UserError, match="describes a choice set, a probe is expected"):
         read_index(tmp_path / "out", kind="probe")
 
 
@@ -115,7 +115,7 @@ def test_damaged_records_are_named(record: dict[str, Any], said: str, tmp_path: 
     if not record:
         assert reader.read(0)[2] == content
     else:
-        with pytest.raises(UserError, match=f"sample 0 of test is damaged .*{said}"):
+        with pytest.raises(UserError, match=f"sample 0 of test is corrupt .*{said}"):
             reader.read(0)
 
 
@@ -156,7 +156,7 @@ def test_items_that_cannot_be_used_are_counted(tmp_path: Path) -> None:
     skipped = Skipped()
     assert not choices(ARO, tmp_path, skipped)
     assert skipped.counts == {"box is empty": 1, "image outside the folder": 1, "no caption": 1}
-    with pytest.raises(UserError, match="3 of 3 samples had to be left out"):
+    with pytest.raises(UserError, match="3 of 3 samples were skipped"):
         write_choices("aro", ARO, tmp_path / "out", tmp_path)
     assert not (tmp_path / "out/index.json").exists()
 

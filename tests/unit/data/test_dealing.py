@@ -60,7 +60,7 @@ def test_pairs_of_what_is_dealt_are_nested_and_never_tested_on(tmp_path: Path) -
     few = [set(keys(source | {"pairs": n}, tmp_path)["train"]) for n in (4, 10, 25)]
     assert [len(one) for one in few] == [4, 10, 25] and few[0] < few[1] < few[2] == set(whole["train"])
     assert not few[2] & set(whole["test"]) and whole["val"] == []
-    with pytest.raises(UserError, match="26 pairs are asked for, its train split has 25"):
+    with pytest.raises(UserError, match="26 pairs requested, its train split has 25"):
         keys(source | {"pairs": 26}, tmp_path)
 
 

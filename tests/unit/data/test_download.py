@@ -238,7 +238,7 @@ def test_groups_of_jobs_download_the_same(whole: Whole, server: Server, tmp_path
     assert server.asked == before  # all of it was there
     again = download_group(config(), folder, sha256, 1, 3)
     assert again == told[1] and server.asked == before
-    with pytest.raises(UserError, match=r"plan\.json: is missing or was made anew since this job was given it"):
+    with pytest.raises(UserError, match=r"plan\.json: missing or rebuilt since this job was planned"):
         download_group(config(), folder, "0" * 64, 1, 3)
 
 
@@ -301,7 +301,7 @@ def test_a_shard_that_was_tampered_with_is_downloaded_again(whole: Whole, monkey
     for damaged, content in [*halves, (tar, bytes(turned_bit))]:
         damaged.write_bytes(content)
         asked.clear()
-        with pytest.raises(UserError, match=r"1 of 6 shards are not whole after 2 tries \(shard 00001: "):
+        with pytest.raises(UserError, match=r"1 of 6 shards are incomplete after 2 tries \(shard 00001: "):
             obtain(config(), None, folder)
         assert asked == [1, 1] and not any(path.exists() for path in saved)
         for path, whole_content in saved.items():
@@ -318,7 +318,7 @@ def test_a_shard_that_was_tampered_with_is_downloaded_again(whole: Whole, monkey
         (lambda name, content: None if name.endswith("20.json") else (name, content), "is not as its rows tell"),
         (lambda name, content: None if name.startswith("000011") else (name, content), "lacks pairs that its rows"),
         (lambda name, content: (name.replace("000011", "999911"), content), "is not as its rows tell"),
-        (lambda name, content: (f"../{name}", content), "is absolute or leads outside"),
+        (lambda name, content: (f"../{name}", content), "is an absolute path or leads outside"),
         (lambda name, content: (name, b"{"), "is not as its rows tell|caption|property name"),
     ],
 )
@@ -340,7 +340,7 @@ def test_a_tar_that_tells_other_things_than_its_rows_is_not_whole(
     with pytest.raises(Incomplete, match=trouble):
         take_account(tmp_path, 1, part)
     part_file(tmp_path, 1).write_bytes(part_file(place, 0).read_bytes())
-    with pytest.raises(UserError, match=r"part-00001\.parquet: is damaged; remove .*plan and run again"):
+    with pytest.raises(UserError, match=r"part-00001\.parquet: corrupt; delete .*plan and rerun"):
         take_account(tmp_path, 1, part)
 
 
@@ -364,7 +364,7 @@ def test_an_outage_is_not_taken_for_link_rot(tmp_path: Path, monkeypatch: pytest
                 yield crew.Answer(shard, "")
 
     monkeypatch.setattr("mdc.data.obtain.urls.download", download)
-    said = r"20 of 20 rows met no server at all; is this machine connected\? 0 of 2 shards"
+    said = r"20 of 20 rows got no response from any host; check your network\. 0 of 2 shards"
     with pytest.raises(UserError, match=said):
         obtain(config(rows_per_shard=20), None, tmp_path)
     assert tried == [(0, False)]  # and not one more
@@ -401,13 +401,13 @@ def test_a_worker_that_is_still_ending_is_waited_for(whole: Whole) -> None:
 
 def test_other_settings_for_the_same_folder_are_refused(whole: Whole) -> None:
     folder, _ = whole
-    with pytest.raises(UserError, match="made with image_size 64, now it is 96; take another path"):
+    with pytest.raises(UserError, match="made with image_size 64, now it is 96; use a different path"):
         obtain(config(image_size=96), None, folder)
     other = copy.deepcopy(config())
     other["dataset"]["list"]["caption_column"] = "id"
-    with pytest.raises(UserError, match="made from another list or other columns"):
+    with pytest.raises(UserError, match="made from a different list or different columns"):
         obtain(other, None, folder)
-    with pytest.raises(UserError, match=r"allow_addresses: '10.0.0.1/8' is no network .* allowed: CIDR"):
+    with pytest.raises(UserError, match=r"allow_addresses: '10.0.0.1/8' is not a network .* allowed: CIDR"):
         obtain(config(allow_addresses=["10.0.0.1/8"]), None, folder)
 
 
@@ -417,7 +417,7 @@ def test_a_dead_process_is_told(server: Server, tmp_path: Path, monkeypatch: pyt
         return subprocess.Popen(["sh", "-c", "kill -9 $$"], **pipes, text=True)  # type: ignore[call-overload]
 
     monkeypatch.setattr(crew, "_start", dead)
-    with pytest.raises(UserError, match=r"6 of 6 shards .* a process was ended by signal 9; is the memory full\?"):
+    with pytest.raises(UserError, match=r"6 of 6 shards .* a process was killed by signal 9; out of memory\?"):
         obtain(config(), None, prepared(tmp_path, server.address))
 
 

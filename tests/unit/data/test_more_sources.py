@@ -92,7 +92,7 @@ def test_img2datasets_shards(tmp_path: Path, form: int) -> None:
     parts = [read({**source, "val_share": 0.5}, split, tmp_path)[0] for split in ("train", "val")]
     assert len(parts[0]) + len(parts[1]) == 12 and parts[0] and parts[1]
     (tmp_path / "set/00000_stats.json").write_text(json.dumps({"count": 9, "successes": 4}))
-    with pytest.raises(UserError, match=r"00000\.tar: holds 3 samples, 00000_stats\.json says 4"):
+    with pytest.raises(UserError, match=r"00000\.tar: contains 3 samples, expected 4 \(00000_stats\.json\)"):
         read(source, "train", tmp_path)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import tarfile
@@ -15,10 +16,12 @@ import pytest
 from bad_input import tar_of
 from data_samples import encoded, iter_corpus, probe_of, write_corpus, write_parquet, write_probe
 from obtained_pairs import CHOSEN, SOURCE, downloaded
+from PIL import Image
 
 from mdc.data.formats.captions import clean_captions
 from mdc.data.formats.foreign_tar import tar_places, tar_samples
-from mdc.data.formats.samples import Skipped, safe_key
+from mdc.data.formats.images import decode
+from mdc.data.formats.samples import Skipped, safe_key, texts_of
 from mdc.data.formats.split_words import SplitWords
 from mdc.plan.records import UserError
 
@@ -183,7 +186,7 @@ def test_tars_that_were_joined_are_read_as_one(tmp_path: Path) -> None:
         offset, size = place.files["txt"]
         assert path.read_bytes()[offset : offset + size] == f"caption {'abc'.index(place.key)}".encode()
     path.write_bytes(b"".join(parts) + b"x" * 512)
-    with pytest.raises(UserError, match="damaged"):
+    with pytest.raises(UserError, match="corrupt tar"):
         list(tar_samples(path))
 
 
@@ -234,7 +237,7 @@ def test_a_download_that_was_copied_without_its_times(tmp_path: Path) -> None:
     damaged = bytearray(shard.read_bytes())
     damaged[600] ^= 1
     shard.write_bytes(damaged)
-    with pytest.raises(UserError, match="has changed since"):
+    with pytest.raises(UserError, match="changed since"):
         list(iter_corpus(SOURCE, "train", folder, Skipped()))
 
 
@@ -305,4 +308,161 @@ def test_the_same_image_in_two_splits_is_counted_and_named(tmp_path: Path, capsy
     (tmp_path / "p/test/b/1.jpg").write_bytes(encoded(0, kind="JPEG"))
     index = write_probe("p", {"kind": "class_folder", "path": "p"}, tmp_path / "out", tmp_path)
     assert index["repeated"] == {"test": {"train": {"images": 1, "first": "00000003"}}}
-    assert "1 images of split test stand in train too, the first is 00000003" in capsys.readouterr().err
+    assert "1 images of split test also occur in train, the first is 00000003" in capsys.readouterr().err
+
+
+# reports of others: webdataset, datasets, open_clip, pandas, pyarrow, torchvision, Pillow, Windows, Spark, Git LFS
+
+
+def test_files_of_a_sample_that_lie_apart_are_named(tmp_path: Path) -> None:
+    files = _sample("a", 0) | _sample("b", 1)
+    (tmp_path / "s.tar").write_bytes(_tar({name: files[name] for name in sorted(files, key=lambda name: name[2:])}))
+    with pytest.raises(UserError, match=r"s\.tar: the files of sample 'a' are not consecutive.*tar --sort=name"):
+        _captions({"kind": "webdataset", "path": "s.tar"}, "train", tmp_path)
+
+
+def test_endings_of_several_parts(tmp_path: Path) -> None:
+    image = encoded(0, kind="JPEG")
+    files = {
+        "a.input.jpg": image,
+        "a.output.txt": b"one",
+        "b.jpg": image,
+        "b.mask.png": b"x",
+        "b.json": b'{"text": "two"}',
+    }
+    files |= {"b.ocr.txt": b"no", "c.jpg": image, "c.jsn": b'{"caption": "three"}', "v.1.jpg": image, "v.2.jpg": image}
+    (tmp_path / "s.tar").write_bytes(_tar(files))
+    skipped = Skipped()
+    found = list(iter_corpus({"kind": "webdataset", "path": "s.tar"}, "train", tmp_path, skipped))
+    assert [sample.captions for sample in found] == [("one",), ("two",), ("three",)]
+    assert skipped.counts == {"several images under one key (it ends at a name's first dot)": 1}
+
+
+def test_shards_named_after_splits(tmp_path: Path) -> None:
+    (tmp_path / "w").mkdir()
+    for number, name in enumerate(("set-train-0.tar", "set-train-1.TAR", "set-validation-0.tar", "._set-train-0.tar")):
+        (tmp_path / "w" / name).write_bytes(_tar(_sample(str(number), number)) if name[0] != "." else b"macOS")
+    source: dict[str, Any] = {"kind": "webdataset", "path": "w"}
+    assert _captions(source, "train", tmp_path) == ["caption 0", "caption 1"]
+    assert _captions(source, "val", tmp_path) == ["caption 2"]
+    with pytest.raises(UserError, match=r"set-validation-0\.tar: named after a split, but val_share"):
+        _captions({**source, "val_share": 0.1}, "train", tmp_path)
+    (tmp_path / "w/more.tar").write_bytes(_tar(_sample("9", 9)))
+    with pytest.raises(UserError, match=r"more\.tar: named after no split, as other shards are"):
+        _captions(source, "train", tmp_path)
+
+
+def test_only_the_first_folder_of_a_tar_is_about_it(tmp_path: Path) -> None:
+    (tmp_path / "s.tar").write_bytes(_tar(_sample("__meta__/a", 0) | _sample("set/__x__/b", 1)))
+    assert _captions({"kind": "webdataset", "path": "s.tar"}, "train", tmp_path) == ["caption 1"]
+
+
+@pytest.mark.parametrize("coding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_texts_as_windows_writes_them(tmp_path: Path, coding: str) -> None:
+    (tmp_path / "s.tar").write_bytes(_tar({"a.jpg": encoded(0, kind="JPEG"), "a.txt": "a café".encode(coding)}))
+    assert _captions({"kind": "webdataset", "path": "s.tar"}, "train", tmp_path) == ["a café"]
+
+
+@pytest.mark.parametrize(
+    ("cell", "captions"),
+    [
+        ('["a cat", "it\'s"]', ["a cat", "it's"]),
+        ("['a cat', \"it's\"]", ["a cat", "it's"]),
+        ("['a cat' \"it's\"\n 'c\\'']", ["a cat", "it's", "c'"]),
+        ("[sic] a cat", ["[sic] a cat"]),
+        ("[a cat]", ["[a cat]"]),
+        ("['a cat', ...]", ["['a cat', ...]"]),
+    ],
+)
+def test_a_list_that_was_written_out_as_text(cell: str, captions: list[str]) -> None:
+    assert texts_of(cell) == captions
+
+
+def test_a_table_with_the_names_of_another_system(tmp_path: Path) -> None:
+    (tmp_path / "d/photos").mkdir(parents=True)
+    for place in ("0.png", "d/photos/0.png", "d/photos/1.png"):
+        (tmp_path / place).write_bytes(encoded(1))
+    names = ("photos\\0.png", str(tmp_path / "d/photos/1.png"), "..\\0.png", str(tmp_path / "0.png"))
+    (tmp_path / "d/t.csv").write_text("image,caption\n" + "".join(f"{name},a {n}\n" for n, name in enumerate(names)))
+    skipped = Skipped()
+    found = list(iter_corpus({"kind": "caption_table", "path": "d/t.csv"}, "train", tmp_path, skipped))
+    assert [sample.captions for sample in found] == [("a 0",), ("a 1",)]
+    assert skipped.counts == {"image outside the folder": 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("image;caption\n0.png;a cat\n", "';'"),
+        ("image\tcaption\n0.png\ta cat\n", r"'\\t'"),
+        ("sep=,\nimage,caption\n0.png,a cat\n", "sep="),
+        ("image,caption\r0.png,a cat\r", "a carriage return alone"),
+    ],
+)
+def test_a_csv_of_another_program_is_named(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "t.csv").write_bytes(text.encode())
+    with pytest.raises(UserError, match=rf"t\.csv.*{said}"):
+        _captions({"kind": "caption_table", "path": "t.csv"}, "train", tmp_path)
+
+
+def test_parquet_files_of_other_tools(tmp_path: Path) -> None:
+    source: dict[str, Any] = {**PARQUET, "split_column": None}
+    for split in ("train", "val"):  # Spark's folders
+        write_parquet(tmp_path / f"p/split={split}/part-0.parquet", _rows(caption=[f"of {split}"]))
+    (tmp_path / "p/split=train/._part-0.parquet").write_bytes(b"macOS")
+    assert [_captions(source, split, tmp_path) for split in ("train", "val")] == [["of train"], ["of val"]]
+    twice = pa.Table.from_arrays(
+        [pa.array([encoded(0)]), pa.array(["a"]), pa.array(["b"])], ["image", *["caption"] * 2]
+    )
+    pq.write_table(twice, tmp_path / "twice.parquet")
+    with pytest.raises(UserError, match="duplicate column 'caption'"):
+        _captions({**source, "path": "twice.parquet"}, "train", tmp_path)
+    write_parquet(tmp_path / "q.parquet", {"image": [{"bytes": None, "path": "0.png"}], "caption": ["a"]})
+    skipped = Skipped()
+    assert not list(iter_corpus({**source, "path": "q.parquet"}, "train", tmp_path, skipped))
+    assert skipped.counts == {"image is a path without bytes": 1}
+
+
+def test_numbers_and_nothing_in_a_split_column(tmp_path: Path) -> None:
+    write_parquet(tmp_path / "p.parquet", _rows(caption=["one", "two"], split=[0, 1]))
+    source: dict[str, Any] = {**PARQUET, "path": "p.parquet"}
+    with pytest.raises(UserError, match=r"split 0 \(1 rows\) is not known.*`val: \"0\"`"):
+        _captions(source, "train", tmp_path)
+    assert _captions({**source, "splits": {"train": "0", "val": "1"}}, "val", tmp_path) == ["two"]
+    write_parquet(tmp_path / "p.parquet", _rows(caption=["one", "two"], split=["train", None]))
+    with pytest.raises(UserError, match=r"no split is given \(1 rows\); fill the column in"):
+        _captions(source, "train", tmp_path)
+
+
+def test_git_lfs_pointers_are_named(tmp_path: Path) -> None:
+    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
+    for name, kind in (("s.tar", "webdataset"), ("p.parquet", "parquet")):
+        (tmp_path / name).write_bytes(pointer)
+        with pytest.raises(UserError, match=r"a Git LFS pointer: run `git lfs pull`"):
+            _captions({"kind": kind, "path": name}, "train", tmp_path)
+    (tmp_path / "t.csv").write_text("image,caption\n0.png,one\n")
+    (tmp_path / "0.png").write_bytes(pointer)
+    skipped = Skipped()
+    assert not list(iter_corpus({"kind": "caption_table", "path": "t.csv"}, "train", tmp_path, skipped))
+    assert skipped.counts == {"image is a Git LFS pointer": 1}
+
+
+def test_a_compressed_tar_by_a_plain_name_is_named(tmp_path: Path) -> None:
+    (tmp_path / "s.tar").write_bytes(gzip.compress(_tar(_sample("a", 0))))
+    with pytest.raises(UserError, match="it is compressed: unpack it"):
+        _captions({"kind": "webdataset", "path": "s.tar"}, "train", tmp_path)
+
+
+def test_folders_without_images_and_with_accents_of_two_systems(tmp_path: Path) -> None:
+    accents = [unicodedata.normalize(form, "é") for form in ("NFC", "NFD")]
+    _photos(tmp_path / "p", f"train/{accents[0]}", "train/b", f"test/{accents[1]}", "test/b")
+    for split in ("train", "test"):
+        (tmp_path / f"p/{split}/c").mkdir()
+    index = write_probe("p", {"kind": "class_folder", "path": "p"}, tmp_path / "out", tmp_path)
+    assert index["classes"] == ["b", "é"] and index["layout"] == "no images, so no class: c"
+
+
+def test_a_transparent_colour_is_laid_over_white() -> None:
+    buffer = io.BytesIO()
+    Image.new("RGB", (8, 8), (10, 20, 30)).save(buffer, "PNG", transparency=(10, 20, 30))
+    assert decode(buffer.getvalue()).getpixel((1, 1)) == (255, 255, 255)

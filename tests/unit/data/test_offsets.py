@@ -85,7 +85,7 @@ def test_the_reader_opens_nothing_before_it_is_asked(corpus: Path) -> None:
     expected = list(iter_corpus(scenes(), "train", corpus))
     told = [(one.key, one.image, {"captions": list(one.captions), "truth": one.truth}) for one in expected[:10]]
     assert [reader.read(i) for i in range(10)] == told
-    with pytest.raises(UserError, match=r"train-00001\.tar: the shard is missing; make the set again"):
+    with pytest.raises(UserError, match=r"train-00001\.tar: the shard is missing; rebuild the set"):
         reader.read(10)
     for number in (-1, 23):
         with pytest.raises(IndexError):
@@ -109,8 +109,8 @@ def _swap(folder: Path, left: str, right: str) -> None:
 NAMES = tuple(f"train-0000{number}.offsets.npy" for number in range(3))
 GONE, SIZE, OTHER = (
     "the file of offsets is mis",
-    "the file of offsets has another size",
-    "the sha256 of the offsets is not",
+    "the file of offsets is not of the size in index",
+    "the sha256 of the offsets differs",
 )
 DAMAGES = {
     "missing": (lambda f: (f / NAMES[0]).unlink(), GONE),
@@ -131,13 +131,16 @@ def test_damaged_offsets_are_one_line_and_never_a_sample(corpus: Path, damage: s
     for attempt in (lambda: ShardReader(corpus, "train").read(0), lambda: read_index(corpus, verify=True)):
         with pytest.raises(UserError, match=rf"offsets\.npy: {said}") as error:
             attempt()
-        assert "make the set again" in str(error.value) and str(corpus) in str(error.value)
+        assert "rebuild the set" in str(error.value) and str(corpus) in str(error.value)
 
 
 def test_offsets_of_another_set_under_our_index(corpus: Path, tmp_path: Path) -> None:
     """Stale: the tar was made again and the offsets stayed, or the other way round."""
     write_corpus("alt", scenes(pixels=30), tmp_path / "other", tmp_path, samples_per_shard=10)
-    for name, said in ((NAMES[0], "sha256 of the offsets"), ("train-00000.tar", "the shard has another size")):
+    for name, said in (
+        (NAMES[0], "sha256 of the offsets"),
+        ("train-00000.tar", "the shard is not of the size in index"),
+    ):
         before = (corpus / name).read_bytes()
         shutil.copy(tmp_path / "other" / name, corpus / name)
         with pytest.raises(UserError, match=said):
@@ -158,7 +161,7 @@ def test_offsets_that_the_index_vouches_for_and_the_tar_does_not(corpus: Path) -
             try:
                 reader.read(number)
             except UserError as error:
-                assert f"train-00000.tar: sample {number} of train is damaged" in str(error)
+                assert f"train-00000.tar: sample {number} of train is corrupt" in str(error)
                 damaged += 1
         assert damaged, (place, value)
         with pytest.raises(UserError, match=r"offsets\.npy: the samples of train-00000\.tar lie elsewhere"):
@@ -178,7 +181,9 @@ def test_a_damaged_header_is_found_when_its_sample_is_read(corpus: Path) -> None
     _flip(corpus / "train-00000.tar", int(bounds[4]) + 3)  # a letter of the name
     reader = ShardReader(corpus, "train")
     assert reader.read(3)[0] == "train-000003" and reader.read(5)[0] == "train-000005"
-    with pytest.raises(UserError, match=r"train-00000\.tar: sample 4 of train is damaged \(a tar header with a wrong"):
+    with pytest.raises(
+        UserError, match=r"train-00000\.tar: sample 4 of train is corrupt \(tar header checksum mismatch"
+    ):
         reader.read(4)
 
 
@@ -193,7 +198,7 @@ def test_a_span_of_two_samples_is_none(tmp_path: Path) -> None:
     assert split_span(span[: 2 * 1536]) == {"__key__": b"a", "png": b"x" * 600, "json": b"x" * 600}
     with pytest.raises(ValueError, match=r"'b\.json' is of another sample"):
         split_span(span)
-    with pytest.raises(ValueError, match="cut off"):
+    with pytest.raises(ValueError, match="truncated"):
         split_span(span[:1024])
 
 

@@ -135,12 +135,10 @@ def test_a_bound_that_was_too_low_is_raised(tmp_path: Path, monkeypatch: pytest.
     # half of the rows cannot be used, so the first bound holds too few
     make_plan(tmp_path, files, COLUMNS["none"], {"pairs": 120, "seed": 0}, SHAPE)
     assert len(bounds) > 1 and bounds == sorted(set(bounds))
-    with pytest.raises(
-        UserError, match=r"5000 pairs is asked for, the list has \d+ rows that can be used \(left out: "
-    ):
+    with pytest.raises(UserError, match=r"5000 pairs is requested, the list has \d+ usable rows \(left out: "):
         make_plan(tmp_path / "more", files, COLUMNS["none"], {"pairs": 5000, "seed": 0}, SHAPE)
     different = len({row.key for row in read_rows(files, COLUMNS["none"]) if isinstance(row, Row)})
-    with pytest.raises(UserError, match=f"the list has {different} rows that can be used"):
+    with pytest.raises(UserError, match=f"the list has {different} usable rows"):
         make_plan(tmp_path / "more", files, COLUMNS["none"], {"pairs": different + 1, "seed": 0}, SHAPE)
     assert make_plan(tmp_path / "more", files, COLUMNS["none"], {"pairs": different, "seed": 0}, SHAPE)["parts"]
 
@@ -253,7 +251,7 @@ def test_a_file_is_hashed_once_until_it_changes(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(UserError, match="made with quality 95, now it is 90"):
         planned(quality=90)
     files[1].write_text(files[1].read_text().replace("http://a", "http://b"))
-    with pytest.raises(UserError, match="was made from another list"):
+    with pytest.raises(UserError, match="was made from a different list"):
         planned()
 
 
@@ -272,13 +270,13 @@ def test_a_subset_that_grows_hashes_nothing_anew(tmp_path: Path, monkeypatch: py
     assert [path.stat().st_ino == node for path, node in there.items()] == [*[True] * 4, False]
     planned(90, tmp_path / "fresh")
     assert contents(tmp_path) == contents(tmp_path / "fresh")
-    said = "holds a subset of 90 pairs, now 45 are asked for; keep the larger and set pairs: 45"
+    said = "contains a subset of 90 pairs, 45 are requested; keep the larger and set pairs: 45"
     with pytest.raises(UserError, match=said):
         planned(45)
     for again in (lambda: planned(90, seed=1), lambda: make_plan(tmp_path, files, COLUMNS["none"], None, SHAPE)):
-        with pytest.raises(UserError, match="other rows, or another order"):
+        with pytest.raises(UserError, match="different rows, or a different order"):
             again()
-    with pytest.raises(UserError, match="made from another list"):
+    with pytest.raises(UserError, match="made from a different list"):
         planned(90, list_of=files[1:])
 
 
@@ -330,11 +328,11 @@ def test_a_list_that_changes_under_way_is_refused(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(reading, "read_rows", written_to)
     for subset in (None, {"pairs": 10, "seed": 0}):
-        with pytest.raises(UserError, match=r"a\.parquet: changed while it was read; run again"):
+        with pytest.raises(UserError, match=r"a\.parquet: changed while it was read; rerun"):
             make_plan(tmp_path, files, COLUMNS["own"], subset, SHAPE)
     assert not (tmp_path / "plan/plan.json").exists()
     monkeypatch.setattr(seals, "sha256_file", lambda path: path.touch() or "0" * 64)
-    with pytest.raises(UserError, match=r"a\.parquet: changed while it was read; run again"):
+    with pytest.raises(UserError, match=r"a\.parquet: changed while it was read; rerun"):
         make_plan(tmp_path / "set", files[:1], COLUMNS["own"], None, SHAPE)
 
 

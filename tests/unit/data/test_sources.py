@@ -63,7 +63,7 @@ def test_pairs_are_nested_subsets_of_the_train_split_alone(tmp_path: Path) -> No
     assert found == [[key for key in whole if key in ranked[:n]] for n in (3, 7, 20)]
     val, few = ([s.key for s in iter_corpus(source | {"pairs": n}, "val", tmp_path)] for n in (None, 3))
     assert val == few
-    with pytest.raises(UserError, match="21 pairs are asked for, its train split has 20"):
+    with pytest.raises(UserError, match="21 pairs requested, its train split has 20"):
         list(iter_corpus(source | {"pairs": 21}, "train", tmp_path))
 
 

@@ -71,7 +71,7 @@ def test_bad_rows_are_told_by_reason_and_bad_files_end_in_a_line(tmp_path: Path)
     found = read(tmp_path / "a.tsv", Columns(1, 0, header=False))
     assert [row.reason if isinstance(row, BadRow) else "" for row in found] == list(lines.values())
     (tmp_path / "a.csv").write_text('url,caption\nhttp://a.example/1,"open\nhttp://a.example/2,x\n')
-    with pytest.raises(UserError, match=r"a\.csv, line 3: .*; is a quotation left open"):
+    with pytest.raises(UserError, match=r"a\.csv, line 3: .*; unclosed quote"):
         read(tmp_path / "a.csv", Columns("url", "caption"))
     with pytest.raises(UserError, match="has no column 'text'; it has url, caption"):
         read(tmp_path / "a.csv", Columns("url", "text"))
@@ -81,7 +81,7 @@ def test_bad_rows_are_told_by_reason_and_bad_files_end_in_a_line(tmp_path: Path)
     with pytest.raises(UserError, match="no such file or folder; put the list of URLs there"):
         read(tmp_path / "none.tsv", Columns(1, 0))
     (tmp_path / "list.txt").write_text("x")
-    with pytest.raises(UserError, match=r"tells no format; set list\.format to tsv, csv, jsonl or parquet"):
+    with pytest.raises(UserError, match=r"unknown file extension; set list\.format to tsv, csv, jsonl or parquet"):
         read(tmp_path / "list.txt", Columns(1, 0))
 
 
@@ -169,7 +169,7 @@ def test_a_key_that_is_no_text_is_left_out_of_a_subset(tmp_path: Path) -> None:
 
 def test_a_list_without_a_good_row_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("x\tftp://a.example/\n")
-    with pytest.raises(UserError, match=r"none of the list's 1 rows can be used \(left out: 1 URL scheme\)"):
+    with pytest.raises(UserError, match=r"none of the list's 1 rows is usable \(left out: 1 URL scheme\)"):
         make_plan(tmp_path / "set", [tmp_path / "a.tsv"], Columns(1, 0, header=False), None, SHAPE)
 
 
@@ -212,5 +212,5 @@ def test_a_list_may_lie_in_the_datasets_own_folder(tmp_path: Path, monkeypatch: 
     assert found == (["mine.csv"], Columns("url", "caption"))
     (tmp_path / "set/mine.csv").unlink()
     config = {"dataset": {"path": "set", "list": {"path": "set"}}, "download": {"allow_addresses": []}}
-    with pytest.raises(UserError, match="holds no list but what was downloaded"):
+    with pytest.raises(UserError, match="contains no list besides what was downloaded"):
         obtain(config, None, tmp_path)

@@ -56,7 +56,7 @@ def test_what_was_done_at_a_second_try_did_not_fail() -> None:
 
 def test_logs_that_are_empty_or_gone_or_none() -> None:
     blocks = [_failed("table9", 3, None), _failed("a", 1, _log("empty.log")), _failed("b", 2, "gone.log")]
-    assert _causes(*blocks) == ["it said nothing (log: empty.log, and those of 1 more)"]
+    assert _causes(*blocks) == ["no output (log: empty.log, and those of 1 more)"]
     assert _causes() == _causes(blocks[0]) == []
 
 

@@ -218,7 +218,7 @@ def test_files_outside_of_mdc_data(project: Path, capsys: pytest.CaptureFixture[
     (project / "data/photos").rename(project / "pictures/photos")
     own = ["own", "--images", "pictures/photos", "--captions", "pictures/photos/captions.csv", "--probe", "data/birds"]
     said = _refused(capsys, *own)
-    assert f"--images {project}/pictures/photos: lies outside of {project}/data" in said
+    assert f"--images {project}/pictures/photos: is outside {project}/data" in said
     assert f"set MDC_DATA={project}, which holds what you name" in said
     os.environ["MDC_DATA"] = str(project)  # the fixture takes it back
     _init(*own)
@@ -243,10 +243,10 @@ def test_a_class_in_one_split_only(project: Path, capsys: pytest.CaptureFixture[
     said = "birds/test: 1 classes of the other split are missing: red bird"
     assert said in _refused(capsys, *PHOTOS, "--probe", "birds")
     (project / "data/birds/test/red bird").mkdir()  # a folder without images is none
-    assert "birds: split test holds no images of red bird" in _refused(capsys, *PHOTOS, "--probe", "birds")
+    assert "birds: split test contains no images of red bird" in _refused(capsys, *PHOTOS, "--probe", "birds")
     shutil.rmtree(project / "data/birds/train/red bird")
     (project / "data/birds/test/red bird").rmdir()
-    assert "birds: holds one class, blue bird; at least two" in _refused(capsys, *PHOTOS, "--probe", "birds")
+    assert "birds: contains one class, blue bird; at least two" in _refused(capsys, *PHOTOS, "--probe", "birds")
 
 
 def test_a_parameter_file_that_is_not_good_is_left_alone(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

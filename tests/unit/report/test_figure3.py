@@ -182,7 +182,7 @@ def test_bad_rows_are_counted_and_listed(tmp_path: Path) -> None:
 BAD_LISTS: list[tuple[str, bytes | None, dict[str, Any], str]] = [
     ("c.tsv", None, {}, "no such file or folder"),
     ("c.tsv", b"", {}, "has no caption"),
-    ("c.txt", b"a\tb\n", {}, "tells no format; set source.format to one of"),
+    ("c.txt", b"a\tb\n", {}, "unknown file extension; set source.format to one of"),
     ("c.tsv", b"a\tb\n", {}, "has no column 'caption'"),
     ("c.tsv", b"\xff\xfe\tb\n", {"header": False, "caption_column": 0}, "line 1: not UTF-8"),
     ("c.csv", b'caption\n"open\n', {}, "quotation"),

@@ -34,8 +34,8 @@ def _score_verb(verbs: Any) -> None:
     sub = verbs.add_parser(
         "score",
         help="score captions for an image with a run",
-        description="Print how likely a run finds each caption, given the image: log-likelihood (or what stands in for it, see "
-        "docs/scoring.md), its standard error, and what each token adds.",
+        description="Print the score that a run gives each caption of the image: log-likelihood (or its substitute, see "
+        "docs/scoring.md), its standard error, and each token's contribution.",
     )
     sub.add_argument("image", metavar="IMAGE", help="an image file")
     sub.add_argument("captions", metavar="CAPTION", nargs="+", help="captions, each in quotation marks")
@@ -43,8 +43,10 @@ def _score_verb(verbs: Any) -> None:
     sub.add_argument("--estimator", choices=list(ESTIMATORS), help="default: the method's own, as in Table 2")
     sub.add_argument("--weights", choices=["last", "best"], help="default: last, of a finetuned run best")
     sub.add_argument("--samples", type=int, default=256, metavar="N", help="masks of a sampled estimator; default: 256")
-    sub.add_argument("--seed", type=int, default=0, metavar="N", help="of the masks; default: 0")
-    sub.add_argument("--blind", action="store_true", help="also score with held-out images of the run's corpus instead")
+    sub.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the masks; default: 0")
+    sub.add_argument(
+        "--blind", action="store_true", help="also score with mismatched (held-out) images of the run's corpus"
+    )
     sub.add_argument("--json", action="store_true", help="as JSON")
     params(sub)
     sub.set_defaults(run_verb=_main_of("mdc.evaluation.ask"))
@@ -54,9 +56,9 @@ def _caption_verbs(verbs: Any) -> None:
     sub = verbs.add_parser(
         "caption",
         help="caption images with a run",
-        description="Print what a run writes for each image. Masked models reveal the likeliest piece at each step, and by "
-        "default the likeliest of 10, 15 and 20 pieces, or as many as they choose if they have learnt where captions end; "
-        "autoregressive ones search with a beam of 6; those of mask-and-replace diffusion undo it in 25 strides. See "
+        description="Print a run's caption of each image. Masked models reveal the most likely token at each step, and by "
+        "default keep the most likely caption of 10, 15 and 20 tokens, or predict the end if they were trained to; "
+        "autoregressive models use beam search with 6 beams; mask-and-replace diffusion takes 25 sampling steps. See "
         "docs/captioning.md and docs/mc-diffusion.md.",
     )
     sub.add_argument("images", metavar="IMAGE", nargs="+", help="image files, or folders of them")
@@ -65,27 +67,23 @@ def _caption_verbs(verbs: Any) -> None:
     sub.add_argument(
         "--policy", choices=["unmask", "beam", "posterior", "best_first"], help="default: what the run's method has"
     )
-    sub.add_argument("--length", type=int, metavar="N", help="word pieces of the caption")
+    sub.add_argument("--length", type=int, metavar="N", help="tokens of the caption")
+    sub.add_argument("--per-step", type=int, metavar="K", help="tokens revealed per step; default: 1, as in the paper")
     sub.add_argument(
-        "--per-step", type=int, metavar="K", help="word pieces revealed a step; default: 1, as in the paper"
+        "--threshold", type=float, metavar="P", help="at each step reveal all tokens of at least this probability"
     )
     sub.add_argument(
-        "--threshold", type=float, metavar="P", help="reveal all pieces of at least this probability a step"
-    )
-    sub.add_argument(
-        "--temperature", type=float, metavar="T", help="draw pieces at this temperature; default: the likeliest"
+        "--temperature", type=float, metavar="T", help="sample tokens at this temperature; default: the most likely"
     )
     sub.add_argument("--beam", type=int, metavar="N", help="beams of an autoregressive model; 1 is greedy; default: 6")
-    sub.add_argument("--steps", type=int, metavar="N", help="strides of a diffusion; default: 25")
+    sub.add_argument("--steps", type=int, metavar="N", help="sampling steps of a diffusion; default: 25")
     sub.add_argument(
-        "--guidance", type=float, metavar="S", help="scale of guidance of a diffusion; default: 1, which is none"
+        "--guidance", type=float, metavar="S", help="guidance scale of a diffusion; default: 1, no guidance"
     )
-    sub.add_argument("--seed", type=int, default=0, metavar="N", help="of what is drawn; default: 0")
+    sub.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the sampling; default: 0")
+    sub.add_argument("--fill", metavar="TEXT", help='complete a caption: ? marks a missing token, as "a ? dog"')
     sub.add_argument(
-        "--fill", metavar="TEXT", help='complete a caption: ? stands for a missing word piece, as "a ? dog"'
-    )
-    sub.add_argument(
-        "--explain", action="store_true", help="also print when each piece was revealed, and how likely it was"
+        "--explain", action="store_true", help="also print when each token was revealed, and its probability"
     )
     sub.add_argument(
         "--json", action="store_true", help="as JSON: COCO results, with more of each, as mdc metrics reads them"
@@ -94,7 +92,7 @@ def _caption_verbs(verbs: Any) -> None:
     sub.set_defaults(run_verb=_main_of("mdc.evaluation.tell"))
     sub = verbs.add_parser(
         "metrics",
-        help="measure anybody's captions against references",
+        help="compute caption metrics against references",
         description="BLEU, METEOR, ROUGE-L, CIDEr and SPICE of a COCO results file, as the COCO caption challenge computes them; "
         "with --images also CLIPScore and RefCLIPScore.",
     )
@@ -105,7 +103,7 @@ def _caption_verbs(verbs: Any) -> None:
     sub.add_argument("--images", metavar="FOLDER", help="the captioned images, by their numbers or names")
     sub.add_argument("--clip", metavar="MODEL", help="a name of open_clip, or a folder; default: OpenAI's ViT-B/32")
     sub.add_argument("--clip-weights", metavar="WEIGHTS", help="of a name: that of its weights, or their file")
-    sub.add_argument("--out", metavar="FILE", help="write everything, with a line an image, to this file (JSON)")
+    sub.add_argument("--out", metavar="FILE", help="write all numbers, with one line per image, to this file (JSON)")
     sub.add_argument("--json", action="store_true", help="as JSON")
     sub.set_defaults(run_verb=_main_of("mdc.evaluation.caption_files"))
 
@@ -133,7 +131,7 @@ def _export_verb(verbs: Any) -> None:
         "encoder); with --to hub also a model card made from its record, and the run itself. See docs/export.md.",
     )
     sub.add_argument("run", metavar="RUN", help="a run's id, as dense/ViT-T-12/mdc/s0, or its folder")
-    sub.add_argument("folder", metavar="FOLDER", help="the folder to make; it must not be there, or be empty")
+    sub.add_argument("folder", metavar="FOLDER", help="the folder to create; it must not exist, or be empty")
     sub.add_argument("--to", choices=["open_clip", "hub"], required=True, help="what the folder is for")
     sub.add_argument("--weights", choices=["last", "best"], help="default: last, of a finetuned run best")
     params(sub)
@@ -145,7 +143,7 @@ def _features_verb(verbs: Any) -> None:
         "features",
         help="what a run's encoder makes of your images, as a parquet file",
         description="Encode a folder of images, parquet files or webdataset shards (.tar), and write key, features and the run's "
-        "hash of each image. A call that was interrupted goes on where it stopped. See docs/export.md.",
+        "hash of each image. An interrupted call resumes when rerun. See docs/export.md.",
     )
     sub.add_argument("run", metavar="RUN", help="a run's id, as dense/ViT-T-12/mdc/s0, or its folder")
     sub.add_argument(
@@ -178,7 +176,7 @@ def _demo_verb(verbs: Any) -> None:
     )
     sub.add_argument("run", metavar="RUN", help="a run's id, as dense/ViT-T-12/mdc/s0/ft-described, or its folder")
     sub.add_argument("--weights", choices=["last", "best"], help="default: last, of a finetuned run best")
-    sub.add_argument("--port", type=int, default=7860, metavar="N", help="default: 7860; 0: any that is free")
+    sub.add_argument("--port", type=int, default=7860, metavar="N", help="default: 7860; 0: any free port")
     sub.add_argument("--open", action="store_true", help="open the page in a browser")
     params(sub)
     sub.set_defaults(run_verb=_main_of("mdc.app.demo.page"))

@@ -36,7 +36,7 @@ p.written { font-size: 1.35rem; margin: .2rem 0 .8rem; }
 def main(args: argparse.Namespace) -> None:
     """``args``: run, weights, port, open, params, scale. Serves until it is interrupted."""
     if not 0 <= args.port <= 65535:
-        raise UserError(f"--port {args.port}: 1 to 65535, or 0 for any that is free")
+        raise UserError(f"--port {args.port}: 1 to 65535, or 0 for any free port")
     gradio = _gradio()
     folder = run_folder(args.run, args.params, args.scale)
     weights = args.weights or weights_of(folder)
@@ -61,8 +61,8 @@ def main(args: argparse.Namespace) -> None:
                 prevent_thread_lock=True,
             )
         except OSError:
-            raise UserError(f"--port {args.port}: taken already on this machine; name another, or 0 for any") from None
-        print(f"{manifest['id']}: http://{_HOST}:{page.server_port}  (ctrl-c ends it)", flush=True)
+            raise UserError(f"--port {args.port}: already in use; choose another, or 0 for any free port") from None
+        print(f"{manifest['id']}: http://{_HOST}:{page.server_port}  (Ctrl-C stops it)", flush=True)
         page.block_thread()
 
 
@@ -130,26 +130,26 @@ def _options(gradio: Any, demo: Demo) -> dict[str, Any]:
     with gradio.Row():
         if demo.objective == "masked":
             return {
-                "length": number(label="word pieces", info="0: the run's default", value=0, precision=0),
-                "per_step": number(label="pieces a step", info="0: 1, as in the paper", value=0, precision=0),
+                "length": number(label="tokens", info="0: the run's default", value=0, precision=0),
+                "per_step": number(label="tokens per step", info="0: 1, as in the paper", value=0, precision=0),
                 "threshold": number(label="or all of at least this probability", info="0: no", value=0),
-                "temperature": number(label="temperature", info="0: the likeliest", value=0),
+                "temperature": number(label="temperature", info="0: the most likely", value=0),
             }
         if demo.objective in ("autoregressive", "recurrent"):
             return {
-                "length": number(label="word pieces", info="0: as many as it likes", value=0, precision=0),
+                "length": number(label="tokens", info="0: predicted end", value=0, precision=0),
                 "beam": number(label="beams", info="0: 6; 1 is greedy", value=0, precision=0),
             }
         return {
             "policy": gradio.Radio(["posterior", "best_first"], label="policy", value="posterior"),
-            "steps": number(label="strides", info="0: 25", value=0, precision=0),
-            "guidance": number(label="guidance", info="0: 1, which is none", value=0),
+            "steps": number(label="sampling steps", info="0: 25", value=0, precision=0),
+            "guidance": number(label="guidance", info="0: 1, no guidance", value=0),
         }
 
 
 def _gaps(gradio: Any, demo: Demo, image: Any) -> None:
     text = gradio.Textbox(
-        label="a caption with gaps", info="? stands for a missing word piece", value="a ? and a ?", elem_id="gaps"
+        label="a caption with gaps", info="? marks a missing token", value="a ? and a ?", elem_id="gaps"
     )
     button = gradio.Button("Fill in", variant="primary", elem_id="fill")
     written, moments, looks = _answer(gradio, demo)

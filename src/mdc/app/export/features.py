@@ -84,7 +84,7 @@ class Features:
         backbone = run.job.backbone
         if isinstance(backbone, OnTokens):
             raise UserError(
-                f"{run.job.job}: stands on a frozen encoder, {backbone.frozen.job}, and has none of its own; allowed: runs that "
+                f"{run.job.job}: uses the frozen encoder {backbone.frozen.job} and has none of its own; allowed: runs that "
                 "train their encoder"
             )
         clip = run.job.method.objective == "contrastive"
@@ -150,9 +150,9 @@ def main(args: argparse.Namespace) -> None:
     if out.exists():
         found = _told(out)
         if found.get("asked") != sha256_json(asked):
-            raise UserError(f"--out {out}: is there already, and not of these images by this run; name another file")
+            raise UserError(f"--out {out}: already exists, for other images or another run; choose another file")
         shutil.rmtree(parts, ignore_errors=True)  # of a call that was ended between its last two acts
-        print(f"{out}: is there already, of these images by this run")
+        print(f"{out}: already exists, for these images and this run")
         _complain(out, found["unread"])
         return
     parts.mkdir(parents=True, exist_ok=True)

@@ -38,7 +38,7 @@ def parts(run: RunModel, told: dict[str, Any]) -> tuple[dict[str, Any], dict[str
     job = run.job
     if isinstance(job.backbone, OnTokens):
         raise UserError(
-            f"{job.job}: stands on a frozen encoder, {job.backbone.frozen.job}, and has none of its own to export; "
+            f"{job.job}: uses the frozen encoder {job.backbone.frozen.job} and has none of its own to export; "
             "allowed: runs that train their encoder"
         )
     if isinstance(job.backbone, ResNet):

@@ -54,7 +54,7 @@ class Files:
         for name in self.names:
             plain = name.encode(errors="backslashreplace").decode()
             if plain != name:
-                yield plain, "its name is no UTF-8, and a key has to be"
+                yield plain, "its name is not UTF-8, and keys must be"
                 continue
             try:
                 path = self.root / name
@@ -190,7 +190,7 @@ def _no_keys(path: Path, parquet: Any, column: str) -> str:
 
     kind = parquet.schema_arrow.field(column).type
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind)):
-        return f"it holds {kind}"
+        return f"it contains {kind}"
     with readable(path, "damaged"):
         values = parquet.read(columns=[column])[column]
     if values.null_count:
@@ -211,7 +211,7 @@ def _samples(path: Path, prefix: str) -> list[Piece]:
         if ending is not None:
             places.append((f"{prefix}{sample.key}", *sample.files[ending]))
     if not places:
-        raise UserError(f"{path}: no sample has an image; looked for: {', '.join(sorted(IMAGE_ENDINGS))}")
+        raise UserError(f"{path}: no sample has an image; expected one of: {', '.join(sorted(IMAGE_ENDINGS))}")
     return [Samples(path, tuple(places[first : first + _SAMPLES])) for first in range(0, len(places), _SAMPLES)]
 
 
@@ -226,7 +226,7 @@ def _bytes_of(value: Any) -> bytes | str:
     if isinstance(value, dict):  # as the datasets library writes images
         value = value.get("bytes")
     if not isinstance(value, bytes):
-        return f"no image, but {type(value).__name__}"
+        return f"not an image but {type(value).__name__}"
     return value if len(value) <= MAX_FILE else _too_large(len(value))
 
 

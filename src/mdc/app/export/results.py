@@ -90,11 +90,11 @@ class _Chain:
         """Why the table's ``numbers`` do not follow from the run; "" if they do."""
         record = self._folder.record(table, "make")
         if not record.is_file():
-            return f"its record, {record.name}, is not there"
+            return f"its record, {record.name}, is missing"
         if read_json(record).get("outputs", {}).get(numbers.name) != sha256_file(numbers):
             return f"{numbers.name} is not the file that its record names"
         leads, why = self._of(table)
-        return why if leads else f"no record between it and {self._run} is there"
+        return why if leads else f"no record links it to {self._run}"
 
     def _of(self, job: str) -> tuple[bool, str]:
         """(whether the run is behind ``job``, at which link it is another)."""
@@ -108,7 +108,7 @@ class _Chain:
                     continue
                 manifest = self._folder.manifest(other, verb_of(other))
                 changed = not manifest.is_file() or sha256_file(manifest) != sha256
-                leads, why = True, why or lost or (f"{other} has been made anew since" if changed else "")
+                leads, why = True, why or lost or (f"{other} has been rebuilt since" if changed else "")
             self._known[job] = leads, why
         return self._known[job]
 

@@ -30,9 +30,9 @@ def main(args: argparse.Namespace) -> None:
     """``args``: run, folder, to, weights, params, scale."""
     place = Path(args.folder).resolve()
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
-        raise UserError(f"{place}: is there already; name a folder that is not, or an empty one")
+        raise UserError(f"{place}: already exists; choose a new or an empty folder")
     if place == Path.cwd():  # which is about to be replaced
-        raise UserError(f"{place}: is the folder that you are in; name another")
+        raise UserError(f"{place}: is the current folder; choose another")
     source = run_folder(args.run, args.params, args.scale)
     weights = args.weights or weights_of(source)
     run, manifest = open_run(source, weights)

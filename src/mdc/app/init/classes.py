@@ -30,8 +30,8 @@ def look_at_classes(folder: Path) -> Classes:
     }
     for split, of_class in counts.items():
         if missing := [name for name, number in of_class.items() if not number]:
-            raise UserError(f"{folder}: split {split} holds no images of {', '.join(missing[:5])}")
+            raise UserError(f"{folder}: split {split} contains no images of {', '.join(missing[:5])}")
     if len(layout.classes) < 2:
-        raise UserError(f"{folder}: holds one class, {layout.classes[0]}; at least two are needed")
+        raise UserError(f"{folder}: contains one class, {layout.classes[0]}; at least two are needed")
     train, test = (sum(of_class.values()) for of_class in counts.values())
     return Classes(layout.classes, train, test, layout.said)

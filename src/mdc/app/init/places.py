@@ -22,7 +22,7 @@ def places_under(root: Path, given: Mapping[str, str]) -> dict[str, str]:
             common = os.path.commonpath([place if place.is_dir() else place.parent for place in found.values()])
             hint = f"; or set MDC_DATA={common}, which holds what you name" if common != os.sep else ""
             raise UserError(
-                f"{option} {place}: lies outside of {top}, the folder of your data (MDC_DATA; without it, data/); put or "
+                f"{option} {place}: is outside {top}, the folder of your data (MDC_DATA; without it, data/); put or "
                 f"link it there{hint}"
             )
     return {option: place.relative_to(top).as_posix() for option, place in found.items()}

@@ -44,7 +44,7 @@ def look_at_table(path: Path, folder: Path) -> Table:
     """
     kind = ENDINGS.get(path.suffix.lower())
     if kind is None:
-        raise UserError(f"{path}: the name's end tells no format; allowed: {', '.join(ENDINGS)}")
+        raise UserError(f"{path}: unknown file extension; allowed: {', '.join(ENDINGS)}")
     columns, rows, header = _first_rows(path, kind, folder.resolve())
     image, captions = columns[0], _caption_columns(path, columns[1:], rows, header or kind == "jsonl")
     split = next((name for name in columns if header and str(name).lower() == "split"), None)
@@ -63,7 +63,7 @@ def _first_rows(path: Path, kind: str, root: Path) -> tuple[list[Column], list[M
     raw = islice(table_rows(path, kind, False, []), _LOOKED_AT)
     rows: list[Mapping[Column, Any]] = [row for _, row, complaint in raw if not complaint]
     if not rows:
-        raise UserError(f"{path}: holds no rows; needed: image names and captions")
+        raise UserError(f"{path}: contains no rows; needed: image names and captions")
     columns = list(dict.fromkeys(column for row in rows for column in row))
     files = {column: sum(_is_file(root, row.get(column)) for row in rows) for column in columns}
     image = max(columns, key=lambda column: files[column])

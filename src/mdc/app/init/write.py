@@ -20,7 +20,7 @@ def new_scale(params: str | Path, name: str) -> Path:
     load(params)
     file = scale_file(params, name)
     if file.exists():
-        raise UserError(f"{file}: is there already; the scales are {', '.join(scales_of(params))}; choose another name")
+        raise UserError(f"{file}: already exists; the scales are {', '.join(scales_of(params))}; choose another name")
     return file
 
 

@@ -35,7 +35,7 @@ def read_published(path: Path, dataset: str, form: type[Form], keep: Collection[
     def slim(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) != len(pairs):
-            raise ValueError("an object has a key twice")
+            raise ValueError("duplicate key in an object")
         return found if keep is None else {key: value for key, value in pairs if key in keep}
 
     try:
@@ -43,7 +43,7 @@ def read_published(path: Path, dataset: str, form: type[Form], keep: Collection[
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from None
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{path}: not valid JSON ({str(error)[:200]}); get the file again") from None
+        raise UserError(f"{path}: not valid JSON ({str(error)[:200]}); download the file again") from None
     try:
         return TypeAdapter(form).validate_python(value)
     except ValidationError as error:
@@ -77,7 +77,7 @@ def published_lines(path: Path, dataset: str) -> Iterator[tuple[int, str]]:
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from None
     except UnicodeDecodeError as error:
-        raise UserError(f"{path}: not UTF-8 ({error.reason} at byte {error.start}); get the file again") from None
+        raise UserError(f"{path}: not UTF-8 ({error.reason} at byte {error.start}); download the file again") from None
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             yield number, line.rstrip("\r")

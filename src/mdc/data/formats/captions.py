@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterable
 
 from mdc.models.text import clip_pieces, clip_text, has_piece
@@ -37,6 +38,13 @@ def caption_name(names: Iterable[str]) -> str | None:
     """The name of the field or column that holds captions; None if none is called so."""
     called = {name.casefold(): name for name in reversed(list(names))}
     return next((called[name] for name in _NAMES if name in called), None)
+
+
+def decoded_text(data: bytes) -> str:
+    """A text file's content: UTF-8, where other bytes become replacement characters, or UTF-16 if its mark says so (as Windows
+    PowerShell writes)."""
+    marked = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return data.decode("utf-16" if marked else "utf-8", errors="replace")
 
 
 def clean_caption(caption: str) -> str:

@@ -10,8 +10,9 @@ Folders within a class belong to it, as for torchvision's ImageFolder.
 from __future__ import annotations
 
 import os
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mdc.data.formats.folders import is_clutter
@@ -49,13 +50,28 @@ class ClassLayout:
 def class_layout(root: Path, splits: Mapping[str, str] | None) -> ClassLayout:
     """The layout of ``root``; ``splits`` names the folder of each split, None: they are looked for.
 
-    UserError if there is none, if classes of one split are missing in another, or if a folder is neither split nor class.
+    A class without any image is none. UserError if there is no class, if classes of one split are missing in another, or if a
+    folder is neither split nor class.
     """
+    layout = _found_layout(root, splits)
+    empty = {name for name in layout.classes if not any(map(is_image_name, _in_all_splits(layout, name)))}
+    if not empty or len(empty) == len(layout.classes):
+        return layout
+    folders = {split: {name: of[name] for name in of if name not in empty} for split, of in layout.folders.items()}
+    none = f"no images, so no class: {', '.join(sorted(empty)[:5])}"
+    return replace(layout, folders=folders, said="; ".join(filter(None, (layout.said, none))))
+
+
+def _in_all_splits(layout: ClassLayout, name: str) -> Iterator[Path]:
+    return (path for of in layout.folders.values() for folder in of[name] for path in _files_within(folder))
+
+
+def _found_layout(root: Path, splits: Mapping[str, str] | None) -> ClassLayout:
     if splits is not None:
         return _split_first(root, {split: [root / splits[split]] for split in SPLITS}, "")
     within = {path: _folders(path) for path in _folders(root)}
     if not within:
-        raise UserError(f"{root}: holds no folder; needed: train/CLASS/x.jpg and test/CLASS/x.jpg, or CLASS/x.jpg")
+        raise UserError(f"{root}: contains no folder; needed: train/CLASS/x.jpg and test/CLASS/x.jpg, or CLASS/x.jpg")
     words = SplitWords({})
     named = {path: words.of(path.name) for path in within}
     if "train" in named.values() and len(set(named.values()) - {None}) > 1:
@@ -67,13 +83,13 @@ def class_layout(root: Path, splits: Mapping[str, str] | None) -> ClassLayout:
         return _split_first(root, places, said)
     if all(paths and all(words.of(path.name) for path in paths) for paths in within.values()):
         by_class = {
-            path.name: _two_of({inner: words.of(inner.name) for inner in paths}) for path, paths in within.items()
+            _class(path): _two_of({inner: words.of(inner.name) for inner in paths}) for path, paths in within.items()
         }
         folders = {split: {name: places[split] for name, (places, _) in by_class.items()} for split in SPLITS}
         return ClassLayout(root, folders, said=next(iter(by_class.values()))[1])
     if set(named.values()) == {"train"}:  # and nothing to test on
         within = {path: [] for folder in within for path in _folders(folder)}
-    classes = {path.name: [path] for path in within}
+    classes = {_class(path): [path] for path in within}
     share = f"{100 * _TEST_SHARE:g} %"
     said = f"no splits: {share} of the images of each class test, by a hash of their names"
     return ClassLayout(root, dict.fromkeys(SPLITS, classes), drawn=True, said=said)
@@ -100,9 +116,9 @@ def _split_first(root: Path, places: Mapping[str, Sequence[Path]], said: str) ->
             if not folder.is_dir():
                 raise UserError(f"{folder}: no such folder; source.splits names a folder for each split")
             for path in _folders(folder):
-                of_split.setdefault(path.name, []).append(path)
+                of_split.setdefault(_class(path), []).append(path)
         if not of_split:
-            raise UserError(f"{folders[0]}: holds no folder; needed: one for each class, with its images")
+            raise UserError(f"{folders[0]}: contains no folder; needed: one for each class, with its images")
         found[split] = dict(sorted(of_split.items()))
     for split, other in (SPLITS, SPLITS[::-1]):
         if missing := sorted(set(found[other]) - set(found[split])):
@@ -110,6 +126,11 @@ def _split_first(root: Path, places: Mapping[str, Sequence[Path]], said: str) ->
                 f"{places[split][0]}: {len(missing)} classes of the other split are missing: {', '.join(missing[:5])}"
             )
     return ClassLayout(root, found, said=said)
+
+
+def _class(folder: Path) -> str:
+    """The class that a folder is called after; two systems may write its accents differently."""
+    return unicodedata.normalize("NFC", folder.name)
 
 
 def is_image_name(path: Path) -> bool:

@@ -41,10 +41,8 @@ def existing_file(file: Path, dataset: str) -> Path:
 def inside(root: Path, name: str) -> Path | None:
     """Where ``name`` lies under ``root``, which must be resolved.
 
-    None if the name is absolute, climbs out with '..', or is a link that leads outside.
+    None if it climbs out with '..', is a link that leads outside, or is absolute and of another folder.
     """
-    if name.startswith("/"):
-        return None
     try:
         place = (root / name).resolve()
     except (OSError, ValueError, RuntimeError):  # a NUL in the name, a name too long, a circle of links

@@ -11,9 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from mdc.data.formats.lfs import lfs_hint
 from mdc.data.formats.samples import MAX_FILE
 from mdc.data.formats.tar import BLOCK, sample_key
 from mdc.plan.records import UserError
+
+_PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zX", b"\x28\xb5\x2f\xfd")  # gzip, bzip2, xz, Zstandard
 
 
 @dataclass
@@ -37,7 +40,7 @@ def tar_samples(path: Path) -> Iterator[TarSample]:
 
     UserError naming the file, and the member if there is one to blame, for an archive that is damaged or cut off, and
     for members that are absolute, climb with '..', or are links, devices or pipes. Folders are passed over, and what
-    webdataset passes over: names without an ending or that begin with a dot (macOS's "._…"), and folders "__…__". Tars that
+    webdataset passes over: names without an ending or that begin with a dot (macOS's "._…"), and all below "__…__". Tars that
     were joined (`cat a.tar b.tar`) are read as one.
     """
     sample: TarSample | None = None
@@ -53,7 +56,7 @@ def tar_samples(path: Path) -> Iterator[TarSample]:
             with content:
                 data = content.read() if member.size <= MAX_FILE else None
             if data is not None and len(data) != member.size:
-                raise tarfile.ReadError(f"cut off in {member.name!r}")
+                raise tarfile.ReadError(f"truncated in {member.name!r}")
             sample.files[_new_ending(path, member, key, sample.files)] = data
     if sample is not None:
         yield sample
@@ -85,7 +88,14 @@ def _readable(path: Path) -> Iterator[tarfile.TarFile]:
         raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None
     except (tarfile.TarError, ValueError, ArithmeticError, LookupError, EOFError) as error:
         # tarfile raises many kinds on damaged headers
-        raise UserError(f"{path}: a damaged tar ({error}); download or make this shard again") from None
+        hint = lfs_hint(path) or _compressed(path) or "; download or rebuild this shard"
+        raise UserError(f"{path}: corrupt tar ({error}){hint}") from None
+
+
+def _compressed(path: Path) -> str:
+    with path.open("rb") as file:
+        start = file.read(4)
+    return "; it is compressed: unpack it to a .tar" if start.startswith(_PACKED) else ""
 
 
 def _members(path: Path, tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
@@ -95,7 +105,7 @@ def _members(path: Path, tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
         while (member := tar.next()) is not None:
             # Python's tarfile has looped forever on negative sizes
             if member.size < 0 or tar.offset <= before:
-                raise tarfile.ReadError(f"{member.name!r} has no possible size")
+                raise tarfile.ReadError(f"{member.name!r} has an impossible size")
             before = tar.offset
             _allowed(path, member)
             if not member.isdir() and not _passed_over(member.name):
@@ -108,28 +118,29 @@ def _members(path: Path, tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
         tar.fileobj.seek(begin)
         tar = tarfile.open(fileobj=tar.fileobj, mode="r:")  # noqa: SIM115  (the file is the caller's)
         if tar.firstmember is None:  # type: ignore[attr-defined]
-            raise tarfile.ReadError(f"what follows its end mark at byte {begin} is no tar")
+            raise tarfile.ReadError(f"what follows its end-of-archive marker at byte {begin} is not a tar")
 
 
 def _new_ending(path: Path, member: tarfile.TarInfo, key: str, files: Container[str]) -> str:
     ending = member.name[len(key) + 1 :].lower()
     if ending in files:
-        raise UserError(f"{path}: {member.name!r} stands twice; each file of a sample needs its own name")
+        raise UserError(f"{path}: duplicate member {member.name!r}; each file of a sample needs a unique name")
     return ending
 
 
 def _allowed(path: Path, member: tarfile.TarInfo) -> None:
     name = member.name
     if name.startswith("/") or ".." in name.split("/") or "\0" in name:
-        raise UserError(f"{path}: member {name!r} is absolute or leads outside; such an archive is not read")
+        raise UserError(f"{path}: member {name!r} is an absolute path or leads outside the archive; refused")
     if not (member.isdir() or (member.isreg() and not member.issparse())):
-        raise UserError(f"{path}: member {name!r} is a link, a device or the like; such an archive is not read")
+        raise UserError(f"{path}: member {name!r} is not a regular file (a link or a device); refused")
 
 
 def _passed_over(name: str) -> bool:
     *folders, base = name.split("/")
     hidden = base.startswith(".") or "." not in base
-    return hidden or any((part.startswith("__") and part.endswith("__")) or part == "__MACOSX" for part in folders)
+    described = bool(folders) and folders[0].startswith("__") and folders[0].endswith("__")
+    return hidden or described or "__MACOSX" in folders
 
 
 def _next_archive(path: Path, position: int) -> int | None:
@@ -139,7 +150,7 @@ def _next_archive(path: Path, position: int) -> int | None:
         file.seek(position)
         block = file.read(BLOCK)
         if len(block) != BLOCK or any(block):
-            raise tarfile.ReadError(f"cut off or damaged at byte {position}: the end mark is missing")
+            raise tarfile.ReadError(f"truncated or corrupt at byte {position}: no end-of-archive marker")
         while block := file.read(1 << 20):
             if any(block):
                 first = next(at for at in range(0, len(block), BLOCK) if any(block[at : at + BLOCK]))

@@ -80,7 +80,7 @@ def _decoded(data: bytes) -> tuple[Image.Image, str]:
         _whole(data, form)
         if form == "TIFF" or not _ORIENTATION_KEYS.isdisjoint(image.info):
             image = _upright(image)
-        return (image if image.mode == "RGB" else _to_rgb(image)), form
+        return _to_rgb(image), form
     except (ImageError, MemoryError):  # memory is this machine's matter, and no fault of the image
         raise
     except Image.DecompressionBombError as error:
@@ -110,7 +110,7 @@ def decode_at_least(
             orientation = 1 if shown is image else image.getexif().get(_ORIENTATION, 1)
             size = size[::-1] if orientation in _ON_ITS_SIDE else size
             plain = plain and orientation == 1
-        return (shown if shown.mode == "RGB" else _to_rgb(shown)), size, plain
+        return _to_rgb(shown), size, plain
     except (ImageError, MemoryError):  # memory is this machine's matter, and no fault of the image
         raise
     except Image.DecompressionBombError as error:
@@ -207,6 +207,8 @@ def _upright(image: Image.Image) -> Image.Image:
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:
+    if image.mode == "RGB" and "transparency" not in image.info:  # PNG may name one colour that is transparent
+        return image
     if image.mode.startswith("I"):  # 16-bit grey; Pillow's own conversion would clip at 255
         grey = np.asarray(image, dtype=np.int64)
         if grey.min() < 0 or grey.max() > 65535:

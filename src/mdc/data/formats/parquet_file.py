@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from mdc.data.formats.lfs import lfs_hint
 from mdc.plan.records import UserError
 
 _BUFFER = 1 << 20  # bytes of a column that are read from the file at once
@@ -20,7 +21,7 @@ def readable(path: Path, trouble: str) -> Iterator[None]:
     try:
         yield
     except (OSError, pyarrow.ArrowException, ValueError, OverflowError) as error:  # ValueError: text that is not UTF-8
-        raise UserError(f"{path}: {trouble} ({str(error)[:200]})") from None
+        raise UserError(f"{path}: {trouble} ({str(error)[:200]}){lfs_hint(path)}") from None
 
 
 @contextmanager

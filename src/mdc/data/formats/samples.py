@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
+import re
 import stat
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from mdc.data.formats.images import ENDINGS, ImageError, image_format
+from mdc.data.formats.lfs import is_lfs_pointer
 from mdc.plan.records import atomic_path
 
 IMAGE_ENDINGS = frozenset(ending for endings in ENDINGS.values() for ending in endings)
 MAX_FILE = 1 << 28  # bytes of an encoded image: far above any photo, and a file of that size still fits the memory
 _LONGEST_KEY = 80  # characters of a name
 _SHOWN = 200  # characters of a detail
+_STRING = r"(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"  # as Python writes it
+_LIST = re.compile(rf"\[\s*{_STRING}(?:[\s,]+{_STRING})*,?\s*\]", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -121,6 +126,9 @@ def checked_image(image: object, skipped: Skipped, key: str, file: str = "") -> 
     if len(image) > MAX_FILE:
         skipped.add("image too large", key, file, f"{len(image)} bytes, at most {MAX_FILE} allowed")
         return None
+    if is_lfs_pointer(image):
+        skipped.add("image is a Git LFS pointer", key, file, "run `git lfs pull`")
+        return None
     try:
         return image, ENDINGS[image_format(image)][0]
     except ImageError as error:
@@ -159,10 +167,27 @@ def _as_the_folder_has_it(path: Path) -> Path:
 
 
 def texts_of(value: Any) -> list[str]:
-    """The texts of a source's field: itself, or those in a list; numbers, bytes, nested lists and the like are none."""
+    """The texts of a source's field: itself, or those in a list, also in one that is written out as text; numbers, bytes,
+    nested lists and the like are none."""
     if isinstance(value, str):
-        return [value]
+        return _listed(value)
     return [text for text in value if isinstance(text, str)] if isinstance(value, list | tuple) else []
+
+
+def _listed(text: str) -> list[str]:
+    """The texts of a list that is written out as text, as pandas and numpy leave it in a CSV file and Flickr30k's table has it:
+    JSON's or Python's form. Any other text is itself."""
+    if not (text.startswith("[") and text.endswith("]")):
+        return [text]
+    found: Any = None
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        if _LIST.fullmatch(text):
+            # one by one, since numpy writes no commas, and Python would join such strings
+            with suppress(ValueError, SyntaxError):
+                found = [ast.literal_eval(one) for one in re.findall(_STRING, text, re.DOTALL)]
+    return found if isinstance(found, list) and all(isinstance(one, str) for one in found) else [text]
 
 
 def safe_key(name: str) -> str:

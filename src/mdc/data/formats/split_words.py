@@ -16,7 +16,7 @@ USUAL = {
 }
 #: in ``splits``: the words of what is left out knowingly
 UNUSED = "unused"
-_EDGE = r"[-._ 0-9]"  # what stands beside a word in a name
+_EDGE = r"[-._= 0-9]"  # what may be next to a word in a name
 
 
 class SplitWords:
@@ -31,6 +31,8 @@ class SplitWords:
 
     def of(self, word: object) -> str | None:
         """Our name for a split that is called ``word``; None if nobody knows."""
+        if isinstance(word, int):
+            word = str(word)  # a class label's number
         if not isinstance(word, str):
             return None
         return self._given.get(word) or self._usual.get(word.strip().casefold())
@@ -60,7 +62,10 @@ def listed(words: str | Sequence[str]) -> list[str]:
 def unknown_word(where: str, word: object, rows: int | None = None) -> UserError:
     """The error for a word that means no split; ``where``: the file, and the column or line."""
     many = f" ({rows} rows)" if rows else ""
+    if word is None:
+        return UserError(f"{where}: no split is given{many}; fill the column in, or drop the rows")
+    written = f'"{word}"' if isinstance(word, int) else word
     return UserError(
-        f"{where}: split {word!r}{many} is not known; say which it is in source.splits (`val: {word}`), or leave it out "
-        f"(`unused: {word}`)"
+        f"{where}: split {word!r}{many} is not known; say which it is in source.splits (`val: {written}`), or leave it out "
+        f"(`unused: {written}`)"
     )

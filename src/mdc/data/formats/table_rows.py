@@ -73,7 +73,11 @@ def _csv_cells(path: Path, errors: str) -> Iterator[tuple[int, list[str]]]:
         for cells in reader:
             yield reader.line_num, cells
     except csv.Error as error:
-        raise UserError(f"{path}, line {reader.line_num}: {error}; is a quotation left open?") from None
+        if "new-line character" in str(error):
+            raise UserError(
+                f"{path}, line {reader.line_num + 1}: a carriage return alone; convert the line ends (to \\n or \\r\\n)"
+            ) from None
+        raise UserError(f"{path}, line {reader.line_num}: {error}; unclosed quote?") from None
 
 
 def _lines(path: Path, errors: str) -> Iterator[tuple[int, str]]:
@@ -95,8 +99,21 @@ def _lines(path: Path, errors: str) -> Iterator[tuple[int, str]]:
 def _known_columns(path: Path, names: list[Column], wanted: Iterable[Column | None]) -> None:
     for column in wanted:
         if column is not None and column not in names:
+            _other_delimiter(path, names)
             has = ", ".join(map(str, names))[:200]
             raise UserError(f"{path}: has no column {column!r}; it has {has}; header: false counts columns from 0")
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise UserError(f"{path}: column {twice!r} stands twice")
+        raise UserError(f"{path}: duplicate column {twice!r}")
+
+
+def _other_delimiter(path: Path, names: list[Column]) -> None:
+    """UserError if the first line looks like one with another delimiter than the format has."""
+    first = str(names[0])
+    if first.startswith("sep="):
+        raise UserError(f"{path}: the first line, {first!r}, is Excel's; delete it")
+    mark = next((mark for mark in "\t;|," if mark in first), "")
+    if len(names) == 1 and mark:
+        raise UserError(
+            f"{path}: one column, {first[:100]!r}; is the delimiter {mark!r}? A .csv has commas and a .tsv tabs (or set format)"
+        )

@@ -73,17 +73,17 @@ def parse_header(block: bytes) -> tuple[str, int]:
     Links, devices, folders and extension headers are refused, and so are names that are absolute or climb with '..'.
     """
     if len(block) != BLOCK or block[257:262] != b"ustar":
-        raise ValueError("no tar header where one must be")
+        raise ValueError("no tar header where one is expected")
     # the sum of all bytes, with the checksum's own field counted as blanks; leaving out the many zeros first is faster
     if sum(block.translate(None, b"\0")) - sum(block[148:156]) + 8 * 32 != _octal(block[148:156]):
-        raise ValueError("a tar header with a wrong checksum")
+        raise ValueError("tar header checksum mismatch")
     prefix, _, _ = block[345:500].partition(b"\0")
     raw, _, _ = block[:100].partition(b"\0")
     name = (prefix + b"/" + raw if prefix else raw).decode("utf-8", errors="replace")
     if block[156:157] not in (b"0", b"\0"):
         raise ValueError(f"{name!r} is not a plain file (tar type {block[156:157]!r})")
     if not raw or name.startswith("/") or "\\" in name or ".." in name.split("/"):
-        raise ValueError(f"{name!r} is not an allowed name")
+        raise ValueError(f"{name!r} is not a valid name")
     return name, _octal(block[124:136])
 
 
@@ -91,7 +91,7 @@ def _octal(field: bytes) -> int:
     digits = field.strip(b"\0 ")
     # `int` would also accept signs and underscores, and with a negative size reading would never end
     if not digits.isdigit():
-        raise ValueError(f"a tar header with {bytes(digits)!r} where a number must be")
+        raise ValueError(f"a tar header with {bytes(digits)!r} where a number is expected")
     return int(digits, 8)
 
 
@@ -113,7 +113,7 @@ def tar_members(path: str | Path) -> list[Member]:
     try:
         return list(_walk(descriptor, os.fstat(descriptor).st_size))
     except ValueError as error:
-        raise UserError(f"{path}: {error}; make the shards again") from None
+        raise UserError(f"{path}: {error}; rebuild the shards") from None
     finally:
         os.close(descriptor)
 
@@ -130,10 +130,10 @@ def _walk(descriptor: int, end: int) -> Iterator[Member]:
             return
         name, size = parse_header(block)
         if position + BLOCK + size > end:
-            raise ValueError(f"cut off in {name!r}")
+            raise ValueError(f"truncated in {name!r}")
         yield Member(name, position + BLOCK, size)
         position += BLOCK + padded(size)
-    raise ValueError("cut off: the end mark is missing")
+    raise ValueError("truncated: no end-of-archive marker")
 
 
 def sample_key(name: str) -> str:
@@ -167,7 +167,7 @@ def split_span(span: bytes) -> dict[str, bytes]:
         if files.setdefault("__key__", key.encode()) != key.encode():
             raise ValueError(f"{name!r} is of another sample")
         if position + BLOCK + padded(size) > len(span):
-            raise ValueError(f"cut off in {name!r}")
+            raise ValueError(f"truncated in {name!r}")
         files[name[len(key) + 1 :]] = span[position + BLOCK : position + BLOCK + size]
         position += BLOCK + padded(size)
     return files

@@ -30,7 +30,7 @@ class Stored:
         shards = [shard["sha256"] for shard in index["splits"][split]["shards"]]
         if listed is None or [one["shard_sha256"] for one in listed] != shards:
             raise UserError(
-                f"{manifest}: was made of other shards than {index['name']}, split {split}, has; encode it again"
+                f"{manifest}: was made of other shards than {index['name']}, split {split}, has; re-encode it"
             )
         self.files = [manifest.parent / one["file"] for one in listed]
         self.starts = [0, *accumulate(int(one["samples"]) for one in listed)]
@@ -59,7 +59,7 @@ class Stored:
             return torch.from_numpy(self._codebook[found.astype(np.int64)])
         except IndexError:
             raise UserError(
-                f"{self.files[0].parent}: codes above the codebook's {len(self._codebook)}; make the image tokens again"
+                f"{self.files[0].parent}: codes above the codebook's {len(self._codebook)}; rebuild the image tokens"
             ) from None
 
 
@@ -72,5 +72,5 @@ def _array(file: Path) -> np.ndarray:
     try:
         found: np.ndarray = np.load(file, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError) as error:
-        raise UserError(f"{file}: nothing can be read from it ({error}); encode the corpus again") from None
+        raise UserError(f"{file}: nothing can be read from it ({error}); re-encode the corpus") from None
     return found

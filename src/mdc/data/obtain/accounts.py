@@ -60,7 +60,7 @@ def take_account_again(folder: Path, shard: int, part: Mapping[str, Any]) -> dic
     before = _taken(folder, shard, part)
     account = take_account(folder, shard, part)
     if before is not None and before.get("sha256") != account["sha256"]:
-        raise Incomplete("its files have changed since they were checked")
+        raise Incomplete("its files changed after they were checked")
     return account
 
 
@@ -88,7 +88,7 @@ def take_account(folder: Path, shard: int, part: Mapping[str, Any], believe: boo
         raise Incomplete(str(error)) from None
     silent = sum(count for reason, count in told.items() if reason in SILENCE)
     if not believe and part["rows"] >= _FEW and silent > _NEARLY_ALL * part["rows"]:
-        raise Silence(f"{silent} of {part['rows']} rows met no server at all; is this machine connected?")
+        raise Silence(f"{silent} of {part['rows']} rows got no response from any host; check your network")
     account = {
         "shard": shard,
         "part": part["sha256"],
@@ -179,7 +179,7 @@ def _planned(folder: Path, shard: int, part: Mapping[str, Any]) -> Any:
     table = read_part(folder, shard)
     rows = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
     if rows_digest(rows) != part["sha256"]:
-        raise UserError(f"{part_file(folder, shard)}: is damaged; remove {folder / 'plan'} and run again")
+        raise UserError(f"{part_file(folder, shard)}: corrupt; delete {folder / 'plan'} and rerun")
     return table
 
 

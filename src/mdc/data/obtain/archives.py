@@ -91,7 +91,7 @@ def unpack(
             else:
                 _tar(archive, writer)
         if not writer.files:
-            raise UserError(f"{archive}: holds no file{f' below a folder {only}' if only else ''}")
+            raise UserError(f"{archive}: contains no file{f' below a folder {only}' if only else ''}")
         _move(archive, beside, target, writer.files)
         return dict(sorted(writer.files.items()))
     finally:
@@ -103,17 +103,17 @@ def _told(archive: Path) -> Iterator[None]:
     try:
         yield
     except (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error) as error:
-        raise UserError(f"{archive}: a damaged archive ({error}); move it away and call again") from None
+        raise UserError(f"{archive}: corrupt archive ({error}); move it away and rerun") from None
     except (NotImplementedError, ValueError, ArithmeticError, LookupError) as error:
         # tarfile and zipfile raise many kinds on damaged headers
-        raise UserError(f"{archive}: an archive that cannot be read ({error}); move it away and call again") from None
+        raise UserError(f"{archive}: unreadable archive ({error}); move it away and rerun") from None
     except (NotADirectoryError, IsADirectoryError, FileExistsError) as error:
         raise UserError(f"{archive}: a member is a file and a folder at once ({error.filename})") from None
     except OSError as error:
         if error.errno is None:  # gzip's own
-            raise UserError(f"{archive}: a damaged archive ({error}); move it away and call again") from None
+            raise UserError(f"{archive}: corrupt archive ({error}); move it away and rerun") from None
         raise UserError(
-            f"{archive}: cannot be unpacked ({error.strerror}); nothing was left half-unpacked, call again"
+            f"{archive}: cannot be unpacked ({error.strerror}); no partial output was kept; rerun"
         ) from None
 
 
@@ -139,18 +139,20 @@ class _Writer:
         """The name under which a member is put, None if it is not wanted. UserError if it leads outside."""
         parts = name.split("/")
         if name.startswith("/") or ".." in parts or "\\" in name or "\0" in name:
-            raise UserError(f"{self.archive}: member {name!r} is absolute or leads outside; not unpacked")
+            raise UserError(
+                f"{self.archive}: member {name!r} is an absolute path or leads outside the folder; not unpacked"
+            )
         parts = [part for part in parts if part not in ("", ".")]
         if len(parts) > MAX_DEPTH or any("\ud800" <= character <= "\udfff" for character in name):
             raise UserError(
-                f"{self.archive}: member {name[:200]!r} lies over {MAX_DEPTH} folders deep or is not called in UTF-8; "
+                f"{self.archive}: member {name[:200]!r} is nested over {MAX_DEPTH} folders deep, or its name is not UTF-8; "
                 "not unpacked"
             )
         if not parts or parts[0] == "__MACOSX":  # what macOS adds of its own
             return None
         if parts[0] in _OURS:
             raise UserError(
-                f"{self.archive}: member {name[:200]!r} has the name of a file of this project; not unpacked"
+                f"{self.archive}: member {name[:200]!r} has a name that this project reserves; not unpacked"
             )
         if self.only:
             wanted = self.only.split()
@@ -172,19 +174,21 @@ class _Writer:
                 out.write(block)
                 left -= len(block)
         if left:
-            raise EOFError(f"cut off in {place!r}")
+            raise EOFError(f"truncated in {place!r}")
         self.files[place] = size
 
     def same_as(self, place: str, other: str) -> None:
         """A link of the archive, made a second name of the file that it leads to."""
         if other not in self.files:
-            raise UserError(f"{self.archive}: link {place!r} leads to {other!r}, which is no file of it; not unpacked")
+            raise UserError(
+                f"{self.archive}: link {place!r} points to {other!r}, which is not a file of the archive; not unpacked"
+            )
         os.link(self.folder / other, self._new(place))
         self.files[place] = self.files[other]
 
     def _new(self, place: str) -> Path:
         if place in self.files:
-            raise UserError(f"{self.archive}: member {place!r} stands twice; not unpacked")
+            raise UserError(f"{self.archive}: duplicate member {place!r}; not unpacked")
         path = self.folder / place
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
@@ -212,7 +216,7 @@ def _zip(archive: Path, writer: _Writer) -> None:
             with handle.open(member) as source:
                 writer.file(place, source, member.file_size)
                 if source.read(1):  # also asks for the checksum
-                    raise zipfile.BadZipFile(f"{member.filename!r} is longer than it says")
+                    raise zipfile.BadZipFile(f"{member.filename!r} is larger than its header says")
 
 
 def _tar(archive: Path, writer: _Writer) -> None:
@@ -227,7 +231,7 @@ def _tar(archive: Path, writer: _Writer) -> None:
             place = writer.place(member.name)
             bar.update()
             if not (member.isreg() or member.isdir() or member.issym() or member.islnk()) or member.issparse():
-                raise UserError(f"{archive}: member {member.name!r} is a device or the like; not unpacked")
+                raise UserError(f"{archive}: member {member.name!r} is not a regular file (a device); not unpacked")
             if member.issym() or member.islnk():
                 other = writer.place(_leads_to(archive, member))
                 if place is not None and other is not None:
@@ -275,9 +279,9 @@ class _Stream:
     def to_the_end(self, writer: _Writer) -> None:
         """Read what is behind the last member, so that gzip compares its checksum, and ask for the end mark."""
         while block := self.read(_BLOCK):
-            writer.count("what stands behind the last member", len(block))
+            writer.count("what follows the last member", len(block))
         if self.last != bytes(tarfile.BLOCKSIZE):
-            raise EOFError("the end mark is missing")
+            raise EOFError("no end-of-archive marker")
 
 
 @contextmanager

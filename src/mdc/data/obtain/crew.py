@@ -137,6 +137,6 @@ def _listen(process: subprocess.Popen[str], said: deque[str]) -> None:
 
 def _last_words(code: int, said: Iterable[str]) -> str:
     if code < 0:
-        return f"a process was ended by signal {-code}; is the memory full? fewer download.processes need less"
+        return f"a process was killed by signal {-code}; out of memory? use fewer download.processes"
     sys.stderr.writelines(said)
-    return f"a process ended with exit code {code}; what it said stands above"
+    return f"a process ended with exit code {code}; see its output above"

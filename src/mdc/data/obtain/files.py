@@ -60,7 +60,7 @@ def fetch(file: RemoteFile, target: Path, *, timeout: float = TIMEOUT, pause: fl
     if target.exists():
         told, wrong = _verified(file, target)
         if wrong:
-            raise UserError(f"{target}: {wrong}; it is not the published file: move it away and call again")
+            raise UserError(f"{target}: {wrong}; not the published file: move it away and rerun")
         return told
     target.parent.mkdir(parents=True, exist_ok=True)
     part = Part(target.with_name(f".{target.name}.part"))
@@ -70,17 +70,17 @@ def fetch(file: RemoteFile, target: Path, *, timeout: float = TIMEOUT, pause: fl
             break
         except BrokenOff as error:
             if attempt == ATTEMPTS:
-                kept = f"{part.size} bytes are kept, call again to go on" if part.size else "nothing came"
-                raise UserError(f"{file.name}: not fetched from {file.url}: {error}; {kept}") from None
+                kept = f"{part.size} bytes kept; rerun to resume" if part.size else "nothing was received"
+                raise UserError(f"{file.name}: download from {file.url} failed: {error}; {kept}") from None
             time.sleep(pause * 2 ** (attempt - 1))
     told, wrong = _verified(file, part.path)
     if wrong:
         part.remove()
-        raise UserError(f"{file.name}: fetched from {file.url}: {wrong}; it was thrown away")
+        raise UserError(f"{file.name}: downloaded from {file.url}: {wrong}; deleted")
     if file.sha256 is None and file.md5 is None and _is_page(part.path):
         part.remove()
         raise UserError(
-            f"{file.name}: {file.url} sent a web page in its place; fetch it in a browser and put it at {target}"
+            f"{file.name}: {file.url} returned a web page instead of the file; download it in a browser and save it as {target}"
         )
     part.path.replace(target)
     part.remove()
@@ -91,13 +91,13 @@ def _verified(file: RemoteFile, path: Path) -> tuple[dict[str, Any], str]:
     """Size and sha256 of the file at ``path``, and in words what is not as published."""
     size = path.stat().st_size
     if file.bytes is not None and size != file.bytes:
-        return {}, f"{size} bytes where {file.bytes} were published"
+        return {}, f"{size} bytes, expected {file.bytes}"
     sha256, md5 = _digests(path, file.md5 is not None)
     told = {"bytes": size, "sha256": sha256}
     if file.sha256 is not None and sha256 != file.sha256:
-        return told, f"sha256 {sha256} where {file.sha256} was published"
+        return told, f"sha256 {sha256}, expected {file.sha256}"
     if file.md5 is not None and md5 != file.md5:
-        return told, f"md5 {md5} where {file.md5} was published"
+        return told, f"md5 {md5}, expected {file.md5}"
     return told, ""
 
 

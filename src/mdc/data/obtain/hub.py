@@ -142,7 +142,9 @@ def _list(mirror: Mirror) -> list[HubFile]:
         ]
     for file in found:
         if file.path.startswith("/") or ".." in file.path.split("/") or "\\" in file.path:
-            raise UserError(f"{mirror.repo}: file {file.path!r} is absolute or leads outside; not fetched")
+            raise UserError(
+                f"{mirror.repo}: file {file.path!r} is an absolute path or leads outside the folder; not downloaded"
+            )
     # the library's own rule: the shell's patterns, where * also matches /
     wanted = [file for file in found if any(fnmatch.fnmatch(file.path, pattern) for pattern in mirror.patterns)]
     if not wanted:
@@ -155,7 +157,7 @@ def _list(mirror: Mirror) -> list[HubFile]:
 def _verify(mirror: Mirror, folder: Path, seals: Path, file: HubFile) -> dict[str, Any]:
     path = folder / file.path
     if not path.is_file():
-        raise UserError(f"{path}: not fetched from {mirror.repo}; call again")
+        raise UserError(f"{path}: not downloaded from {mirror.repo}; rerun")
     before = known_seal(seals, path)
     seal = before or sealed(seals, path)
     good = seal["sha256"] == file.sha256 if file.sha256 else _git_sha1(path, seal["bytes"]) == file.git_sha1
@@ -166,7 +168,7 @@ def _verify(mirror: Mirror, folder: Path, seals: Path, file: HubFile) -> dict[st
                 "for another revision, or delete this file and rerun"
             )
         path.unlink()
-        raise UserError(f"{path}: not the file that {mirror.repo} lists; it was removed, call again to fetch it")
+        raise UserError(f"{path}: checksum mismatch with {mirror.repo}; deleted, rerun to download it again")
     return {"file": file.path, "bytes": seal["bytes"], "sha256": seal["sha256"]}
 
 
@@ -184,7 +186,7 @@ def _room(mirror: Mirror, files: list[HubFile], folder: Path) -> None:
     state = os.statvfs(folder)
     free = state.f_bavail * state.f_frsize
     if missing > free:
-        raise UserError(f"{folder}: {mirror.repo} needs {missing} bytes and {free} are free; make room and call again")
+        raise UserError(f"{folder}: {mirror.repo} needs {missing} bytes, {free} are free; free some space and rerun")
 
 
 def _endpoint() -> str:
@@ -209,17 +211,19 @@ class _Told:
 
         where = f"{self.mirror.repo} at {self.mirror.revision[:12]}"
         if isinstance(error, errors.GatedRepoError):
-            raise UserError(f"{where}: its owners ask for a log-in and their consent first (hf auth login)") from None
+            raise UserError(f"{where}: gated dataset: accept the terms, then run `hf auth login`") from None
         if isinstance(error, errors.RepositoryNotFoundError):
-            raise UserError(f"{where}: the hub has no such dataset repository, or it needs a log-in") from None
+            raise UserError(
+                f"{where}: no such dataset repository on the hub, or it is private (run `hf auth login`)"
+            ) from None
         if isinstance(error, errors.RevisionNotFoundError):
-            raise UserError(f"{where}: the repository has no such commit, branch or tag") from None
+            raise UserError(f"{where}: no such commit, branch or tag in the repository") from None
         if isinstance(error, errors.HfHubHTTPError) and getattr(error, "response", None) is not None:
-            raise UserError(f"{where}: HTTP {error.response.status_code} from the hub; call again to go on") from None
+            raise UserError(f"{where}: HTTP {error.response.status_code} from the hub; rerun to resume") from None
         if isinstance(error, OSError) and error.errno is not None and error.strerror:
-            raise UserError(f"{where}: {error.strerror}; what came is kept, call again to go on") from None
+            raise UserError(f"{where}: {error.strerror}; partial download kept; rerun to resume") from None
         module = type(error).__module__.partition(".")[0]
         if module in ("httpx", "httpx2", "requests", "huggingface_hub") or isinstance(error, OSError | TimeoutError):
             raise UserError(
-                f"{where}: the hub cannot be reached ({type(error).__name__}); what came is kept, call again to go on"
+                f"{where}: cannot reach the hub ({type(error).__name__}); partial download kept; rerun to resume"
             ) from None

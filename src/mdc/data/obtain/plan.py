@@ -111,7 +111,7 @@ def make_plan(
         "parts": parts,
     }
     if not parts:
-        raise UserError(f"{files[0].parent}: none of the list's {total} rows can be used{left_out(counts)}")
+        raise UserError(f"{files[0].parent}: none of the list's {total} rows is usable{left_out(counts)}")
     write_json(place / PLAN, plan)
     shutil.rmtree(place / "reading", ignore_errors=True)
     return plan
@@ -119,20 +119,20 @@ def make_plan(
 
 def _same_pairs(folder: Path, there: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     """A folder keeps its list, its columns and its settings; only the size of its subset may grow."""
-    old, mend = there["asked"], "take another path for this data set, or remove that folder"
+    old, mend = there["asked"], "use a different path for this dataset or delete the folder"
     if old["list"] != wanted["list"] or old["columns"] != wanted["columns"]:
-        raise UserError(f"{folder}: was made from another list or other columns of it; {mend}")
+        raise UserError(f"{folder}: was made from a different list or different columns; {mend}")
     for name, value in wanted["shape"].items():
         if old["shape"].get(name) != value:
             raise UserError(f"{folder}: was made with {name} {old['shape'].get(name)}, now it is {value}; {mend}")
     before, now = old["subset"], wanted["subset"]
     if (before is None) != (now is None) or (before and now and before["seed"] != now["seed"]):
         raise UserError(
-            f"{folder}: was made with subset {before}, now it is {now}: other rows, or another order; {mend}"
+            f"{folder}: was made with subset {before}, now it is {now}: different rows, or a different order; {mend}"
         )
     if before and now and now["pairs"] < before["pairs"]:
         raise UserError(
-            f"{folder}: holds a subset of {before['pairs']} pairs, now {now['pairs']} are asked for; keep the "
+            f"{folder}: contains a subset of {before['pairs']} pairs, {now['pairs']} are requested; keep the "
             f"larger and set pairs: {now['pairs']} in the corpus's source, or {mend}"
         )
 

@@ -63,7 +63,7 @@ def _seal(place: Path, file: Path) -> tuple[Path, dict[str, Any]]:
 def need_unchanged(file: Path, seal: Mapping[str, Any]) -> None:
     """UserError if ``file`` is no longer the one that was sealed."""
     if _look(file) != {name: seal[name] for name in ("bytes", "mtime_ns")}:
-        raise UserError(f"{file}: changed while it was read; run again when nothing writes to it any more")
+        raise UserError(f"{file}: changed while it was read; rerun when no other process writes to it")
 
 
 def _look(file: Path) -> dict[str, int]:

@@ -59,8 +59,7 @@ def chosen_rows(
         counts.update({"": one.rows, **one.bad})
     if threshold is None:
         raise UserError(
-            f"{files[0].parent}: a subset of {pairs} pairs is asked for, the list has {found} rows that can be "
-            f"used{left_out(counts)}"
+            f"{files[0].parent}: a subset of {pairs} pairs is requested, the list has {found} usable rows{left_out(counts)}"
         )
     left = pairs
     for row in _different(kept, bound, threshold, counts):

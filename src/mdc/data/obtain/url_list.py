@@ -79,12 +79,12 @@ def list_files(path: Path, columns: Columns) -> list[Path]:
         wanted = {end for end, form in _ENDINGS.items() if columns.format in (None, form)}
         found = sorted(file for file in path.rglob("*") if file.is_file() and file.suffix.lower() in wanted)
         if not found:
-            raise UserError(f"{path}: holds no list ({', '.join(sorted(wanted))}); put it there, or set list.path")
+            raise UserError(f"{path}: contains no list ({', '.join(sorted(wanted))}); put it there, or set list.path")
         return found
     if not path.is_file():
         raise UserError(f"{path}: no such file or folder; put the list of URLs there, or set list.path")
     if columns.format is None and path.suffix.lower() not in _ENDINGS:
-        raise UserError(f"{path}: the name's end tells no format; set list.format to tsv, csv, jsonl or parquet")
+        raise UserError(f"{path}: unknown file extension; set list.format to tsv, csv, jsonl or parquet")
     return [path]
 
 

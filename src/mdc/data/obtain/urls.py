@@ -93,9 +93,7 @@ def download_group(
     with locked(folder, doing=_DOING, shared=True), locked(own, doing="is downloading this group"):
         place = folder / "plan" / PLAN
         if not place.is_file() or sha256_file(place) != plan_sha256:
-            raise UserError(
-                f"{place}: is missing or was made anew since this job was given it; plan the data set again"
-            )
+            raise UserError(f"{place}: missing or rebuilt since this job was planned; plan the dataset again")
         plan = read_json(place)
         return summary(_shards(folder, plan, settings, range(group, len(plan["parts"]), groups), own))
 
@@ -108,7 +106,7 @@ def _planned(config: Mapping[str, Any], entry: Any, data_dir: Path) -> dict[str,
     if not (dataset.get("list") or {}).get("path"):
         files = _published(files, place, entry)
     if not files:
-        raise UserError(f"{place}: holds no list but what was downloaded; put the list there, or set list.path")
+        raise UserError(f"{place}: contains no list besides what was downloaded; put the list there, or set list.path")
     try:
         return make_plan(folder, files, columns, dataset.get("subset"), config["download"])
     except OSError as error:
@@ -121,7 +119,7 @@ def _list_of(dataset: Mapping[str, Any], entry: Any, folder: Path, data_dir: Pat
     if described is None:
         known = getattr(entry, "list_columns", None)
         if known is None:
-            raise UserError(f"data set {dataset['path']}: no list of URLs is known for it; give its list: in the scale")
+            raise UserError(f"dataset {dataset['path']}: no list of URLs is known for it; give its list: in the scale")
         described = asdict(known) if is_dataclass(known) and not isinstance(known, type) else dict(known)
     path = described.get("path")
     return columns_of(described), folder / "list" if path is None else data_dir / path
@@ -141,7 +139,7 @@ def _published(files: list[Path], place: Path, entry: Any) -> list[Path]:
     wanted = [file for file in files if any(fnmatch.fnmatch(str(file.relative_to(place)), one) for one in patterns)]
     if patterns and not wanted:
         raise UserError(
-            f"{place}: holds none of the registry's files ({', '.join(patterns)}); put them there, or set list.path"
+            f"{place}: contains none of the registry's files ({', '.join(patterns)}); put them there, or set list.path"
         )
     return wanted if patterns else files
 
@@ -175,15 +173,13 @@ def _all_of(folder: Path, plan: Mapping[str, Any], settings: Mapping[str, Any], 
         for _ in range(_ROUNDS):
             orders = [(shard, part) for shard, part in parts.items() if shard not in accounts]
             for answer in download(settings, orders, believe=connected):
-                done = f"{len(accounts)} of {len(parts)} shards are whole and stay"
+                done = f"{len(accounts)} of {len(parts)} shards are complete and will be kept"
                 if answer.kind == DISK:
                     raise UserError(_cannot_write(folder, answer.trouble, done))
                 connected, silent = connected or not answer.trouble, silent + 1 if answer.kind == NETWORK else 0
                 # a whole shard may be of one dead host, so silence alone is no verdict where others answered
                 if silent > (2 * settings["processes"] if connected else 0):
-                    raise UserError(
-                        f"{folder}: shard {answer.shard:05d}: {answer.trouble} {done}: run again when it is"
-                    )
+                    raise UserError(f"{folder}: shard {answer.shard:05d}: {answer.trouble}. {done}; rerun to resume")
                 account = None if answer.trouble else read_account(folder, answer.shard, parts[answer.shard])
                 if account is None:
                     troubles[answer.shard] = answer.trouble or "its account is missing"
@@ -193,10 +189,10 @@ def _all_of(folder: Path, plan: Mapping[str, Any], settings: Mapping[str, Any], 
     missing = [shard for shard in parts if shard not in accounts]
     if missing:
         first = missing[0]
-        why = troubles.get(first, "no process was left to download it")
+        why = troubles.get(first, "no worker process was left")
         raise UserError(
-            f"{folder}: {len(missing)} of {len(parts)} shards are not whole after {_ROUNDS} tries (shard {first:05d}: {why}); "
-            "run again: what is there stays"
+            f"{folder}: {len(missing)} of {len(parts)} shards are incomplete after {_ROUNDS} tries (shard {first:05d}: {why}); "
+            "complete shards will be kept; rerun to resume"
         )
     return [accounts[shard] for shard in parts]
 
@@ -214,7 +210,8 @@ def _kept(folder: Path, shard: int, part: Mapping[str, Any]) -> dict[str, Any] |
 
 def _cannot_write(folder: Path, why: str, done: str) -> str:
     free = shutil.disk_usage(folder).free // 2**20
-    return f"{folder}: cannot be written ({why}; {free} MiB free); {done or 'what was whole stays'}: make room, then run again"
+    kept = done or "complete shards will be kept"
+    return f"{folder}: cannot be written ({why}; {free} MiB free); {kept}: free some space, then rerun"
 
 
 def _tell(folder: Path, plan: Mapping[str, Any], found: Mapping[str, Any]) -> None:

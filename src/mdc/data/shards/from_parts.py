@@ -49,7 +49,7 @@ def join_parts(
                 folder, entry = there[part]
                 prefix = PARTS + folder.name + "/"
             else:
-                raise UserError(f"{name}: part {part} was written by no job; run again")
+                raise UserError(f"{name}: part {part} was not written by any job; rerun")
             for split, shard in entry["splits"].items():
                 shards[split].append(_placed(shard, prefix))
             read_captions(folder, entry, statistics, keys)

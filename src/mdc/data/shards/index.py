@@ -151,11 +151,11 @@ def read_index(path: str | Path, verify: bool | Literal["auto"] = False, kind: K
         )
     if kind is not None and found != kind:
         there, needed = ("choice set" if each == "choices" else each for each in (found, kind))
-        raise UserError(f"{path}: describes a {there}, a {needed} is needed here")
+        raise UserError(f"{path}: describes a {there}, a {needed} is expected here")
     try:
         allowed[found].model_validate(index)
     except ValidationError as error:
-        raise UserError(f"{path}: {first_problem(error, index)}; make the set again") from None
+        raise UserError(f"{path}: {first_problem(error, index)}; rebuild the set") from None
     if verify:
         listed = shard_list(index)
         whole = verify is True or sum(shard["bytes"] for shard in listed) <= _QUICK
@@ -185,20 +185,20 @@ def verify_shard(folder: Path, shard: dict[str, Any], whole: bool) -> None:
         return
     path, offsets = folder / shard["file"], folder / shard["offsets"]["file"]
     if sha256_file(path) != shard["sha256"]:
-        raise UserError(f"{path}: the shard's sha256 is not the one in {INDEX}; make the set again")
+        raise UserError(f"{path}: the shard's sha256 differs from the one in {INDEX}; rebuild the set")
     check_offsets(folder, shard, sha256_file(offsets))
     spans = np.asarray(sample_spans(tar_members(path)), dtype=np.int64).reshape(-1, 2)
     if len(spans) != shard["samples"]:
-        raise UserError(f"{path}: the shard holds {len(spans)} samples, {INDEX} says {shard['samples']}")
+        raise UserError(f"{path}: the shard contains {len(spans)} samples, {INDEX} says {shard['samples']}")
     bounds = read_offsets(offsets, shard["samples"])
     if not (np.array_equal(bounds[:-1], spans[:, 0]) and np.array_equal(bounds[1:], spans.sum(1))):
-        raise UserError(f"{offsets}: the samples of {path.name} lie elsewhere; make the set again")
+        raise UserError(f"{offsets}: the samples of {path.name} lie elsewhere; rebuild the set")
 
 
 def _check_record(record: Any, index: dict[str, Any]) -> None:
     """ValueError unless a sample's record holds what its set says: captions, a label, a label for each class, or options."""
     if not isinstance(record, dict):
-        raise ValueError("its record is no JSON object")
+        raise ValueError("its record is not a JSON object")
     if index["kind"] == "corpus":
         captions = record.get("captions")
         if not isinstance(captions, list) or not captions or not all(isinstance(text, str) for text in captions):
@@ -294,5 +294,5 @@ class ShardReader:
             _check_record(record, self.index)
         except (ValueError, KeyError, RecursionError) as error:
             path = self._shards.folder / shard["file"]
-            raise UserError(f"{path}: sample {number} of {self.split} is damaged ({error})") from None
+            raise UserError(f"{path}: sample {number} of {self.split} is corrupt ({error})") from None
         return key, image, record

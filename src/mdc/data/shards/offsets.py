@@ -43,10 +43,10 @@ def read_offsets(path: Path, samples: int) -> np.ndarray:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror}); make the set again") from None
+        raise UserError(f"{path}: cannot be read ({error.strerror}); rebuild the set") from None
     header = _header(samples + 1)
     if data[:_HEADER] != header or len(data) != size_of(samples):
-        raise UserError(f"{path}: not the offsets of {samples} samples; make the set again")
+        raise UserError(f"{path}: not the offsets of {samples} samples; rebuild the set")
     return np.frombuffer(data, dtype="<i8", offset=_HEADER)
 
 
@@ -59,7 +59,7 @@ def span_of(descriptor: int, sample: int) -> tuple[int, int]:
     """(start, end) in bytes of sample number ``sample`` of the shard whose offsets are open; ValueError if they end before."""
     pair = os.pread(descriptor, _PAIR.size, _HEADER + _EACH * sample)
     if len(pair) != _PAIR.size:
-        raise ValueError("its offsets are cut off")
+        raise ValueError("its offsets are truncated")
     start, end = _PAIR.unpack(pair)
     return start, end
 

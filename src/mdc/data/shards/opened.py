@@ -114,7 +114,7 @@ class OpenShards:
             try:
                 return os.open(path, os.O_RDONLY)
             except FileNotFoundError:
-                raise UserError(f"{path}: {what} is missing; make the set again") from None
+                raise UserError(f"{path}: {what} is missing; rebuild the set") from None
             except OSError as error:
                 if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._held:
                     raise UserError(f"{path}: cannot be opened ({error.strerror})") from None
@@ -133,13 +133,13 @@ def check_sizes(folder: Path, shard: Mapping[str, Any]) -> None:
         (folder / offsets["file"], offsets["bytes"], "the file of offsets"),
     ):
         if not path.is_file():
-            raise UserError(f"{path}: {what} is missing; make the set again")
+            raise UserError(f"{path}: {what} is missing; rebuild the set")
         if path.stat().st_size != size:
-            raise UserError(f"{path}: {what} has another size than index.json says; make the set again")
+            raise UserError(f"{path}: {what} is not of the size in index.json; rebuild the set")
     if offsets["bytes"] != size_of(shard["samples"]):
         raise UserError(
             f"{folder / offsets['file']}: not the offsets of the {shard['samples']} samples of {shard['file']}; "
-            "make the set again"
+            "rebuild the set"
         )
 
 
@@ -147,7 +147,7 @@ def check_offsets(folder: Path, shard: Mapping[str, Any], sha256: str) -> None:
     """UserError unless ``sha256``, that of a shard's offsets, is what its index says."""
     if sha256 != shard["offsets"]["sha256"]:
         path = folder / shard["offsets"]["file"]
-        raise UserError(f"{path}: the sha256 of the offsets is not the one in index.json; make the set again")
+        raise UserError(f"{path}: the sha256 of the offsets differs from the one in index.json; rebuild the set")
 
 
 def _identity(descriptor: int) -> tuple[int, ...]:

@@ -96,7 +96,7 @@ def read_captions(
 
     path = folder / entry["captions"]["file"]
     if not path.is_file() or sha256_file(path) != entry["captions"]["sha256"]:
-        raise UserError(f"{path}: is missing or was changed; make the corpus's parts again")
+        raise UserError(f"{path}: missing or changed; rebuild the corpus's parts")
     arrays = load(path.read_bytes())
     for split, counted in statistics.items():
         of_split = {name.partition(".")[2]: values for name, values in arrays.items() if name.startswith(f"{split}.")}

@@ -96,7 +96,7 @@ def read_parts(path: Path) -> dict[str, Any]:
     try:
         _PartsIndex.model_validate(index)
     except ValidationError as error:
-        raise UserError(f"{path}: {first_problem(error, index)}; make the corpus's parts again") from None
+        raise UserError(f"{path}: {first_problem(error, index)}; rebuild the corpus's parts") from None
     return index
 
 
@@ -141,8 +141,8 @@ def _made(
             raise failed
     except BrokenProcessPool:
         raise UserError(
-            "a process that wrote shards was ended from outside; is the memory full? fewer processes need less "
-            "(data.runtime.processes); what is whole stays"
+            "a process that wrote shards was killed; out of memory? use fewer processes "
+            "(data.runtime.processes); complete parts will be kept"
         ) from None
     finally:
         pool.shutdown(cancel_futures=True)

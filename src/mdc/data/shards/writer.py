@@ -68,13 +68,13 @@ def finish(
     left_out, kept = sum(skipped.counts.values()), sum(split["samples"] for split in splits.values())
     if left_out > max_skipped * (left_out + kept):
         raise UserError(
-            f"{name}: {left_out} of {left_out + kept} samples had to be left out, max_skipped allows a share of "
+            f"{name}: {left_out} of {left_out + kept} samples were skipped, max_skipped allows a fraction of "
             f"{max_skipped}; {skipped}; all of them are listed in {out_dir / SKIPPED}"
         )
     for split, there in splits.items():
         if not there["samples"] and split in ("train", "test"):
-            why = f"{skipped}" if left_out else "none was left out"
-            raise UserError(f"{name}: split {split} has no samples ({why}); look at its source's splits")
+            why = f"{skipped}" if left_out else "none was skipped"
+            raise UserError(f"{name}: split {split} has no samples ({why}); check its source's splits")
     current = {name for split in splits.values() for shard in split["shards"] for name in _files_of(shard)}
     for path in [*out_dir.glob("*.tar"), *out_dir.glob(f"*{SUFFIX}")]:
         if path.name not in current and (path.name in older or _is_shard(path.name, splits)):
@@ -132,7 +132,7 @@ def _each_split(
                 first = next(islice(dict.fromkeys(_keys(paths)), int(places[0]), None))
                 repeated.setdefault(split, {})[earlier] = {"images": len(places), "first": first}
                 print(
-                    f"{name}: {len(places)} images of split {split} stand in {earlier} too, the first is {first}",
+                    f"{name}: {len(places)} images of split {split} also occur in {earlier}, the first is {first}",
                     file=sys.stderr,
                 )
         before[split] = here
@@ -159,8 +159,8 @@ def no_key_twice(name: str, split: str, hashes: array[int], shards: list[Path]) 
         return
     example = next(key for key in _keys(shards) if key_hash(key) in repeated)
     raise UserError(
-        f"{name}, split {split}: {len(repeated)} keys repeat, the first is {example!r}; "
-        "each sample needs a key of its own (for parquet and tables, see key_column)"
+        f"{name}, split {split}: {len(repeated)} duplicate keys, the first is {example!r}; "
+        "each sample needs a unique key (for parquet and tables, see key_column)"
     )
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mdc.data.formats.captions import caption_name
+from mdc.data.formats.folders import is_clutter
 from mdc.data.formats.parquet_file import open_parquet, readable
 from mdc.data.formats.samples import Skipped, checked_image, safe_key, texts_of
 from mdc.data.formats.split_words import SplitWords, unknown_word
@@ -78,7 +79,7 @@ def rows_of_file(
     words = SplitWords(source["splits"])
     with open_parquet(path) as file:
         schema = file.schema_arrow
-        names = set(schema.names)
+        names = schema.names
         caption_column = _caption_column(path, source["caption_column"], names) if captions else None
         need_columns(path, names, image_column, key_column, split_column, caption_column, label_column)
         _images_can_be(path, schema.field(image_column))
@@ -95,9 +96,13 @@ def rows_of_file(
                 if chosen and split in chosen and not chosen[split](key):
                     continue
                 image = row[image_column]
-                image = image.get("bytes") if isinstance(image, dict) else image
                 if split != ALL:
                     skipped.split = split
+                if isinstance(image, dict):
+                    if image.get("bytes") is None and image.get("path"):
+                        skipped.add("image is a path without bytes", key, path.name, str(image["path"]))
+                        continue
+                    image = image.get("bytes")
                 found = checked_image(image, skipped, key, path.name)
                 if found is not None:
                     texts = texts_of(row[caption_column]) if caption_column else []
@@ -119,7 +124,7 @@ def stream(path: Path, file: Any, columns: list[str], at_once: int = 1024) -> It
             yield from listed
 
 
-def _caption_column(path: Path, named: str | None, names: set[str]) -> str:
+def _caption_column(path: Path, named: str | None, names: Sequence[str]) -> str:
     """The column that holds captions: the one named, or one that is called so. UserError if there is none."""
     found = named or caption_name(sorted(names))
     if found is None:
@@ -146,7 +151,7 @@ def captions_of_file(
     these."""
     wanted = [split_value] if isinstance(split_value, str) else split_value or ()
     with open_parquet(path) as file:
-        names = set(file.schema_arrow.names)
+        names = file.schema_arrow.names
         column = _caption_column(path, caption_column, names)
         need_columns(path, names, column, split_column)
         _text_captions(path, file.schema_arrow.field(column))
@@ -162,9 +167,9 @@ def parquet_files(source: Given, data_dir: Path) -> list[Path]:
     """The file, or all files of the folder in the order of their names. UserError if there is none."""
     path = Path(data_dir) / source["path"]  # an absolute path wins
     if path.is_dir():
-        found = sorted(path.rglob("*.parquet"))
+        found = sorted(file for file in path.rglob("*.parquet") if not is_clutter(file.name))
         if not found:
-            raise UserError(f"{path}: holds no .parquet file")
+            raise UserError(f"{path}: contains no .parquet file")
         return found
     if not path.is_file():
         raise UserError(
@@ -202,7 +207,7 @@ def need_known_splits(source: Given, data_dir: Path) -> None:
     words = SplitWords(source["splits"])
     for path in parquet_files(source, data_dir):
         with open_parquet(path) as file:
-            need_columns(path, set(file.schema_arrow.names), column)
+            need_columns(path, file.schema_arrow.names, column)
             counts = Counter(row[column] for row in stream(path, file, [column], 1 << 16))
         for word, rows in counts.items():
             if words.of(word) is None:
@@ -212,11 +217,15 @@ def need_known_splits(source: Given, data_dir: Path) -> None:
 # --- columns ----------------------------------------------------------------------------------------------------------
 
 
-def need_columns(path: Path, names: set[str], *columns: str | None) -> None:
-    """UserError naming the first of ``columns`` that is not among ``names``."""
+def need_columns(path: Path, names: Sequence[str], *columns: str | None) -> None:
+    """UserError naming the first of ``columns`` that is not among ``names``, or is there more than once."""
     for column in columns:
-        if column is not None and column not in names:
+        if column is None:
+            continue
+        if column not in names:
             raise UserError(f"{path}: has no column {column!r}; it has {', '.join(sorted(names))}")
+        if names.count(column) > 1:
+            raise UserError(f"{path}: duplicate column {column!r}")
 
 
 def _images_can_be(path: Path, field: Any) -> None:

@@ -69,5 +69,5 @@ def open_texts(source: Mapping[str, Any], data_dir: str | Path) -> Source[list[s
 def _opened(kinds: Mapping[str, str], what: str, source: Mapping[str, Any], data_dir: str | Path) -> Any:
     kind = source["kind"]
     if kind not in kinds:
-        raise UserError(f"source kind {kind!r} is no {what}; allowed: {', '.join(kinds)}")
+        raise UserError(f"source kind {kind!r} is not a {what}; allowed: {', '.join(kinds)}")
     return parts.load(kinds, kind).open_source(source, Path(data_dir))

@@ -112,8 +112,8 @@ class WebdatasetCorpus(Captions):
     """Tar shards as img2dataset writes them: one tar, or a folder of tars with its subfolders.
 
     The caption is the sample's .txt, or the field ``caption_field`` of its .json. ``splits`` names a folder of shards
-    under ``path`` for each split; without it, the share ``val_share`` of the samples, chosen by a hash of their keys,
-    is held out.
+    under ``path`` for each split; without it, shards are of the splits that their names tell (set-validation-0001.tar), or
+    the share ``val_share`` of the samples, chosen by a hash of their keys, is held out.
     """
 
     kind: Literal["webdataset"]

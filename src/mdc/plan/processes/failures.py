@@ -37,4 +37,4 @@ def _last_message(log: Path) -> str:
         lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
     except OSError:
         lines = []
-    return next((line for line in reversed(lines) if line.startswith("mdc ")), (lines or ["it said nothing"])[-1])
+    return next((line for line in reversed(lines) if line.startswith("mdc ")), (lines or ["no output"])[-1])

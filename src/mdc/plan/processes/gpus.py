@@ -71,7 +71,7 @@ def claim_gpus(count: int, who: str, folder: Path | None = None) -> list[int]:
     if len(ids) < count:
         listed = f" ({', '.join(ids)})" if ids else ""
         raise UserError(
-            f"GPUs asked for: {count}, here: {len(ids)}{listed}; "
+            f"GPUs requested: {count}, available: {len(ids)}{listed}; "
             "allowed: fewer recipe.processes with as much more accumulation, or recipe.device: cpu"
         )
     folder = _lock_folder() if folder is None else folder
@@ -104,7 +104,7 @@ def _make_private(folder: Path) -> None:
     except FileExistsError:
         status = folder.lstat()
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
-            raise UserError(f"{folder}: is no folder of yours, so GPUs cannot be claimed there; remove it") from None
+            raise UserError(f"{folder}: is not your folder, so GPUs cannot be claimed there; delete it") from None
 
 
 def _try(ids: list[str], count: int, folder: Path) -> dict[str, int]:

@@ -59,7 +59,7 @@ def locked(
             handle.seek(0)
             told = f"{folder}: process {handle.read().strip() or 'unknown'} {doing} already"
             if not wait:
-                raise UserError(f"{told}; wait for it or end it") from None
+                raise UserError(f"{told}; wait for it or stop it") from None
             print(f"{told}; waiting until it ends", file=sys.stderr, flush=True)
             flock(handle, how, folder)
         handle.truncate(0)

@@ -22,7 +22,7 @@ def networks(texts: Iterable[str]) -> tuple[Network, ...]:
             found.append(ipaddress.ip_network(text))
         except ValueError as error:
             raise UserError(
-                f"download.runtime.allow_addresses: {text!r} is no network ({error}); allowed: CIDR, as 10.1.0.0/16"
+                f"download.runtime.allow_addresses: {text!r} is not a network ({error}); allowed: CIDR, as 10.1.0.0/16"
             ) from None
     return tuple(found)
 

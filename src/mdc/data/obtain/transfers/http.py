@@ -66,7 +66,7 @@ class _OnlyHttp(urllib.request.HTTPRedirectHandler):
             # a colon makes no scheme of what stands before it: "12:30.zip" and "a/b:c" are relative (RFC 3986, 4.2)
             after = urlsplit(urljoin(req.full_url, target)).scheme
         except ValueError:
-            raise UserError(f"{_shown(req.full_url)}: redirects to {target!r:.80}, which is no URL") from None
+            raise UserError(f"{_shown(req.full_url)}: redirects to {target!r:.80}, which is not a valid URL") from None
         if after not in ("http", "https") or (before, after) == ("https", "http"):
             raise UserError(f"{_shown(req.full_url)}: redirects to {after}://, which is not followed")
         return super().http_error_302(req, fp, code, msg, headers)
@@ -136,14 +136,14 @@ def _take(response: Any, url: str, part: Part, have: int, size: int | None) -> N
     going_on = response.status == 206
     if going_on and not str(headers.get("Content-Range", "")).startswith(f"bytes {have}-"):
         part.remove()
-        raise BrokenOff("the server sent another range than asked for")
+        raise BrokenOff("the server returned a different byte range than requested")
     if not going_on:
         have = 0
     length = headers.get("Content-Length")
     whole = have + int(length) if length and length.isdigit() else None
     if size is not None and whole is not None and whole != size:
         part.remove()
-        raise UserError(f"{_shown(url)}: the server offers {whole} bytes where {size} were published")
+        raise UserError(f"{_shown(url)}: the server offers {whole} bytes, expected {size}")
     most = size if size is not None else MAX_UNKNOWN
     if whole is not None:
         _room(part.path.parent, whole - have)
@@ -156,19 +156,19 @@ def _take(response: Any, url: str, part: Part, have: int, size: int | None) -> N
             have += len(block)
             if have > most:
                 part.remove()
-                raise UserError(f"{_shown(url)}: sends more than {most} bytes; not the file that was published")
+                raise UserError(f"{_shown(url)}: sends more than the expected {most} bytes; not the published file")
             _write(out, block, part.path)
             bar.update(len(block))
         _flush(out, part.path)
     if (whole if whole is not None else size) not in (None, have):
-        raise BrokenOff(f"broke off at {have} of {whole or size} bytes")
+        raise BrokenOff(f"connection lost at {have} of {whole or size} bytes")
 
 
 def _room(folder: Path, needed: int) -> None:
     state = os.statvfs(folder)
     free = state.f_bavail * state.f_frsize
     if needed > free:
-        raise UserError(f"{folder}: {needed} bytes are needed and {free} are free; make room and call again")
+        raise UserError(f"{folder}: {needed} bytes needed, {free} are free; free some space and rerun")
 
 
 def _write(out: Any, block: bytes, path: Path) -> None:
@@ -187,7 +187,7 @@ def _flush(out: Any, path: Path) -> None:
 
 
 def _unwritable(error: OSError, path: Path) -> UserError:
-    return UserError(f"{path.parent}: {error.strerror}; what came is kept, call again to go on")
+    return UserError(f"{path.parent}: {error.strerror}; partial download kept; rerun to resume")
 
 
 def _shown(url: str) -> str:

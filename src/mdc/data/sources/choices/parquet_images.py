@@ -41,12 +41,12 @@ def parquet_images(path: Path, image_column: str, name_column: str, skipped: Ski
         raise UserError(f"{path}: no such file; put it there, or set MDC_DATA to the folder with it")
     found = StoredImages()
     with open_parquet(path) as file:
-        need_columns(path, set(file.schema_arrow.names), image_column, name_column)
+        need_columns(path, file.schema_arrow.names, image_column, name_column)
         for row in stream(path, file, sorted({image_column, name_column}), IMAGES):
             name, image = str(row[name_column]), row[image_column]
             image = image.get("bytes") if isinstance(image, dict) else image
             if name in found:
-                raise UserError(f"{path}: two rows have the {name_column} {name!r}; each image stands there once")
+                raise UserError(f"{path}: two rows have the {name_column} {name!r}; each image must be listed once")
             checked = checked_image(image, skipped, name, path.name)
             if checked is not None:
                 found.add(name, *checked)

@@ -70,7 +70,7 @@ class CaptionTable(CaptionedImages):
             image = self._apart.whole(run) if isinstance(run, _Image) and run.split == split else None
             if image is None:
                 continue
-            place = inside(self._root, image.name)
+            place = _place(self._root, image.name)
             if place is None:
                 skipped.add("image outside the folder", image.key, image.name, f"line {image.line}")
             elif (read := image_file(place, skipped, image.key, image.name)) is not None:
@@ -134,6 +134,12 @@ def _places(source: Mapping[str, Any], data_dir: Path) -> tuple[Path, Path]:
     return path, folder
 
 
+def _place(root: Path, name: str) -> Path | None:
+    """Where an image lies, see ``inside``; a name that Windows wrote has backslashes for slashes."""
+    place = inside(root, name)
+    return inside(root, name.replace("\\", "/")) if "\\" in name and not (place and place.exists()) else place
+
+
 def _name_hash(name: str) -> int:
     return int.from_bytes(hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest())
 
@@ -172,7 +178,7 @@ def _runs(source: Mapping[str, Any], path: Path) -> Iterator[_Image | _Refused]:
 def _rows(source: Mapping[str, Any], path: Path) -> Iterator[_Image | _Refused]:
     kind = source["format"] or ENDINGS.get(path.suffix.lower())
     if kind is None:
-        raise UserError(f"{path}: the name's end tells no format; set source.format to csv, tsv or jsonl")
+        raise UserError(f"{path}: unknown file extension; set source.format to csv, tsv or jsonl")
     words = SplitWords(source["splits"])
     captions = source["caption_column"] if isinstance(source["caption_column"], list) else [source["caption_column"]]
     key_column, split_column = source["key_column"], source["split_column"]

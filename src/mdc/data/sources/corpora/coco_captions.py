@@ -58,8 +58,8 @@ class CocoCaptions(CaptionedImages):
         for number, image in enumerate(content.images):
             if image.id in names:
                 raise UserError(
-                    f"{path}: images[{number}]: image {image.id} stands twice, so captions could be another's; "
-                    "get it again"
+                    f"{path}: images[{number}]: duplicate image id {image.id}, so captions could go to the wrong image; "
+                    "download it again"
                 )
             names[image.id] = image.file_name
         captions: dict[int, list[str]] = {image: [] for image in names}

@@ -39,7 +39,7 @@ class Cub(CaptionedImages):
         path = birds / "train_test_split.txt"
         told = _table(path, self.config["dataset"])
         if missing := [number for number in self._names if told.get(number) not in ("0", "1")]:
-            raise UserError(f"{path}: image {missing[0]} has no 0 or 1; get the file again")
+            raise UserError(f"{path}: image {missing[0]} has no 0 or 1; download the file again")
         return {number: told[number] == "1" for number in self._names}
 
     def _by_class(self, root: Path) -> dict[str, bool]:
@@ -50,14 +50,14 @@ class Cub(CaptionedImages):
         )
         if both := sorted(train & test):
             raise UserError(
-                f"{root}: {both[0]} stands in trainvalclasses.txt and in testclasses.txt; get the files again"
+                f"{root}: {both[0]} is in both trainvalclasses.txt and testclasses.txt; download the files again"
             )
         found = {}
         for number, name in self._names.items():
             kind = name.partition("/")[0]
             if kind not in train and kind not in test:
                 raise UserError(
-                    f"{root}: the class {kind} stands neither in trainvalclasses.txt nor in testclasses.txt; get the files again"
+                    f"{root}: the class {kind} is neither in trainvalclasses.txt nor in testclasses.txt; download the files again"
                 )
             found[number] = kind in train
         return found

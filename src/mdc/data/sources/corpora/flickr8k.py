@@ -53,6 +53,8 @@ def _captions(path: Path, dataset: str) -> dict[str, list[str]]:
             raise UserError(f"{path}, line {line_number}: {line[:60]!r} is not `image.jpg#number<TAB>caption`")
         of_image = numbered.setdefault(name, {})
         if int(number) in of_image:
-            raise UserError(f"{path}, line {line_number}: caption {place.strip()!r} stands twice; get the file again")
+            raise UserError(
+                f"{path}, line {line_number}: caption {place.strip()!r} is a duplicate; download the file again"
+            )
         of_image[int(number)] = caption
     return {name: [texts[number] for number in sorted(texts)] for name, texts in numbered.items()}

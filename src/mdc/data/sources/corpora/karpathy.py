@@ -102,7 +102,7 @@ def listed(source: Mapping[str, Any], data_dir: Path) -> list[KarpathyImage]:
         name = f"{image.filepath}/{image.filename}" if image.filepath else image.filename
         if name in seen:
             raise UserError(
-                f"{path}: images[{number}]: {name} stands twice, so splits could share it; get the file again"
+                f"{path}: images[{number}]: duplicate image {name}, so splits could share it; download the file again"
             )
         seen.add(name)
         texts = tuple(sentence.raw for sentence in image.sentences)

@@ -35,12 +35,12 @@ class Pairs(InParts):
         self._folder = data_dir / source["path"]
         path = self._folder / "plan" / "plan.json"
         if not path.is_file():
-            raise UserError(f"{self._folder}: nothing was downloaded into it; obtain this data set first")
+            raise UserError(f"{self._folder}: nothing was downloaded into it; obtain this dataset first")
         plan = read_json(path)
         asked, wanted = plan["asked"]["subset"], source["pairs"]
         there = asked["pairs"] if asked else plan["chosen"]
         if wanted is not None and wanted > there:
-            raise UserError(f"{self._folder}: {wanted} pairs are asked for, its list has {there} that were planned")
+            raise UserError(f"{self._folder}: {wanted} pairs requested, its list has {there} planned")
         self._most: int = plan["chosen"] if wanted is None else wanted
         self._firsts = list(accumulate((part["rows"] for part in plan["parts"]), initial=0))
 
@@ -65,7 +65,7 @@ class Pairs(InParts):
             return {"sha256": account["sha256"], "files": now}
         except (KeyError, TypeError, AttributeError, OSError):
             raise UserError(
-                f"{shard}: was not downloaded in full, or has changed since; obtain this data set again: what is good stays"
+                f"{shard}: incomplete, or changed since its download; rerun the download, good shards will be kept"
             ) from None
 
     def found_in(self, part: int, splits: Collection[str], skipped: Skipped) -> Iterator[tuple[str, Found]]:
@@ -129,7 +129,7 @@ def _record(shard: Path, place: TarPlaces, tar: Any) -> dict[str, Any]:
             return dict(record)
     except (ValueError, RecursionError, TypeError, KeyError):
         pass
-    raise UserError(f"{shard}: sample {place.key} has no record of its place and url; obtain this data set again")
+    raise UserError(f"{shard}: sample {place.key} has no record of its place and url; download this dataset again")
 
 
 def _captions(place: TarPlaces, tar: Any, record: dict[str, Any], field: str | None) -> list[str]:

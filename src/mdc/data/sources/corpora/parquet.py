@@ -126,7 +126,7 @@ def _size_and_time(path: Path) -> list[Any]:
 
 
 def _too_many(source: Mapping[str, Any], pairs: int, there: int) -> UserError:
-    return UserError(f"{source['path']}: {pairs} pairs are asked for, its train split has {there}")
+    return UserError(f"{source['path']}: {pairs} pairs requested, its train split has {there}")
 
 
 def open_source(source: Mapping[str, Any], data_dir: Path) -> CaptionedImages:
@@ -178,9 +178,9 @@ def _keys_of_file(source: Mapping[str, Any], split: str, path: Path, first: int)
     key_column, split_column = source["key_column"], None if split == ALL else source["split_column"]
     words, number = SplitWords(source["splits"]), first
     with open_parquet(path) as file:
-        names = set(file.schema_arrow.names)
+        names = file.schema_arrow.names
         need_columns(path, names, key_column, split_column)
-        columns = sorted({key_column, split_column} & names)
+        columns = sorted({key_column, split_column} - {None})
         rows: Iterable[Mapping[str, Any]] = (
             stream(path, file, columns) if columns else repeat({}, file.metadata.num_rows)
         )

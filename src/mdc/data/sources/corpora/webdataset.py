@@ -10,13 +10,16 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from mdc.data.formats.captions import caption_name
+from mdc.data.formats.captions import caption_name, decoded_text
+from mdc.data.formats.folders import is_clutter
 from mdc.data.formats.foreign_tar import TarSample, first_key, tar_samples
 from mdc.data.formats.samples import IMAGE_ENDINGS, Skipped, checked_image, held_out, safe_key, texts_of
+from mdc.data.formats.split_words import SplitWords
 from mdc.data.sources.cleaned import Found, InParts
 from mdc.plan.records import UserError, read_json
 
 _TEXTS = ("txt", "text", "caption", "transcript")  # endings of captions; the first is img2dataset's
+_RECORDS = ("json", "jsn")
 _PACKED = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst")
 
 
@@ -24,10 +27,11 @@ class Webdataset(InParts):
     """The samples of each split, shard by shard in the order of their names; a part is a shard."""
 
     def __init__(self, source: Mapping[str, Any], root: Path, splits: Mapping[str, str] | None) -> None:
-        """``root``: the folder of shards, or a shard; ``splits``: the folder of each split under it, None for none."""
+        """``root``: the folder of shards, or a shard; ``splits``: the folder of each split under it, None for none: then shards
+        are of the split that they are named after."""
         super().__init__(source)
         if splits is None:
-            self._shards: list[tuple[str | None, Path]] = [(None, shard) for shard in _shards(root)]
+            self._shards = _named_after_splits(root, _shards(root), bool(source["val_share"]))
         else:
             self._shards = [(split, shard) for split, name in splits.items() for shard in _shards(root / name)]
         firsts = [first_key(shard) for _, shard in self._shards]
@@ -48,9 +52,10 @@ class Webdataset(InParts):
         share, field = self.config["val_share"], self.config["caption_field"]
         if named is not None and named not in splits:
             return
-        count = 0
+        count, seen = 0, set[int]()
         for sample in tar_samples(shard):
             count += 1
+            _apart(shard, sample.key, seen)
             whole = f"{shard.stem}/{sample.key}" if self._restart else sample.key
             split = named or ("val" if held_out(whole, share) else "train")
             if split not in splits:
@@ -74,19 +79,61 @@ def _shards(folder: Path) -> list[Path]:
         return [folder]
     if not folder.is_dir():
         raise UserError(f"{folder}: no such file or folder; put the shards there, or set MDC_DATA")
-    found = sorted(folder.rglob("*.tar"))
-    packed = next((path for path in sorted(folder.rglob("*")) if path.name.lower().endswith(_PACKED)), None)
+    there = [path for path in sorted(folder.rglob("*")) if not is_clutter(path.name)]
+    found = [path for path in there if path.suffix.lower() == ".tar"]
+    packed = next((path for path in there if path.name.lower().endswith(_PACKED)), None)
     if packed is not None:
         raise UserError(f"{packed}: a compressed tar, which cannot be read in parts; unpack it to a .tar")
     if not found:
-        raise UserError(f"{folder}: holds no .tar file")
+        raise UserError(f"{folder}: contains no .tar file")
     return found
 
 
+def _named_after_splits(root: Path, shards: list[Path], shared: bool) -> list[tuple[str | None, Path]]:
+    """The shards, each with the split that it is named after, as Hugging Face's datasets reads names; None for each if they
+    do not tell several apart. ``shared``: some of the samples are to be held out."""
+    words = SplitWords({})
+    named = [(None if path == root else words.of_name(path.relative_to(root)), path) for path in shards]
+    splits = {split for split, _ in named}
+    if splits <= {None, "train"} or len(splits) == 1:
+        return [(None, path) for path in shards]
+    if None in splits:
+        nameless = next(path for split, path in named if split is None)
+        raise UserError(
+            f"{nameless}: named after no split, as other shards are; rename it, or give source.splits folders"
+        )
+    if shared:
+        other = next(path for split, path in named if split != "train")
+        raise UserError(
+            f"{other}: named after a split, but val_share holds samples out; move it, or leave val_share out"
+        )
+    return named
+
+
+def _apart(shard: Path, key: str, seen: set[int]) -> None:
+    """UserError for a key that was there before, with others since then: its image and its caption lie apart."""
+    if (number := hash(key)) in seen:
+        raise UserError(
+            f"{shard}: the files of sample {key!r} are not consecutive; webdataset needs them side by side: make the tar with "
+            "`tar --sort=name`"
+        )
+    seen.add(number)
+
+
+def _one_of(sample: TarSample, endings: Collection[str]) -> list[str]:
+    """The file endings of a sample that are among ``endings``, or else those of several parts (input.jpg) whose last one is."""
+    return [ending for ending in sample.files if ending in endings] or [
+        ending for ending in sample.files if ending.rpartition(".")[2] in endings
+    ]
+
+
 def _image(sample: TarSample, skipped: Skipped, key: str, file: str) -> tuple[bytes, str] | None:
-    there = [ending for ending in sample.files if ending in IMAGE_ENDINGS]
+    there = _one_of(sample, IMAGE_ENDINGS)
     if not there:
         skipped.add("no image", key, file, f"files: {', '.join(sample.files)}")
+        return None
+    if len(there) > 1 and there[0] not in IMAGE_ENDINGS:
+        skipped.add("several images under one key (it ends at a name's first dot)", key, file, ", ".join(there))
         return None
     image = sample.files[there[0]]
     if image is None:
@@ -96,14 +143,21 @@ def _image(sample: TarSample, skipped: Skipped, key: str, file: str) -> tuple[by
 
 
 def _captions(sample: TarSample, field: str | None) -> list[str]:
-    """From the text file or a field of the JSON file: of the one named, or of the first that is there. Bytes that are no UTF-8
-    become replacement characters."""
-    if field is None:
-        text = next((sample.files[ending] for ending in _TEXTS if sample.files.get(ending) is not None), None)
-        if text is not None:
-            return [text.decode("utf-8", errors="replace")]
+    """From the text file or a field of the JSON file: of the one named, or of the first that is there."""
+    texts = [sample.files[ending] for ending in _TEXTS if ending in sample.files]
+    if field is None and texts and texts[0] is not None:
+        return [decoded_text(texts[0])]
+    found = _of_record(sample, field)
+    if field is None and not found:
+        parted = _one_of(sample, _TEXTS)
+        found = [decoded_text(text) for ending in parted if len(parted) == 1 and (text := sample.files[ending])]
+    return found
+
+
+def _of_record(sample: TarSample, field: str | None) -> list[str]:
+    records = _one_of(sample, _RECORDS)
     try:
-        record = json.loads(sample.files.get("json") or b"{}")
+        record = json.loads(sample.files[records[0]] or b"{}") if len(records) == 1 else {}
     except (ValueError, RecursionError):
         return []
     if not isinstance(record, dict):
@@ -118,4 +172,4 @@ def _as_many_as_downloaded(shard: Path, count: int) -> None:
         return
     told = read_json(path).get("successes")
     if told != count:
-        raise UserError(f"{shard}: holds {count} samples, {path.name} says {told}; download this shard again")
+        raise UserError(f"{shard}: contains {count} samples, expected {told} ({path.name}); download this shard again")

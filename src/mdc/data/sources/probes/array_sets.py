@@ -53,7 +53,7 @@ class Cifar(Source[RawSample]):
         for file, md5 in [*kind.train_list, *kind.test_list, (kind.meta["filename"], kind.meta["md5"])]:
             path = existing_file(folder / file, name)
             if not cifar.check_integrity(str(path), md5):
-                raise UserError(f"{path}: not the published file, whose MD5 is {md5}; it is not read, get it again")
+                raise UserError(f"{path}: checksum mismatch, expected MD5 {md5}; download it again")
         return kind(str(self._root), train=split == "train", download=False)
 
 
@@ -71,7 +71,7 @@ class Stl10(Source[RawSample]):
         path = self._folder / "class_names.txt"
         self.classes = [line.strip() for _, line in published_lines(path, "stl10")]
         if len(self.classes) < 2:
-            raise UserError(f"{path}: holds no list of class names; get the file again")
+            raise UserError(f"{path}: contains no list of class names; download the file again")
 
     def samples(self, split: str, skipped: Skipped) -> Iterator[RawSample]:
         path = existing_file(self._folder / f"{split}_X.bin", "stl10")
@@ -79,13 +79,13 @@ class Stl10(Source[RawSample]):
         size = 3 * _STL_SIDE * _STL_SIDE
         if not len(labels) or path.stat().st_size != len(labels) * size:
             raise UserError(
-                f"{path}: has {path.stat().st_size} bytes, {len(labels)} labels need {len(labels) * size}; get it again"
+                f"{path}: has {path.stat().st_size} bytes, {len(labels)} labels need {len(labels) * size}; download it again"
             )
         with path.open("rb") as file:
             for number, label in enumerate((labels.astype(int) - 1).tolist()):
                 if not 0 <= label < len(self.classes):
                     raise UserError(
-                        f"{path}: label {label} is outside the {len(self.classes)} classes; get the file again"
+                        f"{path}: label {label} is outside the {len(self.classes)} classes; download the file again"
                     )
                 planes = np.frombuffer(file.read(size), dtype=np.uint8).reshape(3, _STL_SIDE, _STL_SIDE)
                 # the file goes down the columns

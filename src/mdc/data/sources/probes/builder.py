@@ -131,7 +131,7 @@ class ImageNet(ClassFolder):
         named = dict(zip(builder.all_imagenet_wordnet_ids, names, strict=True))
         if unknown := [folder for folder in self.folder_names if folder not in named]:
             raise UserError(
-                f"{root / 'train'}: {len(unknown)} folders are no class of ImageNet-1k, the first is {unknown[0]!r}; each "
+                f"{root / 'train'}: {len(unknown)} folders are not classes of ImageNet-1k, the first is {unknown[0]!r}; each "
                 "class has a folder called by its WordNet number, like n01440764 (the validation images too)"
             )
         self.classes = [str(named[folder]) for folder in self.folder_names]

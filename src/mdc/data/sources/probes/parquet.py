@@ -58,7 +58,7 @@ def _class_table(source: Mapping[str, Any], data_dir: Path) -> tuple[list[str], 
     for path in files:
         with open_parquet(path) as file:
             schema = file.schema_arrow
-            need_columns(path, set(schema.names), column, name_column)
+            need_columns(path, schema.names, column, name_column)
             _scalar_labels(path, schema.field(column))
             listed = listed or _listed_names(schema.metadata or {}, column)
             for row in _different(path, file, [column] if name_column is None else [column, name_column]):

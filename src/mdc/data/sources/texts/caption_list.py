@@ -62,17 +62,17 @@ def _list_files(source: Mapping[str, Any], data_dir: Path) -> list[tuple[Path, s
         found = [(file, kind) for file in sorted(folder.iterdir()) if file.is_file() and (kind := _format_of(file))]
         found = [(file, kind) for file, kind in found if wanted in (None, kind)]
         if not found:
-            raise UserError(f"{folder}: holds no list of captions; its name must end in {', '.join(_FORMATS)}")
+            raise UserError(f"{folder}: contains no list of captions; its name must end in {', '.join(_FORMATS)}")
         if len({kind for _, kind in found}) > 1:
             names = ", ".join(file.name for file, _ in found)[:200]
-            raise UserError(f"{folder}: holds lists of several formats ({names}); set source.format or source.file")
+            raise UserError(f"{folder}: contains lists of several formats ({names}); set source.format or source.file")
         return found
     if not path.is_file():
         raise UserError(f"{path}: no such file or folder; put the list there, or set MDC_DATA to the folder with it")
     kind = source["format"] or _format_of(path)
     if kind is None:
         raise UserError(
-            f"{path}: the name's end tells no format; set source.format to one of {', '.join({*_FORMATS.values()})}"
+            f"{path}: unknown file extension; set source.format to one of {', '.join({*_FORMATS.values()})}"
         )
     return [(path, kind)]
 
