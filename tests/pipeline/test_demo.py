@@ -143,7 +143,7 @@ def test_a_person_tries_a_run(
         assert looks.count() == rows.count()
         picture(page, "demo-caption.png")
         # three pieces a step
-        page.get_by_label("pieces a step").fill("3")
+        page.get_by_label("tokens per step").fill("3")
         page.locator("#caption").click()
         page.wait_for_function("count => document.querySelectorAll('table.moments tr').length < count", arg=len(hidden))
         # words that are given stay
@@ -179,7 +179,7 @@ def test_a_broken_file_and_two_people_at_once(served: Served, photo: Path, tmp_p
         for one, count in ((page, "4"), (other, "6")):
             one.reload()
             drop(one, photo)
-            one.get_by_label("word pieces").fill(count)
+            one.get_by_label("tokens").first.fill(count)
         for one in (page, other):
             one.locator("#caption").click(no_wait_after=True)
         for one, count in ((page, 4), (other, 6)):
@@ -209,10 +209,10 @@ def test_an_lstm_and_a_diffusion_with_replacement_have_options_of_their_own(
         (LSTM, {"beams": "2"}, ["--beam", "2"], "its attention α", {"beams": ("1000000000", "256")}),
         (
             MCD,
-            {"strides": "2", "guidance": "3"},
+            {"sampling steps": "2", "guidance": "3"},
             ["--policy", "best_first", "--steps", "2", "--guidance", "3"],
             "is not shown",
-            {"strides": ("100000", "at most")},
+            {"sampling steps": ("100000", "at most")},
         ),
     ):
         capsys.readouterr()
@@ -250,7 +250,7 @@ def test_what_cannot_be_served_ends_in_one_line(
     assert main(["demo", "alt/ViT-T-12/nobody/s0", "--scale", r.name]) == 2
     assert "no folder with a run.json" in capsys.readouterr().err
     assert main(["demo", TUNED, "--scale", r.name, "--port", "99999"]) == 2
-    assert capsys.readouterr().err.strip().endswith("--port 99999: 1 to 65535, or 0 for any that is free")
+    assert capsys.readouterr().err.strip().endswith("--port 99999: 1 to 65535, or 0 for any free port")
     monkeypatch.setitem(sys.modules, "gradio", None)
     assert main(["demo", TUNED, "--scale", r.name]) == 2
     error = capsys.readouterr().err

@@ -380,8 +380,8 @@ def test_what_cannot_be_exported_ends_in_one_line(
     (tmp_path / "full/mine.txt").write_text("mine")
     causal = r / "runs" / CLIP / "run.json"
     for run, folder, said in (
-        (MDC, tmp_path / "full", "is there already"),
-        (MDC, tmp_path / "full/mine.txt", "is there already"),
+        (MDC, tmp_path / "full", "already exists"),
+        (MDC, tmp_path / "full/mine.txt", "already exists"),
         ("alt/on-clip/mdc/s0", place, "uses the frozen encoder encoders/clip"),
         ("alt/ViT-T-12/nobody/s0", place, "no folder with a run.json"),
     ):
@@ -393,7 +393,7 @@ def test_what_cannot_be_exported_ends_in_one_line(
     with monkeypatch.context() as patch:
         patch.chdir(tmp_path / "empty")
         assert main(["export", str(tmp_path / "project" / r / "runs" / MDC), ".", "--to", "open_clip"]) == 2
-        assert "is the folder that you are in" in capsys.readouterr().err
+        assert "is the current folder" in capsys.readouterr().err
     # a text tower that sees the padding is no open_clip model
     record = read_json(causal)
     record["config"]["protocol"]["pretrain"]["clip_text_attention"] = "bidirectional"

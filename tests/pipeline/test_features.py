@@ -275,7 +275,7 @@ def test_the_same_images_are_known_however_their_folder_is_written_and_whatever_
     (place / "notes.txt").write_text("a log")
     parts.mkdir()  # of a call that was killed before it tidied up
     assert asked(r, Path(os.path.relpath(place)), Path(os.path.relpath(out))) == 0
-    assert "is there already" in capsys.readouterr().out
+    assert "already exists" in capsys.readouterr().out
     assert out.read_bytes() == first and not parts.exists()
 
 
@@ -291,7 +291,7 @@ def test_keys_of_parquet_files_are_columns_that_tell_their_rows_apart(
     for column, said in (
         ("key", "2 rows have 'a'"),
         ("id", "1 of 4 rows have none"),
-        ("lists", "it holds list<element: int64>"),
+        ("lists", "it contains list<element: int64>"),
     ):
         capsys.readouterr()
         assert asked(r, tmp_path / "rows.parquet", tmp_path / "more.parquet", "--key-column", column) == 2
@@ -311,7 +311,7 @@ def test_what_cannot_be_done_ends_in_one_line(
     pq.write_table(pa.table({"picture": [b""]}), tmp_path / "columns.parquet")
     for images, where, more, said in (
         (mixed, out, [], "1 images, 1 tar"),
-        (place, tmp_path / "mine.parquet", [], "name another file"),
+        (place, tmp_path / "mine.parquet", [], "choose another file"),
         (tmp_path / "columns.parquet", out, [], "it has picture"),
         (tmp_path / "columns.parquet", out, ["--image-column", "x"], "no such column; it has picture"),
         (tmp_path / "mixed/b.tar", out, [], "corrupt tar"),

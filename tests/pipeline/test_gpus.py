@@ -182,11 +182,11 @@ def test_a_folder_of_somebody_else_is_not_trusted(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     (tmp_path / "mine").mkdir()
     (tmp_path / "locks").symlink_to(tmp_path / "mine")
-    with pytest.raises(UserError, match="is no folder of yours"):
+    with pytest.raises(UserError, match="is not your folder"):
         claim_gpus(1, "mdc test", tmp_path / "locks")
     owner = os.getuid()
     monkeypatch.setattr(gpus.os, "getuid", lambda: owner + 1)
-    with pytest.raises(UserError, match="is no folder of yours"):
+    with pytest.raises(UserError, match="is not your folder"):
         claim_gpus(1, "mdc test", tmp_path / "mine")
 
 

@@ -156,7 +156,7 @@ def test_a_changed_file_of_the_users_is_told(hub: Hub, tmp_path: Path) -> None:
     ("mirror", "told"),
     [
         (Mirror("someone/nothing", COMMIT, ("*",)), "no such dataset repository on the hub, or it is private"),
-        (Mirror(MIRROR.repo, "f" * 40, ("*",)), "no such commit in the repository"),
+        (Mirror(MIRROR.repo, "f" * 40, ("*",)), "no such commit, branch or tag in the repository"),
         (Mirror(MIRROR.repo, COMMIT, ("*.zip",)), "none of its 6 files at 0123456789ab matches"),
     ],
 )

@@ -185,7 +185,7 @@ BAD_LISTS: list[tuple[str, bytes | None, dict[str, Any], str]] = [
     ("c.txt", b"a\tb\n", {}, "unknown file extension; set source.format to one of"),
     ("c.tsv", b"a\tb\n", {}, "has no column 'caption'"),
     ("c.tsv", b"\xff\xfe\tb\n", {"header": False, "caption_column": 0}, "line 1: not UTF-8"),
-    ("c.csv", b'caption\n"open\n', {}, "quotation"),
+    ("c.csv", b'caption\n"open\n', {}, "unclosed quote"),
     ("c.parquet", b"PAR1", {}, "not a readable parquet file"),
     ("c.json", b"{", {}, "not valid JSON"),
     ("c.json", b"[]", {}, "holds a JSON list"),
