@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from mdc.plan.artefacts import declared
 from mdc.plan.jobs.shown import ArtefactJob, Statistics, System
-from mdc.report.frame import POOLINGS
+from mdc.report.frame import POOLINGS, Contrast
 from mdc.report.statistics.claims import Decision
 from mdc.report.statistics.estimate import Estimate
 
@@ -149,3 +149,12 @@ def correction(count: int, order: str) -> str:
     if count == 0:
         return "No claim has a p."
     return f"p is corrected with Holm's method {f'for {count} claims' if count > 1 else 'for one claim'}."
+
+
+def claims_told(contrasts: Sequence[Contrast], decimals: int = 1) -> list[str]:
+    """What was found of those that were claimed, as a figure's note says it."""
+    return [
+        f"{one.what}: {shown(one.found, decimals)}, {verdict(one.decision, one.found, decimals)}"
+        for one in contrasts
+        if one.decision is not None
+    ]

@@ -16,14 +16,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from mdc.plan.jobs.shown import ShownRun
 from mdc.plan.records import UserError, atomic_path, write_text
-from mdc.report import words
 from mdc.report.figures.styles import STYLE, method_styles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from mdc.report.frame import Contrast, Number
+    from mdc.report.frame import Number
 
 #: with a white edge, which sets it off from what lies below it
 MARKER: dict[str, Any] = {"markersize": 6.3, "markeredgecolor": "white", "markeredgewidth": 0.6}
@@ -153,15 +152,6 @@ def line_handle(style: tuple[str, str], label: str, line: Any = "-", **more: Any
 
     look = {"color": style[0], "marker": style[1] or None, "linestyle": line, "markersize": 5, **more}
     return Line2D([], [], label=label, **look)
-
-
-def claims_told(contrasts: Sequence[Contrast], decimals: int = 1) -> list[str]:
-    """What was found of those that were claimed, as a figure's note says it."""
-    return [
-        f"{one.what}: {words.shown(one.found, decimals)}, {words.verdict(one.decision, one.found, decimals)}"
-        for one in contrasts
-        if one.decision is not None
-    ]
 
 
 def bottom_legend(figure: Figure, handles: Sequence[Any], note: str) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from mdc.plan.jobs.shown_captions import Curve, GuidanceFigureJob
 from mdc.report import words
 from mdc.report.caption_numbers import Captioned
-from mdc.report.figures.drawing import bottom_legend, claims_told, drawing, error_bars, headline
+from mdc.report.figures.drawing import bottom_legend, drawing, error_bars, headline
 from mdc.report.figures.styles import method_styles
 from mdc.report.frame import Contrast, Number, Side, records_of, write_contrasts, write_levels
 from mdc.report.given import Given
@@ -126,7 +126,7 @@ def _draw(
         headline(figure, f"{words.heading(job)}, {words.scale_text(job)}")
         bars = words.intervals(found.levels.values(), job.seeds, "Bars:")
         note = f"{bars} Numbers: the least and the greatest scale of guidance."
-        if said := [*claims_told(claims, 2), *apart]:
+        if said := [*words.claims_told(claims, 2), *apart]:
             note += f" Points of {_Y} at equal {_EQUAL} or a higher one: {'; '.join(said)}."
         bottom_legend(figure, panels[0].get_legend_handles_labels()[0], note)
 

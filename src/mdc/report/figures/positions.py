@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mdc.plan.jobs.shown import PositionsFigureJob
+from mdc.report import words
 from mdc.report.csv_file import names, write_csv
-from mdc.report.figures.drawing import bottom_legend, claims_told, drawing, headline, line_handle, plain_logarithm
+from mdc.report.figures.drawing import bottom_legend, drawing, headline, line_handle, plain_logarithm
 from mdc.report.figures.styles import method_styles
 from mdc.report.frame import ESTIMATE, Contrast, estimate_cells, records_of, write_contrasts
 from mdc.report.given import Given
@@ -134,7 +135,7 @@ def _draw(found: Positions, claims: Sequence[Contrast], paths: Sequence[Path]) -
             )
         scale = f"{found.job.backbone}, scale {found.job.scale_label}"
         headline(figure, f"What the image tells about a token, by its position: {scale}")
-        said = "; ".join(claims_told(claims, 2))
+        said = "; ".join(words.claims_told(claims, 2))
         told = "Fall from the first third to the last in matched contexts, less than the reference's, in nats"
         handles = [line_handle(styles[key], labels[key]) for key in styles]
         bottom_legend(figure, handles, f"{_BLIND} {told}: {said}." if said else _BLIND)

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from mdc.plan.jobs.shown import ProbingJob, System
 from mdc.plan.records import UserError
+from mdc.report import words
 from mdc.report.csv_file import names, write_csv
 from mdc.report.figures.accuracy_panels import WIDTH, AccuracyPanels, count_words
-from mdc.report.figures.drawing import claims_told, drawing, error_bars, line_handle
+from mdc.report.figures.drawing import drawing, error_bars, line_handle
 from mdc.report.frame import Number, write_contrasts, write_levels
 from mdc.report.given import Given, record_of
 from mdc.report.results import Results
@@ -164,7 +165,7 @@ def draw(found: Repetition, numbers: Sequence[Number], paths: Sequence[Path]) ->
             pairs = ((False, "the same pairs"), (True, "fresh pairs"))
             handles += [line_handle(("#444444", ""), label, **_dashes(one)) for one, label in pairs]
         note = "" if len(found.job.seeds) == 1 else " Bars of losses: from the least seed to the greatest."
-        if claims := claims_told(found.claims()):
+        if claims := words.claims_told(found.claims()):
             note += f" Of {found.name(found.primary_measure)}, in points: {'; '.join(claims)}."
         shown.finish(figure, f"The same pairs again{', or fresh ones' * fresh}:", handles, "Bars:", note)
 

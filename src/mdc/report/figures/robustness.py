@@ -18,7 +18,7 @@ import numpy as np
 from mdc.plan.jobs.shown_captions import RobustnessFigureJob, Worsening
 from mdc.report import words
 from mdc.report.caption_numbers import Captioned
-from mdc.report.figures.drawing import bottom_legend, claims_told, drawing, error_bars, headline
+from mdc.report.figures.drawing import bottom_legend, drawing, error_bars, headline
 from mdc.report.figures.styles import method_styles
 from mdc.report.frame import Contrast, Number, Side, records_of, write_contrasts, write_levels
 from mdc.report.given import Given
@@ -152,7 +152,7 @@ def _draw(
             panel.set_xlabel("strength")
         headline(figure, f"{words.heading(job)}, {words.scale_text(job)}")
         note = words.intervals(found.levels.values(), job.seeds, "Bars:")
-        told = [f"{kinds[one.condition]}: {said}" for one in claims for said in claims_told([one])]
+        told = [f"{kinds[one.condition]}: {said}" for one in claims for said in words.claims_told([one])]
         if told:
             note += f" Of its own quality above other images, kept at the strongest distortion, in points: {'; '.join(told)}."
         bottom_legend(figure, panels[0][0].get_legend_handles_labels()[0], note)
