@@ -154,6 +154,8 @@ def test_trainings_that_are_equal_in_all_columns_are_one_record() -> None:
     trained, frozen, constant = (as_records([made[key]])[0] for key in ("trained", "frozen", "constant"))
     assert (trained.seeds, frozen.seeds, constant.seeds) == (3, 1, 1)
     assert as_records([made["trained"], made["frozen"]])[1].seeds == 3, "equal in one column alone"
+    rounded = replace(made["frozen"], values=made["frozen"].values * (1 + 1e-15 * np.arange(3)[:, None]))
+    assert not np.array_equal(rounded.values[0], rounded.values[2]) and as_records([rounded])[0].seeds == 1
     # a difference to it counts the other side's seeds
     assert (trained - frozen).seeds == (frozen - trained).seeds == 3
     assert np.allclose((trained - frozen).values[:, 0], x.mean(axis=1) - y.mean())
