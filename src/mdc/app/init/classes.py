@@ -11,7 +11,7 @@ from mdc.plan.records import UserError
 
 @dataclass(frozen=True)
 class Classes:
-    """``train`` and ``test`` count images; ``said``: how they were told apart, if the folders' names do not."""
+    """``train`` and ``test`` count images; ``said``: how they were split, if the folders' names do not say."""
 
     names: list[str]
     train: int

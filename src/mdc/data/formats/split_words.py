@@ -38,8 +38,8 @@ class SplitWords:
         return self._given.get(word) or self._usual.get(word.strip().casefold())
 
     def of_name(self, name: Path) -> str | None:
-        """Our name for the split that a file's name speaks of, or else the nearest folder's; None if none does. A word counts
-        where no letter stands beside it."""
+        """Our name for the split in a file's name, or else in the nearest folder's; None if none has one. A word counts
+        if no letter is next to it."""
         words = sorted({**self._usual, **self._given}, key=len, reverse=True)
         for part in (name.stem, *reversed(name.parts[:-1])):
             if (found := self.of(part)) is not None:
