@@ -100,7 +100,7 @@ def test_duplicate_keys_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 def test_a_key_twice_in_a_manifest(tmp_path: Path) -> None:
     (tmp_path / "index.json").write_text('{"kind": "corpus", "kind": "probe"}')
-    with pytest.raises(UserError, match="the key 'kind' stands twice"):
+    with pytest.raises(UserError, match="duplicate key 'kind'"):
         read_index(tmp_path)
 
 

@@ -165,7 +165,7 @@ class _Losses:
                 said = f" ({answer.text})" if answer.text else ""
                 self._down = UserError(
                     f"{self.name}: {_DOWN} questions in a row got no answer, the last one {answer.status}{said}; "
-                    "what was answered is kept, so call again when the endpoint is well"
+                    "answers so far are kept; rerun when the endpoint responds"
                 )
                 raise self._down
 
@@ -176,7 +176,7 @@ class _Losses:
             how = ", ".join(f"{count} {status}" for status, count in lost.items())
             raise UserError(
                 f"{self.name}: {lost.total()} of {len(rows)} questions got no answer ({how}), and most_lost allows "
-                f"{most:.0%}; what was answered is kept, so call again"
+                f"{most:.0%}; answers so far are kept; rerun to ask for the rest"
             )
 
 

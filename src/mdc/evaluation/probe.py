@@ -108,9 +108,9 @@ def _encoder(
     path = manifest_of(job.run)
     checkpoint, manifest = read_run(path)
     if not manifest.get("config_sha256") or manifest["config_sha256"] != job.run_config_sha256:
-        raise UserError(f"{path}: made with another configuration than {job.job} expects; train the run again")
+        raise UserError(f"{path}: made with another configuration than {job.job} expects; retrain the run")
     if missing := [name for name in _TOLD if name not in manifest]:
-        raise UserError(f"{path}: lacks {', '.join(missing)}; train the run again")
+        raise UserError(f"{path}: lacks {', '.join(missing)}; retrain the run")
     training = {name: manifest[name] for name in _TOLD}
     return encoding.trained_encoder(checkpoint, job.backbone), manifest["outputs"][CHECKPOINT], training
 

@@ -41,10 +41,10 @@ def trained_run(call: Call, run: str, config_sha256: str | None, weights: str) -
     path = call.input(run)
     checkpoint, manifest = read_run(path, WEIGHTS[weights])
     if not manifest.get("config_sha256") or manifest["config_sha256"] != config_sha256:
-        raise UserError(f"{path}: made with another configuration than {call.job.job} expects; train the run again")
+        raise UserError(f"{path}: made with another configuration than {call.job.job} expects; retrain the run")
     trained: PretrainJob = as_job(manifest["config"], "pretrain", str(path))
     if missing := [name for name in _TOLD if name not in manifest]:
-        raise UserError(f"{path}: lacks {', '.join(missing)}; train the run again")
+        raise UserError(f"{path}: lacks {', '.join(missing)}; retrain the run")
     told: dict[str, Any] = manifest
     vocabulary = Vocabulary.read(call.input(f"data/vocabularies/{trained.vocabulary}"))
     tower = call.input(trained.backbone.frozen.job) if isinstance(trained.backbone, OnTokens) else None

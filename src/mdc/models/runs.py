@@ -38,7 +38,7 @@ def read_run(run: str | Path, name: str = CHECKPOINT) -> tuple[Path, dict[str, A
         raise UserError(f"{path}: not a run manifest (its outputs name no {name})") from None
     checkpoint = path.parent / name
     if sha256_file(checkpoint) != expected:
-        raise UserError(f"{checkpoint}: not the checkpoint that {path} names (its sha256 differs); train the run again")
+        raise UserError(f"{checkpoint}: not the checkpoint that {path} names (its sha256 differs); retrain the run")
     return checkpoint, manifest
 
 

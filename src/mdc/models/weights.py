@@ -51,7 +51,7 @@ def _of_our_format(path: Path, metadata: dict[str, str] | None) -> None:
         found = "unknown"
     if found != WEIGHTS_FORMAT:
         raise UserError(
-            f"{path}: a checkpoint of format {found!r}; this version reads {WEIGHTS_FORMAT}: train the run again"
+            f"{path}: a checkpoint of format {found!r}; this version reads {WEIGHTS_FORMAT}: retrain the run"
         )
 
 

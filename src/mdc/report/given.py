@@ -114,8 +114,8 @@ def run_log(job: ArtefactJob, given: Given, name: str) -> RunLog:
     lines = read_json_lines(log)
     for line in lines:
         if not all(isinstance(line.get(key, 0), int | float) for key in ("step", "loss", "validation_loss")):
-            raise UserError(f"{log}: a step or a loss is no number; train the run again")
+            raise UserError(f"{log}: a step or a loss is no number; retrain the run")
     kept = [line for line in lines if "step" in line]
     if not any("loss" in line for line in kept):
-        raise UserError(f"{log}: it holds no loss; train the run again")
+        raise UserError(f"{log}: it holds no loss; retrain the run")
     return RunLog(record["config"], log, kept)

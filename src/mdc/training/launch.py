@@ -146,8 +146,8 @@ def _failure(rank: int, code: int, said: list[str]) -> Failed:
         return Failed(said[0], code)
     if code < 0:
         name = signal.Signals(-code).name
-        return Failed(f"process {rank} was ended by {name}; what was saved is kept; call again to resume", 128 - code)
-    return Failed(f"process {rank} failed with exit code {code}; its messages stand above", 1)
+        return Failed(f"process {rank} was ended by {name}; saved states are kept; rerun to resume", 128 - code)
+    return Failed(f"process {rank} failed with exit code {code}; see its messages above", 1)
 
 
 def _end_by(number: signal.Signals) -> None:

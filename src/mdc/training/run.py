@@ -124,7 +124,7 @@ def starting_weights(call: Call, start: Start) -> dict[str, Tensor]:
     path = call.input(start.run)
     checkpoint, manifest = read_run(path, WEIGHTS[start.weights])
     if manifest.get("config_sha256") != start.config_sha256:
-        raise UserError(f"{path}: made with another configuration than {call.job.job} expects; train the run again")
+        raise UserError(f"{path}: made with another configuration than {call.job.job} expects; retrain the run")
     return load_weights(checkpoint)
 
 

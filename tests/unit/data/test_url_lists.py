@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 import re
@@ -47,8 +48,14 @@ def test_formats_say_the_same(tmp_path: Path) -> None:
     pq.write_table(pa.table({"caption": HARD, "x": [1] * 5, "url": URLS}), tmp_path / "d.parquet", row_group_size=2)
     wanted = [Row(n, pair_digest(u, c).hex(), u, c) for n, (c, u) in enumerate(zip(HARD, URLS, strict=True))]
     assert read(tmp_path / "a.tsv", Columns(1, 0, header=False)) == wanted
-    for name in ("b.csv", "c.jsonl", "d.parquet"):
+    (tmp_path / "zip").mkdir()
+    (tmp_path / "zip" / "e.jsonl.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
+    for name in ("b.csv", "c.jsonl", "d.parquet", "zip/e.jsonl.gz", "zip"):
         assert read(tmp_path / name, named) == wanted
+    whole = (tmp_path / "zip" / "e.jsonl.gz").read_bytes()
+    (tmp_path / "cut.jsonl.gz").write_bytes(whole[:-20])
+    with pytest.raises(UserError, match=r"cut\.jsonl\.gz: cannot be read"):
+        read(tmp_path / "cut.jsonl.gz", named)
 
 
 def test_a_folder_of_files_is_one_list_numbered_through(tmp_path: Path) -> None:

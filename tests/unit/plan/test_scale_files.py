@@ -188,7 +188,7 @@ def test_methods_of_a_list_of_corpora_and_pairs_on_each() -> None:
     for wrong, said in (
         ({"corpora": ["alt"]}, r"tables\.table4\.corpora: a list of corpora needs methods: \[...\], those of each"),
         ({**short, "corpora": {"alt": ["mdc"]}}, "table4.methods: goes with a list of corpora; here corpora names"),
-        ({**short, "corpora": ["alt", "alt"]}, "table4: alt stands twice"),
+        ({**short, "corpora": ["alt", "alt"]}, "duplicate entry alt"),
         ({**short, "corpora": ["alt", "dense", "x"]}, "corpora: no corpus is named 'x'"),
         ({**short, "primary": [["mdc", "lstm"]]}, r"table4\.primary: \[mdc, lstm\] stands on no corpus"),
     ):

@@ -13,7 +13,7 @@ from typing import Any
 from mdc.data.formats.folders import inside, listed_name
 from mdc.data.formats.samples import IMAGE_ENDINGS, texts_of
 from mdc.data.formats.split_words import USUAL, SplitWords, listed
-from mdc.data.formats.table_rows import ENDINGS, Column, table_rows
+from mdc.data.formats.table_rows import ENDINGS, Column, table_kind, table_rows
 from mdc.plan.records import UserError
 
 _LOOKED_AT = 200  # rows that tell which column is what
@@ -42,7 +42,7 @@ def look_at_table(path: Path, folder: Path) -> Table:
     The column of images is the one whose names are files there, the captions' goes by its name or is the only one of
     several words. UserError if the file has none of one, or is no such table.
     """
-    kind = ENDINGS.get(path.suffix.lower())
+    kind = table_kind(path)
     if kind is None:
         raise UserError(f"{path}: unknown file extension; allowed: {', '.join(ENDINGS)}")
     columns, rows, header = _first_rows(path, kind, folder.resolve())

@@ -1,27 +1,36 @@
-"""JSON files that may be gzipped, as MSCOCO's annotations are passed on."""
+"""Text files that may be gzipped: lists of captions or URLs, and JSON as MSCOCO's annotations are passed on."""
 
 from __future__ import annotations
 
 import gzip
 import json
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 from mdc.plan.records import UserError
 
 _LARGEST_JSON = 1 << 30  # bytes unpacked; COCO's largest captions file has 92 million
 
 
-def read_json_object(path: Path) -> dict[str, Any]:
-    """A JSON object, of bounded size: a few kilobytes of gzip can unpack to gigabytes."""
+@contextmanager
+def unzipped(path: Path) -> Iterator[IO[bytes]]:
+    """The file's bytes, unpacked if they begin as gzip's. UserError if it cannot be read, or ends too soon."""
     try:
         with path.open("rb") as raw:
             zipped = raw.read(2) == b"\x1f\x8b"
             raw.seek(0)
-            data = (gzip.GzipFile(fileobj=raw) if zipped else raw).read(_LARGEST_JSON + 1)
+            yield cast("IO[bytes]", gzip.GzipFile(fileobj=raw)) if zipped else raw
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+
+
+def read_json_object(path: Path) -> dict[str, Any]:
+    """A JSON object, of bounded size: a few kilobytes of gzip can unpack to gigabytes."""
+    with unzipped(path) as file:
+        data = file.read(_LARGEST_JSON + 1)
     if len(data) > _LARGEST_JSON:
         raise UserError(f"{path}: more than {_LARGEST_JSON} bytes of JSON; is it a captions file?")
     try:

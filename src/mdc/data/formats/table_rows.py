@@ -1,4 +1,4 @@
-"""Rows of text tables (CSV, TSV, JSON lines) in UTF-8, read in order.
+"""Rows of text tables (CSV, TSV, JSON lines) in UTF-8, gzipped or not, read in order.
 
 A file that is wrong as a whole (not UTF-8, an unknown column, a broken quotation) raises a UserError that names the line. A
 row that does not fit is yielded with a complaint, so that the reader can count it.
@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from mdc.data.formats.gzipped import unzipped
 from mdc.plan.records import UserError
 
 Column = str | int
@@ -20,6 +21,12 @@ Row = tuple[int, dict[Column, Any], str]  # line, values by column, complaint or
 ENDINGS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 _LONGEST_LINE = 1 << 24  # bytes
 _LONGEST_FIELD = 1 << 20  # characters
+
+
+def table_kind(path: Path) -> str | None:
+    """The kind of table that a file's name tells, with ``.gz`` behind it or not; None: none."""
+    name = path.with_suffix("") if path.suffix.lower() == ".gz" else path
+    return ENDINGS.get(name.suffix.lower())
 
 
 def json_rows(path: Path, errors: str = "strict") -> Iterator[Row]:
@@ -81,19 +88,16 @@ def _csv_cells(path: Path, errors: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _lines(path: Path, errors: str) -> Iterator[tuple[int, str]]:
-    try:
-        with path.open("rb") as file:
-            number = 0
-            while line := file.readline(_LONGEST_LINE + 1):
-                number += 1
-                if len(line) > _LONGEST_LINE:
-                    raise UserError(f"{path}, line {number}: longer than {_LONGEST_LINE} bytes; is it a table?")
-                try:
-                    yield number, line.decode("utf-8-sig" if number == 1 else "utf-8", errors)
-                except UnicodeDecodeError as error:
-                    raise UserError(f"{path}, line {number}: not UTF-8 ({error.reason}); convert the file") from None
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+    with unzipped(path) as file:
+        number = 0
+        while line := file.readline(_LONGEST_LINE + 1):
+            number += 1
+            if len(line) > _LONGEST_LINE:
+                raise UserError(f"{path}, line {number}: longer than {_LONGEST_LINE} bytes; is it a table?")
+            try:
+                yield number, line.decode("utf-8-sig" if number == 1 else "utf-8", errors)
+            except UnicodeDecodeError as error:
+                raise UserError(f"{path}, line {number}: not UTF-8 ({error.reason}); convert the file") from None
 
 
 def _known_columns(path: Path, names: list[Column], wanted: Iterable[Column | None]) -> None:

@@ -1,4 +1,4 @@
-"""Lists of web images with captions: TSV, CSV, JSON lines or parquet, a file or a folder of them, streamed.
+"""Lists of web images with captions: TSV, CSV, JSON lines (gzipped or not) or parquet, a file or a folder of them, streamed.
 
 The columns go by name, or by number from 0 where a TSV or CSV file has no header. A row that cannot be used is told
 with its reason; what is wrong with a file as such is a UserError with its line.
@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mdc.data.formats.captions import clean_caption
+from mdc.data.formats.gzipped import unzipped
 from mdc.data.formats.parquet_file import open_parquet, readable
-from mdc.data.formats.table_rows import ENDINGS, Column, json_rows, table_rows
+from mdc.data.formats.table_rows import ENDINGS, Column, json_rows, table_kind, table_rows
 from mdc.data.obtain.reasons import NO_CAPTION_TEXT, NO_KEY, NO_TEXT, Failure
 from mdc.data.obtain.transfers.web_url import web_url
 from mdc.plan.records import UserError
 
-_ENDINGS = {**ENDINGS, ".parquet": "parquet"}
 _BATCH = 8192  # rows of a parquet file in memory
 _SHA256 = re.compile("[0-9a-f]{64}")
 _START = 1 << 20  # bytes of a text file from which the number of its lines is guessed
@@ -76,14 +76,15 @@ def columns_of(described: Mapping[str, Any]) -> Columns:
 def list_files(path: Path, columns: Columns) -> list[Path]:
     """The list's files in the order of their names; UserError if there is none, or if a name tells no format."""
     if path.is_dir():
-        wanted = {end for end, form in _ENDINGS.items() if columns.format in (None, form)}
-        found = sorted(file for file in path.rglob("*") if file.is_file() and file.suffix.lower() in wanted)
+        kinds = ((file, _kind(file)) for file in sorted(path.rglob("*")) if file.is_file())
+        found = [file for file, kind in kinds if kind is not None and columns.format in (None, kind)]
         if not found:
-            raise UserError(f"{path}: contains no list ({', '.join(sorted(wanted))}); put it there, or set list.path")
+            wanted = columns.format or f"{', '.join(ENDINGS)} or .parquet"
+            raise UserError(f"{path}: contains no list ({wanted}); put it there, or set list.path")
         return found
     if not path.is_file():
         raise UserError(f"{path}: no such file or folder; put the list of URLs there, or set list.path")
-    if columns.format is None and path.suffix.lower() not in _ENDINGS:
+    if columns.format is None and _kind(path) is None:
         raise UserError(f"{path}: unknown file extension; set list.format to tsv, csv, jsonl or parquet")
     return [path]
 
@@ -99,12 +100,10 @@ def rows_about(file: Path, columns: Columns) -> int:
     if _format(file, columns) == "parquet":
         with open_parquet(file) as parquet:
             return int(parquet.metadata.num_rows)
-    try:
-        with file.open("rb") as text:
-            start = text.read(_START)
-            return round((start.count(b"\n") + 1) * max(1.0, file.stat().st_size / max(len(start), 1)))
-    except OSError as error:
-        raise UserError(f"{file}: cannot be read ({error.strerror})") from None
+    with unzipped(file) as text:
+        start = text.read(_START)
+        packed = getattr(text, "fileobj", text).tell()
+        return round((start.count(b"\n") + 1) * max(1.0, file.stat().st_size / max(packed, 1)))
 
 
 def read_rows(files: Sequence[Path], columns: Columns) -> Iterator[Row | BadRow]:
@@ -146,7 +145,11 @@ def _key(value: object) -> str:
 
 
 def _format(file: Path, columns: Columns) -> str:
-    return columns.format or _ENDINGS[file.suffix.lower()]
+    return columns.format or str(_kind(file))
+
+
+def _kind(file: Path) -> str | None:
+    return "parquet" if file.suffix.lower() == ".parquet" else table_kind(file)
 
 
 def _cells(file: Path, columns: Columns) -> Iterator[tuple[Mapping[Column, Any], str]]:

@@ -21,7 +21,7 @@ from pydantic import (
 def each_once(names: list[str]) -> list[str]:
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{twice} stands twice")
+        raise ValueError(f"duplicate entry {twice}")
     return names
 
 
@@ -142,7 +142,7 @@ def pairs_once(key: str, pairs: list[list[str]]) -> None:
     seen: set[frozenset[str]] = set()
     for pair in pairs:
         if frozenset(pair) in seen:
-            raise ValueError(f"{key}: [{', '.join(pair)}] stands twice, perhaps the other way round")
+            raise ValueError(f"{key}: [{', '.join(pair)}] is listed twice, in either order")
         seen.add(frozenset(pair))
 
 

@@ -50,7 +50,7 @@ class Track:
         lines = [line for line in log.lines if "loss" in line]
         for line in lines:
             if not isinstance(line.get("grad_norm"), int | float):
-                raise UserError(f"{log.path}: step {line['step']} has no grad_norm; train the run again")
+                raise UserError(f"{log.path}: step {line['step']} has no grad_norm; retrain the run")
         steps = np.array([line["step"] for line in lines])
         loss, norm = (np.array([line[key] for line in lines], dtype=np.float64) for key in ("loss", "grad_norm"))
         return cls(run, steps, loss, norm, _expected(run, log.config, lines))

@@ -31,7 +31,7 @@ def main(call: Call) -> None:
         path = call.input(job.run)
         checkpoint, manifest = read_run(path, WEIGHTS[getattr(job.entry, "weights", None) or "last"])
         if manifest.get("config_sha256") != job.run_config_sha256:
-            raise UserError(f"{path}: made with another configuration than {job.job} expects; train the run again")
+            raise UserError(f"{path}: made with another configuration than {job.job} expects; retrain the run")
     if job.tokenizer is not None:
         checkpoint = _tokenizer(call.input(job.tokenizer.job), job)
     tower: Tower = load(TOWERS, job.entry.kind).fetched(job, data_folder(), checkpoint).eval()
