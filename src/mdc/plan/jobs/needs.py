@@ -30,7 +30,7 @@ def computing(job: Job) -> tuple[str, int, int]:
 def cores(job: Job, runtime: Any) -> int:
     """The cores that a job keeps busy; ``runtime``: the block that says how it proceeds, if there is one."""
     _, processes, threads = computing(job)
-    return max(processes * threads, getattr(runtime, "cores", 1))
+    return processes * max(threads, getattr(runtime, "cores", 1))
 
 
 def files_of_inputs(job: Job, folder: ScaleFolder) -> list[Path]:
