@@ -224,7 +224,7 @@ def test_a_full_disk_is_told_and_gone_on_from(server: Server, tmp_path: Path, mo
     assert get(file, tmp_path)["sha256"] == SHA256
     assert server.asked[-1][1] is not None
     server.pages["/huge"] = Page(headers={"Content-Length": str(1 << 60)}, length=False)
-    with pytest.raises(UserError, match=rf"{1 << 60} bytes needed, \d+ are free"):
+    with pytest.raises(UserError, match=rf"needs {1 << 60} bytes, \d+ are free"):
         get(RemoteFile("huge", server.url("/huge")), tmp_path)
 
 

@@ -132,7 +132,7 @@ def _take(response: Any, url: str, part: Part, have: int, size: int | None) -> N
     if size is not None and whole != size:
         part.remove()
         raise UserError(f"{_shown(url)}: the server offers {whole} bytes, expected {size}")
-    need_room(part.path.parent, (whole or 0) - have)
+    need_room(part.path.parent, _shown(url), (whole or 0) - have)
     etag = headers.get("ETag", "")
     strong = etag and not etag.startswith("W/")
     write_json(part.about, {"url": url, "validator": etag if strong else headers.get("Last-Modified")})
@@ -152,10 +152,10 @@ def _take(response: Any, url: str, part: Part, have: int, size: int | None) -> N
         raise BrokenOff(f"connection lost at {have} of {whole} bytes")
 
 
-def need_room(folder: Path, needed: int, what: str = "") -> None:
-    """UserError if the disk of ``folder`` has not ``needed`` bytes (for ``what``) left."""
+def need_room(folder: Path, what: str, needed: int) -> None:
+    """UserError if the disk of ``folder`` has less than the bytes that ``what`` needs."""
     if needed > (free := shutil.disk_usage(folder).free):
-        raise UserError(f"{folder}: {what}{needed} bytes needed, {free} are free; free some space and rerun")
+        raise UserError(f"{folder}: {what} needs {needed} bytes, {free} are free; free some space and rerun")
 
 
 def _shown(url: str) -> str:
